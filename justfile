@@ -1,0 +1,24 @@
+# For people: `just` lists what there is.
+default:
+    @just --list
+
+# Exactly what CI runs.
+ci:
+    bash .ci/run
+
+# Format, then lint.
+tidy:
+    cargo fmt
+    cargo clippy --all-targets -- -D warnings
+
+# The figures of docs/BENCHMARKS.md.
+bench:
+    cargo bench --bench forty_turns
+
+# Accept what the snapshots say now (look at the diff first).
+accept:
+    INSTA_UPDATE=always cargo test
+
+# Licences, bans and sources of the dependencies.
+deny:
+    cargo deny check licenses bans sources

@@ -1,0 +1,140 @@
+//! From the configuration to the tools behind their gate.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::OpenError;
+use crate::config::{self, Config, Loaded};
+use crate::exec::Exec;
+use crate::kernel::{Checks, RecoveryLimits};
+use crate::permission::{Origin, Policy, Rule, Verb};
+use crate::protocol::control::{Control, PermissionMode};
+use crate::protocol::event::Events;
+use crate::protocol::mask::{Masker, is_secret_name};
+use crate::registry::{BreakerConfig, OutputLimits, Registry, Settings};
+use crate::tools::{self, ToolCx};
+use crate::workspace::{Spill, Workspace};
+
+/// The tools behind their gate, and what they work with: all that `agent tool` needs.
+pub struct Gate {
+    /// The gate.
+    pub registry: Registry,
+    /// Where facts go.
+    pub events: Events,
+    /// Processes.
+    pub exec: Arc<Exec>,
+}
+
+/// How the configuration sets the gate.
+pub fn settings(loaded: &Loaded, mode: PermissionMode) -> Result<Settings, OpenError> {
+    let config = &loaded.config;
+    let context = &config.context;
+    Ok(Settings {
+        policy: policy(loaded, mode)?,
+        limits: OutputLimits {
+            max_lines: context.tool_output_max_lines,
+            max_bytes: context.tool_output_max_bytes,
+            head_tail_lines: context.tool_output_head_tail_lines,
+            direction: context.tool_output_truncate_direction,
+        },
+        breaker: BreakerConfig {
+            threshold: config.breaker.threshold,
+            cooldown: config::parse_duration(&config.breaker.cooldown).map_err(OpenError::Usage)?,
+        },
+    })
+}
+
+/// The tools behind their gate, as a session has them.
+pub fn open_gate(
+    config: &Config,
+    settings: Settings,
+    workspace: Arc<Workspace>,
+    spill: Spill,
+    events: Events,
+    control: &Control,
+) -> Gate {
+    let exec = Arc::new(Exec::new(&secret_variables(config)));
+    let cx = ToolCx {
+        workspace,
+        exec: exec.clone(),
+        spill: Arc::new(spill),
+        cancel: control.cancel().clone(),
+        seen: None,
+    };
+    let registry = Registry::new(tools::all(), cx, events.clone(), settings);
+    Gate { registry, events, exec }
+}
+
+/// The project's files.
+pub fn open_workspace(root: &Path, add_dirs: &[PathBuf]) -> Result<Workspace, OpenError> {
+    Workspace::open(root, add_dirs).map_err(|failure| OpenError::Usage(failure.message))
+}
+
+/// The masker of this process's environment and this key.
+pub fn masker(config: &Config, key: Option<&str>) -> Result<Arc<Masker>, OpenError> {
+    // Variables whose names or values are not UTF-8 are no keys.
+    let environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let mut masker = Masker::new(environment, &config.record.redact_extra)
+        .map_err(|error| OpenError::Usage(format!("record.redact_extra: {error}")))?;
+    if let Some(key) = key {
+        masker.add("api-key", key);
+    }
+    for (name, value) in config.providers.values().flat_map(|provider| &provider.headers) {
+        if is_secret_name(name) {
+            masker.add(name, value);
+        }
+    }
+    Ok(Arc::new(masker))
+}
+
+pub(super) fn checks(config: &Config) -> Result<Checks, OpenError> {
+    let timeout = config::parse_duration(&config.checks.timeout).map_err(OpenError::Usage)?;
+    Ok(Checks { commands: config.checks.commands.clone(), timeout })
+}
+
+pub(super) fn recovery(config: &Config) -> RecoveryLimits {
+    let recovery = &config.recovery;
+    RecoveryLimits {
+        max_step_retries: recovery.max_step_retries,
+        max_single_step_repairs: recovery.max_single_step_repairs,
+        max_task_replanning_attempts: recovery.max_task_replanning_attempts,
+        max_consecutive_failures: recovery.max_consecutive_failures,
+    }
+}
+
+fn policy(loaded: &Loaded, mode: PermissionMode) -> Result<Policy, OpenError> {
+    let mut policy = Policy::new(mode, false);
+    let all = tools::all();
+    let tools: Vec<&str> = all.iter().map(|tool| tool.spec().name).collect();
+    for (list, text, origin) in &loaded.rules {
+        let verb = match list.as_str() {
+            "allow" => Verb::Allow,
+            "ask" => Verb::Ask,
+            _ => Verb::Deny,
+        };
+        let rule = Rule::parse(text)
+            .map_err(|reason| OpenError::Usage(format!("{origin}: {list} {text:?}: {reason}")))?;
+        if !tools.contains(&rule.tool()) {
+            return Err(OpenError::Usage(format!(
+                "{origin}: {list} {text:?}: there is no tool {:?}; the tools are {}",
+                rule.tool(),
+                tools.join(", ")
+            )));
+        }
+        let origin = match origin {
+            config::Origin::User(..) => Origin::UserFile,
+            config::Origin::Project(..) => Origin::ProjectFile,
+            config::Origin::Environment(_) | config::Origin::CommandLine(_) => Origin::CommandLine,
+        };
+        policy = policy.with(verb, origin, [rule]);
+    }
+    Ok(policy)
+}
+
+/// Variables that hold keys of providers, whatever they are called: no command sees them.
+fn secret_variables(config: &Config) -> Vec<String> {
+    let presets = config::presets().iter().filter_map(|preset| preset.api_key_env);
+    let own = config.providers.values().filter_map(|provider| provider.api_key_env.clone());
+    presets.map(str::to_owned).chain(own).collect()
+}

@@ -1,0 +1,375 @@
+//! The composition root: configuration → model, registry, context, kernel, sinks.
+//!
+//! Several sessions may live in one process: everything that belongs to one is held by its [`Session`].
+
+mod gate;
+mod models;
+mod storage;
+mod undo;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use gate::{Gate, masker, open_gate, open_workspace, settings};
+use gate::{checks, recovery};
+pub use models::{endpoint, script};
+use models::{open_model, price};
+pub use storage::Storage;
+pub use undo::{in_words, undo};
+
+use crate::config::{self, ConfigError, Loaded, UserDirs};
+use crate::context::{Layers, Rules};
+use crate::exec::Exec;
+use crate::kernel::{AnswerSchema, Kernel, Limits, Parts};
+use crate::protocol::control::{Control, Interrupt, PermissionMode};
+use crate::protocol::event::{
+    Body, Clock, Events, Place, Sandbox, SessionStarted, Sink, TurnFinished,
+};
+use crate::record::{self, Log, LogError, SummarySink};
+use crate::tools;
+use crate::workspace::{Spill, Workspace};
+
+/// Names of the files in which a project gives rules, each in any case.
+const RULES_FILES: [&str; 2] = ["CODE_LAW.md", "AGENTS.md"];
+/// Read where a project has none of those.
+const OTHER_RULES_FILE: &str = "CLAUDE.md";
+
+/// Why a session could not be opened. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Wrong usage or configuration: exit 2.
+    #[error("{0}")]
+    Usage(String),
+    /// Another process holds the session: exit 75.
+    #[error("{0}")]
+    InUse(String),
+    /// Interrupted before anything was done.
+    #[error("interrupted")]
+    Interrupted(Interrupt),
+}
+
+impl OpenError {
+    /// The process's exit code.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::InUse(_) => 75,
+            Self::Interrupted(interrupt) => interrupt.ending().exit_code(),
+        }
+    }
+}
+
+impl From<ConfigError> for OpenError {
+    fn from(error: ConfigError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+/// Which session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// A new one.
+    New,
+    /// A new one with this id.
+    NewWithId(String),
+    /// The latest of this project.
+    Latest,
+    /// This one.
+    Resume(String),
+}
+
+/// What is asked for.
+pub struct Options {
+    /// The project's root.
+    pub root: PathBuf,
+    /// More folders that tools may use.
+    pub add_dirs: Vec<PathBuf>,
+    /// The configuration.
+    pub config: Loaded,
+    /// Which session.
+    pub session: Which,
+    /// Keep nothing.
+    pub ephemeral: bool,
+    /// The user's own addition to the prompt.
+    pub append_system_prompt: Option<String>,
+    /// The JSON Schema that the final answer has to fit.
+    pub answer_schema: Option<serde_json::Value>,
+    /// The mode where the configuration sets none.
+    pub default_mode: PermissionMode,
+    /// The user's own folders.
+    pub dirs: Option<UserDirs>,
+}
+
+/// A session: a kernel, and all that it works with.
+pub struct Session {
+    kernel: Kernel,
+    events: Events,
+    summary: SummarySink,
+    exec: Arc<Exec>,
+    control: Control,
+    timeout: Option<Duration>,
+    /// What the person should know about where the session is kept.
+    pub notice: Option<String>,
+    /// Where the session is recorded; `None` where nothing is kept.
+    pub log_path: Option<PathBuf>,
+}
+
+/// The time of the machine.
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn timestamp(&self) -> String {
+        format!("{:.3}", jiff::Timestamp::now())
+    }
+
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+}
+
+impl Session {
+    /// Opens a session. `faces` see its events; nothing is asked of the model yet.
+    pub async fn open(
+        options: Options,
+        control: Control,
+        faces: Vec<Box<dyn Sink>>,
+    ) -> Result<Self, OpenError> {
+        // All that may be wrong is looked at first: an error leaves nothing behind.
+        let config = &options.config.config;
+        let mode = options.config.mode(options.default_mode);
+        let settings = settings(&options.config, mode)?;
+        let checks = checks(config)?;
+        let timeout = config.limits.timeout.as_deref().map(config::parse_duration);
+        let timeout = timeout.transpose().map_err(OpenError::Usage)?;
+        let answer_schema = options.answer_schema.as_ref().map(AnswerSchema::new).transpose();
+        let answer_schema = answer_schema.map_err(|reason| {
+            OpenError::Usage(format!("--json-schema: this is no JSON Schema: {reason}"))
+        })?;
+        let workspace = open_workspace(&options.root, &options.add_dirs)?;
+        let (model, key) = open_model(config, &options.root, &control).await?;
+        let price = price(config, model.id());
+        if config.limits.max_budget_usd.is_some() && price.is_none() {
+            let id = model.id();
+            return Err(OpenError::Usage(format!(
+                "--max-budget-usd needs the price of {id}: set models.\"{id}\".price_in and price_out \
+                 (US dollars per million tokens)"
+            )));
+        }
+        let masker = masker(config, key.as_deref())?;
+
+        let storage = if options.ephemeral {
+            Storage::find(workspace.root(), options.dirs.as_ref())
+        } else {
+            Storage::make(workspace.root(), options.dirs.as_ref())
+        };
+        let notice = storage.notice.clone();
+        let (log, loaded, id) = open_log(&options, &storage)?;
+        let log_path = (!options.ephemeral).then(|| storage.log_path(&id));
+        let seq = loaded.as_ref().map_or(0, |loaded| loaded.events.len() as u64);
+
+        let summary = SummarySink::default();
+        let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+        sinks.extend(log.map(|log| Box::new(log) as Box<dyn Sink>));
+        sinks.push(Box::new(summary.clone()));
+        sinks.extend(faces);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let events = Events::new(id.clone(), seq, clock, masker.clone(), sinks);
+        let spill = match &log_path {
+            Some(path) => Spill::new(path.with_file_name("tool-output"), &options.root, masker),
+            None => Spill::none(),
+        };
+        let mut workspace = workspace.with_readable(spill.folder());
+        if !options.ephemeral {
+            workspace = workspace.with_undo(storage.undo_folder(&id));
+        }
+        let workspace = Arc::new(workspace);
+        let rules = rules(&workspace, options.dirs.as_ref());
+        let started = SessionStarted {
+            cwd: workspace.root().display().to_string(),
+            model: model.id().to_owned(),
+            permission_mode: mode,
+            tools: tools::all().iter().map(|tool| tool.spec().name.to_owned()).collect(),
+            sandbox: Sandbox::none(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let environment = format!(
+            "# Place\nProject root: {}\nPlatform: {}",
+            workspace.root().display(),
+            std::env::consts::OS
+        );
+        let additions = additions(&options);
+        let layers = Layers::new(&environment, &rules, additions.as_deref());
+        let gate = open_gate(config, settings, workspace.clone(), spill, events, &control);
+        let Gate { registry, events, exec } = gate;
+        let max_output_tokens =
+            config.models.get(model.id()).and_then(|model| model.max_output_tokens);
+        let parts = Parts {
+            model,
+            registry,
+            layers,
+            checks,
+            answer_schema,
+            events: events.clone(),
+            control: control.clone(),
+            mode,
+            limits: Limits {
+                max_turns: config.limits.max_turns,
+                max_budget_usd: config.limits.max_budget_usd,
+            },
+            price,
+            max_output_tokens,
+            recovery: recovery(config),
+        };
+        let mut kernel = Kernel::new(parts);
+        match loaded {
+            None => {
+                events.emit(Body::SessionStarted(started));
+            }
+            Some(loaded) => {
+                let unanswered = record::unanswered(&loaded.events);
+                sweep(&workspace, &unanswered);
+                resume(&mut kernel, &events, &summary, &loaded, started);
+            }
+        }
+        Ok(Self { kernel, events, summary, exec, control, timeout, notice, log_path })
+    }
+
+    /// The session's id.
+    pub fn id(&self) -> &str {
+        self.events.session()
+    }
+
+    /// Works on what the user said. What it returns is masked, as every way out of the program is.
+    pub async fn run(&mut self, input: &str) -> TurnFinished {
+        let run = self.kernel.run(input);
+        let mut finished = match self.timeout {
+            None => run.await,
+            Some(timeout) => {
+                tokio::pin!(run);
+                tokio::select! {
+                    finished = &mut run => finished,
+                    () = tokio::time::sleep(timeout) => {
+                        self.control.interrupt(Interrupt::Timeout);
+                        run.await
+                    }
+                }
+            }
+        };
+        finished.result = self.events.masker().mask(&finished.result).into_owned();
+        finished
+    }
+
+    /// Ends the session: what commands left running is ended, and the summary is written.
+    pub fn close(self) {
+        self.exec.shutdown();
+        self.events.emit(Body::SessionSummary(self.summary.summary()));
+    }
+}
+
+type OpenLog = (Option<Log>, Option<record::Loaded>, String);
+
+fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> {
+    let resumed = match &options.session {
+        Which::New | Which::NewWithId(_) => None,
+        Which::Latest => Some(storage.choose(None)?),
+        Which::Resume(id) => Some(storage.choose(Some(id))?),
+    };
+    if let Some(id) = resumed {
+        let (log, loaded) =
+            Log::resume(&storage.log_path(&id)).map_err(|error| log_error(&error))?;
+        return Ok((Some(log), Some(loaded), id));
+    }
+    let id = match &options.session {
+        Which::NewWithId(id) => {
+            if uuid::Uuid::parse_str(id).is_err() {
+                return Err(OpenError::Usage(format!("--session-id {id:?} is no UUID")));
+            }
+            if storage.log_path(id).exists() {
+                return Err(OpenError::Usage(format!(
+                    "session {id} exists already; --resume {id} goes on with it"
+                )));
+            }
+            id.clone()
+        }
+        Which::New | Which::Latest | Which::Resume(_) => uuid::Uuid::now_v7().to_string(),
+    };
+    let log = if options.ephemeral {
+        None
+    } else {
+        Some(Log::create(&storage.log_path(&id)).map_err(|error| log_error(&error))?)
+    };
+    Ok((log, None, id))
+}
+
+fn log_error(error: &LogError) -> OpenError {
+    match error {
+        LogError::InUse(_) => OpenError::InUse(error.to_string()),
+        LogError::Broken { .. } | LogError::Io { .. } => OpenError::Usage(error.to_string()),
+    }
+}
+
+/// Feeds a recorded session to the kernel, and answers the calls that have no answer.
+fn resume(
+    kernel: &mut Kernel,
+    events: &Events,
+    summary: &SummarySink,
+    loaded: &record::Loaded,
+    now: SessionStarted,
+) {
+    for event in &loaded.events {
+        kernel.apply(event);
+        summary.apply(event);
+    }
+    let place = loaded.events.last().map_or_else(Place::default, |event| event.header.place);
+    events.at(place);
+    let unanswered = record::unanswered(&loaded.events);
+    let uncertain = unanswered
+        .iter()
+        .filter(|unanswered| unanswered.uncertain)
+        .map(|unanswered| format!("{} ({})", unanswered.call.id, unanswered.call.name))
+        .collect();
+    events.emit(Body::SessionResumed {
+        now,
+        events: loaded.events.len() as u64,
+        uncertain,
+        torn: loaded.torn,
+    });
+    for unanswered in &unanswered {
+        kernel.apply(&events.emit(record::synthetic_answer(unanswered)));
+    }
+}
+
+/// Takes away what changes that were killed in the middle left beside their files.
+fn sweep(workspace: &Workspace, unanswered: &[record::Unanswered]) {
+    for (path, input) in unanswered.iter().filter_map(|unanswered| unanswered.writes.as_ref()) {
+        let number = |name: &str| input.get(name).and_then(serde_json::Value::as_i64);
+        let size = number("file_size_bytes").and_then(|size| u64::try_from(size).ok());
+        workspace.sweep(path, number("file_mtime_ms").zip(size));
+    }
+}
+
+/// What is added to the prompt: the user's own words, and the schema for the answer.
+fn additions(options: &Options) -> Option<String> {
+    const SCHEMA: &str = include_str!("../../prompts/answer_schema.md");
+    let schema = options.answer_schema.as_ref().map(|schema| format!("{SCHEMA}{schema}"));
+    let parts = [options.append_system_prompt.clone(), schema];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
+}
+
+/// The rules that L2 is made of: the user's own first, then the project's.
+fn rules(workspace: &Workspace, dirs: Option<&UserDirs>) -> Vec<Rules> {
+    let mut rules = Vec::new();
+    let own = dirs.map(|dirs| dirs.config.join("AGENTS.md"));
+    if let Some((path, text)) =
+        own.and_then(|path| Some((path.clone(), std::fs::read_to_string(path).ok()?)))
+    {
+        rules.push(Rules { path: path.display().to_string(), text });
+    }
+    let project = workspace.texts_at_root(&RULES_FILES);
+    let project =
+        if project.is_empty() { workspace.texts_at_root(&[OTHER_RULES_FILE]) } else { project };
+    rules.extend(project.into_iter().map(|(path, text)| Rules { path, text }));
+    rules
+}

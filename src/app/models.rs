@@ -1,0 +1,132 @@
+//! From the configuration to a model that answers.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::OpenError;
+use crate::config::{self, Config};
+use crate::exec::{Command, Exec};
+use crate::kernel::Price;
+use crate::model;
+use crate::protocol::control::Control;
+use crate::protocol::model::Model;
+
+/// How long a server may take to say which models it has: one that may not be there, and one that
+/// the configuration names.
+const LOCAL_PATIENCE: Duration = Duration::from_millis(500);
+const OWN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A model, and the key in use.
+pub(super) type Opened = (Arc<dyn Model>, Option<String>);
+
+/// The model that the configuration means.
+pub(super) async fn open_model(
+    config: &Config,
+    root: &Path,
+    control: &Control,
+) -> Result<Opened, OpenError> {
+    if let Some(path) = config.model.strip_prefix("script:") {
+        return Ok((Arc::new(script(path)?), None));
+    }
+    let variable = |name: &str| std::env::var(name).ok();
+    let resolved = match config::resolve(config, &variable)? {
+        Some(resolved) => resolved,
+        None => model_of_a_server(config).await?,
+    };
+    let endpoint = endpoint(&resolved, root, control).await?;
+    let key = endpoint.api_key.clone();
+    let model = model::connect(endpoint).map_err(|error| OpenError::Usage(error.to_string()))?;
+    Ok((Arc::from(model), key))
+}
+
+/// The scripted model in this file.
+pub fn script(path: &str) -> Result<model::Scripted, OpenError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| OpenError::Usage(format!("the script {path}: {error}")))?;
+    model::Scripted::parse(path, &text).map_err(|error| OpenError::Usage(error.to_string()))
+}
+
+/// How the transport reaches a model; a command that prints the key is run.
+pub async fn endpoint(
+    resolved: &config::Resolved,
+    root: &Path,
+    control: &Control,
+) -> Result<model::Endpoint, OpenError> {
+    let table = &resolved.table;
+    let mut endpoint = model::Endpoint::new(&resolved.id, &resolved.base_url);
+    endpoint.api_key.clone_from(&resolved.api_key);
+    endpoint.key_source.clone_from(&resolved.key_source);
+    endpoint.headers = table.headers.clone().into_iter().collect();
+    endpoint.ca_file = table.ca_file.as_ref().map(PathBuf::from);
+    endpoint.proxy.clone_from(&table.proxy);
+    if let (None, Some(command)) = (&endpoint.api_key, &table.api_key_command) {
+        endpoint.api_key = Some(key_from(command, root, control).await?);
+    }
+    Ok(endpoint)
+}
+
+/// `auto` without a key: the first server that answers, with the first of its models. Those that the
+/// configuration names come first.
+async fn model_of_a_server(config: &Config) -> Result<config::Resolved, OpenError> {
+    let own = config.providers.iter().filter_map(|(name, provider)| {
+        Some((name.as_str(), provider.base_url.as_deref()?, OWN_PATIENCE))
+    });
+    let locals = config::presets()
+        .iter()
+        .filter(|preset| preset.api_key_env.is_none())
+        .map(|preset| (preset.name, preset.base_url, LOCAL_PATIENCE));
+    for (name, base_url, patience) in own.chain(locals) {
+        let endpoint = model::Endpoint::new(name, base_url);
+        let Ok(models) = model::list_models(&endpoint, patience).await else { continue };
+        if let Some(first) = models.first() {
+            let config = Config { model: format!("{name}/{first}"), ..config.clone() };
+            if let Some(resolved) = config::resolve(&config, &|_| None)? {
+                return Ok(resolved);
+            }
+        }
+    }
+    let keys: Vec<&str> = config::presets()
+        .iter()
+        .filter(|preset| preset.default_model.is_some())
+        .filter_map(|preset| preset.api_key_env)
+        .collect();
+    Err(OpenError::Usage(format!(
+        "no model: set a key ({}), start a local server (ollama, llama.cpp, vLLM, LM Studio), or name \
+         one with --model provider/model; `agent demo` needs none",
+        keys.join(", ")
+    )))
+}
+
+async fn key_from(command: &str, root: &Path, control: &Control) -> Result<String, OpenError> {
+    // The user's own command, which may need the user's own secrets.
+    let environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let line = Command {
+        environment,
+        ..Command::new(command.to_owned(), root.to_path_buf(), Duration::from_secs(30))
+    };
+    let outcome = Exec::new(&[])
+        .run(line, control.cancel())
+        .await
+        .map_err(|error| OpenError::Usage(format!("api_key_command: {error}")))?;
+    if let Some(interrupt) = control.interrupted() {
+        return Err(OpenError::Interrupted(interrupt));
+    }
+    let key = outcome.stdout.text.trim().to_owned();
+    if outcome.exit_code != Some(0) || key.is_empty() {
+        let how = outcome.how();
+        return Err(OpenError::Usage(format!(
+            "api_key_command {how} and printed no key; run it by hand"
+        )));
+    }
+    Ok(key)
+}
+
+/// What tokens of this model cost, where the configuration says it.
+pub(super) fn price(config: &Config, id: &str) -> Option<Price> {
+    let table = config.models.get(id)?;
+    let (input, output) = (table.price_in?, table.price_out?);
+    Some(Price { input, output, cached: table.price_cached.unwrap_or(input) })
+}

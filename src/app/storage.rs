@@ -1,0 +1,108 @@
+//! Where sessions are kept, and how one is found again.
+
+use std::path::{Path, PathBuf};
+
+use super::OpenError;
+use crate::config::{AGENT_DIR, UserDirs};
+
+/// Where a project's sessions are kept.
+pub struct Storage {
+    sessions: PathBuf,
+    /// What the person should know about it.
+    pub notice: Option<String>,
+}
+
+impl Storage {
+    /// For a session that is about to be recorded: `.agent/` in the project, which is made, or the
+    /// user's own folder where the project can not be written.
+    pub fn make(root: &Path, dirs: Option<&UserDirs>) -> Self {
+        let own = root.join(AGENT_DIR);
+        match prepare(&own) {
+            Ok(()) => Self { sessions: own.join("sessions"), notice: None },
+            Err(error) => {
+                let sessions = elsewhere(root, dirs);
+                let (own, kept) = (own.display(), sessions.display());
+                let notice = format!("{own}: {error}; sessions are kept in {kept}");
+                Self { sessions, notice: Some(notice) }
+            }
+        }
+    }
+
+    /// For a look at what is recorded: nothing is made.
+    pub fn find(root: &Path, dirs: Option<&UserDirs>) -> Self {
+        let own = root.join(AGENT_DIR).join("sessions");
+        let elsewhere = elsewhere(root, dirs);
+        let sessions = if !own.is_dir() && elsewhere.is_dir() { elsewhere } else { own };
+        Self { sessions, notice: None }
+    }
+
+    /// Where the events of a session stand.
+    pub fn log_path(&self, id: &str) -> PathBuf {
+        self.sessions.join(id).join("events.jsonl")
+    }
+
+    /// Where the files are kept that a session has changed, as they were before.
+    pub fn undo_folder(&self, id: &str) -> PathBuf {
+        self.sessions.with_file_name("undo").join(id)
+    }
+
+    /// The ids of the recorded sessions, the latest last.
+    pub fn sessions(&self) -> Vec<String> {
+        let mut sessions: Vec<_> = std::fs::read_dir(&self.sessions)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| {
+                let id = entry.file_name().into_string().ok()?;
+                let log = std::fs::metadata(self.log_path(&id)).ok()?;
+                // One that was killed before its first event is no session.
+                (log.len() > 0).then_some((log.modified().ok()?, id))
+            })
+            .collect();
+        sessions.sort();
+        sessions.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// The session that is meant by this id, or the beginning of one; without any, the latest.
+    pub fn choose(&self, id: Option<&str>) -> Result<String, OpenError> {
+        let sessions = self.sessions();
+        let Some(id) = id else {
+            return sessions.last().cloned().ok_or_else(|| {
+                OpenError::Usage("no session of this project is recorded yet".to_owned())
+            });
+        };
+        let matching: Vec<&String> = sessions.iter().filter(|s| s.starts_with(id)).collect();
+        match matching.as_slice() {
+            [one] => Ok((*one).clone()),
+            _ if sessions.iter().any(|session| session == id) => Ok(id.to_owned()),
+            [] => Err(OpenError::Usage(format!(
+                "no session {id} in {}; `agent session list` shows those there are",
+                self.sessions.display()
+            ))),
+            several => Err(OpenError::Usage(format!(
+                "{id} is the beginning of {} sessions; write more of it",
+                several.len()
+            ))),
+        }
+    }
+}
+
+fn elsewhere(root: &Path, dirs: Option<&UserDirs>) -> PathBuf {
+    let hash = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
+    let state = dirs.map_or_else(std::env::temp_dir, |dirs| dirs.state.clone());
+    state.join("projects").join(&hash[..16]).join("sessions")
+}
+
+/// Makes the agent's folder in a project: only what is meant to be committed is seen by git.
+fn prepare(own: &Path) -> std::io::Result<()> {
+    const IGNORE: &str =
+        "*\n!config.toml\n!skills/\n!skills/**\n!commands/\n!commands/**\n!prompts/\n!prompts/**\n";
+    let sessions = own.join("sessions");
+    std::fs::create_dir_all(&sessions)?;
+    rustix::fs::access(&sessions, rustix::fs::Access::WRITE_OK)?;
+    let ignore = own.join(".gitignore");
+    if !ignore.exists() {
+        std::fs::write(ignore, IGNORE)?;
+    }
+    Ok(())
+}

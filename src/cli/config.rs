@@ -1,0 +1,97 @@
+//! `agent config`: the configuration in force, and where each value came from.
+
+use clap::{Args, Subcommand};
+use toml::Value;
+
+use super::options::{self, ToolOptions};
+use crate::app::{self, OpenError};
+use crate::config::{AGENT_DIR, Config, UserDirs};
+use crate::ui;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ConfigCommand {
+    /// Show every value and where it came from
+    Show(ToolOptions),
+    /// Show which files are read
+    Path(ToolOptions),
+    /// Print the JSON Schema of the configuration
+    Schema(NoArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct NoArgs {}
+
+pub(super) fn config(command: &ConfigCommand) -> u8 {
+    let text = match command {
+        ConfigCommand::Show(options) => show(options),
+        ConfigCommand::Path(options) => path(options),
+        ConfigCommand::Schema(NoArgs {}) => {
+            let schema = schemars::schema_for!(Config);
+            Ok(format!("{}\n", serde_json::to_string_pretty(&schema).unwrap_or_default()))
+        }
+    };
+    match text {
+        Ok(text) => {
+            ui::print(&text);
+            0
+        }
+        Err(error) => {
+            ui::tell(&error.to_string());
+            error.exit_code()
+        }
+    }
+}
+
+fn show(options: &ToolOptions) -> Result<String, OpenError> {
+    let root = options::root(options.cwd.as_deref())?;
+    let loaded = options::load(&root, UserDirs::find().as_ref(), options, None)?;
+    for warning in &loaded.warnings {
+        ui::tell(warning);
+    }
+    let table = toml::Table::try_from(&loaded.config)
+        .map_err(|error| OpenError::Usage(error.to_string()))?;
+    let masker = app::masker(&loaded.config, None)?;
+    let mut lines = Vec::new();
+    leaves(&Value::Table(table), "", &mut lines);
+    let width = lines.iter().map(|(key, value)| key.len() + value.len()).max().unwrap_or(0).min(60);
+    let mut out = String::new();
+    for (key, value) in lines {
+        let origin = loaded
+            .origins
+            .get(&key.replace('"', ""))
+            .map_or_else(|| "default".to_owned(), ToString::to_string);
+        let setting = format!("{key} = {value}");
+        let setting = masker.mask(&setting);
+        out.push_str(&format!("{setting:<width$}  # {origin}\n", width = width + 3));
+    }
+    Ok(out)
+}
+
+fn leaves(value: &Value, prefix: &str, lines: &mut Vec<(String, String)>) {
+    match value {
+        Value::Table(table) => {
+            for (key, value) in table {
+                let plain =
+                    key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+                let key = if plain { key.clone() } else { format!("\"{key}\"") };
+                let path = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
+                leaves(value, &path, lines);
+            }
+        }
+        other => lines.push((prefix.to_owned(), other.to_string())),
+    }
+}
+
+fn path(options: &ToolOptions) -> Result<String, OpenError> {
+    let root = options::root(options.cwd.as_deref())?;
+    let dirs = UserDirs::find();
+    let user = dirs.as_ref().map(|dirs| dirs.config.join("config.toml"));
+    let project = Some(root.join(AGENT_DIR).join("config.toml"));
+    let mut out = String::new();
+    for (name, path) in [("user", user), ("project", project)] {
+        let Some(path) = path else { continue };
+        let there = if path.exists() { "" } else { "  (not there)" };
+        out.push_str(&format!("{name:<8} {}{there}\n", path.display()));
+    }
+    Ok(out)
+}

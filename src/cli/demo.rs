@@ -1,0 +1,137 @@
+//! `agent demo`: the real loop on a small broken project, with a scripted model.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::options::{self, ToolOptions};
+use crate::app::{OpenError, Options, Session, Which};
+use crate::protocol::control::{Control, PermissionMode};
+use crate::protocol::event::{Body, Sink, Stamped};
+use crate::{record, ui};
+
+const FILES: [(&str, &str); 3] = [
+    ("stats.sh", include_str!("../../demo/stats.sh")),
+    ("test.sh", include_str!("../../demo/test.sh")),
+    ("README.md", include_str!("../../demo/README.md")),
+];
+const SCRIPT: &str = include_str!("../../demo/script.txt");
+const TASK: &str = "bash test.sh fails. Find out why and repair it.";
+const CHECK: &str = "bash test.sh";
+const COMMENT: &str = "# Somebody else was here while the agent was thinking.\n";
+
+#[derive(Debug, Args)]
+pub(super) struct DemoArgs {
+    /// Work in this folder, which must not exist yet, instead of a temporary one
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+pub(super) fn demo(args: &DemoArgs) -> u8 {
+    let control = Control::default();
+    let work = async {
+        match work(args, &control).await {
+            Ok(code) => code,
+            Err(error) => {
+                ui::tell(&error.to_string());
+                error.exit_code()
+            }
+        }
+    };
+    super::block_on(work, &control)
+}
+
+async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
+    let root = project(args.dir.as_deref())
+        .map_err(|error| OpenError::Usage(format!("the demo's folder: {error}")))?;
+    ui::print(&format!(
+        "The model's answers are scripted; everything else is real: the tools, the files, the conflict, \
+         bash, the check.\nProject  {}\nTask     {TASK}\nCheck    {CHECK}\n\n",
+        root.display()
+    ));
+    let script =
+        script().map_err(|error| OpenError::Usage(format!("the demo's script: {error}")))?;
+    let run = options::RunArgs {
+        model: Some(format!("script:{}", script.path().display())),
+        check: vec![CHECK.to_owned()],
+        tools: ToolOptions { allow: vec![format!("Bash({CHECK})")], ..ToolOptions::default() },
+        ..options::RunArgs::default()
+    };
+    let options = Options {
+        config: options::load(&root, None, &run.tools, Some(&run))?,
+        root: root.clone(),
+        add_dirs: Vec::new(),
+        session: Which::New,
+        ephemeral: false,
+        append_system_prompt: None,
+        answer_schema: None,
+        default_mode: PermissionMode::AutoEdit,
+        dirs: None,
+    };
+    let somebody_else = Box::new(SomebodyElse { file: Some(root.join(FILES[0].0)) });
+    let mut session = Session::open(options, control.clone(), vec![somebody_else]).await?;
+    let finished = session.run(TASK).await;
+    let log = session.log_path.clone();
+    session.close();
+
+    if let Some(path) = &log
+        && let Ok(loaded) = record::load(path)
+    {
+        ui::print(&record::timeline(&loaded.events));
+    }
+    let (name, before) = FILES[0];
+    let after = std::fs::read_to_string(root.join(name)).unwrap_or_default();
+    let diff = similar::TextDiff::from_lines(before, &after);
+    let diff = diff.unified_diff().context_radius(1).header("before", "after").to_string();
+    ui::print(&format!("\n{diff}\n{}\n", finished.result));
+    if let Some(path) = log {
+        ui::print(&format!(
+            "\nSession  {}\nAgain    agent trace show -C {}\n",
+            path.display(),
+            root.display()
+        ));
+    }
+    Ok(finished.ending.exit_code())
+}
+
+/// The script, in a file of its own where the demo's tools do not see it.
+fn script() -> std::io::Result<tempfile::NamedTempFile> {
+    let mut file = tempfile::Builder::new().prefix("agent-demo-").suffix(".script").tempfile()?;
+    file.write_all(SCRIPT.as_bytes())?;
+    Ok(file)
+}
+
+/// A fresh copy of the bundled project.
+fn project(dir: Option<&Path>) -> std::io::Result<PathBuf> {
+    let root = match dir {
+        Some(dir) => {
+            std::fs::create_dir(dir)?;
+            dir.to_path_buf()
+        }
+        // Kept: what happened is there to be looked at.
+        None => tempfile::Builder::new().prefix("agent-demo-").tempdir()?.keep(),
+    };
+    for (name, text) in FILES {
+        std::fs::write(root.join(name), text)?;
+    }
+    root.canonicalize()
+}
+
+/// Changes the file after the agent has read it for the first time: a conflict that really happens.
+struct SomebodyElse {
+    file: Option<PathBuf>,
+}
+
+impl Sink for SomebodyElse {
+    fn take(&mut self, stamped: &Stamped) {
+        let Body::ToolFinished { tool, .. } = &stamped.event.body else { return };
+        if tool == "Read"
+            && let Some(path) = self.file.take()
+        {
+            let file = OpenOptions::new().append(true).open(path);
+            _ = file.and_then(|mut file| file.write_all(COMMENT.as_bytes()));
+        }
+    }
+}

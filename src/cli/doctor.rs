@@ -1,0 +1,137 @@
+//! `agent doctor`: what works here, tried, and how to fix what does not.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::options::{self, ToolOptions};
+use crate::app;
+use crate::config::{self, UserDirs};
+use crate::exec::{Command, Exec};
+use crate::model;
+use crate::protocol::control::Control;
+use crate::ui;
+
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// Ask no server
+    #[arg(long)]
+    offline: bool,
+    #[command(flatten)]
+    options: ToolOptions,
+}
+
+/// What was tried, and how it went.
+struct Report {
+    out: String,
+    failed: bool,
+}
+
+impl Report {
+    fn good(&mut self, what: &str, how: &str) {
+        self.out.push_str(&format!("✓ {what:<10} {how}\n"));
+    }
+
+    /// Something is less than it could be, and the program works all the same.
+    fn note(&mut self, what: &str, how: &str) {
+        self.out.push_str(&format!("! {what:<10} {how}\n"));
+    }
+
+    fn bad(&mut self, what: &str, how: &str) {
+        self.failed = true;
+        self.out.push_str(&format!("✗ {what:<10} {how}\n"));
+    }
+}
+
+pub(super) fn doctor(args: &DoctorArgs) -> u8 {
+    let control = Control::default();
+    super::block_on(
+        async {
+            let mut report = Report { out: String::new(), failed: false };
+            examine(args, &control, &mut report).await;
+            ui::print(&report.out);
+            u8::from(report.failed)
+        },
+        &control,
+    )
+}
+
+async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
+    report.good("program", &format!("agent {}", env!("CARGO_PKG_VERSION")));
+    let root = match options::root(args.options.cwd.as_deref()) {
+        Ok(root) => root,
+        Err(error) => return report.bad("folder", &error.to_string()),
+    };
+    let dirs = UserDirs::find();
+    let shown = root.display().to_string();
+    if rustix::fs::access(&root, rustix::fs::Access::WRITE_OK).is_ok() {
+        report.good("folder", &shown);
+    } else {
+        report.note("folder", &format!("{shown} can not be written: sessions are kept elsewhere"));
+    }
+    let exec = Exec::new(&[]);
+    for (what, line, missing) in [
+        ("bash", "echo $BASH_VERSION", "install bash: the tool Bash and the checks need it"),
+        ("git", "git --version", "install git to see what a task changed; nothing else needs it"),
+    ] {
+        let line = Command::new(line.to_owned(), root.clone(), Duration::from_secs(10));
+        match exec.run(line, control.cancel()).await {
+            Ok(outcome) if outcome.exit_code == Some(0) => {
+                report.good(what, outcome.stdout.text.trim());
+            }
+            Ok(_) => report.note(what, missing),
+            Err(error) => report.bad(what, &format!("{error}; {missing}")),
+        }
+    }
+    report.note("sandbox", "none: commands need --allow 'Bash(…)' or --permission-mode full");
+    if ui::is_terminal() {
+        let term = std::env::var("TERM").unwrap_or_default();
+        report.good("terminal", if term.is_empty() { "TERM is not set" } else { &term });
+    } else {
+        report.good("terminal", "none: output goes to a pipe or a file");
+    }
+    let loaded = match options::load(&root, dirs.as_ref(), &args.options, None) {
+        Ok(loaded) => loaded,
+        Err(error) => return report.bad("config", &error.to_string()),
+    };
+    report.good("config", &format!("{} keys set", loaded.origins.len()));
+    for warning in &loaded.warnings {
+        report.note("config", warning);
+    }
+    if let Some(path) = loaded.config.model.strip_prefix("script:") {
+        return match app::script(path) {
+            Ok(_) => report.good("model", &loaded.config.model),
+            Err(error) => report.bad("model", &error.to_string()),
+        };
+    }
+    let variable = |name: &str| std::env::var(name).ok();
+    match config::resolve(&loaded.config, &variable) {
+        Ok(Some(resolved)) => {
+            let what = format!("{} at {}", resolved.id, resolved.base_url);
+            if args.offline {
+                return report.good("model", &what);
+            }
+            let endpoint = match app::endpoint(&resolved, &root, control).await {
+                Ok(endpoint) => endpoint,
+                Err(error) => return report.bad("model", &error.to_string()),
+            };
+            match model::list_models(&endpoint, Duration::from_secs(5)).await {
+                Ok(models) if models.contains(&resolved.model) => report.good("model", &what),
+                Ok(models) => report.note(
+                    "model",
+                    &format!(
+                        "{what}: the server answers, but does not list it among its {} models",
+                        models.len()
+                    ),
+                ),
+                Err(error) => report.bad("model", &error.to_string()),
+            }
+        }
+        Ok(None) => report.note(
+            "model",
+            "auto, and no key is set: a local server is looked for at the start of a task; \
+             set OPENAI_API_KEY or name a model with --model",
+        ),
+        Err(error) => report.bad("model", &error.to_string()),
+    }
+}

@@ -1,0 +1,171 @@
+//! What was typed, and one small file per command.
+
+mod config;
+mod demo;
+mod doctor;
+mod options;
+mod run;
+mod session;
+mod signals;
+mod tool;
+mod trust;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use crate::protocol::nearest;
+use options::RunArgs;
+
+/// A code agent for the terminal: every step diagnosable, every failure answered, everything recorded.
+#[derive(Debug, Parser)]
+#[command(
+    name = "agent",
+    version,
+    max_term_width = 100,
+    args_conflicts_with_subcommands = true,
+    after_help = "Start: `agent demo` (needs no key), then `agent run \"task\"` in a project."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Run one task and print the answer: the same as `agent run`
+    #[arg(short = 'p', long = "print")]
+    print: bool,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run one task, then exit
+    Run(Box<RunArgs>),
+    /// See the real loop repair a small broken project; the model is scripted, no key is needed
+    Demo(demo::DemoArgs),
+    /// Call the tools without a model, through the same gate
+    #[command(subcommand)]
+    Tool(tool::ToolCommand),
+    /// Look at the recorded sessions of this project
+    #[command(subcommand)]
+    Session(session::SessionCommand),
+    /// See what happened in a session
+    #[command(subcommand)]
+    Trace(session::TraceCommand),
+    /// See the configuration in force
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// Let this folder's own configuration set keys, endpoints, permissions and checks
+    Trust(trust::TrustArgs),
+    /// Check what works here, and how to fix what does not
+    Doctor(doctor::DoctorArgs),
+    /// Print shell completions
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the man pages into a folder
+    Man {
+        /// The folder
+        dir: std::path::PathBuf,
+    },
+}
+
+/// The whole program: reads the command line, does it, and returns the exit code.
+pub fn main() -> u8 {
+    let code = dispatch();
+    // EX_IOERR of sysexits.h.
+    if code == 0 && crate::ui::output_lost() { 74 } else { code }
+}
+
+fn dispatch() -> u8 {
+    let parsed = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap writes help to standard output and errors to standard error.
+            _ = error.print();
+            return u8::try_from(error.exit_code()).unwrap_or(2);
+        }
+    };
+    match cli.command {
+        Some(Command::Run(args)) => run::run(&args),
+        Some(Command::Demo(args)) => demo::demo(&args),
+        Some(Command::Tool(command)) => tool::tool(command),
+        Some(Command::Session(command)) => session::session(&command),
+        Some(Command::Trace(command)) => session::trace(&command),
+        Some(Command::Config(command)) => config::config(&command),
+        Some(Command::Trust(args)) => trust::trust(&args),
+        Some(Command::Doctor(args)) => doctor::doctor(&args),
+        Some(Command::Completions { shell }) => {
+            let mut out = Vec::new();
+            clap_complete::generate(shell, &mut command(), "agent", &mut out);
+            crate::ui::print(&String::from_utf8_lossy(&out));
+            0
+        }
+        Some(Command::Man { dir }) => man(&dir),
+        None if cli.print => run::run(&cli.run),
+        None => {
+            crate::ui::tell(&no_command(&cli.run));
+            2
+        }
+    }
+}
+
+/// The command line. `agent -p` takes the options of `run`; they are described there.
+fn command() -> clap::Command {
+    Cli::command()
+        .override_usage("agent <COMMAND>\n       agent -p [OPTIONS OF RUN] <TASK>")
+        .mut_args(|arg| if arg.get_id() == "print" { arg } else { arg.hide(true) })
+}
+
+fn no_command(args: &RunArgs) -> String {
+    match args.task.first() {
+        Some(word) => {
+            let command = Cli::command();
+            if command.find_subcommand(word).is_some() {
+                return format!("options stand behind the command: `agent {word} …`");
+            }
+            let names = command.get_subcommands().map(clap::Command::get_name);
+            match nearest(word, names) {
+                Some(name) => format!("there is no command {word:?}: did you mean `agent {name}`?"),
+                None => format!(
+                    "there is no command {word:?}; to give a task, write `agent run \"{}\"`",
+                    args.task.join(" ")
+                ),
+            }
+        }
+        None => "say what to do: `agent run \"task\"`, `agent demo` to see it work, `agent --help` for the rest".to_owned(),
+    }
+}
+
+fn man(dir: &std::path::Path) -> u8 {
+    let written = std::fs::create_dir_all(dir)
+        .and_then(|()| clap_mangen::generate_to(command().disable_help_subcommand(true), dir));
+    match written {
+        Ok(()) => {
+            crate::ui::print(&format!("man pages are in {}\n", dir.display()));
+            0
+        }
+        Err(error) => {
+            crate::ui::tell(&format!(
+                "{}: {error}; name a folder that can be written",
+                dir.display()
+            ));
+            2
+        }
+    }
+}
+
+/// Runs async work on this thread until it ends, with the signals that end it early.
+fn block_on(work: impl Future<Output = u8>, control: &crate::protocol::control::Control) -> u8 {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => {
+            let code = runtime.block_on(signals::guard(work, control));
+            // A blocking thread that does not heed its cancellation does not keep the person waiting.
+            runtime.shutdown_background();
+            code
+        }
+        Err(error) => {
+            crate::ui::tell(&format!("the runtime could not start: {error}"));
+            2
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Options that several commands share, and the configuration that they come to.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use toml::Value;
+
+use crate::app::OpenError;
+use crate::config::{self, AGENT_DIR, Loaded, Sources, UserDirs};
+use crate::protocol::control::PermissionMode;
+use crate::ui::OutputFormat;
+
+/// Where, and who may do what.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct ToolOptions {
+    /// Work in this folder
+    #[arg(short = 'C', long = "cwd", value_name = "DIR", global = false)]
+    pub(super) cwd: Option<PathBuf>,
+    /// A further folder that tools may use
+    #[arg(long, value_name = "DIR")]
+    pub(super) add_dir: Vec<PathBuf>,
+    /// How freely the agent may act
+    #[arg(long, value_name = "MODE")]
+    pub(super) permission_mode: Option<PermissionMode>,
+    /// The same as --permission-mode full
+    #[arg(short = 'y', long, conflicts_with = "permission_mode")]
+    pub(super) yolo: bool,
+    /// A call that needs no question: `Edit`, `Edit(src/**)`, `Bash(cargo test *)`
+    #[arg(long, value_name = "RULE", visible_alias = "allowed-tools")]
+    pub(super) allow: Vec<String>,
+    /// A call that is never made
+    #[arg(long, value_name = "RULE", visible_alias = "disallowed-tools")]
+    pub(super) deny: Vec<String>,
+    /// Let the folder's own configuration count in full, for this once
+    #[arg(long)]
+    pub(super) trust: bool,
+    /// Set any key of the configuration: KEY=VALUE
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(super) set: Vec<String>,
+}
+
+/// The options of `agent run`.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct RunArgs {
+    /// The task; `-` reads it from standard input, and piped input is appended to it
+    #[arg(value_name = "TASK")]
+    pub(super) task: Vec<String>,
+    /// The model: provider/model, auto, or script:FILE
+    #[arg(short, long, value_name = "MODEL")]
+    pub(super) model: Option<String>,
+    /// Where the model's server is, up to and including /v1
+    #[arg(long, value_name = "URL")]
+    pub(super) base_url: Option<String>,
+    /// The environment variable that holds the key
+    #[arg(long, value_name = "NAME")]
+    pub(super) api_key_env: Option<String>,
+    /// What is written to standard output
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(super) output_format: OutputFormat,
+    /// Also write the final answer to this file
+    #[arg(short = 'o', long = "output-last-message", value_name = "FILE")]
+    pub(super) output_file: Option<PathBuf>,
+    /// A command that must exit 0 before the task counts as done
+    #[arg(long, value_name = "COMMAND")]
+    pub(super) check: Vec<String>,
+    /// The most answers of the model
+    #[arg(long, value_name = "N")]
+    pub(super) max_turns: Option<u32>,
+    /// The most US dollars; needs the model's price
+    #[arg(long, value_name = "X")]
+    pub(super) max_budget_usd: Option<f64>,
+    /// The most time: 90s, 10m
+    #[arg(long, value_name = "DURATION")]
+    pub(super) timeout: Option<String>,
+    /// Go on with the latest session of this project
+    #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "session_id"])]
+    pub(super) continue_latest: bool,
+    /// Go on with this session
+    #[arg(short = 'r', long, value_name = "ID", conflicts_with = "session_id")]
+    pub(super) resume: Option<String>,
+    /// The id of the new session, a UUID
+    #[arg(long, value_name = "UUID")]
+    pub(super) session_id: Option<String>,
+    /// Keep nothing of this session
+    #[arg(long, conflicts_with_all = ["continue_latest", "resume"])]
+    pub(super) ephemeral: bool,
+    /// The final answer must be JSON that fits the JSON Schema in this file
+    #[arg(long, value_name = "FILE")]
+    pub(super) json_schema: Option<PathBuf>,
+    /// Add this to the model's instructions
+    #[arg(long, value_name = "TEXT")]
+    pub(super) append_system_prompt: Option<String>,
+    /// Say nothing on standard error but why a task failed
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(super) quiet: bool,
+    /// Say more on standard error
+    #[arg(short, long)]
+    pub(super) verbose: bool,
+    #[command(flatten)]
+    pub(super) tools: ToolOptions,
+}
+
+/// The project's root: `-C`, or where the program was started.
+pub(super) fn root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
+    let path = match cwd {
+        Some(path) => path.to_path_buf(),
+        None => std::env::current_dir()
+            .map_err(|error| OpenError::Usage(format!("the current folder: {error}")))?,
+    };
+    let root = path
+        .canonicalize()
+        .map_err(|error| OpenError::Usage(format!("{}: {error}", path.display())))?;
+    if root.is_dir() {
+        Ok(root)
+    } else {
+        Err(OpenError::Usage(format!("{}: is a file; name a folder", path.display())))
+    }
+}
+
+/// The configuration in force in a folder, with these options.
+pub(super) fn load(
+    root: &Path,
+    dirs: Option<&UserDirs>,
+    tools: &ToolOptions,
+    run: Option<&RunArgs>,
+) -> Result<Loaded, OpenError> {
+    let mut sources = Sources {
+        user_file: dirs.map(|dirs| dirs.config.join("config.toml")),
+        project_file: Some(root.join(AGENT_DIR).join("config.toml")),
+        trusted: tools.trust || config::is_trusted(dirs, root),
+        environment: environment(),
+        command_line: command_line(tools, run)?,
+    };
+    let mut loaded = config::load(&sources)?;
+    let server = run.map(|run| server(run, &loaded.config.model)).unwrap_or_default();
+    if !server.is_empty() {
+        sources.command_line.extend(server);
+        loaded = config::load(&sources)?;
+    }
+    if loaded.untrusted_checks && run.is_some_and(|run| run.check.is_empty()) {
+        return Err(OpenError::Usage(format!(
+            "{AGENT_DIR}/config.toml wants checks to be run, and this folder is not trusted: read them, then run \
+             `agent trust`, or give --check yourself"
+        )));
+    }
+    Ok(loaded)
+}
+
+fn environment() -> Vec<(String, Value, String)> {
+    let names = [("AGENT_MODEL", "model"), ("OPENAI_BASE_URL", "providers.openai.base_url")];
+    let set = names.iter().filter_map(|(name, key)| {
+        let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
+        Some(((*key).to_owned(), Value::String(value), (*name).to_owned()))
+    });
+    set.collect()
+}
+
+fn command_line(
+    tools: &ToolOptions,
+    run: Option<&RunArgs>,
+) -> Result<Vec<(String, Value, String)>, OpenError> {
+    let mut values = Vec::new();
+    for assignment in &tools.set {
+        let Some((key, value)) = assignment.split_once('=') else {
+            return Err(OpenError::Usage(format!("--set {assignment:?}: write KEY=VALUE")));
+        };
+        values.push((key.trim().to_owned(), toml_value(value.trim()), "--set".to_owned()));
+    }
+    let mut put = |key: &str, value: Value, option: &str| {
+        values.push((key.to_owned(), value, option.to_owned()));
+    };
+    let list = |items: &[String]| items.iter().cloned().map(Value::String).collect::<Vec<_>>();
+    if let Some(mode) = tools.permission_mode {
+        put("permissions.mode", mode.as_str().into(), "--permission-mode");
+    }
+    if tools.yolo {
+        put("permissions.mode", PermissionMode::Full.as_str().into(), "--yolo");
+    }
+    if !tools.allow.is_empty() {
+        put("permissions.allow", list(&tools.allow).into(), "--allow");
+    }
+    if !tools.deny.is_empty() {
+        put("permissions.deny", list(&tools.deny).into(), "--deny");
+    }
+    let Some(run) = run else { return Ok(values) };
+    if let Some(model) = &run.model {
+        put("model", model.as_str().into(), "--model");
+    }
+    if !run.check.is_empty() {
+        put("checks.commands", list(&run.check).into(), "--check");
+    }
+    if let Some(max_turns) = run.max_turns {
+        put("limits.max_turns", i64::from(max_turns).into(), "--max-turns");
+    }
+    if let Some(budget) = run.max_budget_usd {
+        put("limits.max_budget_usd", budget.into(), "--max-budget-usd");
+    }
+    if let Some(timeout) = &run.timeout {
+        put("limits.timeout", timeout.as_str().into(), "--timeout");
+    }
+    Ok(values)
+}
+
+/// Where the server of this model is, as far as the command line says it.
+fn server(run: &RunArgs, model: &str) -> Vec<(String, Value, String)> {
+    // `auto` with a server of the user's own speaks to it as to OpenAI's.
+    let provider = model.split_once('/').map_or("openai", |(provider, _)| provider);
+    let url = run.base_url.as_deref().map(|url| ("base_url", url, "--base-url"));
+    let key = run.api_key_env.as_deref().map(|name| ("api_key_env", name, "--api-key-env"));
+    [url, key]
+        .into_iter()
+        .flatten()
+        .map(|(key, value, option)| {
+            (format!("providers.{provider}.{key}"), value.into(), option.to_owned())
+        })
+        .collect()
+}
+
+/// The value as TOML, or as the text it is.
+fn toml_value(text: &str) -> Value {
+    toml::from_str::<toml::Table>(&format!("value = {text}"))
+        .ok()
+        .and_then(|mut table| table.remove("value"))
+        .unwrap_or_else(|| Value::String(text.to_owned()))
+}

@@ -1,0 +1,210 @@
+//! `agent run`: one task, then exit.
+
+use std::io::{IsTerminal as _, Read, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use super::options::{self, RunArgs};
+use crate::app::{OpenError, Options, Session, Which};
+use crate::config::UserDirs;
+use crate::protocol::control::{Control, PermissionMode};
+use crate::protocol::event::Sink;
+use crate::ui::{self, Verbosity};
+
+/// How long a silent pipe beside a task is waited for before that is said, and then until it is an
+/// error.
+const TELL_AFTER: Duration = Duration::from_secs(1);
+const GIVE_UP_AFTER: Duration = Duration::from_secs(59);
+
+pub(super) fn run(args: &RunArgs) -> u8 {
+    let task = match task(&args.task) {
+        Ok(task) => task,
+        Err(reason) => {
+            ui::tell(&reason);
+            return 2;
+        }
+    };
+    let control = Control::default();
+    super::block_on(
+        async {
+            let face = ui::face(args.output_format, verbosity(args));
+            match work(args, &task, &control, vec![face]).await {
+                Ok(code) => code,
+                Err(error) => {
+                    let code = error.exit_code();
+                    // Every exit but that of wrong usage ends with a result.
+                    if code != 2 {
+                        ui::failure(args.output_format, &error.to_string(), code);
+                    }
+                    ui::tell(&error.to_string());
+                    code
+                }
+            }
+        },
+        &control,
+    )
+}
+
+async fn work(
+    args: &RunArgs,
+    task: &str,
+    control: &Control,
+    faces: Vec<Box<dyn Sink>>,
+) -> Result<u8, OpenError> {
+    let root = options::root(args.tools.cwd.as_deref())?;
+    let dirs = UserDirs::find();
+    let config = options::load(&root, dirs.as_ref(), &args.tools, Some(args))?;
+    for warning in &config.warnings {
+        ui::tell(warning);
+    }
+    // Opened first: a promise that can not be kept is not given.
+    let mut output_file = match &args.output_file {
+        Some(path) => Some(std::fs::File::create(path).map_err(|error| {
+            OpenError::Usage(format!("--output-last-message {}: {error}", path.display()))
+        })?),
+        None => None,
+    };
+    let options = Options {
+        root,
+        add_dirs: args.tools.add_dir.clone(),
+        config,
+        session: which(args),
+        ephemeral: args.ephemeral,
+        append_system_prompt: args.append_system_prompt.clone(),
+        answer_schema: answer_schema(args)?,
+        default_mode: PermissionMode::AutoEdit,
+        dirs,
+    };
+    let mut session = Session::open(options, control.clone(), faces).await?;
+    if let Some(notice) = &session.notice {
+        ui::tell(notice);
+    }
+    let finished = session.run(task).await;
+    session.close();
+    if let (Some(path), Some(file)) = (&args.output_file, &mut output_file)
+        && let Err(error) = writeln!(file, "{}", finished.result.trim_end())
+    {
+        ui::tell(&format!("{}: {error}; the answer was not written there", path.display()));
+        return Ok(finished.ending.exit_code().max(1));
+    }
+    Ok(finished.ending.exit_code())
+}
+
+fn answer_schema(args: &RunArgs) -> Result<Option<serde_json::Value>, OpenError> {
+    let Some(path) = &args.json_schema else { return Ok(None) };
+    let wrong = |reason: &dyn std::fmt::Display| {
+        OpenError::Usage(format!("--json-schema {}: {reason}", path.display()))
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    serde_json::from_str(&text).map(Some).map_err(|error| wrong(&error))
+}
+
+fn which(args: &RunArgs) -> Which {
+    match (args.continue_latest, &args.resume, &args.session_id) {
+        (true, ..) => Which::Latest,
+        (_, Some(id), _) => Which::Resume(id.clone()),
+        (_, _, Some(id)) => Which::NewWithId(id.clone()),
+        _ => Which::New,
+    }
+}
+
+fn verbosity(args: &RunArgs) -> Verbosity {
+    match (args.quiet, args.verbose) {
+        (true, _) => Verbosity::Quiet,
+        (_, true) => Verbosity::Verbose,
+        // Nobody watches: the answer and, where it failed, the reason are all there is to say.
+        _ if !std::io::stderr().is_terminal() => Verbosity::Quiet,
+        _ => Verbosity::Progress,
+    }
+}
+
+/// The task: from the command line, from standard input, or both.
+fn task(words: &[String]) -> Result<String, String> {
+    let given = words.join(" ");
+    let (given, insists) = match given.trim() {
+        "-" => ("", true),
+        given => (given, false),
+    };
+    let piped = if insists || given.is_empty() {
+        if std::io::stdin().is_terminal() && !insists {
+            String::new()
+        } else {
+            read_all(&mut std::io::stdin()).map_err(|error| format!("standard input: {error}"))?
+        }
+    } else if stdin_is_piped() {
+        piped_beside_a_task()?
+    } else {
+        String::new()
+    };
+    match (given.is_empty(), piped.trim().is_empty()) {
+        (true, true) => {
+            Err("the task is empty: write `agent run \"what to do\"`, or pipe it in".into())
+        }
+        (true, false) => Ok(piped.trim_end().to_owned()),
+        (false, true) => Ok(given.to_owned()),
+        (false, false) => Ok(format!("{given}\n\n<stdin>\n{}\n</stdin>", piped.trim_end())),
+    }
+}
+
+/// Standard input is a pipe, a socket or a file: something that somebody meant to be read. A terminal
+/// or `/dev/null` is not.
+fn stdin_is_piped() -> bool {
+    std::fs::metadata("/dev/stdin")
+        .map(|metadata| metadata.file_type())
+        .is_ok_and(|kind| kind.is_fifo() || kind.is_socket() || kind.is_file())
+}
+
+/// Reads a pipe that stands beside a task to its end. One that stays silent is told of, and then is an
+/// error: some programs leave a pipe open that nobody writes to.
+fn piped_beside_a_task() -> Result<String, String> {
+    enum Got {
+        FirstByte,
+        All(std::io::Result<String>),
+    }
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut first = [0];
+        let read = match std::io::stdin().read(&mut first) {
+            Ok(0) => Ok(String::new()),
+            Ok(_) => {
+                _ = sender.send(Got::FirstByte);
+                read_all(&mut (&first[..]).chain(std::io::stdin()))
+            }
+            Err(error) => Err(error),
+        };
+        _ = sender.send(Got::All(read));
+    });
+    let mut got = receiver.recv_timeout(TELL_AFTER);
+    if matches!(got, Err(RecvTimeoutError::Timeout)) {
+        ui::tell(
+            "waiting for standard input, which is appended to the task (</dev/null if there is none)",
+        );
+        got = receiver.recv_timeout(GIVE_UP_AFTER);
+    }
+    let mut got = got.map_err(|_| {
+        "standard input is a pipe that nobody writes to: start with </dev/null if there is none"
+            .to_owned()
+    })?;
+    if matches!(got, Got::FirstByte) {
+        got = receiver.recv().map_err(|error| format!("standard input: {error}"))?;
+    }
+    match got {
+        Got::All(read) => read.map_err(|error| format!("standard input: {error}")),
+        Got::FirstByte => Ok(String::new()),
+    }
+}
+
+/// More is no task: it belongs into a file that the task names.
+const MAX_STDIN: u64 = 10 * 1024 * 1024;
+
+fn read_all(from: &mut dyn Read) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    from.take(MAX_STDIN + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_STDIN {
+        return Err(std::io::Error::other(
+            "it is longer than 10 MiB: put it into a file of the project and name that in the task",
+        ));
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,434 @@
+//! Layers: read, checked one by one with file and line, laid over each other, each value's origin kept.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use toml::de::{DeTable, DeValue};
+use toml::{Table, Value};
+
+use super::types::Config;
+use crate::protocol::control::PermissionMode;
+use crate::protocol::nearest;
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The user's file, at this line.
+    User(PathBuf, usize),
+    /// The project's file, at this line.
+    Project(PathBuf, usize),
+    /// This environment variable.
+    Environment(String),
+    /// This option of the command line.
+    CommandLine(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(path, line) | Self::Project(path, line) => {
+                write!(f, "{}:{line}", path.display())
+            }
+            Self::Environment(name) => write!(f, "environment {name}"),
+            Self::CommandLine(option) => write!(f, "command line {option}"),
+        }
+    }
+}
+
+/// A configuration that means nothing: what, where, and what would.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigError(pub String);
+
+/// Where configuration comes from.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The user's file; it need not exist.
+    pub user_file: Option<PathBuf>,
+    /// The project's file; it need not exist.
+    pub project_file: Option<PathBuf>,
+    /// The user trusts the project's folder.
+    pub trusted: bool,
+    /// Key and value from the environment, with the variable's name.
+    pub environment: Vec<(String, Value, String)>,
+    /// Key and value from the command line, with the option as it was typed.
+    pub command_line: Vec<(String, Value, String)>,
+}
+
+/// The configuration, and where each value came from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What it all comes to.
+    pub config: Config,
+    /// Origin of each key that is not a default.
+    pub origins: BTreeMap<String, Origin>,
+    /// Rules of permission in the order of their layers: list, rule, origin.
+    pub rules: Vec<(String, String, Origin)>,
+    /// What was ignored, and why.
+    pub warnings: Vec<String>,
+    /// The project's file wants checks and the folder is not trusted.
+    pub untrusted_checks: bool,
+}
+
+/// The modes of permission, from the most careful to the freest.
+const MODES: [&str; 4] = ["read-only", "ask", "auto-edit", "full"];
+
+/// Reads every layer.
+pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
+    let mut loaded = Loaded {
+        config: Config::default(),
+        origins: BTreeMap::new(),
+        rules: Vec::new(),
+        warnings: Vec::new(),
+        untrusted_checks: false,
+    };
+    let mut merged = Table::new();
+    if let Some(path) = &sources.user_file {
+        let path_of = |line| Origin::User(path.clone(), line);
+        if let Some((table, lines)) = read(path)? {
+            loaded.lay_over(&mut merged, table, &|key| path_of(line_of(&lines, key)));
+        }
+    }
+    if let Some(path) = &sources.project_file
+        && let Some((mut table, lines)) = read(path)?
+    {
+        if !sources.trusted {
+            loaded.restrict(&mut table, path, &merged);
+        }
+        let origin = |key: &str| Origin::Project(path.clone(), line_of(&lines, key));
+        loaded.lay_over(&mut merged, table, &origin);
+    }
+    for (key, value, name) in &sources.environment {
+        let table = nested(key, value.clone());
+        check_alone(&table).map_err(|reason| ConfigError(format!("{name}: {reason}")))?;
+        loaded.lay_over(&mut merged, table, &|_| Origin::Environment(name.clone()));
+    }
+    for (key, value, option) in &sources.command_line {
+        let table = nested(key, value.clone());
+        check_alone(&table).map_err(|reason| ConfigError(format!("{option}: {reason}")))?;
+        loaded.lay_over(&mut merged, table, &|_| Origin::CommandLine(option.clone()));
+    }
+    loaded.config = merged
+        .try_into()
+        .map_err(|error: toml::de::Error| ConfigError(with_suggestion(error.message())))?;
+    loaded.check_ranges()?;
+    Ok(loaded)
+}
+
+impl Loaded {
+    fn lay_over(&mut self, merged: &mut Table, table: Table, origin: &dyn Fn(&str) -> Origin) {
+        for list in ["allow", "ask", "deny"] {
+            let rules =
+                table.get("permissions").and_then(|p| p.get(list)).and_then(Value::as_array);
+            for rule in rules.into_iter().flatten().filter_map(Value::as_str) {
+                let key = format!("permissions.{list}");
+                self.rules.push((list.to_owned(), rule.to_owned(), origin(&key)));
+            }
+        }
+        let mut changed = Vec::new();
+        merge(merged, table, "", &mut changed);
+        for key in changed {
+            let origin = origin(&key);
+            self.origins.insert(key, origin);
+        }
+    }
+
+    /// Takes out of an untrusted project's file what could harm, and says so.
+    fn restrict(&mut self, table: &mut Table, path: &Path, user: &Table) {
+        let mut ignored = Vec::new();
+        for key in ["providers", "models"] {
+            if table.remove(key).is_some() {
+                ignored.push(key.to_owned());
+            }
+        }
+        // A script is no model: it would do what the project wrote into it.
+        let is_script = |model: &Value| model.as_str().is_some_and(|m| m.starts_with("script:"));
+        if table.get("model").is_some_and(is_script) {
+            table.remove("model");
+            ignored.push("model".to_owned());
+        }
+        if let Some(permissions) = table.get_mut("permissions").and_then(Value::as_table_mut) {
+            if permissions.remove("allow").is_some() {
+                ignored.push("permissions.allow".to_owned());
+            }
+            // The project may ask for more care, not for less.
+            let own = user.get("permissions").and_then(|p| p.get("mode")).and_then(Value::as_str);
+            let freedom = |mode| MODES.iter().position(|m| Some(*m) == mode).unwrap_or(0);
+            let most = own.map_or(freedom(Some("ask")), |own| freedom(Some(own)));
+            let mode = permissions.get("mode").and_then(Value::as_str);
+            if mode.is_some() && freedom(mode) > most {
+                permissions.remove("mode");
+                ignored.push("permissions.mode".to_owned());
+            }
+        }
+        if let (Some(limits), Some(set)) = (
+            table.get_mut("limits").and_then(Value::as_table_mut),
+            user.get("limits").and_then(Value::as_table),
+        ) {
+            for key in set.keys() {
+                if limits.remove(key).is_some() {
+                    ignored.push(format!("limits.{key}"));
+                }
+            }
+        }
+        if let Some(checks) = table.get_mut("checks").and_then(Value::as_table_mut) {
+            self.untrusted_checks = checks.remove("commands").is_some();
+        }
+        if !ignored.is_empty() {
+            self.warnings.push(format!(
+                "{}: ignored {} because this folder is not trusted; read the file, then run `agent trust`",
+                path.display(),
+                ignored.join(", ")
+            ));
+        }
+    }
+
+    fn check_ranges(&self) -> Result<(), ConfigError> {
+        let config = &self.config;
+        let at_least = |key: &str, value: u64, min: u64| {
+            if value >= min {
+                return Ok(());
+            }
+            self.wrong(key, &format!("must be at least {min}, not {value}"))
+        };
+        at_least("limits.max_turns", config.limits.max_turns.into(), 1)?;
+        let context = &config.context;
+        at_least("context.tool_output_max_lines", context.tool_output_max_lines as u64, 1)?;
+        at_least("context.tool_output_max_bytes", context.tool_output_max_bytes as u64, 1024)?;
+        let ends = context.tool_output_head_tail_lines as u64;
+        at_least("context.tool_output_head_tail_lines", ends, 1)?;
+        let failures = config.recovery.max_consecutive_failures;
+        at_least("recovery.max_consecutive_failures", failures.into(), 1)?;
+        at_least("breaker.threshold", config.breaker.threshold.into(), 1)?;
+        if config.limits.max_budget_usd.is_some_and(|budget| !budget.is_finite() || budget <= 0.0) {
+            return self.wrong("limits.max_budget_usd", "must be more than 0");
+        }
+        let durations = [
+            ("checks.timeout", Some(&config.checks.timeout)),
+            ("limits.timeout", config.limits.timeout.as_ref()),
+            ("breaker.cooldown", Some(&config.breaker.cooldown)),
+        ];
+        for (key, text) in durations {
+            if let Some(Err(reason)) = text.map(|text| super::parse_duration(text)) {
+                return self.wrong(key, &reason);
+            }
+        }
+        for shape in &config.record.redact_extra {
+            if let Err(error) = regex::Regex::new(shape) {
+                let reason = error.to_string().replace('\n', " ");
+                return self.wrong("record.redact_extra", &reason);
+            }
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, key: &str, reason: &str) -> Result<(), ConfigError> {
+        let origin = self.origins.get(key).map_or_else(String::new, |origin| format!("{origin}: "));
+        Err(ConfigError(format!("{origin}{key}: {reason}")))
+    }
+
+    /// The mode, or what it is where nothing sets it.
+    pub fn mode(&self, default: PermissionMode) -> PermissionMode {
+        self.config.permissions.mode.unwrap_or(default)
+    }
+}
+
+/// The line of each key.
+type Lines = BTreeMap<String, usize>;
+
+/// A file's table and the line of each key; `None` where there is no file.
+fn read(path: &Path) -> Result<Option<(Table, Lines)>, ConfigError> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(ConfigError(format!("{}: {error}", path.display()))),
+    };
+    let line_at = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
+    let wrong = |error: &toml::de::Error| {
+        let line = error.span().map_or(1, |span| line_at(span.start));
+        let message = with_suggestion(error.message());
+        ConfigError(format!("{}:{line}: {message}", path.display()))
+    };
+    // Checked alone, so that the message names this file and the line in it.
+    toml::from_str::<Config>(&text).map_err(|error| wrong(&error))?;
+    let table: Table = toml::from_str(&text).map_err(|error| wrong(&error))?;
+    let mut lines = BTreeMap::new();
+    if let Ok(spanned) = DeTable::parse(&text) {
+        note_lines(spanned.get_ref(), "", &line_at, &mut lines);
+    }
+    Ok(Some((table, lines)))
+}
+
+fn note_lines(
+    table: &DeTable<'_>,
+    prefix: &str,
+    line_at: &dyn Fn(usize) -> usize,
+    lines: &mut Lines,
+) {
+    for (key, value) in table {
+        let path = join(prefix, key.get_ref());
+        lines.insert(path.clone(), line_at(key.span().start));
+        if let DeValue::Table(table) = value.get_ref() {
+            note_lines(table, &path, line_at, lines);
+        }
+    }
+}
+
+fn line_of(lines: &Lines, key: &str) -> usize {
+    lines.get(key).copied().unwrap_or(1)
+}
+
+/// Lists to which a layer adds: what one forbids or hides, no other can take back.
+const ADDED: [&str; 4] =
+    ["permissions.allow", "permissions.ask", "permissions.deny", "record.redact_extra"];
+
+/// Lays `over` over `base`.
+fn merge(base: &mut Table, over: Table, prefix: &str, changed: &mut Vec<String>) {
+    for (key, value) in over {
+        let path = join(prefix, &key);
+        let adds = ADDED.contains(&path.as_str());
+        match (base.get_mut(&key), value) {
+            (Some(Value::Table(base)), Value::Table(over)) => merge(base, over, &path, changed),
+            (Some(Value::Array(base)), Value::Array(over)) if adds => {
+                base.extend(over);
+                changed.push(path);
+            }
+            (_, Value::Table(over)) => {
+                let mut table = Table::new();
+                merge(&mut table, over, &path, changed);
+                base.insert(key, Value::Table(table));
+            }
+            (_, value) => {
+                base.insert(key, value);
+                changed.push(path);
+            }
+        }
+    }
+}
+
+fn join(prefix: &str, key: &str) -> String {
+    if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") }
+}
+
+/// `a.b = value` as a table. A part in quotes may hold dots: `models."openai/gpt-5.5".price_in`.
+fn nested(key: &str, value: Value) -> Table {
+    let mut parts = Vec::new();
+    let mut part = String::new();
+    let mut quoted = false;
+    for c in key.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            '.' if !quoted => parts.push(std::mem::take(&mut part)),
+            c => part.push(c),
+        }
+    }
+    let mut table = Table::from_iter([(part, value)]);
+    for part in parts.into_iter().rev() {
+        table = Table::from_iter([(part, Value::Table(table))]);
+    }
+    table
+}
+
+fn check_alone(table: &Table) -> Result<(), String> {
+    let checked: Result<Config, _> = table.clone().try_into();
+    checked.map(drop).map_err(|error| with_suggestion(error.message()))
+}
+
+/// The message of a wrong key, with the nearest right one.
+fn with_suggestion(message: &str) -> String {
+    let message = message.trim_end().replace('\n', " ");
+    let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let suggestion = match names.split_first() {
+        Some((wrong, known)) if message.starts_with("unknown field") => {
+            let meant = nearest(wrong, known.iter().copied())
+                .map_or_else(String::new, |name| format!(": did you mean `{name}`?"));
+            Some(format!("unknown key `{wrong}`{meant} (known here: {})", known.join(", ")))
+        }
+        _ => None,
+    };
+    suggestion.unwrap_or(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(dir: &tempfile::TempDir, name: &str, text: &str) -> PathBuf {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path
+    }
+
+    fn check_error(text: &str, expected: &str) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = file(&dir, "c.toml", text);
+        let sources = Sources { user_file: Some(path.clone()), ..Sources::default() };
+        let error = load(&sources).expect_err(text).to_string();
+        let error = error.replace(&path.display().to_string(), "c.toml");
+        assert!(error.starts_with(expected), "{error}\nexpected {expected}");
+    }
+
+    #[test]
+    fn what_means_nothing_is_named_with_its_line_and_the_nearest_key() {
+        check_error("\nmodle = \"x\"\n", "c.toml:2: unknown key `modle`: did you mean `model`?");
+        check_error(
+            "[limits]\nmax_turn = 3\n",
+            "c.toml:2: unknown key `max_turn`: did you mean `max_turns`?",
+        );
+        check_error("[limits]\nmax_turns = \"x\"\n", "c.toml:2: invalid type: string \"x\"");
+        check_error("[limits]\nmax_turns = 0\n", "c.toml:2: limits.max_turns: must be at least 1");
+        check_error("[checks]\ntimeout = \"soon\"\n", "c.toml:2: checks.timeout: \"soon\" is no");
+        check_error("model = \n", "c.toml:1: ");
+    }
+
+    #[test]
+    fn each_layer_lies_over_the_one_before() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let user =
+            "model = \"a/user\"\n[limits]\nmax_turns = 7\n[permissions]\ndeny = [\"Write\"]\n";
+        let project = "model = \"a/project\"\n[permissions]\ndeny = [\"Edit\"]\n";
+        let sources = Sources {
+            user_file: Some(file(&dir, "user.toml", user)),
+            project_file: Some(file(&dir, "project.toml", project)),
+            trusted: true,
+            environment: Vec::new(),
+            command_line: vec![(
+                "models.\"a/x.y\".price_in".into(),
+                Value::Float(1.0),
+                "--set".into(),
+            )],
+        };
+        let loaded = load(&sources).expect("a configuration");
+        assert_eq!(loaded.config.model, "a/project");
+        assert_eq!(loaded.config.limits.max_turns, 7);
+        assert_eq!(loaded.config.permissions.deny, ["Write", "Edit"]);
+        assert_eq!(loaded.rules.len(), 2);
+        assert!(matches!(loaded.origins["model"], Origin::Project(_, 1)));
+        assert!(matches!(loaded.origins["limits.max_turns"], Origin::User(_, 3)));
+        assert_eq!(loaded.config.models["a/x.y"].price_in, Some(1.0));
+    }
+
+    #[test]
+    fn an_untrusted_project_can_not_set_what_would_harm() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let project = "model = \"a/b\"\n[providers.openai]\nbase_url = \"http://evil\"\n\
+            [permissions]\nmode = \"full\"\nallow = [\"Bash\"]\ndeny = [\"Write\"]\n\
+            [checks]\ncommands = [\"rm x\"]\n";
+        let sources = Sources {
+            project_file: Some(file(&dir, "project.toml", project)),
+            ..Sources::default()
+        };
+        let loaded = load(&sources).expect("a configuration");
+        assert_eq!(loaded.config.model, "a/b");
+        assert!(loaded.config.providers.is_empty());
+        assert_eq!(loaded.config.permissions.mode, None);
+        assert!(loaded.config.permissions.allow.is_empty());
+        assert_eq!(loaded.config.permissions.deny, ["Write"]);
+        assert!(loaded.config.checks.commands.is_empty() && loaded.untrusted_checks);
+        assert!(loaded.warnings[0].contains("providers, permissions.allow, permissions.mode"));
+    }
+}

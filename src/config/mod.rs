@@ -1,0 +1,63 @@
+//! What the configuration means: one typed [`Config`], and where each value came from.
+//!
+//! Layers, each over the one before: built-in defaults, the user's file, the project's file, the
+//! environment, the command line. A project's file can not set what would harm a user who only opened
+//! a folder (keys, endpoints, permissions, checks), unless the user trusts the folder.
+
+mod layers;
+mod providers;
+mod types;
+
+pub use layers::{ConfigError, Loaded, Origin, Sources, load};
+pub use providers::{Provider, Resolved, presets, resolve};
+pub use types::{
+    Breaker, Checks, Config, Context, Limits, ModelTable, Permissions, ProviderTable, Record,
+    Recovery,
+};
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The name of the agent's folder in a project.
+pub const AGENT_DIR: &str = ".agent";
+
+/// The user's own folders, as XDG names them.
+#[derive(Clone, Debug)]
+pub struct UserDirs {
+    /// `$XDG_CONFIG_HOME/agent`.
+    pub config: PathBuf,
+    /// `$XDG_STATE_HOME/agent`.
+    pub state: PathBuf,
+}
+
+impl UserDirs {
+    /// From the environment; `None` where there is not even a home.
+    pub fn find() -> Option<Self> {
+        use etcetera::BaseStrategy as _;
+        let strategy = etcetera::choose_base_strategy().ok()?;
+        let state = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
+        Some(Self { config: strategy.config_dir().join("agent"), state: state.join("agent") })
+    }
+
+    /// The file in which trusted folders stand, one a line.
+    pub fn trusted_file(&self) -> PathBuf {
+        self.state.join("trusted")
+    }
+}
+
+/// The user has said that this folder may configure everything.
+pub fn is_trusted(dirs: Option<&UserDirs>, root: &Path) -> bool {
+    dirs.and_then(|dirs| std::fs::read_to_string(dirs.trusted_file()).ok())
+        .is_some_and(|text| text.lines().any(|line| Path::new(line) == root))
+}
+
+/// A length of time as people write it: `90s`, `10m`, `1h 30m`, `500ms`; a bare number is seconds.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.trim().parse::<u64>() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    text.parse::<jiff::SignedDuration>()
+        .ok()
+        .and_then(|duration| Duration::try_from(duration).ok())
+        .ok_or_else(|| format!("{text:?} is no length of time; write it like 90s, 10m or 1h30m"))
+}

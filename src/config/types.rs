@@ -1,0 +1,223 @@
+//! The keys, their types and their defaults. The documentation of each field is what
+//! `agent config schema` shows.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::control::PermissionMode;
+use crate::protocol::tool::Direction;
+
+/// The whole configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// `provider/model`; `auto` looks for a key in the environment, then for a local server.
+    pub model: String,
+    /// Providers besides the presets, or changes of a preset.
+    pub providers: BTreeMap<String, ProviderTable>,
+    /// What is known of single models, by `provider/model`.
+    pub models: BTreeMap<String, ModelTable>,
+    /// Who may do what.
+    pub permissions: Permissions,
+    /// The commands that decide whether a task is done.
+    pub checks: Checks,
+    /// What a task may cost.
+    pub limits: Limits,
+    /// How much the model is shown.
+    pub context: Context,
+    /// How failures are answered.
+    pub recovery: Recovery,
+    /// When a tool that is ill rests.
+    pub breaker: Breaker,
+    /// What is recorded.
+    pub record: Record,
+}
+
+/// One provider.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProviderTable {
+    /// Wire format: `openai-chat`.
+    pub wire: Option<Wire>,
+    /// Where the server is, up to and including `/v1`.
+    pub base_url: Option<String>,
+    /// The environment variable that holds the key.
+    pub api_key_env: Option<String>,
+    /// A command that prints the key.
+    pub api_key_command: Option<String>,
+    /// More HTTP headers.
+    pub headers: BTreeMap<String, String>,
+    /// A file of certificates (PEM) to trust besides those of the system.
+    pub ca_file: Option<String>,
+    /// A proxy for this provider.
+    pub proxy: Option<String>,
+}
+
+/// Wire formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wire {
+    /// OpenAI Chat Completions, which most servers speak.
+    OpenaiChat,
+}
+
+/// One model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelTable {
+    /// The most tokens of an answer that are asked for.
+    pub max_output_tokens: Option<u64>,
+    /// US dollars per million tokens of request.
+    pub price_in: Option<f64>,
+    /// US dollars per million tokens of answer.
+    pub price_out: Option<f64>,
+    /// US dollars per million tokens of request that came from the provider's cache.
+    pub price_cached: Option<f64>,
+}
+
+/// Who may do what. Rules are `Tool` or `Tool(pattern)`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Permissions {
+    /// `read-only`, `ask`, `auto-edit` or `full`; unset: `auto-edit` for `run`.
+    pub mode: Option<PermissionMode>,
+    /// Calls that need no question.
+    pub allow: Vec<String>,
+    /// Calls that always need one.
+    pub ask: Vec<String>,
+    /// Calls that are never made.
+    pub deny: Vec<String>,
+}
+
+/// The commands that decide whether a task is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Checks {
+    /// Each must exit 0.
+    pub commands: Vec<String>,
+    /// How long each may take.
+    pub timeout: String,
+}
+
+impl Default for Checks {
+    fn default() -> Self {
+        Self { commands: Vec::new(), timeout: "10m".into() }
+    }
+}
+
+/// What a task may cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Answers of the model in one task.
+    #[schemars(range(min = 1))]
+    pub max_turns: u32,
+    /// US dollars for one task; needs the model's price.
+    pub max_budget_usd: Option<f64>,
+    /// Time for one task.
+    pub timeout: Option<String>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_turns: 100, max_budget_usd: None, timeout: None }
+    }
+}
+
+/// How much the model is shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Context {
+    /// A tool's output of more lines is cut.
+    #[schemars(range(min = 1))]
+    pub tool_output_max_lines: usize,
+    /// A tool's output of more bytes is cut.
+    #[schemars(range(min = 1024))]
+    pub tool_output_max_bytes: usize,
+    /// Lines shown at each end of an output that is cut.
+    #[schemars(range(min = 1))]
+    pub tool_output_head_tail_lines: usize,
+    /// Which part of it is shown: `head_tail`, `head` or `tail`.
+    pub tool_output_truncate_direction: Direction,
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Self {
+            tool_output_max_lines: 2000,
+            tool_output_max_bytes: 50 * 1024,
+            tool_output_head_tail_lines: 40,
+            tool_output_truncate_direction: Direction::HeadTail,
+        }
+    }
+}
+
+/// How failures are answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Recovery {
+    /// Retries of one failing step.
+    pub max_step_retries: u32,
+    /// Rewritings of one step.
+    pub max_single_step_repairs: u32,
+    /// Rewritings of the whole plan.
+    pub max_task_replanning_attempts: u32,
+    /// Failing rounds in a row with one signature and nothing tried differently.
+    #[schemars(range(min = 1))]
+    pub max_consecutive_failures: u32,
+}
+
+impl Default for Recovery {
+    fn default() -> Self {
+        Self {
+            max_step_retries: 3,
+            max_single_step_repairs: 1,
+            max_task_replanning_attempts: 1,
+            max_consecutive_failures: 3,
+        }
+    }
+}
+
+/// When a tool that is ill rests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Breaker {
+    /// So many failures of the tool itself in a row.
+    #[schemars(range(min = 1))]
+    pub threshold: u32,
+    /// So long.
+    pub cooldown: String,
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Self { threshold: 3, cooldown: "300s".into() }
+    }
+}
+
+/// What is recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Record {
+    /// Regular expressions of more that is secret.
+    pub redact_extra: Vec<String>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            model: "auto".into(),
+            providers: BTreeMap::new(),
+            models: BTreeMap::new(),
+            permissions: Permissions::default(),
+            checks: Checks::default(),
+            limits: Limits::default(),
+            context: Context::default(),
+            recovery: Recovery::default(),
+            breaker: Breaker::default(),
+            record: Record::default(),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What a command writes: its beginning and end in memory, all of it in a file where it is long.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+
+/// Where all of the output goes: a file and its name for the reader.
+pub type WholeOutput<'a> =
+    Box<dyn FnOnce() -> io::Result<(Box<dyn Write + Send>, String)> + Send + 'a>;
+
+/// How much of each stream's beginning, and as much of its end, is kept in memory.
+pub(super) const KEPT: usize = 64 * 1024;
+
+/// One stream of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// What it wrote; where that is long its beginning and its end. What is no UTF-8 shows as `�`.
+    pub text: String,
+    /// How much it wrote.
+    pub total_bytes: u64,
+    /// The middle is left out of `text`.
+    pub truncated: bool,
+}
+
+/// Which stream a piece came from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source {
+    Stdout,
+    Stderr,
+}
+
+/// Both streams while they are read.
+pub(super) struct Capture<'a> {
+    stdout: Stream,
+    stderr: Stream,
+    whole: Whole<'a>,
+}
+
+/// What is left of both streams in the end.
+pub(super) struct Kept {
+    pub(super) stdout: Captured,
+    pub(super) stderr: Captured,
+    pub(super) full_output: Option<String>,
+    pub(super) full_output_error: Option<String>,
+}
+
+impl<'a> Capture<'a> {
+    pub(super) fn new(whole_output: Option<WholeOutput<'a>>) -> Self {
+        let whole = match whole_output {
+            Some(factory) => Whole::Pending { factory, so_far: Vec::new() },
+            None => Whole::Unwanted,
+        };
+        Self { stdout: Stream::default(), stderr: Stream::default(), whole }
+    }
+
+    pub(super) fn push(&mut self, source: Source, piece: &[u8]) {
+        match source {
+            Source::Stdout => self.stdout.push(piece),
+            Source::Stderr => self.stderr.push(piece),
+        }
+        let is_long = self.stdout.is_long() || self.stderr.is_long();
+        self.whole = std::mem::replace(&mut self.whole, Whole::Unwanted).push(piece, is_long);
+    }
+
+    pub(super) fn finish(self) -> Kept {
+        let (full_output, full_output_error) = match self.whole {
+            Whole::Unwanted | Whole::Pending { .. } => (None, None),
+            Whole::Open { mut file, name } => match file.flush() {
+                Ok(()) => (Some(name), None),
+                Err(error) => (None, Some(error.to_string())),
+            },
+            Whole::Failed(error) => (None, Some(error)),
+        };
+        Kept {
+            stdout: self.stdout.finish(),
+            stderr: self.stderr.finish(),
+            full_output,
+            full_output_error,
+        }
+    }
+}
+
+/// Both streams as they came, once one of them is too long for memory.
+enum Whole<'a> {
+    Unwanted,
+    Pending { factory: WholeOutput<'a>, so_far: Vec<u8> },
+    Open { file: Box<dyn Write + Send>, name: String },
+    Failed(String),
+}
+
+impl Whole<'_> {
+    fn push(self, piece: &[u8], is_long: bool) -> Self {
+        match self {
+            Self::Pending { factory, mut so_far } => {
+                so_far.extend_from_slice(piece);
+                if !is_long {
+                    return Self::Pending { factory, so_far };
+                }
+                match factory() {
+                    Ok((file, name)) => Self::Open { file, name }.push(&so_far, is_long),
+                    Err(error) => Self::Failed(error.to_string()),
+                }
+            }
+            Self::Open { mut file, name } => match file.write_all(piece) {
+                Ok(()) => Self::Open { file, name },
+                Err(error) => Self::Failed(error.to_string()),
+            },
+            unchanged @ (Self::Unwanted | Self::Failed(_)) => unchanged,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Stream {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    total: u64,
+}
+
+impl Stream {
+    fn push(&mut self, piece: &[u8]) {
+        self.total += piece.len() as u64;
+        let (head, rest) = piece.split_at(piece.len().min(KEPT - self.head.len()));
+        self.head.extend_from_slice(head);
+        self.tail.extend(rest);
+        let surplus = self.tail.len().saturating_sub(KEPT);
+        self.tail.drain(..surplus);
+    }
+
+    /// More than memory keeps.
+    fn is_long(&self) -> bool {
+        self.left_out() > 0
+    }
+
+    fn left_out(&self) -> u64 {
+        self.total - (self.head.len() + self.tail.len()) as u64
+    }
+
+    fn finish(self) -> Captured {
+        let truncated = self.is_long();
+        let (total_bytes, mut head) = (self.total, self.head);
+        let mut tail = Vec::from(self.tail);
+        if truncated {
+            // Whole lines, where there are lines; else whole characters.
+            match head.iter().rposition(|byte| *byte == b'\n') {
+                Some(at) => head.truncate(at + 1),
+                None => cut_character_at_end(&mut head),
+            }
+            let start = match tail.iter().position(|byte| *byte == b'\n') {
+                Some(at) if at + 1 < tail.len() => at + 1,
+                _ => tail.iter().take(3).take_while(|byte| is_continuation(**byte)).count(),
+            };
+            tail.drain(..start);
+            let left_out = total_bytes - (head.len() + tail.len()) as u64;
+            if !head.ends_with(b"\n") {
+                head.push(b'\n');
+            }
+            head.extend_from_slice(format!("[… {left_out} bytes left out …]\n").as_bytes());
+        }
+        head.append(&mut tail);
+        let text = match String::from_utf8(head) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        };
+        Captured { text, total_bytes, truncated }
+    }
+}
+
+fn is_continuation(byte: u8) -> bool {
+    byte & 0b1100_0000 == 0b1000_0000
+}
+
+/// Takes away a character that was cut in the middle.
+fn cut_character_at_end(bytes: &mut Vec<u8>) {
+    let Err(error) = std::str::from_utf8(bytes) else { return };
+    if error.error_len().is_none() {
+        bytes.truncate(error.valid_up_to());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn captured(pieces: &[&[u8]]) -> Captured {
+        let mut stream = Stream::default();
+        for piece in pieces {
+            stream.push(piece);
+        }
+        stream.finish()
+    }
+
+    #[test]
+    fn short_output_is_kept_as_it_is() {
+        let short = captured(&[b"a\nb", "ä\n".as_bytes()]);
+        assert_eq!(short, Captured { text: "a\nbä\n".into(), total_bytes: 6, truncated: false });
+        let exact = captured(&[&vec![b'x'; KEPT], &vec![b'y'; KEPT]]);
+        assert_eq!((exact.text.len(), exact.truncated), (2 * KEPT, false));
+    }
+
+    #[test]
+    fn long_output_keeps_whole_lines_of_its_beginning_and_end() {
+        let line = b"0123456789\n".repeat(100_000);
+        let long = captured(&line.chunks(1000).collect::<Vec<_>>());
+        assert!(long.truncated);
+        assert_eq!(long.total_bytes, 1_100_000);
+        let mut odd = long.text.lines().filter(|line| *line != "0123456789");
+        let note = odd.next().expect("a note");
+        assert_eq!(odd.next(), None);
+        let left_out = 1_100_000 - (long.text.len() - note.len() - 1);
+        assert_eq!(note, format!("[… {left_out} bytes left out …]"));
+    }
+
+    #[test]
+    fn a_long_line_is_cut_between_characters() {
+        let long = captured(&["€".repeat(100_000).as_bytes()]);
+        assert!(long.truncated);
+        assert!(!long.text.contains('\u{fffd}'));
+    }
+
+    #[test]
+    fn what_is_no_utf8_shows_as_a_replacement() {
+        assert_eq!(captured(&[b"a\xff\xfeb"]).text, "a\u{fffd}\u{fffd}b");
+    }
+}

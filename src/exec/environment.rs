@@ -1,0 +1,83 @@
+//! What commands find in their environment: the user's, without secrets, and no pager.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use crate::protocol::mask::is_secret_name;
+
+/// What every command gets: nothing to colour, nobody to ask, nothing to page through.
+const ADDED: &[(&str, &str)] = &[
+    ("NO_COLOR", "1"),
+    ("CI", "true"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("PAGER", "cat"),
+    ("AGENT", "1"),
+];
+
+/// Read by a shell before the command.
+const STARTUP_FILES: &[&str] = &["BASH_ENV", "ENV"];
+
+/// Named like secrets, and none.
+const HARMLESS: &[&str] =
+    &["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "SSH_AUTH_SOCK", "XAUTHORITY"];
+
+/// Names the command that a process belongs to; a command inside a command appends itself.
+const MARK: &str = "AGENT_COMMAND";
+
+/// The variables of every command.
+#[derive(Debug)]
+pub(super) struct Environment(Vec<(OsString, OsString)>);
+
+impl Environment {
+    pub(super) fn new(
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+        secret_names: &[String],
+    ) -> Self {
+        let is_removed = |name: &OsStr, value: &OsStr| {
+            let name = &*name.to_string_lossy();
+            let is_secret = is_secret_name(name) && !HARMLESS.contains(&name) && !is_path(value);
+            is_secret
+                || STARTUP_FILES.contains(&name)
+                || secret_names.iter().any(|secret| secret == name)
+        };
+        let mut kept: Vec<_> =
+            variables.into_iter().filter(|(name, value)| !is_removed(name, value)).collect();
+        for (name, value) in ADDED {
+            kept.retain(|(kept, _)| kept != name);
+            kept.push((name.into(), value.into()));
+        }
+        Self(kept)
+    }
+
+    /// The variables of the command with this mark.
+    pub(super) fn variables(&self, mark: &str) -> Vec<(OsString, OsString)> {
+        let mut variables = self.0.clone();
+        let mut marks = OsString::new();
+        if let Some(outer) = self.get(MARK) {
+            marks.push(outer);
+            marks.push(":");
+        }
+        marks.push(mark);
+        variables.retain(|(name, _)| name != MARK);
+        variables.push((MARK.into(), marks));
+        variables
+    }
+
+    /// The program of this name in PATH.
+    pub(super) fn find(&self, program: &str) -> Option<PathBuf> {
+        std::env::split_paths(self.get("PATH")?)
+            .map(|folder| folder.join(program))
+            .find(|path| path.is_absolute() && path.is_file())
+    }
+
+    fn get(&self, name: &str) -> Option<&OsStr> {
+        let (_, value) = self.0.iter().find(|(variable, _)| variable == name)?;
+        Some(value)
+    }
+}
+
+/// It names where a secret lies (a key file, a socket) and is none itself.
+fn is_path(value: &OsStr) -> bool {
+    let path = Path::new(value);
+    path.is_absolute() && path.exists()
+}

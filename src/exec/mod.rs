@@ -1,0 +1,317 @@
+//! The only module that starts a process: groups, limits, pipeline stages.
+//!
+//! It runs one line of bash, answers when the shell has exited, and sees to it that nothing of it
+//! outlives the session. It does not know what the line may do: that was judged before.
+
+mod capture;
+mod environment;
+mod pipeline;
+mod process;
+mod running;
+mod stages;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tokio_util::sync::CancellationToken;
+
+use capture::Capture;
+use environment::Environment;
+use process::Family;
+use running::Running;
+use stages::Report;
+
+pub use capture::{Captured, WholeOutput};
+pub use stages::Stage;
+
+/// One line of bash, and how it is to be run.
+pub struct Command<'a> {
+    /// The line; it may have several.
+    pub line: String,
+    /// Where it runs.
+    pub directory: PathBuf,
+    /// After this time its whole process tree ends.
+    pub timeout: Duration,
+    /// Variables besides those that every command gets.
+    pub environment: Vec<(String, String)>,
+    /// Called once the output is more than is kept in memory.
+    pub whole_output: Option<WholeOutput<'a>>,
+}
+
+impl Command<'_> {
+    /// This line in this directory, without more.
+    pub fn new(line: String, directory: PathBuf, timeout: Duration) -> Self {
+        Self { line, directory, timeout, environment: Vec::new(), whole_output: None }
+    }
+}
+
+/// How it went.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Why it is over. Only where the shell exited there are a code, a signal and stages.
+    pub ended: Ended,
+    /// The shell's exit status. A program that died by signal n makes it 128 + n.
+    pub exit_code: Option<i32>,
+    /// The signal that ended the shell or, as its status tells, its last program: `SIGSEGV`.
+    pub signal: Option<String>,
+    /// What it wrote.
+    pub stdout: Captured,
+    /// What it complained about.
+    pub stderr: Captured,
+    /// The stages of the last pipeline that ran, where it had more than one; empty where unknown.
+    pub stages: Vec<Stage>,
+    /// Processes that outlived the shell. They end with [`Exec::shutdown`].
+    pub left_running: Vec<LeftRunning>,
+    /// Where all of the output lies, where it was more than is kept in memory.
+    pub full_output: Option<String>,
+    /// Why it does not lie there although it should.
+    pub full_output_error: Option<String>,
+    /// How long it took.
+    pub time: Duration,
+}
+
+impl Outcome {
+    /// How it ended, in words: `exited 1`, `was ended by SIGSEGV`, `did not end within 120 s`.
+    pub fn how(&self) -> String {
+        let code = self.exit_code.map(|code| format!("exited {code}"));
+        match (self.ended, code, &self.signal) {
+            (Ended::TimedOut, ..) => format!("did not end within {}", seconds(self.time)),
+            (Ended::Cancelled, ..) => "was cancelled".to_owned(),
+            (Ended::Exited, Some(code), None) => code,
+            (Ended::Exited, Some(code), Some(signal)) => format!("{code} ({signal})"),
+            (Ended::Exited, None, Some(signal)) => format!("was ended by {signal}"),
+            (Ended::Exited, None, None) => "was ended by a signal".to_owned(),
+        }
+    }
+}
+
+/// Why a command is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The shell exited.
+    Exited,
+    /// Its time was up.
+    TimedOut,
+    /// It was cancelled; a command that was cancelled before it began never ran.
+    Cancelled,
+}
+
+/// A process that outlived its shell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftRunning {
+    /// Its id.
+    pub pid: i32,
+    /// Its command line.
+    pub name: String,
+}
+
+/// Why a command could not be run at all.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No bash.
+    #[error("bash was not found in PATH; install it: every command runs in it")]
+    NoBash,
+    /// No such directory.
+    #[error("{0} does not exist")]
+    NoDirectory(PathBuf),
+    /// A file where a directory is needed.
+    #[error("{0} is not a directory")]
+    NotADirectory(PathBuf),
+    /// A NUL in the line.
+    #[error("a command can not contain a NUL byte")]
+    NulByte,
+    /// More than the system lets one argument be.
+    #[error("the command is too long ({0} bytes); write it to a file and run that")]
+    TooLong(usize),
+    /// The system could not start or follow it.
+    #[error("the command could not be run: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Starts commands, and remembers what they left running.
+#[derive(Debug)]
+pub struct Exec {
+    environment: Environment,
+    bash: OnceLock<Option<PathBuf>>,
+    left: Mutex<Vec<Family>>,
+}
+
+impl Exec {
+    /// Commands get this process's environment without what looks secret and without these
+    /// variables (those that hold the keys in use).
+    pub fn new(secret_names: &[String]) -> Self {
+        Self::with_environment(std::env::vars_os(), secret_names)
+    }
+
+    /// The same with another environment.
+    pub fn with_environment(
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+        secret_names: &[String],
+    ) -> Self {
+        Self {
+            environment: Environment::new(variables, secret_names),
+            bash: OnceLock::new(),
+            left: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Runs it. Returns when the shell has exited; on timeout or cancellation, and if this future is
+    /// dropped, its whole process tree ends.
+    ///
+    /// To be awaited on the main thread: the system ends the shell when the thread that started it
+    /// ends.
+    pub async fn run(
+        &self,
+        command: Command<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Error> {
+        let begun = Instant::now();
+        let mut capture = Capture::new(command.whole_output);
+        if cancel.is_cancelled() {
+            return Ok(outcome(Ended::Cancelled, None, capture, begun));
+        }
+        let report = Report::new().ok();
+        let mut running =
+            self.start(&command.line, &command.directory, &command.environment, report.as_ref())?;
+        let (ended, status) = running.follow(&mut capture, command.timeout, cancel).await?;
+        let left = running.settle(&mut capture).await;
+        let mut outcome = outcome(ended, status, capture, begun);
+        if let (Some(report), Ended::Exited) = (report, ended) {
+            outcome.stages = report.stages(running.root(), &command.line);
+        }
+        if !left.is_empty() {
+            self.left().extend(running.leave());
+        }
+        outcome.left_running = left;
+        Ok(outcome)
+    }
+
+    /// Ends everything that commands left running.
+    pub fn shutdown(&self) {
+        let left = std::mem::take(&mut *self.left());
+        for mut family in left {
+            family.kill();
+        }
+    }
+
+    fn left(&self) -> MutexGuard<'_, Vec<Family>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(
+        &self,
+        line: &str,
+        directory: &Path,
+        environment: &[(String, String)],
+        report: Option<&Report>,
+    ) -> Result<Running, Error> {
+        let bash = self.bash.get_or_init(|| self.environment.find("bash"));
+        let bash = bash.as_ref().ok_or(Error::NoBash)?;
+        if line.contains('\0') {
+            return Err(Error::NulByte);
+        }
+        if !directory.exists() {
+            return Err(Error::NoDirectory(directory.to_owned()));
+        }
+        if !directory.is_dir() {
+            return Err(Error::NotADirectory(directory.to_owned()));
+        }
+        let mark = uuid::Uuid::now_v7().to_string();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is the one place that starts processes"
+        )]
+        let mut command = tokio::process::Command::new(bash);
+        command
+            .args(["--noprofile", "--norc", "-c", "--", line])
+            .current_dir(directory)
+            .env_clear()
+            .envs(self.environment.variables(&mark))
+            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let report = match report {
+            Some(report) => {
+                command.env("BASH_ENV", report.path());
+                Some(report.descriptor())
+            }
+            None => None,
+        };
+        let parent = rustix::process::getpid();
+        let in_child = move || {
+            // A session of its own: no terminal to ask at, and a group that ends together.
+            rustix::process::setsid()?;
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            if rustix::process::getppid() != Some(parent) {
+                return Err(io::Error::other("the agent ended"));
+            }
+            if let Some(report) = &report {
+                rustix::io::fcntl_setfd(report, rustix::io::FdFlags::empty())?;
+            }
+            Ok(())
+        };
+        #[expect(unsafe_code, reason = "nothing else runs between fork and exec")]
+        // SAFETY: the closure makes four system calls and allocates nothing (an `io::Error` of the
+        // last resort aside, after which the child ends); it takes no lock.
+        unsafe {
+            command.pre_exec(in_child);
+        }
+        let child = command.spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::ArgumentListTooLong => Error::TooLong(line.len()),
+            _ => Error::Io(error),
+        })?;
+        Ok(Running::new(child, mark))
+    }
+}
+
+impl Drop for Exec {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}
+
+/// `0.25 s`, `120 s`.
+fn seconds(time: Duration) -> String {
+    // A limit is passed by a moment, which nobody wants to read.
+    let time = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX) / 10 * 10);
+    match time.as_secs() {
+        0..10 => format!("{} s", time.as_secs_f64()),
+        whole => format!("{whole} s"),
+    }
+}
+
+fn outcome(
+    ended: Ended,
+    status: Option<ExitStatus>,
+    capture: Capture<'_>,
+    begun: Instant,
+) -> Outcome {
+    let kept = capture.finish();
+    let exit_code = status.and_then(|status| status.code());
+    let signal = status.and_then(|status| match (status.signal(), status.code()) {
+        (Some(signal), _) => Some(signal),
+        (None, Some(code)) if code > 128 => Some(code - 128),
+        (None, _) => None,
+    });
+    Outcome {
+        ended,
+        exit_code,
+        signal: signal.and_then(process::signal_name),
+        stdout: kept.stdout,
+        stderr: kept.stderr,
+        stages: Vec::new(),
+        left_running: Vec::new(),
+        full_output: kept.full_output,
+        full_output_error: kept.full_output_error,
+        time: begun.elapsed(),
+    }
+}

@@ -1,0 +1,335 @@
+//! What real commands in a real bash do.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+
+fn command(line: &str, directory: &Path) -> Command<'static> {
+    Command::new(line.to_owned(), directory.to_owned(), Duration::from_mins(1))
+}
+
+async fn run(line: &str) -> Outcome {
+    let dir = TempDir::new().unwrap();
+    Exec::new(&[]).run(command(line, dir.path()), &CancellationToken::new()).await.unwrap()
+}
+
+fn stages(outcome: &Outcome) -> Vec<(&str, i32)> {
+    outcome
+        .stages
+        .iter()
+        .map(|stage| (stage.command.as_deref().unwrap_or("?"), stage.exit_code))
+        .collect()
+}
+
+/// What a line does, compared with what bash alone makes of it.
+async fn check(line: &str, exit_code: i32, stdout: &str, expected: &[(&str, i32)]) {
+    let outcome = run(line).await;
+    assert_eq!(outcome.ended, Ended::Exited, "{line}");
+    assert_eq!(outcome.exit_code, Some(exit_code), "{line}: {}", outcome.stderr.text);
+    assert_eq!(outcome.stdout.text, stdout, "{line}");
+    assert_eq!(stages(&outcome), expected, "{line}");
+    #[expect(clippy::disallowed_methods, reason = "the yardstick")]
+    let plain = std::process::Command::new("bash")
+        .args(["--noprofile", "--norc", "-c", "--", line])
+        .env_remove("BASH_ENV")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(plain.status.code(), Some(exit_code), "{line} in plain bash");
+    assert_eq!(String::from_utf8_lossy(&plain.stdout), stdout, "{line} in plain bash");
+    // But for the shell's name, which is its path here.
+    let complaints = outcome.stderr.text.lines().map(|line| line.rsplit("bash:").next());
+    let plain = String::from_utf8_lossy(&plain.stderr).into_owned();
+    assert!(
+        complaints.eq(plain.lines().map(|line| line.rsplit("bash:").next())),
+        "{line}: {plain}"
+    );
+}
+
+fn lives(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
+}
+
+async fn gone(pids: &[i32]) -> bool {
+    // A killed process may take a moment until it is none.
+    for _ in 0..1000 {
+        if !pids.iter().any(|pid| lives(*pid)) {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    false
+}
+
+fn pids(file: &Path) -> Vec<i32> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.split_ascii_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn the_stages_of_a_pipeline_at_the_end_are_told() {
+    check("false | true", 0, "", &[("false", 1), ("true", 0)]).await;
+    check("true | false", 1, "", &[("true", 0), ("false", 1)]).await;
+    check("cd / && (exit 3) | cat", 0, "", &[("?", 3), ("?", 0)]).await;
+    check("cd / && false | cat # so", 0, "", &[("false", 1), ("cat", 0)]).await;
+    check("! false | true", 1, "", &[("?", 1), ("?", 0)]).await;
+    check("nosuch-program | cat", 0, "", &[("nosuch-program", 127), ("cat", 0)]).await;
+    check("cat <<X | tr a b | cat\na\nX", 0, "b\n", &[("?", 0), ("?", 0), ("?", 0)]).await;
+    check("set -euo pipefail; false | true; echo no", 1, "", &[("?", 1), ("?", 0)]).await;
+}
+
+#[tokio::test]
+async fn a_stage_whose_reader_had_enough_has_not_failed() {
+    let outcome = run("yes | head -1").await;
+    assert_eq!(stages(&outcome), [("yes", 141), ("head -1", 0)]);
+    assert!(!outcome.stages.iter().any(Stage::has_failed));
+}
+
+#[tokio::test]
+async fn what_a_command_means_is_left_to_bash() {
+    check("exit 3", 3, "", &[]).await;
+    check("-x 2>/dev/null", 127, "", &[]).await;
+    check("set -e; false; echo no", 1, "", &[]).await;
+    check("set -e; false | true; echo yes", 0, "yes\n", &[]).await;
+    check("trap 'echo bye' EXIT; false | true", 0, "bye\n", &[]).await;
+    check("f() { false | true; }; f; echo $?", 0, "0\n", &[]).await;
+    check("echo a # b", 0, "a\n", &[]).await;
+    check("cat <<X\n$((1+1))\nX", 0, "2\n", &[]).await;
+    check("true\necho (", 2, "", &[]).await;
+    check("exec echo a", 0, "a\n", &[]).await;
+    check("set -x; true", 0, "", &[]).await;
+    check("echo ${x?none} | cat; echo $((1/0)) | cat", 0, "", &[("?", 1), ("?", 0)]).await;
+    check("IFS=x; printf() { echo no; }; false | true", 0, "", &[("?", 1), ("?", 0)]).await;
+    check("exec 200>&- 201>&-; set -u; true", 0, "", &[]).await;
+    check("[[ a = a ]] && a=(1 2) && echo ${#a[@]} <(true) | cut -c1", 0, "2\n", &[("?", 0); 2])
+        .await;
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_exits_127() {
+    let outcome = run("nosuch-program").await;
+    assert_eq!(outcome.exit_code, Some(127));
+    assert!(outcome.stderr.text.ends_with("nosuch-program: command not found\n"));
+}
+
+#[tokio::test]
+async fn a_signal_has_its_name() {
+    assert_eq!(run("bash -c 'kill -SEGV $$'").await.signal.as_deref(), Some("SIGSEGV"));
+    let shell = run("kill -KILL $$").await;
+    assert_eq!((shell.exit_code, shell.signal.as_deref()), (None, Some("SIGKILL")));
+    assert_eq!(shell.how(), "was ended by SIGKILL");
+    let plain = run("exit 1").await;
+    assert_eq!((plain.how().as_str(), plain.signal), ("exited 1", None));
+}
+
+#[tokio::test]
+async fn it_runs_in_its_directory_without_input_terminal_or_pager() {
+    let dir = TempDir::new().unwrap();
+    let line = "pwd -P; cat; read x || echo none; [ -t 0 ] || echo no; : </dev/tty || echo tty; \
+                echo $NO_COLOR $GIT_TERMINAL_PROMPT $PAGER $AGENT $CI $GREETING ${BASH_ENV-unset}";
+    let mut command = command(line, dir.path());
+    command.environment.push(("GREETING".into(), "hello".into()));
+    let outcome = Exec::new(&[]).run(command, &CancellationToken::new()).await.unwrap();
+    let path = dir.path().canonicalize().unwrap();
+    let expected = format!("{}\nnone\nno\ntty\n1 0 cat 1 true hello unset\n", path.display());
+    assert_eq!(outcome.stdout.text, expected);
+}
+
+#[tokio::test]
+async fn secrets_are_not_in_the_environment() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let variables = [
+        ("PATH", std::env::var("PATH").unwrap().as_str()),
+        ("MY_API_KEY", "q7Zp-93kd"),
+        ("OWN", "also-secret"),
+        ("GOOGLE_APPLICATION_CREDENTIALS", path),
+        ("GIT_AUTHOR_NAME", "me"),
+        ("BASH_ENV", "/nowhere"),
+        ("PAGER", "less"),
+    ]
+    .map(|(name, value)| (name.into(), value.into()));
+    let exec = Exec::with_environment(variables, &["OWN".into()]);
+    let line = "echo ${MY_API_KEY-none} ${OWN-none} $GOOGLE_APPLICATION_CREDENTIALS $GIT_AUTHOR_NAME $PAGER";
+    let outcome = exec.run(command(line, dir.path()), &CancellationToken::new()).await.unwrap();
+    assert_eq!(outcome.stdout.text, format!("none none {path} me cat\n"));
+    assert_eq!(outcome.stderr.text, "");
+}
+
+#[tokio::test]
+async fn a_timeout_ends_the_whole_tree() {
+    let dir = TempDir::new().unwrap();
+    let line = "
+        trap '' TERM HUP INT
+        sleep 1000 & echo $! >> pids
+        setsid bash -c 'trap \"\" TERM; echo $$ >> pids; sleep 1001; :' &
+        (setsid -f bash -c 'echo $$ >> pids; exec sleep 1002')
+        until [ $(wc -l < pids) = 3 ]; do sleep 0.01; done
+        echo before
+        sleep 1003";
+    let mut command = command(line, dir.path());
+    command.timeout = Duration::from_millis(1500);
+    let outcome = Exec::new(&[]).run(command, &CancellationToken::new()).await.unwrap();
+    assert_eq!(outcome.ended, Ended::TimedOut);
+    assert!(outcome.how().starts_with("did not end within "), "{}", outcome.how());
+    assert_eq!((outcome.exit_code, outcome.stdout.text.as_str()), (None, "before\n"));
+    let pids = pids(&dir.path().join("pids"));
+    assert_eq!(pids.len(), 3);
+    assert!(gone(&pids).await);
+}
+
+#[tokio::test]
+async fn a_cancellation_ends_it_at_once() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("pids");
+    let cancel = CancellationToken::new();
+    let exec = Exec::new(&[]);
+    let line = "setsid sleep 1000 & echo $$ $! >> pids; wait";
+    let started = async {
+        while pids(&file).len() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        cancel.cancel();
+    };
+    let (outcome, ()) = tokio::join!(exec.run(command(line, dir.path()), &cancel), started);
+    assert_eq!(outcome.unwrap().ended, Ended::Cancelled);
+    assert!(gone(&pids(&file)).await);
+
+    let never = exec.run(command("touch never", dir.path()), &cancel).await.unwrap();
+    assert_eq!(never.ended, Ended::Cancelled);
+    assert!(!dir.path().join("never").exists());
+}
+
+#[tokio::test]
+async fn a_dropped_run_ends_it_too() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("pids");
+    let (exec, cancel) = (Exec::new(&[]), CancellationToken::new());
+    let started = async {
+        while pids(&file).is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        _ = exec.run(command("sleep 1000 & echo $! >> pids; wait", dir.path()), &cancel) => {}
+        () = started => {}
+    }
+    assert!(gone(&pids(&file)).await);
+}
+
+#[tokio::test]
+async fn a_child_that_keeps_the_pipe_does_not_keep_the_answer() {
+    let dir = TempDir::new().unwrap();
+    let exec = Exec::new(&[]);
+    // The second writes more than a pipe holds, and must not stand still or die of it.
+    let line =
+        "sleep 1000 & (yes | head -c 1000000; echo done > written; exec sleep 1001) & echo a";
+    let outcome = exec.run(command(line, dir.path()), &CancellationToken::new()).await.unwrap();
+    assert_eq!(outcome.ended, Ended::Exited);
+    assert!(outcome.stdout.text.starts_with("a\n") || outcome.stdout.text.starts_with("y\n"));
+    let names: Vec<&str> = outcome.left_running.iter().map(|left| left.name.as_str()).collect();
+    assert!(names.contains(&"sleep 1000"), "{names:?}");
+    let pids: Vec<i32> = outcome.left_running.iter().map(|left| left.pid).collect();
+    for _ in 0..2000 {
+        if dir.path().join("written").exists() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(dir.path().join("written").exists());
+    assert!(pids.iter().all(|pid| lives(*pid)));
+    exec.shutdown();
+    assert!(gone(&pids).await);
+}
+
+#[tokio::test]
+async fn what_left_the_session_is_named_and_ends_with_exec() {
+    let dir = TempDir::new().unwrap();
+    let exec = Exec::new(&[]);
+    let line = "setsid -f sleep 1000 >/dev/null 2>&1 </dev/null";
+    let outcome = exec.run(command(line, dir.path()), &CancellationToken::new()).await.unwrap();
+    let [left] = outcome.left_running.as_slice() else { panic!("{:?}", outcome.left_running) };
+    assert!(lives(left.pid));
+    drop(exec);
+    assert!(gone(&[left.pid]).await);
+}
+
+#[derive(Clone, Default)]
+struct Memory(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Memory {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn long_output_is_cut_in_memory_and_whole_in_its_file() {
+    let dir = TempDir::new().unwrap();
+    let memory = Memory::default();
+    let file = memory.clone();
+    let mut command = command("echo oops >&2; sleep 0.02; seq 2500000", dir.path());
+    command.whole_output = Some(Box::new(move || Ok((Box::new(file), "whole.txt".into()))));
+    let outcome = Exec::new(&[]).run(command, &CancellationToken::new()).await.unwrap();
+    let whole = memory.0.lock().unwrap();
+    assert_eq!(outcome.stdout.total_bytes, whole.len() as u64 - 5);
+    assert!(whole.len() > 18_000_000 && whole.starts_with(b"oops\n1\n2\n"));
+    assert!(whole.ends_with(b"\n2499999\n2500000\n"));
+    assert!(outcome.stdout.truncated && outcome.stdout.text.len() <= 2 * capture::KEPT + 100);
+    assert!(outcome.stdout.text.starts_with("1\n2\n"));
+    assert!(outcome.stdout.text.ends_with("\n2500000\n"));
+    assert_eq!(outcome.stderr.text, "oops\n");
+    assert_eq!(outcome.full_output.as_deref(), Some("whole.txt"));
+}
+
+#[tokio::test]
+async fn short_output_makes_no_file_and_a_file_that_fails_loses_nothing_else() {
+    let dir = TempDir::new().unwrap();
+    let full = || -> Option<WholeOutput<'static>> {
+        Some(Box::new(|| Err(io::Error::other("no space left"))))
+    };
+    let (exec, cancel) = (Exec::new(&[]), CancellationToken::new());
+    let mut short = command("printf 'a\\xffb'", dir.path());
+    short.whole_output = full();
+    let short = exec.run(short, &cancel).await.unwrap();
+    assert_eq!((short.stdout.text.as_str(), short.full_output_error), ("a\u{fffd}b", None));
+    let mut long = command("seq 100000", dir.path());
+    long.whole_output = full();
+    let long = exec.run(long, &cancel).await.unwrap();
+    assert_eq!((long.exit_code, long.full_output), (Some(0), None));
+    assert_eq!(long.full_output_error.as_deref(), Some("no space left"));
+}
+
+#[tokio::test]
+async fn what_can_not_be_run_says_why() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let cancel = CancellationToken::new();
+    let exec = Exec::new(&[]);
+    let missing = exec.run(command("true", &dir.path().join("x")), &cancel).await.unwrap_err();
+    assert!(matches!(missing, Error::NoDirectory(_)));
+    let no_folder = exec.run(command("true", &file), &cancel).await.unwrap_err();
+    assert!(matches!(no_folder, Error::NotADirectory(_)));
+    let nul = exec.run(command("echo \0", dir.path()), &cancel).await.unwrap_err();
+    assert!(matches!(nul, Error::NulByte));
+    let long = exec.run(command(&"x".repeat(200_000), dir.path()), &cancel).await.unwrap_err();
+    assert!(matches!(long, Error::TooLong(200_000)), "{long}");
+    let no_bash = Exec::with_environment([("PATH".into(), "/nowhere".into())], &[]);
+    let no_bash = no_bash.run(command("true", dir.path()), &cancel).await.unwrap_err();
+    assert!(matches!(no_bash, Error::NoBash));
+}

@@ -1,0 +1,56 @@
+//! The shape that a final answer has to have (`--json-schema`).
+
+use serde_json::Value;
+
+use crate::protocol::shorten;
+
+/// A JSON Schema for final answers.
+pub struct AnswerSchema(jsonschema::Validator);
+
+impl AnswerSchema {
+    /// Compiles a schema; the error says what is wrong with it.
+    pub fn new(schema: &Value) -> Result<Self, String> {
+        jsonschema::validator_for(schema).map(Self).map_err(|error| error.to_string())
+    }
+
+    /// The value that an answer holds; the error says why it does not fit.
+    pub(super) fn read(&self, answer: &str) -> Result<Value, String> {
+        let value: Value = serde_json::from_str(unfenced(answer))
+            .map_err(|error| format!("It is no JSON: {error}."))?;
+        let problems: Vec<String> = self
+            .0
+            .iter_errors(&value)
+            .take(5)
+            .map(|error| {
+                let place = error.instance_path().to_string();
+                let place = if place.is_empty() { "at the top".to_owned() } else { place };
+                format!("{place}: {}", shorten(&error.to_string(), 200))
+            })
+            .collect();
+        if problems.is_empty() { Ok(value) } else { Err(format!("{}.", problems.join("; "))) }
+    }
+}
+
+/// Models like to put JSON into a block of Markdown.
+fn unfenced(answer: &str) -> &str {
+    let answer = answer.trim();
+    let Some(inner) = answer.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {
+        return answer;
+    };
+    inner.strip_prefix("json").unwrap_or(inner).trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_fits_bare_or_in_a_block() {
+        let schema = serde_json::json!({"type": "object", "required": ["n"]});
+        let schema = AnswerSchema::new(&schema).expect("a schema");
+        assert!(schema.read("{\"n\": 1}").is_ok());
+        assert!(schema.read("```json\n{\"n\": 1}\n```").is_ok());
+        assert!(schema.read("{}").is_err_and(|why| why.contains('n')));
+        assert!(schema.read("n is 1").is_err_and(|why| why.starts_with("It is no JSON")));
+    }
+}

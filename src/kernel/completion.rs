@@ -1,0 +1,257 @@
+//! Completion: is a final text the end? What the model claims is no evidence.
+
+use serde_json::Value;
+
+use super::Limits;
+use super::answer::AnswerSchema;
+use super::checks::FailedCheck;
+use super::state::State;
+use crate::protocol::control::{Ending, Signal};
+use crate::protocol::envelope::Verdict;
+use crate::protocol::plan::Plan;
+use crate::protocol::tool::Effect;
+use crate::registry::Answer;
+
+const OPEN_TODOS: &str = include_str!("../../prompts/feedback/open_todos.md");
+const CHECK_FAILED: &str = include_str!("../../prompts/feedback/check_failed.md");
+
+const ANSWER_MISFIT: &str = include_str!("../../prompts/feedback/answer_misfit.md");
+
+/// How often a final text is sent back because todos are open: then the checks decide.
+const MAX_PLAN_REMINDERS: u32 = 2;
+
+/// What happened in the turn that decides whether it is done, and how certainly.
+#[derive(Debug, Default)]
+pub(super) struct Completion {
+    pub(super) files_changed: Vec<String>,
+    /// The last final text that was not accepted.
+    pub(super) candidate: String,
+    /// The value of the final answer, where it has to fit a schema.
+    pub(super) structured: Option<Value>,
+    /// What was run after the last change; `None`: nothing that could have failed.
+    ran: Option<Ran>,
+    checks: Option<Ran>,
+    plan_reminders: u32,
+    /// The final text was taken although todos are open.
+    plan_broken: bool,
+    /// A write or a command was denied, and nothing was done since.
+    denied: bool,
+}
+
+/// How what was run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ran {
+    Well,
+    Badly,
+}
+
+/// Is it the end?
+pub(super) enum Gate {
+    Accepted(Ending),
+    /// `about` tells one reason from another.
+    SentBack {
+        signal: Signal,
+        about: String,
+        why: String,
+        feedback: String,
+    },
+}
+
+impl Completion {
+    /// Takes one more answer of the registry.
+    pub(super) fn saw(&mut self, answer: &Answer) {
+        let Answer { envelope, effect, denied } = answer;
+        self.denied |= denied;
+        match effect {
+            Some(Effect::Write { path }) if envelope.data.get("applied") == Some(&true.into()) => {
+                if !self.files_changed.contains(path) {
+                    self.files_changed.push(path.clone());
+                }
+                self.ran = None;
+                self.denied = false;
+            }
+            Some(Effect::Command { command, .. }) if !denied => match &envelope.verdict {
+                Verdict::Success if can_fail(command) => {
+                    self.ran = Some(Ran::Well);
+                    self.denied = false;
+                }
+                Verdict::Success => self.denied = false,
+                Verdict::Partial | Verdict::Error { .. } => self.ran = Some(Ran::Badly),
+            },
+            Some(
+                Effect::Write { .. } | Effect::Command { .. } | Effect::Read { .. } | Effect::Plan,
+            )
+            | None => {}
+        }
+    }
+
+    /// Accepts a final text, or says what is missing. The checks are run last: they cost most.
+    pub(super) async fn gate(
+        &mut self,
+        plan: &Plan,
+        answer: &str,
+        schema: Option<&AnswerSchema>,
+        checks: impl Future<Output = Result<usize, FailedCheck>>,
+    ) -> Gate {
+        let open: Vec<&str> = plan.open().map(|todo| todo.content.as_str()).collect();
+        self.plan_broken = !open.is_empty();
+        if self.plan_broken && self.plan_reminders < MAX_PLAN_REMINDERS {
+            self.plan_reminders += 1;
+            return Gate::SentBack {
+                signal: Signal::BadAnswer,
+                about: "open todos".to_owned(),
+                why: format!("a final answer with {} open todos", open.len()),
+                feedback: OPEN_TODOS.replace("{{todos}}", &open.join("; ")),
+            };
+        }
+        match schema.map(|schema| schema.read(answer)) {
+            Some(Ok(value)) => self.structured = Some(value),
+            Some(Err(why)) => {
+                let feedback = ANSWER_MISFIT.replace("{{why}}", &why);
+                return Gate::SentBack {
+                    signal: Signal::BadAnswer,
+                    about: "schema".to_owned(),
+                    why: format!("the final answer does not fit its schema: {why}"),
+                    feedback,
+                };
+            }
+            None => {}
+        }
+        match checks.await {
+            Ok(passed) => {
+                if passed > 0 {
+                    self.checks = Some(Ran::Well);
+                    self.denied = false;
+                }
+                Gate::Accepted(match self.verified() {
+                    Some(false) => Ending::CompletedUnverified,
+                    Some(true) | None => Ending::Completed,
+                })
+            }
+            Err(FailedCheck { command, how, tail }) => {
+                self.checks = Some(Ran::Badly);
+                let feedback = CHECK_FAILED
+                    .replace("{{command}}", &command)
+                    .replace("{{how}}", &how)
+                    .replace("{{tail}}", &tail);
+                Gate::SentBack {
+                    signal: Signal::CheckFailed,
+                    why: format!("the check `{command}` {how}"),
+                    about: command,
+                    feedback,
+                }
+            }
+        }
+    }
+
+    /// Something that could have failed was run after the last change and did not fail; `None` where
+    /// there was nothing to verify.
+    pub(super) fn verified(&self) -> Option<bool> {
+        match (self.checks, self.ran) {
+            _ if self.plan_broken => Some(false),
+            (Some(checks), _) => Some(checks == Ran::Well),
+            (None, Some(ran)) => Some(ran == Ran::Well),
+            (None, None) => (!self.files_changed.is_empty()).then_some(false),
+        }
+    }
+
+    /// How the turn ends when no decision is left.
+    pub(super) fn ending_of(&self, state: &State) -> Ending {
+        let signal = state.last_failure.as_ref().map(|failure| failure.signal);
+        if signal == Some(Signal::CheckFailed) || self.checks == Some(Ran::Badly) {
+            Ending::CheckFailed
+        } else {
+            Ending::Failed
+        }
+    }
+
+    /// A permission that was needed and never given outweighs what the model says of the end.
+    pub(super) fn final_ending(&self, ending: Ending) -> Ending {
+        match ending {
+            Ending::Completed | Ending::CompletedUnverified | Ending::Failed if self.denied => {
+                Ending::PermissionDenied
+            }
+            other => other,
+        }
+    }
+
+    /// The list of changed files, where the answer names none of them.
+    pub(super) fn name_changed_files(&self, result: &mut String) {
+        let named = |file: &String| {
+            let name = file.rsplit('/').next().unwrap_or(file);
+            result.contains(name)
+        };
+        if !self.files_changed.is_empty() && !self.files_changed.iter().any(named) {
+            result.push_str(&format!("\n\nChanged files: {}.", self.files_changed.join(", ")));
+        }
+    }
+
+    /// The failure report: what ended it, what was tried, what was changed, what the model said last.
+    pub(super) fn report(
+        &self,
+        ending: Ending,
+        errors: &[String],
+        state: &State,
+        said: &str,
+    ) -> String {
+        let mut report = format!("not done ({}): {}", ending.as_str(), errors.join("; "));
+        let attempts: Vec<String> = state
+            .chains
+            .iter()
+            .filter(|(_, chain)| chain.open)
+            .map(|(what, chain)| format!("{what} (failed, {} retries)", chain.retries))
+            .collect();
+        if !attempts.is_empty() {
+            report.push_str(&format!("\nTried: {}", attempts.join("; ")));
+        }
+        if self.files_changed.is_empty() {
+            report.push_str("\nNo file was changed");
+        } else {
+            report.push_str(&format!(
+                "\nChanged and left so: {} (`agent session undo` takes it back)",
+                self.files_changed.join(", ")
+            ));
+        }
+        if !said.trim().is_empty() {
+            report.push_str(&format!("\nThe model's last words: {}", said.trim()));
+        }
+        report
+    }
+}
+
+/// A command that only prints could not have failed: that it ran proves nothing.
+fn can_fail(command: &str) -> bool {
+    const ONLY_PRINT: [&str; 7] = ["echo", "printf", "true", ":", "pwd", "ls", "cat"];
+    let first = command.split_whitespace().next().unwrap_or_default();
+    command.contains(['&', '|', ';', '\n']) || !ONLY_PRINT.contains(&first)
+}
+
+/// An ending in words, for those that have no other.
+pub(super) fn words(ending: Ending, limits: &Limits) -> String {
+    match ending {
+        Ending::MaxTurns => format!(
+            "the limit of {} model answers was reached; raise --max-turns, or go on with -c",
+            limits.max_turns
+        ),
+        Ending::MaxBudget => format!(
+            "the budget of ${} was used up; raise --max-budget-usd, or go on with -c",
+            limits.max_budget_usd.unwrap_or_default()
+        ),
+        Ending::Timeout => {
+            "the time limit was reached; raise --timeout, or go on with -c".to_owned()
+        }
+        Ending::PermissionDenied => {
+            "a permission that the task needed was not given; see permission_denials, and allow it \
+             with --allow"
+                .to_owned()
+        }
+        Ending::Interrupted => "interrupted; go on with -c".to_owned(),
+        Ending::Terminated => "the program was asked to end; go on with -c".to_owned(),
+        Ending::Completed
+        | Ending::CompletedUnverified
+        | Ending::Failed
+        | Ending::CheckFailed
+        | Ending::ModelRefused
+        | Ending::ModelUnavailable => ending.as_str().replace('_', " "),
+    }
+}

@@ -1,0 +1,366 @@
+//! Evaluate: what a round came to. Writes the evidence into the state; decides nothing.
+
+use serde_json::Value;
+
+use super::signature::signature;
+use super::state::{Chain, State};
+use crate::protocol::control::{Category, LastFailure, Signal};
+use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode};
+use crate::protocol::message::ToolCall;
+use crate::protocol::shorten;
+use crate::registry::Answer;
+
+/// What a round came to.
+pub(crate) enum Round<'a> {
+    /// The model called tools, and they answered.
+    Calls { calls: &'a [ToolCall], answers: &'a [Answer] },
+    /// The model's answer can not be used, or was not accepted as final. `about` tells one reason from
+    /// another: each has retries of its own.
+    Answer { signal: Signal, about: &'a str, why: &'a str },
+}
+
+/// The chain of answers that can not be used.
+const BAD_ANSWERS: &str = "answer: unusable";
+
+/// Writes the evidence of a round into the state.
+pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
+    match round {
+        Round::Calls { calls, answers } => calls_ended(state, calls, answers),
+        Round::Answer { signal, about, why } => {
+            let chain =
+                if about.is_empty() { BAD_ANSWERS.to_owned() } else { format!("answer: {about}") };
+            let failure = LastFailure {
+                signal: *signal,
+                code: None,
+                class: None,
+                category: Category::Unknown,
+                message: (*why).to_owned(),
+                signature: signature(why),
+                chain,
+            };
+            state.consecutive_failures += 1;
+            failed(state, vec![failure], String::new());
+        }
+    }
+}
+
+fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
+    let mut failures = Vec::new();
+    let mut any_success = false;
+    for (call, answer) in calls.iter().zip(answers) {
+        let chain = chain_of(call, &answer.envelope);
+        if answer.envelope.error().is_none() {
+            any_success = true;
+            if answer.envelope.data.get("applied") == Some(&Value::Bool(true)) {
+                state.n_edits += 1;
+            }
+            if let Some(chain) = state.chains.get_mut(&chain) {
+                chain.open = false;
+            }
+            // Slips without a target (arguments that do not parse) are made good by any success.
+            state.chains.remove(&call.name);
+        } else if let Some(failure) = failure_of(state, chain, call, &answer.envelope) {
+            failures.push(failure);
+        }
+    }
+    if any_success {
+        state.consecutive_failures = 0;
+        state.step_had_success = true;
+        state.chains.remove(BAD_ANSWERS);
+    }
+    if failures.is_empty() {
+        state.step_success = true;
+        state.last_failure = None;
+        state.failing.clear();
+        state.unvaried_failures = 0;
+        state.last_round.clear();
+        return;
+    }
+    let mut round = String::new();
+    if !any_success {
+        state.consecutive_failures += 1;
+        let calls = calls.iter().map(|call| format!("{} {}\n", call.name, call.arguments));
+        round = calls.chain(failures.iter().map(|failure| failure.signature.clone())).collect();
+    }
+    failed(state, failures, round);
+}
+
+/// `round`: the calls and how they failed, where none succeeded; empty: something was tried
+/// differently.
+fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
+    for failure in &failures {
+        let chain = state.chains.entry(failure.chain.clone()).or_insert_with(|| Chain {
+            retries: 0,
+            signature: failure.signature.clone(),
+            open: true,
+        });
+        // A chain that was made good starts anew, unless it fails in the same way again.
+        if !chain.open && chain.signature != failure.signature {
+            chain.retries = 0;
+        }
+        chain.signature.clone_from(&failure.signature);
+        chain.open = true;
+    }
+    state.unvaried_failures = match (round.is_empty(), round == state.last_round) {
+        (true, _) => 0,
+        (false, true) => state.unvaried_failures + 1,
+        (false, false) => 1,
+    };
+    state.last_round = round;
+    state.failing = failures.iter().map(|failure| failure.chain.clone()).collect();
+    state.step_success = false;
+    // The chain that has been tried most speaks for the round.
+    let retries = |failure: &LastFailure| state.chains.get(&failure.chain).map_or(0, |c| c.retries);
+    let most = failures.iter().map(retries).max().unwrap_or(0);
+    state.last_failure = failures.into_iter().find(|failure| retries(failure) == most);
+}
+
+/// Tool and target, as a person would say it; the tool alone where there is no target.
+fn chain_of(call: &ToolCall, envelope: &Envelope) -> String {
+    let input = &envelope.context.params_input;
+    let named = ["path", "pattern", "command"].iter().find_map(|name| input.get(*name)?.as_str());
+    match envelope.context.path_resolved.as_deref().or(named) {
+        Some(target) => format!("{} {}", call.name, shorten(target, 80)),
+        None => call.name.clone(),
+    }
+}
+
+/// The evidence of an envelope with an error; `None` where the error is an observation.
+fn failure_of(
+    state: &mut State,
+    chain: String,
+    call: &ToolCall,
+    envelope: &Envelope,
+) -> Option<LastFailure> {
+    let error = envelope.error()?;
+    let class = error.code.class(&call.name);
+    let mut signature =
+        format!("{} {}: {}", call.name, error.code.as_str(), signature(&error.message));
+    let (signal, category) = match error.code {
+        ErrorCode::Cancelled => return None,
+        ErrorCode::UnknownTool | ErrorCode::InvalidParam => {
+            (Signal::ValidationFailed, Category::ParameterError)
+        }
+        ErrorCode::RepeatedCall => {
+            // Still the failure that it repeats.
+            if let Some(chain) = state.chains.get(&chain).filter(|chain| chain.open) {
+                signature.clone_from(&chain.signature);
+            }
+            (Signal::Loop, Category::ParameterError)
+        }
+        ErrorCode::ApprovalRejected => (Signal::UserRejected, Category::PermissionError),
+        ErrorCode::CommandFailed | ErrorCode::Timeout if class == ErrorClass::State => {
+            let output = output_of(envelope);
+            let missing = is_missing(envelope, &output);
+            signature = format!("{} {}", error.code.as_str(), self::signature(&output));
+            let before =
+                state.failed_commands.insert(chain.clone(), (state.n_edits, signature.clone()));
+            let unchanged_by_an_edit = before
+                .is_some_and(|(n_edits, before)| n_edits < state.n_edits && before == signature);
+            // A test run that fails is an observation; one that fails in the same way after an edit
+            // says that the edit did not help.
+            match (missing, unchanged_by_an_edit) {
+                (true, _) => (Signal::ToolError, Category::DependencyError),
+                (false, true) => (Signal::ToolError, Category::Unknown),
+                (false, false) => return None,
+            }
+        }
+        ErrorCode::NotFound
+        | ErrorCode::NoMatch
+        | ErrorCode::MultipleMatches
+        | ErrorCode::Conflict
+        | ErrorCode::NotRead => (Signal::ToolError, Category::ParameterError),
+        ErrorCode::AccessDenied
+        | ErrorCode::PermissionDenied
+        | ErrorCode::IsDirectory
+        | ErrorCode::NotADirectory
+        | ErrorCode::BinaryFile
+        | ErrorCode::Encoding
+        | ErrorCode::TooLarge
+        | ErrorCode::Timeout
+        | ErrorCode::ExecutionError
+        | ErrorCode::CommandFailed
+        | ErrorCode::CommandBlocked
+        | ErrorCode::UseTool
+        | ErrorCode::ApprovalRequired
+        | ErrorCode::CircuitOpen
+        | ErrorCode::AskUserUnavailable
+        | ErrorCode::InternalError => {
+            let category = match class {
+                ErrorClass::Tool => Category::ToolError,
+                ErrorClass::Policy => Category::PermissionError,
+                ErrorClass::Caller | ErrorClass::State => Category::Unknown,
+            };
+            (Signal::ToolError, category)
+        }
+    };
+    Some(LastFailure {
+        signal,
+        code: Some(error.code),
+        class: Some(class),
+        category,
+        message: shorten(&error.message, 300),
+        signature: shorten(&signature, 300),
+        chain,
+    })
+}
+
+/// The end of what a command printed: where the reason stands.
+fn output_of(envelope: &Envelope) -> String {
+    let field = |name: &str| envelope.data.get(name).and_then(Value::as_str).unwrap_or_default();
+    let text = if field("stderr").trim().is_empty() { field("stdout") } else { field("stderr") };
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}
+
+/// What the command needs is not installed.
+fn is_missing(envelope: &Envelope, output: &str) -> bool {
+    let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
+    exit_code == Some(127)
+        || ["No module named", "Cannot find module", "command not found"]
+            .iter()
+            .any(|words| output.contains(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::state::RecoveryLimits;
+    use super::*;
+    use crate::protocol::control::{ControlDecision, Retry};
+
+    fn call(name: &str, arguments: &str) -> ToolCall {
+        ToolCall { id: "1".into(), name: name.into(), arguments: arguments.into() }
+    }
+
+    fn envelope(code: Option<&str>, data: &Value) -> Envelope {
+        let mut value = json!({
+            "status": "success", "data": data, "text": "", "stats": {},
+            "context": {"cwd": ".", "params_input": {"path": "a.rs"}}
+        });
+        if let Some(code) = code {
+            value["status"] = "error".into();
+            value["error"] = json!({"code": code, "message": "line 12"});
+        }
+        serde_json::from_value(value).expect("an envelope")
+    }
+
+    fn round(state: &mut State, name: &str, arguments: &str, code: Option<&str>, data: &Value) {
+        let calls = [call(name, arguments)];
+        let answers = [Answer { envelope: envelope(code, data), effect: None, denied: false }];
+        evaluate(state, &Round::Calls { calls: &calls, answers: &answers });
+    }
+
+    fn new() -> State {
+        State::new(RecoveryLimits::default())
+    }
+
+    #[test]
+    fn a_failing_call_is_evidence_and_its_success_makes_it_good() {
+        let mut state = new();
+        round(&mut state, "Edit", "{}", Some("NO_MATCH"), &json!({}));
+        let failure = state.last_failure.clone().expect("evidence");
+        assert_eq!(failure.category, Category::ParameterError);
+        assert_eq!(failure.chain, "Edit a.rs");
+        assert_eq!(failure.signature, "Edit NO_MATCH: line #");
+        assert!(!state.step_success);
+
+        round(&mut state, "Edit", "{}", None, &json!({"applied": true}));
+        assert!(state.step_success);
+        assert_eq!(state.last_failure, None);
+        assert_eq!(state.n_edits, 1);
+    }
+
+    #[test]
+    fn a_failing_test_is_an_observation_until_an_edit_did_not_help() {
+        let mut state = new();
+        let failing = || json!({"stdout": "left: 1\nright: 2\n", "exit_code": 101});
+        round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &failing());
+        assert!(state.step_success, "an observation");
+        round(&mut state, "Edit", "{}", None, &json!({"applied": true}));
+        round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &failing());
+        assert!(!state.step_success, "the same failure after an edit");
+        round(&mut state, "Edit", "{}", None, &json!({"applied": true}));
+        let other = json!({"stdout": "expected `;`\n", "exit_code": 101});
+        round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &other);
+        assert!(state.step_success, "another failure is progress");
+    }
+
+    #[test]
+    fn a_command_that_is_not_there_is_a_dependency() {
+        let mut state = new();
+        let data = json!({"stderr": "bash: pytest: command not found", "exit_code": 127});
+        round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &data);
+        assert_eq!(state.last_failure.map(|f| f.category), Some(Category::DependencyError));
+    }
+
+    #[test]
+    fn the_same_call_with_the_same_failure_is_counted_until_something_else_is_tried() {
+        let mut state = new();
+        for times in 1..=3 {
+            round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
+            assert_eq!(state.unvaried_failures, times);
+        }
+        round(&mut state, "Read", "{2}", Some("NOT_FOUND"), &json!({}));
+        assert_eq!(state.unvaried_failures, 1);
+        assert_eq!(state.consecutive_failures, 4);
+    }
+
+    #[test]
+    fn a_refused_repetition_is_still_the_failure_that_it_repeats() {
+        let mut state = new();
+        round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
+        round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
+        round(&mut state, "Read", "{1}", Some("REPEATED_CALL"), &json!({}));
+        assert_eq!(state.unvaried_failures, 3);
+        assert_eq!(state.last_failure.map(|f| f.signal), Some(Signal::Loop));
+    }
+
+    #[test]
+    fn answers_that_can_not_be_used_and_refused_ones_have_retries_of_their_own() {
+        let mut state = new();
+        let bad = Round::Answer { signal: Signal::BadAnswer, about: "", why: "empty" };
+        let check = Round::Answer { signal: Signal::CheckFailed, about: "true", why: "exit 1" };
+        for round in [&bad, &bad, &check] {
+            evaluate(&mut state, round);
+            state.carry_out(ControlDecision::Retry(Retry::Feedback));
+        }
+        assert_eq!(state.retry_count().n, 1);
+        round(&mut state, "Read", "{}", None, &json!({}));
+        evaluate(&mut state, &bad);
+        assert_eq!(state.retry_count().n, 0, "a call that succeeded makes empty answers good");
+    }
+
+    #[test]
+    fn arguments_that_do_not_parse_are_made_good_by_any_success_of_the_tool() {
+        let mut state = new();
+        for _ in 0..12 {
+            let calls = [call("Write", "{")];
+            let mut envelope = envelope(Some("INVALID_PARAM"), &json!({}));
+            envelope.context.params_input.clear();
+            let answers = [Answer { envelope, effect: None, denied: false }];
+            evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+            state.carry_out(ControlDecision::Retry(Retry::Feedback));
+            assert_eq!(state.retry_count().n, 1);
+            round(&mut state, "Write", "{}", None, &json!({}));
+        }
+    }
+
+    #[test]
+    fn several_calls_that_fail_in_the_same_way_again_are_nothing_new() {
+        let mut state = new();
+        for times in 1..=3 {
+            let calls = [call("Read", "{1}"), call("Grep", "{2}")];
+            let answer = |code| Answer {
+                envelope: envelope(Some(code), &json!({})),
+                effect: None,
+                denied: false,
+            };
+            let answers = [answer("NOT_FOUND"), answer("INVALID_PARAM")];
+            evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+            state.carry_out(ControlDecision::Retry(Retry::Feedback));
+            assert_eq!(state.unvaried_failures, times);
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! The loop: think → validate and act → evaluate → reflect → decide.
+//!
+//! The kernel is not clever. The registry validates and acts, [`evaluate`] writes the evidence into the
+//! [`State`], [`reflect`](reflect()) makes a [`ControlDecision`] of it, and the kernel carries that out and
+//! nothing else. What happens is emitted as events where it happens; nothing here knows of HTTP, of
+//! terminals or of files.
+
+mod answer;
+mod checks;
+mod completion;
+mod evaluate;
+mod reflect;
+mod signature;
+mod state;
+mod think;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+pub use answer::AnswerSchema;
+pub use checks::Checks;
+use completion::{Completion, Gate};
+use evaluate::{Round, evaluate};
+use reflect::reflect;
+pub use state::{RecoveryLimits, State};
+
+use crate::context::{History, Layers, Told};
+use crate::protocol::control::{
+    Control, ControlDecision, Ending, PermissionMode, Replan, Retry, Signal,
+};
+use crate::protocol::envelope::Envelope;
+use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
+use crate::protocol::model::{Model, Reply, StopReason, Usage};
+use crate::protocol::plan::{Plan, TodoStatus};
+use crate::protocol::tool::Effect;
+use crate::registry::Registry;
+
+/// How often an answer that was cut by its length is continued.
+const MAX_CONTINUATIONS: u32 = 3;
+
+/// What a turn may cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Answers of the model in the main loop.
+    pub max_turns: u32,
+    /// US dollars; needs a [`Price`].
+    pub max_budget_usd: Option<f64>,
+}
+
+/// What tokens cost, in US dollars a million.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Price {
+    /// Of the request.
+    pub input: f64,
+    /// Of the answer.
+    pub output: f64,
+    /// Of the part of the request that came from the provider's cache.
+    pub cached: f64,
+}
+
+impl Price {
+    fn of(self, usage: Usage) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
+        let millions = |tokens: u64| tokens as f64 / 1e6;
+        let fresh = usage.input_tokens.saturating_sub(usage.cached_tokens);
+        millions(fresh) * self.input
+            + millions(usage.cached_tokens) * self.cached
+            + millions(usage.output_tokens) * self.output
+    }
+}
+
+/// What the kernel is made of.
+pub struct Parts {
+    /// Who answers.
+    pub model: Arc<dyn Model>,
+    /// The tools behind their gate.
+    pub registry: Registry,
+    /// L1 and L2.
+    pub layers: Layers,
+    /// What decides about the task.
+    pub checks: Checks,
+    /// The shape that the final answer has to have.
+    pub answer_schema: Option<AnswerSchema>,
+    /// Where facts go.
+    pub events: Events,
+    /// The person's hand.
+    pub control: Control,
+    /// How freely the agent may act.
+    pub mode: PermissionMode,
+    /// What a turn may cost.
+    pub limits: Limits,
+    /// What tokens cost, where it is known.
+    pub price: Option<Price>,
+    /// The most tokens of an answer that are asked for.
+    pub max_output_tokens: Option<u64>,
+    /// The limits of recovery.
+    pub recovery: RecoveryLimits,
+}
+
+/// The loop and what it knows.
+pub struct Kernel {
+    parts: Parts,
+    history: History,
+    plan: Plan,
+    turn: u32,
+    call_ids: HashSet<String>,
+    told: Told,
+}
+
+/// What belongs to one turn.
+struct Turn {
+    started: Instant,
+    round: u32,
+    /// Answers of the model; the last round may have none.
+    answers: u32,
+    state: State,
+    reminders: Vec<String>,
+    completion: Completion,
+    continuations: u32,
+    /// The parts of a final text that came in pieces.
+    text: String,
+    usage: Usage,
+    model_time: Duration,
+    errors: Vec<String>,
+    /// `seq` of the last evaluation.
+    evidence: u64,
+    /// What the model is told inside the conversation before it is asked again.
+    feedback: Option<String>,
+}
+
+impl Kernel {
+    /// A kernel at the start of a session.
+    pub fn new(parts: Parts) -> Self {
+        Self {
+            parts,
+            history: History::default(),
+            plan: Plan::default(),
+            turn: 0,
+            call_ids: HashSet::new(),
+            told: Told::new(),
+        }
+    }
+
+    /// Takes one more event of the recorded session that goes on.
+    pub fn apply(&mut self, event: &Event) {
+        self.history.apply(event);
+        match &event.body {
+            Body::TurnStarted { .. } => self.turn = event.header.place.turn,
+            Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
+            Body::ModelResponded(answer) => {
+                self.call_ids.extend(answer.calls.iter().map(|call| call.id.clone()));
+            }
+            Body::ModelRequested(requested) => self.told.extend(requested.texts.keys().cloned()),
+            _ => {}
+        }
+    }
+
+    /// Works on what the user said until it is done or can not go on. Always ends with
+    /// `turn.finished`.
+    pub async fn run(&mut self, input: &str) -> TurnFinished {
+        let mut turn = self.begin(input);
+        let ending = loop {
+            if let Some(ending) = self.limit_reached(&turn) {
+                break ending;
+            }
+            turn.round += 1;
+            self.take_place(turn.round);
+            let reply = match self.think(&mut turn).await {
+                Ok(reply) => reply,
+                Err(ending) => break ending,
+            };
+            let accepted = if reply.calls.is_empty() || !is_whole(&reply) {
+                self.answer(&mut turn, &reply).await
+            } else {
+                self.act(&mut turn, &reply).await;
+                None
+            };
+            if let Some(interrupt) = self.parts.control.interrupted() {
+                break interrupt.ending();
+            }
+            if let Some(ending) = accepted {
+                break ending;
+            }
+            if let Some(ending) = self.decide(&mut turn) {
+                break ending;
+            }
+            if let Some(feedback) = turn.feedback.take() {
+                self.say(&feedback);
+            }
+        };
+        self.finish(turn, ending)
+    }
+
+    fn begin(&mut self, input: &str) -> Turn {
+        self.turn += 1;
+        self.take_place(0);
+        self.parts.registry.begin_turn(self.turn);
+        self.parts.events.emit(Body::TurnStarted { input: input.to_owned() });
+        self.history.user(input);
+        Turn {
+            started: self.parts.events.clock().now(),
+            round: 0,
+            answers: 0,
+            state: State::new(self.parts.recovery),
+            reminders: Vec::new(),
+            completion: Completion::default(),
+            continuations: 0,
+            text: String::new(),
+            usage: Usage::default(),
+            model_time: Duration::ZERO,
+            errors: Vec::new(),
+            evidence: 0,
+            feedback: None,
+        }
+    }
+
+    fn limit_reached(&self, turn: &Turn) -> Option<Ending> {
+        if let Some(interrupt) = self.parts.control.interrupted() {
+            return Some(interrupt.ending());
+        }
+        if turn.round >= self.parts.limits.max_turns {
+            return Some(Ending::MaxTurns);
+        }
+        let spent = self.parts.price.map(|price| price.of(turn.usage));
+        match (spent, self.parts.limits.max_budget_usd) {
+            (Some(spent), Some(budget)) if spent >= budget => Some(Ending::MaxBudget),
+            _ => None,
+        }
+    }
+
+    /// Carries out the calls of an answer and evaluates what they came to.
+    async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
+        let answers = self.parts.registry.carry_out(&reply.calls).await;
+        let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &answer.envelope).collect();
+        self.history.exchange(&reply.text, &reply.calls, &envelopes);
+        turn.text.clear();
+        self.evaluate(turn, &Round::Calls { calls: &reply.calls, answers: &answers });
+        for answer in &answers {
+            turn.completion.saw(answer);
+            if answer.effect == Some(Effect::Plan) && answer.envelope.error().is_none() {
+                self.take_plan(turn, &answer.envelope);
+            }
+        }
+    }
+
+    /// Takes an answer without calls that can be carried out: a candidate for the end, or a bad one.
+    async fn answer(&mut self, turn: &mut Turn, reply: &Reply) -> Option<Ending> {
+        const EMPTY: &str = include_str!("../../prompts/feedback/empty.md");
+        const CUT_OFF: &str = include_str!("../../prompts/feedback/cut_off.md");
+        const REFUSED: &str = include_str!("../../prompts/feedback/refused.md");
+        const CONTINUE: &str = include_str!("../../prompts/feedback/continue.md");
+
+        let bad = |why| Round::Answer { signal: Signal::BadAnswer, about: "", why };
+        if !reply.calls.is_empty() {
+            // A cut-off answer may hold a half-written call: it is never executed.
+            self.send_back(turn, CUT_OFF, &bad("an answer with calls was cut off"));
+            return None;
+        }
+        if reply.stop == Some(StopReason::Refused) {
+            self.send_back(turn, REFUSED, &bad("the provider withheld the answer"));
+            return None;
+        }
+        if reply.text.trim().is_empty() {
+            self.send_back(turn, EMPTY, &bad("the answer was empty"));
+            return None;
+        }
+        self.history.assistant(&reply.text);
+        turn.text.push_str(&reply.text);
+        if reply.stop == Some(StopReason::Length) {
+            if turn.continuations < MAX_CONTINUATIONS {
+                turn.continuations += 1;
+                turn.state.step_success = true;
+                turn.feedback = Some(CONTINUE.to_owned());
+                return None;
+            }
+            turn.text.push_str("\n\n(cut off here by the length limit of the model's answers)");
+        }
+        let registry = &self.parts.registry;
+        let cx = registry.cx();
+        let checks =
+            self.parts.checks.run(&self.parts.events, &cx.exec, registry.root(), &cx.cancel);
+        let schema = self.parts.answer_schema.as_ref();
+        match turn.completion.gate(&self.plan, &turn.text, schema, checks).await {
+            Gate::Accepted(ending) => Some(ending),
+            // What an interrupt ended is no evidence.
+            Gate::SentBack { .. } if self.parts.control.interrupted().is_some() => None,
+            Gate::SentBack { signal, about, why, feedback } => {
+                // Should it not get better, the candidate is still what there is.
+                turn.completion.candidate = std::mem::take(&mut turn.text);
+                let round = Round::Answer { signal, about: &about, why: &why };
+                self.send_back(turn, &feedback, &round);
+                None
+            }
+        }
+    }
+
+    /// Evaluates an answer that was not accepted; the model is told why, if the turn goes on.
+    fn send_back(&mut self, turn: &mut Turn, feedback: &str, round: &Round<'_>) {
+        self.evaluate(turn, round);
+        turn.feedback = Some(feedback.to_owned());
+    }
+
+    /// Says something to the model inside the conversation.
+    fn say(&mut self, text: &str) {
+        let text = text.trim_end().to_owned();
+        self.parts.events.emit(Body::Feedback { text: text.clone() });
+        self.history.user(&text);
+    }
+
+    fn evaluate(&mut self, turn: &mut Turn, round: &Round<'_>) {
+        evaluate(&mut turn.state, round);
+        let event = self.parts.events.emit(Body::Evaluation {
+            step_success: turn.state.step_success,
+            failure: turn.state.last_failure.clone(),
+        });
+        turn.evidence = event.header.seq;
+    }
+
+    /// Carries out what [`reflect`](reflect()) decides; an ending where no decision is left.
+    fn decide(&mut self, turn: &mut Turn) -> Option<Ending> {
+        const STEP: &str = include_str!("../../prompts/feedback/replan_step.md");
+        const TASK: &str = include_str!("../../prompts/feedback/replan_task.md");
+
+        let (decision, reason) = reflect(&turn.state);
+        let Some(decision) = decision else {
+            turn.errors.push(reason);
+            return Some(turn.completion.ending_of(&turn.state));
+        };
+        let before = turn.state.counters();
+        let retries = turn.state.retry_count().n;
+        turn.state.carry_out(decision);
+        let after = turn.state.counters();
+        let evidence = turn.evidence;
+        let body =
+            Body::ControlDecided { decision, reason: reason.clone(), before, after, evidence };
+        self.parts.events.emit(body);
+
+        let failure =
+            turn.state.last_failure.as_ref().map_or_else(String::new, |f| f.signature.clone());
+        match decision {
+            ControlDecision::Continue
+            | ControlDecision::Retry(
+                Retry::Feedback | Retry::Same | Retry::Adjusted | Retry::Alternative,
+            ) => {}
+            ControlDecision::Replan(Replan::Step) => turn.reminders.push(
+                STEP.replace("{{times}}", &(retries + 1).to_string())
+                    .replace("{{failure}}", &failure),
+            ),
+            ControlDecision::Replan(Replan::Task) => {
+                let files = turn.completion.files_changed.join(", ");
+                let files = if files.is_empty() { "none".to_owned() } else { files };
+                turn.reminders
+                    .push(TASK.replace("{{failure}}", &failure).replace("{{files}}", &files));
+                if !self.plan.todos.is_empty() {
+                    self.plan = Plan::default();
+                    let plan = self.plan.clone();
+                    self.parts.events.emit(Body::PlanUpdated { plan, reason });
+                }
+            }
+        }
+        None
+    }
+
+    fn finish(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {
+        let ending = turn.completion.final_ending(ending);
+        for message in self.parts.registry.end_turn() {
+            self.parts.events.emit(Body::Error {
+                source: "workspace".to_owned(),
+                message,
+                retry_in_ms: None,
+                attempt: None,
+            });
+        }
+        let mut result = std::mem::take(&mut turn.text);
+        if result.trim().is_empty() {
+            result = std::mem::take(&mut turn.completion.candidate);
+        }
+        if ending.is_success() {
+            turn.errors.clear();
+            if turn.completion.structured.is_none() {
+                turn.completion.name_changed_files(&mut result);
+            }
+        } else {
+            if turn.errors.is_empty() {
+                turn.errors.push(completion::words(ending, &self.parts.limits));
+            }
+            result = turn.completion.report(ending, &turn.errors, &turn.state, &result);
+            turn.completion.structured = None;
+        }
+        let elapsed = self.parts.events.clock().now().duration_since(turn.started);
+        let finished = TurnFinished {
+            ending,
+            result,
+            errors: turn.errors,
+            verified: turn.completion.verified(),
+            structured_output: turn.completion.structured,
+            files_changed: turn.completion.files_changed,
+            rounds: turn.answers,
+            usage: turn.usage,
+            cost_usd: self.parts.price.map(|price| price.of(turn.usage)),
+            time_ms: millis(elapsed),
+            model_ms: millis(turn.model_time),
+        };
+        self.parts.events.emit(Body::TurnFinished(finished.clone()));
+        finished
+    }
+
+    fn take_plan(&mut self, turn: &mut Turn, envelope: &Envelope) {
+        let todos = envelope.data.get("todos").cloned().unwrap_or_default();
+        let Ok(todos) = serde_json::from_value(todos) else { return };
+        let summary = envelope.context.params_input.get("summary").and_then(Value::as_str);
+        let plan = Plan { summary: summary.unwrap_or_default().to_owned(), todos };
+        if let Some((_, old)) = self.plan.current()
+            && plan
+                .todos
+                .iter()
+                .any(|todo| todo.content == old.content && todo.status == TodoStatus::Completed)
+        {
+            turn.state.step_completed();
+        }
+        self.plan = plan;
+        let (plan, reason) = (self.plan.clone(), "the model wrote it".to_owned());
+        self.parts.events.emit(Body::PlanUpdated { plan, reason });
+    }
+
+    /// The place of the todo in progress, from 1; 0 where there is none.
+    fn step(&self) -> u32 {
+        self.plan.current().map_or(0, |(at, _)| u32::try_from(at).unwrap_or(u32::MAX))
+    }
+
+    fn take_place(&self, round: u32) {
+        self.parts.events.at(Place { turn: self.turn, round, step: self.step() });
+    }
+}
+
+/// The answer says itself that it is complete.
+fn is_whole(reply: &Reply) -> bool {
+    match reply.stop {
+        Some(StopReason::End | StopReason::ToolCalls | StopReason::Other(_)) => true,
+        Some(StopReason::Length | StopReason::Refused) | None => false,
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,176 @@
+//! Reflect: nothing but the state in, one control decision out. Pure; a table in code.
+//!
+//! `docs/RECOVERY.md` is the same table in words. Without the reflection of a model, the details
+//! `adjusted` and `alternative` degrade to `feedback`: the envelope's error and hint go back.
+
+use super::state::State;
+use crate::protocol::control::{Category, ControlDecision, Replan, Retry, Signal};
+use crate::protocol::shorten;
+
+/// A decision and its reason in one sentence. `None`: no decision is left, the turn ends.
+pub(super) type Reflection = (Option<ControlDecision>, String);
+
+/// What happens next.
+///
+/// It never decides to go on for ever: each `Retry` and `Replan` uses up a counter that only a success
+/// (or, once, a new plan) gives back.
+pub(super) fn reflect(state: &State) -> Reflection {
+    let Some(failure) = state.last_failure.as_ref().filter(|_| !state.step_success) else {
+        return (Some(ControlDecision::Continue), "nothing failed".to_owned());
+    };
+    let what = failure
+        .code
+        .map_or_else(|| shorten(&failure.message, 120), |code| code.as_str().to_owned());
+    let counters = state.counters();
+    if counters.unvaried_failures.used_up() {
+        let reason = format!(
+            "{what} {} times running with nothing tried differently",
+            state.unvaried_failures
+        );
+        return (None, reason);
+    }
+    if failure.category == Category::PermissionError {
+        let reason = format!("{what}: not allowed, so the same call is not tried again");
+        return (Some(ControlDecision::Continue), reason);
+    }
+    let retry = counters.retry_count;
+    let answers_itself = matches!(failure.signal, Signal::BadAnswer | Signal::CheckFailed);
+    let wants_repair = matches!(
+        failure.category,
+        Category::DependencyError | Category::DecompositionError | Category::EnvironmentError
+    );
+    // Trying again does not install what is missing: one feedback, then another way.
+    let wants_repair_now = wants_repair && retry.n >= 1;
+    if !retry.used_up() && !wants_repair_now {
+        let reason = format!("{what}: retry {}/{} with its error and hint", retry.n + 1, retry.max);
+        return (Some(ControlDecision::Retry(Retry::Feedback)), reason);
+    }
+    if answers_itself {
+        return (None, format!("{what}: retries used up ({}/{})", retry.n, retry.max));
+    }
+    if !counters.single_step_repair_count.used_up() {
+        let reason = format!("{what}: retries used up, so this step is rewritten");
+        return (Some(ControlDecision::Replan(Replan::Step)), reason);
+    }
+    if !counters.task_replan_count.used_up() {
+        let reason = format!("{what}: the rewritten step failed too, so the plan is written anew");
+        return (Some(ControlDecision::Replan(Replan::Task)), reason);
+    }
+    (None, format!("{what}: retries, repair and replan are used up"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::{Chain, RecoveryLimits};
+    use super::*;
+    use crate::protocol::control::LastFailure;
+
+    const FEEDBACK: Option<ControlDecision> = Some(ControlDecision::Retry(Retry::Feedback));
+    const STEP: Option<ControlDecision> = Some(ControlDecision::Replan(Replan::Step));
+    const TASK: Option<ControlDecision> = Some(ControlDecision::Replan(Replan::Task));
+
+    fn failed(signal: Signal, category: Category, retries: u32) -> State {
+        let mut state = State::new(RecoveryLimits::default());
+        state.step_success = false;
+        state.last_failure = Some(LastFailure {
+            signal,
+            code: None,
+            class: None,
+            category,
+            message: "m".into(),
+            signature: "s".into(),
+            chain: "c".into(),
+        });
+        let chain = Chain { retries, signature: "s".into(), open: true };
+        state.chains.insert("c".into(), chain);
+        state.failing = vec!["c".into()];
+        state
+    }
+
+    fn check(mut state: State, repairs: u32, replans: u32, expected: Option<ControlDecision>) {
+        state.single_step_repair_count = repairs;
+        state.task_replan_count = replans;
+        assert_eq!(reflect(&state).0, expected, "{state:?}");
+    }
+
+    #[test]
+    fn success_continues() {
+        let state = State::new(RecoveryLimits::default());
+        assert_eq!(reflect(&state).0, Some(ControlDecision::Continue));
+    }
+
+    #[test]
+    fn three_retries_then_repair_then_replan_then_the_end() {
+        use Category::ParameterError;
+        for retries in 0..3 {
+            check(failed(Signal::ToolError, ParameterError, retries), 0, 0, FEEDBACK);
+        }
+        check(failed(Signal::ToolError, ParameterError, 3), 0, 0, STEP);
+        check(failed(Signal::ToolError, ParameterError, 3), 1, 0, TASK);
+        check(failed(Signal::ToolError, ParameterError, 3), 1, 1, None);
+        check(failed(Signal::ToolError, ParameterError, 4), 2, 2, None);
+    }
+
+    #[test]
+    fn what_is_missing_is_repaired_after_one_feedback() {
+        use Category::{DecompositionError, DependencyError, EnvironmentError};
+        for category in [DependencyError, DecompositionError, EnvironmentError] {
+            check(failed(Signal::ToolError, category, 0), 0, 0, FEEDBACK);
+            check(failed(Signal::ToolError, category, 1), 0, 0, STEP);
+            check(failed(Signal::ToolError, category, 1), 1, 0, TASK);
+            check(failed(Signal::ToolError, category, 1), 1, 1, None);
+        }
+    }
+
+    #[test]
+    fn a_bad_answer_and_a_failing_check_go_back_twice() {
+        for signal in [Signal::BadAnswer, Signal::CheckFailed] {
+            check(failed(signal, Category::Unknown, 0), 0, 0, FEEDBACK);
+            check(failed(signal, Category::Unknown, 1), 0, 0, FEEDBACK);
+            check(failed(signal, Category::Unknown, 2), 0, 0, None);
+        }
+    }
+
+    #[test]
+    fn a_denied_call_is_not_retried() {
+        let state = failed(Signal::ToolError, Category::PermissionError, 0);
+        check(state, 0, 0, Some(ControlDecision::Continue));
+    }
+
+    #[test]
+    fn the_same_failure_three_times_running_is_the_end() {
+        for category in [Category::ParameterError, Category::PermissionError] {
+            let mut state = failed(Signal::Loop, category, 0);
+            state.unvaried_failures = 3;
+            check(state, 0, 0, None);
+        }
+    }
+
+    /// The decreasing measure: every decision but `Continue` uses up something that only a success
+    /// gives back, so that a chain which never succeeds ends.
+    #[test]
+    fn a_chain_that_never_succeeds_ends() {
+        let categories = [
+            Category::ParameterError,
+            Category::ToolError,
+            Category::DependencyError,
+            Category::DecompositionError,
+            Category::EnvironmentError,
+            Category::Unknown,
+        ];
+        for category in categories {
+            let mut state = failed(Signal::ToolError, category, 0);
+            let mut decisions = 0;
+            while let Some(decision) = reflect(&state).0 {
+                state.carry_out(decision);
+                state.chains.entry("c".into()).or_insert(Chain {
+                    retries: 0,
+                    signature: "s".into(),
+                    open: true,
+                });
+                decisions += 1;
+                assert!(decisions <= 20, "{category:?} goes on for ever");
+            }
+        }
+    }
+}

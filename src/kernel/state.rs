@@ -1,0 +1,160 @@
+//! The kernel's state: what failed, how often, and what was decided about it. All of it is in the events.
+
+use std::collections::BTreeMap;
+
+use crate::protocol::control::{ControlDecision, Count, Counters, LastFailure, Replan, Signal};
+
+/// The limits of recovery (`[recovery]`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecoveryLimits {
+    /// Retries of one failing chain.
+    pub max_step_retries: u32,
+    /// Rewritings of one step.
+    pub max_single_step_repairs: u32,
+    /// Rewritings of the whole plan.
+    pub max_task_replanning_attempts: u32,
+    /// Failing rounds in a row with one signature and nothing tried differently.
+    pub max_consecutive_failures: u32,
+}
+
+impl Default for RecoveryLimits {
+    fn default() -> Self {
+        Self {
+            max_step_retries: 3,
+            max_single_step_repairs: 1,
+            max_task_replanning_attempts: 1,
+            max_consecutive_failures: 3,
+        }
+    }
+}
+
+/// How often a final text is sent back, and an answer that can not be used.
+const MAX_ANSWER_RETRIES: u32 = 2;
+
+/// Failures that belong together: one tool, one target. The step is no part of it: a model that moves
+/// on in its plan gets no counter back by that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Chain {
+    pub(crate) retries: u32,
+    pub(crate) signature: String,
+    pub(crate) open: bool,
+}
+
+/// What the decisions rest on.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The last round did what it set out to do.
+    pub step_success: bool,
+    /// The evidence of the last failure that is not made good.
+    pub last_failure: Option<LastFailure>,
+    /// The last decision.
+    pub control_decision: ControlDecision,
+    /// Rewritings of this step.
+    pub single_step_repair_count: u32,
+    /// Rewritings of the whole plan since the user's last message.
+    pub task_replan_count: u32,
+    /// Rounds in a row in which no call succeeded.
+    pub consecutive_failures: u32,
+    /// Rounds in a row that failed in the same way with the same calls.
+    pub unvaried_failures: u32,
+    pub(crate) limits: RecoveryLimits,
+    pub(crate) chains: BTreeMap<String, Chain>,
+    /// The chains that failed in the last round.
+    pub(crate) failing: Vec<String>,
+    /// The last failing round: its calls and how each failed.
+    pub(crate) last_round: String,
+    /// A call succeeded since the step was begun.
+    pub(crate) step_had_success: bool,
+    /// Changes of files so far, and at which of them each command failed last, and how.
+    pub(crate) n_edits: u32,
+    pub(crate) failed_commands: BTreeMap<String, (u32, String)>,
+}
+
+impl State {
+    /// Nothing has failed.
+    pub fn new(limits: RecoveryLimits) -> Self {
+        Self {
+            step_success: true,
+            last_failure: None,
+            control_decision: ControlDecision::Continue,
+            single_step_repair_count: 0,
+            task_replan_count: 0,
+            consecutive_failures: 0,
+            unvaried_failures: 0,
+            limits,
+            chains: BTreeMap::new(),
+            failing: Vec::new(),
+            last_round: String::new(),
+            step_had_success: false,
+            n_edits: 0,
+            failed_commands: BTreeMap::new(),
+        }
+    }
+
+    /// Every counter, as it stands in events.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            retry_count: self.retry_count(),
+            single_step_repair_count: Count {
+                n: self.single_step_repair_count,
+                max: self.limits.max_single_step_repairs,
+            },
+            task_replan_count: Count {
+                n: self.task_replan_count,
+                max: self.limits.max_task_replanning_attempts,
+            },
+            consecutive_failures: self.consecutive_failures,
+            unvaried_failures: Count {
+                n: self.unvaried_failures,
+                max: self.limits.max_consecutive_failures,
+            },
+        }
+    }
+
+    /// Retries of the chain that the last failure belongs to.
+    pub(crate) fn retry_count(&self) -> Count {
+        let Some(failure) = &self.last_failure else {
+            return Count::up_to(self.limits.max_step_retries);
+        };
+        let max = match failure.signal {
+            Signal::BadAnswer | Signal::CheckFailed => MAX_ANSWER_RETRIES,
+            Signal::ValidationFailed
+            | Signal::ToolError
+            | Signal::Loop
+            | Signal::ConstraintViolated
+            | Signal::UserRejected => self.limits.max_step_retries,
+        };
+        Count { n: self.chains.get(&failure.chain).map_or(0, |chain| chain.retries), max }
+    }
+
+    /// Counts a decision that is being carried out.
+    pub(crate) fn carry_out(&mut self, decision: ControlDecision) {
+        self.control_decision = decision;
+        match decision {
+            ControlDecision::Continue => {}
+            ControlDecision::Retry(_) => {
+                for key in &self.failing {
+                    if let Some(chain) = self.chains.get_mut(key) {
+                        chain.retries += 1;
+                    }
+                }
+            }
+            ControlDecision::Replan(Replan::Step) => self.single_step_repair_count += 1,
+            ControlDecision::Replan(Replan::Task) => {
+                self.task_replan_count += 1;
+                self.single_step_repair_count = 0;
+                self.consecutive_failures = 0;
+                self.unvaried_failures = 0;
+                self.chains.clear();
+            }
+        }
+    }
+
+    /// The step was completed; the next has repairs of its own, unless nothing was done for it.
+    pub(crate) fn step_completed(&mut self) {
+        if self.step_had_success {
+            self.single_step_repair_count = 0;
+        }
+        self.step_had_success = false;
+    }
+}

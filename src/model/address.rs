@@ -1,0 +1,120 @@
+//! Addresses: what is below a base, what messages may show of one, and which are near. Pure.
+
+use reqwest::Url;
+
+use super::endpoint::Endpoint;
+use crate::protocol::model::{ModelError, ModelErrorKind};
+
+/// The base address, if it is one.
+pub(super) fn base(endpoint: &Endpoint) -> Result<Url, ModelError> {
+    let wrong = |why: &str| {
+        let (id, given) = (&endpoint.id, without_secrets(&endpoint.base_url));
+        let message = format!(
+            "base_url of {id}, `{given}`, is no address ({why}): it begins with http:// or https://"
+        );
+        ModelError::new(ModelErrorKind::Configuration, message)
+    };
+    let url = Url::parse(endpoint.base_url.trim()).map_err(|error| wrong(&error.to_string()))?;
+    match url.scheme() {
+        "http" | "https" if url.has_host() => Ok(url),
+        scheme => Err(wrong(&format!("its scheme is `{scheme}`"))),
+    }
+}
+
+/// The address below the base; a query, as Azure wants it, stays behind.
+pub(super) fn joined(base: &Url, path: &str) -> Url {
+    let mut url = base.clone();
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments.pop_if_empty().extend(path.split('/'));
+    }
+    url
+}
+
+/// The address as messages show it: without user, password, query and fragment.
+pub(super) fn shown(url: &Url) -> String {
+    let path = url.path().trim_end_matches('/');
+    format!("{}://{}{path}", url.scheme(), address(url))
+}
+
+/// The same for what may be no address.
+pub(super) fn without_secrets(text: &str) -> String {
+    let text = text.split(['?', '#']).next().unwrap_or_default();
+    match (text.split_once("://"), text.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
+        (None, Some((_, host))) => host.to_owned(),
+        (_, None) => text.to_owned(),
+    }
+}
+
+/// `host` or `host:port`.
+pub(super) fn address(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+pub(super) fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    match host.parse::<std::net::IpAddr>() {
+        Ok(ip) => ip.is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    }
+}
+
+/// On this machine or in a private network: such servers may be slow, and are not down.
+pub(super) fn is_local(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    match host.parse::<std::net::IpAddr>() {
+        Ok(std::net::IpAddr::V4(ip)) => {
+            ip.is_loopback() || ip.is_private() || ip.is_link_local() || ip.is_unspecified()
+        }
+        Ok(std::net::IpAddr::V6(ip)) => {
+            ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local()
+        }
+        Err(_) => {
+            let endings = [".localhost", ".local", ".lan", ".internal", ".home.arpa"];
+            !host.contains('.') || endings.iter().any(|ending| host.ends_with(ending))
+        }
+    }
+}
+
+/// The path has a version in it, as `/v1`.
+pub(super) fn is_versioned(base: &Url) -> bool {
+    let is_version = |segment: &str| {
+        segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    base.path_segments().is_some_and(|mut segments| segments.any(is_version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).expect("an address")
+    }
+
+    #[test]
+    fn addresses_keep_their_query_and_are_shown_without() {
+        let base = url("https://user:secret@h:8443/openai/v1/?api-version=3");
+        let joined = joined(&base, "chat/completions");
+        assert_eq!(joined.path(), "/openai/v1/chat/completions");
+        assert_eq!(joined.query(), Some("api-version=3"));
+        assert_eq!(shown(&joined), "https://h:8443/openai/v1/chat/completions");
+    }
+
+    #[test]
+    fn local_servers() {
+        fn check(text: &str, loopback: bool, local: bool) {
+            let url = url(text);
+            assert_eq!((is_loopback(&url), is_local(&url)), (loopback, local), "{text}");
+        }
+        check("http://localhost:11434/v1", true, true);
+        check("http://127.0.0.1/v1", true, true);
+        check("http://[::1]:8080/v1", true, true);
+        check("http://192.168.0.4/v1", false, true);
+        check("http://ollama:11434/v1", false, true);
+        check("http://box.local/v1", false, true);
+        check("https://api.openai.com/v1", false, false);
+        check("http://8.8.8.8/v1", false, false);
+    }
+}

@@ -1,0 +1,105 @@
+//! The body of an answer, cut into texts that a decoder takes: the events of a stream, or one whole
+//! document. What it is shows in its first byte; the content type that servers claim does not.
+
+use super::sse::{Parser, TooLong};
+
+/// The longest document that is accepted.
+const LONGEST: usize = 16 << 20;
+
+/// Bytes in, texts out.
+pub(super) enum Body {
+    /// No byte came yet but white space and a byte order mark.
+    Unknown,
+    /// `data: …`
+    Events(Parser),
+    /// `{…}`
+    Document(Vec<u8>),
+}
+
+/// The body is none of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Foreign {
+    /// A page for people.
+    Page,
+    /// More than is accepted.
+    TooLong {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+}
+
+impl From<TooLong> for Foreign {
+    fn from(TooLong { limit }: TooLong) -> Self {
+        Self::TooLong { limit }
+    }
+}
+
+impl Body {
+    pub(super) fn new() -> Self {
+        Self::Unknown
+    }
+
+    /// Takes the next bytes; gives the texts that are complete with them.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, Foreign> {
+        match self {
+            Self::Unknown => {
+                let blank =
+                    |byte: &u8| byte.is_ascii_whitespace() || b"\xEF\xBB\xBF".contains(byte);
+                let start = bytes.iter().position(|byte| !blank(byte)).unwrap_or(bytes.len());
+                let bytes = &bytes[start..];
+                *self = match bytes.first() {
+                    None => return Ok(Vec::new()),
+                    Some(b'<') => return Err(Foreign::Page),
+                    Some(b'{' | b'[') => Self::Document(Vec::new()),
+                    Some(_) => Self::Events(Parser::new()),
+                };
+                self.push(bytes)
+            }
+            Self::Events(parser) => Ok(parser.push(bytes)?),
+            Self::Document(document) => {
+                document.extend_from_slice(bytes);
+                if document.len() > LONGEST {
+                    return Err(Foreign::TooLong { limit: LONGEST });
+                }
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// The body is over.
+    pub(super) fn finish(&mut self) -> Vec<String> {
+        match self {
+            Self::Unknown => Vec::new(),
+            Self::Events(parser) => parser.finish().into_iter().collect(),
+            Self::Document(document) => vec![String::from_utf8_lossy(document).into_owned()],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(chunks: &[&str], expected: Result<&[&str], Foreign>) {
+        let mut body = Body::new();
+        let mut texts = Vec::new();
+        let outcome = chunks.iter().try_for_each(|chunk| {
+            texts.extend(body.push(chunk.as_bytes())?);
+            Ok(())
+        });
+        texts.extend(body.finish());
+        let outcome = outcome.map(|()| texts);
+        let expected = expected.map(|texts| texts.iter().map(|&text| text.to_owned()).collect());
+        assert_eq!(outcome, expected, "{chunks:?}");
+    }
+
+    #[test]
+    fn the_first_byte_tells() {
+        check(&["\n", "\u{feff} da", "ta: {}\n\n"], Ok(&["{}"]));
+        check(&[": hello\n\ndata: {}\n\ndata: [DONE]"], Ok(&["{}", "[DONE]"]));
+        check(&[" {\"a\"", ":1}"], Ok(&["{\"a\":1}"]));
+        check(&["[{}]"], Ok(&["[{}]"]));
+        check(&["\r\n<!doctype html>"], Err(Foreign::Page));
+        check(&[" ", ""], Ok(&[]));
+    }
+}

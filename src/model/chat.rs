@@ -1,0 +1,173 @@
+//! A model behind a Chat Completions server: encoder, transport, decoder and retries put together.
+
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use futures_util::stream::{self, BoxStream, Stream};
+use tokio::time::timeout;
+
+use super::body::{Body, Foreign};
+use super::endpoint::Endpoint;
+use super::failure::{Failure, Place, Refusal};
+use super::openai_chat::{Broken, Decoder, Ids, encode};
+use super::retry::retrying;
+use super::transport::{Answer, Transport};
+use crate::protocol::model::{Delta, Model, ModelError, Request};
+use crate::protocol::shorten;
+
+const PATH: &str = "chat/completions";
+
+/// How long the usage may still come after the last words.
+const AFTER_THE_LAST_WORD: Duration = Duration::from_secs(5);
+
+/// How long the end of the body may still come after `[DONE]`; read to its end, the connection can
+/// be used again.
+const AFTER_DONE: Duration = Duration::from_millis(250);
+
+pub(super) struct ChatModel {
+    endpoint: Endpoint,
+    transport: Transport,
+    /// What ids of calls begin with where the server sends none; differs from process to process,
+    /// because a session may outlive one.
+    id_prefix: String,
+    next_id: AtomicU64,
+}
+
+impl ChatModel {
+    pub(super) fn new(endpoint: Endpoint) -> Result<Self, ModelError> {
+        let random = uuid::Uuid::now_v7().simple().to_string();
+        Ok(Self {
+            transport: Transport::new(endpoint.clone())?,
+            endpoint,
+            id_prefix: format!("call_{}_", &random[24..]),
+            next_id: AtomicU64::new(1),
+        })
+    }
+}
+
+impl Model for ChatModel {
+    fn id(&self) -> &str {
+        &self.endpoint.id
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {
+        let body = encode(request, &self.endpoint.model, self.endpoint.quirks);
+        let ids = Ids::new(&self.id_prefix, &self.next_id, request);
+        retrying(self.endpoint.retries, move || {
+            let attempt = Attempt {
+                transport: &self.transport,
+                answer: None,
+                body: Body::new(),
+                decoder: Decoder::new(ids.clone()),
+                ready: VecDeque::new(),
+                is_over: false,
+            };
+            attempt.stream(body.clone())
+        })
+    }
+}
+
+/// One try.
+struct Attempt<'a> {
+    transport: &'a Transport,
+    /// `None` until the server accepted the request.
+    answer: Option<Answer>,
+    body: Body,
+    decoder: Decoder<'a>,
+    /// What was decoded and not yet taken.
+    ready: VecDeque<Delta>,
+    is_over: bool,
+}
+
+impl<'a> Attempt<'a> {
+    fn stream(self, request: Vec<u8>) -> impl Stream<Item = Result<Delta, Failure>> + Send + 'a {
+        stream::unfold((self, request), |(mut attempt, mut request)| async {
+            let item = attempt.next(&mut request).await?;
+            attempt.is_over |= matches!(item, Err(_) | Ok(Delta::Done(_)));
+            Some((item, (attempt, request)))
+        })
+    }
+
+    async fn next(&mut self, request: &mut Vec<u8>) -> Option<Result<Delta, Failure>> {
+        if self.is_over {
+            return None;
+        }
+        loop {
+            if let Some(delta) = self.ready.pop_front() {
+                return Some(Ok(delta));
+            }
+            if let Err(failure) = self.advance(request).await {
+                return Some(Err(failure));
+            }
+        }
+    }
+
+    /// Gets on by one chunk, so that something is `ready`, or not yet.
+    async fn advance(&mut self, request: &mut Vec<u8>) -> Result<(), Failure> {
+        let place = || self.transport.place(PATH);
+        let answer = match &mut self.answer {
+            Some(answer) => answer,
+            None => {
+                let answer = self.transport.post(PATH, std::mem::take(request)).await?;
+                self.answer.insert(answer)
+            }
+        };
+        let chunk = match answer.chunk().await {
+            Ok(chunk) => chunk,
+            // All was said, and only the end did not come.
+            Err(_) if self.decoder.is_finished() => None,
+            Err(failure) => return Err(failure),
+        };
+        let is_end = chunk.is_none();
+        let texts = match chunk {
+            Some(chunk) => {
+                self.body.push(&chunk).map_err(|foreign| on_foreign(&place(), foreign))?
+            }
+            None => self.body.finish(),
+        };
+        for text in texts {
+            let deltas = self.decoder.push(&text).map_err(|broken| on_broken(&place(), &broken))?;
+            self.ready.extend(deltas);
+        }
+        if self.decoder.is_done() {
+            let drain = async { while let Ok(Some(_)) = answer.chunk().await {} };
+            // An end that does not come costs a new connection, and nothing else.
+            let _ = timeout(AFTER_DONE, drain).await;
+        } else if self.decoder.is_finished() {
+            answer.hurry(AFTER_THE_LAST_WORD);
+        }
+        if is_end || self.decoder.is_done() {
+            let stop = self.decoder.stop().ok_or_else(|| {
+                let url = place().url;
+                Failure::soon(format!("{url}: the answer ended before it was complete"))
+            })?;
+            self.ready.push_back(Delta::Done(stop));
+        }
+        Ok(())
+    }
+}
+
+fn on_foreign(place: &Place, foreign: Foreign) -> Failure {
+    match foreign {
+        Foreign::Page => place.page(),
+        Foreign::TooLong { limit } => Failure::soon(format!(
+            "{}: a piece of the answer is longer than {limit} bytes",
+            place.url
+        )),
+    }
+}
+
+fn on_broken(place: &Place, broken: &Broken) -> Failure {
+    match broken {
+        Broken::Garbage(text) => Failure::soon(format!(
+            "{}: the answer is garbage: {}",
+            place.url,
+            place.without_key(&shorten(text, 200))
+        )),
+        Broken::Error(error) => {
+            let body = error.to_string();
+            place.refused(&Refusal { status: None, retry_after: None, body: &body })
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Where a model is, and how it is reached.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::address::without_secrets;
+use super::openai_chat::Quirks;
+use super::retry::Retries;
+
+/// Where a model is, and how it is reached. Its `Debug` shows neither the key nor any header.
+#[derive(Clone)]
+pub struct Endpoint {
+    /// `provider/model`, as in the configuration.
+    pub id: String,
+    /// The model's name, as the server knows it.
+    pub model: String,
+    /// The address, as a rule with `/v1` at its end. A query is kept.
+    pub base_url: String,
+    /// The key; `None`: none is sent.
+    pub api_key: Option<String>,
+    /// Where the key comes from, or would come from (a variable's name): for messages.
+    pub key_source: String,
+    /// Further headers of every request; they outrank ours.
+    pub headers: Vec<(String, String)>,
+    /// Certificate authorities to trust besides the system's, in PEM form.
+    pub ca_file: Option<PathBuf>,
+    /// The proxy; `none` for no proxy at all. `None`: what the environment says.
+    pub proxy: Option<String>,
+    /// How long is waited for what.
+    pub timeouts: Timeouts,
+    /// How often is tried.
+    pub retries: Retries,
+    /// What this server wants differently from most.
+    pub quirks: Quirks,
+}
+
+/// How long is waited for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For a connection.
+    pub connect: Duration,
+    /// For the first byte of an answer. `None`: 5 minutes; 30 in a private network or on this machine.
+    pub first_byte: Option<Duration>,
+    /// For the next bytes of an answer. `None`: 2 minutes; 10 in a private network or on this machine.
+    pub idle: Option<Duration>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(10), first_byte: None, idle: None }
+    }
+}
+
+impl Endpoint {
+    /// The model `provider/model` at this address, with nothing special about it.
+    pub fn new(id: impl Into<String>, base_url: impl Into<String>) -> Self {
+        let (id, base_url) = (id.into(), base_url.into());
+        let model = id.split_once('/').map_or(id.as_str(), |(_, model)| model).to_owned();
+        let host = base_url.split("://").nth(1).and_then(|rest| rest.split(['/', ':']).next());
+        let is_openai =
+            host.is_some_and(|host| host == "api.openai.com" || host.ends_with(".azure.com"));
+        Self {
+            id,
+            model,
+            base_url,
+            api_key: None,
+            key_source: String::new(),
+            headers: Vec::new(),
+            ca_file: None,
+            proxy: None,
+            timeouts: Timeouts::default(),
+            retries: Retries::default(),
+            quirks: Quirks { max_completion_tokens: is_openai, no_stream_options: false },
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("id", &self.id)
+            .field("model", &self.model)
+            .field("base_url", &without_secrets(&self.base_url))
+            .field("key_source", &self.key_source)
+            .field("has_key", &self.api_key.is_some())
+            .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
+            .field("ca_file", &self.ca_file)
+            .field("has_proxy", &self.proxy.is_some())
+            .field("timeouts", &self.timeouts)
+            .field("retries", &self.retries)
+            .field("quirks", &self.quirks)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_is_what_follows_the_provider() {
+        let endpoint = Endpoint::new("router/meta/llama-3", "http://h/v1");
+        assert_eq!(endpoint.model, "meta/llama-3");
+        assert!(!endpoint.quirks.max_completion_tokens);
+        let openai = Endpoint::new("openai/gpt-5.5", "https://api.openai.com/v1");
+        assert!(openai.quirks.max_completion_tokens);
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let mut endpoint = Endpoint::new("p/m", "https://me:secret1@h/v1?key=secret2");
+        endpoint.api_key = Some("secret3".into());
+        endpoint.headers.push(("x-key".into(), "secret4".into()));
+        endpoint.proxy = Some("http://me:secret5@proxy".into());
+        let shown = format!("{endpoint:?}");
+        assert!(!shown.contains("secret"), "{shown}");
+        assert!(shown.contains("https://h/v1") && shown.contains("x-key"), "{shown}");
+    }
+}

@@ -1,0 +1,350 @@
+//! What a server's refusal means: whether it is for now or for good, and what a person can do about it.
+//! Pure; nobody above reads a status code.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::protocol::model::{ModelError, ModelErrorKind};
+use crate::protocol::shorten;
+
+/// A try that failed.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Failure {
+    /// What is told if there is no further try.
+    pub(super) error: ModelError,
+    /// Whether a further try may help.
+    pub(super) again: Again,
+}
+
+/// Whether to try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    Never,
+    Soon,
+    /// The server asks for this long a wait.
+    After(Duration),
+}
+
+impl Failure {
+    /// Not now.
+    pub(super) fn soon(message: impl Into<String>) -> Self {
+        Self { error: ModelError::new(ModelErrorKind::Unavailable, message), again: Again::Soon }
+    }
+
+    /// Not ever.
+    pub(super) fn never(kind: ModelErrorKind, message: impl Into<String>) -> Self {
+        Self { error: ModelError::new(kind, message), again: Again::Never }
+    }
+}
+
+/// What the messages need to know of the endpoint.
+#[derive(Clone)]
+pub(super) struct Place {
+    /// The address of the request, without user, password and query.
+    pub(super) url: String,
+    /// Where the models are listed.
+    pub(super) models_url: String,
+    /// The path of the base URL has a version in it, as `/v1`.
+    pub(super) is_versioned: bool,
+    /// The model that was asked for.
+    pub(super) model: String,
+    /// Where the key came from; empty: nobody knows.
+    pub(super) key_source: String,
+    /// The key, which no message may quote.
+    pub(super) key: Option<String>,
+}
+
+/// An answer that is none.
+pub(super) struct Refusal<'a> {
+    /// The HTTP status; `None`: it came inside an answer that began well.
+    pub(super) status: Option<u16>,
+    /// How long the server asks to wait.
+    pub(super) retry_after: Option<Duration>,
+    /// What it says.
+    pub(super) body: &'a str,
+}
+
+impl Place {
+    /// What a refusal means.
+    pub(super) fn refused(&self, refusal: &Refusal<'_>) -> Failure {
+        let said = Said::read(refusal.body);
+        let status = refusal.status.or(said.status);
+        let kind = said.kind(status, refusal.retry_after);
+        let message = self.message(status, kind, &said);
+        let again = match (kind, refusal.retry_after) {
+            (ModelErrorKind::Unavailable, Some(delay)) => Again::After(delay),
+            (ModelErrorKind::Unavailable, None) => Again::Soon,
+            _ => Again::Never,
+        };
+        Failure { error: ModelError { kind, message, status }, again }
+    }
+
+    /// A page for people came instead of an answer.
+    pub(super) fn page(&self) -> Failure {
+        Failure::soon(format!(
+            "{} answered with an HTML page, which no model does; check base_url{}",
+            self.url,
+            self.base_url_advice()
+        ))
+    }
+
+    /// What is probably wrong with the address.
+    fn base_url_advice(&self) -> &'static str {
+        if self.is_versioned { "" } else { ": it probably lacks `/v1` at its end" }
+    }
+
+    /// What happened, where, and what to do.
+    fn message(&self, status: Option<u16>, kind: ModelErrorKind, said: &Said) -> String {
+        let url = &self.url;
+        let (quote, model) = (self.quote(&said.text), &self.model);
+        let key = match (&self.key, self.key_source.as_str()) {
+            (None, "") => "no key is configured for it".to_owned(),
+            (None, source) => format!("no key was sent: set {source}"),
+            (Some(_), "") => "check the key".to_owned(),
+            (Some(_), source) => format!("check the key, which came from {source}"),
+        };
+        let answered = match status {
+            Some(status) => format!("{url} answered {status}{quote}"),
+            None => format!("{url} reported an error in its answer{quote}"),
+        };
+        match (kind, status) {
+            (ModelErrorKind::Overflow, _) => {
+                format!("the request is longer than what {model} takes: {answered}")
+            }
+            (ModelErrorKind::Unavailable, Some(429)) => {
+                format!("{answered}: too many requests for now; try again later")
+            }
+            (ModelErrorKind::Unavailable, _) => format!("{answered}; try again later"),
+            (_, Some(401)) => format!("{answered}; {key}"),
+            (_, Some(403)) => {
+                format!("{answered}: access is not allowed; {key}, and what it may use")
+            }
+            (_, Some(404 | 405)) => format!(
+                "{answered}; the model `{model}` is unknown there (`GET {}` lists what is), \
+                 or base_url is wrong{}",
+                self.models_url,
+                self.base_url_advice()
+            ),
+            (_, Some(413)) => format!("{answered}: the request is too large for the server"),
+            (_, Some(402 | 429)) => format!(
+                "{answered}: the quota is used up; check plan and billing of the key{}",
+                if self.key_source.is_empty() {
+                    String::new()
+                } else {
+                    format!(" from {}", self.key_source)
+                }
+            ),
+            (_, Some(400 | 422)) => {
+                format!("{answered}; the server does not take this request for the model `{model}`")
+            }
+            _ => format!("{answered}; {key}, the model `{model}` and base_url"),
+        }
+    }
+
+    /// The server's words, short and without the key.
+    fn quote(&self, text: &str) -> String {
+        if text.is_empty() {
+            return String::new();
+        }
+        format!(" (\"{}\")", shorten(&self.without_key(text), 300))
+    }
+
+    /// The text without the key.
+    pub(super) fn without_key(&self, text: &str) -> String {
+        match self.key.as_deref() {
+            Some(key) if !key.is_empty() => text.replace(key, "[redacted:key]"),
+            _ => text.to_owned(),
+        }
+    }
+}
+
+/// What a server says about its refusal.
+#[derive(Debug, Default)]
+struct Said {
+    /// Its words for people.
+    text: String,
+    /// Its words for programs: code, type, status; in lower case.
+    codes: Vec<String>,
+    /// An HTTP status inside the body.
+    status: Option<u16>,
+}
+
+/// Parts of what servers say when the request is longer than the model's window.
+const OVERFLOW: [&str; 14] = [
+    "context_length_exceeded",
+    "exceed_context_size",
+    "model_max_prompt_tokens_exceeded",
+    "maximum context length",
+    "context window",
+    "context length",
+    "context limit",
+    "context size",
+    "maximum prompt length",
+    "prompt is too long",
+    "prompt too long",
+    "input is too long",
+    "input token count",
+    "reduce the length of the messages",
+];
+
+/// Parts of what servers say when it is a matter of money.
+const QUOTA: [&str; 7] = [
+    "insufficient_quota",
+    "billing",
+    "credit balance",
+    "insufficient balance",
+    "insufficient credit",
+    "out of credits",
+    "exceeded your current quota",
+];
+
+/// Parts of the codes of errors that come without a status, and the status that they mean.
+const CODES: [(&str, u16); 11] = [
+    ("rate_limit", 429),
+    ("too_many_requests", 429),
+    ("resource_exhausted", 429),
+    ("insufficient_quota", 429),
+    ("billing", 402),
+    ("authentication", 401),
+    ("invalid_api_key", 401),
+    ("permission", 403),
+    ("model_not_found", 404),
+    ("not_found", 404),
+    ("invalid_request", 400),
+];
+
+impl Said {
+    fn read(body: &str) -> Self {
+        let Ok(body) = serde_json::from_str::<Value>(body) else {
+            let is_page = body.trim_start().starts_with('<');
+            let text = if is_page { "an HTML page" } else { body.trim() };
+            return Self { text: text.to_owned(), ..Self::default() };
+        };
+        // Google sends the object in an array.
+        let body = body.get(0).unwrap_or(&body);
+        let error = if body["error"].is_object() { &body["error"] } else { body };
+        let text = [&error["message"], &body["error"], &body["detail"], &body["message"]]
+            .into_iter()
+            .find(|value| !value.is_null())
+            .unwrap_or(body);
+        let text = text.as_str().map_or_else(|| text.to_string(), ToOwned::to_owned);
+        // OpenRouter hides the cause behind "Provider returned error".
+        let text = match error["metadata"]["raw"].as_str() {
+            Some(raw) => format!("{text}: {raw}"),
+            None => text,
+        };
+        let keys = ["code", "type", "status"];
+        let codes = keys.iter().filter_map(|key| error[key].as_str()).map(str::to_lowercase);
+        let status = keys.iter().find_map(|key| {
+            let number = error[key].as_u64().or_else(|| error[key].as_str()?.parse().ok())?;
+            u16::try_from(number).ok().filter(|status| (400..600).contains(status))
+        });
+        Self { text, codes: codes.collect(), status }
+    }
+
+    fn mentions(&self, parts: &[&str]) -> bool {
+        let text = self.text.to_lowercase();
+        parts.iter().any(|part| text.contains(part) || self.codes.iter().any(|c| c.contains(part)))
+    }
+
+    /// The status that the codes mean; without any, the trouble is the server's.
+    fn implied_status(&self) -> u16 {
+        let means = |(part, _): &&(&str, u16)| self.codes.iter().any(|code| code.contains(part));
+        CODES.iter().find(means).map_or(500, |&(_, status)| status)
+    }
+
+    fn kind(&self, status: Option<u16>, retry_after: Option<Duration>) -> ModelErrorKind {
+        let status = status.unwrap_or_else(|| self.implied_status());
+        let by_rate = status == 429 || self.mentions(&["per minute", "tokens per min"]);
+        match status {
+            _ if !by_rate && status != 401 && self.mentions(&OVERFLOW) => ModelErrorKind::Overflow,
+            // Who names a time does not mean money, whatever the words.
+            429 if retry_after.is_none() && self.mentions(&QUOTA) => ModelErrorKind::Refused,
+            408 | 409 | 425 | 429 | 500.. => ModelErrorKind::Unavailable,
+            _ => ModelErrorKind::Refused,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place() -> Place {
+        Place {
+            url: "https://h/v1/chat/completions".into(),
+            models_url: "https://h/v1/models".into(),
+            is_versioned: true,
+            model: "m".into(),
+            key_source: "H_API_KEY".into(),
+            key: Some("sk-secret".into()),
+        }
+    }
+
+    fn check(status: Option<u16>, body: &str, kind: ModelErrorKind, part: &str) {
+        let failure = place().refused(&Refusal { status, retry_after: None, body });
+        assert_eq!(failure.error.kind, kind, "{body}: {failure:?}");
+        let message = &failure.error.message;
+        assert!(message.contains(part), "`{part}` is not in: {message}");
+        assert!(!message.contains("sk-secret"), "{message}");
+        assert_eq!(
+            failure.again,
+            if kind == ModelErrorKind::Unavailable { Again::Soon } else { Again::Never }
+        );
+    }
+
+    #[test]
+    fn statuses() {
+        use ModelErrorKind::{Overflow, Refused, Unavailable};
+        for status in [408, 429, 500, 502, 503, 504, 529] {
+            check(
+                Some(status),
+                "",
+                Unavailable,
+                &format!("answered {status}; try again later")
+                    .replace("429;", "429: too many requests for now;"),
+            );
+        }
+        let wrong_key = r#"{"error":{"message":"Incorrect API key provided: sk-secret","code":1}}"#;
+        check(Some(401), wrong_key, Refused, "check the key, which came from H_API_KEY");
+        check(Some(401), wrong_key, Refused, "(\"Incorrect API key provided: [redacted:key]\")");
+        check(Some(403), "", Refused, "H_API_KEY");
+        check(Some(404), "", Refused, "`m` is unknown there");
+        check(Some(404), "<html>", Refused, "`GET https://h/v1/models` lists what is");
+        check(Some(413), "", Refused, "too large");
+        check(Some(400), r#"{"detail":[{"loc":1}]}"#, Refused, r#"[{"loc":1}]"#);
+        check(Some(422), r#"{"error":"no such thing"}"#, Refused, "(\"no such thing\")");
+        let quota = r#"{"error":{"message":"You exceeded …","code":"insufficient_quota"}}"#;
+        check(Some(429), quota, Refused, "billing of the key from H_API_KEY");
+        let long = r#"{"error":{"message":"This model's maximum context length is 8 tokens"}}"#;
+        check(Some(400), long, Overflow, "longer than what m takes");
+        let llama = r#"{"error":{"code":400,"type":"exceed_context_size_error","message":"x"}}"#;
+        check(Some(400), llama, Overflow, "longer");
+        check(Some(500), "the context size is 4096", Overflow, "longer");
+        let by_rate =
+            r#"{"error":{"message":"Request too large: context length, tokens per min"}}"#;
+        check(Some(429), by_rate, Unavailable, "too many requests");
+        check(Some(400), &"long ".repeat(100), Refused, "…\")");
+    }
+
+    #[test]
+    fn errors_inside_an_answer() {
+        use ModelErrorKind::{Overflow, Refused, Unavailable};
+        check(None, r#"{"error":{"code":429,"message":"slow"}}"#, Unavailable, "answered 429");
+        check(None, r#"{"error":{"type":"overloaded_error"}}"#, Unavailable, "reported an error");
+        check(None, r#"{"error":{"type":"invalid_request_error"}}"#, Refused, "H_API_KEY");
+        check(None, r#"{"error":{"code":"context_length_exceeded"}}"#, Overflow, "longer");
+        check(None, r#"[{"error":{"code":503,"message":"busy"}}]"#, Unavailable, "(\"busy\")");
+        let raw = r#"{"error":{"message":"Provider returned error","metadata":{"raw":"boom"}}}"#;
+        check(None, raw, Unavailable, "Provider returned error: boom");
+    }
+
+    #[test]
+    fn who_names_a_time_does_not_mean_money() {
+        let retry_after = Some(Duration::from_secs(3));
+        let body = "check your plan and billing details";
+        let failure = place().refused(&Refusal { status: Some(429), retry_after, body });
+        assert_eq!(failure.again, Again::After(Duration::from_secs(3)));
+    }
+}

@@ -1,0 +1,59 @@
+//! The models: one transport, a pure encoder and decoder per wire, retries around them, and a scripted
+//! model that needs no server.
+//!
+//! [`connect`] makes a model out of an [`Endpoint`]; [`Scripted`] is one by itself. How an answer comes:
+//! [`openai_chat`] encodes the request, `transport` sends it (the only HTTP client), `body` and `sse`
+//! cut the answer into texts, [`openai_chat`] decodes them, `chat` puts that together into one try, and
+//! [`retry`] makes several tries of it. What a failure means is decided once, in `failure`.
+
+mod address;
+mod body;
+mod chat;
+mod endpoint;
+mod failure;
+pub mod openai_chat;
+pub mod retry;
+mod scripted;
+mod sse;
+mod transport;
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use self::chat::ChatModel;
+pub use self::endpoint::{Endpoint, Timeouts};
+use self::failure::Refusal;
+pub use self::scripted::Scripted;
+use self::transport::Transport;
+use crate::protocol::model::{Model, ModelError, ModelErrorKind};
+
+/// The model at this endpoint. Nothing is asked yet, and no connection is made: what can be wrong so
+/// far is the configuration.
+pub fn connect(endpoint: Endpoint) -> Result<Box<dyn Model>, ModelError> {
+    Ok(Box::new(ChatModel::new(endpoint)?))
+}
+
+/// The ids of the models that the server of this endpoint has, as it lists them, asked once and within
+/// `limit`.
+pub async fn list_models(endpoint: &Endpoint, limit: Duration) -> Result<Vec<String>, ModelError> {
+    let transport = Transport::new(endpoint.clone())?;
+    let text = transport.get("models", limit).await.map_err(|failure| failure.error)?;
+    let place = transport.place("models");
+    if text.trim_start().starts_with('<') {
+        return Err(place.page().error);
+    }
+    let Ok(list) = serde_json::from_str::<Value>(&text) else {
+        let message = format!("{}: the answer is no JSON; {}", place.url, "check base_url");
+        return Err(ModelError::new(ModelErrorKind::Unavailable, message));
+    };
+    let models = [&list["data"], &list["models"], &list].into_iter().find_map(Value::as_array);
+    let Some(models) = models else {
+        return Err(place.refused(&Refusal { status: None, retry_after: None, body: &text }).error);
+    };
+    let ids = models.iter().filter_map(|model| {
+        let id = [&model["id"], &model["name"], model].into_iter().find_map(Value::as_str)?;
+        Some(id.to_owned())
+    });
+    Ok(ids.collect())
+}

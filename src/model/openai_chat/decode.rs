@@ -1,0 +1,302 @@
+//! The answers of Chat Completions servers, as deltas: what the standard says, and what servers send.
+//!
+//! A whole `chat.completion` is read like a stream of one chunk, so that a server that does not stream
+//! is no other case.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::Value;
+
+use crate::protocol::Object;
+use crate::protocol::message::Part;
+use crate::protocol::model::{Delta, Request, StopReason, Usage};
+
+/// Chunks in, deltas out.
+pub(in crate::model) struct Decoder<'a> {
+    ids: Ids<'a>,
+    slots: Vec<Slot>,
+    /// The provider's word for why the answer ended.
+    finish: Option<String>,
+    /// The model's words were a refusal.
+    refused: bool,
+    /// `[DONE]` was read.
+    done: bool,
+}
+
+/// What came instead of a chunk.
+#[derive(Debug, PartialEq)]
+pub(in crate::model) enum Broken {
+    /// No JSON, or nothing that is known.
+    Garbage(String),
+    /// The server says what went wrong.
+    Error(Value),
+}
+
+/// A call of this answer: its position is its index in the deltas.
+struct Slot {
+    /// The index and the id that the server gave it, if it did.
+    index: Option<u64>,
+    id: Option<String>,
+    name: Option<String>,
+    arguments: String,
+}
+
+impl<'a> Decoder<'a> {
+    pub(in crate::model) fn new(ids: Ids<'a>) -> Self {
+        Self { ids, slots: Vec::new(), finish: None, refused: false, done: false }
+    }
+
+    /// Takes the data of one event, or a whole answer.
+    pub(in crate::model) fn push(&mut self, data: &str) -> Result<Vec<Delta>, Broken> {
+        let data = data.trim();
+        if data == "[DONE]" {
+            self.done = true;
+            return Ok(Vec::new());
+        }
+        if data.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Ok(chunk) = serde_json::from_str::<Value>(data) else {
+            return Err(Broken::Garbage(data.to_owned()));
+        };
+        if is_error(&chunk) {
+            return Err(Broken::Error(chunk));
+        }
+        if !chunk.is_object() {
+            return Err(Broken::Garbage(data.to_owned()));
+        }
+        let mut deltas = Vec::new();
+        // Further choices were not asked for.
+        if let Some(choice) = chunk["choices"].get(0) {
+            for said in [&choice["delta"], &choice["message"]] {
+                self.said(said, &mut deltas);
+            }
+            if let Some(text) = filled(&choice["text"]) {
+                deltas.push(Delta::Text(text.to_owned()));
+            }
+            let reason = filled(&choice["finish_reason"]).filter(|&reason| reason != "null");
+            if let Some(reason) = reason {
+                self.finish = Some(reason.to_owned());
+            } else if choice["message"].is_object() && self.finish.is_none() {
+                self.finish = Some("stop".to_owned());
+            }
+        }
+        deltas.extend([&chunk["usage"], &chunk["x_groq"]["usage"]].into_iter().find_map(usage));
+        Ok(deltas)
+    }
+
+    /// Nothing more is to come.
+    pub(in crate::model) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// The model has said all; only the usage and `[DONE]` may still come.
+    pub(in crate::model) fn is_finished(&self) -> bool {
+        self.done || self.finish.is_some()
+    }
+
+    /// Why the answer ended; `None`: it did not, it only stopped coming.
+    pub(in crate::model) fn stop(&self) -> Option<StopReason> {
+        if !self.is_finished() {
+            return None;
+        }
+        let complete = if self.slots.is_empty() { StopReason::End } else { StopReason::ToolCalls };
+        Some(match self.finish.as_deref() {
+            // Half of the servers say "stop" after calls, and some "tool_calls" without any.
+            None | Some("stop" | "end_turn" | "eos" | "tool_calls" | "function_call")
+                if !self.refused =>
+            {
+                complete
+            }
+            Some("length" | "max_tokens" | "model_length") => StopReason::Length,
+            Some(word) if !self.refused && word != "content_filter" => {
+                StopReason::Other(word.to_owned())
+            }
+            None | Some(_) => StopReason::Refused,
+        })
+    }
+
+    /// A `delta` or a `message`.
+    fn said(&mut self, said: &Value, deltas: &mut Vec<Delta>) {
+        let reasoning = filled(&said["reasoning_content"]).or_else(|| filled(&said["reasoning"]));
+        deltas.extend(reasoning.map(|text| Delta::Reasoning(text.to_owned())));
+        match &said["content"] {
+            Value::String(text) if !text.is_empty() => deltas.push(Delta::Text(text.clone())),
+            Value::Array(parts) => deltas.extend(parts.iter().filter_map(part)),
+            _ => {}
+        }
+        if let Some(text) = filled(&said["refusal"]) {
+            self.refused = true;
+            deltas.push(Delta::Text(text.to_owned()));
+        }
+        let calls = said["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for call in calls {
+            deltas.extend(self.call(call, &call["function"]));
+        }
+        // Some servers send the old form beside the new one: it says the same.
+        if calls.is_empty() && said["function_call"].is_object() {
+            deltas.extend(self.call(&Value::Null, &said["function_call"]));
+        }
+    }
+
+    /// A fragment of a call.
+    fn call(&mut self, call: &Value, function: &Value) -> Option<Delta> {
+        let index = call["index"].as_u64();
+        let id = filled(&call["id"]);
+        let name = filled(&function["name"]);
+        let arguments = match &function["arguments"] {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            object => object.to_string(),
+        };
+        if id.is_none() && name.is_none() && arguments.is_empty() {
+            return None;
+        }
+        let known = self.slots.iter().rposition(|slot| slot.holds(index, id));
+        let known = known.filter(|&at| !self.slots[at].is_over(index, id, name, &arguments));
+        Some(match known {
+            Some(at) => {
+                let slot = &mut self.slots[at];
+                slot.arguments.push_str(&arguments);
+                let name = name.filter(|_| slot.name.is_none()).map(ToOwned::to_owned);
+                slot.name = slot.name.take().or_else(|| name.clone());
+                Delta::Call { index: at, id: None, name, arguments }
+            }
+            None => {
+                let name = name.map(ToOwned::to_owned);
+                self.slots.push(Slot {
+                    index,
+                    id: id.map(ToOwned::to_owned),
+                    name: name.clone(),
+                    arguments: arguments.clone(),
+                });
+                let index = self.slots.len() - 1;
+                Delta::Call { index, id: Some(self.ids.give(id)), name, arguments }
+            }
+        })
+    }
+}
+
+impl Slot {
+    /// A fragment with this index and id may belong here: the last such slot is asked first.
+    fn holds(&self, index: Option<u64>, id: Option<&str>) -> bool {
+        match (index, id) {
+            (Some(_), _) => self.index == index,
+            (None, Some(_)) => self.id.as_deref() == id,
+            (None, None) => true,
+        }
+    }
+
+    /// The fragment begins another call, though it may look as if it belonged here.
+    fn is_over(
+        &self,
+        index: Option<u64>,
+        id: Option<&str>,
+        name: Option<&str>,
+        arguments: &str,
+    ) -> bool {
+        // Only the first fragment of a call has a name, with servers that go by the book.
+        let (Some(name), Some(own_name)) = (name, self.name.as_deref()) else { return false };
+        let other_id = id.is_some() && id != self.id.as_deref();
+        let other_name = index.is_none() && name != own_name;
+        // The same name again: it is repeated in every fragment, or the tool is called again.
+        let whole = serde_json::from_str::<Object>(&self.arguments).is_ok();
+        other_id || other_name || (whole && !arguments.is_empty())
+    }
+}
+
+/// Where calls get ids that no other call of the session has.
+#[derive(Clone)]
+pub(in crate::model) struct Ids<'a> {
+    prefix: &'a str,
+    next: &'a AtomicU64,
+    taken: HashSet<String>,
+}
+
+impl<'a> Ids<'a> {
+    /// Ids beside those in the conversation; `prefix` and `next` are the model's.
+    pub(in crate::model) fn new(
+        prefix: &'a str,
+        next: &'a AtomicU64,
+        request: &Request<'_>,
+    ) -> Self {
+        let parts = request.messages.iter().flat_map(|message| &message.parts);
+        let taken = parts.filter_map(|part| match part {
+            Part::Call(call) => Some(call.id.clone()),
+            Part::Text { .. } | Part::Reasoning { .. } | Part::Result(_) => None,
+        });
+        Self { prefix, next, taken: taken.collect() }
+    }
+
+    /// The server's id where it is new, otherwise one of ours.
+    fn give(&mut self, offered: Option<&str>) -> String {
+        if let Some(id) = offered
+            && self.taken.insert(id.to_owned())
+        {
+            return id.to_owned();
+        }
+        loop {
+            let id = format!("{}{}", self.prefix, self.next.fetch_add(1, Ordering::Relaxed));
+            if self.taken.insert(id.clone()) {
+                return id;
+            }
+        }
+    }
+}
+
+/// A string that holds something.
+fn filled(value: &Value) -> Option<&str> {
+    value.as_str().filter(|text| !text.is_empty())
+}
+
+/// The error objects of servers, also those that are sent with status 200.
+fn is_error(chunk: &Value) -> bool {
+    let named = |key: &str| chunk.get(key).is_some_and(|value| !value.is_null());
+    let answered = chunk["choices"].get(0).is_some();
+    match chunk {
+        Value::Array(items) => items.first().is_some_and(is_error),
+        _ if chunk["error"].is_boolean() => chunk["error"] == true,
+        _ => {
+            named("error")
+                || chunk["object"] == "error"
+                || chunk["type"] == "error"
+                || (!answered && named("detail"))
+        }
+    }
+}
+
+/// A part of a `content` that is an array.
+fn part(part: &Value) -> Option<Delta> {
+    if let Some(text) = filled(&part["text"]) {
+        return Some(Delta::Text(text.to_owned()));
+    }
+    let thinking = match &part["thinking"] {
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+        Value::String(text) => text.clone(),
+        _ => String::new(),
+    };
+    (!thinking.is_empty()).then_some(Delta::Reasoning(thinking))
+}
+
+fn usage(usage: &Value) -> Option<Delta> {
+    let count = |value: &Value| value.as_u64();
+    let input_tokens = count(&usage["prompt_tokens"]).or(count(&usage["input_tokens"]));
+    let output_tokens = count(&usage["completion_tokens"]).or(count(&usage["output_tokens"]));
+    // A server without usage may still send the object, full of nulls.
+    if input_tokens.is_none() && output_tokens.is_none() {
+        return None;
+    }
+    let cached_tokens = count(&usage["prompt_tokens_details"]["cached_tokens"])
+        .or(count(&usage["prompt_cache_hit_tokens"]))
+        .or(count(&usage["cached_tokens"]));
+    Some(Delta::Usage(Usage {
+        input_tokens: input_tokens.unwrap_or_default(),
+        output_tokens: output_tokens.unwrap_or_default(),
+        cached_tokens: cached_tokens.unwrap_or_default(),
+    }))
+}
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

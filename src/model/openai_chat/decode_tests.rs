@@ -1,0 +1,240 @@
+//! What real servers send.
+
+use serde_json::json;
+
+use super::*;
+use crate::protocol::model::{Purpose, Reply};
+
+/// The reply that these chunks make, and why it ended.
+fn decode(chunks: &[Value]) -> Reply {
+    let request = Request {
+        purpose: Purpose::Main,
+        system: "",
+        tools: &[],
+        messages: &[],
+        trailing: None,
+        max_output_tokens: None,
+        temperature: None,
+    };
+    let next = AtomicU64::new(1);
+    let mut decoder = Decoder::new(Ids::new("call_", &next, &request));
+    let mut reply = Reply::default();
+    for chunk in chunks {
+        let chunk = chunk.as_str().map_or_else(|| chunk.to_string(), ToOwned::to_owned);
+        for delta in decoder.push(&chunk).expect("no error in it") {
+            reply.fold(&delta);
+        }
+    }
+    if let Some(stop) = decoder.stop() {
+        reply.fold(&Delta::Done(stop));
+    }
+    reply
+}
+
+fn delta(delta: &Value) -> Value {
+    json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]})
+}
+
+fn calls(calls: &Value) -> Value {
+    delta(&json!({"tool_calls": calls}))
+}
+
+fn finish(reason: &str) -> Value {
+    json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+}
+
+fn check_calls(chunks: &[Value], expected: &[(&str, &str, &str)]) {
+    let reply = decode(chunks);
+    let calls = reply
+        .calls
+        .iter()
+        .map(|call| (call.id.as_str(), call.name.as_str(), call.arguments.as_str()))
+        .collect::<Vec<_>>();
+    assert_eq!(calls, expected, "{chunks:?}");
+    assert_eq!(reply.stop, Some(StopReason::ToolCalls), "{chunks:?}");
+}
+
+#[test]
+fn text_reasoning_and_usage() {
+    let reply = decode(&[
+        delta(&json!({"role": "assistant", "content": "", "tool_calls": null, "refusal": null})),
+        delta(&json!({"reasoning_content": "h", "reasoning": "h", "content": null})),
+        delta(&json!({"reasoning": "m"})),
+        delta(&json!({"content": "Hel"})),
+        delta(&json!({"content": "lo", "function_call": null})),
+        finish("stop"),
+        json!({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2,
+               "prompt_tokens_details": {"cached_tokens": 3}}}),
+        json!("[DONE]"),
+    ]);
+    assert_eq!(reply.text, "Hello");
+    assert_eq!(reply.reasoning, "hm");
+    let usage = Usage { input_tokens: 7, output_tokens: 2, cached_tokens: 3 };
+    assert_eq!(reply.usage, Some(usage));
+    assert_eq!(reply.stop, Some(StopReason::End));
+}
+
+#[test]
+fn content_may_be_parts() {
+    let reply = decode(&[delta(&json!({"content": [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "yes"},
+    ]}))]);
+    assert_eq!((reply.reasoning.as_str(), reply.text.as_str()), ("hm", "yes"));
+    assert_eq!(reply.stop, None);
+}
+
+#[test]
+fn calls_by_the_book() {
+    check_calls(
+        &[
+            calls(&json!([{"index": 0, "id": "a", "function": {"name": "Read", "arguments": ""}}])),
+            calls(&json!([{"index": 0, "function": {"arguments": "{\"pa"}}])),
+            calls(&json!([{"index": 1, "id": "b", "function": {"name": "LS", "arguments": "{"}},
+                          {"index": 0, "function": {"arguments": "th\":1}"}}])),
+            calls(&json!([{"index": 1, "id": null, "function": {"name": null, "arguments": "}"}}])),
+            finish("tool_calls"),
+        ],
+        &[("a", "Read", "{\"path\":1}"), ("b", "LS", "{}")],
+    );
+}
+
+#[test]
+fn calls_without_an_index() {
+    // A new id is a new call; the same id goes on.
+    check_calls(
+        &[
+            calls(&json!([{"id": "a", "function": {"name": "Read", "arguments": "{"}}])),
+            calls(&json!([{"id": "a", "function": {"arguments": "}"}}])),
+            calls(&json!([{"id": "b", "function": {"name": "Read", "arguments": "{"}}])),
+            calls(&json!([{"function": {"arguments": "}"}}])),
+            finish("stop"),
+        ],
+        &[("a", "Read", "{}"), ("b", "Read", "{}")],
+    );
+    // Neither index nor id: a new name is a new call, and so is the same name after whole arguments.
+    check_calls(
+        &[
+            calls(&json!([{"function": {"name": "Read", "arguments": "{}"}},
+                          {"function": {"name": "LS", "arguments": "{"}}])),
+            calls(&json!([{"function": {"name": "LS", "arguments": "}"}}])),
+            calls(&json!([{"function": {"name": "LS", "arguments": "{}"}}])),
+            json!("[DONE]"),
+        ],
+        &[("call_1", "Read", "{}"), ("call_2", "LS", "{}"), ("call_3", "LS", "{}")],
+    );
+}
+
+#[test]
+fn calls_that_all_have_index_0() {
+    check_calls(
+        &[
+            calls(
+                &json!([{"index": 0, "id": "a", "function": {"name": "Read", "arguments": "{}"}}]),
+            ),
+            calls(
+                &json!([{"index": 0, "id": "b", "function": {"name": "Read", "arguments": "{}"}}]),
+            ),
+            calls(&json!([{"index": 0, "function": {"name": "LS", "arguments": "{\"a\":1}"}}])),
+            finish("tool_calls"),
+        ],
+        &[("a", "Read", "{}"), ("b", "Read", "{}"), ("call_1", "LS", "{\"a\":1}")],
+    );
+}
+
+#[test]
+fn ids_are_unique_and_a_new_one_in_mid_call_is_no_new_call() {
+    check_calls(
+        &[
+            calls(
+                &json!([{"index": 0, "id": "x", "function": {"name": "Read", "arguments": "{"}}]),
+            ),
+            calls(&json!([{"index": 0, "id": "y", "function": {"arguments": "}"}}])),
+            calls(
+                &json!([{"index": 1, "id": "x", "function": {"name": "Read", "arguments": "{}"}}]),
+            ),
+            calls(&json!([{"index": 2, "id": "", "function": {"name": "LS"}}])),
+            finish("tool_calls"),
+        ],
+        &[("x", "Read", "{}"), ("call_1", "Read", "{}"), ("call_2", "LS", "")],
+    );
+}
+
+#[test]
+fn arguments_as_an_object_and_the_old_form_of_calls() {
+    let call =
+        json!([{"id": "a", "function": {"name": "Read", "arguments": {"path": "a", "n": 1}}}]);
+    check_calls(&[calls(&call), finish("stop")], &[("a", "Read", "{\"path\":\"a\",\"n\":1}")]);
+    check_calls(
+        &[
+            delta(&json!({"function_call": {"name": "Read", "arguments": ""}})),
+            delta(&json!({"function_call": {"arguments": "{}"}})),
+            finish("function_call"),
+        ],
+        &[("call_1", "Read", "{}")],
+    );
+    // Both forms at once, as llama-cpp-python sends them.
+    let both = json!({
+        "function_call": {"name": "Read", "arguments": "{}"},
+        "tool_calls": [{"index": 0, "id": "a", "function": {"name": "Read", "arguments": "{}"}}],
+    });
+    check_calls(&[delta(&both), finish("tool_calls")], &[("a", "Read", "{}")]);
+}
+
+#[test]
+fn a_whole_completion_gives_the_same() {
+    check_calls(
+        &[json!({"object": "chat.completion", "choices": [{"index": 0, "message": {
+            "role": "assistant", "content": null,
+            "tool_calls": [{"id": "a", "type": "function",
+                            "function": {"name": "Read", "arguments": "{}"}}]}}],
+            "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}})],
+        &[("a", "Read", "{}")],
+    );
+}
+
+#[test]
+fn reasons_to_stop() {
+    fn check(chunks: &[Value], expected: impl Into<Option<StopReason>>) {
+        assert_eq!(decode(chunks).stop, expected.into(), "{chunks:?}");
+    }
+    let text = delta(&json!({"content": "a"}));
+    check(std::slice::from_ref(&text), None);
+    check(&[text, json!("[DONE]")], StopReason::End);
+    check(&[finish("length")], StopReason::Length);
+    check(&[finish("content_filter")], StopReason::Refused);
+    check(&[finish("tool_calls")], StopReason::End);
+    check(&[finish("insane")], StopReason::Other("insane".to_owned()));
+    check(&[delta(&json!({"refusal": "no"})), finish("stop")], StopReason::Refused);
+    let cut = json!([{"index": 0, "id": "a", "function": {"name": "Read", "arguments": "{\"a"}}]);
+    check(&[calls(&cut), finish("length")], StopReason::Length);
+}
+
+#[test]
+fn errors_and_garbage_are_no_chunks() {
+    fn check(data: &str, is_error: bool) {
+        let next = AtomicU64::new(1);
+        let ids = Ids { prefix: "", next: &next, taken: HashSet::new() };
+        match Decoder::new(ids).push(data) {
+            Err(Broken::Error(_)) => assert!(is_error, "{data}"),
+            Err(Broken::Garbage(_)) => assert!(!is_error, "{data}"),
+            Ok(deltas) => panic!("{data} gave {deltas:?}"),
+        }
+    }
+    check(r#"{"error": {"message": "overloaded"}}"#, true);
+    check(r#"{"error": "overloaded"}"#, true);
+    check(r#"{"object": "error", "message": "no"}"#, true);
+    check(r#"{"detail": "no"}"#, true);
+    check(r#"[{"error": {"message": "no"}}]"#, true);
+    check("{\"choices", false);
+    check("<html>", false);
+    check("3", false);
+}
+
+#[test]
+fn chunks_that_say_nothing_are_skipped() {
+    let nulls = json!({"choices": [{"delta": null, "finish_reason": null}], "usage": null,
+                       "error": null});
+    let odd = json!({"choices": null, "usage": {"prompt_tokens": null}});
+    assert_eq!(decode(&[nulls, odd, json!({"type": "ping"}), json!("")]), Reply::default());
+}

@@ -1,0 +1,295 @@
+//! A request as the bytes of a Chat Completions request.
+//!
+//! The keys stand in a fixed order with `messages` last, so that the next request of a conversation
+//! begins with the bytes of this one up to its trailing message: providers cache by prefix.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Quirks;
+use crate::protocol::Object;
+use crate::protocol::message::{Message, Part, Role, ToolCall};
+use crate::protocol::model::Request;
+
+/// The body of the request.
+pub(in crate::model) fn encode(request: &Request<'_>, model: &str, quirks: Quirks) -> Vec<u8> {
+    let limit = request.max_output_tokens;
+    let body = Body {
+        model,
+        stream: true,
+        stream_options: (!quirks.no_stream_options)
+            .then_some(StreamOptions { include_usage: true }),
+        max_tokens: limit.filter(|_| !quirks.max_completion_tokens),
+        max_completion_tokens: limit.filter(|_| quirks.max_completion_tokens),
+        temperature: request.temperature,
+        tools: request
+            .tools
+            .iter()
+            .map(|tool| {
+                json!({"type": "function", "function": {
+                    "name": tool.name, "description": tool.description, "parameters": tool.schema,
+                }})
+            })
+            .collect(),
+        messages: messages(request),
+    };
+    serde_json::to_vec(&body).expect("strings and numbers always serialise")
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Value>,
+    messages: Vec<Sent<'a>>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+/// A message as it is sent.
+#[derive(Serialize)]
+struct Sent<'a> {
+    role: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+    /// Never null: servers reject that beside calls.
+    content: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<SentCall<'a>>,
+}
+
+#[derive(Serialize)]
+struct SentCall<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: SentFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct SentFunction<'a> {
+    name: Cow<'a, str>,
+    arguments: Cow<'a, str>,
+}
+
+fn messages<'a>(request: &Request<'a>) -> Vec<Sent<'a>> {
+    let mut sent = Vec::with_capacity(request.messages.len() + 2);
+    if !request.system.is_empty() {
+        sent.push(plain("system", Cow::Borrowed(request.system)));
+    }
+    for message in request.messages {
+        match message.role {
+            // Many chat templates allow a system message at the beginning only.
+            Role::System | Role::User => sent.push(plain("user", words(message))),
+            Role::Assistant => sent.extend(assistant(message)),
+            Role::Tool => sent.extend(results(message)),
+        }
+    }
+    if let Some(trailing) = request.trailing {
+        sent.push(plain("user", Cow::Borrowed(trailing)));
+    }
+    sent
+}
+
+fn plain<'a>(role: &'static str, content: Cow<'a, str>) -> Sent<'a> {
+    Sent { role, tool_call_id: None, content, tool_calls: Vec::new() }
+}
+
+/// An answer as it is sent back; one that said nothing is left out, because servers refuse it.
+fn assistant(message: &Message) -> Option<Sent<'_>> {
+    let content = words(message);
+    let tool_calls = message
+        .parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Call(call) => Some(SentCall {
+                id: &call.id,
+                r#type: "function",
+                function: SentFunction { name: name(call), arguments: arguments(call) },
+            }),
+            Part::Text { .. } | Part::Reasoning { .. } | Part::Result(_) => None,
+        })
+        .collect::<Vec<_>>();
+    (!content.is_empty() || !tool_calls.is_empty()).then_some(Sent {
+        role: "assistant",
+        tool_call_id: None,
+        content,
+        tool_calls,
+    })
+}
+
+/// One message for each result.
+fn results(message: &Message) -> impl Iterator<Item = Sent<'_>> {
+    message.parts.iter().filter_map(|part| match part {
+        Part::Result(result) => Some(Sent {
+            role: "tool",
+            tool_call_id: Some(&result.call),
+            content: Cow::Borrowed(&result.text),
+            tool_calls: Vec::new(),
+        }),
+        Part::Text { .. } | Part::Reasoning { .. } | Part::Call(_) => None,
+    })
+}
+
+/// The texts of a message, as one.
+fn words(message: &Message) -> Cow<'_, str> {
+    let mut words = Cow::Borrowed("");
+    for part in &message.parts {
+        match part {
+            Part::Text { text } if words.is_empty() => words = Cow::Borrowed(text),
+            Part::Text { text } => words = Cow::Owned(format!("{words}\n\n{text}")),
+            Part::Reasoning { .. } | Part::Call(_) | Part::Result(_) => {}
+        }
+    }
+    words
+}
+
+/// The name as servers take it back: a name that the model made up may hold anything, and the whole
+/// conversation would be refused for it.
+fn name(call: &ToolCall) -> Cow<'_, str> {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+    if call.name.is_empty() {
+        Cow::Borrowed("unnamed")
+    } else if call.name.len() <= 64 && call.name.chars().all(fits) {
+        Cow::Borrowed(&call.name)
+    } else {
+        let fitting = call.name.chars().map(|letter| if fits(letter) { letter } else { '_' });
+        Cow::Owned(fitting.take(64).collect())
+    }
+}
+
+/// The arguments as servers take them back: several parse them for their chat template, and fail for
+/// good on text that is no object.
+fn arguments(call: &ToolCall) -> Cow<'_, str> {
+    if call.arguments.trim().is_empty() {
+        Cow::Borrowed("{}")
+    } else if serde_json::from_str::<Object>(&call.arguments).is_ok() {
+        Cow::Borrowed(&call.arguments)
+    } else {
+        Cow::Owned(json!({ "malformed_arguments": call.arguments }).to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::message::ToolResult;
+    use crate::protocol::model::Purpose;
+    use crate::protocol::tool::ToolSpec;
+
+    fn request<'a>(messages: &'a [Message], trailing: Option<&'a str>) -> Request<'a> {
+        Request {
+            purpose: Purpose::Main,
+            system: "be brief",
+            tools: &[],
+            messages,
+            trailing,
+            max_output_tokens: None,
+            temperature: None,
+        }
+    }
+
+    fn call(name: &str, arguments: &str) -> Part {
+        let (name, arguments) = (name.to_owned(), arguments.to_owned());
+        Part::Call(ToolCall { id: "call_1".to_owned(), name, arguments })
+    }
+
+    fn result(text: &str) -> Part {
+        Part::Result(ToolResult { call: "call_1".into(), text: text.into(), is_error: false })
+    }
+
+    fn encoded(request: &Request<'_>) -> String {
+        String::from_utf8(encode(request, "m", Quirks::default())).expect("JSON is UTF-8")
+    }
+
+    #[test]
+    fn a_whole_conversation() {
+        let tools =
+            [ToolSpec { name: "Read", description: "reads", schema: json!({"type": "object"}) }];
+        let messages = [
+            Message::text(Role::User, "fix it"),
+            Message {
+                role: Role::Assistant,
+                parts: vec![
+                    Part::Reasoning { text: "hm".into() },
+                    call("Read", "{\"path\": \"a\"}"),
+                ],
+            },
+            Message { role: Role::Tool, parts: vec![result("one"), result("two")] },
+            Message { role: Role::User, parts: vec![] },
+        ];
+        let request = Request {
+            tools: &tools,
+            max_output_tokens: Some(9),
+            temperature: Some(0.5),
+            ..request(&messages, Some("<system-reminder>"))
+        };
+        assert_eq!(
+            encoded(&request),
+            concat!(
+                r#"{"model":"m","stream":true,"stream_options":{"include_usage":true},"#,
+                r#""max_tokens":9,"temperature":0.5,"tools":[{"type":"function","function":"#,
+                r#"{"name":"Read","description":"reads","parameters":{"type":"object"}}}],"#,
+                r#""messages":[{"role":"system","content":"be brief"},"#,
+                r#"{"role":"user","content":"fix it"},"#,
+                r#"{"role":"assistant","content":"","tool_calls":[{"id":"call_1","type":"function","#,
+                r#""function":{"name":"Read","arguments":"{\"path\": \"a\"}"}}]},"#,
+                r#"{"role":"tool","tool_call_id":"call_1","content":"one"},"#,
+                r#"{"role":"tool","tool_call_id":"call_1","content":"two"},"#,
+                r#"{"role":"user","content":""},"#,
+                r#"{"role":"user","content":"<system-reminder>"}]}"#,
+            )
+        );
+    }
+
+    #[test]
+    fn the_next_request_begins_with_this_one_up_to_the_trailing_message() {
+        let mut messages = vec![Message::text(Role::User, "fix it")];
+        let first = encoded(&request(&messages, Some("recap 1")));
+        messages.push(Message { role: Role::Assistant, parts: vec![call("Read", "{}")] });
+        messages.push(Message { role: Role::Tool, parts: vec![result("text")] });
+        let second = encoded(&request(&messages, Some("recap 2")));
+        let prefix = first.strip_suffix(r#"{"role":"user","content":"recap 1"}]}"#);
+        assert!(second.starts_with(prefix.expect("the trailing message stands last")));
+    }
+
+    #[test]
+    fn what_a_server_would_refuse_is_mended() {
+        fn check(name: &str, arguments: &str, expected: &str) {
+            let messages = [Message { role: Role::Assistant, parts: vec![call(name, arguments)] }];
+            let encoded = encoded(&request(&messages, None));
+            assert!(encoded.contains(expected), "{expected} is not in {encoded}");
+        }
+        check("Read", "", r#""arguments":"{}""#);
+        check("Read", "{\"a\":", r#""arguments":"{\"malformed_arguments\":\"{\\\"a\\\":\"}""#);
+        check("Read", "[1]", "malformed_arguments");
+        check("functions.Read file", "{}", r#""name":"functions_Read_file""#);
+        check("", "{}", r#""name":"unnamed""#);
+
+        let silent = [Message { role: Role::Assistant, parts: vec![] }];
+        assert!(!encoded(&request(&silent, None)).contains("assistant"));
+    }
+
+    #[test]
+    fn quirks_are_obeyed() {
+        let quirks = Quirks { max_completion_tokens: true, no_stream_options: true };
+        let request = Request { max_output_tokens: Some(9), system: "", ..request(&[], None) };
+        assert_eq!(
+            String::from_utf8_lossy(&encode(&request, "m", quirks)),
+            r#"{"model":"m","stream":true,"max_completion_tokens":9,"messages":[]}"#
+        );
+    }
+}

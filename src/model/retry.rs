@@ -1,0 +1,218 @@
+//! Further tries, whatever the wire: how many, after how long a wait, and when it is enough.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::stream::{self, BoxStream, Stream, StreamExt};
+use tokio::time::Instant;
+
+use super::failure::{Again, Failure};
+use crate::protocol::model::{Delta, ModelError, Retry};
+
+/// How often is tried, and how long is waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retries {
+    /// How many tries there may be in all.
+    pub tries: u32,
+    /// The wait after the first failure; it doubles with every further one.
+    pub base: Duration,
+    /// From the first failure on, tries end within this time; waits that the server asked for do
+    /// not count.
+    pub within: Duration,
+    /// What the next try may take until its request is accepted: part of `within`.
+    pub reserve: Duration,
+    /// The longest wait that a server may ask for; a longer one ends the tries.
+    pub obeyed: Duration,
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self {
+            tries: 5,
+            base: Duration::from_millis(500),
+            within: Duration::from_secs(30),
+            reserve: Duration::from_secs(10),
+            obeyed: Duration::from_mins(1),
+        }
+    }
+}
+
+impl Retries {
+    /// The wait before the next try, or what is told because there is none.
+    ///
+    /// `attempt` failed, `spent` after the first failure; `jitter` is between 0 and 1.
+    fn next(
+        &self,
+        attempt: u32,
+        spent: Duration,
+        failure: Failure,
+        jitter: f64,
+    ) -> Result<Duration, ModelError> {
+        let mut error = failure.error;
+        let delay = match failure.again {
+            Again::Never => return Err(error),
+            Again::After(delay) if delay > self.obeyed => {
+                error.message.push_str(&format!(
+                    "; the server asks to wait {} s, which is too long: try again after that",
+                    delay.as_secs()
+                ));
+                return Err(error);
+            }
+            Again::After(delay) => delay,
+            Again::Soon => {
+                let doubled = self.base.saturating_mul(1 << (attempt - 1).min(16));
+                // Between three quarters and five quarters, so that many clients do not come at once.
+                doubled.mul_f64(0.75 + jitter / 2.0)
+            }
+        };
+        let is_late = failure.again == Again::Soon && spent + delay + self.reserve > self.within;
+        if attempt >= self.tries || is_late {
+            if attempt > 1 {
+                error.message.push_str(&format!(" ({attempt} tries)"));
+            }
+            return Err(error);
+        }
+        Ok(delay)
+    }
+}
+
+/// A stream of tries: each is what `start` gives; the items of all of them, and a [`Delta::Retry`]
+/// before each but the first.
+pub(super) fn retrying<'a, S>(
+    retries: Retries,
+    start: impl FnMut() -> S + Send + 'a,
+) -> BoxStream<'a, Result<Delta, ModelError>>
+where
+    S: Stream<Item = Result<Delta, Failure>> + Send + 'a,
+{
+    let tries = Tries {
+        retries,
+        start,
+        attempt: 0,
+        first_failure: None,
+        obeyed: Duration::ZERO,
+        phase: Phase::Wait(None),
+    };
+    stream::unfold(tries, |mut tries| async { Some((tries.next().await?, tries)) }).boxed()
+}
+
+struct Tries<S, F> {
+    retries: Retries,
+    start: F,
+    /// The number of the try that runs.
+    attempt: u32,
+    first_failure: Option<Instant>,
+    /// How much was waited because the server asked for it.
+    obeyed: Duration,
+    phase: Phase<S>,
+}
+
+enum Phase<S> {
+    Wait(Option<Duration>),
+    Try(Pin<Box<S>>),
+    Over,
+}
+
+impl<S, F> Tries<S, F>
+where
+    S: Stream<Item = Result<Delta, Failure>>,
+    F: FnMut() -> S,
+{
+    async fn next(&mut self) -> Option<Result<Delta, ModelError>> {
+        loop {
+            match &mut self.phase {
+                Phase::Wait(delay) => {
+                    if let Some(delay) = delay {
+                        tokio::time::sleep(*delay).await;
+                    }
+                    self.attempt += 1;
+                    self.phase = Phase::Try(Box::pin((self.start)()));
+                }
+                Phase::Try(stream) => match stream.next().await {
+                    Some(Ok(delta)) => return Some(Ok(delta)),
+                    Some(Err(failure)) => return Some(self.failed(failure)),
+                    None => self.phase = Phase::Over,
+                },
+                Phase::Over => return None,
+            }
+        }
+    }
+
+    fn failed(&mut self, failure: Failure) -> Result<Delta, ModelError> {
+        let first_failure = *self.first_failure.get_or_insert_with(Instant::now);
+        let spent = first_failure.elapsed().saturating_sub(self.obeyed);
+        let (message, again) = (failure.error.message.clone(), failure.again);
+        match self.retries.next(self.attempt, spent, failure, jitter()) {
+            Ok(delay) => {
+                if again != Again::Soon {
+                    self.obeyed += delay;
+                }
+                self.phase = Phase::Wait(Some(delay));
+                Ok(Delta::Retry(Retry {
+                    attempt: self.attempt,
+                    max_attempts: self.retries.tries,
+                    delay,
+                    error: message,
+                }))
+            }
+            Err(error) => {
+                self.phase = Phase::Over;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A number between 0 and 1; the standard library seeds its hashers at random.
+fn jitter() -> f64 {
+    let random = RandomState::new().build_hasher().finish() >> 32;
+    f64::from(u32::try_from(random).unwrap_or(u32::MAX)) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::model::ModelErrorKind;
+
+    fn next(attempt: u32, spent: u64, again: Again) -> Result<Duration, String> {
+        let failure =
+            Failure { error: ModelError::new(ModelErrorKind::Unavailable, "busy"), again };
+        Retries::default()
+            .next(attempt, Duration::from_secs(spent), failure, 0.5)
+            .map_err(|error| error.message)
+    }
+
+    fn check(attempt: u32, spent: u64, again: Again, expected: Result<u64, &str>) {
+        let expected = expected.map(Duration::from_millis).map_err(ToOwned::to_owned);
+        assert_eq!(next(attempt, spent, again), expected, "{attempt} {spent} {again:?}");
+    }
+
+    #[test]
+    fn waits_double_and_end() {
+        check(1, 0, Again::Soon, Ok(500));
+        check(2, 1, Again::Soon, Ok(1000));
+        check(4, 9, Again::Soon, Ok(4000));
+        check(5, 9, Again::Soon, Err("busy (5 tries)"));
+        check(3, 19, Again::Soon, Err("busy (3 tries)"));
+        check(1, 0, Again::Never, Err("busy"));
+    }
+
+    #[test]
+    fn a_server_that_names_a_time_is_obeyed_up_to_a_minute() {
+        let after = |seconds| Again::After(Duration::from_secs(seconds));
+        check(1, 0, after(0), Ok(0));
+        check(4, 29, after(60), Ok(60_000));
+        check(5, 0, after(1), Err("busy (5 tries)"));
+        let too_long =
+            "busy; the server asks to wait 61 s, which is too long: try again after that";
+        check(1, 0, after(61), Err(too_long));
+    }
+
+    #[test]
+    fn jitter_stays_between_its_bounds() {
+        for _ in 0..1000 {
+            assert!((0.0..=1.0).contains(&jitter()));
+        }
+    }
+}

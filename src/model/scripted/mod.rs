@@ -1,0 +1,349 @@
+//! A model that reads its answers from a script: for tests, demonstrations and bug reports, without a
+//! key and without a network. `docs/SCRIPTED_MODEL.md` describes the dialect.
+//!
+//! It remembers nothing but which turns were used, and that only as long as the process lives.
+
+mod fault;
+mod parse;
+mod template;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::stream::{self, BoxStream, StreamExt};
+use regex::Regex;
+
+use self::fault::Fault;
+use self::template::{Filling, Template};
+use crate::protocol::message::{Part, Role};
+use crate::protocol::model::{
+    Delta, Model, ModelError, ModelErrorKind, Purpose, Request, Retry, StopReason, Usage,
+};
+use crate::protocol::shorten;
+
+type Script = Vec<Turn>;
+
+/// A model that reads its answers from a script.
+#[derive(Debug)]
+pub struct Scripted {
+    id: String,
+    source: String,
+    script: Script,
+    /// Which turns were used.
+    used: Mutex<Vec<bool>>,
+    next_id: AtomicU64,
+}
+
+/// One answer.
+#[derive(Debug)]
+struct Turn {
+    /// Where it begins.
+    line: usize,
+    purpose: Purpose,
+    /// What the request must match, or the turn waits.
+    when: Vec<Regex>,
+    /// What the last results must match, or the script is wrong.
+    expect: Vec<Regex>,
+    reasoning: Option<String>,
+    text: Option<Template>,
+    calls: Vec<Call>,
+    usage: Option<Usage>,
+    pause: Option<Duration>,
+    fault: Option<Fault>,
+}
+
+#[derive(Debug)]
+struct Call {
+    name: String,
+    arguments: Template,
+}
+
+/// What happens next in an answer.
+enum Step {
+    Pause(Duration),
+    Say(Delta),
+    Fail(ModelError),
+    Hang,
+}
+
+impl Scripted {
+    /// The script in `text`; `source` is what messages call it, as a rule its path.
+    pub fn parse(source: &str, text: &str) -> Result<Self, ModelError> {
+        let script = parse::parse(text).map_err(|(line, wrong)| {
+            ModelError::new(ModelErrorKind::Configuration, format!("{source}:{line}: {wrong}"))
+        })?;
+        Ok(Self {
+            id: format!("script:{source}"),
+            source: source.to_owned(),
+            used: Mutex::new(vec![false; script.len()]),
+            script,
+            next_id: AtomicU64::new(1),
+        })
+    }
+
+    /// The steps of the next answer to this request.
+    fn answer(&self, request: &Request<'_>) -> VecDeque<Step> {
+        let sent = as_sent(request);
+        let steps = self.turn(request.purpose, &sent).and_then(|turn| {
+            let filling = self.filling(turn, request)?;
+            Ok(self.steps(turn, &filling, request, &sent))
+        });
+        let steps = steps.unwrap_or_else(|message| {
+            vec![Step::Fail(ModelError::new(ModelErrorKind::Script, message))]
+        });
+        steps.into()
+    }
+
+    /// The first turn for this purpose that is not used and whose `when` matches.
+    fn turn(&self, purpose: Purpose, sent: &str) -> Result<&Turn, String> {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = || (0..).zip(&self.script).filter(|(_, turn)| turn.purpose == purpose);
+        let fits = |turn: &Turn| turn.when.iter().all(|when| when.is_match(sent));
+        let next = queue().find(|&(at, turn): &(usize, _)| !used[at] && fits(turn));
+        if let Some((at, turn)) = next {
+            used[at] = true;
+            return Ok(turn);
+        }
+        let (source, word, n_turns) = (&self.source, purpose.as_str(), queue().count());
+        let waiting = queue().filter(|&(at, _)| !used[at]).map(|(_, turn)| turn.line.to_string());
+        let waiting = waiting.collect::<Vec<_>>().join(", ");
+        let n_all = self.script.len();
+        Err(if n_turns == 0 {
+            format!(
+                "{source} has no turn for {word}, of {n_all} in all: add one with `for: {word}`"
+            )
+        } else if waiting.is_empty() {
+            format!("{source} ran out: it has {n_turns} turns for {word}, and all are used")
+        } else {
+            format!(
+                "{source}: no turn for {word} fits the request: the `when` of those left (lines \
+                 {waiting}) do not match it"
+            )
+        })
+    }
+
+    /// What fills the turn's templates, if what it expects holds.
+    fn filling(&self, turn: &Turn, request: &Request<'_>) -> Result<Filling, String> {
+        let results = last_results(request);
+        let last = results.join("\n");
+        let mut groups = Vec::new();
+        for expect in &turn.expect {
+            let Some(captures) = expect.captures(&last) else {
+                let actual = if results.is_empty() {
+                    "there are none".to_owned()
+                } else {
+                    format!("they begin: {}", shorten(&last, 300))
+                };
+                let (source, line) = (&self.source, turn.line);
+                return Err(format!(
+                    "{source}:{line}: the last results do not match `{expect}`; {actual}"
+                ));
+            };
+            let group = |group: Option<regex::Match<'_>>| {
+                group.map_or_else(String::new, |group| group.as_str().to_owned())
+            };
+            groups.extend(captures.iter().skip(1).map(group));
+        }
+        Ok(Filling { last, groups })
+    }
+
+    fn steps(
+        &self,
+        turn: &Turn,
+        filling: &Filling,
+        request: &Request<'_>,
+        sent: &str,
+    ) -> Vec<Step> {
+        let fault = turn.fault;
+        let text = turn.text.as_ref().map(|text| text.text(filling)).unwrap_or_default();
+        let calls = self.calls(turn, filling, request);
+        let is_silent = text.is_empty() && calls.is_empty() && turn.reasoning.is_none();
+
+        let mut steps = Vec::new();
+        steps.extend(turn.pause.map(Step::Pause));
+        match fault {
+            Some(Fault::RateLimited | Fault::Overloaded) if is_silent => {
+                steps.push(Step::Fail(self.error(fault)));
+                return steps;
+            }
+            Some(Fault::RateLimited | Fault::Overloaded) => {
+                // The first try breaks in the middle of its text: all of that is void.
+                let half = &text[..text.floor_char_boundary(text.len() / 2)];
+                steps.extend((!half.is_empty()).then(|| Step::Say(Delta::Text(half.to_owned()))));
+                steps.push(Step::Say(Delta::Retry(Retry {
+                    attempt: 1,
+                    max_attempts: 5,
+                    delay: Duration::ZERO,
+                    error: self.error(fault).message,
+                })));
+            }
+            Some(Fault::Unauthorized | Fault::Overflow) => {
+                steps.push(Step::Fail(self.error(fault)));
+                return steps;
+            }
+            _ => {}
+        }
+
+        let said = steps.len();
+        let reasoning = turn.reasoning.iter().map(|text| Step::Say(Delta::Reasoning(text.clone())));
+        steps.extend(reasoning);
+        // Line by line, as an answer comes.
+        steps
+            .extend(text.split_inclusive('\n').map(|line| Step::Say(Delta::Text(line.to_owned()))));
+        let n_calls = calls.len();
+        steps.extend(calls.into_iter().map(Step::Say));
+        match fault {
+            Some(Fault::Hang) => steps.push(Step::Hang),
+            Some(Fault::Hangup) => {}
+            _ => {
+                let n_bytes = steps[said..].iter().map(Step::bytes).sum::<usize>();
+                let usage = turn.usage.unwrap_or_else(|| Usage {
+                    input_tokens: estimate(sent.len()),
+                    output_tokens: estimate(n_bytes),
+                    cached_tokens: 0,
+                });
+                let stop = match fault {
+                    Some(Fault::Length) => StopReason::Length,
+                    Some(Fault::Refused) => StopReason::Refused,
+                    _ if n_calls > 0 => StopReason::ToolCalls,
+                    _ => StopReason::End,
+                };
+                steps.extend([Step::Say(Delta::Usage(usage)), Step::Say(Delta::Done(stop))]);
+            }
+        }
+        steps
+    }
+
+    fn calls(&self, turn: &Turn, filling: &Filling, request: &Request<'_>) -> Vec<Delta> {
+        let calls = turn.calls.iter();
+        let calls = calls.map(|call| (call.name.as_str(), call.arguments.json(filling)));
+        let unknown =
+            (turn.fault == Some(Fault::UnknownTool)).then(|| ("no_such_tool", "{}".to_owned()));
+        let n_calls = turn.calls.len();
+        calls
+            .chain(unknown)
+            .enumerate()
+            .map(|(index, (name, mut arguments))| {
+                let is_cut = match turn.fault {
+                    Some(Fault::BrokenJson) => true,
+                    // The limit was reached in the last call.
+                    Some(Fault::Length) => index + 1 == n_calls,
+                    _ => false,
+                };
+                if is_cut {
+                    arguments.truncate(arguments.floor_char_boundary(arguments.len() / 2));
+                }
+                let id = Some(self.id_of_call(request));
+                Delta::Call { index, id, name: Some(name.to_owned()), arguments }
+            })
+            .collect()
+    }
+
+    /// An id that no call of the conversation has, also of one that another process began.
+    fn id_of_call(&self, request: &Request<'_>) -> String {
+        let is_taken = |id: &str| {
+            let parts = request.messages.iter().flat_map(|message| &message.parts);
+            parts.into_iter().any(|part| matches!(part, Part::Call(call) if call.id == id))
+        };
+        loop {
+            let id = format!("call_{}", self.next_id.fetch_add(1, Ordering::Relaxed));
+            if !is_taken(&id) {
+                return id;
+            }
+        }
+    }
+
+    fn error(&self, fault: Option<Fault>) -> ModelError {
+        let source = &self.source;
+        let (kind, status, message) = match fault {
+            Some(Fault::RateLimited) => {
+                (ModelErrorKind::Unavailable, 429, "too many requests for now; try again later")
+            }
+            Some(Fault::Unauthorized) => (ModelErrorKind::Refused, 401, "the key is not valid"),
+            Some(Fault::Overflow) => {
+                (ModelErrorKind::Overflow, 400, "the request is longer than the context window")
+            }
+            _ => (ModelErrorKind::Unavailable, 503, "the server is overloaded; try again later"),
+        };
+        let message = format!("{source} answered {status}: {message}");
+        ModelError { kind, message, status: Some(status) }
+    }
+}
+
+impl Model for Scripted {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {
+        // Who never polls the stream asked for no turn.
+        stream::unfold(None, move |steps: Option<VecDeque<Step>>| async move {
+            let mut steps = steps.unwrap_or_else(|| self.answer(request));
+            loop {
+                let item = match steps.pop_front()? {
+                    Step::Pause(pause) => {
+                        tokio::time::sleep(pause).await;
+                        continue;
+                    }
+                    Step::Hang => std::future::pending().await,
+                    Step::Say(delta) => Ok(delta),
+                    Step::Fail(error) => Err(error),
+                };
+                return Some((item, Some(steps)));
+            }
+        })
+        .boxed()
+    }
+}
+
+impl Step {
+    /// How much is said with it.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Say(Delta::Text(text) | Delta::Reasoning(text)) => text.len(),
+            Self::Say(Delta::Call { name, arguments, .. }) => {
+                name.as_ref().map_or(0, String::len) + arguments.len()
+            }
+            Self::Say(Delta::Usage(_) | Delta::Retry(_) | Delta::Done(_))
+            | Self::Pause(_)
+            | Self::Fail(_)
+            | Self::Hang => 0,
+        }
+    }
+}
+
+/// The texts of the results since the model last said something.
+fn last_results<'a>(request: &Request<'a>) -> Vec<&'a str> {
+    let last_answer = request.messages.iter().rposition(|message| message.role == Role::Assistant);
+    let since = &request.messages[last_answer.map_or(0, |at| at + 1)..];
+    let parts = since.iter().flat_map(|message| &message.parts);
+    let results = parts.filter_map(|part| match part {
+        Part::Result(result) => Some(result.text.as_str()),
+        Part::Text { .. } | Part::Reasoning { .. } | Part::Call(_) => None,
+    });
+    results.collect()
+}
+
+/// The request as text: what `when` is matched against.
+fn as_sent(request: &Request<'_>) -> String {
+    let parts = request.messages.iter().flat_map(|message| &message.parts);
+    let said = parts.filter_map(|part| match part {
+        Part::Text { text } => Some(text.clone()),
+        Part::Call(call) => Some(format!("{} {}", call.name, call.arguments)),
+        Part::Result(result) => Some(result.text.clone()),
+        Part::Reasoning { .. } => None,
+    });
+    let system = std::iter::once(request.system.to_owned());
+    let trailing = request.trailing.map(ToOwned::to_owned);
+    system.chain(said).chain(trailing).collect::<Vec<_>>().join("\n")
+}
+
+/// About how many tokens.
+fn estimate(n_bytes: usize) -> u64 {
+    u64::try_from(n_bytes.div_ceil(4)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! `{{last.text}}`, `{{last.line}}` and `{{match.1}}` in what a script says.
+
+use serde_json::Value;
+
+/// A text with holes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Template {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Literal(String),
+    LastText,
+    LastLine,
+    Match(usize),
+}
+
+/// What fills the holes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Filling {
+    /// The texts of the last results.
+    pub(super) last: String,
+    /// The groups of the turn's `expect`, the first one at 0.
+    pub(super) groups: Vec<String>,
+}
+
+impl Template {
+    /// Other `{{…}}` are text like any other: a script may write a file that has them.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        let mut literal = String::new();
+        while let Some(start) = rest.find("{{") {
+            let (before, hole) = rest.split_at(start);
+            literal.push_str(before);
+            let end = hole.find("}}").map_or(hole.len(), |end| end + 2);
+            let name = hole[..end].trim_start_matches("{{").trim_end_matches("}}").trim();
+            let piece = match name.split_once('.') {
+                Some(("last", "text")) => Some(Piece::LastText),
+                Some(("last", "line")) => Some(Piece::LastLine),
+                Some(("match", group)) if group.parse().is_ok_and(|group: usize| group > 0) => {
+                    group.parse().ok().map(Piece::Match)
+                }
+                Some(("last" | "match", _)) => {
+                    return Err(format!(
+                        "unknown `{}`: there are {{{{last.text}}}}, {{{{last.line}}}} and \
+                         {{{{match.1}}}}, {{{{match.2}}}} …",
+                        &hole[..end]
+                    ));
+                }
+                _ => None,
+            };
+            match piece {
+                Some(piece) => {
+                    pieces.extend([Piece::Literal(std::mem::take(&mut literal)), piece]);
+                    rest = &hole[end..];
+                }
+                None => {
+                    literal.push_str("{{");
+                    rest = &hole[2..];
+                }
+            }
+        }
+        literal.push_str(rest);
+        pieces.push(Piece::Literal(literal));
+        Ok(Self { pieces })
+    }
+
+    /// The highest group that is asked for.
+    pub(super) fn groups(&self) -> usize {
+        let group = |piece: &Piece| match piece {
+            Piece::Match(group) => *group,
+            Piece::Literal(_) | Piece::LastText | Piece::LastLine => 0,
+        };
+        self.pieces.iter().map(group).max().unwrap_or_default()
+    }
+
+    /// The text, filled.
+    pub(super) fn text(&self, filling: &Filling) -> String {
+        self.pieces.iter().map(|piece| piece.fill(filling)).collect()
+    }
+
+    /// The JSON text, filled: inside of a string what fills a hole is escaped, elsewhere it stands as
+    /// it is.
+    pub(super) fn json(&self, filling: &Filling) -> String {
+        let mut json = String::new();
+        let mut in_string = false;
+        for piece in &self.pieces {
+            let filled = piece.fill(filling);
+            match piece {
+                Piece::Literal(_) => {
+                    in_string = ends_in_string(&filled, in_string);
+                    json.push_str(&filled);
+                }
+                _ if in_string => {
+                    let quoted = Value::String(filled).to_string();
+                    json.push_str(&quoted[1..quoted.len() - 1]);
+                }
+                _ => json.push_str(&filled),
+            }
+        }
+        json
+    }
+
+    /// Whether it is JSON once the holes are filled (a digit fits everywhere).
+    pub(super) fn check_json(&self) -> Result<(), String> {
+        let filling = Filling { last: "0".to_owned(), groups: vec!["0".to_owned(); self.groups()] };
+        let json = self.json(&filling);
+        serde_json::from_str::<Value>(&json).map(drop).map_err(|error| error.to_string())
+    }
+}
+
+impl Piece {
+    fn fill(&self, filling: &Filling) -> String {
+        match self {
+            Self::Literal(text) => text.clone(),
+            Self::LastText => filling.last.clone(),
+            Self::LastLine => filling.last.lines().next().unwrap_or_default().to_owned(),
+            Self::Match(group) => filling.groups.get(group - 1).cloned().unwrap_or_default(),
+        }
+    }
+}
+
+/// Whether a JSON string is open at the end of `text`, if one was (or not) at its beginning.
+fn ends_in_string(text: &str, mut in_string: bool) -> bool {
+    let mut escaped = false;
+    for letter in text.chars() {
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' if in_string => escaped = true,
+            '"' => in_string = !in_string,
+            _ => {}
+        }
+    }
+    in_string
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filling() -> Filling {
+        Filling { last: "a \"b\"\nsecond".into(), groups: vec!["7".into(), "x\\y".into()] }
+    }
+
+    fn check(template: &str, text: &str, json: &str) {
+        let template = Template::parse(template).expect("a template");
+        assert_eq!(template.text(&filling()), text);
+        assert_eq!(template.json(&filling()), json);
+    }
+
+    #[test]
+    fn holes_are_filled() {
+        check("no hole {{ other }} {{", "no hole {{ other }} {{", "no hole {{ other }} {{");
+        check(
+            r#"{"n":{{match.1}},"s":"\"{{ match.2 }}|{{last.line}}"}"#,
+            "{\"n\":7,\"s\":\"\\\"x\\y|a \"b\"\"}",
+            r#"{"n":7,"s":"\"x\\y|a \"b\""}"#.replace("a \"b\"", "a \\\"b\\\"").as_str(),
+        );
+        check("\"{{last.text}}\"", "\"a \"b\"\nsecond\"", "\"a \\\"b\\\"\\nsecond\"");
+    }
+
+    #[test]
+    fn misspelt_holes_are_errors() {
+        for text in ["{{last.txt}}", "{{match.x}}", "{{match.0}}", "{{last.text"] {
+            let parsed = Template::parse(text);
+            assert_eq!(parsed.is_err(), text != "{{last.text", "{text}: {parsed:?}");
+        }
+    }
+}

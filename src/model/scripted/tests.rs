@@ -1,0 +1,179 @@
+//! What a script makes the loop see.
+
+use futures_util::FutureExt;
+
+use super::*;
+use crate::protocol::message::{Message, ToolCall, ToolResult};
+use crate::protocol::model::Reply;
+
+fn scripted(text: &str) -> Scripted {
+    Scripted::parse("demo.script", text).expect("a script")
+}
+
+fn request(messages: &[Message]) -> Request<'_> {
+    Request {
+        purpose: Purpose::Main,
+        system: "system",
+        tools: &[],
+        messages,
+        trailing: None,
+        max_output_tokens: None,
+        temperature: None,
+    }
+}
+
+/// A conversation in which the model called a tool, with this result.
+fn after(result: &str) -> [Message; 3] {
+    let call = ToolCall { id: "call_1".into(), name: "Read".into(), arguments: "{}".into() };
+    let result = ToolResult { call: "call_1".into(), text: result.into(), is_error: false };
+    [
+        Message::text(Role::User, "fix it"),
+        Message { role: Role::Assistant, parts: vec![Part::Call(call)] },
+        Message { role: Role::Tool, parts: vec![Part::Result(result)] },
+    ]
+}
+
+/// All items that come without waiting.
+fn items(model: &Scripted, request: &Request<'_>) -> Vec<Result<Delta, ModelError>> {
+    model.stream(request).collect::<Vec<_>>().now_or_never().expect("nothing to wait for")
+}
+
+fn reply(model: &Scripted, request: &Request<'_>) -> Reply {
+    let mut reply = Reply::default();
+    for item in items(model, request) {
+        reply.fold(&item.expect("no failure"));
+    }
+    reply
+}
+
+fn error(model: &Scripted, request: &Request<'_>) -> ModelError {
+    items(model, request).pop().expect("an item").expect_err("a failure")
+}
+
+#[test]
+fn turns_come_in_order_and_run_out() {
+    let model = scripted("text: a\ntext: b\n---\ncall: Read {\"path\":\"x\"}\ncall: LS");
+    let first = reply(&model, &request(&[]));
+    assert_eq!((first.text.as_str(), first.stop), ("a\nb", Some(StopReason::End)));
+    assert_eq!(first.usage, Some(Usage { input_tokens: 2, output_tokens: 1, cached_tokens: 0 }));
+
+    let second = reply(&model, &request(&[]));
+    let call = |id: &str, name: &str, arguments: &str| ToolCall {
+        id: id.into(),
+        name: name.into(),
+        arguments: arguments.into(),
+    };
+    let calls = [call("call_1", "Read", "{\"path\":\"x\"}"), call("call_2", "LS", "{}")];
+    assert_eq!(second.calls, calls);
+    assert_eq!(second.stop, Some(StopReason::ToolCalls));
+
+    let over = error(&model, &request(&[]));
+    assert_eq!(over.kind, ModelErrorKind::Script);
+    assert_eq!(over.message, "demo.script ran out: it has 2 turns for main, and all are used");
+}
+
+#[test]
+fn each_purpose_has_its_queue() {
+    let model = scripted("text: a\n---\nfor: plan\ntext: b\n---\ntext: c");
+    let main = request(&[]);
+    let plan = Request { purpose: Purpose::Plan, ..main };
+    let texts = [main, plan, main].map(|request| reply(&model, &request).text);
+    assert_eq!(texts, ["a", "b", "c"]);
+    let summary = Request { purpose: Purpose::Summary, ..main };
+    let message = error(&model, &summary).message;
+    assert!(message.starts_with("demo.script has no turn for summary, of 3"), "{message}");
+}
+
+#[test]
+fn a_turn_waits_until_its_when_matches() {
+    let model = scripted("when: recap$\ntext: late\n---\ntext: early");
+    let plain = request(&[]);
+    let trailing = Request { trailing: Some("a recap"), ..plain };
+    assert_eq!(reply(&model, &plain).text, "early");
+    let message = error(&model, &plain).message;
+    assert!(message.contains("no turn for main fits the request"), "{message}");
+    assert!(message.contains("(lines 1)"), "{message}");
+    assert_eq!(reply(&model, &trailing).text, "late");
+}
+
+#[test]
+fn results_are_expected_and_quoted() {
+    let text = "expect: ^(\\w+).*\nexpect: n=(\\d+)\n\
+        call: Edit {\"n\":{{match.2}},\"old\":\"{{last.text}}\",\"w\":\"{{match.1}}\"}\n\
+        text: {{last.line}}!";
+    let messages = after("say \"n=7\"\nend");
+    let said = reply(&scripted(text), &request(&messages));
+    assert_eq!(said.text, "say \"n=7\"!");
+    assert_eq!(said.calls[0].arguments, r#"{"n":7,"old":"say \"n=7\"\nend","w":"say"}"#);
+    assert_eq!(said.calls[0].id, "call_2", "call_1 is in the conversation");
+
+    let failed = error(&scripted(text), &request(&after("nothing")));
+    assert_eq!(failed.kind, ModelErrorKind::Script);
+    assert_eq!(
+        failed.message,
+        "demo.script:1: the last results do not match `n=(\\d+)`; they begin: nothing"
+    );
+    let message = error(&scripted(text), &request(&[])).message;
+    assert!(message.ends_with("; there are none"), "{message}");
+}
+
+#[test]
+fn faults_that_are_errors() {
+    fn check(fault: &str, kind: ModelErrorKind, status: u16) {
+        let error = error(&scripted(&format!("fault: {fault}")), &request(&[]));
+        assert_eq!((error.kind, error.status), (kind, Some(status)), "{fault}");
+    }
+    check("rate_limited", ModelErrorKind::Unavailable, 429);
+    check("overloaded", ModelErrorKind::Unavailable, 503);
+    check("unauthorized", ModelErrorKind::Refused, 401);
+    check("overflow", ModelErrorKind::Overflow, 400);
+}
+
+#[test]
+fn faults_in_answers() {
+    fn check(script: &str, text: &str, arguments: &[&str], stop: Option<StopReason>) {
+        let reply = reply(&scripted(script), &request(&[]));
+        let calls = reply.calls.iter().map(|call| call.arguments.as_str()).collect::<Vec<_>>();
+        assert_eq!((reply.text.as_str(), calls, reply.stop), (text, arguments.to_vec(), stop));
+    }
+    check("fault: empty", "", &[], Some(StopReason::End));
+    check("text: no\nfault: refused", "no", &[], Some(StopReason::Refused));
+    check("text: a\nfault: hangup", "a", &[], None);
+    check("fault: unknown_tool", "", &["{}"], Some(StopReason::ToolCalls));
+    let call = "call: Read {\"a\":12}\ncall: LS {\"b\":12}\n";
+    let stop = Some(StopReason::ToolCalls);
+    check(&format!("{call}fault: broken_json"), "", &["{\"a\"", "{\"b\""], stop);
+    let stop = Some(StopReason::Length);
+    check(&format!("{call}fault: length"), "", &["{\"a\":12}", "{\"b\""], stop);
+}
+
+#[test]
+fn a_first_try_that_breaks_is_void() {
+    let items = items(&scripted("text: abcd\nfault: overloaded"), &request(&[]));
+    assert_eq!(items[0], Ok(Delta::Text("ab".into())));
+    assert!(matches!(items[1], Ok(Delta::Retry(_))));
+    assert_eq!(items[2], Ok(Delta::Text("abcd".into())));
+}
+
+#[test]
+fn a_model_that_hangs_says_what_it_has_and_waits() {
+    let model = scripted("text: a\nfault: hang");
+    let nothing = request(&[]);
+    let mut stream = model.stream(&nothing);
+    let first = stream.next().now_or_never();
+    assert_eq!(first, Some(Some(Ok(Delta::Text("a".into())))));
+    assert_eq!(stream.next().now_or_never(), None);
+}
+
+#[test]
+fn the_documentation_holds() {
+    let page = include_str!("../../../docs/SCRIPTED_MODEL.md");
+    let blocks = page.split("\n\n").filter(|block| block.lines().all(|l| l.starts_with("    ")));
+    let scripts = blocks.filter(|block| block.contains("\n    ---\n"));
+    let scripts = scripts.map(|block| block.replace("\n    ", "\n").trim_start().to_owned());
+    assert_eq!(scripts.map(|script| scripted(&script).script.len()).sum::<usize>(), 6);
+    for fault in Fault::ALL {
+        let name = fault.name();
+        assert!(page.contains(&format!("| `{name}`")) || page.contains(&format!(", `{name}` |")));
+    }
+}

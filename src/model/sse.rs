@@ -1,0 +1,162 @@
+//! Server-sent events, cut out of bytes that may be split anywhere.
+//!
+//! Only the `data` of an event is kept: the wires we speak repeat the event's name inside it.
+
+/// The longest event that is accepted: more is no answer of a model.
+const LONGEST: usize = 16 << 20;
+
+/// Bytes in, the data of whole events out.
+pub(super) struct Parser {
+    /// The bytes of the line that is not ended yet.
+    line: Vec<u8>,
+    /// The `data` of the event that is not ended yet.
+    data: Option<String>,
+    /// The last byte was a CR: a LF that follows belongs to it.
+    after_cr: bool,
+    /// No line was ended yet: a byte order mark may stand there.
+    at_start: bool,
+    longest: usize,
+}
+
+/// An event is longer than is accepted.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TooLong {
+    /// The limit, in bytes.
+    pub(super) limit: usize,
+}
+
+impl Parser {
+    pub(super) fn new() -> Self {
+        Self::with_limit(LONGEST)
+    }
+
+    fn with_limit(longest: usize) -> Self {
+        Self { line: Vec::new(), data: None, after_cr: false, at_start: true, longest }
+    }
+
+    /// Takes the next bytes; gives the data of every event that ended in them.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, TooLong> {
+        let mut events = Vec::new();
+        for &byte in bytes {
+            let after_cr = std::mem::replace(&mut self.after_cr, byte == b'\r');
+            match byte {
+                b'\n' if after_cr => {}
+                b'\n' | b'\r' => events.extend(self.end_line()),
+                _ => {
+                    self.line.push(byte);
+                    if self.line.len() + self.data.as_ref().map_or(0, String::len) > self.longest {
+                        return Err(TooLong { limit: self.longest });
+                    }
+                }
+            }
+        }
+        Ok(events)
+    }
+
+    /// The data of an event that the end of the stream ended. The standard drops it, but servers
+    /// that forget the last empty line mean it.
+    pub(super) fn finish(&mut self) -> Option<String> {
+        if !self.line.is_empty() {
+            self.end_line();
+        }
+        self.data.take()
+    }
+
+    /// Takes in the line; an empty one ends the event.
+    fn end_line(&mut self) -> Option<String> {
+        let line = std::mem::take(&mut self.line);
+        let mut line = line.as_slice();
+        if std::mem::take(&mut self.at_start) {
+            line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
+        }
+        if line.is_empty() {
+            return self.data.take();
+        }
+        let colon = line.iter().position(|&byte| byte == b':').unwrap_or(line.len());
+        let (field, value) = line.split_at(colon);
+        if field == b"data" {
+            let value = value.strip_prefix(b":").unwrap_or(value);
+            let value = String::from_utf8_lossy(value.strip_prefix(b" ").unwrap_or(value));
+            match &mut self.data {
+                Some(data) => {
+                    data.push('\n');
+                    data.push_str(&value);
+                }
+                None => self.data = Some(value.into_owned()),
+            }
+        }
+        // Comments (keep-alives), names, ids and retry times say nothing that we need.
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn events(chunks: &[&[u8]]) -> Result<Vec<String>, TooLong> {
+        let mut parser = Parser::with_limit(100);
+        let mut events = Vec::new();
+        for chunk in chunks {
+            events.extend(parser.push(chunk)?);
+        }
+        events.extend(parser.finish());
+        Ok(events)
+    }
+
+    fn check(text: &str, expected: &[&str]) {
+        let expected = expected.iter().map(|&event| event.to_owned()).collect::<Vec<_>>();
+        assert_eq!(events(&[text.as_bytes()]), Ok(expected), "{text:?}");
+    }
+
+    #[test]
+    fn events_end_with_an_empty_line_in_any_kind_of_line_end() {
+        check("data: a\n\ndata: b\n\n", &["a", "b"]);
+        check("data: a\r\n\r\ndata: b\r\n\r\n", &["a", "b"]);
+        check("data: a\r\rdata: b\r\r", &["a", "b"]);
+        check("data:a\n\ndata:  b\n\n", &["a", " b"]);
+        check("data: a", &["a"]);
+        check("data: a\n", &["a"]);
+        check("\u{feff}data: a\n\n", &["a"]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn comments_and_other_fields_are_skipped() {
+        check(": keep-alive\n\nevent: x\nid: 3\nretry: 1\ndata: a\n\n", &["a"]);
+        check("event: ping\n\ndatax: a\n\n", &[]);
+        check("data: a\n: in between\ndata: b\n\n", &["a\nb"]);
+        check("data\n\n", &[""]);
+    }
+
+    #[test]
+    fn an_endless_line_is_an_error() {
+        let long = "x".repeat(101);
+        assert_eq!(events(&[long.as_bytes()]), Err(TooLong { limit: 100 }));
+        let lines = "data: 123456789\n".repeat(20);
+        assert_eq!(events(&[lines.as_bytes()]), Err(TooLong { limit: 100 }));
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_gives_the_same_events(
+            pieces in prop::collection::vec(
+                prop_oneof![
+                    Just("data: "), Just("é😀"), Just("\r"), Just("\n"), Just("\r\n"), Just("\n\n"),
+                    Just(":"), Just("x"), Just("\u{feff}"), Just("event: a\n"),
+                ],
+                0..20,
+            ),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        ) {
+            let bytes = pieces.concat().into_bytes();
+            let mut cuts = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect::<Vec<_>>();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            let chunks = cuts.windows(2).map(|ends| &bytes[ends[0]..ends[1]]).collect::<Vec<_>>();
+            prop_assert_eq!(events(&chunks), events(&[&bytes]));
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! The one HTTP client. It is built with the first request, keeps its connection for all of them, and
+//! turns every failure of the network into a [`Failure`]; of the wires it knows nothing.
+
+use std::error::Error;
+use std::io;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Certificate, Client, Method, Proxy, Response, Url};
+use tokio::time::timeout;
+
+use super::address::{address, base, is_local, is_loopback, is_versioned, joined, shown};
+use super::endpoint::{Endpoint, Timeouts};
+use super::failure::{Failure, Place, Refusal};
+use crate::protocol::model::{ModelError, ModelErrorKind};
+
+/// How much of a refusal is read, and for how long.
+const REFUSAL_BYTES: usize = 64 << 10;
+const REFUSAL_TIME: Duration = Duration::from_secs(10);
+
+/// The way to one endpoint.
+pub(super) struct Transport {
+    base: Url,
+    headers: HeaderMap,
+    endpoint: Endpoint,
+    first_byte: Duration,
+    idle: Duration,
+    client: OnceLock<Result<Client, Failure>>,
+}
+
+impl Transport {
+    pub(super) fn new(mut endpoint: Endpoint) -> Result<Self, ModelError> {
+        // A variable that is set to nothing holds no key.
+        endpoint.api_key = endpoint.api_key.filter(|key| !key.trim().is_empty());
+        let base = base(&endpoint)?;
+        let headers = headers(&endpoint)?;
+        let Timeouts { first_byte, idle, .. } = endpoint.timeouts;
+        let is_local = is_local(&base);
+        Ok(Self {
+            headers,
+            first_byte: first_byte.unwrap_or(Duration::from_mins(if is_local { 30 } else { 5 })),
+            // A server on a desk may gather a whole call before it sends any of it.
+            idle: idle.unwrap_or(Duration::from_mins(if is_local { 10 } else { 2 })),
+            base,
+            endpoint,
+            client: OnceLock::new(),
+        })
+    }
+
+    /// Sends JSON, and gives the answer once its head is there and good.
+    pub(super) async fn post(&self, path: &str, body: Vec<u8>) -> Result<Answer, Failure> {
+        self.send(Method::POST, path, Some(body), self.first_byte).await
+    }
+
+    /// Asks for a small document.
+    pub(super) async fn get(&self, path: &str, limit: Duration) -> Result<String, Failure> {
+        let place = self.place(path);
+        let whole = async {
+            let mut answer = self.send(Method::GET, path, None, limit).await?;
+            let mut text = Vec::new();
+            while let Some(chunk) = answer.chunk().await? {
+                text.extend(chunk);
+            }
+            Ok(String::from_utf8_lossy(&text).into_owned())
+        };
+        let late = || silent(&place, limit);
+        timeout(limit, whole).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// What messages about a request to this path need to know.
+    pub(super) fn place(&self, path: &str) -> Place {
+        Place {
+            url: shown(&joined(&self.base, path)),
+            models_url: shown(&joined(&self.base, "models")),
+            is_versioned: is_versioned(&self.base),
+            model: self.endpoint.model.clone(),
+            key_source: self.endpoint.key_source.clone(),
+            key: self.endpoint.api_key.clone(),
+        }
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+        first_byte: Duration,
+    ) -> Result<Answer, Failure> {
+        let client = self.client.get_or_init(|| self.build()).as_ref().map_err(Clone::clone)?;
+        let place = self.place(path);
+        let url = joined(&self.base, path);
+        let mut request = client.request(method, url).headers(self.headers.clone());
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body);
+        }
+        let response = match timeout(first_byte, request.send()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(self.unreachable(&place, &error)),
+            Err(_) => return Err(silent(&place, first_byte)),
+        };
+        let status = response.status();
+        if status.is_success() {
+            return Ok(Answer { response, place, limit: first_byte, idle: self.idle });
+        }
+        if status.is_redirection() {
+            return Err(redirected(&place, &response));
+        }
+        let retry_after = retry_after(response.headers());
+        let body = refusal_body(response).await;
+        Err(place.refused(&Refusal { status: Some(status.as_u16()), retry_after, body: &body }))
+    }
+
+    fn build(&self) -> Result<Client, Failure> {
+        let configuration =
+            |message: String| Failure::never(ModelErrorKind::Configuration, message);
+        let endpoint = &self.endpoint;
+        // The provider is installed once for the process; a second time it is refused, and the same.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = Client::builder()
+            .user_agent(concat!("code-agent/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(endpoint.timeouts.connect)
+            // A build may run for minutes between two requests.
+            .pool_idle_timeout(Duration::from_mins(10));
+        match endpoint.proxy.as_deref() {
+            Some("none") => builder = builder.no_proxy(),
+            Some(proxy) => {
+                let proxy = Proxy::all(proxy).map_err(|error| {
+                    configuration(format!(
+                        "`proxy` of {} is no address: {}",
+                        endpoint.id,
+                        root(&error)
+                    ))
+                })?;
+                builder = builder.proxy(proxy);
+            }
+            // No proxy of the environment can reach this machine's own servers.
+            None if is_loopback(&self.base) => builder = builder.no_proxy(),
+            None => {}
+        }
+        let authorities = match &endpoint.ca_file {
+            Some(path) => certificates(path)
+                .map_err(|error| configuration(format!("ca_file {}: {error}", path.display())))?,
+            None => Vec::new(),
+        };
+        builder = if self.needs_roots() {
+            builder.tls_certs_merge(authorities)
+        } else {
+            // Reading the system's roots would be most of the time that building takes.
+            builder.tls_certs_only(authorities)
+        };
+        builder.build().map_err(|error| {
+            configuration(format!(
+                "the TLS roots can not be read: {}; check `ca_file` and SSL_CERT_FILE, or install \
+                 the system's certificates (ca-certificates)",
+                root(&error)
+            ))
+        })
+    }
+
+    /// Whether any connection may use TLS: to the server, or to a proxy.
+    fn needs_roots(&self) -> bool {
+        let is_tls = |address: &str| address.starts_with("https:");
+        let variables = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
+        let by_environment =
+            || variables.iter().any(|name| std::env::var(name).is_ok_and(|value| is_tls(&value)));
+        self.base.scheme() == "https"
+            || match self.endpoint.proxy.as_deref() {
+                Some(proxy) => is_tls(proxy),
+                None => !is_loopback(&self.base) && by_environment(),
+            }
+    }
+
+    /// There is no answer at all.
+    fn unreachable(&self, place: &Place, error: &reqwest::Error) -> Failure {
+        let (url, address) = (&place.url, address(&self.base));
+        let proxy = match self.endpoint.proxy.as_deref().and_then(|proxy| Url::parse(proxy).ok()) {
+            Some(proxy) => format!(" through the proxy {}", shown(&proxy)),
+            None => String::new(),
+        };
+        let root = place.without_key(&root(error));
+        if error.is_builder() {
+            return Failure::never(ModelErrorKind::Configuration, format!("{url}: {root}"));
+        }
+        if let Some(error) = causes(error).find_map(|cause| cause.downcast_ref()) {
+            return match error {
+                rustls::Error::InvalidCertificate(_) => Failure::never(
+                    ModelErrorKind::Refused,
+                    format!(
+                        "{url}{proxy}: the server's certificate is not trusted ({error}); if it is \
+                         yours or your company's, name its authority with `ca_file` or SSL_CERT_FILE"
+                    ),
+                ),
+                rustls::Error::InvalidMessage(_) => Failure::never(
+                    ModelErrorKind::Refused,
+                    format!("{url}{proxy}: no TLS is spoken there ({error}); is it http://?"),
+                ),
+                _ => Failure::soon(format!("{url}{proxy}: no secure connection ({error})")),
+            };
+        }
+        if error.is_dns() {
+            return Failure::soon(format!(
+                "{url}{proxy}: there is no host of that name ({root}); check base_url and the network"
+            ));
+        }
+        let kind = causes(error).find_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
+        if error.is_connect() {
+            return Failure::soon(match kind {
+                Some(io::ErrorKind::ConnectionRefused) if proxy.is_empty() => {
+                    format!(
+                        "{url}: nothing listens at {address}; start the server, or check base_url"
+                    )
+                }
+                _ if error.is_timeout() => {
+                    let seconds = self.endpoint.timeouts.connect.as_secs_f32();
+                    format!("{url}{proxy}: no connection to {address} within {seconds} s")
+                }
+                _ => format!("{url}{proxy}: no connection to {address} ({root})"),
+            });
+        }
+        Failure::soon(format!("{url}{proxy}: the connection broke before an answer ({root})"))
+    }
+}
+
+/// An answer whose body is still to be read.
+pub(super) struct Answer {
+    response: Response,
+    place: Place,
+    /// How long the next bytes may take.
+    limit: Duration,
+    idle: Duration,
+}
+
+impl Answer {
+    /// The next bytes; `None`: there are no more.
+    pub(super) async fn chunk(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        match timeout(self.limit, self.response.chunk()).await {
+            Ok(Ok(chunk)) => {
+                self.limit = self.idle;
+                Ok(chunk.map(Into::into))
+            }
+            Ok(Err(error)) => {
+                let root = root(&error);
+                let url = &self.place.url;
+                Err(Failure::soon(format!("{url}: the connection broke in mid-answer ({root})")))
+            }
+            Err(_) => Err(silent(&self.place, self.limit)),
+        }
+    }
+
+    /// The model has said all: what still comes must come soon.
+    pub(super) fn hurry(&mut self, limit: Duration) {
+        self.limit = self.limit.min(limit);
+        self.idle = self.idle.min(limit);
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate>, Box<dyn Error>> {
+    let certificates = Certificate::from_pem_bundle(&std::fs::read(path)?)?;
+    if certificates.is_empty() {
+        return Err("it holds no certificate in PEM form".into());
+    }
+    Ok(certificates)
+}
+
+fn silent(place: &Place, limit: Duration) -> Failure {
+    Failure::soon(format!(
+        "{}: nothing came for {} s; the server may be overloaded, or still load the model",
+        place.url,
+        limit.as_secs_f32()
+    ))
+}
+
+fn redirected(place: &Place, response: &Response) -> Failure {
+    let status = response.status().as_u16();
+    let target = response.headers().get("location").and_then(|value| value.to_str().ok());
+    let target = match target.and_then(|location| response.url().join(location).ok()) {
+        Some(target) => shown(&target),
+        None => "an address that it does not name".to_owned(),
+    };
+    let url = &place.url;
+    let mut failure = Failure::never(
+        ModelErrorKind::Refused,
+        format!(
+            "{url} redirects to {target} ({status}): redirects are not followed, because the key \
+             would go with them; if you trust that address, set base_url to it"
+        ),
+    );
+    failure.error.status = Some(status);
+    failure
+}
+
+/// What a refusal says, as far as it comes.
+async fn refusal_body(mut response: Response) -> String {
+    let mut body = Vec::new();
+    let whole = async {
+        while let Ok(Some(chunk)) = response.chunk().await {
+            body.extend_from_slice(&chunk);
+            if body.len() >= REFUSAL_BYTES {
+                break;
+            }
+        }
+    };
+    // What came within the time is enough.
+    let _ = timeout(REFUSAL_TIME, whole).await;
+    String::from_utf8_lossy(&body).into_owned()
+}
+
+/// How long the server asks to wait.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    if let Some(milliseconds) = text("retry-after-ms").and_then(|text| text.parse().ok()) {
+        return Some(Duration::from_millis(milliseconds));
+    }
+    let value = text("retry-after")?;
+    if let Ok(seconds) = value.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds.max(0.0)).ok();
+    }
+    let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value).ok()?;
+    Some(Duration::try_from(date.duration_since(Timestamp::now())).unwrap_or(Duration::ZERO))
+}
+
+/// The headers of every request.
+fn headers(endpoint: &Endpoint) -> Result<HeaderMap, ModelError> {
+    let wrong = |what: String| ModelError::new(ModelErrorKind::Configuration, what);
+    let mut headers = HeaderMap::new();
+    if let Some(key) = &endpoint.api_key {
+        let mut value = HeaderValue::try_from(format!("Bearer {}", key.trim())).map_err(|_| {
+            let source = &endpoint.key_source;
+            wrong(format!("the key from {source} holds characters that no key has; set it again"))
+        })?;
+        value.set_sensitive(true);
+        headers.insert("authorization", value);
+    }
+    for (name, value) in &endpoint.headers {
+        let header = HeaderName::try_from(name.as_str()).ok();
+        let Some((header, mut value)) = header.zip(HeaderValue::try_from(value.as_str()).ok())
+        else {
+            return Err(wrong(format!("the header `{name}` of {} is not valid", endpoint.id)));
+        };
+        value.set_sensitive(true);
+        headers.insert(header, value);
+    }
+    Ok(headers)
+}
+
+/// The error's causes, down to the root.
+fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    // reqwest's own words repeat the address, with its query; its cause says more.
+    let first = error.source().or(Some(error));
+    std::iter::successors(first, |&error| match error.downcast_ref::<io::Error>() {
+        // An I/O error leaves out what it wraps when it is asked for its source.
+        Some(wrapper) => wrapper.get_ref().map(|inner| inner as &(dyn Error + 'static)),
+        None => error.source(),
+    })
+}
+
+/// What is at the bottom of it.
+fn root(error: &reqwest::Error) -> String {
+    causes(error).last().map_or_else(String::new, ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_to_wait() {
+        fn check(name: &'static str, value: &str, expected: Option<Duration>) {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, HeaderValue::from_str(value).expect("a value"));
+            assert_eq!(retry_after(&headers), expected, "{name}: {value}");
+        }
+        check("retry-after", "3", Some(Duration::from_secs(3)));
+        check("retry-after", "0.5", Some(Duration::from_millis(500)));
+        check("retry-after", "-1", Some(Duration::ZERO));
+        check("retry-after-ms", "20", Some(Duration::from_millis(20)));
+        check("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT", Some(Duration::ZERO));
+        check("retry-after", "soon", None);
+
+        let date = jiff::fmt::rfc2822::to_string(
+            &(Timestamp::now() + Duration::from_secs(40)).to_zoned(jiff::tz::TimeZone::UTC),
+        );
+        let mut headers = HeaderMap::new();
+        let date = date.expect("a date").replace("+0000", "GMT");
+        headers.insert("retry-after", HeaderValue::from_str(&date).expect("a value"));
+        let delay = retry_after(&headers).expect("a time").as_secs();
+        assert!((37..=40).contains(&delay), "{delay}");
+    }
+}

@@ -1,0 +1,225 @@
+//! Rules as a person writes them: `Tool` or `Tool(pattern)`.
+
+use globset::{GlobBuilder, GlobMatcher};
+
+/// What a rule does to the calls it fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// They may be made.
+    Allow,
+    /// A person has to agree.
+    Ask,
+    /// They may not be made.
+    Deny,
+}
+
+/// Who made a rule. A person's word on the command line outranks what stands in files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// `--allow`, `--ask`, `--deny`, or a person's answer to a question.
+    CommandLine,
+    /// The user's configuration.
+    UserFile,
+    /// The project's configuration.
+    ProjectFile,
+}
+
+/// `Tool` or `Tool(pattern)`.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    tool: String,
+    pattern: Pattern,
+    text: String,
+}
+
+#[derive(Clone, Debug)]
+enum Pattern {
+    /// Every call of the tool.
+    Any,
+    /// The leading words of a simple command; `*` alone stands for any words.
+    Words(Vec<String>),
+    /// A glob over paths.
+    Path(Box<GlobMatcher>),
+}
+
+impl Rule {
+    /// Reads `Tool` or `Tool(pattern)`. For Bash the pattern is the leading words of a simple
+    /// command: `cargo test` fits `cargo test --lib`; `*` stands for any words, inside a word for
+    /// any characters. For the others it is a glob over paths from the project root; one without
+    /// `/` fits in any folder.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| {
+            format!(
+                "`{text}` is no rule: {why}; write `Tool` or `Tool(pattern)`, for instance \
+                 `Bash(cargo test *)` or `Write(src/**)`"
+            )
+        };
+        let trimmed = text.trim();
+        let (tool, pattern) = match trimmed.split_once('(') {
+            None => (trimmed, None),
+            Some((tool, rest)) => {
+                let pattern = rest.strip_suffix(')').ok_or_else(|| wrong("the `)` is missing"))?;
+                (tool, Some(pattern.trim()))
+            }
+        };
+        let is_name = tool.starts_with(|char: char| char.is_ascii_alphabetic())
+            && tool.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-'));
+        if !is_name {
+            return Err(wrong("it does not begin with a tool's name"));
+        }
+        let pattern = match pattern {
+            Some("") => return Err(wrong("the pattern is empty")),
+            None | Some("*" | "**") => Pattern::Any,
+            Some(_) if tool == "TodoWrite" => return Err(wrong("TodoWrite takes no pattern")),
+            Some(words) if tool == "Bash" => {
+                Pattern::Words(words.split_ascii_whitespace().map(ToOwned::to_owned).collect())
+            }
+            Some(glob) => {
+                Pattern::Path(Box::new(path_glob(glob).map_err(|why| wrong(&why.to_string()))?))
+            }
+        };
+        Ok(Self { tool: tool.to_owned(), pattern, text: trimmed.to_owned() })
+    }
+
+    /// The tool it is about.
+    pub fn tool(&self) -> &str {
+        &self.tool
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Fits every call of its tool.
+    pub(super) fn is_bare(&self) -> bool {
+        matches!(self.pattern, Pattern::Any)
+    }
+
+    /// Fits a call that touches this path.
+    pub(super) fn fits_path(&self, path: &str) -> bool {
+        match &self.pattern {
+            Pattern::Any => true,
+            Pattern::Words(_) => false,
+            Pattern::Path(glob) => glob.is_match(path),
+        }
+    }
+
+    /// Fits a simple command that is exactly what its words say.
+    pub(super) fn fits_words(&self, words: &[String]) -> bool {
+        match &self.pattern {
+            Pattern::Any => true,
+            Pattern::Words(pattern) => lead(pattern, words),
+            Pattern::Path(_) => false,
+        }
+    }
+
+    /// The pattern's words up to its first `*` occur in the text, one after the other.
+    pub(super) fn occurs_in(&self, text: &str) -> bool {
+        let Pattern::Words(pattern) = &self.pattern else { return self.is_bare() };
+        let is_between = |char: char| char.is_whitespace() || ";|&()<>{}`\"'\\$/".contains(char);
+        let words: Vec<&str> = text.split(is_between).filter(|word| !word.is_empty()).collect();
+        let leading: Vec<&str> =
+            pattern.iter().map(String::as_str).take_while(|word| !word.contains('*')).collect();
+        leading.is_empty() || words.windows(leading.len()).any(|window| window == leading)
+    }
+}
+
+fn path_glob(pattern: &str) -> Result<GlobMatcher, globset::Error> {
+    let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+    let mut glob = pattern.to_owned();
+    if glob.ends_with('/') {
+        glob.push_str("**");
+    }
+    if !glob.contains('/') {
+        glob.insert_str(0, "**/");
+    }
+    Ok(GlobBuilder::new(&glob).literal_separator(true).build()?.compile_matcher())
+}
+
+/// The words begin with the pattern.
+fn lead(pattern: &[String], words: &[String]) -> bool {
+    match pattern.split_first() {
+        None => true,
+        Some((star, rest)) if star == "*" => {
+            (0..=words.len()).any(|skipped| lead(rest, &words[skipped..]))
+        }
+        Some((first, rest)) => match words.split_first() {
+            Some((word, words)) => word_fits(first, word) && lead(rest, words),
+            None => false,
+        },
+    }
+}
+
+/// `*` stands for any characters.
+fn word_fits(pattern: &str, word: &str) -> bool {
+    let Some((begin, rest)) = pattern.split_once('*') else { return pattern == word };
+    let Some(mut word) = word.strip_prefix(begin) else { return false };
+    let mut parts = rest.split('*').peekable();
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return word.ends_with(part);
+        }
+        match word.find(part) {
+            Some(at) => word = &word[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(rule: &str, command: &str, expected: bool) {
+        let words: Vec<String> = command.split(' ').map(ToOwned::to_owned).collect();
+        let rule = Rule::parse(rule).expect(rule);
+        assert_eq!(rule.fits_words(&words), expected, "{rule:?} on {command}");
+    }
+
+    #[test]
+    fn a_pattern_of_words_is_the_beginning_of_a_command() {
+        check("Bash(cargo test)", "cargo test --lib", true);
+        check("Bash(cargo test *)", "cargo test", true);
+        check("Bash(cargo test*)", "cargo test --lib", true);
+        check("Bash(cargo test)", "cargo tests", false);
+        check("Bash(cargo test)", "cargo", false);
+        check("Bash(cargo test)", "X=1 cargo test", false);
+        check("Bash(git * --stat)", "git -C x log --stat", true);
+        check("Bash(git * --stat)", "git log", false);
+        check("Bash(npm run test:*)", "npm run test:unit", true);
+        check("Bash(npm run test:*)", "npm run build", false);
+        check("Bash(a*b*c)", "axxbyyc", true);
+        check("Bash(a*b*c)", "axxc", false);
+        check("Bash", "anything at all", true);
+        check("Bash(*)", "anything at all", true);
+    }
+
+    fn check_path(rule: &str, path: &str, expected: bool) {
+        let rule = Rule::parse(rule).expect(rule);
+        assert_eq!(rule.fits_path(path), expected, "{rule:?} on {path}");
+    }
+
+    #[test]
+    fn a_pattern_of_a_file_tool_is_a_glob_over_paths() {
+        check_path("Write(src/**)", "src/a/b.rs", true);
+        check_path("Write(src/)", "src/a/b.rs", true);
+        check_path("Write(src/*.rs)", "src/a.rs", true);
+        check_path("Write(src/*.rs)", "src/a/b.rs", false);
+        check_path("Write(./a.rs)", "x/a.rs", true);
+        check_path("Read(.env)", "deep/.env", true);
+        check_path("Read(.env)", ".env", true);
+        check_path("Read", "anything", true);
+    }
+
+    #[test]
+    fn a_bad_rule_says_the_form() {
+        for text in ["", "(x)", "Bash(", "Bash(ls", "Bash()", "rm -rf", "Write([)", "TodoWrite(x)"]
+        {
+            let error = Rule::parse(text).expect_err(text);
+            assert!(error.contains("`Tool(pattern)`"), "{error}");
+        }
+        assert_eq!(Rule::parse(" Bash(ls *) ").map(|rule| rule.text), Ok("Bash(ls *)".into()));
+    }
+}

@@ -1,0 +1,343 @@
+//! What happens next, and why it ends: the words between *it went like this* and *that was all*.
+//!
+//! Different decisions have different words: an [`Effect`](super::tool::Effect) is ruled on
+//! ([`Ruling`]), a call's [`Verdict`](super::envelope::Verdict) says how it went, a
+//! [`ControlDecision`] what the kernel does next, an [`Ending`] why the turn is over. [`Control`] is
+//! the one hand that a person has on a running turn.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use super::envelope::{ErrorClass, ErrorCode};
+
+/// May this call be made?
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// Yes.
+    Allow(Reason),
+    /// A person has to agree.
+    Ask(Reason),
+    /// No; the code says in which way.
+    Refuse(ErrorCode, Reason),
+}
+
+/// Why a ruling is what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// The rule or mode that made it, as a person would write it: `--deny Bash(rm *)`, `mode ask`.
+    pub rule: String,
+    /// One sentence for the model and the person, with what to do instead where it is a refusal.
+    pub text: String,
+}
+
+/// How freely the agent may act.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum PermissionMode {
+    /// It looks and changes nothing.
+    ReadOnly,
+    /// It asks before every change and every command.
+    Ask,
+    /// It may change files inside the project; commands need a rule until they run in a sandbox.
+    #[default]
+    AutoEdit,
+    /// It may do anything; only what is never done is still refused.
+    Full,
+}
+
+impl PermissionMode {
+    /// The word that stands on the command line and in events.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::Ask => "ask",
+            Self::AutoEdit => "auto-edit",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// What the kernel does next. It carries this out and decides nothing itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "decision", content = "detail", rename_all = "snake_case")]
+pub enum ControlDecision {
+    /// Nothing failed that needs an answer: go on.
+    Continue,
+    /// The step failed and is worth another try.
+    Retry(Retry),
+    /// The plan does not hold.
+    Replan(Replan),
+}
+
+impl ControlDecision {
+    /// A decision in two words: `retry feedback`.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Continue => "continue",
+            Self::Retry(Retry::Feedback) => "retry feedback",
+            Self::Retry(Retry::Same) => "retry same",
+            Self::Retry(Retry::Adjusted) => "retry adjusted",
+            Self::Retry(Retry::Alternative) => "retry alternative",
+            Self::Replan(Replan::Step) => "replan step",
+            Self::Replan(Replan::Task) => "replan task",
+        }
+    }
+}
+
+/// How a step is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Retry {
+    /// The envelope's error and hint go back to the model.
+    Feedback,
+    /// A transient fault of an idempotent read: the same call once more, no model asked.
+    Same,
+    /// A reflection's corrected arguments, run by the kernel.
+    Adjusted,
+    /// A reflection's other tool, run by the kernel.
+    Alternative,
+}
+
+/// How much of the plan is written anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Replan {
+    /// This one step; the others stand.
+    Step,
+    /// All of it.
+    Task,
+}
+
+/// What kind of evidence a failure rests on: a closed list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Signal {
+    /// Unknown tool, or arguments that do not parse or fit the schema.
+    ValidationFailed,
+    /// A tool answered with an error.
+    ToolError,
+    /// The same call again, or calls that go round in circles.
+    Loop,
+    /// A check that decides about the task does not pass.
+    CheckFailed,
+    /// An answer that is empty, cut off or refused.
+    BadAnswer,
+    /// A pin, or a rule made of one, was violated.
+    ConstraintViolated,
+    /// A person said no.
+    UserRejected,
+}
+
+/// Where the cause of a failure lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Category {
+    /// The arguments.
+    ParameterError,
+    /// The tool.
+    ToolError,
+    /// Something that is not installed.
+    DependencyError,
+    /// A plan cut in the wrong pieces.
+    DecompositionError,
+    /// The machine or its state.
+    EnvironmentError,
+    /// Not allowed.
+    PermissionError,
+    /// Not known.
+    Unknown,
+}
+
+/// The evidence of a step's last failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LastFailure {
+    /// What kind of evidence.
+    pub signal: Signal,
+    /// The envelope's code, where a tool answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<ErrorCode>,
+    /// The code's class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<ErrorClass>,
+    /// Where the cause lies.
+    pub category: Category,
+    /// What the failure said.
+    pub message: String,
+    /// The message with numbers, times, paths, addresses and hashes masked: two failures with one
+    /// signature are the same failure.
+    pub signature: String,
+    /// The chain it belongs to: tool and target.
+    pub chain: String,
+}
+
+/// A counter and its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Count {
+    /// How often so far.
+    pub n: u32,
+    /// How often at most.
+    pub max: u32,
+}
+
+impl Count {
+    /// Nothing counted yet.
+    pub fn up_to(max: u32) -> Self {
+        Self { n: 0, max }
+    }
+
+    /// The limit is reached.
+    pub fn used_up(self) -> bool {
+        self.n >= self.max
+    }
+}
+
+/// Every counter of the kernel, as it stands in events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Counters {
+    /// Retries of the failing chain (`recovery.max_step_retries`).
+    pub retry_count: Count,
+    /// Rewritings of this step (`recovery.max_single_step_repairs`).
+    pub single_step_repair_count: Count,
+    /// Rewritings of the whole plan (`recovery.max_task_replanning_attempts`).
+    pub task_replan_count: Count,
+    /// Rounds in a row in which no call succeeded.
+    pub consecutive_failures: u32,
+    /// Those of them that failed in one way with the very same calls
+    /// (`recovery.max_consecutive_failures`).
+    pub unvaried_failures: Count,
+}
+
+/// Why the turn is over. Its word is `terminal_reason`, its number the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// Done, and every check passed.
+    Completed,
+    /// Done, as far as one can tell without having run anything that could have failed.
+    CompletedUnverified,
+    /// Given up.
+    Failed,
+    /// The work was done and a check does not pass.
+    CheckFailed,
+    /// The model refused for good.
+    ModelRefused,
+    /// The model could not be reached for now.
+    ModelUnavailable,
+    /// A permission that the task needed was not given.
+    PermissionDenied,
+    /// The limit of model answers was reached.
+    MaxTurns,
+    /// The limit of money was reached.
+    MaxBudget,
+    /// The limit of time was reached.
+    Timeout,
+    /// A person interrupted.
+    Interrupted,
+    /// The system asked the program to end.
+    Terminated,
+}
+
+impl Ending {
+    /// The word that stands in `terminal_reason`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::CompletedUnverified => "completed_unverified",
+            Self::Failed => "failed",
+            Self::CheckFailed => "check_failed",
+            Self::ModelRefused => "model_refused",
+            Self::ModelUnavailable => "model_unavailable",
+            Self::PermissionDenied => "permission_denied",
+            Self::MaxTurns => "max_turns",
+            Self::MaxBudget => "max_budget",
+            Self::Timeout => "timeout",
+            Self::Interrupted => "interrupted",
+            Self::Terminated => "terminated",
+        }
+    }
+
+    /// The process's exit code. 69, 75 and 77 are those of `sysexits.h`, 124 that of `timeout`.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Completed | Self::CompletedUnverified => 0,
+            Self::Failed | Self::CheckFailed => 1,
+            Self::ModelRefused => 69,
+            Self::ModelUnavailable => 75,
+            Self::PermissionDenied => 77,
+            Self::MaxTurns | Self::MaxBudget | Self::Timeout => 124,
+            Self::Interrupted => 130,
+            Self::Terminated => 143,
+        }
+    }
+
+    /// The task was done.
+    pub fn is_success(self) -> bool {
+        matches!(self, Self::Completed | Self::CompletedUnverified)
+    }
+}
+
+/// Who ended a running turn from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// A person (Ctrl-C).
+    User,
+    /// The system (SIGTERM).
+    Terminate,
+    /// The limit of time.
+    Timeout,
+}
+
+/// The one hand on a running turn. Clones hold the same turn.
+///
+/// After an interrupt nothing starts, and everything that was started is answered.
+#[derive(Clone, Debug, Default)]
+pub struct Control {
+    cancel: CancellationToken,
+    by: Arc<AtomicU8>,
+}
+
+impl Control {
+    /// Ends the turn. The first interrupt says why; later ones change nothing.
+    pub fn interrupt(&self, by: Interrupt) {
+        let code = match by {
+            Interrupt::User => 1,
+            Interrupt::Terminate => 2,
+            Interrupt::Timeout => 3,
+        };
+        // The reason is written before the token is seen.
+        _ = self.by.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst);
+        self.cancel.cancel();
+    }
+
+    /// Who interrupted, if anybody did.
+    pub fn interrupted(&self) -> Option<Interrupt> {
+        match self.by.load(Ordering::SeqCst) {
+            1 => Some(Interrupt::User),
+            2 => Some(Interrupt::Terminate),
+            3 => Some(Interrupt::Timeout),
+            _ => None,
+        }
+    }
+
+    /// The token that everything which waits looks at.
+    pub fn cancel(&self) -> &CancellationToken {
+        &self.cancel
+    }
+}
+
+impl Interrupt {
+    /// How a turn ends that was ended so.
+    pub fn ending(self) -> Ending {
+        match self {
+            Self::User => Ending::Interrupted,
+            Self::Terminate => Ending::Terminated,
+            Self::Timeout => Ending::Timeout,
+        }
+    }
+}

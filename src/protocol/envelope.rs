@@ -1,0 +1,343 @@
+//! The one structure in which every tool answers.
+//!
+//! A tool returns `Result<Report, Failure>`; only the registry makes an [`Envelope`] of it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Object;
+
+/// How a call went. `error` exists exactly when the status is `error`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "status", rename_all = "lowercase")]
+pub enum Verdict {
+    /// Done as asked, complete.
+    Success,
+    /// Usable, but less than asked.
+    Partial,
+    /// No usable result.
+    Error {
+        /// Why.
+        error: ToolError,
+    },
+}
+
+/// Why there is no usable result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolError {
+    /// What kind of failure.
+    pub code: ErrorCode,
+    /// What happened, to which thing.
+    pub message: String,
+    /// What to do next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl ToolError {
+    /// The error as a sentence, and what to do next as another.
+    pub fn in_words(&self) -> String {
+        match &self.hint {
+            Some(hint) => format!("{}. Next: {hint}.", self.message),
+            None => format!("{}.", self.message),
+        }
+    }
+}
+
+/// What every tool answers, as it stands in the event log. No other field ever appears at the top.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Envelope {
+    /// `status`, and `error` where it is `error`.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// The result; field names per kind of tool.
+    pub data: Object,
+    /// For the reader: what was done, how it ended, what to do next.
+    pub text: String,
+    /// Measures; `time_ms` is always among them.
+    pub stats: Object,
+    /// What the answer is about.
+    pub context: Context,
+}
+
+/// What an answer is about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Context {
+    /// The directory that relative paths start from, itself relative to the project root.
+    pub cwd: String,
+    /// The input as received, plus the injected lock values, without defaults.
+    pub params_input: Object,
+    /// The path that was meant, relative to the project root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_resolved: Option<String>,
+}
+
+impl Envelope {
+    /// The answer to a call that no tool has seen.
+    pub fn refusal(error: ToolError, data: Object, params_input: Object) -> Self {
+        Self {
+            text: error.in_words(),
+            verdict: Verdict::Error { error },
+            data,
+            stats: Object::from_iter([("time_ms".to_owned(), 0.into())]),
+            context: Context { cwd: ".".to_owned(), params_input, path_resolved: None },
+        }
+    }
+
+    /// The error, where the status is `error`.
+    pub fn error(&self) -> Option<&ToolError> {
+        match &self.verdict {
+            Verdict::Error { error } => Some(error),
+            Verdict::Success | Verdict::Partial => None,
+        }
+    }
+
+    /// The word that stands in the field `status`.
+    pub fn status(&self) -> &'static str {
+        match self.verdict {
+            Verdict::Success => "success",
+            Verdict::Partial => "partial",
+            Verdict::Error { .. } => "error",
+        }
+    }
+}
+
+/// A tool's usable answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Less than was asked: the status is `partial`.
+    pub partial: bool,
+    /// The result.
+    pub data: Object,
+    /// Conclusion, state, next step.
+    pub text: String,
+    /// Measures.
+    pub stats: Object,
+    /// The path that was meant, relative to the project root.
+    pub path: Option<String>,
+}
+
+/// A tool's answer that it has no usable result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// What kind of failure.
+    pub code: ErrorCode,
+    /// What happened, to which thing: lower case, no full stop.
+    pub message: String,
+    /// What to do next.
+    pub hint: Option<String>,
+    /// What there is all the same (the output of a command that failed, for instance).
+    pub data: Object,
+    /// More for the reader than `message` says; empty: the registry writes `message` and `hint`.
+    pub text: String,
+    /// Measures.
+    pub stats: Object,
+    /// The path that was meant, relative to the project root.
+    pub path: Option<String>,
+}
+
+impl Failure {
+    /// A failure of this kind. `message` says what happened, to which thing.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            hint: None,
+            data: Object::new(),
+            text: String::new(),
+            stats: Object::new(),
+            path: None,
+        }
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Says more to the reader than the error says.
+    pub fn note(&mut self, note: &str) {
+        if self.text.is_empty() {
+            let error = ToolError {
+                code: self.code,
+                message: self.message.clone(),
+                hint: self.hint.clone(),
+            };
+            self.text = error.in_words();
+        }
+        self.text.push_str(note);
+    }
+
+    /// Adds one field of `data`.
+    #[must_use]
+    pub fn datum(mut self, key: &str, value: impl Into<serde_json::Value>) -> Self {
+        self.data.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Adds the path that was meant.
+    #[must_use]
+    pub fn at(mut self, path: impl Into<String>) -> Self {
+        self.path = Some(path.into());
+        self
+    }
+}
+
+/// Why there is no usable result: a closed list.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ErrorCode {
+    /// No such file, folder or thing.
+    NotFound,
+    /// Outside the project, or in a place that is not the agent's to touch.
+    AccessDenied,
+    /// The operating system said no.
+    PermissionDenied,
+    /// The input does not fit the schema or makes no sense.
+    InvalidParam,
+    /// `old_string` does not occur.
+    NoMatch,
+    /// `old_string` occurs more than once.
+    MultipleMatches,
+    /// A change of a file that was not read before.
+    NotRead,
+    /// The file changed since it was read.
+    Conflict,
+    /// A directory where a file was expected.
+    IsDirectory,
+    /// A file where a directory was expected.
+    NotADirectory,
+    /// No text.
+    BinaryFile,
+    /// Text that cannot be decoded, or not be written in the file's encoding.
+    Encoding,
+    /// Larger than the tool takes.
+    TooLarge,
+    /// Did not end in its time.
+    Timeout,
+    /// Ended by an interrupt, or never run because of one.
+    Cancelled,
+    /// The tool or the machine failed.
+    ExecutionError,
+    /// The command ran and said no (its exit status).
+    CommandFailed,
+    /// A command that is never run.
+    CommandBlocked,
+    /// This command has a tool of its own.
+    UseTool,
+    /// A person would have to agree, and none can be asked.
+    ApprovalRequired,
+    /// A person was asked and said no.
+    ApprovalRejected,
+    /// No tool has this name.
+    UnknownTool,
+    /// The same call again, with nothing in between that could change its result.
+    RepeatedCall,
+    /// The tool failed several times and rests.
+    CircuitOpen,
+    /// Nobody is there to be asked.
+    AskUserUnavailable,
+    /// A defect of ours.
+    InternalError,
+}
+
+/// What a failure says about whose turn it is. Recovery and the breaker decide by class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ErrorClass {
+    /// The call was wrong.
+    Caller,
+    /// The world moved, or answered no.
+    State,
+    /// Not allowed.
+    Policy,
+    /// The tool is ill.
+    Tool,
+}
+
+impl ErrorCode {
+    /// The class of this code for the tool named `tool`: a time-out says of Bash that its command
+    /// was slow, of any other tool that the tool is ill.
+    pub fn class(self, tool: &str) -> ErrorClass {
+        match self {
+            Self::NotFound
+            | Self::InvalidParam
+            | Self::NoMatch
+            | Self::MultipleMatches
+            | Self::IsDirectory
+            | Self::NotADirectory
+            | Self::BinaryFile
+            | Self::Encoding
+            | Self::TooLarge
+            | Self::UnknownTool
+            | Self::RepeatedCall
+            | Self::AskUserUnavailable => ErrorClass::Caller,
+            Self::NotRead | Self::Conflict | Self::CommandFailed | Self::Cancelled => {
+                ErrorClass::State
+            }
+            Self::Timeout if tool == "Bash" => ErrorClass::State,
+            Self::AccessDenied
+            | Self::PermissionDenied
+            | Self::CommandBlocked
+            | Self::UseTool
+            | Self::ApprovalRequired
+            | Self::ApprovalRejected
+            | Self::CircuitOpen => ErrorClass::Policy,
+            Self::Timeout | Self::ExecutionError | Self::InternalError => ErrorClass::Tool,
+        }
+    }
+
+    /// The word that stands in the field `code`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotFound => "NOT_FOUND",
+            Self::AccessDenied => "ACCESS_DENIED",
+            Self::PermissionDenied => "PERMISSION_DENIED",
+            Self::InvalidParam => "INVALID_PARAM",
+            Self::NoMatch => "NO_MATCH",
+            Self::MultipleMatches => "MULTIPLE_MATCHES",
+            Self::NotRead => "NOT_READ",
+            Self::Conflict => "CONFLICT",
+            Self::IsDirectory => "IS_DIRECTORY",
+            Self::NotADirectory => "NOT_A_DIRECTORY",
+            Self::BinaryFile => "BINARY_FILE",
+            Self::Encoding => "ENCODING",
+            Self::TooLarge => "TOO_LARGE",
+            Self::Timeout => "TIMEOUT",
+            Self::Cancelled => "CANCELLED",
+            Self::ExecutionError => "EXECUTION_ERROR",
+            Self::CommandFailed => "COMMAND_FAILED",
+            Self::CommandBlocked => "COMMAND_BLOCKED",
+            Self::UseTool => "USE_TOOL",
+            Self::ApprovalRequired => "APPROVAL_REQUIRED",
+            Self::ApprovalRejected => "APPROVAL_REJECTED",
+            Self::UnknownTool => "UNKNOWN_TOOL",
+            Self::RepeatedCall => "REPEATED_CALL",
+            Self::CircuitOpen => "CIRCUIT_OPEN",
+            Self::AskUserUnavailable => "ASK_USER_UNAVAILABLE",
+            Self::InternalError => "INTERNAL_ERROR",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_of_a_code_is_its_serialised_form() {
+        for code in [ErrorCode::NotADirectory, ErrorCode::AskUserUnavailable, ErrorCode::NoMatch] {
+            assert_eq!(serde_json::to_value(code).ok(), Some(code.as_str().into()));
+        }
+    }
+
+    #[test]
+    fn a_time_out_is_bashs_state_and_another_tools_illness() {
+        assert_eq!(ErrorCode::Timeout.class("Bash"), ErrorClass::State);
+        assert_eq!(ErrorCode::Timeout.class("Grep"), ErrorClass::Tool);
+    }
+}

@@ -1,0 +1,501 @@
+//! The one stream of everything that happens, and the seam for those who read it.
+//!
+//! A fact is emitted once, where it happens. [`Events`] stamps it, masks its secrets, and hands it to
+//! every [`Sink`] in order, in the emitter's thread. Screen, JSON output, trace, resume and learning
+//! all read this stream and nothing else. `docs/EVENTS.md` describes each type.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Object;
+use super::control::{ControlDecision, Counters, Ending, LastFailure, PermissionMode};
+use super::envelope::Envelope;
+use super::mask::Masker;
+use super::message::ToolCall;
+use super::model::{Purpose, StopReason, Usage};
+use super::plan::Plan;
+use super::tool::Effect;
+
+/// The version of the event format that this program writes.
+pub const VERSION: u32 = 1;
+
+/// One line of the log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Event {
+    /// When and where it happened.
+    #[serde(flatten)]
+    pub header: Header,
+    /// What happened.
+    #[serde(flatten)]
+    pub body: Body,
+}
+
+/// When and where something happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Header {
+    /// Version of the format.
+    pub v: u32,
+    /// Number of the event in its session, from 1, without gaps.
+    pub seq: u64,
+    /// UTC time, RFC 3339 with milliseconds.
+    pub ts: String,
+    /// The session.
+    pub session: String,
+    /// Which agent of the session: `main`.
+    pub agent: String,
+    /// Where in the work.
+    #[serde(flatten)]
+    pub place: Place,
+}
+
+/// Where in the work something happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Place {
+    /// The user's message that is being worked on, from 1; 0 before the first.
+    pub turn: u32,
+    /// One answer of the model and its results, from 1 in each turn.
+    pub round: u32,
+    /// The unit of the plan: the place of the todo in progress, from 1; 0 where there is no plan.
+    pub step: u32,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type")]
+pub enum Body {
+    /// A session began.
+    #[serde(rename = "session.started")]
+    SessionStarted(SessionStarted),
+    /// An old session goes on.
+    #[serde(rename = "session.resumed")]
+    SessionResumed {
+        /// What holds from now on: it may differ from the start.
+        now: SessionStarted,
+        /// How many events were there.
+        events: u64,
+        /// Ids of calls that were started and never answered: nobody knows what they did.
+        uncertain: Vec<String>,
+        /// A torn last line was dropped.
+        torn: bool,
+    },
+    /// The user said something; a turn begins.
+    #[serde(rename = "turn.started")]
+    TurnStarted {
+        /// What the user said.
+        input: String,
+    },
+    /// The model is asked.
+    #[serde(rename = "model.requested")]
+    ModelRequested(ModelRequested),
+    /// A piece of an answer. Never stored.
+    #[serde(rename = "model.delta")]
+    ModelDelta {
+        /// The piece.
+        text: String,
+        /// It belongs to the reasoning.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reasoning: bool,
+    },
+    /// The model answered.
+    #[serde(rename = "model.responded")]
+    ModelResponded(ModelResponded),
+    /// A call is about to be carried out.
+    #[serde(rename = "tool.started")]
+    ToolStarted {
+        /// The call's id.
+        call: String,
+        /// The tool.
+        tool: String,
+        /// The input as received, plus the injected lock values.
+        input: Object,
+        /// What the call would touch.
+        effect: Effect,
+    },
+    /// A call was answered.
+    #[serde(rename = "tool.finished")]
+    ToolFinished {
+        /// The call's id.
+        call: String,
+        /// The tool.
+        tool: String,
+        /// The whole answer.
+        envelope: Envelope,
+        /// Written on resume for a call whose outcome is unknown.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        synthetic: bool,
+    },
+    /// It was decided whether a call may be made.
+    #[serde(rename = "permission.decided")]
+    PermissionDecided {
+        /// The call's id.
+        call: String,
+        /// The tool.
+        tool: String,
+        /// `allow`, `ask` (and nobody could be asked) or `refuse`.
+        ruling: String,
+        /// The rule or mode that decided.
+        rule: String,
+        /// Why, in one sentence.
+        reason: String,
+        /// What the call would have changed was not allowed (as opposed to something read).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        denied_effect: bool,
+    },
+    /// A round was evaluated.
+    #[serde(rename = "evaluation")]
+    Evaluation {
+        /// The round did what it set out to do.
+        step_success: bool,
+        /// The evidence, where it did not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<LastFailure>,
+    },
+    /// What the kernel does next.
+    #[serde(rename = "control.decided")]
+    ControlDecided {
+        /// The decision and its detail.
+        #[serde(flatten)]
+        decision: ControlDecision,
+        /// Why, in one sentence.
+        reason: String,
+        /// Every counter before the decision.
+        before: Counters,
+        /// Every counter after it.
+        after: Counters,
+        /// `seq` of the evidence.
+        evidence: u64,
+    },
+    /// The plan changed.
+    #[serde(rename = "plan.updated")]
+    PlanUpdated {
+        /// The whole plan.
+        plan: Plan,
+        /// Who changed it, and why.
+        reason: String,
+    },
+    /// The kernel answers the model inside the conversation, where there is no call to answer: a final
+    /// text that was not accepted, an answer that could not be used.
+    #[serde(rename = "feedback")]
+    Feedback {
+        /// What it says.
+        text: String,
+    },
+    /// A check was run.
+    #[serde(rename = "check.finished")]
+    CheckFinished {
+        /// The command.
+        command: String,
+        /// Its exit status; `None` where it did not end by itself.
+        exit_code: Option<i32>,
+        /// It passed.
+        passed: bool,
+        /// The end of its output.
+        tail: String,
+        /// How long it took.
+        time_ms: u64,
+    },
+    /// Something went wrong that is no answer of a tool.
+    #[serde(rename = "error")]
+    Error {
+        /// Where: `model`, `script`, `config`, `record`.
+        source: String,
+        /// What happened, and what to do next.
+        message: String,
+        /// Another try follows after so many milliseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_in_ms: Option<u64>,
+        /// The number of the try that failed, where another follows.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempt: Option<u32>,
+    },
+    /// The turn is over.
+    #[serde(rename = "turn.finished")]
+    TurnFinished(TurnFinished),
+    /// The user took back what a turn had changed.
+    #[serde(rename = "turn.undone")]
+    TurnUndone {
+        /// Which turn.
+        undone: u32,
+        /// Each file and what became of it: `restored`, `removed`, `as before`, or why it was left.
+        files: BTreeMap<String, String>,
+    },
+    /// What the session came to, so far.
+    #[serde(rename = "session.summary")]
+    SessionSummary(Summary),
+}
+
+/// The first event of a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionStarted {
+    /// The project's root.
+    pub cwd: String,
+    /// `provider/model`.
+    pub model: String,
+    /// How freely the agent may act.
+    pub permission_mode: PermissionMode,
+    /// The tools' names, in their fixed order.
+    pub tools: Vec<String>,
+    /// What is really enforced on commands here.
+    pub sandbox: Sandbox,
+    /// The version of the program.
+    pub program: String,
+}
+
+/// What is really enforced on commands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Sandbox {
+    /// What enforces it; `none` until there is one.
+    pub backend: String,
+    /// `enforced` or `none`.
+    pub filesystem: String,
+    /// `off`, `loopback`, `on` or `unenforced`.
+    pub network: String,
+}
+
+impl Sandbox {
+    /// Nothing is enforced.
+    pub fn none() -> Self {
+        Self { backend: "none".into(), filesystem: "none".into(), network: "unenforced".into() }
+    }
+}
+
+/// The model is asked. From these events what the model saw can be rebuilt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelRequested {
+    /// What the request is for.
+    pub purpose: Purpose,
+    /// `provider/model`.
+    pub model: String,
+    /// Messages of the conversation in the request.
+    pub messages: usize,
+    /// Size of all texts in the request, in bytes.
+    pub bytes: usize,
+    /// Estimate of the request's tokens.
+    pub estimated_tokens: u64,
+    /// Hash and bytes of each layer: `l1`, `l2`, `tools`; of `l3` only the bytes.
+    pub layers: BTreeMap<String, Layer>,
+    /// Texts that appear here for the first time in the session, by hash.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub texts: BTreeMap<String, String>,
+    /// The trailing message, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trailing: Option<String>,
+}
+
+/// One layer of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Layer {
+    /// Its hash; empty for the conversation itself, which stands in the events.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hash: String,
+    /// Its size.
+    pub bytes: usize,
+}
+
+/// The model answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelResponded {
+    /// What the request was for.
+    pub purpose: Purpose,
+    /// The words.
+    pub text: String,
+    /// The reasoning, as far as the provider gives it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reasoning: String,
+    /// The calls, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ToolCall>,
+    /// What it cost, where the provider says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Why it ended.
+    pub stop: StopReason,
+    /// Time from the request to the end of the answer.
+    pub time_ms: u64,
+    /// The answer is not used (cut off in its calls, empty): it never enters the history.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub discarded: bool,
+}
+
+/// The turn is over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TurnFinished {
+    /// Why.
+    pub ending: Ending,
+    /// The final text, or the failure report.
+    pub result: String,
+    /// What went wrong; empty on success.
+    pub errors: Vec<String>,
+    /// Something that could have failed was run after the last change and did not fail; `None` where
+    /// there was nothing to verify.
+    pub verified: Option<bool>,
+    /// The value of the final answer, where it had to fit a schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured_output: Option<serde_json::Value>,
+    /// Files that the turn's tools changed, in the order of their first change.
+    pub files_changed: Vec<String>,
+    /// Answers of the model in the main loop.
+    pub rounds: u32,
+    /// What the turn cost in tokens.
+    pub usage: Usage,
+    /// What it cost in US dollars, where the model's price is known.
+    pub cost_usd: Option<f64>,
+    /// How long it took.
+    pub time_ms: u64,
+    /// How long the model was waited for.
+    pub model_ms: u64,
+}
+
+/// What a session came to, so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Summary {
+    /// Turns.
+    pub turns: u32,
+    /// Answers of the model.
+    pub rounds: u32,
+    /// Calls per tool.
+    pub calls: BTreeMap<String, u32>,
+    /// Failures per error code.
+    pub failures: BTreeMap<String, u32>,
+    /// Tokens.
+    pub usage: Usage,
+    /// US dollars, where the model's price is known.
+    pub cost_usd: Option<f64>,
+    /// Time of all turns.
+    pub time_ms: u64,
+}
+
+/// An event as sinks get it: masked, and already serialised once for all of them.
+#[derive(Debug)]
+pub struct Stamped {
+    /// The event.
+    pub event: Event,
+    /// Its line of JSON, without the line break.
+    pub line: String,
+}
+
+/// The third seam: something that reads the stream.
+///
+/// Called in order, synchronously, in the emitter's thread. A sink that fails says so in its own way
+/// and never changes what the loop does.
+pub trait Sink: Send {
+    /// Takes the next event.
+    fn take(&mut self, stamped: &Stamped);
+}
+
+/// The time, as the program is told it: injected, so that tests own it.
+pub trait Clock: Send + Sync {
+    /// UTC now, RFC 3339 with milliseconds.
+    fn timestamp(&self) -> String;
+    /// A time that only grows.
+    fn now(&self) -> std::time::Instant;
+}
+
+/// Stamps events and hands them to the sinks. Clones share the stream.
+#[derive(Clone)]
+pub struct Events(Arc<Shared>);
+
+struct Shared {
+    session: String,
+    clock: Arc<dyn Clock>,
+    masker: Arc<Masker>,
+    stream: Mutex<Stream>,
+}
+
+struct Stream {
+    seq: u64,
+    place: Place,
+    sinks: Vec<Box<dyn Sink>>,
+}
+
+impl Events {
+    /// A stream whose next event has number `seq + 1`.
+    pub fn new(
+        session: String,
+        seq: u64,
+        clock: Arc<dyn Clock>,
+        masker: Arc<Masker>,
+        sinks: Vec<Box<dyn Sink>>,
+    ) -> Self {
+        let stream = Mutex::new(Stream { seq, place: Place::default(), sinks });
+        Self(Arc::new(Shared { session, clock, masker, stream }))
+    }
+
+    /// The session's id.
+    pub fn session(&self) -> &str {
+        &self.0.session
+    }
+
+    /// The injected clock.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.0.clock
+    }
+
+    /// The masker that every event passes, for texts that leave the program otherwise.
+    pub fn masker(&self) -> &Arc<Masker> {
+        &self.0.masker
+    }
+
+    /// From now on events happen here.
+    pub fn at(&self, place: Place) {
+        self.stream().place = place;
+    }
+
+    /// Where events happen now.
+    pub fn place(&self) -> Place {
+        self.stream().place
+    }
+
+    /// Emits a fact; every sink has taken it when this returns. Returns the event as they got it.
+    pub fn emit(&self, body: Body) -> Event {
+        let mut stream = self.stream();
+        // A delta is never stored, and numbers have no gaps.
+        if !matches!(body, Body::ModelDelta { .. }) {
+            stream.seq += 1;
+        }
+        let header = Header {
+            v: VERSION,
+            seq: stream.seq,
+            ts: self.0.clock.timestamp(),
+            session: self.0.session.clone(),
+            agent: "main".to_owned(),
+            place: stream.place,
+        };
+        let stamped = self.stamp(Event { header, body });
+        for sink in &mut stream.sinks {
+            sink.take(&stamped);
+        }
+        stamped.event
+    }
+
+    fn stamp(&self, event: Event) -> Stamped {
+        // Events hold only strings, numbers and maps with string keys: they always serialise.
+        let line = serde_json::to_string(&event).unwrap_or_default();
+        if !self.0.masker.may_find(&line) {
+            return Stamped { event, line };
+        }
+        let mut value = serde_json::to_value(&event).unwrap_or_default();
+        self.0.masker.mask_value(&mut value);
+        // Only a `redact_extra` that hides the words of the format itself fails here: then the texts
+        // go and the fact stays.
+        let event = serde_json::from_value(value).unwrap_or_else(|_| {
+            let body = Body::Error {
+                source: "record".into(),
+                message: "an event was withheld: record.redact_extra hides words of its format"
+                    .into(),
+                retry_in_ms: None,
+                attempt: None,
+            };
+            Event { header: event.header, body }
+        });
+        let line = serde_json::to_string(&event).unwrap_or_default();
+        Stamped { event, line }
+    }
+
+    fn stream(&self) -> MutexGuard<'_, Stream> {
+        self.0.stream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

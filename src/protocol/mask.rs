@@ -1,0 +1,237 @@
+//! Secrets never reach a sink: the one pure function that takes them out of a text.
+//!
+//! Three sources: shapes that well-known keys have, the values the program itself knows to be
+//! secret (its keys, and environment variables named like secrets), and the user's own expressions.
+//! A masked secret reads `[redacted:KIND]`.
+
+use std::borrow::Cow;
+
+use regex::Regex;
+use serde_json::Value;
+
+/// Kind and shape of well-known secrets. The shape's first group, where it has one, is the secret;
+/// else the whole match is. Shapes hold for JSON text too: they contain nothing that JSON escapes,
+/// but for the private key, whose line breaks may be `\n` in two characters.
+const SHAPES: &[(&str, &str)] = &[
+    (
+        "private-key",
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[A-Za-z0-9+/=\s\\:,.-]{16,}?-----END [A-Z ]*PRIVATE KEY-----",
+    ),
+    ("api-key", r"\b(?:sk|rk|pk)-(?:[A-Za-z0-9]+-)*[A-Za-z0-9_-]{20,}"),
+    ("api-key", r"\b(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}"),
+    ("github-token", r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})"),
+    ("gitlab-token", r"\bglpat-[A-Za-z0-9_-]{20,}"),
+    ("aws-key", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    ("google-key", r"\bAIza[A-Za-z0-9_-]{35}"),
+    ("slack-token", r"\bxox[abposr]-[A-Za-z0-9-]{10,}"),
+    ("huggingface-token", r"\bhf_[A-Za-z0-9]{30,}"),
+    ("npm-token", r"\bnpm_[A-Za-z0-9]{36}"),
+    ("jwt", r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
+    ("bearer", r"(?i)\bbearer\s+([A-Za-z0-9._~+/-]{16,}=*)"),
+    ("url-password", r"\b[a-z][a-z0-9+.-]*://[^\s/:@'\x22]*:([^\s/:@'\x22]{3,})@"),
+];
+
+/// Words in a variable's name that say its value is a secret.
+const SECRET_WORDS: &[&str] = &[
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "APIKEY",
+    "COOKIE",
+    "AUTHORIZATION",
+];
+/// The same, where they stand alone: `MONKEY` and `AUTHOR` are none.
+const SECRET_PARTS: &[&str] = &["KEY", "AUTH", "PAT", "PWD", "PASS"];
+
+/// Takes secrets out of texts.
+#[derive(Debug)]
+pub struct Masker {
+    shapes: Vec<(&'static str, Regex)>,
+    values: Vec<(String, String)>,
+    /// All well-known shapes in one expression: most texts hold none, and are looked at once.
+    any_shape: Regex,
+    has_extra: bool,
+}
+
+impl Masker {
+    /// A masker that knows the well-known shapes, these expressions (`record.redact_extra`) and the
+    /// secret values among these environment variables.
+    pub fn new(
+        environment: impl IntoIterator<Item = (String, String)>,
+        extra: &[String],
+    ) -> Result<Self, regex::Error> {
+        let mut shapes = Vec::with_capacity(SHAPES.len() + extra.len());
+        for (kind, shape) in SHAPES {
+            shapes.push((*kind, Regex::new(shape)?));
+        }
+        for shape in extra {
+            shapes.push(("extra", Regex::new(shape)?));
+        }
+        let any = SHAPES.iter().map(|(_, shape)| format!("(?:{shape})")).collect::<Vec<_>>();
+        let any_shape = Regex::new(&any.join("|"))?;
+        let mut values: Vec<(String, String)> = environment
+            .into_iter()
+            .filter(|(name, value)| is_secret_name(name) && looks_secret(value))
+            .map(|(name, value)| (value, format!("[redacted:{name}]")))
+            .collect();
+        // A secret that contains another is taken out first.
+        values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
+        Ok(Self { shapes, values, any_shape, has_extra: !extra.is_empty() })
+    }
+
+    /// Adds a value that is known to be secret (a key in use), however it looks.
+    pub fn add(&mut self, kind: &str, value: &str) {
+        if value.len() >= 4 {
+            self.values.insert(0, (value.to_owned(), format!("[redacted:{kind}]")));
+        }
+    }
+
+    /// The text, which may be JSON, may hold a secret: a quick look.
+    pub(super) fn may_find(&self, text: &str) -> bool {
+        self.has_extra
+            || self.values.iter().any(|(value, _)| text.contains(value.as_str()))
+            || self.any_shape.is_match(text)
+    }
+
+    /// Takes the secrets out of every text in a JSON value, so that it stays JSON.
+    pub fn mask_value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(masked) = self.mask(text) {
+                    *text = masked;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.mask_value(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.mask_value(field)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// The text without its secrets; borrowed where there are none.
+    pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if !self.may_find(text) {
+            return Cow::Borrowed(text);
+        }
+        let mut text = Cow::Borrowed(text);
+        for (value, mask) in &self.values {
+            if text.contains(value.as_str()) {
+                text = Cow::Owned(text.replace(value.as_str(), mask));
+            }
+        }
+        for (kind, shape) in &self.shapes {
+            let masked = shape.replace_all(&text, |found: &regex::Captures<'_>| {
+                let whole = &found[0];
+                match found.get(1) {
+                    Some(secret) => whole.replace(secret.as_str(), &format!("[redacted:{kind}]")),
+                    None => format!("[redacted:{kind}]"),
+                }
+            });
+            if let Cow::Owned(masked) = masked {
+                text = Cow::Owned(masked);
+            }
+        }
+        text
+    }
+}
+
+/// The variable's name says that its value is a secret.
+pub fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    // The name of a variable that holds a key is no key; the shell's own folder is no password.
+    if name.ends_with("_ENV") || matches!(name.as_str(), "PWD" | "OLDPWD") {
+        return false;
+    }
+    SECRET_WORDS.iter().any(|word| name.contains(word))
+        || name.split(['_', '-']).any(|part| SECRET_PARTS.contains(&part))
+}
+
+/// A value worth masking has a key's shape or high entropy: masking words, paths and addresses
+/// would only garble what the model and the reader see.
+fn looks_secret(value: &str) -> bool {
+    let is_place = value.starts_with(['/', '~', '.']) || value.contains("://");
+    // What JSON escapes would not be found in it.
+    if value.len() < 8 || is_place || value.contains([' ', '\\', '"', '\n', '\t']) {
+        return false;
+    }
+    let mut counts = [0u32; 256];
+    for byte in value.bytes() {
+        counts[usize::from(byte)] += 1;
+    }
+    let length = f64::from(u32::try_from(value.len()).unwrap_or(u32::MAX));
+    let entropy: f64 = counts
+        .iter()
+        .filter(|n| **n > 0)
+        .map(|n| f64::from(*n) / length)
+        .map(|share| -share * share.log2())
+        .sum();
+    let has_digit = value.bytes().any(|byte| byte.is_ascii_digit());
+    let has_letter = value.bytes().any(|byte| byte.is_ascii_alphabetic());
+    has_digit && has_letter && entropy >= 2.75
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        let environment = [
+            ("MY_API_KEY", "q7Zp-93kd-Lmx2-0aWb"),
+            ("MONKEY", "banana"),
+            ("SSH_AUTH_SOCK", "/run/user/1000/keyring/ssh"),
+            ("PLAIN", "q7Zp93kdLmx20aWbXX"),
+            ("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYz1"),
+        ];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut masker = Masker::new(environment, &["cust-[0-9]+".to_owned()]).expect("shapes");
+        masker.add("model-key", "local-pass");
+        assert_eq!(masker.mask(text), expected);
+    }
+
+    #[test]
+    fn well_known_shapes_are_masked() {
+        check("key sk-proj-abcdefghij0123456789ABCD!", "key [redacted:api-key]!");
+        check("ghp_abcdefghijklmnopqrstuvwxyz0123456789", "[redacted:github-token]");
+        check("id AKIAIOSFODNN7EXAMPLE.", "id [redacted:aws-key].");
+        check(
+            "Authorization: Bearer abcdef0123456789abcdef",
+            "Authorization: Bearer [redacted:bearer]",
+        );
+        check("postgres://me:hunter22@host/db", "postgres://me:[redacted:url-password]@host/db");
+    }
+
+    #[test]
+    fn a_private_key_is_masked_in_plain_text_and_in_json() {
+        let key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEabc+/def==\nabcdefghijkl\n-----END RSA PRIVATE KEY-----";
+        check(key, "[redacted:private-key]");
+        let json = serde_json::to_string(key).expect("a string");
+        check(&json, "\"[redacted:private-key]\"");
+    }
+
+    #[test]
+    fn known_values_and_own_expressions_are_masked() {
+        check("use q7Zp-93kd-Lmx2-0aWb now", "use [redacted:MY_API_KEY] now");
+        check("local-pass", "[redacted:model-key]");
+        check("wJalrXUtnFEMI/K7MDENG+bPxRfiCYz1;", "[redacted:AWS_SECRET_ACCESS_KEY];");
+        check("cust-123", "[redacted:extra]");
+    }
+
+    #[test]
+    fn names_of_secrets_are_told_from_others() {
+        for name in ["OPENAI_API_KEY", "GH_TOKEN", "DB_PASSWORD", "NPM_AUTH", "MYAPIKEY"] {
+            assert!(is_secret_name(name), "{name}");
+        }
+        for name in ["MONKEY", "GIT_AUTHOR_NAME", "XAUTHORITY", "PWD", "OPENAI_API_KEY_ENV"] {
+            assert!(!is_secret_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn words_paths_and_unnamed_values_stay() {
+        for text in ["banana", "/run/user/1000/keyring/ssh", "q7Zp93kdLmx20aWbXX", "task-force"] {
+            check(text, text);
+        }
+    }
+}

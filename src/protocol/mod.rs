@@ -1,0 +1,73 @@
+//! The vocabulary: what the rooms say to each other. It imports nothing of ours and does no I/O.
+//!
+//! Reading order: [`message`] and [`tool`] (what is said), [`model`] (the first seam), [`envelope`]
+//! (how every tool answers), [`control`] (what happens next, and why it ends), [`event`] (the one
+//! stream of everything that happened, and the seam for those who read it), [`plan`], [`mask`], [`view`].
+
+pub mod control;
+pub mod envelope;
+pub mod event;
+pub mod mask;
+pub mod message;
+pub mod model;
+pub mod plan;
+pub mod tool;
+pub mod view;
+
+/// A JSON object, in the order in which its keys were written.
+pub type Object = serde_json::Map<String, serde_json::Value>;
+
+/// The words in front of a shortage of letters: at most `max` bytes of `text`, cut at a character.
+///
+/// Nothing is added where nothing was cut; otherwise the cut ends in `…`.
+pub fn shorten(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(max.saturating_sub('…'.len_utf8()));
+    format!("{}…", &text[..end])
+}
+
+/// The most similar of these names, if one is similar at all: for "did you mean".
+pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    let similarity = |other: &str| {
+        let other = other.to_lowercase();
+        let is_part = name.len() > 2 && (other.contains(&name) || name.contains(&other));
+        // A letter too many, too few or out of place.
+        let is_slip = name.len() > 2 && strsim::damerau_levenshtein(&name, &other) <= 2;
+        let similarity = strsim::jaro_winkler(&name, &other);
+        if is_part || is_slip { similarity.max(0.8) } else { similarity }
+    };
+    names
+        .into_iter()
+        .map(|other| (similarity(other), other))
+        .filter(|(similarity, _)| *similarity >= 0.78)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, other)| other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_one_that_was_meant() {
+        let names = ["run", "demo", "tool", "session", "doctor"];
+        for (typed, meant) in [
+            ("rnu", Some("run")),
+            ("sesions", Some("session")),
+            ("Doctor", Some("doctor")),
+            ("explain", None),
+            ("x", None),
+        ] {
+            assert_eq!(nearest(typed, names), meant, "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_cut_at_a_character() {
+        assert_eq!(shorten("äöü", 6), "äöü");
+        assert_eq!(shorten("äöü", 5), "ä…");
+    }
+}

@@ -1,0 +1,105 @@
+//! The plan: the todo list as the model keeps it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How far a todo is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TodoStatus {
+    /// Not begun.
+    Pending,
+    /// Being worked on; at most one is.
+    InProgress,
+    /// Done.
+    Completed,
+    /// Given up.
+    Cancelled,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Todo {
+    /// What.
+    pub content: String,
+    /// How far it is.
+    pub status: TodoStatus,
+}
+
+/// The whole list, and what it is for. Empty: there is no plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Plan {
+    /// What the plan is for, in the model's words.
+    #[serde(default)]
+    pub summary: String,
+    /// The todos, in the model's order.
+    pub todos: Vec<Todo>,
+}
+
+impl Plan {
+    /// The todos that are neither completed nor cancelled.
+    pub fn open(&self) -> impl Iterator<Item = &Todo> {
+        self.todos
+            .iter()
+            .filter(|todo| matches!(todo.status, TodoStatus::Pending | TodoStatus::InProgress))
+    }
+
+    /// The todo that is being worked on, and its place in the list from 1.
+    pub fn current(&self) -> Option<(usize, &Todo)> {
+        let at = self.todos.iter().position(|todo| todo.status == TodoStatus::InProgress)?;
+        Some((at + 1, &self.todos[at]))
+    }
+
+    /// One line: `[2/5] In progress: …. Pending: …; ….`, completed of total, cancelled ones in
+    /// neither. `None` where nothing is open.
+    pub fn recap(&self) -> Option<String> {
+        self.open().next()?;
+        let total = self.todos.iter().filter(|t| t.status != TodoStatus::Cancelled).count();
+        let done = self.todos.iter().filter(|t| t.status == TodoStatus::Completed).count();
+        let mut line = format!("[{done}/{total}]");
+        if let Some((_, todo)) = self.current() {
+            line.push_str(&format!(" In progress: {}.", todo.content));
+        }
+        let pending: Vec<&str> = self
+            .todos
+            .iter()
+            .filter(|todo| todo.status == TodoStatus::Pending)
+            .map(|todo| todo.content.as_str())
+            .collect();
+        if !pending.is_empty() {
+            line.push_str(&format!(" Pending: {}.", pending.join("; ")));
+        }
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(todos: &[(&str, TodoStatus)]) -> Plan {
+        let todos = todos
+            .iter()
+            .map(|(content, status)| Todo { content: (*content).into(), status: *status });
+        Plan { summary: String::new(), todos: todos.collect() }
+    }
+
+    #[test]
+    fn the_recap_counts_completed_of_total_without_cancelled_ones() {
+        use TodoStatus::{Cancelled, Completed, InProgress, Pending};
+        let plan = plan(&[
+            ("a", Completed),
+            ("b", InProgress),
+            ("c", Pending),
+            ("d", Pending),
+            ("e", Cancelled),
+        ]);
+        assert_eq!(plan.recap().as_deref(), Some("[1/4] In progress: b. Pending: c; d."));
+    }
+
+    #[test]
+    fn a_plan_with_nothing_open_has_no_recap() {
+        assert_eq!(plan(&[("a", TodoStatus::Completed)]).recap(), None);
+        assert_eq!(Plan::default().recap(), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! What a tool is to the model ([`ToolSpec`]) and what a call would touch ([`Effect`]).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A tool as the model is told of it. The list of all of them never changes during a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    /// The name the model calls.
+    pub name: &'static str,
+    /// What it does, from `prompts/tools/<name>.md`.
+    pub description: &'static str,
+    /// JSON Schema of its input, from `prompts/tools/<name>.json`: an object that allows no
+    /// additional properties.
+    pub schema: Value,
+}
+
+/// What a call with given arguments would touch. Paths are relative to the project root, with `/`,
+/// resolved; a path under an `--add-dir` is absolute.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Effect {
+    /// Looks at a file or folder and changes nothing.
+    Read {
+        /// What is looked at.
+        path: String,
+    },
+    /// Creates or replaces one file.
+    Write {
+        /// The file.
+        path: String,
+    },
+    /// Runs a command line, which may do anything that the sandbox lets it.
+    Command {
+        /// The line, as bash gets it.
+        command: String,
+        /// Where it runs.
+        directory: String,
+    },
+    /// Changes only the agent's own plan.
+    Plan,
+}
+
+impl Effect {
+    /// Calls without effect on the world may run at the same time.
+    pub fn is_read_only(&self) -> bool {
+        match self {
+            Self::Read { .. } => true,
+            Self::Write { .. } | Self::Command { .. } | Self::Plan => false,
+        }
+    }
+}
+
+/// Which part of a large output is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// The first and the last lines.
+    HeadTail,
+    /// The first lines.
+    Head,
+    /// The last lines.
+    Tail,
+}

@@ -1,0 +1,212 @@
+//! What the model reads of an envelope: one line of JSON with what is small, then what is bulky as
+//! plain text below it, unescaped. The log keeps the whole envelope.
+
+use serde_json::Value;
+
+use super::envelope::Envelope;
+use super::{Object, shorten};
+
+/// A text of more bytes, or of several lines, stands below the line of JSON.
+const SMALL: usize = 120;
+
+/// The model's view. The same envelope always gives the same view.
+pub fn view(envelope: &Envelope) -> String {
+    let mut head = Object::new();
+    head.insert("status".into(), envelope.status().into());
+    if let Some(error) = envelope.error() {
+        head.insert("code".into(), error.code.as_str().into());
+        head.insert("message".into(), error.message.clone().into());
+        if let Some(hint) = &error.hint {
+            head.insert("hint".into(), hint.clone().into());
+        }
+        // What the error says already is not said again.
+        let words = error.in_words();
+        let more = envelope.text.strip_prefix(words.as_str()).unwrap_or(&envelope.text).trim();
+        if !more.is_empty() {
+            head.insert("text".into(), more.into());
+        }
+    } else if !envelope.text.is_empty() {
+        head.insert("text".into(), envelope.text.clone().into());
+    }
+    let mut bulk = Vec::new();
+    for (name, value) in &envelope.data {
+        match below(name, value) {
+            Some(text) => bulk.push((name.as_str(), text)),
+            None if is_worth_saying(name, value) => {
+                head.insert(name.clone(), value.clone());
+            }
+            None => {}
+        }
+    }
+    let mut view = Value::Object(head).to_string();
+    let several = bulk.len() > 1;
+    for (name, text) in bulk {
+        view.push('\n');
+        if several {
+            view.push_str(&format!("{name}:\n"));
+        }
+        view.push_str(text.strip_suffix('\n').unwrap_or(&text));
+    }
+    view
+}
+
+/// Nothing, no and empty say nothing.
+fn is_worth_saying(name: &str, value: &Value) -> bool {
+    // The recap at the end of every request says what the plan is.
+    if matches!(name, "todos" | "recap") {
+        return false;
+    }
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        // The call's own numbers, which the model has sent or reads off the lines below.
+        Value::Number(_) => !matches!(name, "start_line" | "end_line"),
+        Value::Bool(true) => true,
+    }
+}
+
+/// The plain text of a bulky field; `None` for a small one.
+fn below(name: &str, value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if text.contains('\n') || text.len() > SMALL || name == "content" => {
+            (!text.is_empty()).then(|| text.clone())
+        }
+        Value::Array(items) if !items.is_empty() => match name {
+            "matches" => Some(matches(items)),
+            "entries" => Some(items.iter().map(entry).collect()),
+            "counts" => Some(items.iter().map(count).collect()),
+            "paths" | "files" => Some(items.iter().filter_map(Value::as_str).map(line).collect()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn line(text: &str) -> String {
+    format!("{text}\n")
+}
+
+/// `file:line: text`, with the lines around it as `file-line- text`, as grep writes them.
+fn matches(items: &[Value]) -> String {
+    let mut text = String::new();
+    for item in items {
+        let file = item["file"].as_str().unwrap_or_default();
+        let number = item["line"].as_u64().unwrap_or_default();
+        let around = |field: &str| -> Vec<&str> {
+            item[field].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+        };
+        let before = around("before");
+        let first = number.saturating_sub(before.len() as u64);
+        for (n, line) in (first..).zip(&before) {
+            text.push_str(&format!("{file}-{n}- {line}\n"));
+        }
+        text.push_str(&format!("{file}:{number}: {}\n", item["text"].as_str().unwrap_or_default()));
+        for (n, line) in (number + 1..).zip(around("after")) {
+            text.push_str(&format!("{file}-{n}- {line}\n"));
+        }
+    }
+    text
+}
+
+fn entry(item: &Value) -> String {
+    let path = item["path"].as_str().unwrap_or_default();
+    match item["type"].as_str() {
+        Some("dir") => format!("{path}/\n"),
+        Some("link") => match item["target"].as_str() {
+            Some(target) => format!("{path} -> {target}\n"),
+            None => format!("{path} (link)\n"),
+        },
+        _ => match item["size"].as_u64() {
+            Some(size) => format!("{path} ({size} B)\n"),
+            None => format!("{path}\n"),
+        },
+    }
+}
+
+fn count(item: &Value) -> String {
+    format!("{}: {}\n", item["file"].as_str().unwrap_or_default(), item["count"])
+}
+
+/// What of a call's input says best what it is about.
+const TELLING: [&str; 5] = ["command", "pattern", "path", "summary", "id"];
+
+/// A call in one line: `Read src/a.rs`.
+pub fn call_line(tool: &str, input: &Object) -> String {
+    let telling = TELLING
+        .iter()
+        .find_map(|name| input.get(*name).and_then(Value::as_str))
+        .unwrap_or_default();
+    let telling = telling.replace('\n', " ⏎ ");
+    let line = format!("{tool} {}", shorten(&telling, 90));
+    line.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(envelope: &Value, expected: &str) {
+        let mut envelope = envelope.clone();
+        envelope["stats"] = json!({"time_ms": 1});
+        envelope["context"] = json!({"cwd": ".", "params_input": {}});
+        let envelope: Envelope = serde_json::from_value(envelope).expect("an envelope");
+        assert_eq!(view(&envelope), expected);
+    }
+
+    #[test]
+    fn bulky_text_stands_below_one_line_of_json() {
+        check(
+            &json!({
+                "status": "partial",
+                "data": {"content": "   1 | a\n   2 | \"b\"\n", "start_line": 1, "end_line": 2,
+                         "total_lines": 9, "truncated": true},
+                "text": "Lines 1–2 of 9. Next: start_line 3."
+            }),
+            "{\"status\":\"partial\",\"text\":\"Lines 1–2 of 9. Next: start_line 3.\",\"total_lines\":9,\"truncated\":true}\n   1 | a\n   2 | \"b\"",
+        );
+    }
+
+    #[test]
+    fn matches_read_as_grep_writes_them() {
+        check(
+            &json!({
+                "status": "success",
+                "data": {"matches": [
+                    {"file": "a.rs", "line": 2, "text": "x", "before": ["w"], "after": ["y", "z"]},
+                    {"file": "b.rs", "line": 7, "text": "x"}
+                ]},
+                "text": "2 matches."
+            }),
+            "{\"status\":\"success\",\"text\":\"2 matches.\"}\na.rs-1- w\na.rs:2: x\na.rs-3- y\na.rs-4- z\nb.rs:7: x",
+        );
+    }
+
+    #[test]
+    fn an_error_says_code_message_and_hint_once() {
+        check(
+            &json!({
+                "status": "error",
+                "error": {"code": "NOT_FOUND", "message": "no x", "hint": "try y"},
+                "data": {}, "text": "no x. Next: try y."
+            }),
+            "{\"status\":\"error\",\"code\":\"NOT_FOUND\",\"message\":\"no x\",\"hint\":\"try y\"}",
+        );
+    }
+
+    #[test]
+    fn several_bulky_fields_have_their_names() {
+        check(
+            &json!({
+                "status": "error",
+                "error": {"code": "COMMAND_FAILED", "message": "exit 1"},
+                "data": {"stdout": "a\nb\n", "stderr": "c\nd\n", "exit_code": 1, "truncated": false},
+                "text": "exit 1."
+            }),
+            "{\"status\":\"error\",\"code\":\"COMMAND_FAILED\",\"message\":\"exit 1\",\"exit_code\":1}\nstdout:\na\nb\nstderr:\nc\nd",
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! The event log: append, load, repair, fold into a summary, render for people.
+//!
+//! `events.jsonl` is the session: trace, transcript and recovery source at once. It is append-only;
+//! each line is handed to the operating system before the effect that it announces.
+
+mod log;
+mod render;
+mod summary;
+
+pub(crate) use log::ends;
+pub use log::{Loaded, Log, LogError, load};
+pub use render::{markdown, timeline};
+pub use summary::SummarySink;
+
+use crate::protocol::Object;
+use crate::protocol::envelope::{Envelope, ErrorCode, ToolError};
+use crate::protocol::event::{Body, Event};
+use crate::protocol::message::ToolCall;
+use crate::protocol::tool::Effect;
+
+/// A call of a recorded session that has no answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unanswered {
+    /// The call.
+    pub call: ToolCall,
+    /// It was started, and could have changed something: nobody knows what it did.
+    pub uncertain: bool,
+    /// The file that it was about to write, with the input that was recorded.
+    pub writes: Option<(String, Object)>,
+}
+
+/// The calls of the last answer that have no result: the program ended in the middle of them.
+pub fn unanswered(events: &[Event]) -> Vec<Unanswered> {
+    let mut open: Vec<Unanswered> = Vec::new();
+    for event in events {
+        match &event.body {
+            Body::ModelResponded(answer) if !answer.discarded => {
+                let calls = answer.calls.iter().cloned();
+                open.extend(calls.map(|call| Unanswered { call, uncertain: false, writes: None }));
+            }
+            Body::ToolStarted { call, effect, input, .. } => {
+                if let Some(unanswered) = open.iter_mut().find(|open| open.call.id == *call) {
+                    unanswered.uncertain =
+                        matches!(effect, Effect::Write { .. } | Effect::Command { .. });
+                    if let Effect::Write { path } = effect {
+                        unanswered.writes = Some((path.clone(), input.clone()));
+                    }
+                }
+            }
+            Body::ToolFinished { call, .. } => open.retain(|open| open.call.id != *call),
+            _ => {}
+        }
+    }
+    open
+}
+
+/// The synthetic answer of a call that has none: whatever resumes the session gives it before anything
+/// else, so that each call has exactly one result.
+pub fn synthetic_answer(unanswered: &Unanswered) -> Body {
+    let call = &unanswered.call;
+    let (message, hint) = if unanswered.uncertain {
+        (
+            "the program ended while this call ran: its outcome is unknown",
+            "look at what it would have changed before you do anything else",
+        )
+    } else {
+        ("the program ended before this call had a result; it changed nothing", "call it again")
+    };
+    let mut data = Object::new();
+    if unanswered.uncertain {
+        data.insert("uncertain".to_owned(), true.into());
+    }
+    let error = ToolError {
+        code: ErrorCode::Cancelled,
+        message: message.to_owned(),
+        hint: Some(hint.to_owned()),
+    };
+    let input = serde_json::from_str(&call.arguments).unwrap_or_default();
+    let envelope = Envelope::refusal(error, data, input);
+    Body::ToolFinished { call: call.id.clone(), tool: call.name.clone(), envelope, synthetic: true }
+}

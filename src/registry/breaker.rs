@@ -1,0 +1,157 @@
+//! A tool that is ill rests: after some failures of class `tool` in a row its calls are refused for a
+//! while, then one trial call decides. The model's own mistakes never count.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use crate::protocol::envelope::ErrorClass;
+
+/// When a tool rests, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerConfig {
+    /// So many failures of class `tool` in a row open it.
+    pub threshold: u32,
+    /// So long it stays open.
+    pub cooldown: Duration,
+}
+
+impl Default for BreakerConfig {
+    fn default() -> Self {
+        Self { threshold: 3, cooldown: Duration::from_mins(5) }
+    }
+}
+
+/// May a call go on?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    Closed,
+    Open { seconds_left: u64 },
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Circuit {
+    failures: u32,
+    opened: Option<Instant>,
+    /// The one trial call of an open circuit is under way.
+    trial: bool,
+}
+
+pub(super) struct Breaker {
+    config: BreakerConfig,
+    circuits: HashMap<String, Circuit>,
+}
+
+impl Breaker {
+    pub(super) fn new(config: BreakerConfig) -> Self {
+        Self { config, circuits: HashMap::new() }
+    }
+
+    /// Asks for a call. Each `Closed` is followed by one `record` or `leave`.
+    pub(super) fn enter(&mut self, tool: &str, now: Instant) -> Gate {
+        let Some(circuit) = self.circuits.get_mut(tool) else { return Gate::Closed };
+        let Some(opened) = circuit.opened else { return Gate::Closed };
+        let left = self.config.cooldown.saturating_sub(now.duration_since(opened));
+        if left.is_zero() && !circuit.trial {
+            circuit.trial = true;
+            return Gate::Closed;
+        }
+        Gate::Open { seconds_left: left.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX) }
+    }
+
+    /// A call that had entered was refused before the tool ran.
+    pub(super) fn leave(&mut self, tool: &str) {
+        if let Some(circuit) = self.circuits.get_mut(tool) {
+            circuit.trial = false;
+        }
+    }
+
+    /// The tool ran; `class` is that of its failure.
+    pub(super) fn record(&mut self, tool: &str, class: Option<ErrorClass>, now: Instant) {
+        if class != Some(ErrorClass::Tool) {
+            // The tool works, whatever it answered.
+            self.circuits.remove(tool);
+            return;
+        }
+        let circuit = self.circuits.entry(tool.to_owned()).or_default();
+        circuit.failures += 1;
+        circuit.trial = false;
+        if circuit.failures >= self.config.threshold {
+            circuit.opened = Some(now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ILL: Option<ErrorClass> = Some(ErrorClass::Tool);
+
+    fn opened(at: Instant) -> Breaker {
+        let mut breaker = Breaker::new(BreakerConfig::default());
+        for _ in 0..3 {
+            assert_eq!(breaker.enter("Grep", at), Gate::Closed);
+            breaker.record("Grep", ILL, at);
+        }
+        breaker
+    }
+
+    #[test]
+    fn three_failures_of_the_tool_open_it_for_300_seconds() {
+        let start = Instant::now();
+        let mut breaker = opened(start);
+        assert_eq!(breaker.enter("Grep", start), Gate::Open { seconds_left: 300 });
+        let later = start + Duration::from_secs(299);
+        assert_eq!(breaker.enter("Grep", later), Gate::Open { seconds_left: 1 });
+        assert_eq!(breaker.enter("Read", start), Gate::Closed);
+    }
+
+    #[test]
+    fn one_trial_call_closes_it_or_opens_it_again() {
+        let start = Instant::now();
+        let later = start + Duration::from_mins(5);
+        let mut breaker = opened(start);
+        assert_eq!(breaker.enter("Grep", later), Gate::Closed);
+        assert!(matches!(breaker.enter("Grep", later), Gate::Open { .. }), "only one trial");
+        breaker.record("Grep", ILL, later);
+        assert_eq!(breaker.enter("Grep", later), Gate::Open { seconds_left: 300 });
+
+        let again = later + Duration::from_mins(5);
+        assert_eq!(breaker.enter("Grep", again), Gate::Closed);
+        breaker.record("Grep", None, again);
+        assert_eq!(breaker.enter("Grep", again), Gate::Closed);
+        assert_eq!(breaker.enter("Grep", again), Gate::Closed);
+    }
+
+    #[test]
+    fn the_models_mistakes_never_open_it() {
+        let now = Instant::now();
+        let mut breaker = Breaker::new(BreakerConfig::default());
+        for class in [ErrorClass::Caller, ErrorClass::State, ErrorClass::Policy] {
+            for _ in 0..5 {
+                breaker.record("Edit", Some(class), now);
+            }
+        }
+        assert_eq!(breaker.enter("Edit", now), Gate::Closed);
+    }
+
+    #[test]
+    fn a_success_in_between_starts_the_count_again() {
+        let now = Instant::now();
+        let mut breaker = Breaker::new(BreakerConfig::default());
+        for class in [ILL, ILL, None, ILL, ILL] {
+            breaker.record("Grep", class, now);
+        }
+        assert_eq!(breaker.enter("Grep", now), Gate::Closed);
+    }
+
+    #[test]
+    fn a_trial_that_was_refused_before_it_ran_stays_to_be_made() {
+        let start = Instant::now();
+        let later = start + Duration::from_mins(5);
+        let mut breaker = opened(start);
+        assert_eq!(breaker.enter("Grep", later), Gate::Closed);
+        breaker.leave("Grep");
+        assert_eq!(breaker.enter("Grep", later), Gate::Closed);
+    }
+}

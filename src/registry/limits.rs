@@ -1,0 +1,223 @@
+//! How much of an answer is shown. What is cut is kept whole in a file that Read and Grep can open.
+
+use serde_json::Value;
+
+use crate::protocol::Object;
+use crate::protocol::envelope::{Failure, Report};
+use crate::protocol::tool::Direction;
+use crate::workspace::Spill;
+
+/// How much of a text is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputLimits {
+    /// A text of more lines is cut.
+    pub max_lines: usize,
+    /// A text of more bytes is cut.
+    pub max_bytes: usize,
+    /// Lines shown at each end of a text that is cut.
+    pub head_tail_lines: usize,
+    /// Which end is shown.
+    pub direction: Direction,
+}
+
+impl Default for OutputLimits {
+    fn default() -> Self {
+        Self {
+            max_lines: 2000,
+            max_bytes: 50 * 1024,
+            head_tail_lines: 40,
+            direction: Direction::HeadTail,
+        }
+    }
+}
+
+/// Cuts every field of `data` that is too large, and keeps it whole in the spill.
+pub(super) fn apply(
+    mut outcome: Result<Report, Failure>,
+    tool: &str,
+    limits: &OutputLimits,
+    spill: &Spill,
+) -> Result<Report, Failure> {
+    let data = match &mut outcome {
+        Ok(report) => &mut report.data,
+        Err(failure) => &mut failure.data,
+    };
+    let Some(note) = cut(data, tool, limits, spill) else { return outcome };
+    match &mut outcome {
+        Ok(report) => {
+            report.partial = true;
+            report.text.push_str(&note);
+        }
+        Err(failure) => failure.note(&note),
+    }
+    outcome
+}
+
+/// What the reader is told of the cut; `None` where nothing was cut.
+fn cut(data: &mut Object, tool: &str, limits: &OutputLimits, spill: &Spill) -> Option<String> {
+    let fields: Vec<String> =
+        data.iter().filter(|(_, value)| too_large(value, limits)).map(|(n, _)| n.clone()).collect();
+    if fields.is_empty() {
+        return None;
+    }
+    // A command's output may be on disk already, whole.
+    let kept = data.get("full_output").and_then(Value::as_str).map(str::to_owned);
+    let mut whole = String::new();
+    for name in &fields {
+        let Some(value) = data.get_mut(name) else { continue };
+        let text = natural(value);
+        if fields.len() > 1 {
+            whole.push_str(&format!("== {name} ==\n"));
+        }
+        whole.push_str(&text);
+        if !whole.ends_with('\n') {
+            whole.push('\n');
+        }
+        *value = preview(value, &text, limits);
+    }
+    data.insert("truncated".to_owned(), true.into());
+    let lines = whole.lines().count();
+    let path = match kept {
+        Some(path) => path,
+        None => match spill.write(tool, &whole) {
+            Ok(path) => path,
+            Err(error) => {
+                return Some(format!(
+                    " Output too large, cut: {lines} lines; the whole of it could not be kept ({error})."
+                ));
+            }
+        },
+    };
+    data.insert("full_output".to_owned(), path.clone().into());
+    Some(format!(
+        " Output too large, cut: all {lines} lines in {path} (use Read or Grep with that path)."
+    ))
+}
+
+fn too_large(value: &Value, limits: &OutputLimits) -> bool {
+    match value {
+        Value::String(text) => {
+            text.len() > limits.max_bytes || text.lines().nth(limits.max_lines).is_some()
+        }
+        Value::Array(items) => {
+            items.len() > limits.max_lines
+                || items.iter().map(size).sum::<usize>() > limits.max_bytes
+        }
+        Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// About as many bytes as the reader is shown.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 1,
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Object(fields) => fields.values().map(size).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 6,
+    }
+}
+
+/// A field as natural lines: text as it is, a list one item a line, a match as `file:line: text`.
+fn natural(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(|item| line(item) + "\n").collect(),
+        other => other.to_string(),
+    }
+}
+
+fn line(item: &Value) -> String {
+    match (item, &item["file"], &item["line"], &item["text"]) {
+        (Value::String(text), ..) => text.clone(),
+        (_, Value::String(file), Value::Number(line), Value::String(text)) => {
+            format!("{file}:{line}: {text}")
+        }
+        _ => item.to_string(),
+    }
+}
+
+fn preview(value: &Value, text: &str, limits: &OutputLimits) -> Value {
+    match value {
+        // Of a list the first items are the nearest or newest.
+        Value::Array(items) => {
+            let mut room = limits.max_bytes;
+            let shown = items.iter().take(limits.max_lines).take_while(|item| {
+                let size = size(item);
+                let fits = size <= room;
+                room = room.saturating_sub(size);
+                fits
+            });
+            shown.cloned().collect()
+        }
+        _ => excerpt(text, limits).into(),
+    }
+}
+
+/// The head and the tail of a text, by whole lines where they fit and never through a character.
+pub(crate) fn excerpt(text: &str, limits: &OutputLimits) -> String {
+    let (head, tail) = match limits.direction {
+        Direction::HeadTail => (limits.head_tail_lines, limits.head_tail_lines),
+        Direction::Head => (2 * limits.head_tail_lines, 0),
+        Direction::Tail => (0, 2 * limits.head_tail_lines),
+    };
+    let room = if head > 0 && tail > 0 { limits.max_bytes / 2 } else { limits.max_bytes };
+    let head_end = if head == 0 { 0 } else { end_of_lines(text, head).min(room) };
+    let head_end = text.floor_char_boundary(head_end);
+    let rest = &text[head_end..];
+    let tail_start = if tail == 0 { rest.len() } else { start_of_last_lines(rest, tail) };
+    let tail_start = rest.ceil_char_boundary(tail_start.max(rest.len().saturating_sub(room)));
+    let hidden = &rest[..tail_start];
+    if hidden.is_empty() {
+        return text.to_owned();
+    }
+    let (lines, bytes) = (hidden.lines().count(), hidden.len());
+    let before = &text[..head_end];
+    let gap = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
+    format!("{before}{gap}… {lines} lines, {bytes} bytes not shown …\n{}", &rest[tail_start..])
+}
+
+fn end_of_lines(text: &str, n_lines: usize) -> usize {
+    text.match_indices('\n').nth(n_lines - 1).map_or(text.len(), |(at, _)| at + 1)
+}
+
+fn start_of_last_lines(text: &str, n_lines: usize) -> usize {
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    body.rmatch_indices('\n').nth(n_lines - 1).map_or(0, |(at, _)| at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: OutputLimits = OutputLimits {
+        max_lines: 6,
+        max_bytes: 40,
+        head_tail_lines: 2,
+        direction: Direction::HeadTail,
+    };
+
+    #[test]
+    fn head_and_tail_are_whole_lines() {
+        let text = "1\n2\n3\n4\n5\n6\n7\n";
+        assert_eq!(excerpt(text, &SMALL), "1\n2\n… 3 lines, 6 bytes not shown …\n6\n7\n");
+        let tail = OutputLimits { direction: Direction::Tail, ..SMALL };
+        assert_eq!(excerpt(text, &tail), "… 3 lines, 6 bytes not shown …\n4\n5\n6\n7\n");
+        let head = OutputLimits { direction: Direction::Head, ..SMALL };
+        assert_eq!(excerpt(text, &head), "1\n2\n3\n4\n… 3 lines, 6 bytes not shown …\n");
+    }
+
+    #[test]
+    fn long_lines_keep_their_tail_and_no_character_is_split() {
+        let text = format!("{}error", "é".repeat(50));
+        let shown = excerpt(&text, &SMALL);
+        assert!(shown.starts_with('é') && shown.ends_with("error"), "{shown}");
+        assert!(shown.contains("not shown"));
+    }
+
+    #[test]
+    fn what_fits_is_not_cut() {
+        assert_eq!(excerpt("1\n2\n3", &SMALL), "1\n2\n3");
+        assert!(!too_large(&"1\n2\n3\n4\n5\n6\n".into(), &SMALL));
+        assert!(too_large(&"1\n2\n3\n4\n5\n6\n7\n".into(), &SMALL));
+    }
+}

@@ -1,0 +1,383 @@
+//! The one gate through which every tool call passes: find → validate → repetition → breaker → permit →
+//! lock → run → limits → envelope → events.
+//!
+//! It knows nothing of the kernel that calls it and nothing of what a tool does inside.
+
+mod breaker;
+mod limits;
+mod repetition;
+mod validate;
+
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+
+pub use breaker::BreakerConfig;
+use breaker::{Breaker, Gate};
+pub use limits::OutputLimits;
+use repetition::Repetition;
+use validate::Validator;
+
+use crate::permission::Policy;
+use crate::protocol::control::Ruling;
+use crate::protocol::envelope::{
+    Context, Envelope, ErrorCode, Failure, Report, ToolError, Verdict,
+};
+use crate::protocol::event::{Body, Events};
+use crate::protocol::message::ToolCall;
+use crate::protocol::tool::{Effect, ToolSpec};
+use crate::protocol::{Object, nearest};
+use crate::tools::{Tool, ToolCx};
+use crate::workspace::Snapshot;
+
+/// The fields of the lock: injected, never taken from the model.
+const LOCK_FIELDS: [&str; 2] = ["file_mtime_ms", "file_size_bytes"];
+
+/// Every tool, and the gate in front of them.
+pub struct Registry {
+    entries: Vec<Entry>,
+    specs: Vec<ToolSpec>,
+    policy: Policy,
+    limits: OutputLimits,
+    cx: ToolCx,
+    events: Events,
+    state: Mutex<State>,
+}
+
+struct Entry {
+    tool: Box<dyn Tool>,
+    validator: Validator,
+}
+
+struct State {
+    breaker: Breaker,
+    repetition: Repetition,
+}
+
+/// A call that may run.
+struct Passed<'a> {
+    entry: &'a Entry,
+    arguments: Object,
+    effect: Effect,
+    key: String,
+}
+
+/// What became of a call.
+#[derive(Debug)]
+pub struct Answer {
+    /// What the tool, or the gate, answered.
+    pub envelope: Envelope,
+    /// What the call would touch, as far as that was found out.
+    pub effect: Option<Effect>,
+    /// A rule or the mode refused a write or a command.
+    pub denied: bool,
+}
+
+/// What is known of a call on its way through the gate.
+#[derive(Default)]
+struct Known {
+    input: Object,
+    effect: Option<Effect>,
+    denied: bool,
+}
+
+/// How the gate is set.
+pub struct Settings {
+    /// Who may do what.
+    pub policy: Policy,
+    /// How much of an answer is shown.
+    pub limits: OutputLimits,
+    /// When a tool that is ill rests, and how long.
+    pub breaker: BreakerConfig,
+}
+
+impl Registry {
+    /// A gate in front of these tools, in this order.
+    pub fn new(tools: Vec<Box<dyn Tool>>, cx: ToolCx, events: Events, settings: Settings) -> Self {
+        let specs: Vec<ToolSpec> = tools.iter().map(|tool| tool.spec().clone()).collect();
+        let entries =
+            tools.into_iter().map(|tool| Entry { tool, validator: Validator::default() }).collect();
+        let state =
+            State { breaker: Breaker::new(settings.breaker), repetition: Repetition::default() };
+        Self {
+            entries,
+            specs,
+            policy: settings.policy,
+            limits: settings.limits,
+            cx,
+            events,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// The tools as the model is told of them: the same list, in the same order, all session long.
+    pub fn specs(&self) -> &[ToolSpec] {
+        &self.specs
+    }
+
+    /// What the tools can reach.
+    pub fn cx(&self) -> &ToolCx {
+        &self.cx
+    }
+
+    /// The project's root.
+    pub fn root(&self) -> &Path {
+        self.cx.workspace.root()
+    }
+
+    /// From now on changes belong to this turn of the user.
+    pub fn begin_turn(&self, turn: u32) {
+        self.cx.workspace.begin_turn(turn);
+    }
+
+    /// What the turn's end shows of its changes, a sentence each: programs that wrote to a file after
+    /// it had been replaced.
+    pub fn end_turn(&self) -> Vec<String> {
+        let late = self.cx.workspace.end_turn().into_iter();
+        late.map(|late| {
+            format!(
+                "CONFLICT: a program that had {} open wrote to it after it was replaced; its version \
+                 lies in {}",
+                late.path,
+                late.kept.display()
+            )
+        })
+        .collect()
+    }
+
+    /// Carries out the calls of one answer: neighbouring read-only calls at the same time, anything
+    /// else alone, in order. Every call is answered, in call order; after an interrupt nothing starts.
+    pub async fn carry_out(&self, calls: &[ToolCall]) -> Vec<Answer> {
+        let mut answers = Vec::with_capacity(calls.len());
+        let mut rest = calls;
+        while !rest.is_empty() {
+            let reads = rest.iter().take_while(|call| self.reads_only(call)).count();
+            let (now, later) = rest.split_at(reads.max(1));
+            answers.extend(join_all(now.iter().map(|call| self.call(call))).await);
+            rest = later;
+        }
+        answers
+    }
+
+    /// Carries out one call.
+    pub async fn call(&self, call: &ToolCall) -> Answer {
+        let started = self.events.clock().now();
+        let mut known = Known::default();
+        let outcome = match self.pass(call, &mut known) {
+            Ok(passed) => self.run(call, passed, &mut known.input).await,
+            Err(failure) => Err(failure),
+        };
+        let time_ms = self.events.clock().now().duration_since(started).as_millis();
+        let Known { input, effect, denied } = known;
+        let envelope = envelope(outcome, input, u64::try_from(time_ms).unwrap_or(u64::MAX));
+        self.events.emit(Body::ToolFinished {
+            call: call.id.clone(),
+            tool: call.name.clone(),
+            envelope: envelope.clone(),
+            synthetic: false,
+        });
+        Answer { envelope, effect, denied }
+    }
+
+    /// Everything before the tool itself runs.
+    fn pass(&self, call: &ToolCall, known: &mut Known) -> Result<Passed<'_>, Failure> {
+        if self.cx.cancel.is_cancelled() {
+            return Err(Failure::new(ErrorCode::Cancelled, "not run: the turn was interrupted"));
+        }
+        let entry = self.find(&call.name)?;
+        let arguments = arguments_of(call)?;
+        known.input.clone_from(&arguments);
+        entry.validator.check(&entry.tool.spec().schema, &arguments)?;
+        let effect = entry.tool.effect(&arguments, &self.cx)?;
+        known.effect = Some(effect.clone());
+
+        let key = repetition::key(&call.name, &arguments);
+        self.refuse_repetition(&call.name, &key, &effect)?;
+        if let Gate::Open { seconds_left } =
+            self.state().breaker.enter(&call.name, self.events.clock().now())
+        {
+            return Err(Failure::new(
+                ErrorCode::CircuitOpen,
+                format!(
+                    "Tool temporarily disabled: {} failed several times in a row; {seconds_left} s left",
+                    call.name
+                ),
+            )
+            .hint("use another tool, or go on with another part of the task"));
+        }
+        if let Err(failure) = self.permit(call, &effect) {
+            known.denied = !effect.is_read_only();
+            // The tool was not tried: a trial call stays to be made.
+            self.state().breaker.leave(&call.name);
+            return Err(failure);
+        }
+        Ok(Passed { entry, arguments, effect, key })
+    }
+
+    async fn run(
+        &self,
+        call: &ToolCall,
+        passed: Passed<'_>,
+        input: &mut Object,
+    ) -> Result<Report, Failure> {
+        let Passed { entry, arguments, effect, key } = passed;
+        let mut cx = self.cx.clone();
+        if let Effect::Write { path } = &effect {
+            cx.seen = self.lock(path, input).await;
+        }
+        let epoch = self.state().repetition.epoch();
+        self.events.emit(Body::ToolStarted {
+            call: call.id.clone(),
+            tool: call.name.clone(),
+            input: input.clone(),
+            effect: effect.clone(),
+        });
+        let run = AssertUnwindSafe(entry.tool.run(arguments, &cx)).catch_unwind().await;
+        let outcome = run.unwrap_or_else(|panic| Err(panicked(&call.name, panic.as_ref())));
+        let mut outcome = limits::apply(outcome, &call.name, &self.limits, &self.cx.spill);
+
+        let mut state = self.state();
+        let class = outcome.as_ref().err().map(|failure| failure.code.class(&call.name));
+        state.breaker.record(&call.name, class, self.events.clock().now());
+        if may_have_changed_something(&effect, &outcome) {
+            state.repetition.world_changed();
+        }
+        state.repetition.record(key, &mut outcome, epoch);
+        outcome
+    }
+
+    fn find(&self, name: &str) -> Result<&Entry, Failure> {
+        self.entries.iter().find(|entry| entry.tool.spec().name == name).ok_or_else(|| {
+            let names = self.specs.iter().map(|spec| spec.name);
+            let hint = match nearest(name, names.clone()) {
+                Some(nearest) => format!("did you mean {nearest}?"),
+                None => format!("the tools are {}", names.collect::<Vec<_>>().join(", ")),
+            };
+            Failure::new(ErrorCode::UnknownTool, format!("there is no tool named {name:?}"))
+                .hint(hint)
+        })
+    }
+
+    fn refuse_repetition(&self, tool: &str, key: &str, effect: &Effect) -> Result<(), Failure> {
+        // A command may be a poll.
+        let limit = if matches!(effect, Effect::Command { .. }) { 5 } else { 3 };
+        let times = self.state().repetition.times(key);
+        if times + 1 < limit {
+            return Ok(());
+        }
+        // Somebody else may have changed the file: then another look is no repetition.
+        if let Effect::Read { path } = effect
+            && self.cx.workspace.changed_since_seen().contains(path)
+        {
+            return Ok(());
+        }
+        Err(Failure::new(
+            ErrorCode::RepeatedCall,
+            format!("the same {tool} call gave the same answer {times} times running; it was not run again"),
+        )
+        .hint("use the answer you have, change the arguments, or do something else first"))
+    }
+
+    fn permit(&self, call: &ToolCall, effect: &Effect) -> Result<(), Failure> {
+        let ruling = self.policy.rule_on(&call.name, effect);
+        let reads = effect.is_read_only();
+        let (word, reason, failure) = match ruling {
+            Ruling::Allow(reason) if reads || *effect == Effect::Plan => {
+                drop(reason);
+                return Ok(());
+            }
+            Ruling::Allow(reason) => ("allow", reason, None),
+            // Nobody can be asked yet: the question is answered to the model.
+            Ruling::Ask(reason) => {
+                let failure = Failure::new(ErrorCode::ApprovalRequired, reason.text.clone()).hint(
+                    "did the user approve this, is it within the task, is there a safer way? \
+                     Go on without it, or say in the final answer what the user has to allow",
+                );
+                ("ask", reason, Some(failure))
+            }
+            Ruling::Refuse(code, reason) => {
+                let failure = Failure::new(code, reason.text.clone());
+                ("refuse", reason, Some(failure))
+            }
+        };
+        self.events.emit(Body::PermissionDecided {
+            call: call.id.clone(),
+            tool: call.name.clone(),
+            ruling: word.to_owned(),
+            rule: reason.rule,
+            reason: reason.text,
+            denied_effect: failure.is_some() && !reads,
+        });
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// The optimistic lock: what the file looked like when it was last read, for the tool and for the
+    /// record. The hash of a large file may still be under way: it is waited for.
+    async fn lock(&self, path: &str, input: &mut Object) -> Option<Snapshot> {
+        let path = self.cx.workspace.resolve(path).ok()?;
+        let workspace = self.cx.workspace.clone();
+        let seen = tokio::task::spawn_blocking(move || workspace.snapshot(&path)).await.ok()??;
+        input.insert(LOCK_FIELDS[0].to_owned(), seen.mtime_ms().into());
+        input.insert(LOCK_FIELDS[1].to_owned(), seen.size().into());
+        Some(seen)
+    }
+
+    /// The call is certain to be read-only. A call that is wrong touches nothing, but is answered alone.
+    fn reads_only(&self, call: &ToolCall) -> bool {
+        let Ok(entry) = self.find(&call.name) else { return false };
+        let Ok(arguments) = arguments_of(call) else { return false };
+        entry.validator.check(&entry.tool.spec().schema, &arguments).is_ok()
+            && entry.tool.effect(&arguments, &self.cx).is_ok_and(|effect| effect.is_read_only())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The call's arguments, without what says "no value" and without what is injected.
+fn arguments_of(call: &ToolCall) -> Result<Object, Failure> {
+    let mut arguments = validate::arguments(&call.arguments)?;
+    // Models that fill in every field say "no value" with null.
+    arguments.retain(|name, value| !value.is_null() && !LOCK_FIELDS.contains(&name.as_str()));
+    Ok(arguments)
+}
+
+/// A write that was refused changed nothing; a command may have changed anything, however it ended.
+fn may_have_changed_something(effect: &Effect, outcome: &Result<Report, Failure>) -> bool {
+    match effect {
+        Effect::Read { .. } | Effect::Plan => false,
+        Effect::Write { .. } => outcome.is_ok(),
+        Effect::Command { .. } => true,
+    }
+}
+
+fn panicked(tool: &str, panic: &(dyn std::any::Any + Send)) -> Failure {
+    let message = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message");
+    Failure::new(ErrorCode::InternalError, format!("{tool} failed in an unforeseen way: {message}"))
+        .hint("this is a defect of the program, not of the call; try another way")
+}
+
+fn envelope(outcome: Result<Report, Failure>, params_input: Object, time_ms: u64) -> Envelope {
+    let (verdict, data, text, mut stats, path_resolved) = match outcome {
+        Ok(Report { partial, data, text, stats, path }) => {
+            let verdict = if partial { Verdict::Partial } else { Verdict::Success };
+            (verdict, data, text, stats, path)
+        }
+        Err(Failure { code, message, hint, data, text, stats, path }) => {
+            let error = ToolError { code, message, hint };
+            let text = if text.is_empty() { error.in_words() } else { text };
+            (Verdict::Error { error }, data, text, stats, path)
+        }
+    };
+    stats.insert("time_ms".to_owned(), time_ms.into());
+    let context = Context { cwd: ".".to_owned(), params_input, path_resolved };
+    Envelope { verdict, data, text, stats, context }
+}

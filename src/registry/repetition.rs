@@ -1,0 +1,181 @@
+//! The same call again is judged on the call *and* its result, with what happened in between.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use serde_json::Value;
+
+use crate::protocol::Object;
+use crate::protocol::envelope::{Failure, Report};
+
+/// Calls that are remembered; the map is emptied when it is full.
+const CAPACITY: usize = 4096;
+
+/// How often each call gave the same result with nothing in between that could have changed it.
+#[derive(Debug, Default)]
+pub(super) struct Repetition {
+    epoch: u64,
+    calls: HashMap<String, Seen>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    result: u64,
+    times: u32,
+    epoch: u64,
+}
+
+impl Repetition {
+    /// Counts what may have changed the world so far.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Something happened that may change the result of any call.
+    pub(super) fn world_changed(&mut self) {
+        self.epoch += 1;
+    }
+
+    /// How often this call ran with one and the same result and nothing in between.
+    pub(super) fn times(&self, key: &str) -> u32 {
+        self.calls.get(key).filter(|seen| seen.epoch == self.epoch).map_or(0, |seen| seen.times)
+    }
+
+    /// A call ended that began in `epoch`. Its own effect is nothing "in between": a command that is
+    /// repeated changes the world itself. The second time is noted to the model.
+    pub(super) fn record(
+        &mut self,
+        key: String,
+        outcome: &mut Result<Report, Failure>,
+        epoch: u64,
+    ) {
+        let result = digest(outcome);
+        if self.calls.len() >= CAPACITY && !self.calls.contains_key(&key) {
+            self.calls.clear();
+        }
+        let now = self.epoch;
+        let seen = self.calls.entry(key).or_insert(Seen { result, times: 0, epoch });
+        let again = seen.result == result && seen.epoch == epoch;
+        *seen = Seen { result, times: if again { seen.times + 1 } else { 1 }, epoch: now };
+        if seen.times == 2 {
+            const NOTE: &str = " Note: this is the same call with the same answer as before.";
+            match outcome {
+                Ok(report) => report.text.push_str(NOTE),
+                Err(failure) => failure.note(NOTE),
+            }
+        }
+    }
+}
+
+/// The call in canonical form: fields in alphabetical order, whatever the model wrote.
+pub(super) fn key(tool: &str, input: &Object) -> String {
+    let mut key = format!("{tool} ");
+    write_canonical(&Value::Object(input.clone()), &mut key);
+    key
+}
+
+fn write_canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(object) => {
+            let mut fields: Vec<_> = object.iter().collect();
+            fields.sort_by_key(|(name, _)| *name);
+            out.push('{');
+            for (name, value) in fields {
+                out.push_str(&Value::from(name.as_str()).to_string());
+                out.push(':');
+                write_canonical(value, out);
+                out.push(',');
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for item in items {
+                write_canonical(item, out);
+                out.push(',');
+            }
+            out.push(']');
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            out.push_str(&value.to_string());
+        }
+    }
+}
+
+/// What counts as the result: status, data and error, not how long it took.
+fn digest(outcome: &Result<Report, Failure>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let data = match outcome {
+        Ok(report) => {
+            (0u8, report.partial).hash(&mut hasher);
+            &report.data
+        }
+        Err(failure) => {
+            (1u8, failure.code, &failure.message).hash(&mut hasher);
+            &failure.data
+        }
+    };
+    for (name, value) in data {
+        // Where the whole output lies is different each time.
+        if name != "full_output" {
+            (name, value.to_string()).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(text: &str) -> Report {
+        let mut data = Object::new();
+        data.insert("content".into(), text.into());
+        Report { data, ..Report::default() }
+    }
+
+    fn ran(repetition: &mut Repetition, key: &str, text: &str) -> String {
+        let mut outcome = Ok(report(text));
+        let epoch = repetition.epoch();
+        repetition.record(key.to_owned(), &mut outcome, epoch);
+        outcome.expect("a report").text
+    }
+
+    #[test]
+    fn the_second_same_result_is_noted_and_counted() {
+        let mut repetition = Repetition::default();
+        assert_eq!(ran(&mut repetition, "a", "x"), "");
+        assert!(ran(&mut repetition, "a", "x").contains("same call"));
+        assert_eq!(repetition.times("a"), 2);
+    }
+
+    #[test]
+    fn another_result_or_a_change_in_between_is_no_repetition() {
+        let mut repetition = Repetition::default();
+        ran(&mut repetition, "a", "x");
+        ran(&mut repetition, "a", "y");
+        assert_eq!(repetition.times("a"), 1, "a poll whose result changes");
+        repetition.world_changed();
+        assert_eq!(repetition.times("a"), 0);
+        ran(&mut repetition, "a", "y");
+        assert_eq!(repetition.times("a"), 1);
+    }
+
+    #[test]
+    fn a_commands_own_effect_is_nothing_in_between() {
+        let mut repetition = Repetition::default();
+        for times in 1..=3 {
+            let epoch = repetition.epoch();
+            repetition.world_changed();
+            repetition.record("Bash".into(), &mut Ok(report("x")), epoch);
+            assert_eq!(repetition.times("Bash"), times);
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_fields_makes_no_difference() {
+        let one = serde_json::from_str(r#"{"a":1,"b":[{"d":2,"c":3}]}"#).expect("JSON");
+        let other = serde_json::from_str(r#"{"b":[{"c":3,"d":2}],"a":1}"#).expect("JSON");
+        assert_eq!(key("T", &one), key("T", &other));
+    }
+}

@@ -1,0 +1,208 @@
+//! Does the input fit the tool's schema? Every reason at once, each with what would fit.
+
+use std::sync::OnceLock;
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use serde_json::Value;
+
+use crate::protocol::Object;
+use crate::protocol::envelope::{ErrorCode, Failure};
+use crate::protocol::{nearest, shorten};
+
+/// How much of a value an error message shows, in bytes.
+const SHOWN: usize = 60;
+
+/// A schema, compiled when it is first needed.
+#[derive(Default)]
+pub(super) struct Validator(OnceLock<Option<jsonschema::Validator>>);
+
+impl Validator {
+    pub(super) fn check(&self, schema: &Value, input: &Object) -> Result<(), Failure> {
+        let compiled = self.0.get_or_init(|| jsonschema::validator_for(schema).ok());
+        let Some(validator) = compiled else {
+            return Err(Failure::new(ErrorCode::InternalError, "the tool's schema is no schema"));
+        };
+        let input = Value::Object(input.clone());
+        let problems: Vec<String> =
+            validator.iter_errors(&input).map(|error| problem(&error, schema)).collect();
+        if problems.is_empty() {
+            return Ok(());
+        }
+        let required: Vec<&str> = strings(&schema["required"]);
+        let optional: Vec<&str> = properties(schema).filter(|p| !required.contains(p)).collect();
+        let mut hint = format!("required: {}", list(&required));
+        if !optional.is_empty() {
+            hint.push_str(&format!("; optional: {}", list(&optional)));
+        }
+        Err(Failure::new(ErrorCode::InvalidParam, problems.join("; ")).hint(hint))
+    }
+}
+
+/// The arguments' JSON text as an object. Nothing at all is an empty object: some models send that
+/// for a tool whose parameters are all optional.
+pub(super) fn arguments(text: &str) -> Result<Object, Failure> {
+    if text.trim().is_empty() {
+        return Ok(Object::new());
+    }
+    match serde_json::from_str(text) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(other) => Err(Failure::new(
+            ErrorCode::InvalidParam,
+            format!("the arguments are no JSON object: {}", shorten(&other.to_string(), SHOWN)),
+        )
+        .hint("send one JSON object, {\"name\": value, …}")),
+        Err(error) => Err(Failure::new(
+            ErrorCode::InvalidParam,
+            format!("the arguments are not valid JSON: {error}"),
+        )
+        .hint("send the call again as one complete JSON object; escape quotes and line breaks")),
+    }
+}
+
+/// What each property is often called by models that know other agents' tools.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("file_path", "path"),
+    ("filename", "path"),
+    ("file", "path"),
+    ("dir", "path"),
+    ("offset", "start_line"),
+    ("query", "pattern"),
+    ("regex", "pattern"),
+    ("text", "content"),
+    ("contents", "content"),
+    ("old_str", "old_string"),
+    ("new_str", "new_string"),
+    ("cmd", "command"),
+    ("timeout", "timeout_ms"),
+    ("cwd", "directory"),
+    ("workdir", "directory"),
+];
+
+fn problem(error: &jsonschema::ValidationError<'_>, schema: &Value) -> String {
+    let place = error.instance_path().to_string();
+    let place = place.trim_start_matches('/').replace('/', ".");
+    let field = if place.is_empty() { "the input".to_owned() } else { format!("`{place}`") };
+    match error.kind() {
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let known: Vec<&str> = properties(at(schema, &place)).collect();
+            let each = unexpected.iter().map(|name| {
+                let other =
+                    OTHER_NAMES.iter().find(|(from, to)| from == name && known.contains(to));
+                let suggestion =
+                    other.map(|(_, to)| *to).or_else(|| nearest(name, known.iter().copied()));
+                match suggestion {
+                    Some(to) => format!("unknown parameter `{name}`: did you mean `{to}`?"),
+                    None => format!("unknown parameter `{name}`"),
+                }
+            });
+            each.collect::<Vec<_>>().join("; ")
+        }
+        ValidationErrorKind::Required { property } => {
+            let name = property.as_str().unwrap_or_default();
+            if place.is_empty() {
+                format!("`{name}` is missing")
+            } else {
+                format!("`{name}` is missing in {field}")
+            }
+        }
+        ValidationErrorKind::Type { kind: TypeKind::Single(kind) } => format!(
+            "{field} must be of type {kind}, not {}",
+            shorten(&error.instance().to_string(), SHOWN)
+        ),
+        ValidationErrorKind::Enum { options } => format!(
+            "{field} must be one of {options}, not {}",
+            shorten(&error.instance().to_string(), SHOWN)
+        ),
+        ValidationErrorKind::Minimum { limit } => {
+            format!("{field} must be at least {limit}, not {}", error.instance())
+        }
+        ValidationErrorKind::Maximum { limit } => {
+            format!("{field} must be at most {limit}, not {}", error.instance())
+        }
+        _ => format!("{field}: {}", shorten(&error.to_string(), 200)),
+    }
+}
+
+/// The part of the schema that describes this place of the input (`edits.0`).
+fn at<'a>(schema: &'a Value, place: &str) -> &'a Value {
+    place.split('.').filter(|part| !part.is_empty()).fold(schema, |schema, part| {
+        match part.parse::<usize>() {
+            Ok(_) => &schema["items"],
+            Err(_) => &schema["properties"][part],
+        }
+    })
+}
+
+fn properties(schema: &Value) -> impl Iterator<Item = &str> {
+    schema["properties"].as_object().into_iter().flat_map(|map| map.keys().map(String::as_str))
+}
+
+fn strings(value: &Value) -> Vec<&str> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+fn list(names: &[&str]) -> String {
+    if names.is_empty() {
+        return "nothing".to_owned();
+    }
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(input: &str, expected: &str) {
+        let schema = serde_json::json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 200},
+                "output": {"enum": ["files", "count"]},
+                "edits": {"type": "array", "items": {
+                    "type": "object",
+                    "properties": {"old_string": {"type": "string"}},
+                    "required": ["old_string"],
+                    "additionalProperties": false
+                }}
+            },
+            "required": ["path"],
+            "additionalProperties": false
+        });
+        let result = arguments(input)
+            .and_then(|input| Validator::default().check(&schema, &input))
+            .map_or_else(|failure| failure.message, |()| "fits".to_owned());
+        assert_eq!(result, expected, "{input}");
+    }
+
+    #[test]
+    fn each_reason_says_what_would_fit() {
+        check(r#"{"path":"a"}"#, "fits");
+        check("", "`path` is missing");
+        check(
+            r#"{"path":"a","file_path":"b"}"#,
+            "unknown parameter `file_path`: did you mean `path`?",
+        );
+        check(r#"{"path":"a","limits":1}"#, "unknown parameter `limits`: did you mean `limit`?");
+        check(r#"{"path":"a","limit":500}"#, "`limit` must be at most 200, not 500");
+        check(r#"{"path":"a","limit":"5"}"#, "`limit` must be of type integer, not \"5\"");
+        check(r#"{"path":"a","limit":true}"#, "`limit` must be of type integer, not true");
+        check(
+            r#"{"path":"a","output":"all"}"#,
+            "`output` must be one of [\"files\",\"count\"], not \"all\"",
+        );
+        check(
+            r#"{"path":"a","edits":[{"old_str":"x"}]}"#,
+            "unknown parameter `old_str`: did you mean `old_string`?; `old_string` is missing in `edits.0`",
+        );
+    }
+
+    #[test]
+    fn arguments_that_are_no_object_are_told_apart() {
+        check("[1]", "the arguments are no JSON object: [1]");
+        check(
+            r#"{"path":"a"#,
+            "the arguments are not valid JSON: EOF while parsing a string at line 1 column 10",
+        );
+    }
+}

@@ -1,0 +1,274 @@
+//! Bash: the fallback, for all that has no tool of its own.
+
+#[cfg(test)]
+mod tests;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Tool, ToolCx, parse, spec};
+use crate::exec::{self, Command, Ended, Outcome, Stage, WholeOutput};
+use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::protocol::tool::{Effect, ToolSpec};
+use crate::protocol::{Object, shorten};
+
+/// How much of a command or a stage stands in a sentence.
+const SHOWN: usize = 80;
+
+/// Runs a command in bash.
+#[derive(Debug)]
+pub(super) struct Bash {
+    spec: ToolSpec,
+}
+
+#[derive(Deserialize)]
+struct Args {
+    command: String,
+    #[serde(default = "here")]
+    directory: String,
+    #[serde(default = "two_minutes")]
+    timeout_ms: u64,
+}
+
+fn here() -> String {
+    ".".to_owned()
+}
+
+fn two_minutes() -> u64 {
+    120_000
+}
+
+impl Default for Bash {
+    fn default() -> Self {
+        Self {
+            spec: spec(
+                "Bash",
+                include_str!("../../prompts/tools/bash.md"),
+                include_str!("../../prompts/tools/bash.json"),
+            ),
+        }
+    }
+}
+
+impl Tool for Bash {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effect(&self, input: &Object, cx: &ToolCx) -> Result<Effect, Failure> {
+        let args: Args = parse(input)?;
+        if args.command.trim().is_empty() {
+            return Err(Failure::new(ErrorCode::InvalidParam, "command is empty"));
+        }
+        let directory = cx.workspace.resolve(&args.directory)?.relative().to_owned();
+        Ok(Effect::Command { command: args.command, directory })
+    }
+
+    fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
+        Box::pin(run(input, cx))
+    }
+}
+
+async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
+    let args: Args = parse(&input)?;
+    let directory = cx.workspace.resolve(&args.directory)?;
+    let spill = Arc::clone(&cx.spill);
+    let whole_output: WholeOutput<'_> = Box::new(move || {
+        let (file, name) = spill.create("Bash")?;
+        Ok((Box::new(file) as Box<dyn Write + Send>, name))
+    });
+    let command = Command {
+        whole_output: Some(whole_output),
+        ..Command::new(
+            args.command.clone(),
+            directory.absolute().to_path_buf(),
+            Duration::from_millis(args.timeout_ms),
+        )
+    };
+    let changed_before = cx.workspace.changed_since_seen();
+    let outcome = cx
+        .exec
+        .run(command, &cx.cancel)
+        .await
+        .map_err(|error| could_not_run(&error, &args.directory))?;
+    let mut files_changed = cx.workspace.changed_since_seen();
+    files_changed.retain(|path| !changed_before.contains(path));
+    answer(&args.command, outcome, files_changed)
+        .map_err(|failure| failure.at(directory.relative()))
+}
+
+fn could_not_run(error: &exec::Error, directory: &str) -> Failure {
+    match error {
+        exec::Error::NoDirectory(_) => {
+            Failure::new(ErrorCode::NotFound, format!("the directory {directory} does not exist"))
+                .hint("create it, or name one that exists")
+        }
+        exec::Error::NotADirectory(_) => {
+            Failure::new(ErrorCode::NotADirectory, format!("{directory} is a file"))
+                .hint("name the directory to run in")
+        }
+        exec::Error::NulByte | exec::Error::TooLong(_) => {
+            Failure::new(ErrorCode::InvalidParam, error.to_string())
+        }
+        exec::Error::NoBash | exec::Error::Io(_) => {
+            Failure::new(ErrorCode::ExecutionError, error.to_string())
+        }
+    }
+}
+
+/// What the model is told of an outcome.
+fn answer(command: &str, outcome: Outcome, files_changed: Vec<String>) -> Result<Report, Failure> {
+    let shown = shown(command);
+    let notes = notes(&outcome, &files_changed);
+    let failed_stages = failed_stages(&outcome.stages);
+    let how = outcome.how();
+    let (ended, exit_code) = (outcome.ended, outcome.exit_code);
+    let missing = missing_program(&outcome);
+    let is_silent = outcome.stdout.total_bytes + outcome.stderr.total_bytes == 0;
+    let stats = stats(&outcome);
+    let data = data(outcome, files_changed);
+    let (code, message, hint) = match (ended, exit_code) {
+        (Ended::Exited, Some(0)) => {
+            let conclusion = match &failed_stages {
+                Some(stages) => format!(
+                    "Exited 0, but only because the last stage did: {stages}. What these should \
+                     have given is missing; stderr may say why."
+                ),
+                None if is_silent => "Exited 0, without output.".to_owned(),
+                None => "Exited 0.".to_owned(),
+            };
+            let partial = failed_stages.is_some();
+            return Ok(Report { partial, data, text: conclusion + &notes, stats, path: None });
+        }
+        (Ended::Exited, _) => {
+            let hint = match (exit_code, missing) {
+                (Some(127), Some(program)) => Some(format!(
+                    "{program} is not installed or not in PATH: look for another way, or have it \
+                     installed"
+                )),
+                (Some(127), None) => {
+                    Some("a program was not found: is it installed and in PATH?".to_owned())
+                }
+                (Some(126), _) => Some(
+                    "a file is not executable: chmod +x, or name its \
+                                        interpreter"
+                        .to_owned(),
+                ),
+                (Some(_) | None, _) => None,
+            };
+            let stages = failed_stages.map(|stages| format!(": {stages}")).unwrap_or_default();
+            (ErrorCode::CommandFailed, format!("`{shown}` {how}{stages}"), hint)
+        }
+        (Ended::TimedOut, _) => (
+            ErrorCode::Timeout,
+            format!("`{shown}` {how}; all of its processes were ended"),
+            Some(
+                "run less of it, or raise timeout_ms (at most 600000); what waits for input or \
+                 never ends needs another form"
+                    .to_owned(),
+            ),
+        ),
+        (Ended::Cancelled, _) => (ErrorCode::Cancelled, format!("`{shown}` {how}"), None),
+    };
+    let mut failure = Failure { data, stats, ..Failure::new(code, message) };
+    failure.hint = hint;
+    if !notes.is_empty() {
+        let hint = failure.hint.as_ref().map(|hint| format!(". {hint}")).unwrap_or_default();
+        failure.text = format!("{}{hint}.{notes}", failure.message);
+    }
+    Err(failure)
+}
+
+fn data(outcome: Outcome, files_changed: Vec<String>) -> Object {
+    let mut data = Object::new();
+    let truncated = outcome.stdout.truncated || outcome.stderr.truncated;
+    data.insert("stdout".to_owned(), outcome.stdout.text.into());
+    data.insert("stderr".to_owned(), outcome.stderr.text.into());
+    data.insert("exit_code".to_owned(), outcome.exit_code.into());
+    data.insert("signal".to_owned(), outcome.signal.into());
+    let stage = |stage: Stage| match stage.command {
+        Some(command) => json!({"command": command, "exit_code": stage.exit_code}),
+        None => json!({"exit_code": stage.exit_code}),
+    };
+    let stages: Vec<Value> = outcome.stages.into_iter().map(stage).collect();
+    data.insert("stages".to_owned(), stages.into());
+    data.insert("truncated".to_owned(), truncated.into());
+    data.insert("files_changed".to_owned(), files_changed.into());
+    if !outcome.left_running.is_empty() {
+        let left = outcome.left_running.into_iter();
+        let left: Vec<Value> =
+            left.map(|left| json!({"pid": left.pid, "name": left.name})).collect();
+        data.insert("left_running".to_owned(), left.into());
+    }
+    if let Some(name) = outcome.full_output {
+        data.insert("full_output".to_owned(), name.into());
+    }
+    data
+}
+
+fn stats(outcome: &Outcome) -> Object {
+    let mut stats = Object::new();
+    stats.insert("stdout_bytes".to_owned(), outcome.stdout.total_bytes.into());
+    stats.insert("stderr_bytes".to_owned(), outcome.stderr.total_bytes.into());
+    stats
+}
+
+/// What else the reader should know, each as ` Note: ….`
+fn notes(outcome: &Outcome, files_changed: &[String]) -> String {
+    let mut notes = Vec::new();
+    if let Some(name) = &outcome.full_output {
+        notes.push(format!("Output too large, cut: all of it is in {name}"));
+    }
+    if let Some(error) = &outcome.full_output_error {
+        notes.push(format!("Output too large, cut, and it could not be kept whole: {error}"));
+    }
+    if !outcome.left_running.is_empty() {
+        let left = outcome.left_running.iter();
+        let left: Vec<String> =
+            left.map(|left| format!("{} (`{}`)", left.pid, left.name)).collect();
+        notes.push(format!("still running, until the session ends: {}", left.join(", ")));
+    }
+    if !files_changed.is_empty() {
+        let files = files_changed.join(", ");
+        notes.push(format!("changed since you read them, so read them again: {files}"));
+    }
+    notes.iter().fold(String::new(), |text, note| format!("{text} Note: {note}."))
+}
+
+/// `stage 1/3 `rg x` exited 2`, for each that failed on the way to a last stage.
+fn failed_stages(stages: &[Stage]) -> Option<String> {
+    let n_stages = stages.len();
+    let inner = stages.iter().take(n_stages.saturating_sub(1));
+    let failed: Vec<String> = (1..)
+        .zip(inner)
+        .filter(|(_, stage)| stage.has_failed())
+        .map(|(n, stage)| {
+            let name = stage.command.as_deref().map(|command| format!(" `{}`", shown(command)));
+            let why = if stage.exit_code == 127 { " (not found)" } else { "" };
+            let name = name.unwrap_or_default();
+            format!("stage {n}/{n_stages}{name} exited {}{why}", stage.exit_code)
+        })
+        .collect();
+    (!failed.is_empty()).then(|| failed.join(", "))
+}
+
+/// The program that bash did not find, as it says on stderr.
+fn missing_program(outcome: &Outcome) -> Option<String> {
+    let stderr = outcome.stderr.text.lines();
+    let before = stderr.rev().find_map(|line| line.strip_suffix(": command not found"))?;
+    Some(before.rsplit(": ").next().unwrap_or(before).to_owned())
+}
+
+/// The command in a sentence.
+fn shown(command: &str) -> String {
+    let command = command.trim();
+    match command.split_once('\n') {
+        Some((first, _)) => format!("{} …", shorten(first, SHOWN)),
+        None => shorten(command, SHOWN),
+    }
+}

@@ -1,0 +1,131 @@
+//! What the model is told of real commands.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::exec::Exec;
+use crate::workspace::{Spill, Workspace};
+
+fn cx(dir: &TempDir) -> ToolCx {
+    ToolCx {
+        workspace: Arc::new(Workspace::open(dir.path(), &[]).unwrap()),
+        exec: Arc::new(Exec::new(&[])),
+        spill: Arc::new(Spill::none()),
+        cancel: CancellationToken::new(),
+        seen: None,
+    }
+}
+
+fn input(input: Value) -> Object {
+    let Value::Object(input) = input else { panic!("an object") };
+    input
+}
+
+async fn call(dir: &TempDir, arguments: Value) -> Result<Report, Failure> {
+    let cx = cx(dir);
+    let input = input(arguments);
+    Bash::default().effect(&input, &cx)?;
+    Bash::default().run(input, &cx).await
+}
+
+async fn line(line: &str) -> Result<Report, Failure> {
+    call(&TempDir::new().unwrap(), json!({"command": line})).await
+}
+
+#[tokio::test]
+async fn a_command_that_exits_0_is_a_success() {
+    let report = line("echo a; echo b >&2").await.unwrap();
+    assert!(!report.partial);
+    let expected = json!({
+        "stdout": "a\n", "stderr": "b\n", "exit_code": 0, "signal": null, "stages": [],
+        "truncated": false, "files_changed": [],
+    });
+    assert_eq!(Value::Object(report.data), expected);
+    assert_eq!(line("true").await.unwrap().text, "Exited 0, without output.");
+}
+
+#[tokio::test]
+async fn an_inner_stage_that_failed_makes_it_partial() {
+    let report = line("grep x nofile | cat").await.unwrap();
+    assert!(report.partial);
+    assert!(report.text.contains("stage 1/2 `grep x nofile` exited 2."), "{}", report.text);
+    assert_eq!(report.data["stages"][0], json!({"command": "grep x nofile", "exit_code": 2}));
+    assert!(!line("yes | head -1").await.unwrap().partial);
+    assert!(line("nosuch | cat").await.unwrap().text.contains("`nosuch` exited 127 (not found)"));
+    let unnamed = line("for x in 1; do false | cat; done").await.unwrap();
+    assert!(unnamed.text.contains("stage 1/2 exited 1."), "{}", unnamed.text);
+}
+
+#[tokio::test]
+async fn a_command_that_fails_keeps_its_output() {
+    let failure = line("echo a; echo b >&2; exit 3").await.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::CommandFailed);
+    assert_eq!(failure.message, "`echo a; echo b >&2; exit 3` exited 3");
+    assert_eq!((&failure.data["stdout"], &failure.data["stderr"]), (&json!("a\n"), &json!("b\n")));
+    let crash = line("bash -c 'kill -SEGV $$'").await.unwrap_err();
+    assert!(crash.message.ends_with("exited 139 (SIGSEGV)"), "{}", crash.message);
+    assert_eq!(crash.data["signal"], "SIGSEGV");
+    let missing = line("nosuch-program x").await.unwrap_err();
+    assert!(missing.hint.unwrap().starts_with("nosuch-program is not installed"));
+    let failed = line("set -o pipefail; false | cat").await.unwrap_err();
+    assert!(failed.message.ends_with("exited 1: stage 1/2 `false` exited 1"));
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_end_is_ended() {
+    let dir = TempDir::new().unwrap();
+    let arguments = json!({"command": "echo a; sleep 1000", "timeout_ms": 300});
+    let failure = call(&dir, arguments).await.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::Timeout);
+    assert_eq!(failure.data["stdout"], "a\n");
+    assert!(failure.message.contains("did not end within 0.3"), "{}", failure.message);
+    assert!(failure.hint.unwrap().contains("timeout_ms"));
+
+    let cx = cx(&dir);
+    cx.cancel.cancel();
+    let failure = Bash::default().run(input(json!({"command": "true"})), &cx).await.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::Cancelled);
+}
+
+#[tokio::test]
+async fn the_directory_is_a_directory_of_the_project() {
+    let dir = TempDir::new().unwrap();
+    std::fs::create_dir(dir.path().join("sub")).unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let run = |directory: &'static str| {
+        call(&dir, json!({"command": "basename $PWD", "directory": directory}))
+    };
+    assert_eq!(run("sub").await.unwrap().data["stdout"], "sub\n");
+    assert_eq!(run("nowhere").await.unwrap_err().code, ErrorCode::NotFound);
+    assert_eq!(run("file").await.unwrap_err().code, ErrorCode::NotADirectory);
+    assert_eq!(run("/").await.unwrap_err().code, ErrorCode::AccessDenied);
+    let effect = |arguments| Bash::default().effect(&input(arguments), &cx(&dir));
+    let expected = Effect::Command { command: "ls".into(), directory: "sub".into() };
+    assert_eq!(effect(json!({"command": "ls", "directory": "sub"})), Ok(expected));
+    let empty = effect(json!({"command": " \n"})).unwrap_err();
+    assert_eq!(empty.code, ErrorCode::InvalidParam);
+}
+
+#[tokio::test]
+async fn what_else_there_is_to_know_is_noted() {
+    let dir = TempDir::new().unwrap();
+    let cx = cx(&dir);
+    let arguments = json!({"command": "sleep 1000 >/dev/null 2>&1 & seq 100000"});
+    let report = Bash::default().run(input(arguments), &cx).await.unwrap();
+    assert!(report.text.contains(" (`sleep 1000`)."), "{}", report.text);
+    assert!(report.text.contains("Output too large, cut: all of it is in "));
+    assert_eq!(report.data["left_running"][0]["name"], "sleep 1000");
+    assert_eq!(report.data["truncated"], true);
+    assert!(report.data["full_output"].is_string());
+    cx.exec.shutdown();
+}
+
+#[test]
+fn the_schema_is_an_object_that_allows_nothing_else() {
+    let tool = Bash::default();
+    assert_eq!(tool.spec().schema["additionalProperties"], false);
+    assert_eq!(tool.spec().schema["properties"]["timeout_ms"]["default"], two_minutes());
+}

@@ -1,0 +1,228 @@
+//! What Write, Edit and MultiEdit share: a drafted change is shown, and made if it is meant.
+
+use std::ops::Range;
+
+use serde_json::json;
+use similar::{ChangeTag, TextDiff};
+use tokio_util::sync::CancellationToken;
+
+use super::files::{cancelled, count, object};
+use super::nearest;
+use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::workspace::{Change, Content, Diff, ProjectPath, Snapshot, Text, Workspace, plain};
+
+/// A file as it is, for somebody who wants to change it.
+pub(super) struct Existing {
+    pub(super) path: ProjectPath,
+    pub(super) content: Content,
+    pub(super) text: Text,
+}
+
+impl Existing {
+    /// Reads it and checks the lock.
+    pub(super) fn open(
+        workspace: &Workspace,
+        path: ProjectPath,
+        seen: Option<&Snapshot>,
+    ) -> Result<Self, Failure> {
+        let content = workspace.content(&path, seen)?;
+        let text = Text::decode(&content.bytes, path.relative())?;
+        Ok(Self { path, content, text })
+    }
+}
+
+/// A change that could be made.
+pub(super) struct Draft {
+    pub(super) path: ProjectPath,
+    /// What is to be replaced; nothing where the file is new.
+    pub(super) old: Option<Content>,
+    pub(super) new: Vec<u8>,
+    pub(super) diff: Diff,
+}
+
+impl Draft {
+    /// Replacing an existing file. Masks of ours never replace what they stand for.
+    pub(super) fn replacing(
+        existing: Existing,
+        new: Vec<u8>,
+        new_text: &str,
+    ) -> Result<Self, Failure> {
+        let old_text = existing.text.plain();
+        if let Some(mask) = masks_something(old_text, new_text) {
+            let message = format!("{mask} in the new text would replace what it stands for");
+            return Err(Failure::new(ErrorCode::InvalidParam, message)
+                .hint("a mask is what you were shown instead of a secret; leave that line as it is")
+                .at(existing.path.relative()));
+        }
+        let diff = Diff::of_change(old_text, new_text, existing.path.relative());
+        Ok(Self { path: existing.path, old: Some(existing.content), new, diff })
+    }
+
+    /// Makes the change, unless it is only to be shown. `data` holds what the tool itself has to say.
+    pub(super) fn report(
+        self,
+        workspace: &Workspace,
+        dry_run: bool,
+        cancel: &CancellationToken,
+        done: &str,
+    ) -> Result<Report, Failure> {
+        if cancel.is_cancelled() {
+            return Err(cancelled());
+        }
+        let change = if dry_run { None } else { Some(self.apply(workspace)?) };
+        let at = self.path.relative().to_owned();
+        let lines = format!("+{} -{} lines", self.diff.added, self.diff.removed);
+        let mut text = match &change {
+            Some(_) => format!("{done} {at}: {lines}."),
+            None => format!("Not applied to {at} (dry run): {lines}. Call again without dry_run."),
+        };
+        if change.as_ref().is_some_and(|change| change.split_hard_link) {
+            text.push_str(" It had other names (hard links): they still lead to the old content.");
+        }
+        let mut data = object(json!({
+            "applied": change.is_some(),
+            "diff_preview": self.diff.text,
+        }));
+        if self.diff.truncated {
+            data.insert("diff_truncated".to_owned(), true.into());
+            text.push_str(" The diff is cut.");
+        }
+        Ok(Report {
+            partial: dry_run,
+            data,
+            text,
+            stats: object(json!({
+                "bytes_written": if change.is_some() { self.new.len() } else { 0 },
+                "lines_added": self.diff.added,
+                "lines_removed": self.diff.removed,
+            })),
+            path: Some(at),
+        })
+    }
+
+    fn apply(&self, workspace: &Workspace) -> Result<Change, Failure> {
+        match &self.old {
+            Some(old) => workspace.replace(&self.path, &old.snapshot, &self.new),
+            None => workspace.create(&self.path, &self.new),
+        }
+    }
+}
+
+/// One replacement, as the model wrote it.
+pub(super) struct Replacement<'a> {
+    pub(super) old: &'a str,
+    pub(super) new: &'a str,
+    pub(super) all: bool,
+}
+
+impl Replacement<'_> {
+    /// Where it applies in a text with `\n` line ends; sorted and apart.
+    pub(super) fn places(&self, text: &str, path: &str) -> Result<Vec<Range<usize>>, Failure> {
+        if self.old.is_empty() {
+            return Err(Failure::new(ErrorCode::InvalidParam, "old_string is empty")
+                .hint("give the passage to replace; to create a file, use Write")
+                .at(path));
+        }
+        let (old, new) = (plain(self.old), plain(self.new));
+        if old == new {
+            let message = "old_string and new_string are the same";
+            return Err(Failure::new(ErrorCode::InvalidParam, message)
+                .hint("if the file is as it should be, go on")
+                .at(path));
+        }
+        let found = occurrences(text, &old);
+        match found.len() {
+            0 => Err(nearest::no_match(text, &old, &new, path)),
+            n if n == 1 || self.all => Ok(apart(&found, old.len())),
+            n => {
+                let lines = lines_of(text, &found);
+                let shown = lines.iter().take(20).map(ToString::to_string).collect::<Vec<_>>();
+                let more = if n > shown.len() { ", …" } else { "" };
+                let message = format!(
+                    "old_string occurs {n} times in {path}, at lines {}{more}",
+                    shown.join(", ")
+                );
+                Err(Failure::new(ErrorCode::MultipleMatches, message)
+                    .hint("add lines around it until it is unique, or set replace_all: true")
+                    .datum("lines", lines.into_iter().take(100).collect::<Vec<_>>())
+                    .at(path))
+            }
+        }
+    }
+}
+
+/// Every place where `wanted` begins: overlapping ones count, `aa` is twice in `aaa`.
+fn occurrences(text: &str, wanted: &str) -> Vec<usize> {
+    let step = wanted.chars().next().map_or(1, char::len_utf8);
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(at) = text[from..].find(wanted) {
+        found.push(from + at);
+        from += at + step;
+    }
+    found
+}
+
+fn apart(found: &[usize], length: usize) -> Vec<Range<usize>> {
+    let mut end = 0;
+    let mut places = Vec::new();
+    for &start in found {
+        if start >= end {
+            end = start + length;
+            places.push(start..end);
+        }
+    }
+    places
+}
+
+fn lines_of(text: &str, found: &[usize]) -> Vec<usize> {
+    let mut lines = Vec::with_capacity(found.len());
+    let (mut line, mut from) = (1, 0);
+    for &at in found {
+        line += text[from..at].matches('\n').count();
+        from = at;
+        lines.push(line);
+    }
+    lines.dedup();
+    lines
+}
+
+/// A mask of ours (`[redacted:KIND]`) in a line that is new, where an old line has something else in
+/// its place.
+fn masks_something(old: &str, new: &str) -> Option<String> {
+    if !new.contains("[redacted:") {
+        return None;
+    }
+    let diff = TextDiff::from_lines(old, new);
+    let of_kind = |kind: ChangeTag| {
+        diff.iter_all_changes().filter(move |change| change.tag() == kind).map(|c| c.value())
+    };
+    let removed: Vec<&str> = of_kind(ChangeTag::Delete).collect();
+    of_kind(ChangeTag::Insert).find_map(|line| {
+        let mask = masks_in(line).next()?;
+        let begin = &line[..mask.start];
+        let end = &line[masks_in(line).last()?.end..];
+        let is_replaced = removed.iter().any(|old| {
+            old.len() > begin.len() + end.len()
+                && old.starts_with(begin)
+                && old.ends_with(end)
+                && !old.contains(&line[mask.clone()])
+        });
+        is_replaced.then(|| line[mask].to_owned())
+    })
+}
+
+fn masks_in(line: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+    line.match_indices("[redacted:").filter_map(|(start, mark)| {
+        let kind = &line[start + mark.len()..];
+        let end = kind.find(']')?;
+        let is_kind = end > 0
+            && kind[..end].bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+        is_kind.then_some(start..start + mark.len() + end + 1)
+    })
+}
+
+/// `Edited`, with how often.
+pub(super) fn edited(replacements: usize) -> String {
+    format!("Made {} in", count(replacements as u64, "replacement"))
+}

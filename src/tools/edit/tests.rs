@@ -1,0 +1,136 @@
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use serde_json::{Value, json};
+
+use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::tools::testing::{Desk, numbered};
+use crate::tools::{edit, read};
+
+async fn edit(desk: &Desk, old: &str, new: &str) -> Result<Report, Failure> {
+    desk.ok(&read::tool(), json!({"path": "a"})).await;
+    let input = json!({"path": "a", "old_string": old, "new_string": new});
+    desk.call(&edit::tool(), input).await
+}
+
+/// The file's bytes after an edit.
+async fn check(file: &[u8], old: &str, new: &str, expected: &[u8]) {
+    let desk = Desk::new();
+    desk.file("a", file);
+    let report = edit(&desk, old, new).await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&desk.bytes("a")), String::from_utf8_lossy(expected));
+    assert_eq!(report.data["replacements"], 1);
+    assert_eq!(desk.names(), ["a"]);
+}
+
+async fn no_match(file: &str, old: &str, message: &str) -> Failure {
+    let desk = Desk::new();
+    desk.file("a", file);
+    let failure = edit(&desk, old, "something else").await.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::NoMatch);
+    assert!(failure.message.contains(message), "{} / {:?}", failure.message, failure.data);
+    assert_eq!(desk.text("a"), file);
+    failure
+}
+
+#[tokio::test]
+async fn only_the_replaced_passage_changes() {
+    check(b"one\ntwo\n", "two", "three", b"one\nthree\n").await;
+    check(b"a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", b"x\r\ny\r\nz\r\nc\r\n").await;
+    check(b"a\r\nb\r\n", "a\r\n", "x\r\n", b"x\r\nb\r\n").await;
+    check(b"a\r\nb\nc\r\nd\r\n", "c", "x\ny", b"a\r\nb\nx\r\ny\r\nd\r\n").await;
+    check(b"a\nb\r\nc\nd\n", "b\nc", "x\ny", b"a\nx\ny\nd\n").await;
+    check(b"a\rb\r", "a\nb", "x\ny", b"x\ry\r").await;
+    check(b"\xEF\xBB\xBFone", "one", "two", b"\xEF\xBB\xBFtwo").await;
+    check(b"\xFF\xFEa\0\r\0\n\0b\0", "a\nb", "c\n\u{e4}", b"\xFF\xFEc\0\r\0\n\0\xE4\0").await;
+    check(b"caf\xE9\nbar\n", "bar", "t\u{e9}", b"caf\xE9\nt\xE9\n").await;
+    check(b"one\n\n\ntwo", "\n\n\n", "\n", b"one\ntwo").await;
+}
+
+#[tokio::test]
+async fn what_an_encoding_does_not_have_is_not_written() {
+    let desk = Desk::new();
+    desk.file("a", b"caf\xE9 au lait\n");
+    let failure = edit(&desk, "lait", "\u{4e2d}").await.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::Encoding);
+    assert_eq!(desk.bytes("a"), b"caf\xE9 au lait\n");
+}
+
+#[tokio::test]
+async fn several_occurrences_are_listed_or_all_replaced() {
+    let desk = Desk::new();
+    desk.file("a", "x\ny\nx\n");
+    let failure = edit(&desk, "x", "z").await.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::MultipleMatches);
+    assert_eq!(failure.data["lines"], json!([1, 3]));
+    let all = json!({"path": "a", "old_string": "x", "new_string": "z", "replace_all": true});
+    let report = desk.ok(&edit::tool(), all).await;
+    assert_eq!(
+        (report.data["replacements"].clone(), desk.text("a")),
+        (json!(2), "z\ny\nz\n".into())
+    );
+    desk.file("a", "aaa");
+    assert_eq!(edit(&desk, "aa", "b").await.unwrap_err().code, ErrorCode::MultipleMatches);
+}
+
+#[tokio::test]
+async fn senseless_arguments_are_refused() {
+    let desk = Desk::new();
+    desk.file("a", "x\n");
+    assert_eq!(edit(&desk, "", "z").await.unwrap_err().code, ErrorCode::InvalidParam);
+    assert_eq!(edit(&desk, "x", "x").await.unwrap_err().code, ErrorCode::InvalidParam);
+    let input = json!({"path": "b", "old_string": "x", "new_string": "y"});
+    desk.fails(&edit::tool(), input, ErrorCode::NotFound).await;
+}
+
+#[tokio::test]
+async fn an_edit_needs_a_read() {
+    let desk = Desk::new();
+    desk.file("a", "x\n");
+    let input = json!({"path": "a", "old_string": "x", "new_string": "y"});
+    desk.fails(&edit::tool(), input.clone(), ErrorCode::NotRead).await;
+    desk.ok(&read::tool(), json!({"path": "./sub/../a"})).await;
+    desk.ok(&edit::tool(), input).await;
+    let next = json!({"path": "a", "old_string": "y", "new_string": "z"});
+    desk.ok(&edit::tool(), next).await;
+    assert_eq!(desk.text("a"), "z\n");
+}
+
+#[tokio::test]
+async fn no_match_says_what_differs() {
+    let file = "fn main() {\n\tlet name = \"x\";\n\tprint(name);\n}\n";
+    let failure =
+        no_match(file, "    let name = \"x\";\n    print(name);", "the file has tabs").await;
+    assert_eq!(failure.data["nearest"], json!({"start_line": 2, "end_line": 3}));
+    assert!(failure.data["diff_preview"].as_str().unwrap().contains("+\tprint(name);"));
+    no_match(file, "let name = \u{201c}x\u{201d};", "quotation marks").await;
+    no_match(file, "LET name", "upper and lower case").await;
+    no_match(file, "let  name", "spaces within").await;
+    no_match(file, "   2 | \tlet name = \"x\";\n   3 | \tprint(name);", "line numbers").await;
+    no_match(file, "let name = \"x\";\\n\tprint(name);", "its escapes").await;
+    no_match("a long line  \nanother long line\n", "a long line\nanother", "trailing whitespace")
+        .await;
+    no_match(file, "\tlet name = \"xy\";", "its words").await;
+    no_match(file, "nothing of the kind 12345", "nor anything like it").await;
+}
+
+#[tokio::test]
+async fn an_edit_that_is_there_already_says_so() {
+    let desk = Desk::new();
+    desk.file("a", "one\ntwo\n");
+    let failure = edit(&desk, "zwei", "two").await.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::NoMatch);
+    assert!(failure.message.contains("line 2: already applied"), "{}", failure.message);
+}
+
+#[tokio::test]
+async fn the_explanation_of_a_large_file_takes_little_time() {
+    let desk = Desk::new();
+    let file = numbered(300_000, |n| format!("let value_{n} = compute({n});\n"));
+    desk.file("a", file);
+    desk.ok(&read::tool(), json!({"path": "a"})).await;
+    let begin = std::time::Instant::now();
+    let old = "let value_x = compute(y, z);\n".repeat(50);
+    let input: Value = json!({"path": "a", "old_string": old, "new_string": "q"});
+    desk.fails(&edit::tool(), input, ErrorCode::NoMatch).await;
+    assert!(begin.elapsed().as_secs() < 5, "{:?}", begin.elapsed());
+}

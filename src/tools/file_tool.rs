@@ -1,0 +1,83 @@
+//! A tool that works on files: typed input, one path, one piece of blocking work.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde::de::DeserializeOwned;
+
+use super::files::cancelled;
+use super::{Tool, ToolCx, blocking, parse};
+use crate::protocol::Object;
+use crate::protocol::envelope::{Failure, Report};
+use crate::protocol::tool::{Effect, ToolSpec};
+
+/// What a call does to the file or folder that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Looks,
+    Changes,
+}
+
+type Work<A> = dyn Fn(&A, &ToolCx) -> Result<Report, Failure> + Send + Sync;
+
+/// A tool whose input is `A`.
+pub(super) struct FileTool<A> {
+    spec: ToolSpec,
+    access: Access,
+    path: fn(&A) -> &str,
+    work: Arc<Work<A>>,
+}
+
+impl<A> FileTool<A> {
+    /// A tool that only looks. `path` says at what.
+    pub(super) fn looking(
+        spec: ToolSpec,
+        path: fn(&A) -> &str,
+        work: impl Fn(&A, &ToolCx) -> Result<Report, Failure> + Send + Sync + 'static,
+    ) -> Self {
+        Self { spec, access: Access::Looks, path, work: Arc::new(work) }
+    }
+
+    /// A tool that changes one file. `path` says which.
+    pub(super) fn changing(
+        spec: ToolSpec,
+        path: fn(&A) -> &str,
+        work: impl Fn(&A, &ToolCx) -> Result<Report, Failure> + Send + Sync + 'static,
+    ) -> Self {
+        Self { spec, access: Access::Changes, path, work: Arc::new(work) }
+    }
+}
+
+impl<A: DeserializeOwned + Send + 'static> Tool for FileTool<A> {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effect(&self, input: &Object, cx: &ToolCx) -> Result<Effect, Failure> {
+        let args: A = parse(input)?;
+        let path = cx.workspace.resolve((self.path)(&args))?;
+        match self.access {
+            Access::Looks => Ok(Effect::Read { path: path.relative().to_owned() }),
+            Access::Changes => {
+                cx.workspace.check_writable(&path)?;
+                Ok(Effect::Write { path: path.relative().to_owned() })
+            }
+        }
+    }
+
+    fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
+        let (work, inner) = (Arc::clone(&self.work), cx.clone());
+        Box::pin(async move {
+            let args: A = parse(&input)?;
+            let work = blocking(move || work(&args, &inner));
+            match self.access {
+                // Answered at once; the work looks at the token itself and ends soon after.
+                Access::Looks => {
+                    cx.cancel.run_until_cancelled(work).await.unwrap_or_else(|| Err(cancelled()))
+                }
+                // Half a change is none: it looks at the token itself, up to the last moment.
+                Access::Changes => work.await,
+            }
+        })
+    }
+}

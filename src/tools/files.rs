@@ -1,0 +1,95 @@
+//! What the file tools share: when a search has to end, and the pieces of a report.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::protocol::Object;
+use crate::protocol::envelope::{ErrorCode, Failure};
+
+pub(super) fn cancelled() -> Failure {
+    Failure::new(ErrorCode::Cancelled, "interrupted before it was done")
+}
+
+/// The object that `json!({…})` makes.
+pub(super) fn object(value: Value) -> Object {
+    match value {
+        Value::Object(object) => object,
+        other => Object::from_iter([("value".to_owned(), other)]),
+    }
+}
+
+/// `1 line`, `2 lines`.
+pub(super) fn count(n: u64, what: &str) -> String {
+    match (n, what.strip_suffix("ch").or_else(|| what.strip_suffix('y'))) {
+        (1, _) => format!("1 {what}"),
+        (_, Some(_)) if what.ends_with("ch") => format!("{n} {what}es"),
+        (_, Some(stem)) => format!("{n} {stem}ies"),
+        (_, None) => format!("{n} {what}s"),
+    }
+}
+
+/// A place as it stands in a sentence.
+pub(super) fn place(at: &str) -> &str {
+    if at == "." { "the project" } else { at }
+}
+
+/// When a search has to end, and why it did. Shared by its threads.
+#[derive(Clone, Debug)]
+pub(super) struct Stop {
+    cancel: CancellationToken,
+    until: Instant,
+    reason: Arc<AtomicU8>,
+}
+
+/// Why a search ended before it was through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aborted {
+    Cancelled = 1,
+    TimeLimit = 2,
+    CountLimit = 3,
+}
+
+impl Stop {
+    pub(super) fn after(limit: Duration, cancel: CancellationToken) -> Self {
+        Self { cancel, until: Instant::now() + limit, reason: Arc::default() }
+    }
+
+    /// Looks at the token and the clock.
+    pub(super) fn now(&self) -> bool {
+        if self.cancel.is_cancelled() {
+            self.set(Aborted::Cancelled);
+        } else if Instant::now() >= self.until {
+            self.set(Aborted::TimeLimit);
+        }
+        self.reason().is_some()
+    }
+
+    pub(super) fn set(&self, reason: Aborted) {
+        // The first reason is the true one.
+        let _ = self.reason.compare_exchange(0, reason as u8, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    pub(super) fn reason(&self) -> Option<Aborted> {
+        match self.reason.load(Ordering::Relaxed) {
+            0 => None,
+            1 => Some(Aborted::Cancelled),
+            2 => Some(Aborted::TimeLimit),
+            _ => Some(Aborted::CountLimit),
+        }
+    }
+}
+
+impl Aborted {
+    /// The word that stands in `data.aborted_reason`.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Cancelled => "cancelled",
+            Self::TimeLimit => "time_limit",
+            Self::CountLimit => "count_limit",
+        }
+    }
+}

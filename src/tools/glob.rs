@@ -1,0 +1,265 @@
+//! Glob: find files by name.
+
+use std::cmp::Reverse;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use globset::GlobMatcher;
+use serde::Deserialize;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::file_tool::FileTool;
+use super::files::{Aborted, Stop, cancelled, count, object, place};
+use super::{Tool, pattern, spec};
+use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::workspace::{Entry, Kind, ProjectPath, Rules, Walk, Workspace};
+
+/// How far one search goes.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    time: Duration,
+    visited: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Args {
+    pattern: String,
+    #[serde(default = "here")]
+    path: String,
+    #[serde(default = "fifty")]
+    limit: usize,
+    #[serde(default)]
+    include_hidden: bool,
+    #[serde(default)]
+    include_ignored: bool,
+}
+
+fn here() -> String {
+    ".".to_owned()
+}
+
+fn fifty() -> usize {
+    50
+}
+
+/// The tool, with its usual limits.
+pub(super) fn tool() -> impl Tool {
+    with_limits(Duration::from_secs(2), 200_000)
+}
+
+/// The tool with these limits of time and of entries looked at.
+fn with_limits(time: Duration, visited: u64) -> impl Tool {
+    let spec = spec(
+        "Glob",
+        include_str!("../../prompts/tools/glob.md"),
+        include_str!("../../prompts/tools/glob.json"),
+    );
+    let limits = Limits { time, visited };
+    FileTool::looking(
+        spec,
+        |args: &Args| &args.path,
+        move |args, cx| find(&cx.workspace, args, limits, cx.cancel.clone()),
+    )
+}
+
+fn find(
+    workspace: &Workspace,
+    args: &Args,
+    limits: Limits,
+    cancel: CancellationToken,
+) -> Result<Report, Failure> {
+    let base = workspace.directory(&args.path)?;
+    // Told from an empty one: it cannot be read.
+    workspace.entries(&base)?;
+    // A pattern may be written as an absolute path.
+    let prefix = format!("{}/", base.absolute().display());
+    let glob = args.pattern.strip_prefix(&prefix).map_or_else(
+        || args.pattern.clone(),
+        |inside| if inside.contains('/') { inside.to_owned() } else { format!("./{inside}") },
+    );
+    let rules =
+        Rules { include_hidden: args.include_hidden, include_ignored: args.include_ignored };
+    let stop = Stop::after(limits.time, cancel.clone());
+    let search = Search {
+        workspace,
+        base: &base,
+        exact: pattern::compile(&glob, true)?,
+        caseless: pattern::compile(&glob, false)?,
+        stop,
+        max_visited: limits.visited,
+    };
+    let mut found = search.run(rules);
+    let matched = found.paths.len();
+    let aborted = search.stop.reason();
+    if aborted == Some(Aborted::Cancelled) {
+        return Err(cancelled());
+    }
+    let (at, shown) = (base.relative(), place(base.relative()));
+    if let (Some(aborted), 0) = (aborted, matched) {
+        let message = format!(
+            "no file matching {:?} was found among the first {} entries in {shown}, then the {} was reached",
+            args.pattern,
+            found.visited,
+            limit_word(aborted)
+        );
+        return Err(Failure::new(ErrorCode::Timeout, message)
+            .hint("name a smaller folder in `path`")
+            .at(at));
+    }
+    found.paths.sort();
+    let truncated = matched > args.limit;
+    let paths: Vec<String> =
+        found.paths.into_iter().take(args.limit).map(|(_, path)| path).collect();
+
+    let mut text = if matched == 0 {
+        let mut text = format!("No files matching {:?} in {shown}.", args.pattern);
+        if let Some(hint) = search.elsewhere(rules, &found.caseless, cancel) {
+            text.push(' ');
+            text.push_str(&hint);
+        }
+        text
+    } else {
+        format!("{} matching {:?}, newest first.", count(matched as u64, "file"), args.pattern)
+    };
+    if truncated {
+        text.push_str(&format!(
+            " The first {} are shown; narrow the pattern or raise limit.",
+            args.limit
+        ));
+    }
+    let mut data = object(json!({ "paths": paths }));
+    if let Some(aborted) = aborted {
+        data.insert("aborted_reason".to_owned(), aborted.as_str().into());
+        text.push_str(&format!(
+            " There may be more: the {} was reached; name a smaller folder in `path`.",
+            limit_word(aborted)
+        ));
+    }
+    if truncated || aborted.is_some() {
+        data.insert("truncated".to_owned(), true.into());
+    }
+    Ok(Report {
+        partial: truncated || aborted.is_some(),
+        data,
+        text,
+        stats: object(json!({ "matched": matched, "visited": found.visited })),
+        path: Some(at.to_owned()),
+    })
+}
+
+fn limit_word(aborted: Aborted) -> &'static str {
+    match aborted {
+        Aborted::Cancelled | Aborted::TimeLimit => "time limit",
+        Aborted::CountLimit => "limit of entries",
+    }
+}
+
+struct Search<'a> {
+    workspace: &'a Workspace,
+    base: &'a ProjectPath,
+    exact: GlobMatcher,
+    caseless: GlobMatcher,
+    stop: Stop,
+    max_visited: u64,
+}
+
+#[derive(Default)]
+struct Found {
+    /// Sorted, the newest stand first.
+    paths: Vec<(Reverse<SystemTime>, String)>,
+    /// What would match without regard to case.
+    caseless: Vec<String>,
+    visited: u64,
+}
+
+impl Search<'_> {
+    fn run(&self, rules: Rules) -> Found {
+        let found = Mutex::new(Found::default());
+        let visited = AtomicU64::new(0);
+        let walk = Walk { base: self.base.clone(), rules, depth: None };
+        self.workspace.walk(&walk, || {
+            Box::new(|entry: Entry| {
+                if visited.fetch_add(1, Ordering::Relaxed) >= self.max_visited {
+                    self.stop.set(Aborted::CountLimit);
+                }
+                if self.stop.now() {
+                    return false;
+                }
+                let path = entry.path.absolute();
+                let inside = path.strip_prefix(self.base.absolute()).unwrap_or(path);
+                if entry.kind == Kind::Directory || !self.caseless.is_match(inside) {
+                    return true;
+                }
+                let Some(time) = self.time_of(&entry) else { return true };
+                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                let shown = entry.path.relative().to_owned();
+                if self.exact.is_match(inside) {
+                    found.paths.push((Reverse(time), shown));
+                } else if found.caseless.len() < 1000 {
+                    found.caseless.push(shown);
+                }
+                true
+            })
+        });
+        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        found.visited = visited.into_inner().min(self.max_visited);
+        found.caseless.sort();
+        found
+    }
+
+    /// When a file was changed; nothing for what is no file, or leads out of the project.
+    fn time_of(&self, entry: &Entry) -> Option<SystemTime> {
+        let data = match entry.kind {
+            Kind::File => self.workspace.metadata(&entry.path).ok()?,
+            Kind::Link => {
+                let target = self.workspace.link_target(entry.path.absolute())?;
+                self.workspace.metadata(&target).ok().filter(std::fs::Metadata::is_file)?
+            }
+            Kind::Directory | Kind::Other => return None,
+        };
+        data.modified().ok()
+    }
+
+    /// Where the file probably is, when nothing was found.
+    fn elsewhere(
+        &self,
+        rules: Rules,
+        caseless: &[String],
+        cancel: CancellationToken,
+    ) -> Option<String> {
+        if let Some(example) = caseless.first() {
+            return Some(format!("Patterns are case-sensitive: {example} would match without."));
+        }
+        if rules.include_hidden && rules.include_ignored {
+            return None;
+        }
+        let everything = Rules { include_hidden: true, include_ignored: true };
+        let again = Search {
+            workspace: self.workspace,
+            base: self.base,
+            exact: self.exact.clone(),
+            caseless: self.exact.clone(),
+            stop: Stop::after(Duration::from_millis(500), cancel),
+            max_visited: self.max_visited,
+        };
+        let mut found = again.run(everything).paths;
+        found.sort();
+        let (_, example) = found.first()?;
+        let is_dotted = |part: &std::ffi::OsStr| part.as_encoded_bytes().starts_with(b".");
+        let is_hidden = Path::new(example).iter().any(is_dotted) && !rules.include_hidden;
+        let flag = if is_hidden { "include_hidden" } else { "include_ignored" };
+        Some(format!(
+            "In hidden or ignored places {}, for instance {example}: set {flag}.",
+            match found.len() {
+                1 => "1 file matches".to_owned(),
+                n => format!("{n} files match"),
+            }
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests;

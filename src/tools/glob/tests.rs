@@ -1,0 +1,115 @@
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs::File;
+use std::os::unix::fs::symlink;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::protocol::envelope::ErrorCode;
+use crate::tools::glob;
+use crate::tools::testing::Desk;
+
+/// A project whose files are older from one to the next.
+fn desk(files: &[&str]) -> Desk {
+    let desk = Desk::new();
+    for (age, path) in files.iter().enumerate() {
+        desk.file(path, "x\n");
+        let time = SystemTime::now() - Duration::from_secs(age as u64 * 60);
+        File::options().write(true).open(desk.at(path)).unwrap().set_modified(time).unwrap();
+    }
+    desk
+}
+
+async fn check(desk: &Desk, input: Value, paths: &[&str]) {
+    let report = desk.ok(&glob::tool(), input.clone()).await;
+    assert_eq!(report.data["paths"], json!(paths), "{input}: {}", report.text);
+    assert!(!report.partial);
+}
+
+#[tokio::test]
+async fn stars_stay_in_a_folder_and_double_stars_cross() {
+    let desk = desk(&["src/b.rs", "a.rs", "src/deep/c.rs", "src/d.md"]);
+    check(&desk, json!({"pattern": "*.rs"}), &["src/b.rs", "a.rs", "src/deep/c.rs"]).await;
+    check(&desk, json!({"pattern": "src/*.rs"}), &["src/b.rs"]).await;
+    check(&desk, json!({"pattern": "src/**/*.rs"}), &["src/b.rs", "src/deep/c.rs"]).await;
+    check(&desk, json!({"pattern": "**/a.rs"}), &["a.rs"]).await;
+    check(&desk, json!({"pattern": "src/?.{rs,md}"}), &["src/b.rs", "src/d.md"]).await;
+    check(&desk, json!({"pattern": "[ab].rs"}), &["src/b.rs", "a.rs"]).await;
+    check(&desk, json!({"pattern": "./*.rs"}), &["a.rs"]).await;
+    check(&desk, json!({"pattern": "*.rs", "path": "src/deep"}), &["src/deep/c.rs"]).await;
+    let absolute = format!("{}/src/*.rs", desk.cx.workspace.root().display());
+    check(&desk, json!({"pattern": absolute}), &["src/b.rs"]).await;
+}
+
+#[tokio::test]
+async fn what_is_left_out_is_named() {
+    let desk = desk(&["a.rs", "target/b.rs", "node_modules/c.rs", ".hidden/d.rs", "sub/e.rs"]);
+    desk.file(".gitignore", "target/\n/sub/e.rs\n").file(".git/x.rs", "");
+    check(&desk, json!({"pattern": "*.rs"}), &["a.rs"]).await;
+    let all = json!({"pattern": "*.rs", "include_hidden": true, "include_ignored": true});
+    let everything = ["a.rs", "target/b.rs", "node_modules/c.rs", ".hidden/d.rs", "sub/e.rs"];
+    check(&desk, all, &everything).await;
+    for (pattern, flag) in [("b.rs", "include_ignored"), ("d.rs", "include_hidden")] {
+        let report = desk.ok(&glob::tool(), json!({"pattern": pattern})).await;
+        assert!(report.text.contains(flag), "{}", report.text);
+    }
+    // Named, a place that is left out is searched; the rules above it still hold elsewhere.
+    check(&desk, json!({"pattern": "*.rs", "path": "target"}), &["target/b.rs"]).await;
+    check(&desk, json!({"pattern": "*.rs", "path": ".hidden"}), &[".hidden/d.rs"]).await;
+    check(&desk, json!({"pattern": "*.rs", "path": "node_modules"}), &["node_modules/c.rs"]).await;
+    check(&desk, json!({"pattern": "*.rs", "path": "sub"}), &[]).await;
+}
+
+#[tokio::test]
+async fn no_match_in_this_case_names_the_other() {
+    let desk = desk(&["README.md"]);
+    let report = desk.ok(&glob::tool(), json!({"pattern": "readme.md"})).await;
+    assert!(report.text.contains("README.md"), "{}", report.text);
+}
+
+#[tokio::test]
+async fn exactly_as_many_as_the_limit_are_not_truncated() {
+    let desk = desk(&["a", "b", "c"]);
+    check(&desk, json!({"pattern": "*", "limit": 3}), &["a", "b", "c"]).await;
+    let report = desk.ok(&glob::tool(), json!({"pattern": "*", "limit": 2})).await;
+    assert!(report.partial && report.data["truncated"] == true);
+    assert_eq!(report.data["paths"], json!(["a", "b"]));
+    assert_eq!(report.stats["matched"], 3);
+}
+
+#[tokio::test]
+async fn limits_end_a_search() {
+    let desk = desk(&["a", "b", "c", "d"]);
+    let few = glob::with_limits(Duration::from_secs(2), 2);
+    let report = desk.ok(&few, json!({"pattern": "*"})).await;
+    assert_eq!(
+        (report.partial, report.data["aborted_reason"].clone()),
+        (true, json!("count_limit"))
+    );
+    desk.fails(&few, json!({"pattern": "zzz"}), ErrorCode::Timeout).await;
+    let short = glob::with_limits(Duration::ZERO, 1000);
+    desk.fails(&short, json!({"pattern": "*"}), ErrorCode::Timeout).await;
+}
+
+#[tokio::test]
+async fn a_bad_pattern_is_refused_with_its_position() {
+    let desk = desk(&["a"]);
+    for (pattern, position) in [("a[bc", 2), ("x/{a,b", 3), ("[z-a]", 2), ("ab}", 3)] {
+        let failure =
+            desk.fails(&glob::tool(), json!({"pattern": pattern}), ErrorCode::InvalidParam).await;
+        assert_eq!(failure.data["position"], position, "{}", failure.message);
+    }
+    desk.fails(&glob::tool(), json!({"pattern": "*", "path": "a"}), ErrorCode::NotADirectory).await;
+}
+
+#[tokio::test]
+async fn links_are_not_followed_out() {
+    let desk = desk(&["sub/a.rs"]);
+    symlink("/etc", desk.at("etc")).unwrap();
+    symlink("/etc/passwd", desk.at("passwd.rs")).unwrap();
+    symlink("sub/a.rs", desk.at("in.rs")).unwrap();
+    symlink("..", desk.at("sub/up")).unwrap();
+    check(&desk, json!({"pattern": "*.rs"}), &["in.rs", "sub/a.rs"]).await;
+    check(&desk, json!({"pattern": "**/passwd"}), &[]).await;
+}

@@ -1,0 +1,271 @@
+//! Grep: find text in files, in-process and on several threads.
+
+use std::time::Duration;
+
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use serde::Deserialize;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::file_tool::FileTool;
+use super::files::{Aborted, Stop, cancelled, count, object, place};
+use super::{Tool, pattern, spec};
+use crate::protocol::Object;
+use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::workspace::{ProjectPath, Rules, Workspace};
+
+mod search;
+mod sink;
+
+use search::{Found, Search};
+
+#[derive(Debug, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "they are the tool's parameters")]
+struct Args {
+    pattern: String,
+    #[serde(default = "here")]
+    path: String,
+    #[serde(alias = "include")]
+    file_pattern: Option<String>,
+    #[serde(default = "yes")]
+    case_sensitive: bool,
+    #[serde(default)]
+    fixed_string: bool,
+    #[serde(default)]
+    multiline: bool,
+    #[serde(default)]
+    context: usize,
+    #[serde(default)]
+    output: Output,
+    #[serde(default = "hundred")]
+    limit: usize,
+    #[serde(default)]
+    include_hidden: bool,
+    #[serde(default)]
+    include_ignored: bool,
+}
+
+/// What is told of a match.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Output {
+    #[default]
+    Matches,
+    Files,
+    Count,
+}
+
+fn here() -> String {
+    ".".to_owned()
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn hundred() -> usize {
+    100
+}
+
+/// The tool, with its usual limit of time.
+pub(super) fn tool() -> impl Tool {
+    with_limit(Duration::from_secs(10))
+}
+
+/// The tool with this limit of time.
+fn with_limit(time: Duration) -> impl Tool {
+    let spec = spec(
+        "Grep",
+        include_str!("../../prompts/tools/grep.md"),
+        include_str!("../../prompts/tools/grep.json"),
+    );
+    FileTool::looking(
+        spec,
+        |args: &Args| &args.path,
+        move |args, cx| grep(&cx.workspace, args, time, cx.cancel.clone()),
+    )
+}
+
+fn grep(
+    workspace: &Workspace,
+    args: &Args,
+    time: Duration,
+    cancel: CancellationToken,
+) -> Result<Report, Failure> {
+    let path = workspace.existing(&args.path)?;
+    let one_file = !workspace.metadata(&path)?.is_dir();
+    if one_file {
+        workspace.file(&args.path)?;
+    } else {
+        // Told from an empty one: it cannot be read.
+        workspace.entries(&path)?;
+    }
+    let search = Search {
+        workspace,
+        matcher: matcher(args)?,
+        file_pattern: match &args.file_pattern {
+            Some(glob) => Some(pattern::compile(glob, true)?),
+            None => None,
+        },
+        multiline: args.multiline,
+        context: args.context,
+        output: args.output,
+        limit: args.limit,
+        stop: Stop::after(time, cancel),
+    };
+    let rules =
+        Rules { include_hidden: args.include_hidden, include_ignored: args.include_ignored };
+    let found = if one_file { search.file(&path) } else { search.folder(&path, rules) };
+    let aborted = search.stop.reason();
+    if aborted == Some(Aborted::Cancelled) {
+        return Err(cancelled());
+    }
+    if aborted.is_some() && found.files.is_empty() {
+        let message = format!(
+            "no match for {:?} was found in the {} searched before the time limit was reached",
+            args.pattern,
+            count(found.searched, "file")
+        );
+        return Err(Failure::new(ErrorCode::Timeout, message)
+            .hint("name a smaller folder in `path`, or a file_pattern")
+            .at(path.relative()));
+    }
+    Ok(report(args, &path, &found, aborted))
+}
+
+fn matcher(args: &Args) -> Result<RegexMatcher, Failure> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .case_insensitive(!args.case_sensitive)
+        .multi_line(true)
+        .fixed_strings(args.fixed_string);
+    if !args.multiline {
+        builder.crlf(true).line_terminator(Some(b'\n'));
+    }
+    let matcher = builder.build(&args.pattern);
+    let matcher = match matcher {
+        // Lines may end in `\r\n`, also where a match goes over several.
+        Ok(_) if args.multiline && !args.fixed_string => {
+            builder.build(&format!("(?R){}", args.pattern))
+        }
+        other => other,
+    };
+    matcher.map_err(|error| {
+        let message = error.to_string();
+        let failure = Failure::new(
+            ErrorCode::InvalidParam,
+            format!("the pattern is no regular expression: {message}"),
+        );
+        if message.contains("literal") && message.contains("not allowed") {
+            return failure.hint("set multiline: true to match over line ends");
+        }
+        failure.hint("to search for exactly this text, set fixed_string: true")
+    })
+}
+
+fn report(args: &Args, path: &ProjectPath, found: &Found, aborted: Option<Aborted>) -> Report {
+    let at = path.relative();
+    let n_files = found.matched_files;
+    let mut data = Object::new();
+    let shown = match args.output {
+        Output::Matches => {
+            let hits =
+                found.files.iter().flat_map(|file| file.hits.iter().map(|hit| hit.row(&file.path)));
+            let rows: Vec<_> = hits.take(args.limit).collect();
+            let shown = rows.len() as u64;
+            data.insert("matches".to_owned(), rows.into());
+            shown
+        }
+        Output::Files => {
+            let files: Vec<_> = found.files.iter().map(|file| file.path.as_str()).collect();
+            data.insert("files".to_owned(), json!(files));
+            files.len() as u64
+        }
+        Output::Count => {
+            let rows = found
+                .files
+                .iter()
+                .map(|file| json!({ "file": file.path, "count": file.matched_lines }));
+            let rows: Vec<_> = rows.collect();
+            let shown = rows.len() as u64;
+            data.insert("counts".to_owned(), rows.into());
+            shown
+        }
+    };
+    let all = match args.output {
+        Output::Matches => found.n_hits,
+        Output::Files | Output::Count => n_files,
+    };
+    let truncated = all > shown;
+    let mut text = headline(args, at, found);
+    if truncated {
+        text.push_str(&format!(" The first {shown} are shown; narrow the search or raise limit."));
+    }
+    if aborted.is_some() {
+        text.push_str(" The time limit was reached: there may be more; name a smaller `path`.");
+    }
+    for (n, what) in [
+        (found.unreadable, "could not be read"),
+        (found.too_long, "had too long a line to be searched"),
+    ] {
+        if n > 0 {
+            text.push_str(&format!(" {} {what}.", count(n, "file")));
+        }
+    }
+    if let Some(aborted) = aborted {
+        data.insert("aborted_reason".to_owned(), aborted.as_str().into());
+    }
+    if truncated || aborted.is_some() {
+        data.insert("truncated".to_owned(), true.into());
+    }
+    let mut stats = object(json!({
+        "matched_files": n_files,
+        "files_searched": found.searched,
+        "binary_skipped": found.binary_skipped,
+    }));
+    if args.output != Output::Files {
+        stats.insert("matched_lines".to_owned(), found.matched_lines.into());
+    }
+    if aborted.is_some() {
+        stats.insert("lower_bound".to_owned(), true.into());
+    }
+    if found.secret_skipped > 0 {
+        stats.insert("secret_skipped".to_owned(), found.secret_skipped.into());
+    }
+    if found.unreadable > 0 {
+        stats.insert("unreadable".to_owned(), found.unreadable.into());
+    }
+    Report { partial: truncated || aborted.is_some(), data, text, stats, path: Some(at.to_owned()) }
+}
+
+fn headline(args: &Args, at: &str, found: &Found) -> String {
+    let at = place(at);
+    let searched = count(found.searched, "file");
+    if found.matched_files > 0 {
+        let files = count(found.matched_files, "file");
+        return match args.output {
+            Output::Files => format!("{files} of {searched} match, newest first."),
+            Output::Matches | Output::Count => format!(
+                "{} in {files} of {searched}, newest first.",
+                count(found.matched_lines, "matching line")
+            ),
+        };
+    }
+    if found.searched > 0 {
+        return format!("No match for {:?} in {searched} in {at}.", args.pattern);
+    }
+    // That nothing was looked at is not the same as that nothing is there.
+    let why = if found.binary_skipped > 0 {
+        format!("{} binary", count(found.binary_skipped, "file"))
+    } else if let (Some(glob), true) = (&args.file_pattern, found.met > 0) {
+        format!("none of {} in {at} fits file_pattern {glob:?}", count(found.met, "file"))
+    } else if args.include_hidden && args.include_ignored {
+        format!("there is none in {at}")
+    } else {
+        format!("{at} holds none that is not hidden or ignored (include_hidden, include_ignored)")
+    };
+    format!("No file was searched: {why}.")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs::File;
+use std::os::unix::fs::symlink;
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+
+use crate::protocol::envelope::ErrorCode;
+use crate::tools::grep;
+use crate::tools::testing::Desk;
+
+/// A project whose files are older from one to the next.
+fn desk(files: &[(&str, &[u8])]) -> Desk {
+    let desk = Desk::new();
+    for (age, (path, bytes)) in files.iter().enumerate() {
+        desk.file(path, bytes);
+        let time = SystemTime::now() - Duration::from_secs(age as u64 * 60);
+        File::options().write(true).open(desk.at(path)).unwrap().set_modified(time).unwrap();
+    }
+    desk
+}
+
+#[tokio::test]
+async fn matches_stand_newest_file_first_then_by_line() {
+    let desk =
+        desk(&[("b.rs", b"fn one\r\nx\r\nfn two\r\n"), ("a.rs", b"fn three\n"), ("c.md", b"fn\n")]);
+    let report = desk.ok(&grep::tool(), json!({"pattern": "fn \\w+$", "include": "*.rs"})).await;
+    let expected = json!([
+        {"file": "b.rs", "line": 1, "text": "fn one"},
+        {"file": "b.rs", "line": 3, "text": "fn two"},
+        {"file": "a.rs", "line": 1, "text": "fn three"},
+    ]);
+    assert_eq!(report.data["matches"], expected);
+    assert_eq!(report.stats["matched_lines"], 3);
+    assert!(!report.partial);
+    let files = desk.ok(&grep::tool(), json!({"pattern": "fn", "output": "files"})).await;
+    assert_eq!(files.data["files"], json!(["b.rs", "a.rs", "c.md"]));
+    let counts =
+        desk.ok(&grep::tool(), json!({"pattern": "fn", "output": "count", "limit": 1})).await;
+    assert_eq!(counts.data["counts"], json!([{"file": "b.rs", "count": 2}]));
+    assert!(counts.partial);
+}
+
+#[tokio::test]
+async fn the_limit_keeps_the_newest_and_the_total_is_true() {
+    let desk = desk(&[("a", b"x\nx\n"), ("b", b"x\nx\n"), ("c", b"x\n")]);
+    let report = desk.ok(&grep::tool(), json!({"pattern": "x", "limit": 3})).await;
+    let rows = report.data["matches"].as_array().unwrap();
+    let places: Vec<_> = rows
+        .iter()
+        .map(|row| (row["file"].as_str().unwrap(), row["line"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(places, [("a", 1), ("a", 2), ("b", 1)]);
+    assert!(report.partial && report.data["truncated"] == true);
+    assert_eq!(report.stats["matched_lines"], 5);
+    let exact = desk.ok(&grep::tool(), json!({"pattern": "x", "limit": 5})).await;
+    assert!(!exact.partial);
+}
+
+#[tokio::test]
+async fn context_is_told_once() {
+    let desk = desk(&[("a", b"1\n2\nx\n4\nx\n6\n7\n8\n")]);
+    let report = desk.ok(&grep::tool(), json!({"pattern": "x", "context": 2})).await;
+    let expected = json!([
+        {"file": "a", "line": 3, "text": "x", "before": ["1", "2"], "after": ["4"]},
+        {"file": "a", "line": 5, "text": "x", "after": ["6", "7"]},
+    ]);
+    assert_eq!(report.data["matches"], expected);
+}
+
+#[tokio::test]
+async fn case_literals_and_several_lines() {
+    let desk = desk(&[("a", b"Foo(x)\nbar\n"), ("b", b"x)\r\nbaz\r\n")]);
+    let matched = async |input| desk.ok(&grep::tool(), input).await.stats["matched_lines"].clone();
+    assert_eq!(matched(json!({"pattern": "foo"})).await, 0);
+    assert_eq!(matched(json!({"pattern": "foo", "case_sensitive": false})).await, 1);
+    assert_eq!(matched(json!({"pattern": "Foo(x)", "fixed_string": true})).await, 1);
+    assert_eq!(matched(json!({"pattern": "x\\)\nbar", "multiline": true})).await, 2);
+    assert_eq!(matched(json!({"pattern": "x.$\\s+^ba.$", "multiline": true})).await, 4);
+    let failure =
+        desk.fails(&grep::tool(), json!({"pattern": "Foo("}), ErrorCode::InvalidParam).await;
+    assert!(failure.hint.unwrap().contains("fixed_string"));
+    let failure =
+        desk.fails(&grep::tool(), json!({"pattern": "a\nb"}), ErrorCode::InvalidParam).await;
+    assert!(failure.hint.unwrap().contains("multiline"));
+}
+
+#[tokio::test]
+async fn binary_files_are_skipped_and_utf_16_is_searched() {
+    let mut late = vec![b'a'; 100_000];
+    late.extend(b"\0\nneedle\n");
+    let desk = desk(&[
+        ("wide", b"\xFF\xFEn\0e\0e\0d\0l\0e\0"),
+        ("binary", b"needle\0needle"),
+        ("late", &late),
+    ]);
+    let report = desk.ok(&grep::tool(), json!({"pattern": "needle", "output": "files"})).await;
+    assert_eq!(report.data["files"], json!(["wide", "late"]));
+    assert_eq!(report.stats["binary_skipped"], 1);
+    let one = desk.ok(&grep::tool(), json!({"pattern": "needle", "path": "binary"})).await;
+    assert!(one.text.contains("No file was searched"), "{}", one.text);
+}
+
+#[tokio::test]
+async fn nothing_found_is_told_from_nothing_searched() {
+    let desk = desk(&[("src/a.rs", b"x\n"), (".env", b"secret\n"), ("out/b", b"secret\n")]);
+    desk.file(".gitignore", "out\n");
+    let text = async |input| desk.ok(&grep::tool(), input).await.text;
+    assert!(text(json!({"pattern": "y"})).await.starts_with("No match"));
+    let excluded = text(json!({"pattern": "x", "file_pattern": "*.py"})).await;
+    assert!(excluded.contains("No file was searched") && excluded.contains("*.py"), "{excluded}");
+    assert!(text(json!({"pattern": "secret"})).await.starts_with("No match"));
+    let named = desk.ok(&grep::tool(), json!({"pattern": "secret", "path": "out"})).await;
+    assert_eq!(named.stats["matched_lines"], 1);
+    let file = desk.ok(&grep::tool(), json!({"pattern": "secret", "path": "out/b"})).await;
+    assert_eq!(file.stats["matched_lines"], 1);
+    desk.fails(&grep::tool(), json!({"pattern": "x", "path": "none"}), ErrorCode::NotFound).await;
+}
+
+#[tokio::test]
+async fn links_lead_nowhere() {
+    let desk = desk(&[("a", b"root\n")]);
+    symlink("/etc/passwd", desk.at("passwd")).unwrap();
+    symlink("/etc", desk.at("etc")).unwrap();
+    let report = desk.ok(&grep::tool(), json!({"pattern": "root", "output": "files"})).await;
+    assert_eq!(report.data["files"], json!(["a"]));
+    desk.fails(&grep::tool(), json!({"pattern": "x", "path": "passwd"}), ErrorCode::AccessDenied)
+        .await;
+}
+
+#[tokio::test]
+async fn the_time_limit_is_an_error_without_matches() {
+    let desk = desk(&[("a", b"x\n")]);
+    let grep = grep::with_limit(Duration::ZERO);
+    desk.fails(&grep, json!({"pattern": "x"}), ErrorCode::Timeout).await;
+    desk.cx.cancel.cancel();
+    desk.fails(&grep::tool(), json!({"pattern": "x"}), ErrorCode::Cancelled).await;
+}

@@ -1,0 +1,77 @@
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+
+use crate::protocol::envelope::ErrorCode;
+use crate::tools::ls;
+use crate::tools::testing::Desk;
+
+#[tokio::test]
+async fn directories_stand_first_and_names_are_sorted_without_case() {
+    let desk = Desk::new();
+    desk.file("b.txt", "12345").file("A.txt", "").file("zoo/x", "").file("Lib/x", "");
+    symlink("b.txt", desk.at("link")).unwrap();
+    symlink("/etc", desk.at("outside")).unwrap();
+    let report = desk.ok(&ls::tool(), json!({})).await;
+    let expected = json!([
+        {"path": "Lib", "type": "dir"},
+        {"path": "zoo", "type": "dir"},
+        {"path": "A.txt", "type": "file", "size": 0},
+        {"path": "b.txt", "type": "file", "size": 5},
+        {"path": "link", "type": "link", "target": "b.txt"},
+        {"path": "outside", "type": "link"},
+    ]);
+    assert_eq!(report.data["entries"], expected);
+    assert_eq!(report.stats["total_entries"], 6);
+    assert_eq!(report.stats["links"], 2);
+    assert!(!report.partial);
+}
+
+#[tokio::test]
+async fn hidden_and_ignored_entries_are_counted() {
+    let desk = Desk::new();
+    desk.file("a", "").file(".env", "").file("target/x", "").file(".gitignore", "target\n*.log\n");
+    desk.file("b.log", "").file("sub/c.log", "").file("sub/d", "");
+    let report = desk.ok(&ls::tool(), json!({})).await;
+    assert_eq!(report.data["entries"].as_array().unwrap().len(), 2);
+    assert_eq!(report.stats["hidden"], 4);
+    let report = desk.ok(&ls::tool(), json!({"path": "sub"})).await;
+    assert_eq!(report.data["entries"], json!([{"path": "sub/d", "type": "file", "size": 0}]));
+    let all = desk.ok(&ls::tool(), json!({"include_hidden": true})).await;
+    assert_eq!(all.stats["total_entries"], 6);
+    let named = desk.ok(&ls::tool(), json!({"path": "target"})).await;
+    assert_eq!(named.stats["total_entries"], 1);
+    let without = desk.ok(&ls::tool(), json!({"path": "sub", "ignore": ["d*"]})).await;
+    assert_eq!(without.stats["total_entries"], 0);
+}
+
+#[tokio::test]
+async fn a_long_list_is_continued() {
+    let desk = Desk::new();
+    for n in 0..5 {
+        desk.file(&format!("f{n}"), "");
+    }
+    let report = desk.ok(&ls::tool(), json!({"limit": 2, "offset": 2})).await;
+    assert!(report.partial && report.text.contains("offset 4"), "{}", report.text);
+    assert_eq!(report.data["entries"][0]["path"], "f2");
+    let rest = desk.ok(&ls::tool(), json!({"limit": 2, "offset": 4})).await;
+    assert!(!rest.partial);
+    let exact = desk.ok(&ls::tool(), json!({"limit": 5})).await;
+    assert!(!exact.partial);
+    desk.fails(&ls::tool(), json!({"offset": 5}), ErrorCode::InvalidParam).await;
+}
+
+#[tokio::test]
+async fn what_is_no_directory_is_refused() {
+    let desk = Desk::new();
+    desk.file("a", "");
+    fs::create_dir(desk.at("empty")).unwrap();
+    desk.fails(&ls::tool(), json!({"path": "a"}), ErrorCode::NotADirectory).await;
+    desk.fails(&ls::tool(), json!({"path": "none"}), ErrorCode::NotFound).await;
+    desk.fails(&ls::tool(), json!({"path": ".."}), ErrorCode::AccessDenied).await;
+    let empty = desk.ok(&ls::tool(), json!({"path": "empty"})).await;
+    assert_eq!((empty.partial, empty.data["entries"].clone()), (false, json!([])));
+}

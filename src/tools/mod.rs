@@ -1,0 +1,107 @@
+//! The second seam: the trait [`Tool`], and one file per tool.
+//!
+//! A tool sees its input and a small [`ToolCx`]; it knows nothing of the agent that called it. It
+//! returns a [`Report`] or a [`Failure`]; only the registry makes an envelope of it.
+
+mod bash;
+mod change;
+mod edit;
+mod file_tool;
+mod files;
+mod glob;
+mod grep;
+mod ls;
+mod multi_edit;
+mod nearest;
+mod pattern;
+mod read;
+#[cfg(test)]
+mod testing;
+mod todo_write;
+mod write;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::exec::Exec;
+use crate::protocol::Object;
+use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::protocol::tool::{Effect, ToolSpec};
+use crate::workspace::{Snapshot, Spill, Workspace};
+
+/// Something that the model can call.
+pub trait Tool: Send + Sync {
+    /// What the model is told of it.
+    fn spec(&self) -> &ToolSpec;
+
+    /// What a call with this input would touch. The input has passed the schema. Looks at the file
+    /// system only to resolve paths.
+    fn effect(&self, input: &Object, cx: &ToolCx) -> Result<Effect, Failure>;
+
+    /// Does it. The input has passed the schema. Answers within 100 ms of a cancellation; what must
+    /// not be half done is one blocking call.
+    fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>>;
+}
+
+/// All that a tool can reach.
+#[derive(Clone)]
+pub struct ToolCx {
+    /// The user's files.
+    pub workspace: Arc<Workspace>,
+    /// Processes.
+    pub exec: Arc<Exec>,
+    /// Where output goes that is too large to be shown.
+    pub spill: Arc<Spill>,
+    /// Cancelled when the call should stop.
+    pub cancel: CancellationToken,
+    /// The lock: what the file to be changed looked like when it was last read in this session.
+    /// Injected by the registry; `None` where it was not read.
+    pub seen: Option<Snapshot>,
+}
+
+/// Every tool, in the order in which the model is told of them: what looks, what changes, what runs.
+pub fn all() -> Vec<Box<dyn Tool>> {
+    vec![
+        Box::new(ls::tool()),
+        Box::new(glob::tool()),
+        Box::new(grep::tool()),
+        Box::new(read::tool()),
+        Box::new(write::tool()),
+        Box::new(edit::tool()),
+        Box::new(multi_edit::tool()),
+        Box::new(bash::Bash::default()),
+        Box::new(todo_write::TodoWrite::default()),
+    ]
+}
+
+/// Makes a [`ToolSpec`] of a tool's two prompt files.
+pub(crate) fn spec(name: &'static str, description: &'static str, schema: &str) -> ToolSpec {
+    // The file is part of the program, and a test parses each.
+    let schema = serde_json::from_str(schema).unwrap_or(Value::Null);
+    ToolSpec { name, description: description.trim_end(), schema }
+}
+
+/// The input as a type. The schema has been checked; what the type forbids beyond it is
+/// `INVALID_PARAM` too.
+pub(crate) fn parse<T: DeserializeOwned>(input: &Object) -> Result<T, Failure> {
+    serde_json::from_value(Value::Object(input.clone()))
+        .map_err(|error| Failure::new(ErrorCode::InvalidParam, error.to_string()))
+}
+
+/// Runs blocking work off the loop's thread. It is not aborted by a cancellation: long work looks at
+/// its token itself. A panic inside is passed on to the registry.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(Failure::new(ErrorCode::Cancelled, "the program is ending")),
+        },
+    }
+}

@@ -1,0 +1,86 @@
+//! MultiEdit: several replacements in one file, all or none.
+
+use serde::Deserialize;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::change::{Existing, Replacement, edited};
+use super::file_tool::FileTool;
+use super::{Tool, edit, spec};
+use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::workspace::{Snapshot, Workspace};
+
+#[derive(Debug, Deserialize)]
+struct Args {
+    path: String,
+    edits: Vec<One>,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct One {
+    old_string: String,
+    new_string: String,
+    #[serde(default)]
+    replace_all: bool,
+}
+
+/// The tool.
+pub(super) fn tool() -> impl Tool {
+    let spec = spec(
+        "MultiEdit",
+        include_str!("../../prompts/tools/multi_edit.md"),
+        include_str!("../../prompts/tools/multi_edit.json"),
+    );
+    FileTool::changing(
+        spec,
+        |args: &Args| &args.path,
+        |args, cx| edit_all(&cx.workspace, args, cx.seen.as_ref(), &cx.cancel),
+    )
+}
+
+fn edit_all(
+    workspace: &Workspace,
+    args: &Args,
+    seen: Option<&Snapshot>,
+    cancel: &CancellationToken,
+) -> Result<Report, Failure> {
+    let path = workspace.file(&args.path)?;
+    workspace.check_writable(&path)?;
+    let existing = Existing::open(workspace, path, seen)?;
+    let at = existing.path.relative();
+    let mut places = Vec::new();
+    for (index, one) in args.edits.iter().enumerate() {
+        let replacement =
+            Replacement { old: &one.old_string, new: &one.new_string, all: one.replace_all };
+        let found = replacement.places(existing.text.plain(), at).map_err(|failure| {
+            let message = format!("edit {index}: {}; nothing was changed", failure.message);
+            Failure { message, ..failure }.datum("failed_index", index)
+        })?;
+        places.extend(found.into_iter().map(|place| (place, index)));
+    }
+    places.sort_by_key(|(place, index)| (place.start, *index));
+    for pair in places.windows(2) {
+        let [(first, i), (second, j)] = pair else { continue };
+        if second.start < first.end {
+            let (i, j) = (i.min(j), i.max(j));
+            let message = format!("edits {i} and {j} overlap; nothing was changed");
+            return Err(Failure::new(ErrorCode::InvalidParam, message)
+                .hint("make one edit of the two")
+                .datum("overlapping", json!([i, j]))
+                .datum("failed_index", *j)
+                .at(at));
+        }
+    }
+    let n = places.len();
+    let edits =
+        places.into_iter().map(|(place, index)| (place, args.edits[index].new_string.as_str()));
+    let draft = edit::draft(existing, edits.collect())?;
+    let mut report = draft.report(workspace, args.dry_run, cancel, &edited(n))?;
+    report.data.insert("replacements".to_owned(), n.into());
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests;

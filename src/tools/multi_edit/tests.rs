@@ -1,0 +1,48 @@
+use serde_json::{Value, json};
+
+use crate::protocol::envelope::ErrorCode;
+use crate::tools::testing::Desk;
+use crate::tools::{multi_edit, read};
+
+async fn desk(file: &str) -> Desk {
+    let desk = Desk::new();
+    desk.file("a", file);
+    desk.ok(&read::tool(), json!({"path": "a"})).await;
+    desk
+}
+
+fn edits(pairs: &[(&str, &str)]) -> Value {
+    let edits: Vec<Value> =
+        pairs.iter().map(|(old, new)| json!({"old_string": old, "new_string": new})).collect();
+    json!({"path": "a", "edits": edits})
+}
+
+#[tokio::test]
+async fn all_edits_match_the_file_as_it_was_read() {
+    let desk = desk("one\r\ntwo\r\nthree\r\n").await;
+    let input = edits(&[("three", "one"), ("one", "two"), ("two", "three")]);
+    let report = desk.ok(&multi_edit::tool(), input).await;
+    assert_eq!(desk.text("a"), "two\r\nthree\r\none\r\n");
+    assert_eq!(report.data["replacements"], 3);
+}
+
+#[tokio::test]
+async fn one_failure_leaves_the_file_as_it_is() {
+    let desk = desk("one\ntwo\n").await;
+    let input = edits(&[("one", "1"), ("four", "4")]);
+    let failure = desk.fails(&multi_edit::tool(), input, ErrorCode::NoMatch).await;
+    assert_eq!(failure.data["failed_index"], 1);
+    assert_eq!(desk.text("a"), "one\ntwo\n");
+}
+
+#[tokio::test]
+async fn overlapping_edits_are_named_and_touching_ones_are_not() {
+    let desk = desk("abcdef\n").await;
+    let input = edits(&[("cde", "1"), ("x", "y"), ("abc", "2")]);
+    desk.fails(&multi_edit::tool(), input, ErrorCode::NoMatch).await;
+    let input = edits(&[("cde", "1"), ("abc", "2")]);
+    let failure = desk.fails(&multi_edit::tool(), input, ErrorCode::InvalidParam).await;
+    assert_eq!(failure.data["overlapping"], json!([0, 1]));
+    desk.ok(&multi_edit::tool(), edits(&[("abc", "1"), ("def", "2")])).await;
+    assert_eq!(desk.text("a"), "12\n");
+}

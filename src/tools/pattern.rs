@@ -1,0 +1,71 @@
+//! Globs, as Glob, Grep and LS take them.
+
+use globset::{ErrorKind, GlobBuilder, GlobMatcher};
+
+use crate::protocol::envelope::{ErrorCode, Failure};
+
+/// A glob over paths relative to where the search starts. `*` and `?` stay within one folder, `**`
+/// crosses folders; without `/` the pattern matches a name in any folder.
+pub(super) fn compile(pattern: &str, case_sensitive: bool) -> Result<GlobMatcher, Failure> {
+    let anchored = pattern.trim_start_matches("./").trim_start_matches('/');
+    if anchored.split('/').any(|part| part == "..") {
+        let message = format!("the pattern {pattern:?} leads upwards");
+        return Err(Failure::new(ErrorCode::InvalidParam, message)
+            .hint("name the folder to search in `path`"));
+    }
+    let mut glob = anchored.to_owned();
+    if glob.ends_with('/') {
+        glob.push_str("**");
+    }
+    if !pattern.contains('/') {
+        glob.insert_str(0, "**/");
+    }
+    GlobBuilder::new(&glob)
+        .literal_separator(true)
+        .backslash_escape(true)
+        .case_insensitive(!case_sensitive)
+        .build()
+        .map(|glob| glob.compile_matcher())
+        .map_err(|error| {
+            let at = position(pattern, error.kind());
+            let message =
+                format!("the pattern {pattern:?} is no glob: {} at position {at}", error.kind());
+            Failure::new(ErrorCode::InvalidParam, message)
+                .hint("put a `\\` before a special character that is meant literally")
+                .datum("position", at)
+        })
+}
+
+/// Where in the pattern the trouble is, counted in characters from 1.
+fn position(pattern: &str, kind: &ErrorKind) -> usize {
+    let characters: Vec<char> = pattern.chars().collect();
+    let mut in_class = None;
+    let mut braces = Vec::new();
+    let mut index = 0;
+    while index < characters.len() {
+        match characters[index] {
+            '\\' => index += 1,
+            ']' if in_class.is_some_and(|start| index > start + 1) => in_class = None,
+            '[' if in_class.is_none() => in_class = Some(index),
+            '{' if in_class.is_none() => braces.push(index),
+            '}' if in_class.is_none()
+                && braces.pop().is_none()
+                && *kind == ErrorKind::UnopenedAlternates =>
+            {
+                return index + 1;
+            }
+            _ => {}
+        }
+        index += 1;
+    }
+    match kind {
+        ErrorKind::UnclosedClass => in_class.map_or(1, |at| at + 1),
+        ErrorKind::UnclosedAlternates => braces.first().map_or(1, |at| at + 1),
+        ErrorKind::InvalidRange(from, to) => {
+            let range = [*from, '-', *to];
+            characters.windows(3).position(|window| window == range).map_or(1, |at| at + 1)
+        }
+        ErrorKind::DanglingEscape => characters.len(),
+        _ => 1,
+    }
+}

@@ -1,0 +1,131 @@
+//! Read: text with line numbers.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::file_tool::FileTool;
+use super::files::object;
+use super::{Tool, ToolCx, spec};
+use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::workspace::{Line, Page, ProjectPath};
+
+#[derive(Debug, Deserialize)]
+struct Args {
+    path: String,
+    #[serde(default = "first")]
+    start_line: i64,
+    #[serde(default = "five_hundred")]
+    limit: u64,
+}
+
+fn first() -> i64 {
+    1
+}
+
+fn five_hundred() -> u64 {
+    500
+}
+
+/// The tool.
+pub(super) fn tool() -> impl Tool {
+    let spec = spec(
+        "Read",
+        include_str!("../../prompts/tools/read.md"),
+        include_str!("../../prompts/tools/read.json"),
+    );
+    FileTool::looking(spec, |args: &Args| &args.path, read)
+}
+
+fn read(args: &Args, cx: &ToolCx) -> Result<Report, Failure> {
+    if args.start_line == 0 {
+        return Err(Failure::new(ErrorCode::InvalidParam, "start_line is 0")
+            .hint("the first line is 1; -1 is the last"));
+    }
+    let path = cx.workspace.file(&args.path)?;
+    let stop = || cx.cancel.is_cancelled();
+    let page = cx.workspace.page(&path, args.start_line, args.limit, &stop)?;
+    Ok(report(&path, &page))
+}
+
+/// A page of more bytes ends earlier, at a whole line: cut in its middle it would be of little use.
+const PAGE_BYTES: usize = 48 * 1024;
+
+fn report(path: &ProjectPath, page: &Page) -> Report {
+    let mut room = PAGE_BYTES;
+    let fitting = page.lines.iter().take_while(|line| {
+        let size = line.text.len() + "1234 | \n".len();
+        let fits = size <= room;
+        room = room.saturating_sub(size);
+        fits
+    });
+    let n_shown = fitting.count().max(1).min(page.lines.len());
+    let n = n_shown as u64;
+    let shown = &page.lines[..n_shown];
+    let more = page.more || n_shown < page.lines.len();
+    let end = (page.start_line + n).saturating_sub(1);
+    let lines = shown.iter().zip(page.start_line..);
+    let content: Vec<String> = lines.map(|(line, number)| show(line, number)).collect();
+    let cut = shown.iter().filter(|line| line.cut_of.is_some()).count();
+    let truncated = more || cut > 0;
+
+    let at = path.relative();
+    let mut text = match (n, page.total_lines) {
+        (0, _) => format!("{at} is empty."),
+        (_, Some(total)) if page.start_line == 1 && end == total => {
+            format!("Read all of {at} ({total} lines).")
+        }
+        (_, Some(total)) => format!("Read lines {}-{end} of {total} of {at}.", page.start_line),
+        (_, None) => format!("Read lines {}-{end} of {at}.", page.start_line),
+    };
+    if more {
+        text.push_str(&format!(" More follow: continue with start_line {}.", end + 1));
+    }
+    if cut > 0 {
+        text.push_str(&format!(" {cut} over 2,000 characters cut."));
+    }
+    if page.charset.is_guessed() {
+        text.push_str(&format!(" The encoding, {}, is a guess.", page.charset.name()));
+    }
+    if page.modified_externally {
+        text.push_str(" It was modified externally since it was last read.");
+    }
+    if page.unsteady {
+        text.push_str(" It kept changing meanwhile: read it again before you change it.");
+    }
+
+    let mut data = object(json!({
+        "content": content.join("\n"),
+        "start_line": page.start_line,
+        "end_line": end,
+        "total_lines": page.total_lines,
+        "truncated": truncated,
+    }));
+    if page.charset.is_guessed() {
+        data.insert("encoding_guessed".to_owned(), true.into());
+    }
+    if page.modified_externally {
+        data.insert("modified_externally".to_owned(), true.into());
+    }
+    Report {
+        partial: truncated || page.charset.is_guessed(),
+        data,
+        text,
+        stats: object(json!({
+            "file_size_bytes": page.stat.size,
+            "file_mtime_ms": page.stat.mtime_ms(),
+            "encoding": page.charset.name(),
+            "line_ending": page.line_ending.as_str(),
+        })),
+        path: Some(at.to_owned()),
+    }
+}
+
+fn show(line: &Line, number: u64) -> String {
+    match line.cut_of {
+        None => format!("{number:4} | {}", line.text),
+        Some(n) => format!("{number:4} | {}… [cut: 2000 of {n} characters]", line.text),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+
+use crate::protocol::envelope::ErrorCode;
+use crate::tools::read;
+use crate::tools::testing::{Desk, numbered};
+
+/// The content and the stats' encoding and line ending.
+async fn check(bytes: &[u8], content: &str, encoding: &str, ending: &str) {
+    let desk = Desk::new();
+    desk.file("a", bytes);
+    let report = desk.ok(&read::tool(), json!({"path": "a"})).await;
+    assert_eq!(report.data["content"], content);
+    assert_eq!(report.stats["encoding"], encoding);
+    assert_eq!(report.stats["line_ending"], ending);
+    assert_eq!(report.partial, report.data.contains_key("encoding_guessed"));
+}
+
+#[tokio::test]
+async fn encodings_and_line_ends_are_told_and_not_shown() {
+    check(b"one\ntwo\n", "   1 | one\n   2 | two", "utf-8", "lf").await;
+    check(b"one\r\ntwo", "   1 | one\n   2 | two", "utf-8", "crlf").await;
+    check(b"one\rtwo\r", "   1 | one\n   2 | two", "utf-8", "cr").await;
+    check(b"o\rne\ntwo", "   1 | o\rne\n   2 | two", "utf-8", "lf").await;
+    check(b"one\r\ntwo\n", "   1 | one\n   2 | two", "utf-8", "mixed").await;
+    check(b"\xEF\xBB\xBFone", "   1 | one", "utf-8-bom", "none").await;
+    check(b"\xFF\xFEa\0\n\0\xE4\0", "   1 | a\n   2 | ä", "utf-16le", "lf").await;
+    check(b"\xFE\xFF\0a\0\r\0\n\0b", "   1 | a\n   2 | b", "utf-16be", "crlf").await;
+    check(b"caf\xE9 na\xEFve\n", "   1 | café naïve", "windows-1252", "lf").await;
+    check(b"", "", "utf-8", "none").await;
+}
+
+#[tokio::test]
+async fn asian_encodings_are_recognised() {
+    let (gbk, ..) =
+        encoding_rs::GBK.encode("这是一个测试文件，包含一些中文字符。\n第二行也是中文。\n");
+    let (sjis, ..) =
+        encoding_rs::SHIFT_JIS.encode("これは日本語のテキストファイルです。\nカタカナ\n");
+    for (bytes, name) in [(gbk, "gb18030"), (sjis, "shift_jis")] {
+        let desk = Desk::new();
+        desk.file("a", &bytes);
+        let report = desk.ok(&read::tool(), json!({"path": "a"})).await;
+        assert_eq!(report.stats["encoding"], name);
+        assert!(report.partial && report.text.contains("guess"), "{}", report.text);
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_read_page_by_page() {
+    let desk = Desk::new();
+    desk.file("a", numbered(10, |n| format!("line {}\n", n + 1)));
+    let read = read::tool();
+    let page = desk.ok(&read, json!({"path": "a", "start_line": 4, "limit": 3})).await;
+    assert_eq!(page.data["content"], "   4 | line 4\n   5 | line 5\n   6 | line 6");
+    assert_eq!(page.data["total_lines"], 10);
+    assert_eq!(page.data["truncated"], true);
+    assert!(page.partial && page.text.contains("start_line 7"), "{}", page.text);
+
+    let last = desk.ok(&read, json!({"path": "a", "start_line": -2})).await;
+    assert_eq!(last.data["content"], "   9 | line 9\n  10 | line 10");
+    assert!(!last.partial);
+    let all = desk.ok(&read, json!({"path": "a", "start_line": -99, "limit": 10})).await;
+    assert_eq!((all.data["start_line"].clone(), all.partial), (json!(1), false));
+
+    let past = json!({"path": "a", "start_line": 11});
+    let failure = desk.fails(&read, past, ErrorCode::InvalidParam).await;
+    assert!(failure.message.contains("10 lines"), "{}", failure.message);
+    desk.fails(&read, json!({"path": "a", "start_line": 0}), ErrorCode::InvalidParam).await;
+}
+
+#[tokio::test]
+async fn a_long_line_is_cut_and_marked() {
+    let desk = Desk::new();
+    desk.file("a", format!("{}\n{}\n", "ä".repeat(2000), "ä".repeat(300_000)));
+    let report = desk.ok(&read::tool(), json!({"path": "a"})).await;
+    let content = report.data["content"].as_str().unwrap();
+    let lines: Vec<&str> = content.lines().collect();
+    assert_eq!(lines[0], format!("   1 | {}", "ä".repeat(2000)));
+    let cut = format!("   2 | {}… [cut: 2000 of 300000 characters]", "ä".repeat(2000));
+    assert_eq!(lines[1], cut);
+    assert!(report.partial && report.data["truncated"] == true);
+}
+
+#[tokio::test]
+async fn what_is_no_text_is_refused() {
+    let desk = Desk::new();
+    desk.file("image", b"\x89PNG\r\n\x1a\n\0\0").file("sub/x", "");
+    let read = read::tool();
+    let failure = desk.fails(&read, json!({"path": "image"}), ErrorCode::BinaryFile).await;
+    assert!(failure.message.contains("PNG"), "{}", failure.message);
+    let failure = desk.fails(&read, json!({"path": "sub"}), ErrorCode::IsDirectory).await;
+    assert!(failure.hint.unwrap().contains("LS"));
+    desk.fails(&read, json!({"path": "image/x"}), ErrorCode::NotADirectory).await;
+    desk.fails(&read, json!({"path": "a\0b"}), ErrorCode::InvalidParam).await;
+    rustix::fs::mkfifoat(rustix::fs::CWD, desk.at("pipe"), rustix::fs::Mode::RWXU).unwrap();
+    let failure = desk.fails(&read, json!({"path": "pipe"}), ErrorCode::InvalidParam).await;
+    assert!(failure.message.contains("FIFO"), "{}", failure.message);
+    symlink("loop", desk.at("loop")).unwrap();
+    desk.fails(&read, json!({"path": "loop"}), ErrorCode::InvalidParam).await;
+}
+
+#[tokio::test]
+async fn nothing_outside_the_project_is_read() {
+    let desk = Desk::new();
+    symlink("/etc/passwd", desk.at("link")).unwrap();
+    symlink("/etc", desk.at("folder")).unwrap();
+    for path in ["/etc/passwd", "../x", "link", "folder/passwd", "folder/none/x", "sub/../../x"] {
+        let failure =
+            desk.fails(&read::tool(), json!({"path": path}), ErrorCode::AccessDenied).await;
+        assert!(failure.message.contains("outside"), "{}", failure.message);
+    }
+}
+
+#[tokio::test]
+async fn a_missing_file_is_answered_with_the_nearest_names() {
+    let desk = Desk::new();
+    desk.file("src/parser.rs", "").file("src/lexer.rs", "").file("docs/parsing.md", "");
+    let failure =
+        desk.fails(&read::tool(), json!({"path": "src/parsr.rs"}), ErrorCode::NotFound).await;
+    let hint = failure.hint.unwrap();
+    assert!(hint.contains("names: src/parser.rs"), "{hint}");
+    let failure =
+        desk.fails(&read::tool(), json!({"path": "parser.rs"}), ErrorCode::NotFound).await;
+    assert_eq!(failure.data["nearest"][0], "src/parser.rs");
+}
+
+#[tokio::test]
+async fn a_name_that_is_no_utf_8_works_in_its_escaped_form() {
+    use std::os::unix::ffi::OsStrExt;
+    let desk = Desk::new();
+    let name = std::ffi::OsStr::from_bytes(b"caf\xE9.txt");
+    std::fs::write(desk.at("").join(name), "x\n").unwrap();
+    let report = desk.ok(&read::tool(), json!({"path": "caf\\xe9.txt"})).await;
+    assert_eq!(report.path.as_deref(), Some("caf\\xe9.txt"));
+}
+
+#[tokio::test]
+async fn a_change_from_outside_is_noted_and_an_own_one_is_not() {
+    let desk = Desk::new();
+    desk.file("a", "one\n");
+    let read = read::tool();
+    desk.ok(&read, json!({"path": "a"})).await;
+    desk.ok(&crate::tools::write::tool(), json!({"path": "a", "content": "two\n"})).await;
+    let own = desk.ok(&read, json!({"path": "a"})).await;
+    assert!(!own.text.contains("externally"), "{}", own.text);
+    desk.file("a", "three\n");
+    let foreign = desk.ok(&read, json!({"path": "a"})).await;
+    assert!(foreign.text.contains("modified externally"), "{}", foreign.text);
+}
+
+#[tokio::test]
+async fn a_large_file_answers_for_its_first_page_and_can_be_changed() {
+    let desk = Desk::new();
+    let line = format!("{}\n", "x".repeat(1023));
+    let mut bytes = line.repeat(40 * 1024);
+    bytes.replace_range(0..5, "first");
+    desk.file("log", &bytes);
+    let page = desk.ok(&read::tool(), json!({"path": "log", "limit": 2})).await;
+    assert!(page.partial && page.data["total_lines"].is_null());
+    let last = desk.ok(&read::tool(), json!({"path": "log", "start_line": -1})).await;
+    assert_eq!(last.data["start_line"], 40 * 1024);
+    let edit = json!({"path": "log", "old_string": "first", "new_string": "once"});
+    desk.ok(&crate::tools::edit::tool(), edit).await;
+    assert!(desk.bytes("log").starts_with(b"oncexx"));
+}
+
+#[tokio::test]
+async fn a_cancelled_read_says_so() {
+    let desk = Desk::new();
+    desk.file("a", "one\n");
+    desk.cx.cancel.cancel();
+    desk.fails(&read::tool(), json!({"path": "a"}), ErrorCode::Cancelled).await;
+}

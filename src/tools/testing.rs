@@ -1,0 +1,88 @@
+//! A project in a temporary folder, and calls made as the registry makes them.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::{Tool, ToolCx};
+use crate::exec::Exec;
+use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::workspace::{Spill, Workspace};
+
+/// So many lines.
+pub(super) fn numbered(n: usize, line: impl Fn(usize) -> String) -> String {
+    (0..n).map(line).collect::<Vec<_>>().concat()
+}
+
+pub(super) struct Desk {
+    dir: TempDir,
+    pub(super) cx: ToolCx,
+}
+
+impl Desk {
+    pub(super) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let cx = ToolCx {
+            workspace: Arc::new(Workspace::open(dir.path(), &[]).unwrap()),
+            exec: Arc::new(Exec::new(&[])),
+            spill: Arc::new(Spill::none()),
+            cancel: CancellationToken::new(),
+            seen: None,
+        };
+        Self { dir, cx }
+    }
+
+    pub(super) fn at(&self, path: &str) -> PathBuf {
+        self.dir.path().join(path)
+    }
+
+    pub(super) fn file(&self, path: &str, bytes: impl AsRef<[u8]>) -> &Self {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+        self
+    }
+
+    pub(super) fn bytes(&self, path: &str) -> Vec<u8> {
+        fs::read(self.at(path)).unwrap()
+    }
+
+    pub(super) fn text(&self, path: &str) -> String {
+        String::from_utf8(self.bytes(path)).unwrap()
+    }
+
+    /// Every name in the project's top folder, sorted: nothing temporary may be among them.
+    pub(super) fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.dir.path()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// One call: its effect, the lock from the ledger, and the run.
+    pub(super) async fn call(&self, tool: &dyn Tool, input: Value) -> Result<Report, Failure> {
+        let Value::Object(input) = input else { panic!("no object: {input}") };
+        tool.effect(&input, &self.cx)?;
+        let path = input.get("path").and_then(Value::as_str).unwrap_or(".");
+        let path = self.cx.workspace.resolve(path)?;
+        let cx = ToolCx { seen: self.cx.workspace.snapshot(&path), ..self.cx.clone() };
+        tool.run(input, &cx).await
+    }
+
+    pub(super) async fn ok(&self, tool: &dyn Tool, input: Value) -> Report {
+        self.call(tool, input).await.unwrap()
+    }
+
+    pub(super) async fn fails(&self, tool: &dyn Tool, input: Value, code: ErrorCode) -> Failure {
+        let failure = self.call(tool, input).await.unwrap_err();
+        assert_eq!(failure.code, code, "{failure:?}");
+        failure
+    }
+}

@@ -1,0 +1,139 @@
+//! TodoWrite: the plan.
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+
+use super::{Tool, ToolCx, parse, spec};
+use crate::protocol::Object;
+use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::protocol::plan::{Plan, TodoStatus};
+use crate::protocol::tool::{Effect, ToolSpec};
+
+/// How many todos a plan may have, and how many characters each.
+const MAX_TODOS: usize = 20;
+const MAX_LENGTH: usize = 120;
+
+/// Replaces the plan.
+#[derive(Debug)]
+pub(super) struct TodoWrite {
+    spec: ToolSpec,
+}
+
+impl Default for TodoWrite {
+    fn default() -> Self {
+        Self {
+            spec: spec(
+                "TodoWrite",
+                include_str!("../../prompts/tools/todo_write.md"),
+                include_str!("../../prompts/tools/todo_write.json"),
+            ),
+        }
+    }
+}
+
+impl Tool for TodoWrite {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effect(&self, _: &Object, _: &ToolCx) -> Result<Effect, Failure> {
+        Ok(Effect::Plan)
+    }
+
+    fn run<'a>(&'a self, input: Object, _: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
+        Box::pin(async move { write(&input) })
+    }
+}
+
+fn write(input: &Object) -> Result<Report, Failure> {
+    let plan: Plan = parse(input)?;
+    check(&plan).map_err(|why| Failure::new(ErrorCode::InvalidParam, why))?;
+    let recap = plan.recap();
+    let text = match &recap {
+        Some(recap) => recap.clone(),
+        None if plan.todos.is_empty() => "The plan is cleared.".to_owned(),
+        None => "Nothing in the plan is open.".to_owned(),
+    };
+    let mut data = Object::new();
+    data.insert("todos".to_owned(), json!(plan.todos));
+    data.insert("recap".to_owned(), recap.unwrap_or_default().into());
+    let mut stats = Object::new();
+    stats.insert("total".to_owned(), plan.todos.len().into());
+    stats.insert("open".to_owned(), plan.open().count().into());
+    Ok(Report { data, text, stats, ..Report::default() })
+}
+
+fn check(plan: &Plan) -> Result<(), String> {
+    if plan.todos.len() > MAX_TODOS {
+        let n = plan.todos.len();
+        return Err(format!("{n} todos are too many; keep at most {MAX_TODOS}, in larger steps"));
+    }
+    for (n, todo) in (1..).zip(&plan.todos) {
+        let length = todo.content.chars().count();
+        if todo.content.trim().is_empty() {
+            return Err(format!("todo {n} has no content; say what is to be done"));
+        }
+        if length > MAX_LENGTH {
+            return Err(format!(
+                "todo {n} has {length} characters; say it in at most {MAX_LENGTH}"
+            ));
+        }
+    }
+    let is_current = |status: TodoStatus| status == TodoStatus::InProgress;
+    let n_current = plan.todos.iter().filter(|todo| is_current(todo.status)).count();
+    if n_current > 1 {
+        return Err(format!(
+            "{n_current} todos are in_progress; work on one, leave the others pending"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn answer(todos: &Value) -> Result<Report, Failure> {
+        let Value::Object(input) = json!({"summary": "why", "todos": todos}) else { panic!() };
+        write(&input)
+    }
+
+    #[test]
+    fn the_plan_comes_back_with_its_recap() {
+        let todos = json!([
+            {"content": "a", "status": "completed"},
+            {"content": "b", "status": "in_progress"},
+            {"content": "c", "status": "pending"},
+        ]);
+        let report = answer(&todos).expect("a report");
+        assert_eq!(report.data["todos"], todos);
+        assert_eq!(report.data["recap"], "[1/3] In progress: b. Pending: c.");
+        assert_eq!(answer(&json!([])).expect("a report").text, "The plan is cleared.");
+    }
+
+    #[test]
+    fn a_plan_that_does_not_fit_says_what_to_do() {
+        let todo = |content: &str, status: &str| json!({"content": content, "status": status});
+        for (todos, expected) in [
+            (json!(vec![todo("a", "pending"); 21]), "21 todos are too many"),
+            (json!([todo("a", "pending"), todo(" ", "pending")]), "todo 2 has no content"),
+            (json!([todo(&"ä".repeat(121), "pending")]), "todo 1 has 121 characters"),
+            (json!(vec![todo("a", "in_progress"); 2]), "2 todos are in_progress"),
+            (json!([todo("a", "done")]), "unknown variant"),
+        ] {
+            let failure = answer(&todos).expect_err(expected);
+            assert_eq!(failure.code, ErrorCode::InvalidParam);
+            assert!(failure.message.starts_with(expected), "{}", failure.message);
+        }
+        assert!(answer(&json!([todo(&"ä".repeat(120), "pending")])).is_ok());
+    }
+
+    #[test]
+    fn the_schema_is_an_object_that_allows_nothing_else() {
+        let tool = TodoWrite::default();
+        assert_eq!(tool.spec().schema["additionalProperties"], false);
+        assert_eq!(tool.spec().schema["properties"]["todos"]["maxItems"], MAX_TODOS);
+    }
+}

@@ -1,0 +1,79 @@
+//! Write: create or replace a whole file.
+
+use serde::Deserialize;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::change::{Draft, Existing};
+use super::file_tool::FileTool;
+use super::files::object;
+use super::{Tool, spec};
+use crate::protocol::envelope::{Failure, Report};
+use crate::workspace::{Diff, Snapshot, Workspace, plain};
+
+#[derive(Debug, Deserialize)]
+struct Args {
+    path: String,
+    content: String,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// The tool.
+pub(super) fn tool() -> impl Tool {
+    let spec = spec(
+        "Write",
+        include_str!("../../prompts/tools/write.md"),
+        include_str!("../../prompts/tools/write.json"),
+    );
+    FileTool::changing(
+        spec,
+        |args: &Args| &args.path,
+        |args, cx| write(&cx.workspace, args, cx.seen.as_ref(), &cx.cancel),
+    )
+}
+
+fn write(
+    workspace: &Workspace,
+    args: &Args,
+    seen: Option<&Snapshot>,
+    cancel: &CancellationToken,
+) -> Result<Report, Failure> {
+    let path = workspace.resolve(&args.path)?;
+    workspace.check_writable(&path)?;
+    if !workspace.exists(&path) {
+        if let Some(seen) = seen {
+            return Err(workspace.deleted(&path, seen));
+        }
+        let content = plain(&args.content);
+        let names = ("/dev/null", format!("b/{}", path.relative()));
+        let draft = Draft {
+            diff: Diff::between("", &content, (names.0, &names.1)),
+            path,
+            old: None,
+            new: args.content.clone().into_bytes(),
+        };
+        let mut report = draft.report(workspace, args.dry_run, cancel, "Created")?;
+        report.data.insert("operation".to_owned(), "create".into());
+        return Ok(report);
+    }
+    let existing = Existing::open(workspace, path, seen)?;
+    let content = plain(&args.content);
+    let new = existing.text.rewrite(&args.content, existing.path.relative())?;
+    if new == existing.content.bytes || content == existing.text.plain() {
+        return Ok(Report {
+            data: object(json!({ "applied": false, "operation": "update", "diff_preview": "" })),
+            text: format!("{} has this content already: unchanged.", existing.path.relative()),
+            stats: object(json!({ "bytes_written": 0, "lines_added": 0, "lines_removed": 0 })),
+            path: Some(existing.path.relative().to_owned()),
+            partial: false,
+        });
+    }
+    let draft = Draft::replacing(existing, new, &content)?;
+    let mut report = draft.report(workspace, args.dry_run, cancel, "Updated")?;
+    report.data.insert("operation".to_owned(), "update".into());
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+
+use crate::protocol::envelope::ErrorCode;
+use crate::tools::testing::{Desk, numbered};
+use crate::tools::{read, write};
+
+/// Reads a file of these bytes and writes `content` over it.
+async fn check(old: &[u8], content: &str, new: &[u8]) {
+    let desk = Desk::new();
+    desk.file("a", old);
+    desk.ok(&read::tool(), json!({"path": "a"})).await;
+    let report = desk.ok(&write::tool(), json!({"path": "a", "content": content})).await;
+    assert_eq!(desk.bytes("a"), new, "{}", report.text);
+}
+
+#[tokio::test]
+async fn an_update_keeps_encoding_bom_and_line_ends() {
+    check(b"one\n", "two\n", b"two\n").await;
+    check(b"one\r\n", "two\nthree\n", b"two\r\nthree\r\n").await;
+    check(b"one\r\n", "two\r\n", b"two\r\n").await;
+    check(b"one\rx\r", "two\n", b"two\r").await;
+    check(b"one\r\ntwo\nthree\r\n", "one\ntwo\nnew\nthree\n", b"one\r\ntwo\nnew\r\nthree\r\n")
+        .await;
+    check(b"\xEF\xBB\xBFone\n", "two\n", b"\xEF\xBB\xBFtwo\n").await;
+    check(b"\xFF\xFEa\0\n\0", "b\n", b"\xFF\xFEb\0\n\0").await;
+    check(b"caf\xE9 au lait\n", "th\u{e9} au lait\n", b"th\xE9 au lait\n").await;
+}
+
+#[tokio::test]
+async fn a_file_is_created_with_its_folders() {
+    let desk = Desk::new();
+    let input = json!({"path": "x/y/a.txt", "content": "one\ntwo\n"});
+    let report = desk.ok(&write::tool(), input).await;
+    assert_eq!(desk.text("x/y/a.txt"), "one\ntwo\n");
+    assert_eq!(report.data["operation"], "create");
+    assert_eq!(report.data["applied"], true);
+    assert_eq!(report.stats["lines_added"], 2);
+    assert!(report.data["diff_preview"].as_str().unwrap().contains("+one\n"));
+    let mode = fs::metadata(desk.at("x/y/a.txt")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o111, 0);
+    // What was just written is known.
+    desk.ok(&write::tool(), json!({"path": "x/y/a.txt", "content": "three\n"})).await;
+    assert_eq!(fs::read_dir(desk.at("x/y")).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn what_was_not_read_is_not_replaced() {
+    let desk = Desk::new();
+    desk.file("a", "one\n").file("empty", "");
+    let failure =
+        desk.fails(&write::tool(), json!({"path": "a", "content": "x"}), ErrorCode::NotRead).await;
+    assert_eq!(failure.message, "File not read. You must read before editing.");
+    assert_eq!(desk.text("a"), "one\n");
+    desk.ok(&write::tool(), json!({"path": "empty", "content": "x"})).await;
+    assert_eq!(desk.text("empty"), "x");
+}
+
+#[tokio::test]
+async fn a_file_that_changed_is_a_conflict_once_and_then_unread() {
+    let desk = Desk::new();
+    desk.file("a", "one\ntwo\n");
+    desk.ok(&read::tool(), json!({"path": "a"})).await;
+    let times = fs::metadata(desk.at("a")).unwrap().modified().unwrap();
+    // The same size and the same time: only the bytes tell.
+    desk.file("a", "one\nTWO\n");
+    fs::File::options().write(true).open(desk.at("a")).unwrap().set_modified(times).unwrap();
+    let input = json!({"path": "a", "content": "x"});
+    let failure = desk.fails(&write::tool(), input.clone(), ErrorCode::Conflict).await;
+    assert!(failure.message.starts_with("File changed since last read. Expected mtime: "));
+    let diff = failure.data["diff_preview"].as_str().unwrap();
+    assert!(diff.contains("-two\n+TWO\n"), "{diff}");
+    desk.fails(&write::tool(), input, ErrorCode::NotRead).await;
+    assert_eq!(desk.text("a"), "one\nTWO\n");
+}
+
+#[tokio::test]
+async fn a_file_that_was_only_touched_is_no_conflict() {
+    let desk = Desk::new();
+    desk.file("a", "one\n");
+    desk.ok(&read::tool(), json!({"path": "a"})).await;
+    let later = SystemTime::now() + Duration::from_secs(5);
+    fs::File::options().write(true).open(desk.at("a")).unwrap().set_modified(later).unwrap();
+    assert!(desk.cx.workspace.changed_since_seen().is_empty());
+    desk.ok(&write::tool(), json!({"path": "a", "content": "two\n"})).await;
+    assert_eq!(desk.text("a"), "two\n");
+}
+
+#[tokio::test]
+async fn a_deleted_file_is_a_conflict_once_and_then_created() {
+    let desk = Desk::new();
+    desk.file("a", "one\n");
+    desk.ok(&read::tool(), json!({"path": "a"})).await;
+    fs::remove_file(desk.at("a")).unwrap();
+    assert_eq!(desk.cx.workspace.changed_since_seen(), ["a"]);
+    let input = json!({"path": "a", "content": "x"});
+    desk.fails(&write::tool(), input.clone(), ErrorCode::Conflict).await;
+    assert_eq!(desk.ok(&write::tool(), input).await.data["operation"], "create");
+}
+
+#[tokio::test]
+async fn mode_and_link_are_kept_and_a_hard_link_is_told() {
+    let desk = Desk::new();
+    desk.file("tool.sh", "one\n");
+    fs::set_permissions(desk.at("tool.sh"), fs::Permissions::from_mode(0o750)).unwrap();
+    symlink("tool.sh", desk.at("link")).unwrap();
+    fs::hard_link(desk.at("tool.sh"), desk.at("other")).unwrap();
+    desk.ok(&read::tool(), json!({"path": "link"})).await;
+    let report = desk.ok(&write::tool(), json!({"path": "tool.sh", "content": "two\n"})).await;
+    assert!(report.text.contains("hard link"), "{}", report.text);
+    assert_eq!(fs::metadata(desk.at("tool.sh")).unwrap().mode() & 0o7777, 0o750);
+    assert!(fs::symlink_metadata(desk.at("link")).unwrap().is_symlink());
+    assert_eq!((desk.text("link"), desk.text("other")), ("two\n".into(), "one\n".into()));
+    assert_eq!(desk.names(), ["link", "other", "tool.sh"]);
+}
+
+#[tokio::test]
+async fn a_read_only_file_stays() {
+    let desk = Desk::new();
+    desk.file("a", "one\n");
+    fs::set_permissions(desk.at("a"), fs::Permissions::from_mode(0o444)).unwrap();
+    desk.ok(&read::tool(), json!({"path": "a"})).await;
+    let input = json!({"path": "a", "content": "x"});
+    desk.fails(&write::tool(), input, ErrorCode::PermissionDenied).await;
+    assert_eq!((desk.text("a").as_str(), desk.names()), ("one\n", vec!["a".to_owned()]));
+}
+
+#[tokio::test]
+async fn protected_places_are_refused() {
+    let desk = Desk::new();
+    symlink(".git", desk.at("git")).unwrap();
+    fs::create_dir(desk.at(".git")).unwrap();
+    for path in [
+        ".git/config",
+        "sub/.git/hooks/x",
+        "git/config",
+        ".agent/config.toml",
+        ".agent/sessions/1/events.jsonl",
+        ".agent/skills/../config.toml",
+        "/etc/x",
+    ] {
+        desk.fails(&write::tool(), json!({"path": path, "content": ""}), ErrorCode::AccessDenied)
+            .await;
+    }
+    let skill = json!({"path": ".agent/skills/a/SKILL.md", "content": "x"});
+    desk.ok(&write::tool(), skill).await;
+    desk.ok(&write::tool(), json!({"path": ".gitignore", "content": "x"})).await;
+}
+
+#[tokio::test]
+async fn a_dangling_link_is_followed_inside_and_refused_outside() {
+    let desk = Desk::new();
+    symlink("target", desk.at("in")).unwrap();
+    symlink("/tmp/agent-nowhere/x", desk.at("out")).unwrap();
+    desk.ok(&write::tool(), json!({"path": "in", "content": "x"})).await;
+    assert_eq!(desk.text("target"), "x");
+    let out = json!({"path": "out", "content": "x"});
+    desk.fails(&write::tool(), out, ErrorCode::AccessDenied).await;
+}
+
+#[tokio::test]
+async fn a_dry_run_and_an_equal_content_write_nothing() {
+    let desk = Desk::new();
+    desk.file("a", "one\r\n");
+    desk.ok(&read::tool(), json!({"path": "a"})).await;
+    let same = desk.ok(&write::tool(), json!({"path": "a", "content": "one\n"})).await;
+    assert_eq!((same.partial, same.data["applied"].clone()), (false, json!(false)));
+    assert!(same.text.contains("unchanged"));
+    let dry = json!({"path": "a", "content": "two\n", "dry_run": true});
+    let dry = desk.ok(&write::tool(), dry).await;
+    assert!(dry.partial && dry.data["diff_preview"].as_str().unwrap().contains("-one\n+two\n"));
+    let new = json!({"path": "x/new", "content": "two\n", "dry_run": true});
+    desk.ok(&write::tool(), new).await;
+    assert_eq!((desk.text("a").as_str(), desk.names()), ("one\r\n", vec!["a".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_long_diff_is_cut() {
+    let desk = Desk::new();
+    let content = numbered(500, |n| format!("{n}\n"));
+    let report = desk.ok(&write::tool(), json!({"path": "a", "content": content})).await;
+    assert_eq!(report.data["diff_truncated"], true);
+    assert_eq!(report.data["diff_preview"].as_str().unwrap().lines().count(), 100);
+    assert_eq!(report.stats["lines_added"], 500);
+}
+
+#[tokio::test]
+async fn a_mask_never_replaces_a_secret() {
+    let desk = Desk::new();
+    desk.file("env", "a = 1\nkey = \"sk-live\"\n");
+    desk.ok(&read::tool(), json!({"path": "env"})).await;
+    let masked = json!({"path": "env", "content": "a = 2\nkey = \"[redacted:api-key]\"\n"});
+    let failure = desk.fails(&write::tool(), masked, ErrorCode::InvalidParam).await;
+    assert!(failure.message.contains("[redacted:api-key]"), "{}", failure.message);
+    let added = "a = 1\nkey = \"sk-live\"\n# keys are shown as [redacted:api-key]\n";
+    desk.ok(&write::tool(), json!({"path": "env", "content": added})).await;
+}
+
+#[tokio::test]
+async fn in_a_race_no_change_of_anybody_is_lost() {
+    let desk = Desk::new();
+    desk.file("a", "0\n");
+    let (stop, target, beside) =
+        (Arc::new(AtomicBool::new(false)), desk.at("a"), desk.at("beside"));
+    let stopped = Arc::clone(&stop);
+    // Another program that replaces the file as editors do, and looks that it stays what it wrote
+    // until it is replaced by somebody who has read it.
+    let other = std::thread::spawn(move || {
+        let mut n = 0u64;
+        while !stopped.load(Ordering::Relaxed) {
+            n += 1;
+            fs::write(&beside, format!("foreign {n}\n")).unwrap();
+            fs::rename(&beside, &target).unwrap();
+            std::thread::sleep(Duration::from_micros(n % 7 * 150));
+        }
+        n
+    });
+    let (mut won, mut lost) = (0, 0);
+    let until = SystemTime::now() + Duration::from_secs(2);
+    while SystemTime::now() < until {
+        let read = desk.ok(&read::tool(), json!({"path": "a"})).await;
+        let base = read.data["content"].as_str().unwrap().to_owned();
+        let input = json!({"path": "a", "content": format!("ours after {base}\n")});
+        match desk.call(&write::tool(), input).await {
+            Ok(_) => won += 1,
+            Err(failure) => {
+                let known = [ErrorCode::Conflict, ErrorCode::NotRead];
+                assert!(known.contains(&failure.code), "{failure:?}");
+                lost += 1;
+            }
+        }
+        assert!(fs::read(desk.at("a")).is_ok(), "the file is always there");
+    }
+    stop.store(true, Ordering::Relaxed);
+    let newest = other.join().unwrap();
+    let text = desk.text("a");
+    // The last foreign change stands, or something of ours that knows it.
+    assert!(text.contains(&format!("foreign {newest}\n")), "{text:?}, last {newest}");
+    assert!(won > 0 && lost > 0, "won {won}, lost {lost}");
+    assert_eq!(desk.names(), ["a"]);
+}
+
+#[test]
+fn only_one_creation_wins() {
+    let desk = Arc::new(Desk::new());
+    for round in 0..20 {
+        let path = format!("x{round}");
+        let writers: Vec<_> = (0..4)
+            .map(|n| {
+                let workspace = Arc::clone(&desk.cx.workspace);
+                let path = workspace.resolve(&path).unwrap();
+                std::thread::spawn(move || workspace.create(&path, format!("{n}").as_bytes()))
+            })
+            .collect();
+        let results: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
+        let failures = results.into_iter().filter_map(Result::err);
+        assert!(failures.into_iter().all(|failure| failure.code == ErrorCode::Conflict));
+    }
+    assert_eq!(desk.names().len(), 20);
+}

@@ -1,0 +1,264 @@
+//! `json` and `stream-json`: the shapes that scripts written for `claude -p` already parse, with our own
+//! fields added and none renamed.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::put;
+use crate::protocol::control::Ending;
+use crate::protocol::event::{Body, Event, SessionStarted, Sink, Stamped, TurnFinished};
+use crate::protocol::model::{Purpose, StopReason, Usage};
+use crate::protocol::view::view;
+
+/// `json`: one `result` object at the end.
+pub struct ResultObject {
+    out: Box<dyn Write + Send>,
+    gathered: Gathered,
+}
+
+impl ResultObject {
+    /// The object goes to `out`.
+    pub fn new(out: Box<dyn Write + Send>) -> Self {
+        Self { out, gathered: Gathered::default() }
+    }
+}
+
+impl Sink for ResultObject {
+    fn take(&mut self, stamped: &Stamped) {
+        let event = &stamped.event;
+        self.gathered.take(event);
+        if let Body::TurnFinished(finished) = &event.body {
+            let result = self.gathered.result(event, finished);
+            put(self.out.as_mut(), &format!("{result}\n"));
+        }
+    }
+}
+
+/// `stream-json`: a line for the start, each answer, each round of results, and the end.
+pub struct StreamJson {
+    out: Box<dyn Write + Send>,
+    gathered: Gathered,
+    model: String,
+}
+
+impl StreamJson {
+    /// Lines go to `out`, flushed one by one.
+    pub fn new(out: Box<dyn Write + Send>) -> Self {
+        Self { out, gathered: Gathered::default(), model: String::new() }
+    }
+
+    fn line(&mut self, event: &Event) -> Option<Value> {
+        let mut line = match &event.body {
+            Body::SessionStarted(started) | Body::SessionResumed { now: started, .. } => {
+                self.model.clone_from(&started.model);
+                init(started)
+            }
+            Body::ModelResponded(answer) if answer.purpose == Purpose::Main => {
+                let mut content = Vec::new();
+                if !answer.reasoning.is_empty() {
+                    content.push(json!({"type": "thinking", "thinking": answer.reasoning}));
+                }
+                if !answer.text.is_empty() {
+                    content.push(json!({"type": "text", "text": answer.text}));
+                }
+                if !answer.discarded {
+                    content.extend(answer.calls.iter().map(|call| {
+                        // Arguments that do not parse are shown as the text they are.
+                        let input = serde_json::from_str(&call.arguments)
+                            .unwrap_or_else(|_| Value::from(call.arguments.as_str()));
+                        json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
+                    }));
+                }
+                json!({
+                    "type": "assistant",
+                    "message": {
+                        "id": format!("msg_{}", event.header.seq),
+                        "type": "message",
+                        "role": "assistant",
+                        "model": self.model,
+                        "content": content,
+                        "stop_reason": stop_reason(&answer.stop),
+                        "usage": usage(answer.usage.unwrap_or_default()),
+                    },
+                    "parent_tool_use_id": null,
+                })
+            }
+            // A synthetic answer is to a call of an earlier stream.
+            Body::ToolFinished { call, envelope, synthetic: false, .. } => json!({
+                "type": "user",
+                "message": {
+                    "role": "user",
+                    "content": [{
+                        "type": "tool_result",
+                        "tool_use_id": call,
+                        "content": view(envelope),
+                        "is_error": envelope.error().is_some(),
+                    }],
+                },
+                "parent_tool_use_id": null,
+            }),
+            Body::Error { message, retry_in_ms: Some(delay), attempt, .. } => json!({
+                "type": "system",
+                "subtype": "api_retry",
+                "attempt": attempt,
+                "retry_delay_ms": delay,
+                "error": message,
+            }),
+            Body::TurnFinished(finished) => return Some(self.gathered.result(event, finished)),
+            _ => return None,
+        };
+        line["session_id"] = event.header.session.as_str().into();
+        line["uuid"] = uuid(event).into();
+        Some(line)
+    }
+}
+
+impl Sink for StreamJson {
+    fn take(&mut self, stamped: &Stamped) {
+        self.gathered.take(&stamped.event);
+        if let Some(line) = self.line(&stamped.event) {
+            put(self.out.as_mut(), &format!("{line}\n"));
+        }
+    }
+}
+
+fn init(started: &SessionStarted) -> Value {
+    json!({
+        "type": "system",
+        "subtype": "init",
+        "cwd": started.cwd,
+        "tools": started.tools,
+        "mcp_servers": [],
+        "model": started.model,
+        "permissionMode": started.permission_mode,
+        "slash_commands": [],
+        "sandbox": started.sandbox,
+        "agent_version": started.program,
+    })
+}
+
+/// What the `result` object needs of earlier events.
+#[derive(Default)]
+struct Gathered {
+    denials: Vec<Value>,
+    checks: Vec<Value>,
+    calls: Vec<(String, Value)>,
+}
+
+impl Gathered {
+    fn take(&mut self, event: &Event) {
+        match &event.body {
+            Body::TurnStarted { .. } => *self = Self::default(),
+            Body::ModelResponded(answer) => {
+                self.calls = answer
+                    .calls
+                    .iter()
+                    .map(|call| {
+                        let input = serde_json::from_str(&call.arguments).unwrap_or_default();
+                        (call.id.clone(), input)
+                    })
+                    .collect();
+            }
+            Body::PermissionDecided { call, tool, ruling, rule, .. } if ruling != "allow" => {
+                let input = self.calls.iter().find(|(id, _)| id == call).map(|(_, input)| input);
+                self.denials.push(json!({
+                    "tool_name": tool,
+                    "tool_use_id": call,
+                    "tool_input": input,
+                    "rule": rule,
+                }));
+            }
+            Body::CheckFinished { command, exit_code, passed, .. } => {
+                // The last run of each check is the one that counts.
+                self.checks.retain(|check| check["command"] != command.as_str());
+                self.checks
+                    .push(json!({"command": command, "exit_code": exit_code, "passed": passed}));
+            }
+            _ => {}
+        }
+    }
+
+    fn result(&self, event: &Event, finished: &TurnFinished) -> Value {
+        let mut result = json!({
+            "type": "result",
+            "subtype": subtype(finished.ending),
+            "is_error": !finished.ending.is_success(),
+            "duration_ms": finished.time_ms,
+            "duration_api_ms": finished.model_ms,
+            "num_turns": finished.rounds,
+            "result": finished.result,
+            "errors": finished.errors,
+            "stop_reason": if finished.ending.is_success() { Some("end_turn") } else { None },
+            "session_id": event.header.session,
+            "total_cost_usd": finished.cost_usd,
+            "usage": usage(finished.usage),
+            "permission_denials": self.denials,
+            "terminal_reason": finished.ending.as_str(),
+            "files_changed": finished.files_changed,
+            "checks": self.checks,
+            "verified": finished.verified,
+            "uuid": uuid(event),
+        });
+        if let Some(value) = &finished.structured_output {
+            result["structured_output"] = value.clone();
+        }
+        result
+    }
+}
+
+/// The `result` of a run that never began.
+pub(super) fn failure(message: &str, code: u8) -> Value {
+    json!({
+        "type": "result",
+        "subtype": "error_during_execution",
+        "is_error": true,
+        "num_turns": 0,
+        "result": message,
+        "errors": [message],
+        "terminal_reason": if code == 75 { "session_in_use" } else { "interrupted" },
+    })
+}
+
+fn subtype(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Completed | Ending::CompletedUnverified => "success",
+        Ending::MaxTurns => "error_max_turns",
+        Ending::MaxBudget => "error_max_budget_usd",
+        Ending::Timeout => "error_timeout",
+        Ending::Failed
+        | Ending::CheckFailed
+        | Ending::ModelRefused
+        | Ending::ModelUnavailable
+        | Ending::PermissionDenied
+        | Ending::Interrupted
+        | Ending::Terminated => "error_during_execution",
+    }
+}
+
+fn stop_reason(stop: &StopReason) -> &str {
+    match stop {
+        StopReason::End => "end_turn",
+        StopReason::ToolCalls => "tool_use",
+        StopReason::Length => "max_tokens",
+        StopReason::Refused => "refusal",
+        StopReason::Other(word) => word,
+    }
+}
+
+fn usage(usage: Usage) -> Value {
+    json!({
+        "input_tokens": usage.input_tokens.saturating_sub(usage.cached_tokens),
+        "output_tokens": usage.output_tokens,
+        "cache_read_input_tokens": usage.cached_tokens,
+        "cache_creation_input_tokens": 0,
+    })
+}
+
+/// The same event always has the same name.
+fn uuid(event: &Event) -> String {
+    let hash = blake3::hash(format!("{} {}", event.header.session, event.header.seq).as_bytes());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash.as_bytes()[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string()
+}

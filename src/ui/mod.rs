@@ -1,0 +1,88 @@
+//! Faces: what a person or a script sees of the stream of events. Each is a [`Sink`] and knows nothing of
+//! the loop; nothing else in the program writes to standard output.
+
+mod events;
+mod json;
+mod text;
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use events::EventLines;
+pub use json::{ResultObject, StreamJson};
+pub use text::{Text, Verbosity};
+
+use crate::protocol::event::Sink;
+
+/// What `run` writes to standard output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum OutputFormat {
+    /// The final answer; progress goes to standard error.
+    #[default]
+    Text,
+    /// One `result` object at the end.
+    Json,
+    /// JSON lines in the shapes that scripts written for `claude -p` parse.
+    StreamJson,
+    /// The native event log, as it is written.
+    Events,
+}
+
+/// The face for a format.
+pub fn face(format: OutputFormat, verbosity: Verbosity) -> Box<dyn Sink> {
+    let stdout = Box::new(io::stdout());
+    match format {
+        OutputFormat::Text => Box::new(Text::new(stdout, Box::new(io::stderr()), verbosity)),
+        OutputFormat::Json => Box::new(ResultObject::new(stdout)),
+        OutputFormat::StreamJson => Box::new(StreamJson::new(stdout)),
+        OutputFormat::Events => Box::new(EventLines::new(stdout)),
+    }
+}
+
+/// Writes text and flushes it; false where it did not get there. A reader that has gone away is no
+/// failure of ours; anything else the person is told, once.
+pub fn put(out: &mut dyn Write, text: &str) -> bool {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => true,
+        Err(error) => {
+            if error.kind() != io::ErrorKind::BrokenPipe && !TOLD.swap(true, Ordering::Relaxed) {
+                _ = writeln!(io::stderr(), "agent: the output could not be written: {error}");
+                OUTPUT_LOST.store(true, Ordering::Relaxed);
+            }
+            false
+        }
+    }
+}
+
+static OUTPUT_LOST: AtomicBool = AtomicBool::new(false);
+
+/// Something that was promised could not be written: the program can not end with success.
+pub fn output_lost() -> bool {
+    OUTPUT_LOST.load(Ordering::Relaxed)
+}
+
+/// Writes what a command promised to standard output; false where nobody takes it.
+pub fn print(text: &str) -> bool {
+    put(&mut io::stdout(), text)
+}
+
+/// Standard output is a terminal.
+pub fn is_terminal() -> bool {
+    io::IsTerminal::is_terminal(&io::stdout())
+}
+
+/// Tells the person something on standard error.
+pub fn tell(text: &str) {
+    put(&mut io::stderr(), &format!("agent: {text}\n"));
+}
+
+/// The `result` object of a run that never began, for formats that end with one.
+pub fn failure(format: OutputFormat, message: &str, code: u8) {
+    match format {
+        OutputFormat::Json | OutputFormat::StreamJson => {
+            print(&format!("{}\n", json::failure(message, code)));
+        }
+        OutputFormat::Text | OutputFormat::Events => {}
+    }
+}

@@ -1,0 +1,188 @@
+//! `text`: the final answer on standard output; what happens meanwhile on standard error.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use super::put;
+use crate::protocol::control::ControlDecision;
+use crate::protocol::envelope::Envelope;
+use crate::protocol::event::{Body, Sink, Stamped, TurnFinished};
+use crate::protocol::shorten;
+use crate::protocol::view::call_line;
+
+/// How much is told on standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// Why a task failed, and nothing else.
+    Quiet,
+    /// A line for each call, decision and check.
+    Progress,
+    /// Requests, answers and tokens too.
+    Verbose,
+}
+
+/// The face for people who run one task.
+pub struct Text {
+    out: Box<dyn Write + Send>,
+    err: Box<dyn Write + Send>,
+    verbosity: Verbosity,
+}
+
+impl Text {
+    /// The answer goes to `out`, everything else to `err`.
+    pub fn new(
+        out: Box<dyn Write + Send>,
+        err: Box<dyn Write + Send>,
+        verbosity: Verbosity,
+    ) -> Self {
+        Self { out, err, verbosity }
+    }
+
+    fn progress(&mut self, line: &str) {
+        if self.verbosity >= Verbosity::Progress {
+            put(self.err.as_mut(), &format!("{line}\n"));
+        }
+    }
+
+    fn verbose(&mut self, line: &str) {
+        if self.verbosity >= Verbosity::Verbose {
+            put(self.err.as_mut(), &format!("{line}\n"));
+        }
+    }
+
+    fn finished(&mut self, finished: &TurnFinished) {
+        let files = match finished.files_changed.len() {
+            0 => String::new(),
+            1 => ", 1 file changed".to_owned(),
+            n => format!(", {n} files changed"),
+        };
+        let cost = finished.cost_usd.map_or_else(String::new, |usd| format!(", ${usd:.4}"));
+        self.progress(&format!(
+            "{} {} · {} model answers, {} tokens in, {} out{cost}{files} · {:.1} s",
+            if finished.ending.is_success() { "✓" } else { "✗" },
+            finished.ending.as_str().replace('_', " "),
+            finished.rounds,
+            finished.usage.input_tokens,
+            finished.usage.output_tokens,
+            std::time::Duration::from_millis(finished.time_ms).as_secs_f64(),
+        ));
+        if finished.ending.is_success() {
+            put(self.out.as_mut(), &format!("{}\n", finished.result.trim_end()));
+        } else {
+            // One clear line; who watches sees the whole report.
+            let report = finished.result.trim_end();
+            let first = report.lines().next().unwrap_or_default();
+            let told = if self.verbosity >= Verbosity::Progress { report } else { first };
+            put(self.err.as_mut(), &format!("agent: {told}\n"));
+        }
+    }
+}
+
+impl Sink for Text {
+    fn take(&mut self, stamped: &Stamped) {
+        match &stamped.event.body {
+            Body::SessionStarted(started) => {
+                self.verbose(&format!(
+                    "session {} · {} · {} · sandbox {}",
+                    stamped.event.header.session,
+                    started.model,
+                    started.permission_mode.as_str(),
+                    started.sandbox.backend
+                ));
+            }
+            Body::SessionResumed { events, uncertain, torn, .. } => {
+                self.progress(&format!(
+                    "↺ session {} goes on after {events} events",
+                    stamped.event.header.session
+                ));
+                if *torn {
+                    self.progress("  a torn last line was dropped");
+                }
+                for call in uncertain {
+                    self.progress(&format!("  the outcome of {call} is unknown"));
+                }
+            }
+            Body::ModelRequested(request) => {
+                self.verbose(&format!("→ {} messages, {} bytes", request.messages, request.bytes));
+            }
+            Body::ModelResponded(answer) => {
+                if !answer.calls.is_empty() && !answer.text.trim().is_empty() {
+                    self.progress(answer.text.trim());
+                }
+                let tokens = answer.usage.map_or_else(String::new, |usage| {
+                    format!(", {} in, {} out", usage.input_tokens, usage.output_tokens)
+                });
+                self.verbose(&format!(
+                    "← {} calls in {} ms{tokens}",
+                    answer.calls.len(),
+                    answer.time_ms
+                ));
+            }
+            // What became of the plan is said by the plan.
+            Body::ToolFinished { tool, envelope, .. }
+                if tool == "TodoWrite" && envelope.error().is_none() => {}
+            Body::ToolFinished { tool, envelope, .. } => {
+                let call = call_line(tool, &envelope.context.params_input);
+                let line = match envelope.error() {
+                    Some(error) => format!(
+                        "  ✗ {call}: {} ({})",
+                        error.code.as_str(),
+                        shorten(&error.message.replace('\n', " "), 160)
+                    ),
+                    None => format!("  {call} {}", outcome(tool, envelope)),
+                };
+                self.progress(line.trim_end());
+            }
+            Body::ControlDecided { decision, reason, .. }
+                if *decision != ControlDecision::Continue =>
+            {
+                self.progress(&format!("  ↻ {} · {reason}", decision.words()));
+            }
+            Body::PlanUpdated { plan, .. } => {
+                if let Some(recap) = plan.recap() {
+                    self.progress(&format!("  ☰ {recap}"));
+                }
+            }
+            Body::CheckFinished { command, passed, exit_code, .. } => {
+                let how = match (passed, exit_code) {
+                    (true, _) => "passed".to_owned(),
+                    (false, Some(code)) => format!("failed (exit {code})"),
+                    (false, None) => "failed (did not end by itself)".to_owned(),
+                };
+                self.progress(&format!("  check {command}: {how}"));
+            }
+            Body::Error { message, retry_in_ms: Some(delay), attempt, .. } => {
+                let attempt = attempt.unwrap_or_default();
+                self.progress(&format!("  ! try {attempt}: {message}; again in {delay} ms"));
+            }
+            Body::Error { source, message, .. } if source == "workspace" => {
+                put(self.err.as_mut(), &format!("agent: {message}\n"));
+            }
+            Body::TurnFinished(finished) => self.finished(finished),
+            _ => {}
+        }
+    }
+}
+
+/// What a call came to, in a few words.
+fn outcome(tool: &str, envelope: &Envelope) -> String {
+    let data = |name: &str| envelope.data.get(name);
+    let stat = |name: &str| envelope.stats.get(name).and_then(Value::as_u64);
+    let partial = if envelope.status() == "partial" { " (partial)" } else { "" };
+    let words = match tool {
+        "Read" => match (data("start_line"), data("end_line")) {
+            (Some(first), Some(last)) => format!("{first}–{last}"),
+            _ => String::new(),
+        },
+        "Write" | "Edit" | "MultiEdit" => match (stat("lines_added"), stat("lines_removed")) {
+            (Some(added), Some(removed)) => format!("+{added} −{removed}"),
+            _ => String::new(),
+        },
+        "Grep" => stat("matched_lines").map_or_else(String::new, |n| format!("· {n} lines")),
+        "Glob" => stat("matched").map_or_else(String::new, |n| format!("· {n} files")),
+        "Bash" => data("exit_code").map_or_else(String::new, |code| format!("· exit {code}")),
+        _ => String::new(),
+    };
+    format!("{words}{partial}")
+}

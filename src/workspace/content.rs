@@ -1,0 +1,112 @@
+//! The lock: a file's bytes for somebody who wants to change it, if it still is what was read.
+
+use std::io::Read;
+
+use super::diff::Diff;
+use super::snapshot::{FileStat, Snapshot};
+use super::text::plain;
+use super::{ProjectPath, Workspace, io_failure};
+use crate::protocol::envelope::{ErrorCode, Failure};
+
+/// A file that is changed has to fit into memory several times.
+const MAX_CHANGED: u64 = 64 * 1024 * 1024;
+
+/// A whole file as it is now.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// All of it.
+    pub bytes: Vec<u8>,
+    /// What it looks like; the bytes are those that were `seen`, or none.
+    pub snapshot: Snapshot,
+}
+
+impl Workspace {
+    /// The bytes of an existing file that is to be changed. `NOT_READ` if it was not `seen` (an empty
+    /// file need not be: nothing can be lost), `CONFLICT` if its bytes are others now; then its
+    /// snapshot is dropped, so that it must be read again.
+    pub fn content(&self, path: &ProjectPath, seen: Option<&Snapshot>) -> Result<Content, Failure> {
+        let (mut file, data) = self.open_file(path)?;
+        let stat = FileStat::of(&data);
+        let Some(seen) = seen else {
+            if stat.size == 0 {
+                return Ok(Content { bytes: Vec::new(), snapshot: Snapshot::new(stat, &[]) });
+            }
+            let message = "File not read. You must read before editing.";
+            return Err(Failure::new(ErrorCode::NotRead, message)
+                .hint(format!("Read {} first", path.relative()))
+                .at(path.relative()));
+        };
+        if stat.size > MAX_CHANGED {
+            let message = format!(
+                "{} has {} bytes; files over 64 MiB are not changed by tools",
+                path.relative(),
+                stat.size
+            );
+            return Err(Failure::new(ErrorCode::TooLarge, message)
+                .hint("use a command that works on streams, such as sed")
+                .at(path.relative()));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(stat.size).unwrap_or(0));
+        file.read_to_end(&mut bytes)
+            .map_err(|error| io_failure(&error, "read", path.relative()))?;
+        let snapshot = Snapshot::new(stat, &bytes);
+        if snapshot.hash == seen.hash {
+            return Ok(Content { bytes, snapshot });
+        }
+        Err(self.conflict(path, seen, Some((&stat, &bytes))))
+    }
+
+    /// The file that was read is gone: `CONFLICT`, once.
+    pub fn deleted(&self, path: &ProjectPath, seen: &Snapshot) -> Failure {
+        self.conflict(path, seen, None)
+    }
+
+    /// `CONFLICT`, with what changed since the read where the old bytes are still known. Drops the
+    /// snapshot.
+    pub(super) fn conflict(
+        &self,
+        path: &ProjectPath,
+        seen: &Snapshot,
+        now: Option<(&FileStat, &[u8])>,
+    ) -> Failure {
+        let old = self.snapshots.bytes(path.absolute());
+        self.snapshots.forget(path.absolute());
+        let expected = seen.mtime_ms();
+        let Some((stat, new)) = now else {
+            let message = format!(
+                "File changed since last read. Expected mtime: {expected}, actual: none, {} was deleted",
+                path.relative()
+            );
+            return Failure::new(ErrorCode::Conflict, message)
+                .hint("if it is to be there again, create it with Write")
+                .at(path.relative());
+        };
+        let message = format!(
+            "File changed since last read. Expected mtime: {expected}, actual: {}",
+            stat.mtime_ms()
+        );
+        let mut failure = Failure::new(ErrorCode::Conflict, message)
+            .hint(format!(
+                "Read {} again and repeat the change on what is there now",
+                path.relative()
+            ))
+            .at(path.relative());
+        let old = old.filter(|old| super::snapshot::hash(old) == seen.hash);
+        if let Some(old) = old {
+            let names = ("as you read it", "as it is now");
+            let diff = Diff::between(&lossy(&old), &lossy(new), names);
+            failure = failure.datum("diff_preview", diff.text);
+            if diff.truncated {
+                failure = failure.datum("diff_truncated", true);
+            }
+        }
+        failure
+    }
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    match super::Text::decode(bytes, "") {
+        Ok(text) => text.plain().to_owned(),
+        Err(_) => plain(&String::from_utf8_lossy(bytes)),
+    }
+}

@@ -1,0 +1,69 @@
+//! What a wrong path was probably meant to be.
+
+use std::cmp::Reverse;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::walk::{Rules, Walk};
+use super::{ProjectPath, Workspace};
+use crate::protocol::envelope::{ErrorCode, Failure};
+
+/// A hint is worth this much looking around, and no more.
+const MAX_ENTRIES: usize = 20_000;
+const MAX_TIME: Duration = Duration::from_millis(150);
+
+impl Workspace {
+    /// `NOT_FOUND`, with the three nearest existing names.
+    pub(super) fn not_found(&self, path: &ProjectPath) -> Failure {
+        let message = format!("{} does not exist", path.relative());
+        let nearest = self.nearest(path);
+        let failure = Failure::new(ErrorCode::NotFound, message).at(path.relative());
+        if nearest.is_empty() {
+            return failure.hint("list the directory with LS, or search with Glob");
+        }
+        let hint = format!("the nearest existing names: {}", nearest.join(", "));
+        failure.hint(hint).datum("nearest", nearest)
+    }
+
+    fn nearest(&self, path: &ProjectPath) -> Vec<String> {
+        let Some(root) = self.writable_root(path.absolute()) else { return Vec::new() };
+        let best: Mutex<Vec<(Reverse<u64>, String)>> = Mutex::default();
+        let seen = AtomicUsize::new(0);
+        let until = Instant::now() + MAX_TIME;
+        let look = |start: &Path, depth: Option<usize>| {
+            let walk = Walk { base: self.inside(start), rules: Rules::default(), depth };
+            self.walk(&walk, || {
+                Box::new(|entry| {
+                    let shown = entry.path.relative().to_owned();
+                    let score = likeness(path.relative(), &shown);
+                    let mut best = best.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    best.push((Reverse(score), shown));
+                    best.sort();
+                    best.dedup();
+                    best.truncate(3);
+                    seen.fetch_add(1, Ordering::Relaxed) < MAX_ENTRIES && Instant::now() < until
+                })
+            });
+        };
+        // Where it should be, first: in a large project the rest may take too long.
+        let parent = path.absolute().ancestors().skip(1).find(|dir| dir.is_dir());
+        if let Some(parent) = parent {
+            look(parent, Some(1));
+        }
+        look(root, None);
+        let best = best.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        best.into_iter().map(|(_, shown)| shown).collect()
+    }
+}
+
+/// How near an existing path is to the wanted one: the name counts more than the way to it.
+fn likeness(wanted: &str, existing: &str) -> u64 {
+    let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_lowercase();
+    let names = strsim::jaro_winkler(&name(wanted), &name(existing));
+    let paths = strsim::jaro_winkler(&wanted.to_lowercase(), &existing.to_lowercase());
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 3e6")]
+    let score = ((names * 2.0 + paths) * 1e6) as u64;
+    score
+}

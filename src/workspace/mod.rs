@@ -1,0 +1,139 @@
+//! The only module that opens a user's file: confinement, text, snapshots, replacement, walking.
+//!
+//! It knows nothing of tools, of the model or of permission. Every path that comes from outside
+//! passes [`Workspace::resolve`], and only a [`ProjectPath`] opens anything.
+
+mod charset;
+mod content;
+mod diff;
+mod failure;
+mod hints;
+mod open;
+mod page;
+mod path;
+mod replace;
+mod snapshot;
+mod spill;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod text;
+mod undo;
+mod walk;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub use charset::Charset;
+pub use content::Content;
+pub use diff::Diff;
+pub(crate) use failure::io_failure;
+pub use page::{Line, Page};
+pub use path::ProjectPath;
+pub use replace::Change;
+pub use snapshot::{FileStat, Snapshot};
+pub use spill::{Spill, SpillFile};
+pub use sweep::Seen;
+pub use text::{LineEnding, Text, plain};
+pub use undo::{LateWrite, Undone};
+pub use walk::{Entry, Kind, Rules, Walk};
+
+use crate::protocol::envelope::{ErrorCode, Failure};
+use snapshot::Snapshots;
+
+/// The project's files, and what was seen of them.
+#[derive(Debug)]
+pub struct Workspace {
+    /// Canonical.
+    root: PathBuf,
+    /// Folders beside the root that may be read and written (`--add-dir`). Canonical.
+    extra: Vec<PathBuf>,
+    /// Folders that may only be read: the session's own `tool-output/`.
+    readable: Vec<PathBuf>,
+    snapshots: Snapshots,
+    /// Where old files are kept; `None`: nothing can be undone.
+    undo: Option<undo::Undo>,
+}
+
+impl Workspace {
+    /// The project at `root`, and the folders beside it that the user has added.
+    pub fn open(root: &Path, extra: &[PathBuf]) -> Result<Self, Failure> {
+        let root = folder(root)?;
+        let extra = extra.iter().map(|path| folder(path)).collect::<Result<_, _>>()?;
+        Ok(Self { root, extra, readable: Vec::new(), snapshots: Snapshots::default(), undo: None })
+    }
+
+    /// Lets a folder be read, though it may lie outside the project: `tool-output/` of this session.
+    /// It does not have to exist yet.
+    #[must_use]
+    pub fn with_readable(mut self, folder: &Path) -> Self {
+        self.readable.push(path::canonical_prefix(folder));
+        self
+    }
+
+    /// The project's root, canonical.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The snapshot of a file, if it was read (or written) in this session. May wait for the hash of
+    /// a large file: call it where blocking is allowed.
+    pub fn snapshot(&self, path: &ProjectPath) -> Option<Snapshot> {
+        self.snapshots.get(path.absolute())
+    }
+
+    /// Takes over a snapshot of an earlier part of this session, on resume.
+    pub fn restore(&self, path: &ProjectPath, snapshot: Snapshot) {
+        self.snapshots.record(path.absolute(), snapshot, None);
+    }
+
+    /// The texts of the files at the root that have one of these names, in any case, in the order of
+    /// the names: path and text. What is no text or can not be read is left out.
+    pub fn texts_at_root(&self, names: &[&str]) -> Vec<(String, String)> {
+        let mut there: Vec<String> = fs::read_dir(&self.root)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
+        there.sort();
+        let matching = names
+            .iter()
+            .flat_map(|name| there.iter().filter(move |file| file.eq_ignore_ascii_case(name)));
+        matching
+            .filter_map(|file| {
+                let path = self.resolve(file).ok()?;
+                let is_file = fs::metadata(path.absolute()).is_ok_and(|data| data.is_file());
+                let text = is_file.then(|| fs::read_to_string(path.absolute()).ok())??;
+                Some((file.clone(), text))
+            })
+            .collect()
+    }
+
+    /// The files that were read in this session and whose bytes are others now, or that are gone;
+    /// as relative paths, sorted. It looks at the bytes only where size or times moved.
+    pub fn changed_since_seen(&self) -> Vec<String> {
+        let mut changed: Vec<String> = self
+            .snapshots
+            .all()
+            .into_iter()
+            .filter(|(path, snapshot)| !snapshot.still_describes(path))
+            .map(|(path, _)| self.display(&path))
+            .collect();
+        changed.sort();
+        changed
+    }
+}
+
+fn folder(path: &Path) -> Result<PathBuf, Failure> {
+    let shown = path.display().to_string();
+    let folder = fs::canonicalize(path).map_err(|error| io_failure(&error, "open", &shown))?;
+    // Listing it tells a file from a folder and an unreadable one from a readable one.
+    match fs::read_dir(&folder) {
+        Ok(_) => Ok(folder),
+        Err(_) if folder.is_file() => {
+            Err(Failure::new(ErrorCode::NotADirectory, format!("{shown} is a file, no directory")))
+        }
+        Err(error) => Err(io_failure(&error, "open", &shown)),
+    }
+}

@@ -1,0 +1,345 @@
+//! Confinement: a path as it was given becomes a [`ProjectPath`], or a failure that says why not.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Component, Path, PathBuf};
+
+use super::Workspace;
+use super::failure::io_failure;
+use crate::protocol::envelope::{ErrorCode, Failure};
+
+/// As many links as Linux follows in one path.
+const MAX_LINKS: usize = 40;
+
+/// A path inside the project (or an added folder), without symlinks. Only a [`Workspace`] makes one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ProjectPath {
+    absolute: PathBuf,
+    relative: String,
+}
+
+impl ProjectPath {
+    /// Relative to the project's root with `/`, `.` for the root itself; absolute in an added folder.
+    /// Names that are not valid UTF-8 are escaped; [`Workspace::resolve`] takes that form back.
+    pub fn relative(&self) -> &str {
+        &self.relative
+    }
+
+    /// The path itself.
+    pub fn absolute(&self) -> &Path {
+        &self.absolute
+    }
+}
+
+impl Workspace {
+    /// The path that is meant, relative to the root or absolute inside it, whether it exists or not.
+    /// Symlinks are followed before it is judged.
+    pub fn resolve(&self, path: &str) -> Result<ProjectPath, Failure> {
+        Ok(self.locate(path)?.0)
+    }
+
+    /// The path of something that exists; else `NOT_FOUND` with the three nearest existing names.
+    pub fn existing(&self, path: &str) -> Result<ProjectPath, Failure> {
+        let (path, exists) = self.locate(path)?;
+        if exists { Ok(path) } else { Err(self.not_found(&path)) }
+    }
+
+    /// The path of an existing directory.
+    pub fn directory(&self, path: &str) -> Result<ProjectPath, Failure> {
+        let path = self.existing(path)?;
+        if self.metadata(&path)?.is_dir() {
+            return Ok(path);
+        }
+        let message = format!("{} is a file, no directory", path.relative);
+        Err(Failure::new(ErrorCode::NotADirectory, message)
+            .hint("give the directory it lies in")
+            .at(path.relative))
+    }
+
+    /// The path of an existing regular file. Anything else is refused here, before it is opened: to
+    /// open a FIFO would wait for ever, to open a device may do something.
+    pub fn file(&self, path: &str) -> Result<ProjectPath, Failure> {
+        let path = self.existing(path)?;
+        regular(&path, &self.metadata(&path)?)?;
+        Ok(path)
+    }
+
+    /// Whether there is anything at this path. What cannot be looked at is taken to be there: the
+    /// attempt to use it will say why not.
+    pub fn exists(&self, path: &ProjectPath) -> bool {
+        !fs::symlink_metadata(&path.absolute)
+            .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// What the file system says of a path, without following it.
+    pub fn metadata(&self, path: &ProjectPath) -> Result<Metadata, Failure> {
+        fs::symlink_metadata(&path.absolute)
+            .map_err(|error| io_failure(&error, "look at", &path.relative))
+    }
+
+    /// Whether the agent may write there: not in `.git/`, not in `.agent/` but its skills, commands
+    /// and prompts, not in folders that are only for reading.
+    pub fn check_writable(&self, path: &ProjectPath) -> Result<(), Failure> {
+        let inside = self.writable_root(&path.absolute).and_then(|root| {
+            path.absolute.strip_prefix(root).ok().map(|inside| inside.components())
+        });
+        let refusal = match inside {
+            None => Some("that folder is only for reading"),
+            Some(parts) => protection(parts.map(Component::as_os_str)),
+        };
+        match refusal {
+            None => Ok(()),
+            Some(reason) => {
+                let message = format!("{} is not to be changed: {reason}", path.relative);
+                Err(Failure::new(ErrorCode::AccessDenied, message).at(&path.relative))
+            }
+        }
+    }
+
+    /// A path as it is shown: relative to the root where it is inside, escaped where needed.
+    pub fn display(&self, path: &Path) -> String {
+        match path.strip_prefix(&self.root) {
+            Ok(inside) if inside.as_os_str().is_empty() => ".".to_owned(),
+            Ok(inside) => escape(inside),
+            Err(_) => escape(path),
+        }
+    }
+
+    /// A path that a walk of ours met: it lies inside, and holds no symlink but perhaps at its end.
+    pub(super) fn inside(&self, path: &Path) -> ProjectPath {
+        ProjectPath { absolute: path.to_owned(), relative: self.display(path) }
+    }
+
+    /// Where a symlink leads, if that exists and is inside the project.
+    pub fn link_target(&self, link: &Path) -> Option<ProjectPath> {
+        let target = fs::canonicalize(link).ok()?;
+        self.contains(&target).then(|| self.inside(&target))
+    }
+
+    /// The root or added folder that holds the path.
+    pub(super) fn writable_root(&self, path: &Path) -> Option<&Path> {
+        // The innermost: an added folder may lie inside the root.
+        std::iter::once(&self.root)
+            .chain(&self.extra)
+            .filter(|root| path.starts_with(root))
+            .max_by_key(|root| root.as_os_str().len())
+            .map(PathBuf::as_path)
+    }
+
+    fn contains(&self, path: &Path) -> bool {
+        self.writable_root(path).is_some() || self.readable.iter().any(|dir| path.starts_with(dir))
+    }
+
+    fn locate(&self, given: &str) -> Result<(ProjectPath, bool), Failure> {
+        if given.contains('\0') {
+            let message = "the path contains a NUL character";
+            return Err(Failure::new(ErrorCode::InvalidParam, message)
+                .hint("leave it out; a path is plain text"));
+        }
+        let verbatim = self.follow(given, Path::new(given));
+        if !matches!(verbatim, Ok((_, false))) {
+            return verbatim;
+        }
+        // Nothing is called that: it may be the escaped form of a name that is not UTF-8.
+        match unescape(given).map(|raw| self.follow(given, Path::new(&raw))) {
+            Some(Ok((path, true))) => Ok((path, true)),
+            Some(_) | None => verbatim,
+        }
+    }
+
+    /// Follows a path component by component, as the kernel would, and says whether its end exists.
+    fn follow(&self, given: &str, raw: &Path) -> Result<(ProjectPath, bool), Failure> {
+        let mut at = self.root.clone();
+        let mut todo: Vec<OsString> = Vec::new();
+        let mut links = 0;
+        // How many of the last components of `at` do not exist.
+        let mut missing = 0usize;
+        start(raw, &mut at, &mut todo);
+        let found = loop {
+            let Some(part) = todo.pop() else { break Ok(()) };
+            if part == ".." {
+                missing = missing.saturating_sub(1);
+                at.pop();
+                continue;
+            }
+            at.push(part);
+            if missing > 0 {
+                missing += 1;
+                continue;
+            }
+            match fs::symlink_metadata(&at) {
+                Ok(data) if data.is_symlink() => {
+                    links += 1;
+                    if links > MAX_LINKS {
+                        break Err(Failure::new(
+                            ErrorCode::InvalidParam,
+                            format!("{given} goes round in a loop of symlinks"),
+                        ));
+                    }
+                    match fs::read_link(&at) {
+                        Ok(target) => {
+                            at.pop();
+                            start(&target, &mut at, &mut todo);
+                        }
+                        Err(error) => break Err(io_failure(&error, "follow", given)),
+                    }
+                }
+                Ok(data) if !data.is_dir() && !todo.is_empty() => {
+                    let file = self.display(&at);
+                    break Err(Failure::new(
+                        ErrorCode::NotADirectory,
+                        format!("{given} runs through {file}, which is a file"),
+                    ));
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => missing = 1,
+                Err(error) => break Err(io_failure(&error, "look at", given)),
+            }
+        };
+        if !self.contains(&at) {
+            // Whatever else there is to say of it: of what lies outside, nothing is told.
+            let message = format!("{given} is outside the project");
+            return Err(Failure::new(ErrorCode::AccessDenied, message).hint(
+                "only paths inside the project can be used; the user can add a folder with --add-dir",
+            ));
+        }
+        found.map_err(|failure| failure.at(given))?;
+        Ok((self.inside(&at), missing == 0))
+    }
+}
+
+/// Nothing but a regular file is read or replaced.
+pub(super) fn regular(path: &ProjectPath, data: &Metadata) -> Result<(), Failure> {
+    let kind = data.file_type();
+    if kind.is_file() {
+        return Ok(());
+    }
+    if kind.is_dir() {
+        let message = format!("{} is a directory", path.relative);
+        return Err(Failure::new(ErrorCode::IsDirectory, message)
+            .hint("list it with LS")
+            .at(&path.relative));
+    }
+    let what = if kind.is_fifo() {
+        "a FIFO"
+    } else if kind.is_socket() {
+        "a socket"
+    } else if kind.is_symlink() {
+        "a symlink that appeared meanwhile"
+    } else {
+        "a device"
+    };
+    let message = format!("{} is {what}, no regular file; it is not opened", path.relative);
+    Err(Failure::new(ErrorCode::InvalidParam, message).at(&path.relative))
+}
+
+/// The path with everything that exists of it resolved.
+pub(super) fn canonical_prefix(path: &Path) -> PathBuf {
+    for ancestor in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (fs::canonicalize(ancestor), path.strip_prefix(ancestor)) {
+            // Joined with nothing it would end in a slash.
+            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
+        }
+    }
+    path.to_owned()
+}
+
+/// Why nothing is written at this place, if so.
+fn protection<'a>(parts: impl Iterator<Item = &'a OsStr>) -> Option<&'static str> {
+    let mut parts = parts.peekable();
+    while let Some(part) = parts.next() {
+        // Some file systems do not distinguish case.
+        if part.eq_ignore_ascii_case(".git") {
+            return Some("it belongs to git; use git commands");
+        }
+        let free = ["skills", "commands", "prompts"];
+        if part.eq_ignore_ascii_case(".agent")
+            && !parts.peek().is_some_and(|next| free.iter().any(|name| *next == *name))
+        {
+            return Some("it belongs to the agent itself");
+        }
+    }
+    None
+}
+
+/// Sets out on a path: an absolute one starts at the top.
+fn start(path: &Path, at: &mut PathBuf, todo: &mut Vec<OsString>) {
+    if path.is_absolute() {
+        at.clear();
+        at.push("/");
+    }
+    todo.extend(path.components().rev().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some(OsString::from("..")),
+        Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
+    }));
+}
+
+/// A path as text. A component that is not valid UTF-8, or holds control characters, is shown with
+/// these (and backslashes) as `\xNN`.
+pub(super) fn escape(path: &Path) -> String {
+    let whole = path.as_os_str();
+    if let Some(text) = whole.to_str()
+        && !text.contains(char::is_control)
+    {
+        return text.to_owned();
+    }
+    let mut shown = String::new();
+    for part in path.components() {
+        if !shown.is_empty() && !shown.ends_with('/') {
+            shown.push('/');
+        }
+        let name = part.as_os_str();
+        match name.to_str() {
+            Some(text) if !text.contains(char::is_control) => shown.push_str(text),
+            Some(_) | None => escape_name(name.as_bytes(), &mut shown),
+        }
+    }
+    shown
+}
+
+fn escape_name(name: &[u8], shown: &mut String) {
+    for chunk in name.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if character.is_control() || character == '\\' {
+                let mut bytes = [0; 4];
+                for byte in character.encode_utf8(&mut bytes).bytes() {
+                    shown.push_str(&format!("\\x{byte:02x}"));
+                }
+            } else {
+                shown.push(character);
+            }
+        }
+        for byte in chunk.invalid() {
+            shown.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+}
+
+/// The path that was shown as `text`, if that holds anything escaped.
+fn unescape(text: &str) -> Option<OsString> {
+    if !text.contains("\\x") {
+        return None;
+    }
+    let mut raw = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("\\x") {
+        raw.extend_from_slice(&rest.as_bytes()[..at]);
+        let digits = rest.get(at + 2..at + 4);
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) if byte != 0 => {
+                raw.push(byte);
+                rest = &rest[at + 4..];
+            }
+            Some(_) | None => {
+                raw.extend_from_slice(b"\\x");
+                rest = &rest[at + 2..];
+            }
+        }
+    }
+    raw.extend_from_slice(rest.as_bytes());
+    Some(OsString::from_vec(raw))
+}

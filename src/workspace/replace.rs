@@ -1,0 +1,215 @@
+//! Putting a new file in the place of an old one, or of none, so that nothing of anybody is lost.
+//!
+//! The new bytes are written beside the target and swapped with it in one step; then what came out
+//! is looked at. If it is not what was read, the two are swapped back. A crash at any instant leaves
+//! the old file or the new one, whole.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::open::is_read_only;
+use super::snapshot::{FileStat, Snapshot, hash};
+use super::{ProjectPath, Workspace, io_failure};
+use crate::protocol::envelope::{ErrorCode, Failure};
+
+mod beside;
+#[cfg(test)]
+mod tests;
+
+use beside::{Beside, Held, Temporary};
+
+/// So often a stranger may put a new file there while we give him back his last one.
+const MAX_SWAPS: usize = 1000;
+
+/// What a successful change leaves to be said.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The file as it is now; the ledger knows it already.
+    pub snapshot: Snapshot,
+    /// The old file had other names (hard links); they still lead to the old content.
+    pub split_hard_link: bool,
+}
+
+impl Workspace {
+    /// Replaces the content of an existing file that is what was `seen`; else `CONFLICT`.
+    pub fn replace(
+        &self,
+        path: &ProjectPath,
+        seen: &Snapshot,
+        bytes: &[u8],
+    ) -> Result<Change, Failure> {
+        self.check_writable(path)?;
+        let (_, data) = self.open_file(path)?;
+        let change = self.undoable(path, Some(seen), bytes, || self.swap(path, seen, bytes))?;
+        // What is kept for an undo is a name too, but nobody misses it.
+        Ok(Change { split_hard_link: data.nlink() > 1, ..change })
+    }
+
+    /// Puts a file where there is none, with its missing parent folders; `CONFLICT` if there is one
+    /// after all.
+    pub fn create(&self, path: &ProjectPath, bytes: &[u8]) -> Result<Change, Failure> {
+        self.check_writable(path)?;
+        self.undoable(path, None, bytes, || self.place(path, bytes))
+    }
+
+    /// The change itself, whatever is kept of it.
+    pub(super) fn swap(
+        &self,
+        path: &ProjectPath,
+        seen: &Snapshot,
+        bytes: &[u8],
+    ) -> Result<Change, Failure> {
+        let failed = |error: io::Error| io_failure(&error, "write", path.relative());
+        let (old, data) = self.open_file(path)?;
+        if is_read_only(path.absolute(), &data) {
+            let message = format!("{} is read-only", path.relative());
+            return Err(Failure::new(ErrorCode::PermissionDenied, message)
+                .hint("it is protected on purpose; ask the user before making it writable")
+                .at(path.relative()));
+        }
+        let beside = Beside::open(path.absolute()).map_err(failed)?;
+        // Under the lock, so that agents of our own come one after the other.
+        self.content(path, Some(seen))?;
+        let mut new = beside.write(bytes, Some((&old, &data))).map_err(failed)?;
+        match beside.exchange(&new) {
+            Ok(true) => self.settle(path, seen, &beside, &mut new, &hash(bytes))?,
+            // Without an exchange: one more look, then a rename.
+            Ok(false) => {
+                self.content(path, Some(seen))?;
+                beside.rename_over(&mut new).map_err(failed)?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(self.deleted(path, seen));
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        beside.sync();
+        self.changed(path, &new.file, bytes, data.nlink() > 1)
+    }
+
+    /// The creation itself, whatever is kept of it.
+    pub(super) fn place(&self, path: &ProjectPath, bytes: &[u8]) -> Result<Change, Failure> {
+        let mut made = Vec::new();
+        let created = make_parents(path.absolute(), &mut made).and_then(|()| {
+            let beside = Beside::open(path.absolute())?;
+            let mut new = beside.write(bytes, None)?;
+            beside.place(&mut new)?;
+            beside.sync();
+            new.file.try_clone()
+        });
+        match created {
+            Ok(file) => self.changed(path, &file, bytes, false),
+            Err(error) => {
+                for folder in made.iter().rev() {
+                    // Made for nothing. Should somebody have put something there, it stays.
+                    let _ = fs::remove_dir(folder);
+                }
+                if error.kind() == io::ErrorKind::AlreadyExists {
+                    let message =
+                        format!("{} appeared meanwhile; it was not replaced", path.relative());
+                    return Err(Failure::new(ErrorCode::Conflict, message)
+                        .hint("Read it, then decide")
+                        .at(path.relative()));
+                }
+                Err(io_failure(&error, "create", path.relative()))
+            }
+        }
+    }
+
+    /// After the exchange: the old file is in our hands. If it is what was seen, it may go; else it
+    /// goes back, and whatever comes out for it, until nothing foreign is left in our hands.
+    fn settle(
+        &self,
+        path: &ProjectPath,
+        seen: &Snapshot,
+        beside: &Beside,
+        new: &mut Temporary<'_>,
+        new_hash: &str,
+    ) -> Result<(), Failure> {
+        // What lies under the temporary name is somebody's file now.
+        new.keep();
+        let mut in_hand = beside.look(new);
+        if in_hand.as_ref().is_ok_and(|held| held.hash.as_ref() == Some(&seen.hash)) {
+            new.give_up();
+            return Ok(());
+        }
+        let ours = new.identity();
+        let mut held_before: Vec<Held> = Vec::new();
+        for _ in 0..MAX_SWAPS {
+            match beside.exchange(new) {
+                Ok(_) => {}
+                // The target was deleted: what we hold takes its place.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    if beside.place(new).is_ok() {
+                        break;
+                    }
+                }
+                Err(error) => return Err(self.left_behind(path, new, &error)),
+            }
+            held_before.extend(in_hand.ok());
+            in_hand = beside.look(new);
+            let Ok(held) = &in_hand else { continue };
+            let is_ours = Some(held.identity) == ours && held.hash.as_deref() == Some(new_hash);
+            // What was in our hands before and comes back was replaced by its own author.
+            if is_ours || held_before.contains(held) {
+                new.give_up();
+                beside.sync();
+                return Err(self.lost_race(path, seen));
+            }
+        }
+        if new.is_gone() {
+            return Err(self.lost_race(path, seen));
+        }
+        Err(self.left_behind(path, new, &io::Error::other("it keeps changing")))
+    }
+
+    fn lost_race(&self, path: &ProjectPath, seen: &Snapshot) -> Failure {
+        match self.content(path, Some(seen)) {
+            Err(failure) => failure,
+            Ok(content) => {
+                self.conflict(path, seen, Some((&content.snapshot.stat, &content.bytes)))
+            }
+        }
+    }
+
+    fn left_behind(&self, path: &ProjectPath, new: &Temporary<'_>, error: &io::Error) -> Failure {
+        self.snapshots.forget(path.absolute());
+        let shown = self.display(&path.absolute().with_file_name(new.name()));
+        let message = format!(
+            "{} was changed by somebody else meanwhile ({error}); another version of it lies in {shown}",
+            path.relative()
+        );
+        Failure::new(ErrorCode::Conflict, message)
+            .hint("compare the two, and tell the user")
+            .at(path.relative())
+    }
+
+    fn changed(
+        &self,
+        path: &ProjectPath,
+        new: &File,
+        bytes: &[u8],
+        split_hard_link: bool,
+    ) -> Result<Change, Failure> {
+        let data =
+            new.metadata().map_err(|error| io_failure(&error, "look at", path.relative()))?;
+        let snapshot = Snapshot::new(FileStat::of(&data), bytes);
+        self.snapshots.record(path.absolute(), snapshot.clone(), Some(bytes.to_vec()));
+        Ok(Change { snapshot, split_hard_link })
+    }
+}
+
+/// Makes the missing folders above a file, and says which it made.
+fn make_parents(file: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
+    let missing: Vec<&Path> = file.ancestors().skip(1).take_while(|dir| !dir.exists()).collect();
+    for folder in missing.into_iter().rev() {
+        match fs::create_dir(folder) {
+            Ok(()) => made.push(folder.to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

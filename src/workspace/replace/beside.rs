@@ -1,0 +1,240 @@
+//! A file beside its target, in a folder that is held open and locked against agents of our own.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, XattrFlags};
+use rustix::io::Errno;
+
+use super::super::open::open_directory;
+use super::super::snapshot::hash_of;
+
+/// Another agent's change takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The target's folder, open and locked, and the target's name in it.
+pub(super) struct Beside {
+    folder: OwnedFd,
+    target: OsString,
+}
+
+/// A file of ours beside the target. It is removed when it is dropped, unless it was kept.
+pub(super) struct Temporary<'a> {
+    folder: &'a OwnedFd,
+    name: OsString,
+    state: State,
+    pub(super) file: File,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// What lies under the name may be removed.
+    Removable,
+    /// It is not ours to remove.
+    Kept,
+    /// Nothing lies there any more.
+    Gone,
+}
+
+/// What lies under the temporary name: which file, and the hash of its bytes if it is regular.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) identity: (u64, u64),
+    pub(super) hash: Option<String>,
+}
+
+impl Beside {
+    pub(super) fn open(target: &Path) -> io::Result<Self> {
+        let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
+            return Err(io::ErrorKind::IsADirectory.into());
+        };
+        let folder = open_directory(parent)?;
+        let until = Instant::now() + PATIENCE;
+        // A file system without locks is used without.
+        while rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive)
+            == Err(Errno::WOULDBLOCK)
+        {
+            if Instant::now() > until {
+                return Err(io::Error::other("another agent holds the lock of its folder"));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(Self { folder, target: name.to_owned() })
+    }
+
+    /// Writes the bytes beside the target and syncs them; as far as permitted with the owner, mode
+    /// and extended attributes of the file that it is to replace.
+    pub(super) fn write(
+        &self,
+        bytes: &[u8],
+        like: Option<(&File, &Metadata)>,
+    ) -> io::Result<Temporary<'_>> {
+        let mode = if like.is_some() { 0o600 } else { 0o666 };
+        let mut temporary = self.temporary(Mode::from_raw_mode(mode))?;
+        temporary.file.write_all(bytes)?;
+        if let Some((old, data)) = like {
+            imitate(&temporary.file, old, data)?;
+        }
+        temporary.file.sync_all()?;
+        Ok(temporary)
+    }
+
+    fn temporary(&self, mode: Mode) -> io::Result<Temporary<'_>> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        loop {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let name = OsString::from(format!(".agent-{}-{number}.tmp", std::process::id()));
+            match rustix::fs::openat(&self.folder, &name, flags, mode) {
+                Ok(file) => {
+                    let (folder, file) = (&self.folder, File::from(file));
+                    return Ok(Temporary { folder, name, state: State::Removable, file });
+                }
+                // Left by a process with our number that is long dead.
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Swaps the target with what lies under the temporary name; false where the file system (or
+    /// the kernel) cannot.
+    #[cfg(target_os = "linux")]
+    pub(super) fn exchange(&self, with: &Temporary<'_>) -> io::Result<bool> {
+        match self.rename(with, rustix::fs::RenameFlags::EXCHANGE) {
+            Ok(()) => Ok(true),
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn exchange(&self, _with: &Temporary<'_>) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Replaces the target, whatever it is.
+    pub(super) fn rename_over(&self, new: &mut Temporary<'_>) -> io::Result<()> {
+        rustix::fs::renameat(&self.folder, &new.name, &self.folder, &self.target)?;
+        new.state = State::Gone;
+        Ok(())
+    }
+
+    /// Gives the file the target's name, if nothing has it.
+    pub(super) fn place(&self, new: &mut Temporary<'_>) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        match self.rename(new, rustix::fs::RenameFlags::NOREPLACE) {
+            Ok(()) => {
+                new.state = State::Gone;
+                return Ok(());
+            }
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let none = AtFlags::empty();
+        rustix::fs::linkat(&self.folder, &new.name, &self.folder, &self.target, none)?;
+        new.give_up();
+        Ok(())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn rename(&self, from: &Temporary<'_>, flags: rustix::fs::RenameFlags) -> Result<(), Errno> {
+        rustix::fs::renameat_with(&self.folder, &from.name, &self.folder, &self.target, flags)
+    }
+
+    /// What lies under the temporary name now.
+    pub(super) fn look(&self, at: &Temporary<'_>) -> io::Result<Held> {
+        let stat = rustix::fs::statat(&self.folder, &at.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let is_file =
+            rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile;
+        if !is_file {
+            return Ok(Held { identity: (stat.st_dev, stat.st_ino), hash: None });
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mut file =
+            File::from(rustix::fs::openat(&self.folder, &at.name, flags, Mode::empty())?);
+        let data = file.metadata()?;
+        let hash = hash_of(&mut file, &AtomicBool::new(false))?;
+        Ok(Held { identity: (data.dev(), data.ino()), hash: Some(hash) })
+    }
+
+    /// Makes the change of names last.
+    pub(super) fn sync(&self) {
+        // The change is made; a file system that cannot sync a folder is no reason to deny it.
+        let _ = rustix::fs::fsync(&self.folder);
+    }
+}
+
+impl Temporary<'_> {
+    /// What lies under the name is not ours to remove.
+    pub(super) fn keep(&mut self) {
+        self.state = State::Kept;
+    }
+
+    /// Removes what lies under the name.
+    pub(super) fn give_up(&mut self) {
+        let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
+        self.state = State::Gone;
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.state == State::Gone
+    }
+
+    pub(super) fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// Which file it is that we wrote, wherever it lies now.
+    pub(super) fn identity(&self) -> Option<(u64, u64)> {
+        self.file.metadata().ok().map(|data| (data.dev(), data.ino()))
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        if self.state == State::Removable {
+            self.give_up();
+        }
+    }
+}
+
+/// Makes a new file like the old one, as far as we may.
+fn imitate(new: &File, old: &File, data: &Metadata) -> io::Result<()> {
+    let own = new.metadata()?;
+    let mut mode = data.mode() & 0o7777;
+    if (own.uid(), own.gid()) != (data.uid(), data.gid()) {
+        let (uid, gid) =
+            (rustix::fs::Uid::from_raw(data.uid()), rustix::fs::Gid::from_raw(data.gid()));
+        if rustix::fs::fchown(new, Some(uid), Some(gid)).is_err() {
+            // Another owner's rights are not those of this one.
+            mode &= 0o777;
+        }
+    }
+    copy_attributes(new.as_fd(), old.as_fd());
+    rustix::fs::fchmod(new, Mode::from_raw_mode(mode))?;
+    Ok(())
+}
+
+/// Copies extended attributes, access lists among them. What may not be copied is left out.
+fn copy_attributes(new: impl AsFd, old: impl AsFd) {
+    let (new, old) = (new.as_fd(), old.as_fd());
+    let mut names = vec![0u8; 64 * 1024];
+    let Ok(length) = rustix::fs::flistxattr(old, names.as_mut_slice()) else { return };
+    let mut value = vec![0u8; 64 * 1024];
+    for name in names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+        // The kernel takes a program's capabilities away when its bytes change; so do we.
+        if name == b"security.capability" {
+            continue;
+        }
+        if let Ok(length) = rustix::fs::fgetxattr(old, name, value.as_mut_slice()) {
+            let _ = rustix::fs::fsetxattr(new, name, &value[..length], XattrFlags::empty());
+        }
+    }
+}

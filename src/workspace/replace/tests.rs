@@ -1,0 +1,89 @@
+//! The instant between the last look and the exchange, with a stranger in it.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::tempdir;
+
+use super::*;
+
+/// Somebody changes the file after our new one is written and before it is exchanged.
+fn check(stranger: impl FnOnce(&Path), after: impl FnOnce(&Path, Result<(), Failure>)) {
+    let dir = tempdir().unwrap();
+    let target = dir.path().join("a");
+    fs::write(&target, "one\n").unwrap();
+    let workspace = Workspace::open(dir.path(), &[]).unwrap();
+    let path = workspace.file("a").unwrap();
+    workspace.page(&path, 1, 10, &|| false).unwrap();
+    let seen = workspace.snapshot(&path).unwrap();
+    let beside = Beside::open(path.absolute()).unwrap();
+    let mut new = beside.write(b"ours\n", None).unwrap();
+    stranger(&target);
+    if !beside.exchange(&new).unwrap() {
+        return; // This file system cannot.
+    }
+    let result = workspace.settle(&path, &seen, &beside, &mut new, &hash(b"ours\n"));
+    drop(new);
+    after(&target, result);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+}
+
+fn is_conflict(result: Result<(), Failure>, diff: &str) {
+    let failure = result.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::Conflict);
+    let shown = failure.data["diff_preview"].as_str().unwrap();
+    assert!(shown.contains(diff), "{shown}");
+}
+
+#[test]
+fn undisturbed_the_new_file_stays() {
+    check(
+        |_| {},
+        |target, result| {
+            result.unwrap();
+            assert_eq!(fs::read_to_string(target).unwrap(), "ours\n");
+        },
+    );
+}
+
+#[test]
+fn a_file_put_in_its_place_comes_back() {
+    check(
+        |target| {
+            let other = target.with_file_name("other");
+            fs::write(&other, "theirs\n").unwrap();
+            fs::rename(other, target).unwrap();
+        },
+        |target, result| {
+            is_conflict(result, "-one\n+theirs\n");
+            assert_eq!(fs::read_to_string(target).unwrap(), "theirs\n");
+        },
+    );
+}
+
+#[test]
+fn bytes_written_into_the_file_come_back() {
+    check(
+        |target| fs::write(target, "theirs\n").unwrap(),
+        |target, result| {
+            is_conflict(result, "-one\n+theirs\n");
+            assert_eq!(fs::read_to_string(target).unwrap(), "theirs\n");
+        },
+    );
+}
+
+#[test]
+fn a_folder_put_in_its_place_comes_back() {
+    check(
+        |target| {
+            fs::remove_file(target).unwrap();
+            fs::create_dir(target).unwrap();
+        },
+        |target, result| {
+            result.unwrap_err();
+            assert!(target.is_dir());
+        },
+    );
+}

@@ -1,0 +1,245 @@
+//! What files looked like when they were read: the ledger that later changes are checked against.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The bytes of files up to this size are kept, to show later what changed.
+pub(super) const MAX_KEPT: usize = 256 * 1024;
+/// All that is kept; the oldest is dropped.
+const MAX_KEPT_IN_ALL: usize = 4 * 1024 * 1024;
+const CHUNK: usize = 128 * 1024;
+
+/// What the file system says of a file's identity. If any of it moved, its bytes may be others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileStat {
+    /// Bytes.
+    pub size: u64,
+    /// Time of the last change of the bytes, in nanoseconds since 1970.
+    pub mtime_ns: i64,
+    /// Time of the last change of anything; no program can set it back.
+    pub ctime_ns: i64,
+    /// The device it lies on.
+    pub device: u64,
+    /// The inode's number.
+    pub inode: u64,
+}
+
+impl FileStat {
+    pub(super) fn of(data: &Metadata) -> Self {
+        let nanoseconds =
+            |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+        Self {
+            size: data.len(),
+            mtime_ns: nanoseconds(data.mtime(), data.mtime_nsec()),
+            ctime_ns: nanoseconds(data.ctime(), data.ctime_nsec()),
+            device: data.dev(),
+            inode: data.ino(),
+        }
+    }
+
+    /// Time of the last change in milliseconds, as it stands in `stats.file_mtime_ms`.
+    pub fn mtime_ms(&self) -> i64 {
+        self.mtime_ns.div_euclid(1_000_000)
+    }
+}
+
+/// What a file looked like when it was read: the hash of all its bytes decides, the rest is for a
+/// quick look and for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Snapshot {
+    /// Size, times and identity.
+    #[serde(flatten)]
+    pub stat: FileStat,
+    /// BLAKE3 of the whole file, in hexadecimal.
+    pub hash: String,
+}
+
+impl Snapshot {
+    /// Of a file with these bytes.
+    pub(super) fn new(stat: FileStat, bytes: &[u8]) -> Self {
+        Self { stat, hash: hash(bytes) }
+    }
+
+    /// Time of the last change in milliseconds: the lock value `file_mtime_ms`.
+    pub fn mtime_ms(&self) -> i64 {
+        self.stat.mtime_ms()
+    }
+
+    /// Bytes: the lock value `file_size_bytes`.
+    pub fn size(&self) -> u64 {
+        self.stat.size
+    }
+
+    /// Whether a file still has these bytes. It is read only where its size is the same and
+    /// something else moved.
+    pub(super) fn still_describes(&self, path: &Path) -> bool {
+        let Ok(data) = fs::symlink_metadata(path) else { return false };
+        let stat = FileStat::of(&data);
+        if stat == self.stat {
+            return true;
+        }
+        data.is_file()
+            && stat.size == self.stat.size
+            && File::open(path)
+                .and_then(|mut file| hash_of(&mut file, &AtomicBool::new(false)))
+                .is_ok_and(|hash| hash == self.hash)
+    }
+}
+
+/// BLAKE3 in hexadecimal.
+pub(super) fn hash(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
+
+/// The hash of a whole file, in little memory.
+pub(super) fn hash_of(file: &mut File, stop: &AtomicBool) -> io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    let mut chunk = vec![0; CHUNK];
+    file.rewind()?;
+    loop {
+        match file.read(&mut chunk)? {
+            0 => return Ok(hasher.finalize().to_hex().to_string()),
+            n => hasher.update(&chunk[..n]),
+        };
+        if stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other("the program is ending"));
+        }
+    }
+}
+
+/// Snapshots by resolved path.
+#[derive(Debug, Default)]
+pub(super) struct Snapshots {
+    ledger: Mutex<Ledger>,
+    /// Set when nobody will ask any more: hashes that are still being made end.
+    stop: Arc<AtomicBool>,
+}
+
+#[derive(Debug, Default)]
+struct Ledger {
+    entries: HashMap<PathBuf, Entry>,
+    /// The paths whose bytes are kept, oldest first.
+    kept: VecDeque<PathBuf>,
+    n_kept: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    stat: FileStat,
+    snapshot: Promised,
+    bytes: Option<Arc<[u8]>>,
+}
+
+/// A snapshot whose hash may still be in the making; empty if the file moved meanwhile.
+type Promised = Arc<OnceLock<Option<Snapshot>>>;
+
+impl Snapshots {
+    /// The file looked like this.
+    pub(super) fn record(&self, path: &Path, snapshot: Snapshot, bytes: Option<Vec<u8>>) {
+        let stat = snapshot.stat;
+        self.insert(path, stat, Promised::new(OnceLock::from(Some(snapshot))), bytes);
+    }
+
+    /// The file looks like `stat`; its hash is made beside what goes on, unless it is known or being
+    /// made already.
+    pub(super) fn promise(&self, path: &Path, mut file: File, stat: FileStat) {
+        let known =
+            self.lock().entries.get(path).is_some_and(|entry| {
+                entry.stat == stat && !matches!(entry.snapshot.get(), Some(None))
+            });
+        if known {
+            return;
+        }
+        let promised = Promised::default();
+        let (stop, result) = (Arc::clone(&self.stop), Arc::clone(&promised));
+        self.insert(path, stat, promised, None);
+        // Waited for by whoever asks for the snapshot; ended with the workspace.
+        std::thread::spawn(move || {
+            let snapshot = hash_of(&mut file, &stop).ok().and_then(|hash| {
+                let after = FileStat::of(&file.metadata().ok()?);
+                (after == stat).then_some(Snapshot { stat, hash })
+            });
+            let _ = result.set(snapshot);
+        });
+    }
+
+    /// The snapshot of this file; waits for its hash.
+    pub(super) fn get(&self, path: &Path) -> Option<Snapshot> {
+        let promised = Arc::clone(&self.lock().entries.get(path)?.snapshot);
+        promised.wait().clone()
+    }
+
+    /// The snapshot of this file, unless its hash is still being made.
+    pub(super) fn peek(&self, path: &Path) -> Option<Snapshot> {
+        self.lock().entries.get(path)?.snapshot.get()?.clone()
+    }
+
+    /// The bytes that the snapshot was made of, if they were few.
+    pub(super) fn bytes(&self, path: &Path) -> Option<Arc<[u8]>> {
+        self.lock().entries.get(path)?.bytes.clone()
+    }
+
+    /// Forgets the file: it has to be read again.
+    pub(super) fn forget(&self, path: &Path) {
+        self.lock().remove(path);
+    }
+
+    /// Every snapshot whose hash is known.
+    pub(super) fn all(&self) -> Vec<(PathBuf, Snapshot)> {
+        let ledger = self.lock();
+        let known = ledger.entries.iter().filter_map(|(path, entry)| {
+            let snapshot = entry.snapshot.get()?.clone()?;
+            Some((path.clone(), snapshot))
+        });
+        known.collect()
+    }
+
+    fn insert(&self, path: &Path, stat: FileStat, snapshot: Promised, bytes: Option<Vec<u8>>) {
+        let bytes = bytes.filter(|bytes| bytes.len() <= MAX_KEPT).map(Arc::<[u8]>::from);
+        let mut ledger = self.lock();
+        ledger.remove(path);
+        if let Some(bytes) = &bytes {
+            ledger.n_kept += bytes.len();
+            ledger.kept.push_back(path.to_owned());
+        }
+        ledger.entries.insert(path.to_owned(), Entry { stat, snapshot, bytes });
+        while ledger.n_kept > MAX_KEPT_IN_ALL
+            && let Some(oldest) = ledger.kept.pop_front()
+        {
+            ledger.drop_bytes(&oldest);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ledger> {
+        // Every change of the ledger is whole: a panic elsewhere does not make it wrong.
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ledger {
+    fn remove(&mut self, path: &Path) {
+        self.drop_bytes(path);
+        self.kept.retain(|kept| kept != path);
+        self.entries.remove(path);
+    }
+
+    fn drop_bytes(&mut self, path: &Path) {
+        if let Some(bytes) = self.entries.get_mut(path).and_then(|entry| entry.bytes.take()) {
+            self.n_kept -= bytes.len();
+        }
+    }
+}
+
+impl Drop for Snapshots {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}

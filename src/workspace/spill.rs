@@ -1,0 +1,194 @@
+//! Where output goes that is too large to be shown: whole, as natural lines, without secrets.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::path::{canonical_prefix, escape};
+use crate::protocol::mask::Masker;
+
+/// A line may be this long before it is masked in pieces.
+const MAX_LINE: usize = 256 * 1024;
+/// A private key has fewer bytes than this between its first and its last line.
+const MAX_KEY: usize = 64 * 1024;
+
+/// The folder `tool-output/` of a session. It is made when something is first written.
+#[derive(Debug)]
+pub struct Spill {
+    folder: PathBuf,
+    /// Paths below it are shown relative to it.
+    root: PathBuf,
+    masker: Option<Arc<Masker>>,
+    number: AtomicU64,
+    /// Nobody will look for it later.
+    temporary: bool,
+}
+
+impl Spill {
+    /// A folder that stays. `root` is the project's.
+    pub fn new(folder: PathBuf, root: &Path, masker: Arc<Masker>) -> Self {
+        let root = canonical_prefix(root);
+        Self { folder, root, masker: Some(masker), number: AtomicU64::new(1), temporary: false }
+    }
+
+    /// A folder in the system's place for temporary files, which goes with this value: for calls
+    /// that belong to no session.
+    pub fn none() -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("agent-output-{}-{number}", std::process::id());
+        Self {
+            folder: canonical_prefix(&std::env::temp_dir()).join(name),
+            root: PathBuf::new(),
+            masker: None,
+            number: AtomicU64::new(1),
+            temporary: true,
+        }
+    }
+
+    /// The folder, whether it exists yet or not; see `Workspace::with_readable`.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes a whole text, masked, and gives the path that the model can use.
+    pub fn write(&self, tool: &str, text: &str) -> io::Result<String> {
+        let (mut file, path) = self.create(tool)?;
+        file.write_all(text.as_bytes())?;
+        file.finish()?;
+        Ok(path)
+    }
+
+    /// A file for output that comes bit by bit, and the path that the model can use.
+    pub fn create(&self, tool: &str) -> io::Result<(SpillFile, String)> {
+        self.make_folder()?;
+        let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S").to_string();
+        loop {
+            let number = self.number.fetch_add(1, Ordering::Relaxed);
+            let path = self.folder.join(format!("tool_{time}_{number:03}_{tool}.txt"));
+            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+                Ok(file) => {
+                    let file = SpillFile {
+                        file: BufWriter::new(file),
+                        masker: self.masker.clone().or_else(well_known),
+                        pending: Vec::new(),
+                    };
+                    return Ok((file, self.shown(&path)));
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn make_folder(&self) -> io::Result<()> {
+        let mut builder = DirBuilder::new();
+        builder.mode(0o700);
+        if !self.temporary {
+            return builder.recursive(true).create(&self.folder);
+        }
+        match builder.create(&self.folder) {
+            // Made by us before: in a place where everybody writes, an other's folder is not used.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                use std::os::unix::fs::MetadataExt;
+                let data = std::fs::symlink_metadata(&self.folder)?;
+                let is_own = data.is_dir() && data.uid() == rustix::process::geteuid().as_raw();
+                if is_own { Ok(()) } else { Err(error) }
+            }
+            made => made,
+        }
+    }
+
+    fn shown(&self, path: &Path) -> String {
+        let real = canonical_prefix(path);
+        match real.strip_prefix(&self.root) {
+            Ok(inside) if !self.temporary => escape(inside),
+            Ok(_) | Err(_) => escape(&real),
+        }
+    }
+}
+
+impl Drop for Spill {
+    fn drop(&mut self) {
+        if self.temporary {
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+/// Without a session nobody knows more than the shapes of well-known secrets.
+fn well_known() -> Option<Arc<Masker>> {
+    Masker::new([], &[]).ok().map(Arc::new)
+}
+
+/// A file that takes secrets out of what is written to it, line by line.
+#[derive(Debug)]
+pub struct SpillFile {
+    file: BufWriter<File>,
+    masker: Option<Arc<Masker>>,
+    /// Bytes that are not masked yet: the beginning of a line, or of a private key.
+    pending: Vec<u8>,
+}
+
+impl SpillFile {
+    /// Writes what is left. Dropping the file does so too, but cannot say whether it went well.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.drain(true)?;
+        self.file.flush()
+    }
+
+    /// Writes the pending bytes as far as they can be masked by now.
+    fn drain(&mut self, all: bool) -> io::Result<()> {
+        let mut end = match self.pending.iter().rposition(|byte| *byte == b'\n') {
+            _ if all => self.pending.len(),
+            Some(last) => last + 1,
+            None if self.pending.len() > MAX_LINE => self.pending.len(),
+            None => return Ok(()),
+        };
+        if !all {
+            end = end.min(open_key(&self.pending[..end]).unwrap_or(end));
+        }
+        let ready: Vec<u8> = self.pending.drain(..end).collect();
+        match &self.masker {
+            None => self.file.write_all(&ready),
+            Some(masker) => {
+                let text = String::from_utf8_lossy(&ready);
+                self.file.write_all(masker.mask(&text).as_bytes())
+            }
+        }
+    }
+}
+
+/// Where a private key begins whose end is still to come.
+fn open_key(bytes: &[u8]) -> Option<usize> {
+    let text = String::from_utf8_lossy(bytes);
+    // Only ASCII is looked for, so a replaced byte before it would shift its place: look again.
+    let begin = text.rfind("-----BEGIN ").filter(|_| text.contains("PRIVATE KEY-----"))?;
+    if text[begin..].contains("-----END ") || text.len() - begin > MAX_KEY {
+        return None;
+    }
+    let mark = b"-----BEGIN ";
+    bytes.windows(mark.len()).rposition(|window| window == mark)
+}
+
+impl Write for SpillFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pending.extend_from_slice(bytes);
+        self.drain(false)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for SpillFile {
+    fn drop(&mut self) {
+        let _ = self.drain(true);
+        let _ = self.file.flush();
+    }
+}

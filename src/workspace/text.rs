@@ -1,0 +1,210 @@
+//! The text of a file, as it is edited: with `\n` line ends, whatever the file's own are, and back.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use similar::{ChangeTag, TextDiff};
+
+use super::charset::{Charset, GUESSED_FROM, SNIFFED, binary_kind};
+use crate::protocol::envelope::{ErrorCode, Failure};
+
+/// How a file ends its lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LineEnding {
+    /// `\n`.
+    Lf,
+    /// `\r\n`.
+    CrLf,
+    /// `\r`, without any `\n` in the file.
+    Cr,
+    /// Some `\n`, some `\r\n`.
+    Mixed,
+    /// There is but one line, without an end.
+    None,
+}
+
+impl LineEnding {
+    /// What a file with so many `\n`, of which so many are `\r\n`, and so many `\r` has.
+    pub(super) fn of_counts(lf: u64, crlf: u64, cr: u64) -> Self {
+        match (lf, crlf) {
+            (0, _) if cr == 0 => Self::None,
+            (0, _) => Self::Cr,
+            (_, 0) => Self::Lf,
+            _ if lf == crlf => Self::CrLf,
+            _ => Self::Mixed,
+        }
+    }
+
+    /// The word that stands in `stats.line_ending`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Lf => "lf",
+            Self::CrLf => "crlf",
+            Self::Cr => "cr",
+            Self::Mixed => "mixed",
+            Self::None => "none",
+        }
+    }
+}
+
+/// A whole file as text.
+#[derive(Clone, Debug)]
+pub struct Text {
+    charset: Charset,
+    ending: LineEnding,
+    /// What most lines end in; nothing in a file of one line.
+    dominant: Option<&'static str>,
+    /// Decoded, without BOM, with the file's own line ends.
+    raw: String,
+    /// The same with `\n`.
+    plain: String,
+    /// Where in `plain` a `\n` is `\r\n` in `raw`.
+    crlf: Vec<usize>,
+}
+
+impl Text {
+    /// The text in these bytes. `path` is only for the message.
+    pub fn decode(bytes: &[u8], path: &str) -> Result<Self, Failure> {
+        let head = &bytes[..bytes.len().min(SNIFFED)];
+        let (charset, raw) = if let Some((charset, _)) = Charset::of_bom(head) {
+            (charset, charset.decode(bytes))
+        } else if head.contains(&0) {
+            return Err(binary(head, path));
+        } else if let Ok(text) = std::str::from_utf8(bytes) {
+            (Charset::UTF_8, Some(text.to_owned()))
+        } else {
+            let from = bytes.iter().position(|byte| !byte.is_ascii()).unwrap_or(0);
+            let sample = &bytes[from..bytes.len().min(from + GUESSED_FROM)];
+            let charset = Charset::guess(sample);
+            (charset, charset.decode(bytes))
+        };
+        match raw {
+            Some(raw) => Ok(Self::new(charset, raw)),
+            None => Err(Failure::new(
+                ErrorCode::Encoding,
+                format!("{path} holds bytes that are no text in {}", charset.name()),
+            )
+            .hint("it was not touched; a change here would damage them. Convert it with a command")
+            .at(path)),
+        }
+    }
+
+    fn new(charset: Charset, raw: String) -> Self {
+        let lf = raw.matches('\n').count();
+        let n_crlf = raw.matches("\r\n").count();
+        let cr = if lf == 0 { raw.matches('\r').count() } else { 0 };
+        let ending = LineEnding::of_counts(lf as u64, n_crlf as u64, cr as u64);
+        let dominant = match ending {
+            LineEnding::Lf => Some("\n"),
+            LineEnding::CrLf => Some("\r\n"),
+            LineEnding::Cr => Some("\r"),
+            LineEnding::Mixed => Some(if n_crlf * 2 > lf { "\r\n" } else { "\n" }),
+            LineEnding::None => None,
+        };
+        let mut crlf = Vec::with_capacity(n_crlf);
+        let plain = match ending {
+            LineEnding::Cr => raw.replace('\r', "\n"),
+            LineEnding::CrLf | LineEnding::Mixed => {
+                let mut plain = String::with_capacity(raw.len());
+                for part in raw.split_inclusive("\r\n") {
+                    match part.strip_suffix("\r\n") {
+                        Some(line) => {
+                            plain.push_str(line);
+                            crlf.push(plain.len());
+                            plain.push('\n');
+                        }
+                        None => plain.push_str(part),
+                    }
+                }
+                plain
+            }
+            LineEnding::Lf | LineEnding::None => raw.clone(),
+        };
+        Self { charset, ending, dominant, raw, plain, crlf }
+    }
+
+    /// The text with `\n` line ends: what is matched and shown.
+    pub fn plain(&self) -> &str {
+        &self.plain
+    }
+
+    /// The file's encoding.
+    pub fn charset(&self) -> Charset {
+        self.charset
+    }
+
+    /// Replaces ranges of [`Text::plain`], sorted and apart, and gives the file's new bytes.
+    /// Everything else stays as it is, byte for byte.
+    pub fn splice(&self, edits: &[(Range<usize>, &str)], path: &str) -> Result<Vec<u8>, Failure> {
+        let mut new = String::with_capacity(self.raw.len());
+        let mut at = 0;
+        for (range, text) in edits {
+            new.push_str(&self.raw[at..self.raw_offset(range.start)]);
+            new.push_str(&self.with_own_ends(&plain(text)));
+            at = self.raw_offset(range.end);
+        }
+        new.push_str(&self.raw[at..]);
+        self.encode(&new, path)
+    }
+
+    /// The file's bytes with another content altogether. In a file with mixed line ends, the lines
+    /// that stay keep theirs.
+    pub fn rewrite(&self, content: &str, path: &str) -> Result<Vec<u8>, Failure> {
+        if self.ending == LineEnding::None {
+            return self.encode(content, path);
+        }
+        let content = plain(content);
+        if self.ending != LineEnding::Mixed {
+            return self.encode(&self.with_own_ends(&content), path);
+        }
+        let own: Vec<&str> = self.raw.split_inclusive('\n').collect();
+        let diff = TextDiff::from_lines(self.plain.as_str(), content.as_str());
+        let mut new = String::with_capacity(content.len());
+        for change in diff.iter_all_changes() {
+            match (change.tag(), change.old_index()) {
+                (ChangeTag::Delete, _) => {}
+                (ChangeTag::Equal, Some(line)) => new.push_str(own[line]),
+                (ChangeTag::Equal, None) | (ChangeTag::Insert, _) => {
+                    new.push_str(&self.with_own_ends(change.value()));
+                }
+            }
+        }
+        self.encode(&new, path)
+    }
+
+    fn encode(&self, raw: &str, path: &str) -> Result<Vec<u8>, Failure> {
+        self.charset.encode(raw).map_err(|character| {
+            let name = self.charset.name();
+            let message = format!("{path} is in {name}, which has no {character:?}");
+            Failure::new(ErrorCode::Encoding, message)
+                .hint("use other characters, or convert the file to UTF-8 first, with a command")
+                .at(path)
+        })
+    }
+
+    fn with_own_ends(&self, plain: &str) -> String {
+        match self.dominant {
+            None | Some("\n") => plain.to_owned(),
+            Some(end) => plain.replace('\n', end),
+        }
+    }
+
+    fn raw_offset(&self, plain: usize) -> usize {
+        plain + self.crlf.partition_point(|at| *at < plain)
+    }
+}
+
+/// A text with its line ends as `\n`. (A lone `\r` in text that comes from the model ends nothing.)
+pub fn plain(text: &str) -> String {
+    text.replace("\r\n", "\n")
+}
+
+/// `BINARY_FILE`, with the kind guessed from the first bytes.
+pub(super) fn binary(head: &[u8], path: &str) -> Failure {
+    let kind = binary_kind(head);
+    Failure::new(ErrorCode::BinaryFile, format!("{path} is no text but {kind}"))
+        .hint("look at it with a command that knows the format")
+        .datum("kind", kind)
+        .at(path)
+}

@@ -1,0 +1,334 @@
+//! What files were before a turn changed them, so that the turn can be taken back, also outside git.
+//!
+//! Per session and turn a folder with a journal (`journal.jsonl`, written before the change) and the old
+//! files themselves. Where it can be, an old file is kept by a link to it: no byte is copied, and what a
+//! program that still has it open writes there late is found at the end of the turn.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::snapshot::{FileStat, Snapshot, hash};
+use super::{ProjectPath, Workspace, io_failure};
+use crate::protocol::envelope::{ErrorCode, Failure};
+
+const JOURNAL: &str = "journal.jsonl";
+
+/// The undo store of one session.
+#[derive(Debug)]
+pub(super) struct Undo {
+    folder: PathBuf,
+    turn: Mutex<Turn>,
+}
+
+/// The turn that is under way.
+#[derive(Debug, Default)]
+struct Turn {
+    number: u32,
+    /// What was kept, by path.
+    kept: HashMap<String, Option<Before>>,
+    next: u32,
+}
+
+/// An old file in the store.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Before {
+    /// Its name in the turn's folder.
+    file: String,
+    /// The hash of what it was.
+    hash: String,
+}
+
+/// A line of the journal.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+enum Line {
+    /// A file is about to be changed for the first time in the turn; without `before` it is created.
+    First { path: String, before: Option<Before>, after: String },
+    /// It is about to be changed again.
+    Again { path: String, after: String },
+    /// The change that was announced last for this path was not made.
+    Void { path: String },
+    /// The turn was undone.
+    Undone,
+}
+
+/// What became of one file when its turn was undone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undone {
+    /// It is as it was before the turn.
+    Restored,
+    /// The turn had created it; it is gone.
+    Removed,
+    /// It already was as before the turn.
+    AsBefore,
+    /// It was left as it is; why.
+    Refused(String),
+}
+
+/// A program wrote to an old file after it had been replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LateWrite {
+    /// The file that was replaced.
+    pub path: String,
+    /// Where its late bytes lie.
+    pub kept: PathBuf,
+}
+
+/// What a turn did to one file.
+#[derive(Debug)]
+struct Changed {
+    before: Option<Before>,
+    /// The hashes that the file had after each change that was announced.
+    after: Vec<String>,
+}
+
+impl Undo {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder, turn: Mutex::default() }
+    }
+
+    fn turn(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn folder_of(&self, turn: u32) -> PathBuf {
+        self.folder.join(format!("turn-{turn}"))
+    }
+
+    fn write(&self, turn: u32, line: &Line) -> io::Result<()> {
+        let path = self.folder_of(turn).join(JOURNAL);
+        let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        file.write_all(format!("{}\n", serde_json::to_string(line)?).as_bytes())
+    }
+
+    /// Keeps what a file is before it is changed, and announces the change.
+    fn keep(&self, path: &str, old: Option<Old<'_>>, after: String) -> io::Result<()> {
+        let mut turn = self.turn();
+        let number = turn.number;
+        if turn.kept.contains_key(path) {
+            return self.write(number, &Line::Again { path: path.to_owned(), after });
+        }
+        let folder = self.folder_of(number);
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let before = match old {
+            None => None,
+            Some(old) => {
+                turn.next += 1;
+                let file = format!("{:04}", turn.next);
+                old.store(&folder.join(&file))?;
+                Some(Before { file, hash: old.hash.to_owned() })
+            }
+        };
+        let line = Line::First { path: path.to_owned(), before: before.clone(), after };
+        self.write(number, &line)?;
+        turn.kept.insert(path.to_owned(), before);
+        Ok(())
+    }
+
+    /// The change that was announced last was not made.
+    fn void(&self, path: &str, was_first: bool) {
+        let mut turn = self.turn();
+        // Should this fail, an undo refuses the file: its bytes are not those that were announced.
+        _ = self.write(turn.number, &Line::Void { path: path.to_owned() });
+        if was_first && let Some(Some(before)) = turn.kept.remove(path) {
+            _ = fs::remove_file(self.folder_of(turn.number).join(before.file));
+        }
+    }
+
+    /// The turn's files in the order of their paths; `None`: it changed none, or is undone already.
+    fn read(&self, turn: u32) -> io::Result<Option<BTreeMap<String, Changed>>> {
+        let text = match fs::read_to_string(self.folder_of(turn).join(JOURNAL)) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut changed: BTreeMap<String, Changed> = BTreeMap::new();
+        // A torn last line announced a change that never was.
+        for line in text.lines().map_while(|line| serde_json::from_str(line).ok()) {
+            match line {
+                Line::First { path, before, after } => {
+                    changed.insert(path, Changed { before, after: vec![after] });
+                }
+                Line::Again { path, after } => {
+                    changed.entry(path).and_modify(|file| file.after.push(after));
+                }
+                Line::Void { path } => {
+                    if let Some(file) = changed.get_mut(&path) {
+                        file.after.pop();
+                        if file.after.is_empty() {
+                            changed.remove(&path);
+                        }
+                    }
+                }
+                Line::Undone => return Ok(None),
+            }
+        }
+        Ok((!changed.is_empty()).then_some(changed))
+    }
+}
+
+/// A file that is about to be replaced.
+#[derive(Clone, Copy)]
+struct Old<'a> {
+    path: &'a Path,
+    hash: &'a str,
+}
+
+impl Old<'_> {
+    fn store(&self, at: &Path) -> io::Result<()> {
+        // Under another name of its own it could still be changed by honest means.
+        let has_one_name = fs::metadata(self.path)?.nlink() == 1;
+        if has_one_name && fs::hard_link(self.path, at).is_ok() {
+            return Ok(());
+        }
+        fs::copy(self.path, at).map(drop)
+    }
+}
+
+impl Workspace {
+    /// Keeps what files were before a turn changes them, in this folder.
+    #[must_use]
+    pub fn with_undo(mut self, folder: PathBuf) -> Self {
+        self.undo = Some(Undo::new(folder));
+        self
+    }
+
+    /// From now on changes belong to this turn.
+    pub fn begin_turn(&self, turn: u32) {
+        if let Some(undo) = &self.undo {
+            *undo.turn() = Turn { number: turn, ..Turn::default() };
+        }
+    }
+
+    /// Looks once more at the files that the turn replaced: what a program that had one of them open
+    /// wrote there late is in no file of the project.
+    pub fn end_turn(&self) -> Vec<LateWrite> {
+        let Some(undo) = &self.undo else { return Vec::new() };
+        let turn = undo.turn();
+        let folder = undo.folder_of(turn.number);
+        let mut late: Vec<LateWrite> = turn
+            .kept
+            .iter()
+            .filter_map(|(path, before)| {
+                let before = before.as_ref()?;
+                let kept = folder.join(&before.file);
+                let now = hash(&fs::read(&kept).ok()?);
+                (now != before.hash).then(|| LateWrite { path: path.clone(), kept })
+            })
+            .collect();
+        late.sort_by(|a, b| a.path.cmp(&b.path));
+        late
+    }
+
+    /// Runs a change of a file that was `seen` (`None`: of one that is created) with what is to be
+    /// undone kept first; a change that fails is taken out again.
+    pub(super) fn undoable<T>(
+        &self,
+        path: &ProjectPath,
+        seen: Option<&Snapshot>,
+        after: &[u8],
+        change: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let Some(undo) = &self.undo else { return change() };
+        let name = path.relative();
+        let old = seen.map(|seen| Old { path: path.absolute(), hash: &seen.hash });
+        let was_first = !undo.turn().kept.contains_key(name);
+        undo.keep(name, old, hash(after)).map_err(|error| {
+            let failure = io_failure(&error, "keep the old content of", name);
+            failure.hint("nothing was changed; make room, or run without keeping a session")
+        })?;
+        let changed = change();
+        if changed.is_err() {
+            undo.void(name, was_first);
+        }
+        changed
+    }
+
+    /// The latest turn that changed files and is not undone.
+    pub fn last_changing_turn(&self) -> Option<u32> {
+        let undo = self.undo.as_ref()?;
+        let turns = fs::read_dir(&undo.folder).ok()?.flatten();
+        let mut turns: Vec<u32> = turns
+            .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("turn-")?.parse().ok())
+            .collect();
+        turns.sort_unstable();
+        turns.into_iter().rev().find(|turn| undo.read(*turn).is_ok_and(|files| files.is_some()))
+    }
+
+    /// Takes a turn back: file by file to what it was before. A file that somebody changed since is
+    /// left alone, unless `force` insists.
+    pub fn undo(&self, turn: u32, force: bool) -> Result<Vec<(String, Undone)>, Failure> {
+        let nothing = || {
+            Failure::new(ErrorCode::NotFound, format!("turn {turn} changed no file, or is undone"))
+        };
+        let undo = self.undo.as_ref().ok_or_else(nothing)?;
+        let journal = undo.folder_of(turn);
+        let shown = journal.display().to_string();
+        let files = undo.read(turn).map_err(|error| io_failure(&error, "read", &shown))?;
+        let files = files.ok_or_else(nothing)?;
+        let mut done = Vec::new();
+        for (name, changed) in files {
+            let how = self
+                .resolve(&name)
+                .and_then(|path| self.undo_one(&path, &changed, &journal, force))
+                .unwrap_or_else(|failure| Undone::Refused(failure.message));
+            done.push((name, how));
+        }
+        if !done.iter().any(|(_, how)| matches!(how, Undone::Refused(_))) {
+            let written = undo.write(turn, &Line::Undone);
+            written.map_err(|error| io_failure(&error, "write", &shown))?;
+        }
+        Ok(done)
+    }
+
+    fn undo_one(
+        &self,
+        path: &ProjectPath,
+        changed: &Changed,
+        folder: &Path,
+        force: bool,
+    ) -> Result<Undone, Failure> {
+        let failed = |error: io::Error| io_failure(&error, "restore", path.relative());
+        let now = if self.exists(path) {
+            let (mut file, data) = self.open_file(path)?;
+            let mut bytes = Vec::new();
+            io::Read::read_to_end(&mut file, &mut bytes).map_err(failed)?;
+            Some(Snapshot::new(FileStat::of(&data), &bytes))
+        } else {
+            None
+        };
+        let now_hash = now.as_ref().map(|now| now.hash.as_str());
+        let before_hash = changed.before.as_ref().map(|before| before.hash.as_str());
+        if now_hash == before_hash {
+            return Ok(Undone::AsBefore);
+        }
+        let is_ours = now_hash == changed.after.last().map(String::as_str);
+        if !is_ours && !force {
+            let what = if now.is_some() { "changed" } else { "deleted" };
+            return Ok(Undone::Refused(format!("somebody {what} it since; --force insists")));
+        }
+        let Some(before) = &changed.before else {
+            fs::remove_file(path.absolute()).map_err(failed)?;
+            return Ok(Undone::Removed);
+        };
+        let kept = folder.join(&before.file);
+        let bytes = fs::read(&kept).map_err(failed)?;
+        if hash(&bytes) != before.hash {
+            let kept = kept.display();
+            return Ok(Undone::Refused(format!(
+                "a program wrote to the old file after it was replaced; that lies in {kept}"
+            )));
+        }
+        match now {
+            Some(now) => drop(self.swap(path, &now, &bytes)?),
+            None => drop(self.place(path, &bytes)?),
+        }
+        Ok(Undone::Restored)
+    }
+}

@@ -1,0 +1,177 @@
+//! Walking the project: the one rule of what is left out, for listing and for searching.
+//!
+//! Left out are dot names, what `.gitignore`, `.ignore` and the user's global ignores name (also
+//! without git), folders that only tools write, git's own folder, and the agent's own records.
+//! Symlinks are met, never followed.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{fs, io};
+
+use ignore::{DirEntry, WalkBuilder, WalkState};
+
+use super::{ProjectPath, Workspace, io_failure};
+use crate::protocol::envelope::Failure;
+
+/// Folders that only tools write, also where no ignore file says so.
+const GENERATED: &[&str] = &["node_modules", "__pycache__", "venv", ".venv"];
+
+/// What of the things that are usually left out is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Names that begin with a dot.
+    pub include_hidden: bool,
+    /// What ignore files name, and generated folders.
+    pub include_ignored: bool,
+}
+
+/// Where to walk.
+#[derive(Clone, Debug)]
+pub struct Walk {
+    /// The directory. If it is itself one that is left out, everything ignored below it is wanted:
+    /// it was named.
+    pub base: ProjectPath,
+    /// What is left out.
+    pub rules: Rules,
+    /// How deep; 1: only the directory's own entries.
+    pub depth: Option<usize>,
+}
+
+/// Something that the walk met, below its base.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Where.
+    pub path: ProjectPath,
+    /// What.
+    pub kind: Kind,
+}
+
+/// What something is, not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symlink.
+    Link,
+    /// A FIFO, a socket or a device.
+    Other,
+}
+
+impl Kind {
+    fn of(kind: Option<fs::FileType>) -> Self {
+        match kind {
+            Some(kind) if kind.is_file() => Self::File,
+            Some(kind) if kind.is_dir() => Self::Directory,
+            Some(kind) if kind.is_symlink() => Self::Link,
+            Some(_) | None => Self::Other,
+        }
+    }
+}
+
+/// One thread's part in a walk: takes what is met; false ends the whole walk.
+pub(crate) type Visitor<'a> = Box<dyn FnMut(Entry) -> bool + Send + 'a>;
+
+impl Workspace {
+    /// Walks on several threads; each gets a visitor of its own, and they meet entries in no order.
+    /// Says how many directories could not be read.
+    pub fn walk<'a>(&self, walk: &Walk, visitor: impl Fn() -> Visitor<'a> + Sync) -> usize {
+        let base = walk.base.absolute();
+        let top = self.writable_root(base).unwrap_or(base);
+        let rules = self.rules_at(walk, top);
+        // Ignore files count from the project's top on: the walk starts there, and goes nowhere but
+        // to the base. (Not further up: what lies above is not the project's.)
+        let start = if rules.include_ignored { base } else { top };
+        let below = start_depth(start, base);
+        let mut builder = WalkBuilder::new(start);
+        builder
+            .standard_filters(false)
+            .git_ignore(!rules.include_ignored)
+            .git_exclude(!rules.include_ignored)
+            .git_global(!rules.include_ignored)
+            .ignore(!rules.include_ignored)
+            .require_git(false)
+            .parents(false)
+            .current_dir(top)
+            .follow_links(false)
+            .max_depth(walk.depth.map(|depth| depth + below))
+            .threads(std::thread::available_parallelism().map_or(2, |n| n.get().min(8)));
+        let (on_the_way, root) = (base.to_owned(), self.root.clone());
+        builder.filter_entry(move |entry| {
+            let path = entry.path();
+            on_the_way.starts_with(path)
+                || (path.starts_with(&on_the_way) && is_wanted(entry, rules, &root))
+        });
+        let unreadable = AtomicUsize::new(0);
+        builder.build_parallel().run(|| {
+            let mut visit = visitor();
+            let unreadable = &unreadable;
+            Box::new(move |met| {
+                let Ok(entry) = met else {
+                    unreadable.fetch_add(1, Ordering::Relaxed);
+                    return WalkState::Continue;
+                };
+                if base.starts_with(entry.path()) {
+                    return WalkState::Continue;
+                }
+                let kind = Kind::of(entry.file_type());
+                let met = Entry { path: self.inside(entry.path()), kind };
+                if visit(met) { WalkState::Continue } else { WalkState::Quit }
+            })
+        });
+        unreadable.into_inner()
+    }
+
+    /// Everything in a directory, whatever the rules say, in no order.
+    pub fn entries(&self, folder: &ProjectPath) -> Result<Vec<Entry>, Failure> {
+        let failed = |error: io::Error| io_failure(&error, "list", folder.relative());
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(folder.absolute()).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let kind = entry.file_type().ok();
+            entries.push(Entry { path: self.inside(&entry.path()), kind: Kind::of(kind) });
+        }
+        Ok(entries)
+    }
+
+    /// What is left out below a base that may itself be among what is left out.
+    fn rules_at(&self, walk: &Walk, top: &Path) -> Rules {
+        let Ok(inside) = walk.base.absolute().strip_prefix(top) else { return walk.rules };
+        if walk.rules.include_ignored || inside.as_os_str().is_empty() {
+            return walk.rules;
+        }
+        let named = inside.iter().any(is_generated) || is_record(walk.base.absolute(), &self.root);
+        let mut builder = WalkBuilder::new(top);
+        builder.standard_filters(true).hidden(false).require_git(false).parents(false);
+        let ignored = builder
+            .current_dir(top)
+            .build_matchers()
+            .first_mut()
+            .is_some_and(|rules| rules.matched(inside, true).is_ignore());
+        Rules { include_ignored: named || ignored, ..walk.rules }
+    }
+}
+
+fn start_depth(start: &Path, base: &Path) -> usize {
+    base.strip_prefix(start).map_or(0, |rest| rest.components().count())
+}
+
+fn is_wanted(entry: &DirEntry, rules: Rules, root: &Path) -> bool {
+    let name = entry.file_name();
+    if name == ".git" || (is_record(entry.path(), root) && !rules.include_ignored) {
+        return false;
+    }
+    (rules.include_hidden || !name.as_encoded_bytes().starts_with(b"."))
+        && (rules.include_ignored || !is_generated(name))
+}
+
+fn is_generated(name: &OsStr) -> bool {
+    GENERATED.iter().any(|generated| name == *generated)
+}
+
+/// The agent's own records hold what was found before: a search that met them would find itself.
+fn is_record(path: &Path, root: &Path) -> bool {
+    ["sessions", "undo"].iter().any(|kind| path.starts_with(root.join(".agent").join(kind)))
+}

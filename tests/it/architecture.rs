@@ -1,0 +1,212 @@
+//! The house: who may know whom.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Room → the rooms it may import.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("protocol", &[]),
+    ("workspace", &["protocol"]),
+    ("exec", &["protocol"]),
+    ("model", &["protocol"]),
+    ("permission", &["protocol"]),
+    ("context", &["protocol"]),
+    ("tools", &["protocol", "workspace", "exec", "permission"]),
+    ("registry", &["protocol", "permission", "workspace", "tools"]),
+    ("kernel", &["protocol", "registry", "context", "exec"]),
+    ("record", &["protocol"]),
+    ("ui", &["protocol"]),
+    ("config", &["protocol"]),
+];
+/// These may import all.
+const TOP: [&str; 4] = ["app", "cli", "lib", "main"];
+
+/// The rooms that may touch the file system: the user's files, and those of the program itself.
+const FILES: &[&str] = &["workspace", "exec", "model", "record", "config", "app", "cli"];
+
+/// Words that only one room may use.
+const OWN: &[(&str, &[&str])] = &[
+    ("reqwest", &["model"]),
+    ("process::Command", &["exec"]),
+    ("io::stdout", &["ui"]),
+    ("fs::read", FILES),
+    ("fs::write", FILES),
+    ("fs::remove", FILES),
+    ("fs::rename", FILES),
+    ("File::open", FILES),
+    ("File::create", FILES),
+    ("OpenOptions", FILES),
+    ("unsafe ", &["exec"]),
+];
+
+fn sources() -> Vec<(String, PathBuf, String)> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    let mut dirs = vec![src.clone()];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let room = path.strip_prefix(&src).unwrap().components().next().unwrap();
+                let room = room.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned();
+                let text = std::fs::read_to_string(&path).unwrap();
+                found.push((room, path, text));
+            }
+        }
+    }
+    found
+}
+
+/// The rooms that a source names with `crate::`, in `use` lines, in braces after it, and in paths.
+fn imports(text: &str) -> Vec<String> {
+    let mut rooms = Vec::new();
+    for (at, _) in text.match_indices("crate::") {
+        let line_start = text[..at].rfind('\n').map_or(0, |n| n + 1);
+        if text[line_start..at].trim_start().starts_with("//") {
+            continue;
+        }
+        let rest = &text[at + "crate::".len()..];
+        let words = |text: &str| -> String {
+            text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+        };
+        if let Some(list) = rest.strip_prefix('{') {
+            // `crate::{a, b::{c, d}}`: the names at the first level.
+            let mut depth = 0;
+            let mut start = true;
+            for (i, c) in list.char_indices() {
+                match c {
+                    '{' => depth += 1,
+                    '}' if depth == 0 => break,
+                    '}' => depth -= 1,
+                    ',' if depth == 0 => start = true,
+                    c if start && c.is_alphabetic() => {
+                        rooms.push(words(&list[i..]));
+                        start = false;
+                    }
+                    _ => {}
+                }
+            }
+        } else {
+            rooms.push(words(rest));
+        }
+    }
+    rooms
+}
+
+fn violations(sources: &[(String, PathBuf, String)]) -> Vec<String> {
+    let may: BTreeMap<&str, &[&str]> = MAY_IMPORT.iter().copied().collect();
+    let mut found = Vec::new();
+    for (room, path, text) in sources {
+        if TOP.contains(&room.as_str()) {
+            continue;
+        }
+        let Some(allowed) = may.get(room.as_str()) else {
+            found.push(format!("{}: the room {room} is not in the table", path.display()));
+            continue;
+        };
+        for import in imports(text) {
+            if import != *room && !allowed.contains(&import.as_str()) {
+                found.push(format!("{}: {room} may not import {import}", path.display()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn imports_run_downwards_only() {
+    assert_eq!(violations(&sources()), [""; 0]);
+}
+
+#[test]
+fn a_planted_violation_is_found() {
+    let plant = |room: &str, text: &str| {
+        violations(&[(room.to_owned(), PathBuf::from("planted.rs"), text.to_owned())])
+    };
+    assert_eq!(plant("protocol", "use crate::kernel::Kernel;").len(), 1);
+    assert_eq!(
+        plant("tools", "use crate::{protocol::Object, kernel::{Kernel, State}, ui};").len(),
+        2
+    );
+    assert_eq!(plant("record", "fn f() { crate::app::open() }").len(), 1);
+    assert_eq!(plant("newroom", "").len(), 1);
+    assert_eq!(plant("kernel", "use crate::context::History; // crate::model").len(), 1);
+    assert_eq!(plant("kernel", "use crate::context::History;\n// crate::model"), [""; 0]);
+}
+
+#[test]
+fn each_room_keeps_to_its_own() {
+    let mut found = Vec::new();
+    for (room, path, text) in sources() {
+        // What stands in tests is free.
+        let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+        if path.ends_with("tests.rs") || path.ends_with("testing.rs") {
+            continue;
+        }
+        for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            for (word, rooms) in OWN {
+                if line.contains(word) && !rooms.contains(&room.as_str()) {
+                    found.push(format!("{}: {line}", path.display()));
+                }
+            }
+        }
+    }
+    assert_eq!(found, [""; 0]);
+}
+
+#[test]
+fn every_tool_has_its_prompt_and_every_prompt_its_tool() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("prompts/tools");
+    let mut files: Vec<String> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap().replace('_', ""))
+        .collect();
+    files.sort();
+    let mut expected: Vec<String> = code_agent::tools::all()
+        .iter()
+        .flat_map(|tool| {
+            let name = tool.spec().name.to_lowercase();
+            [format!("{name}.json"), format!("{name}.md")]
+        })
+        .collect();
+    expected.sort();
+    assert_eq!(files, expected);
+    for tool in code_agent::tools::all() {
+        let spec = tool.spec();
+        assert_eq!(spec.schema["type"], "object", "{}", spec.name);
+        assert_eq!(spec.schema["additionalProperties"], false, "{}", spec.name);
+        assert!(!spec.description.is_empty(), "{}", spec.name);
+    }
+}
+
+#[test]
+fn the_law_names_only_rooms_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for text in ["CODE_LAW.md", "docs/ARCHITECTURE.md"] {
+        let text = std::fs::read_to_string(root.join(text)).unwrap();
+        for word in text.split('`').skip(1).step_by(2) {
+            let tops = ["src/", "tests/", "docs/", "prompts/", "benches/", ".ci/"];
+            if tops.iter().any(|top| word.starts_with(top)) && !word.contains(['<', '*', '…', '{'])
+            {
+                let there = root.join(word.trim_end_matches('/')).exists();
+                assert!(there, "{word} is named and does not exist");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_first_request_is_lean() {
+    // 2,400 tokens for the prompt and all tools; 3.6 bytes a token.
+    let prompt = include_str!("../../prompts/system.md").len();
+    let tools: usize = code_agent::tools::all()
+        .iter()
+        .map(|tool| {
+            let spec = tool.spec();
+            spec.name.len() + spec.description.len() + spec.schema.to_string().len()
+        })
+        .sum();
+    assert!((prompt + tools) * 10 / 36 <= 2_400, "{prompt} bytes of prompt, {tools} of tools");
+}

@@ -1,0 +1,308 @@
+//! Bad input: one clear line on standard error with what to do next, the right exit code, an event in the
+//! log where there is one, no panic, no half-changed file.
+
+use serde_json::json;
+
+use crate::server::{self, Reply, Server};
+use crate::support::{Test, say};
+
+#[test]
+fn no_key() {
+    let test = Test::new();
+    test.agent(&["run", "task", "--model", "openai/gpt-5.5"])
+        .expect_code(2)
+        .expect_stdout("")
+        .expect_one_line_of_stderr("set OPENAI_API_KEY");
+}
+
+#[test]
+fn unknown_provider() {
+    Test::new()
+        .agent(&["run", "task", "--model", "opneai/x"])
+        .expect_code(2)
+        .expect_one_line_of_stderr("did you mean openai?");
+    Test::new()
+        .agent(&["run", "task", "--model", "gpt-5.5"])
+        .expect_code(2)
+        .expect_one_line_of_stderr("provider/model");
+}
+
+#[test]
+fn a_base_url_that_is_no_address() {
+    Test::new()
+        .agent(&["run", "task", "--model", "openai/x", "--base-url", "localhost"])
+        .expect_code(2)
+        .expect_one_line_of_stderr("localhost");
+}
+
+#[test]
+fn the_endpoint_is_down() {
+    // A port that was free a moment ago, and that nobody listens on now.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("http://127.0.0.1:{port}/v1");
+    let test = Test::new();
+    let fast = "providers.openai.base_url";
+    let done =
+        test.agent(&["run", "task", "--model", "openai/x", "--set", &format!("{fast}={url}")]);
+    done.expect_code(75).expect_stdout("").expect_stderr(&format!("127.0.0.1:{port}"));
+    assert_eq!(test.events_of("turn.finished")[0]["ending"], "model_unavailable");
+    assert!(!test.events_of("error").is_empty());
+}
+
+/// Runs a task against a server that always answers so.
+fn against(reply: impl Fn() -> Reply + Send + Sync + 'static, code: i32, part: &str) {
+    let server = Server::with(move |_, _| reply());
+    let test = Test::new().env("OPENAI_API_KEY", "sk-test-0123456789abcdefghij");
+    let done = test.agent(&["run", "task", "--model", "openai/m", "--base-url", &server.url()]);
+    let done = done.expect_code(code).expect_stdout("").expect_stderr(part);
+    assert!(
+        !done.stderr.contains("panicked") && !done.stderr.contains("sk-test"),
+        "{}",
+        done.stderr
+    );
+    assert!(!test.events_of("error").is_empty());
+}
+
+#[test]
+fn html_instead_of_json() {
+    against(|| server::html(200), 75, "/v1");
+}
+
+#[test]
+fn unauthorized() {
+    against(
+        || server::json(401, &json!({"error": {"message": "Incorrect API key"}})),
+        69,
+        "OPENAI_API_KEY",
+    );
+}
+
+#[test]
+fn unknown_model() {
+    against(
+        || server::json(404, &json!({"error": {"message": "The model `m` does not exist"}})),
+        69,
+        "model",
+    );
+}
+
+#[test]
+fn the_endpoint_does_not_speak_http() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            _ = std::io::Write::write_all(&mut stream, b"SSH-2.0-OpenSSH_9.2\r\n");
+        }
+    });
+    let url = format!("http://127.0.0.1:{port}/v1");
+    let test = Test::new();
+    test.agent(&["run", "task", "--model", "openai/m", "--base-url", &url])
+        .expect_code(75)
+        .expect_stderr(&format!("127.0.0.1:{port}"));
+}
+
+#[test]
+fn an_empty_task() {
+    let test = Test::new().script("text: ok");
+    test.run(&[""]).expect_code(2).expect_one_line_of_stderr("the task is empty");
+    test.run(&[]).expect_code(2).expect_one_line_of_stderr("the task is empty");
+}
+
+#[test]
+fn a_folder_that_does_not_exist() {
+    let test = Test::new().script("text: ok");
+    test.run(&["task", "-C", "nowhere"])
+        .expect_code(2)
+        .expect_one_line_of_stderr("nowhere: No such file or directory");
+}
+
+#[test]
+fn a_folder_that_can_not_be_written_keeps_its_session_elsewhere() {
+    if is_root() {
+        say("SKIPPED: root may write everywhere, so no folder is read-only for it");
+        return;
+    }
+    let test = Test::new().script("text: ok");
+    let root = test.root();
+    let mode = |mode| {
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(&root, permissions).unwrap();
+    };
+    mode(0o555);
+    let done = test.run(&["task"]);
+    mode(0o755);
+    done.expect_code(0).expect_stdout("ok\n").expect_stderr("sessions are kept in");
+}
+
+#[test]
+fn a_folder_where_the_agents_own_can_not_be_made_keeps_its_session_elsewhere() {
+    // Also root can not make a folder where a file is.
+    let test = Test::new().script("text: ok").file(".agent", "a file");
+    test.run(&["task"]).expect_code(0).expect_stdout("ok\n").expect_stderr("sessions are kept in");
+    assert!(test.home().join(".local/state/agent/projects").is_dir());
+}
+
+#[test]
+fn a_configuration_with_a_typo() {
+    let test = Test::new().script("text: ok").user_config("[limits]\nmax_turn = 3\n");
+    test.run(&["task"]).expect_code(2).expect_one_line_of_stderr(
+        "config.toml:2: unknown key `max_turn`: did you mean `max_turns`?",
+    );
+    Test::new()
+        .script("text: ok")
+        .run(&["task", "--set", "limits.max_turn=3"])
+        .expect_code(2)
+        .expect_one_line_of_stderr("did you mean `max_turns`?");
+    Test::new()
+        .script("text: ok")
+        .run(&["task", "--allow", "Bash(cargo"])
+        .expect_code(2)
+        .expect_one_line_of_stderr("Bash(cargo");
+    Test::new()
+        .script("text: ok")
+        .run(&["task", "--deny", "Bahs(rm *)"])
+        .expect_code(2)
+        .expect_one_line_of_stderr("there is no tool");
+}
+
+#[test]
+fn a_session_that_is_not_there() {
+    let test = Test::new().script("text: ok");
+    test.run(&["task", "-c"]).expect_code(2).expect_one_line_of_stderr("no session");
+    test.run(&["task", "--resume", "0199"])
+        .expect_code(2)
+        .expect_one_line_of_stderr("agent session list");
+    test.run(&["task", "--session-id", "mine"])
+        .expect_code(2)
+        .expect_one_line_of_stderr("is no UUID");
+    let id = "01890a5d-ac96-774b-bcce-b302099a8057";
+    test.run(&["task", "--session-id", id]).expect_code(0);
+    test.run(&["task", "--session-id", id])
+        .expect_code(2)
+        .expect_one_line_of_stderr("exists already");
+}
+
+#[test]
+fn a_session_with_a_broken_line() {
+    let test = Test::new().script("text: ok");
+    test.run(&["task"]).expect_code(0);
+    let log = test.log();
+    let text = std::fs::read_to_string(&log).unwrap();
+    std::fs::write(&log, text.replacen("{\"v\":1,\"seq\":2", "{\"v\":1,garbage", 1)).unwrap();
+    test.run(&["task", "-c"]).expect_code(2).expect_one_line_of_stderr("events.jsonl:2:");
+}
+
+#[test]
+fn a_usage_error_leaves_no_session_behind() {
+    let test = Test::new().script("text: ok").file("schema.json", "{\"type\": 5}");
+    test.run(&["the first"]).expect_code(0);
+    let log = test.log();
+    for wrong in [["--allow", "Nope(x)"], ["--json-schema", "schema.json"], ["--timeout", "soon"]] {
+        test.run(&["task", wrong[0], wrong[1]]).expect_code(2);
+    }
+    let sessions = std::fs::read_dir(test.root().join(".agent/sessions")).unwrap().count();
+    assert_eq!(sessions, 1);
+    test.run(&["more", "-c"]).expect_code(0);
+    assert_eq!(test.log(), log);
+}
+
+#[test]
+fn a_whole_line_that_is_not_known_is_never_dropped() {
+    let test = Test::new().script("text: ok");
+    test.run(&["task"]).expect_code(0);
+    let mut text = std::fs::read_to_string(test.log()).unwrap();
+    text.push_str("{\"v\":1,\"type\":\"from.the.future\"}\n");
+    std::fs::write(test.log(), &text).unwrap();
+    test.run(&["more", "-c"]).expect_code(2).expect_stderr("events.jsonl:");
+    assert_eq!(std::fs::read_to_string(test.log()).unwrap(), text);
+}
+
+#[test]
+fn a_server_of_ones_own_is_asked_for_its_models() {
+    let server = Server::with(|request, _| {
+        if request.path.ends_with("/models") {
+            server::json(200, &json!({"data": [{"id": "only-one"}]}))
+        } else {
+            server::sse_text("hello")
+        }
+    });
+    let test = Test::new();
+    test.agent(&["run", "task", "--base-url", &server.url()])
+        .expect_code(0)
+        .expect_stdout("hello\n");
+    let test = Test::new().user_config("model = \"vllm/mine\"\n");
+    test.agent(&["run", "task", "--base-url", &server.url()]).expect_code(0);
+}
+
+#[test]
+fn a_model_that_calls_unknown_tools_and_sends_broken_json() {
+    let script = "call: Raed {\"path\": \"a\"}\n---\nexpect: did you mean Read\n\
+        call: Read {\"path\": \"a\"}\nfault: broken_json\n---\nexpect: not valid JSON\n\
+        call: Read {\"file_path\": \"a\"}\n---\nexpect: did you mean `path`\ntext: I give up.";
+    let test = Test::new().file("a", "x\n").script(script);
+    test.run(&["task"]).expect_code(0).expect_stdout("I give up.\n");
+    let codes: Vec<_> = test
+        .events_of("tool.finished")
+        .iter()
+        .map(|event| event["envelope"]["error"]["code"].clone())
+        .collect();
+    assert_eq!(codes, ["UNKNOWN_TOOL", "INVALID_PARAM", "INVALID_PARAM"]);
+}
+
+#[test]
+fn a_model_that_never_stops_calling_the_same_tool() {
+    let script = "call: Read {\"path\": \"nowhere\"}\n---\n".repeat(9);
+    let test = Test::new().script(&script);
+    let done = test.run(&["task"]).expect_code(1).expect_stderr("nothing tried differently");
+    assert!(done.stdout.is_empty());
+    let rounds = test.events_of("turn.finished")[0]["rounds"].clone();
+    assert_eq!(rounds, 3);
+}
+
+#[test]
+fn a_model_that_answers_nothing() {
+    let test = Test::new().script("fault: empty\n---\nfault: empty\n---\ntext: now I speak");
+    test.run(&["task"]).expect_code(0).expect_stdout("now I speak\n");
+    let test = Test::new().script(&"fault: empty\n---\n".repeat(5));
+    test.run(&["task"]).expect_code(1).expect_stderr("the answer was empty");
+    assert_eq!(test.events_of("turn.finished")[0]["rounds"], 3);
+}
+
+#[test]
+fn an_answer_that_was_cut_off_is_never_executed() {
+    let script =
+        "call: Write {\"path\": \"half\", \"content\": \"x\"}\nfault: length\n---\ntext: ok";
+    let test = Test::new().script(script);
+    test.run(&["task"]).expect_code(0);
+    assert!(!test.root().join("half").exists());
+
+    let test = Test::new().script("text: first \nfault: length\n---\ntext: and second");
+    test.run(&["task"]).expect_code(0).expect_stdout("first and second\n");
+}
+
+#[test]
+fn a_script_that_runs_out_or_whose_expectation_does_not_hold() {
+    let test = Test::new().script("call: LS {}");
+    test.run(&["task"]).expect_code(1).expect_stderr("../script");
+    let test = Test::new().script("call: LS {}\n---\nexpect: unicorn\ntext: ok");
+    test.run(&["task"]).expect_code(1).expect_stderr("unicorn");
+    let test = Test::new().script("txt: ok");
+    test.run(&["task"]).expect_code(2).expect_one_line_of_stderr("../script:1");
+    Test::new().run(&["task"]).expect_code(2).expect_one_line_of_stderr("script");
+}
+
+#[test]
+fn wrong_usage() {
+    let test = Test::new();
+    test.agent(&[]).expect_code(2).expect_one_line_of_stderr("agent run");
+    test.agent(&["rnu"]).expect_code(2).expect_one_line_of_stderr("did you mean `agent run`?");
+    test.agent(&["run", "--max-turns", "x", "task"]).expect_code(2).expect_stderr("--max-turns");
+    test.agent(&["tool", "call", "Read", "{"]).expect_code(2).expect_stdout("");
+    test.agent(&["tool", "call", "Read", "[1]"]).expect_code(2).expect_stdout("");
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0)
+}

@@ -1,0 +1,168 @@
+//! The other commands.
+
+use serde_json::Value;
+
+use crate::support::Test;
+
+#[test]
+fn the_demo_repairs_its_project() {
+    let test = Test::new();
+    let done = test.agent(&["demo"]).expect_code(0);
+    let first = done.stdout.lines().next().unwrap();
+    assert!(first.contains("scripted") && first.contains("real"), "{first}");
+    for part in ["CONFLICT", "check bash test.sh: passed", "-    local max=0", "+    local max=$1"]
+    {
+        assert!(done.stdout.contains(part), "{part}\n{}", done.stdout);
+    }
+    assert!(done.stdout.contains("+# Somebody else was here"), "their change is kept");
+    let root = done.stdout.lines().find_map(|line| line.strip_prefix("Project  ")).unwrap();
+    let tests =
+        std::process::Command::new("bash").args(["test.sh"]).current_dir(root).output().unwrap();
+    assert!(tests.status.success());
+    std::fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
+fn sessions_are_listed_shown_and_exported() {
+    let test = Test::new().file("a.txt", "one\n").script(
+        "call: Read {\"path\": \"a.txt\"}\n---\n\
+         call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n\
+         text: a.txt says two now",
+    );
+    test.run(&["change it"]).expect_code(0);
+    let list = test.agent(&["session", "list"]).expect_code(0).stdout;
+    assert!(list.contains("completed_unverified") && list.contains("change it"), "{list}");
+    let id = list.split_whitespace().next().unwrap().to_owned();
+    let show = test.agent(&["session", "show", &id]).expect_code(0).stdout;
+    assert!(show.contains("a.txt says two now") && show.contains("changed   a.txt"), "{show}");
+    let md = test.agent(&["session", "export"]).expect_code(0).stdout;
+    assert!(md.contains("## User\n\nchange it") && md.contains("+two"), "{md}");
+    let json = test.agent(&["session", "export", "--format", "json"]).expect_code(0).stdout;
+    assert_eq!(serde_json::from_str::<Vec<Value>>(&json).unwrap(), test.events());
+    let trace = test.agent(&["trace", "show", &id[..12]]).expect_code(0).stdout;
+    for part in ["▸ Read a.txt", "◂ Edit: success", "turn finished: completed_unverified (exit 0)"]
+    {
+        assert!(trace.contains(part), "{part}\n{trace}");
+    }
+    test.agent(&["session", "show", "nope"]).expect_code(2).expect_one_line_of_stderr("nope");
+}
+
+#[test]
+fn the_configuration_says_where_each_value_came_from() {
+    let test = Test::new()
+        .user_config("model = \"ollama/q\"\n")
+        .file(".agent/config.toml", "[limits]\nmax_turns = 7\n")
+        .env("OPENAI_BASE_URL", "http://127.0.0.1:9/v1");
+    let shown =
+        test.agent(&["config", "show", "--set", "breaker.threshold=5"]).expect_code(0).stdout;
+    let line = |key: &str| {
+        let line = shown.lines().find(|line| line.starts_with(key));
+        line.unwrap_or_else(|| panic!("{key}\n{shown}")).to_owned()
+    };
+    assert!(line("model = ").contains(".config/agent/config.toml:1"));
+    assert!(line("limits.max_turns = 7").contains(".agent/config.toml:2"));
+    assert!(line("providers.openai.base_url").contains("environment OPENAI_BASE_URL"));
+    assert!(line("breaker.threshold = 5").contains("command line --set"));
+    assert!(line("recovery.max_step_retries = 3").contains("default"));
+    test.agent(&["config", "path"]).expect_code(0).expect_stderr("");
+    let schema = test.agent(&["config", "schema"]).expect_code(0).stdout;
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    assert!(schema["properties"]["limits"].is_object());
+}
+
+#[test]
+fn an_untrusted_folder_can_not_run_its_checks_until_it_is_trusted() {
+    let config = "[checks]\ncommands = [\"touch checked\"]\n[permissions]\nallow = [\"Bash\"]\n";
+    let test = Test::new().file(".agent/config.toml", config).script("text: ok");
+    test.run(&["task"]).expect_code(2).expect_stderr("agent trust");
+    assert!(!test.root().join("checked").exists());
+    test.run(&["task", "--check", "true"]).expect_code(0).expect_stderr("permissions.allow");
+    test.agent(&["trust"]).expect_code(0);
+    test.agent(&["trust"]).expect_code(0);
+    test.run(&["task"]).expect_code(0);
+    assert!(test.root().join("checked").exists());
+}
+
+#[test]
+fn doctor_says_what_works() {
+    let test = Test::new();
+    let done = test.agent(&["doctor", "--offline", "--set", "model=ollama/q"]).expect_code(0);
+    for part in ["✓ bash", "! sandbox", "✓ model      ollama/q at http://127.0.0.1:11434/v1"] {
+        assert!(done.stdout.contains(part), "{part}\n{}", done.stdout);
+    }
+    test.agent(&["doctor", "--set", "model=openai/x"]).expect_code(1);
+}
+
+#[test]
+fn completions_and_man_pages_are_written() {
+    let test = Test::new();
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(test.agent(&["completions", shell]).expect_code(0).stdout.contains("agent"));
+    }
+    test.agent(&["man", "man"]).expect_code(0);
+    assert!(test.root().join("man/agent-run.1").exists());
+}
+
+#[test]
+fn help_and_version_answer_on_standard_output() {
+    let test = Test::new();
+    let done = test.agent(&["--version"]).expect_code(0);
+    assert_eq!(done.stdout, format!("agent {}\n", env!("CARGO_PKG_VERSION")));
+    let help = test.agent(&["--help"]).expect_code(0).stdout;
+    let help_of_run = test.agent(&["run", "--help"]).expect_code(0).stdout;
+    insta::assert_snapshot!("help", help);
+    insta::assert_snapshot!("help_of_run", help_of_run);
+}
+
+#[test]
+fn the_schema_of_the_events_is_up_to_date() {
+    let schema = schemars::schema_for!(code_agent::protocol::event::Event);
+    let now = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/events.schema.json");
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    if now != written && std::env::var("UPDATE_SCHEMA").is_ok() {
+        std::fs::write(&path, &now).unwrap();
+        return;
+    }
+    assert!(now == written, "run `UPDATE_SCHEMA=1 cargo test the_schema_of_the_events`");
+}
+
+#[test]
+fn the_demo_leaves_what_lies_beside_its_folder_alone() {
+    let test = Test::new().file("my.script", "precious\n");
+    test.agent(&["demo", "--dir", "my"]).expect_code(0);
+    assert_eq!(test.read("my.script"), "precious\n");
+    test.agent(&["demo", "--dir", "my"]).expect_code(2).expect_one_line_of_stderr("exists");
+}
+
+#[test]
+fn the_configuration_shows_no_secret() {
+    let config = "[providers.own]\nbase_url = \"http://me:hunter22@h/v1\"\n\
+        headers = { Authorization = \"Basic bWU6aHVudGVyMjI=\", X-Team = \"blue\" }\n";
+    let test = Test::new().user_config(config);
+    let shown = test.agent(&["config", "show"]).expect_code(0).stdout;
+    assert!(!shown.contains("hunter22") && !shown.contains("bWU6"), "{shown}");
+    assert!(shown.contains("blue"), "{shown}");
+}
+
+#[test]
+fn a_long_answer_does_not_hide_how_a_session_ended() {
+    let test = Test::new().script(&format!("text: {}", "long ".repeat(40_000)));
+    test.run(&["task"]).expect_code(0);
+    let list = test.agent(&["session", "list"]).expect_code(0).stdout;
+    assert!(list.contains("completed"), "{list}");
+}
+
+#[test]
+fn output_that_can_not_be_written_is_no_success() {
+    let test = Test::new().script("text: ok");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+    let Ok(full) = full else {
+        crate::support::say("SKIPPED: there is no /dev/full here");
+        return;
+    };
+    let mut command = test.command(&["run", "task", "--model", "script:../script"]);
+    let output = command.stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(74));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("could not be written"));
+}

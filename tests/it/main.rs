@@ -1,0 +1,15 @@
+//! Behaviour at the boundary: the built binary, a real server on loopback, real files, real bash.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::disallowed_methods, reason = "the tests start the binary and look after it")]
+#![expect(clippy::similar_names, reason = "a test and its text are told apart well enough")]
+
+mod architecture;
+mod bad_input;
+mod commands;
+mod resume;
+mod run;
+mod server;
+mod support;
+mod tools;
+mod undo;
+mod wire;

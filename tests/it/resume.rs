@@ -1,0 +1,259 @@
+//! A session goes on after anything.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::run::wait_for;
+use crate::server::{Reply, Request, Server, sse_calls, sse_text};
+use crate::support::{Done, Test, events, say};
+
+#[test]
+fn a_session_goes_on_with_its_history_and_its_plan() {
+    let todos = json!({"summary": "s", "todos": [{"content": "a thing", "status": "cancelled"}]});
+    let first = format!("call: TodoWrite {todos}\ncall: LS {{}}\n---\ntext: the first answer");
+    let test = Test::new().file("a.txt", "x\n").script(&first);
+    test.run(&["the first task"]).expect_code(0);
+    let test = test.script("when: the first answer\ntext: the second answer");
+    test.run(&["the second task", "-c"]).expect_code(0).expect_stdout("the second answer\n");
+
+    let events = test.events();
+    assert_eq!(test.events_of("session.resumed")[0]["uncertain"], json!([]));
+    let turns: Vec<_> = test.events_of("turn.started").iter().map(|e| e["turn"].clone()).collect();
+    assert_eq!(turns, [1, 2]);
+    for (n, event) in events.iter().enumerate() {
+        assert_eq!(event["seq"], json!(n + 1));
+    }
+    let id = events[0]["session"].as_str().unwrap().to_owned();
+    let test = test.script("text: the third answer");
+    test.run(&["third", "--resume", &id[..13]]).expect_code(0);
+    assert_eq!(test.events_of("turn.started").len(), 3);
+}
+
+#[test]
+fn a_torn_last_line_is_dropped_and_reported() {
+    let test = Test::new().script("text: ok");
+    test.run(&["task"]).expect_code(0);
+    let log = test.log();
+    let whole = events(&log).len();
+    let mut file = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
+    file.write_all(b"{\"v\":1,\"seq\":99,\"ty").unwrap();
+    test.run(&["more", "-c"]).expect_code(0);
+    let resumed = &test.events_of("session.resumed")[0];
+    assert_eq!(resumed["torn"], true);
+    assert_eq!(resumed["seq"], json!(whole + 1));
+}
+
+#[test]
+fn a_session_in_use_is_not_opened_twice() {
+    let test = Test::new().script("fault: hang");
+    let mut child = test.spawn(&["run", "task", "--model", "script:../script"]);
+    wait_for(|| test.has_event("model.requested"));
+    test.run(&["more", "-c"]).expect_code(75).expect_one_line_of_stderr("in use");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let test = test.script("text: ok");
+    test.run(&["more", "-c"]).expect_code(0);
+}
+
+#[test]
+fn a_call_whose_outcome_is_unknown_is_named() {
+    let script = "call: Bash {\"command\": \"touch begun; sleep 321\"}\ncall: LS {}";
+    let test = Test::new().script(script);
+    let mut child = test.spawn(&["run", "task", "--allow", "Bash", "--model", "script:../script"]);
+    wait_for(|| test.root().join("begun").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let test = test.script("when: outcome is unknown\ntext: I look first");
+    test.run(&["go on", "-c"]).expect_code(0).expect_stdout("I look first\n");
+    let uncertain = &test.events_of("session.resumed")[0]["uncertain"];
+    assert_eq!(uncertain.as_array().unwrap().len(), 1);
+    assert!(uncertain[0].as_str().unwrap().contains("Bash"));
+    let synthetic: Vec<Value> = test
+        .events_of("tool.finished")
+        .into_iter()
+        .filter(|event| event["synthetic"] == true)
+        .collect();
+    assert_eq!(synthetic.len(), 2);
+    assert_eq!(synthetic[0]["envelope"]["data"]["uncertain"], true);
+    assert_eq!(synthetic[1]["envelope"]["data"].get("uncertain"), None);
+}
+
+/// The answers of a model that repairs a small project in ten turns, by how often it has answered.
+fn repair(request: &Request) -> Reply {
+    let answers = request.json()["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|message| message["role"] == "assistant")
+        .count();
+    let read = || ("Read", json!({"path": "lib.sh"}));
+    let test = || ("Bash", json!({"command": "bash test.sh"}));
+    match answers % 10 {
+        0 => sse_calls(&[("LS", json!({}))]),
+        1 => sse_calls(&[("Glob", json!({"pattern": "*.sh"}))]),
+        2 => sse_calls(&[("Grep", json!({"pattern": "echo"})), read()]),
+        3 | 7 => sse_calls(&[test()]),
+        4 => sse_calls(&[read()]),
+        5 => {
+            let edit = json!({"path": "lib.sh", "old_string": "echo 41", "new_string": "echo 42"});
+            sse_calls(&[("Edit", edit)])
+        }
+        6 => sse_calls(&[("Read", json!({"path": "test.sh"}))]),
+        8 => sse_calls(&[("Bash", json!({"command": "git status --short"}))]),
+        _ => sse_text("lib.sh now says 42; the test passes."),
+    }
+}
+
+fn repository() -> Test {
+    let test = Test::new().file("lib.sh", "answer() { echo 41; }\n").file(
+        "test.sh",
+        ". ./lib.sh\nsleep 0.02\n[ \"$(answer)\" = 42 ] || { echo 'FAIL: answer'; exit 1; }\n",
+    );
+    let git = "git init -q && git add . && git -c user.name=t -c user.email=t@t commit -qm start";
+    let status = std::process::Command::new("bash")
+        .args(["-c", git])
+        .current_dir(test.root())
+        .env("HOME", test.home())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    test
+}
+
+fn args(url: &str) -> Vec<String> {
+    let allow = ["--allow", "Bash(bash test.sh)", "--allow", "Bash(git status *)"];
+    let mut args = vec!["run", "--model", "openai/m", "--base-url", url];
+    args.extend(allow);
+    args.iter().map(|arg| (*arg).to_owned()).collect()
+}
+
+fn run(test: &Test, url: &str, more: &[&str]) -> Done {
+    let args = args(url);
+    let mut all: Vec<&str> = args.iter().map(String::as_str).collect();
+    all.extend(more);
+    test.agent(&all)
+}
+
+#[test]
+fn a_failing_test_is_repaired_over_the_wire_in_ten_turns() {
+    let server = Server::with(|request, _| repair(request));
+    let test = repository();
+    run(&test, &server.url(), &["repair it", "--check", "bash test.sh"])
+        .expect_code(0)
+        .expect_stdout("lib.sh now says 42; the test passes.\n");
+    assert_eq!(test.read("lib.sh"), "answer() { echo 42; }\n");
+    let finished = &test.events_of("turn.finished")[0];
+    assert_eq!(finished["rounds"], 10);
+    assert_eq!(finished["verified"], true);
+    let requests = server.finish();
+    assert_eq!(requests.len(), 10);
+    assert!(requests.iter().all(|request| request.connection == requests[0].connection));
+}
+
+/// Killed at a random point, over and over, then taken up again: no torn file, no written event lost,
+/// every uncertain action named, and the work is done in the end.
+#[test]
+fn a_session_goes_on_after_kill_9_at_any_point() {
+    const POINTS: u64 = 50;
+    let slow = |request: &Request, _: usize| {
+        std::thread::sleep(Duration::from_millis(4));
+        repair(request)
+    };
+    let server = Server::with(slow);
+    let url = server.url();
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut uncertain_seen = 0;
+    // The points are spread over as long as a whole run takes on this machine, now.
+    let whole = repository();
+    let started = std::time::Instant::now();
+    run(&whole, &url, &["repair it"]).expect_code(0);
+    let took = u64::try_from(started.elapsed().as_micros()).unwrap();
+    for point in 0..POINTS {
+        // xorshift: the points differ, and are the same in every run of the tests.
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        let delay = Duration::from_micros(seed % took);
+        let test = repository();
+        let mut all = args(&url);
+        all.push("repair it".to_owned());
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let mut child = test.spawn(&all);
+        std::thread::sleep(delay);
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        let lib = test.read("lib.sh");
+        assert!(
+            lib.ends_with("41; }\n") || lib.ends_with("42; }\n"),
+            "point {point}: torn: {lib:?}"
+        );
+        let sessions = test.root().join(".agent/sessions");
+        let recorded = std::fs::read_dir(&sessions).is_ok_and(|mut dir| dir.next().is_some());
+        let before = if recorded { std::fs::read(test.log()).unwrap() } else { Vec::new() };
+        if before.is_empty() {
+            // Killed before the first event: there is nothing to go on with.
+            continue;
+        }
+        let whole = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if whole == 0 {
+            continue;
+        }
+        run(&test, &url, &["go on", "-c"]).expect_code(0);
+        let after = std::fs::read(test.log()).unwrap();
+        assert!(after.starts_with(&before[..whole]), "point {point}: a written event was lost");
+        let events = events(&test.log());
+        check_pairs(&events, point);
+        let started: Vec<&Value> = unanswered_before(&events);
+        let resumed = events.iter().find(|event| event["type"] == "session.resumed").unwrap();
+        let named = resumed["uncertain"].as_array().unwrap();
+        assert_eq!(named.len(), started.len(), "point {point}");
+        uncertain_seen += named.len();
+        let leftovers: Vec<_> = std::fs::read_dir(test.root())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| ![".agent", ".git", "lib.sh", "test.sh"].contains(&name.as_str()))
+            .collect();
+        assert!(leftovers.is_empty(), "point {point}: {leftovers:?}");
+    }
+    assert!(uncertain_seen > 0, "no kill met a command or a write: the test has seen nothing");
+    say(&format!("{uncertain_seen} uncertain actions in {POINTS} kills"));
+}
+
+/// Each call has exactly one answer.
+fn check_pairs(events: &[Value], point: u64) {
+    let mut open = Vec::new();
+    for event in events {
+        match event["type"].as_str().unwrap() {
+            "model.responded" => {
+                let calls = event["calls"].as_array().cloned().unwrap_or_default();
+                open.extend(calls.iter().map(|call| call["id"].clone()));
+            }
+            "tool.finished" => {
+                let at = open.iter().position(|id| *id == event["call"]);
+                open.remove(at.unwrap_or_else(|| panic!("point {point}: answered twice")));
+            }
+            _ => {}
+        }
+    }
+    assert!(open.is_empty(), "point {point}: {open:?} have no answer");
+}
+
+/// The writes and commands that were started before the resume and not answered before it.
+fn unanswered_before(events: &[Value]) -> Vec<&Value> {
+    let resumed = events.iter().position(|event| event["type"] == "session.resumed").unwrap();
+    let (before, _) = events.split_at(resumed);
+    before
+        .iter()
+        .filter(|event| {
+            event["type"] == "tool.started"
+                && matches!(event["effect"]["kind"].as_str(), Some("write" | "command"))
+                && !before
+                    .iter()
+                    .any(|e| e["type"] == "tool.finished" && e["call"] == event["call"])
+        })
+        .collect()
+}

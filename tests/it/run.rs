@@ -1,0 +1,474 @@
+//! `agent run`: one task, from the command line to the exit code.
+
+use std::io::Read as _;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::Test;
+
+const BROKEN: &str = "answer() { echo 41; }\nanswer\n";
+
+fn repair() -> Test {
+    Test::new().file("answer.sh", BROKEN).script(
+        r#"call: Read {"path": "answer.sh"}
+---
+expect: echo 41
+call: Edit {"path": "answer.sh", "old_string": "echo 41", "new_string": "echo 42"}
+---
+expect: success
+text: answer.sh now prints 42.
+"#,
+    )
+}
+
+#[test]
+fn a_task_is_done_and_everything_is_recorded() {
+    let test = repair();
+    test.run(&["make", "it", "42", "--check", "bash answer.sh | grep -qx 42"])
+        .expect_code(0)
+        .expect_stdout("answer.sh now prints 42.\n");
+    assert_eq!(test.read("answer.sh"), BROKEN.replace("41", "42"));
+
+    let events = test.events();
+    let types: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    let round = ["model.requested", "model.responded", "tool.started", "tool.finished"];
+    let after = ["evaluation", "control.decided"];
+    let mut expected = vec!["session.started", "turn.started"];
+    expected.extend(round.iter().chain(&after));
+    expected.extend(["model.requested", "model.responded", "permission.decided"]);
+    expected.extend(["tool.started", "tool.finished"].iter().chain(&after));
+    expected.extend(["model.requested", "model.responded", "check.finished"]);
+    expected.extend(["turn.finished", "session.summary"]);
+    assert_eq!(types, expected);
+    for (n, event) in events.iter().enumerate() {
+        assert_eq!(event["seq"], json!(n + 1));
+    }
+    let finished = &events[types.iter().position(|t| *t == "turn.finished").unwrap()];
+    assert_eq!(finished["ending"], "completed");
+    assert_eq!(finished["verified"], true);
+    assert_eq!(finished["files_changed"], json!(["answer.sh"]));
+}
+
+#[test]
+fn an_edit_that_nothing_ran_is_done_but_not_verified() {
+    let test = repair();
+    let done = test.run(&["make it 42", "--output-format", "json"]).expect_code(0);
+    let result = &done.lines()[0];
+    assert_eq!(result["subtype"], "success");
+    assert_eq!(result["terminal_reason"], "completed_unverified");
+    assert_eq!(result["verified"], false);
+    assert_eq!(result["num_turns"], 3);
+    assert_eq!(result["result"], "answer.sh now prints 42.");
+}
+
+#[test]
+fn standard_output_holds_only_the_answer() {
+    let test = Test::new().script("call: LS {}\n---\ntext: the answer");
+    test.run(&["look", "-v"]).expect_code(0).expect_stdout("the answer\n");
+    let json = test.run(&["look", "--output-format", "json"]).expect_code(0);
+    assert_eq!(json.lines().len(), 1);
+}
+
+#[test]
+fn stream_json_has_the_shapes_that_scripts_parse() {
+    let test = repair();
+    let done = test.run(&["make it 42", "--output-format", "stream-json"]).expect_code(0);
+    let lines = done.lines();
+    let kinds: Vec<_> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["system", "assistant", "user", "assistant", "user", "assistant", "result"]);
+    let session = &lines[0]["session_id"];
+    assert!(lines.iter().all(|line| line["session_id"] == *session));
+    assert_eq!(lines[0]["subtype"], "init");
+    assert_eq!(lines[0]["permissionMode"], "auto-edit");
+    assert_eq!(lines[0]["sandbox"]["backend"], "none");
+    let call = &lines[1]["message"]["content"][0];
+    assert_eq!(call["type"], "tool_use");
+    assert_eq!(call["input"], json!({"path": "answer.sh"}));
+    let result = &lines[2]["message"]["content"][0];
+    assert_eq!(result["type"], "tool_result");
+    assert_eq!(result["tool_use_id"], call["id"]);
+    assert!(result["content"].as_str().unwrap().contains("echo 41"));
+    assert_eq!(lines[6]["subtype"], "success");
+    assert_eq!(lines[6]["permission_denials"], json!([]));
+}
+
+#[test]
+fn the_events_format_is_the_log() {
+    let test = repair();
+    let done = test.run(&["make it 42", "--output-format", "events"]).expect_code(0);
+    assert_eq!(done.lines(), test.events());
+}
+
+#[test]
+fn a_conflict_is_answered_and_nothing_is_lost() {
+    let test = Test::new().file("a.txt", "one\n").script(
+        r#"call: Read {"path": "a.txt"}
+---
+call: Bash {"command": "echo two >> a.txt"}
+---
+call: Edit {"path": "a.txt", "old_string": "one", "new_string": "1"}
+---
+expect: CONFLICT
+call: Read {"path": "a.txt"}
+---
+expect: two
+call: Edit {"path": "a.txt", "old_string": "one", "new_string": "1"}
+---
+expect: success
+text: done with a.txt
+"#,
+    );
+    test.run(&["rename one", "--allow", "Bash"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "1\ntwo\n");
+    let failures: Vec<Value> = test.events_of("evaluation");
+    assert!(failures.iter().any(|event| event["failure"]["code"] == "CONFLICT"));
+    let decisions = test.events_of("control.decided");
+    let retry = decisions.iter().find(|event| event["decision"] == "retry").unwrap();
+    assert_eq!(retry["detail"], "feedback");
+    assert_eq!(retry["after"]["retry_count"], json!({"n": 1, "max": 3}));
+}
+
+#[test]
+fn a_check_that_fails_goes_back_twice_and_then_fails_the_task() {
+    let test = Test::new().file("a.txt", "x\n").script("text: 1\n---\ntext: 2\n---\ntext: 3");
+    let done = test.run(&["task", "--check", "grep y a.txt", "--output-format", "json"]);
+    let result = &done.expect_code(1).lines()[0];
+    assert_eq!(result["terminal_reason"], "check_failed");
+    assert_eq!(result["checks"][0]["passed"], false);
+    assert_eq!(test.events_of("check.finished").len(), 3);
+    assert_eq!(test.events_of("feedback").len(), 2);
+}
+
+#[test]
+fn a_check_that_passes_after_feedback_is_done() {
+    let test = Test::new().script(
+        "text: done\n---\ncall: Write {\"path\": \"y\", \"content\": \"y\\n\"}\n---\ntext: now y is there",
+    );
+    let done = test.run(&["task", "--check", "test -f y"]);
+    done.expect_code(0).expect_stdout("now y is there\n");
+}
+
+#[test]
+fn open_todos_send_a_final_text_back() {
+    let plan = |status: &str| {
+        let todos = json!([{"content": "a thing", "status": status}]);
+        format!("call: TodoWrite {}", json!({"summary": "s", "todos": todos}))
+    };
+    let script = format!(
+        "{}\n---\ntext: done\n---\n{}\n---\ntext: really done",
+        plan("in_progress"),
+        plan("completed")
+    );
+    let test = Test::new().script(&script);
+    test.run(&["task"]).expect_code(0).expect_stdout("really done\n");
+    let feedback = &test.events_of("feedback")[0];
+    assert!(feedback["text"].as_str().unwrap().contains("a thing"));
+    let trailing = test.events_of("model.requested")[1]["trailing"].to_string();
+    assert!(trailing.contains("[0/1] In progress: a thing."), "{trailing}");
+}
+
+#[test]
+fn a_final_answer_has_to_fit_its_schema() {
+    let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#;
+    let test = Test::new().file("schema.json", schema);
+    let test = test.script("text: it is 3\n---\ntext: {\"n\": \"3\"}\n---\ntext: {\"n\": 3}");
+    let args = ["count", "--json-schema", "schema.json", "--output-format", "json"];
+    let done = test.run(&args).expect_code(0);
+    assert_eq!(done.lines()[0]["structured_output"], json!({"n": 3}));
+    assert_eq!(test.events_of("feedback").len(), 2);
+    let test = test.script("text: 1\n---\ntext: 2\n---\ntext: 3");
+    test.run(&args).expect_code(1);
+    let test = test.script("text: 1").file("schema.json", "{\"type\": 5}");
+    test.run(&args).expect_code(2).expect_one_line_of_stderr("--json-schema");
+}
+
+#[test]
+fn the_checks_decide_also_where_todos_stay_open() {
+    let todos = json!({"summary": "s", "todos": [{"content": "a thing", "status": "pending"}]});
+    let script = format!("call: TodoWrite {todos}\n---\n{}", "text: done\n---\n".repeat(6));
+    let test = Test::new().script(&script);
+    test.run(&["task", "--check", "false"]).expect_code(1);
+    let test = test.script(&script);
+    let done = test.run(&["task", "--check", "true", "--output-format", "json"]).expect_code(0);
+    assert_eq!(done.lines()[0]["verified"], false, "the plan was not kept");
+}
+
+#[test]
+fn a_check_that_failed_stays_failed_when_the_model_falls_silent() {
+    let test = Test::new().script(&format!("text: done\n---\n{}", "fault: empty\n---\n".repeat(5)));
+    let args = ["task", "--check", "false", "--output-format", "json"];
+    let done = test.run(&args).expect_code(1);
+    assert_eq!(done.lines()[0]["terminal_reason"], "check_failed");
+}
+
+#[test]
+fn empty_answers_use_up_no_retry_of_a_check() {
+    let script = "fault: empty\n---\ncall: LS {}\n---\nfault: empty\n---\ncall: LS {\"limit\": 9}\n---\n\
+        text: done\n---\ncall: Write {\"path\": \"y\", \"content\": \"y\"}\n---\ntext: now it is";
+    let test = Test::new().script(script);
+    test.run(&["task", "--check", "test -f y"]).expect_code(0);
+}
+
+#[test]
+fn what_was_run_last_decides_whether_it_is_verified() {
+    let edit = "call: Write {\"path\": \"a\", \"content\": \"a\"}\n---\n";
+    let verified = |commands: &[&str]| {
+        let calls: String = commands
+            .iter()
+            .map(|command| format!("call: Bash {}\n---\n", json!({"command": command})))
+            .collect();
+        let test = Test::new().script(&format!("{edit}{calls}text: done with a"));
+        let args = ["task", "--allow", "Bash", "--output-format", "json"];
+        test.run(&args).expect_code(0).lines()[0]["verified"].clone()
+    };
+    assert_eq!(verified(&["test -f a"]), true);
+    assert_eq!(verified(&["test -f a", "grep -q zzz a"]), false);
+    assert_eq!(verified(&["grep -q zzz a", "test -f a"]), true);
+    assert_eq!(verified(&["echo hi"]), false, "it could not have failed");
+}
+
+#[test]
+fn what_the_operating_system_or_the_project_refuses_is_no_missing_permission() {
+    let test = Test::new()
+        .script("call: Write {\"path\": \"../x\", \"content\": \"x\"}\n---\ntext: it is outside");
+    test.run(&["task"]).expect_code(0);
+}
+
+#[test]
+fn an_interrupted_check_is_no_evidence() {
+    let test = Test::new().script("text: done");
+    let check = "touch begun; sleep 300";
+    let args = ["run", "task", "--check", check, "--model", "script:../script"];
+    let mut child = test.spawn(&args);
+    wait_for(|| test.root().join("begun").exists());
+    signal(child.id(), "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(test.events_of("feedback").is_empty() && test.events_of("evaluation").is_empty());
+}
+
+#[test]
+fn an_answer_that_stays_cut_off_says_so() {
+    let cut = "text: part \nfault: length\n---\n";
+    let test = Test::new().script(&cut.repeat(5));
+    let done = test.run(&["task"]).expect_code(0);
+    assert!(done.stdout.contains("cut off here by the length limit"), "{}", done.stdout);
+    let test = Test::new().script(&format!("{cut}{}", "fault: empty\n---\n".repeat(4)));
+    test.run(&["task"]).expect_code(1);
+}
+
+#[test]
+fn a_value_with_slashes_is_masked_and_so_is_the_answers_file() {
+    let secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY1";
+    let test = Test::new()
+        .env("AWS_SECRET_ACCESS_KEY", secret)
+        .script(&format!("text: the key is {secret}"));
+    let done = test.run(&["task", "-o", "answer.txt"]).expect_code(0);
+    done.expect_stdout("the key is [redacted:AWS_SECRET_ACCESS_KEY]\n");
+    assert_eq!(test.read("answer.txt"), "the key is [redacted:AWS_SECRET_ACCESS_KEY]\n");
+    test.run(&["task", "-o", "no/where.txt"]).expect_code(2).expect_stderr("no/where.txt");
+}
+
+#[test]
+fn an_expression_of_the_users_own_hides_what_it_names_and_nothing_else() {
+    let test = Test::new()
+        .user_config("[record]\nredact_extra = [\"password=.*\"]\n")
+        .file(".agent/config.toml", "[record]\nredact_extra = []\n")
+        .script("text: password=hunter2\ntext: and the rest");
+    test.run(&["task"]).expect_code(0).expect_stdout("[redacted:extra]\nand the rest\n");
+    assert_eq!(test.events_of("turn.finished")[0]["result"], "[redacted:extra]\nand the rest");
+}
+
+#[test]
+fn an_untrusted_project_can_not_bring_its_own_script() {
+    let test = Test::new()
+        .script("text: evil")
+        .file(".agent/config.toml", "model = \"script:../script\"\n[permissions]\nmode = \"ask\"\n")
+        .user_config("[permissions]\nmode = \"read-only\"\n");
+    let done = test.agent(&["config", "show"]).expect_code(0);
+    assert!(done.stderr.contains("ignored model, permissions.mode"), "{}", done.stderr);
+    assert!(done.stdout.contains("model = \"auto\""), "{}", done.stdout);
+    assert!(done.stdout.contains("permissions.mode = \"read-only\""), "{}", done.stdout);
+}
+
+#[test]
+fn piped_input_is_appended_to_the_task() {
+    let input = |test: &Test| test.events_of("turn.started")[0]["input"].clone();
+    let test = Test::new().script("text: ok").stdin("the log\n");
+    test.run(&["explain"]).expect_code(0);
+    assert_eq!(input(&test), "explain\n\n<stdin>\nthe log\n</stdin>");
+
+    let test = Test::new().script("text: ok").stdin("the task\n");
+    test.run(&["-"]).expect_code(0);
+    assert_eq!(input(&test), "the task");
+    let test = Test::new().script("text: ok").stdin("the task\n");
+    test.run(&[]).expect_code(0);
+    assert_eq!(input(&test), "the task");
+}
+
+#[test]
+fn p_is_run() {
+    let test = Test::new().script("text: ok");
+    test.agent(&["-p", "task", "--model", "script:../script"]).expect_code(0).expect_stdout("ok\n");
+}
+
+#[test]
+fn limits_end_the_turn_with_124() {
+    let endless = "call: LS {}\n---\ncall: Glob {\"pattern\": \"*\"}\n---\ncall: LS {\"limit\": 5}";
+    let test = Test::new().script(endless);
+    let done = test.run(&["task", "--max-turns", "2", "--output-format", "json"]).expect_code(124);
+    assert_eq!(done.lines()[0]["subtype"], "error_max_turns");
+    assert_eq!(done.lines()[0]["num_turns"], 2);
+
+    let test = Test::new().script("fault: hang");
+    let done = test.run(&["task", "--timeout", "1", "--output-format", "json"]).expect_code(124);
+    assert_eq!(done.lines()[0]["subtype"], "error_timeout");
+
+    let costly = "usage: 1000000 0\ncall: LS {}\n---\ntext: never asked";
+    let test = Test::new().script(costly);
+    let args = ["task", "--max-budget-usd", "0.5", "--output-format", "json"];
+    test.run(&args).expect_code(2).expect_stderr("price_in");
+    let id = "models.\"script:../script\"";
+    let price_in = format!("{id}.price_in=1.0");
+    let price_out = format!("{id}.price_out=1.0");
+    let mut priced = args.to_vec();
+    priced.extend(["--set", &price_in, "--set", &price_out]);
+    let done = test.run(&priced).expect_code(124);
+    assert_eq!(done.lines()[0]["subtype"], "error_max_budget_usd");
+    assert_eq!(done.lines()[0]["total_cost_usd"], 1.0);
+}
+
+#[test]
+fn a_denied_command_that_the_task_needed_is_77() {
+    let test =
+        Test::new().script("call: Bash {\"command\": \"make\"}\n---\ntext: I could not build.");
+    let done = test.run(&["build", "--output-format", "json"]).expect_code(77);
+    let result = &done.lines()[0];
+    assert_eq!(result["terminal_reason"], "permission_denied");
+    assert_eq!(result["permission_denials"][0]["tool_input"]["command"], "make");
+    let finished = &test.events_of("tool.finished")[0];
+    assert_eq!(finished["envelope"]["error"]["code"], "APPROVAL_REQUIRED");
+}
+
+#[test]
+fn an_interrupt_ends_the_turn_cleanly() {
+    let script = "call: Bash {\"command\": \"sleep 321 & echo $! > pid; sleep 322\"}\n\
+        call: Write {\"path\": \"never\", \"content\": \"x\"}\n---\ntext: never";
+    let test = Test::new().script(script);
+    let mut command =
+        test.command(&["run", "task", "--allow", "Bash", "--model", "script:../script"]);
+    let mut child = command.spawn().unwrap();
+    wait_for(|| std::fs::read_to_string(test.root().join("pid")).is_ok_and(|t| t.ends_with('\n')));
+    let pid = test.read("pid").trim().to_owned();
+    signal(child.id(), "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    wait_for(|| !alive(&pid));
+    assert!(!test.root().join("never").exists(), "nothing starts after an interrupt");
+    let events = test.events();
+    let answered = events.iter().filter(|event| event["type"] == "tool.finished").count();
+    assert_eq!(answered, 2, "everything that was asked for is answered");
+    let finished = test.events_of("turn.finished");
+    assert_eq!(finished[0]["ending"], "interrupted");
+}
+
+#[test]
+fn a_second_interrupt_ends_the_program_at_once() {
+    let test = Test::new().script("fault: hang");
+    let mut child = test.spawn(&["run", "task", "--model", "script:../script"]);
+    wait_for(|| test.has_event("model.requested"));
+    signal(child.id(), "INT");
+    signal(child.id(), "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn sigterm_is_143() {
+    let test = Test::new().script("fault: hang");
+    let mut child = test.spawn(&["run", "task", "--model", "script:../script"]);
+    wait_for(|| test.has_event("model.requested"));
+    signal(child.id(), "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert_eq!(test.events_of("turn.finished")[0]["ending"], "terminated");
+}
+
+#[test]
+fn json_lines_are_flushed_one_by_one() {
+    let test = Test::new().script("call: LS {}\n---\nfault: hang");
+    let mut command = test.command(&[
+        "run",
+        "task",
+        "--model",
+        "script:../script",
+        "--output-format",
+        "stream-json",
+    ]);
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut seen = String::new();
+    // The process hangs in its second answer; the lines of the first round must come all the same.
+    while seen.lines().count() < 3 || !seen.ends_with('\n') {
+        let mut some = [0; 4096];
+        let n = stdout.read(&mut some).unwrap();
+        assert_ne!(n, 0, "{seen}");
+        seen.push_str(std::str::from_utf8(&some[..n]).unwrap());
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn secrets_are_masked_everywhere() {
+    let key = "sk-proj-abcdefghijklmnopqrstuvwx0123456789";
+    let script = "call: Bash {\"command\": \"cat config; echo \\\"got $MY_TOKEN.\\\"\"}\n---\n\
+        text: the key is {{last.text}}";
+    let test = Test::new()
+        .file("config", format!("key = {key}\nown = tok-9f8e7d6c5b4a\n"))
+        .env("MY_TOKEN", "tok-9f8e7d6c5b4a")
+        .script(script);
+    let done = test.run(&["task", "--allow", "Bash", "--output-format", "stream-json"]);
+    let done = done.expect_code(0);
+    let log = std::fs::read_to_string(test.log()).unwrap();
+    for text in [&done.stdout, &done.stderr, &log] {
+        assert!(!text.contains(key) && !text.contains("9f8e7d6c5b4a"), "{text}");
+    }
+    assert!(log.contains("[redacted:api-key]") && log.contains("[redacted:MY_TOKEN]"));
+    assert!(log.contains("got ."), "a command does not see the variable");
+}
+
+#[test]
+fn rules_of_the_project_are_in_the_prompt() {
+    let test = Test::new()
+        .file("code_law.md", "Always say please.\n")
+        .file("AGENTS.md", "Use tabs.\n")
+        .file("CLAUDE.md", "Never read this.\n")
+        .script("text: ok");
+    test.run(&["task"]).expect_code(0);
+    let requested = &test.events_of("model.requested")[0];
+    let l2 = requested["layers"]["l2"]["hash"].as_str().unwrap();
+    let text = requested["texts"][l2].as_str().unwrap();
+    assert!(text.contains("Always say please.") && text.contains("Use tabs."), "{text}");
+    assert!(!text.contains("Never read this."));
+}
+
+pub(crate) fn wait_for(condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_mins(1), "waited in vain");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub(crate) fn signal(pid: u32, name: &str) {
+    let status = std::process::Command::new("bash")
+        .args(["-c", &format!("kill -{name} {pid}")])
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+fn alive(pid: &str) -> bool {
+    // A zombie that nobody has reaped yet is dead.
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
+}

@@ -1,0 +1,239 @@
+//! What the tests share: a project in a temporary folder, the built binary, and what it left behind.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A project, a home, and the binary to be started in them.
+#[must_use]
+pub(crate) struct Test {
+    dir: tempfile::TempDir,
+    env: Vec<(String, String)>,
+    stdin: Option<Vec<u8>>,
+}
+
+impl Test {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("project")).unwrap();
+        std::fs::create_dir_all(dir.path().join("home")).unwrap();
+        Self { dir, env: Vec::new(), stdin: None }
+    }
+
+    /// A file of the project.
+    pub(crate) fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
+        self.write(path, text);
+        self
+    }
+
+    /// A script for `--model script:../script`.
+    pub(crate) fn script(self, text: &str) -> Self {
+        std::fs::write(self.dir.path().join("script"), text).unwrap();
+        self
+    }
+
+    /// The user's own configuration.
+    pub(crate) fn user_config(self, text: &str) -> Self {
+        let dir = self.dir.path().join("home/.config/agent");
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("config.toml"), text).unwrap();
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) fn stdin(mut self, text: impl AsRef<[u8]>) -> Self {
+        self.stdin = Some(text.as_ref().to_vec());
+        self
+    }
+
+    pub(crate) fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.root().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.root().join(path)).unwrap()
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.dir.path().join("project").canonicalize().unwrap()
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    /// The binary with these arguments, ready to be started.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agent"));
+        command
+            .args(args)
+            .current_dir(self.root())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.home())
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs the binary to its end.
+    pub(crate) fn agent(&self, args: &[&str]) -> Done {
+        let mut command = self.command(args);
+        let output = match &self.stdin {
+            None => command.output().unwrap(),
+            Some(text) => {
+                let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+                let mut stdin = child.stdin.take().unwrap();
+                let text = text.clone();
+                let writer = std::thread::spawn(move || {
+                    // A program that reads nothing may be gone before all is written.
+                    _ = std::io::Write::write_all(&mut stdin, &text);
+                });
+                let output = child.wait_with_output().unwrap();
+                writer.join().unwrap();
+                output
+            }
+        };
+        Done::new(&output)
+    }
+
+    /// `agent run` with the script.
+    pub(crate) fn run(&self, args: &[&str]) -> Done {
+        let mut all = vec!["run", "--model", "script:../script"];
+        all.extend(args);
+        self.agent(&all)
+    }
+
+    /// Starts the binary.
+    pub(crate) fn spawn(&self, args: &[&str]) -> Child {
+        self.command(args).spawn().unwrap()
+    }
+
+    /// `agent tool call`, its envelope.
+    pub(crate) fn call(&self, name: &str, input: &Value) -> Value {
+        let done = self.agent(&["tool", "call", name, &input.to_string()]);
+        serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"))
+    }
+
+    /// `agent tool batch` of these calls, their envelopes.
+    pub(crate) fn batch(&self, calls: &[(&str, Value)]) -> Vec<Value> {
+        let lines: String = calls
+            .iter()
+            .enumerate()
+            .map(|(id, (name, input))| {
+                format!("{}\n", serde_json::json!({"id": id, "name": name, "input": input}))
+            })
+            .collect();
+        let mut command = self.command(&["tool", "batch"]);
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), lines.as_bytes()).unwrap();
+        let done = Done::new(&child.wait_with_output().unwrap());
+        done.stdout
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["envelope"].clone())
+            .collect()
+    }
+
+    /// The event log of the latest session, if there is one yet.
+    pub(crate) fn try_log(&self) -> Option<PathBuf> {
+        let sessions = std::fs::read_dir(self.root().join(".agent/sessions")).ok()?;
+        let mut logs: Vec<_> = sessions
+            .map(|entry| entry.unwrap().path().join("events.jsonl"))
+            .filter(|path| path.exists())
+            .collect();
+        logs.sort_by_key(|path| std::fs::metadata(path).unwrap().modified().unwrap());
+        logs.pop()
+    }
+
+    /// The event log of the latest session.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.try_log().expect("a session")
+    }
+
+    /// An event of this type is in the log, which another process may be writing.
+    pub(crate) fn has_event(&self, kind: &str) -> bool {
+        let text = self.try_log().and_then(|log| std::fs::read_to_string(log).ok());
+        text.is_some_and(|text| text.contains(&format!("\"type\":\"{kind}\"")))
+    }
+
+    /// The events of the latest session.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        events(&self.log())
+    }
+
+    /// The events of one type.
+    pub(crate) fn events_of(&self, kind: &str) -> Vec<Value> {
+        self.events().into_iter().filter(|event| event["type"] == kind).collect()
+    }
+}
+
+/// Says something in the output of the tests, also where the test passes: a test that was skipped must
+/// be seen.
+pub(crate) fn say(text: &str) {
+    // Not `eprintln`, which the test runner swallows.
+    _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{text}\n").as_bytes());
+}
+
+/// The events in a log; each line must be whole.
+pub(crate) fn events(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+/// How a run of the binary ended.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Done {
+    pub(crate) fn new(output: &Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout.clone()).unwrap(),
+            stderr: String::from_utf8(output.stderr.clone()).unwrap(),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn expect_code(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{}\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn expect_stderr(self, part: &str) -> Self {
+        assert!(self.stderr.contains(part), "{part:?} is not in\n{}", self.stderr);
+        self
+    }
+
+    /// One clear line, no panic.
+    #[track_caller]
+    pub(crate) fn expect_one_line_of_stderr(self, part: &str) -> Self {
+        assert_eq!(self.stderr.lines().count(), 1, "{}", self.stderr);
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        self.expect_stderr(part)
+    }
+
+    #[track_caller]
+    pub(crate) fn expect_stdout(self, text: &str) -> Self {
+        assert_eq!(self.stdout, text, "{}", self.stderr);
+        self
+    }
+
+    /// Standard output as JSON lines.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        self.stdout.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+    }
+}

@@ -1,0 +1,303 @@
+//! The tools at their boundary: `agent tool list`, `call` and `batch`.
+
+use serde_json::{Value, json};
+
+use crate::support::Test;
+
+fn code(envelope: &Value) -> &str {
+    envelope["error"]["code"].as_str().unwrap_or("none")
+}
+
+#[test]
+fn an_envelope_has_its_fields_and_no_others() {
+    let test = Test::new().file("a.txt", "one\ntwo\n");
+    let envelope = test.call("Read", &json!({"path": "a.txt"}));
+    let fields: Vec<&String> = envelope.as_object().unwrap().keys().collect();
+    assert_eq!(fields, ["status", "data", "text", "stats", "context"]);
+    assert_eq!(envelope["status"], "success");
+    assert_eq!(envelope["data"]["content"], "   1 | one\n   2 | two");
+    assert_eq!(envelope["context"]["params_input"], json!({"path": "a.txt"}));
+    assert_eq!(envelope["context"]["path_resolved"], "a.txt");
+    assert!(envelope["stats"]["time_ms"].is_u64());
+
+    let envelope = test.call("Read", &json!({"path": "b.txt"}));
+    let fields: Vec<&String> = envelope.as_object().unwrap().keys().collect();
+    assert_eq!(fields, ["status", "error", "data", "text", "stats", "context"]);
+    assert_eq!(code(&envelope), "NOT_FOUND");
+    assert!(envelope["error"]["hint"].as_str().unwrap().contains("a.txt"));
+}
+
+#[test]
+fn call_exits_0_for_an_answer_1_for_an_error_2_for_wrong_usage() {
+    let test = Test::new().file("a.txt", "one\n");
+    test.agent(&["tool", "call", "Read", r#"{"path":"a.txt"}"#]).expect_code(0);
+    test.agent(&["tool", "call", "Read", r#"{"path":"b.txt"}"#]).expect_code(1);
+    test.agent(&["tool", "call", "Read", "path"]).expect_code(2).expect_stdout("");
+    let unknown = test.call("Raed", &json!({}));
+    assert_eq!(code(&unknown), "UNKNOWN_TOOL");
+    assert!(!test.root().join(".agent").exists(), "a call without a session leaves nothing behind");
+}
+
+#[test]
+fn every_tool_is_listed_with_what_it_takes() {
+    let test = Test::new();
+    let names: Vec<Value> = test
+        .agent(&["tool", "list", "--json"])
+        .expect_code(0)
+        .lines()
+        .iter()
+        .map(|line| line["name"].clone())
+        .collect();
+    let expected =
+        ["LS", "Glob", "Grep", "Read", "Write", "Edit", "MultiEdit", "Bash", "TodoWrite"];
+    assert_eq!(names, expected);
+    test.agent(&["tool", "list"]).expect_code(0);
+}
+
+#[test]
+fn batch_answers_line_by_line_in_one_registry() {
+    let test = Test::new().file("a.txt", "one\n").stdin(
+        "{\"id\":\"x\",\"name\":\"Read\",\"input\":{\"path\":\"a.txt\"}}\n\
+         no call\n\
+         {\"id\":2,\"name\":\"Edit\",\"input\":{\"path\":\"a.txt\",\"old_string\":\"one\",\"new_string\":\"two\"}}\n",
+    );
+    let done = test.agent(&["tool", "batch"]).expect_code(2);
+    let lines = done.lines();
+    assert_eq!(lines[0]["id"], "x");
+    assert_eq!(lines[1]["id"], Value::Null);
+    assert_eq!(code(&lines[1]["envelope"]), "INVALID_PARAM");
+    assert_eq!(lines[2]["id"], 2);
+    assert_eq!(lines[2]["envelope"]["status"], "success");
+    assert_eq!(test.read("a.txt"), "two\n");
+}
+
+#[test]
+fn a_file_that_was_not_read_is_not_changed() {
+    let test = Test::new().file("a.txt", "one\n");
+    let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "two"});
+    let envelope = test.call("Edit", &edit);
+    assert_eq!(code(&envelope), "NOT_READ");
+    assert_eq!(envelope["error"]["message"], "File not read. You must read before editing.");
+    let write = test.call("Write", &json!({"path": "a.txt", "content": "x\n"}));
+    assert_eq!(code(&write), "NOT_READ");
+    let edits = json!([{"old_string": "one", "new_string": "two"}]);
+    let multi = test.call("MultiEdit", &json!({"path": "a.txt", "edits": edits}));
+    assert_eq!(code(&multi), "NOT_READ");
+    assert_eq!(test.read("a.txt"), "one\n");
+}
+
+#[test]
+fn the_lock_is_injected_and_what_the_model_sends_for_it_is_ignored() {
+    let test = Test::new().file("a.txt", "one\n");
+    let edit = json!({
+        "path": "a.txt", "old_string": "one", "new_string": "two", "file_size_bytes": 999
+    });
+    let envelopes = test.batch(&[("Read", json!({"path": "a.txt"})), ("Edit", edit)]);
+    assert_eq!(envelopes[1]["status"], "success");
+    let input = &envelopes[1]["context"]["params_input"];
+    assert_eq!(input["file_size_bytes"], 4);
+    assert!(input["file_mtime_ms"].is_u64());
+}
+
+#[test]
+fn an_edit_of_a_file_changed_on_disk_is_refused() {
+    let test = Test::new().file("a.txt", "one\nmine\n");
+    let read = || ("Read", json!({"path": "a.txt"}));
+    let edit = || ("Edit", json!({"path": "a.txt", "old_string": "mine", "new_string": "yours"}));
+    let change = || ("Bash", json!({"command": "sed -i s/one/1/ a.txt"}));
+    let mut command = vec![read(), change(), edit(), edit(), read(), edit()];
+    let envelopes = {
+        let lines: String = command
+            .drain(..)
+            .enumerate()
+            .map(|(id, (name, input))| {
+                format!("{}\n", json!({"id": id, "name": name, "input": input}))
+            })
+            .collect();
+        let test = Test::new().file("a.txt", "one\nmine\n").stdin(lines);
+        let done = test.agent(&["tool", "batch", "--allow", "Bash"]).expect_code(0);
+        assert_eq!(test.read("a.txt"), "1\nyours\n");
+        done.lines().iter().map(|line| line["envelope"].clone()).collect::<Vec<_>>()
+    };
+    let conflict = &envelopes[2];
+    assert_eq!(code(conflict), "CONFLICT");
+    assert!(
+        conflict["error"]["message"].as_str().unwrap().starts_with("File changed since last read")
+    );
+    assert!(conflict.to_string().contains("-one"), "the diff since the read: {conflict}");
+    assert!(conflict.to_string().contains("+1"), "the diff since the read: {conflict}");
+    assert_eq!(code(&envelopes[3]), "NOT_READ", "the same edit straight after is never executed");
+    assert_eq!(envelopes[5]["status"], "success");
+    drop(test);
+}
+
+#[test]
+fn the_same_call_with_the_same_answer_is_noted_then_refused() {
+    let test = Test::new().file("a.txt", "one\n");
+    let read = || ("Read", json!({"path": "a.txt"}));
+    let other = ("Write", json!({"path": "b.txt", "content": "x\n"}));
+    let envelopes = test.batch(&[read(), read(), read(), other, read()]);
+    assert_eq!(envelopes[0]["status"], "success");
+    assert!(envelopes[1]["text"].as_str().unwrap().contains("same call"));
+    assert_eq!(code(&envelopes[2]), "REPEATED_CALL");
+    assert_eq!(envelopes[4]["status"], "success", "something changed in between");
+}
+
+#[test]
+fn output_that_is_too_large_is_cut_and_kept_whole() {
+    let text: String = (1..=3000).map(|n| format!("line {n}\n")).collect();
+    let test = Test::new().file("big.txt", &text).script(
+        "call: Bash {\"command\": \"cat big.txt; echo the end\"}\n---\n\
+         expect: tool-output\ntext: {{last.text}}",
+    );
+    test.run(&["task", "--allow", "Bash"]).expect_code(0);
+    let finished = &test.events_of("tool.finished")[0]["envelope"];
+    assert_eq!(finished["status"], "partial");
+    assert_eq!(finished["data"]["truncated"], true);
+    let shown = finished["data"]["stdout"].as_str().unwrap();
+    assert!(shown.starts_with("line 1\nline 2\n") && shown.ends_with("line 3000\nthe end\n"));
+    assert!(shown.lines().count() < 100);
+    let whole = finished["data"]["full_output"].as_str().unwrap();
+    assert!(whole.starts_with(".agent/sessions/"), "{whole}");
+    assert_eq!(test.read(whole), format!("{text}the end\n"));
+}
+
+#[test]
+fn bash_tells_which_stage_failed() {
+    let test = Test::new();
+    let call = |command: &str| {
+        let input = json!({"command": command}).to_string();
+        let done = test.agent(&["tool", "call", "Bash", &input, "--allow", "Bash"]);
+        serde_json::from_str::<Value>(&done.stdout).unwrap()
+    };
+    let envelope = call("cat nowhere | sort");
+    assert_eq!(envelope["status"], "partial");
+    assert_eq!(envelope["data"]["stages"][0]["exit_code"], 1);
+    assert!(envelope["text"].as_str().unwrap().contains("stage 1/2"), "{envelope}");
+    let envelope = call("exit 3");
+    assert_eq!(code(&envelope), "COMMAND_FAILED");
+    assert_eq!(envelope["data"]["exit_code"], 3);
+    let envelope = call("yes | head -1");
+    assert_eq!(envelope["status"], "success", "{envelope}");
+    let envelope = call("cat; echo end");
+    assert_eq!(envelope["data"]["stdout"], "end\n", "no input: end of file at once");
+}
+
+#[test]
+fn modes_and_rules_hold() {
+    let test = Test::new().file("a.txt", "one\n");
+    let call = |name: &str, input: Value, options: &[&str]| {
+        let input = input.to_string();
+        let mut args = vec!["tool", "call", name, &input];
+        args.extend(options);
+        let done = test.agent(&args);
+        serde_json::from_str::<Value>(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"))
+    };
+    let write = || json!({"path": "new.txt", "content": "x\n"});
+    let read_only = ["--permission-mode", "read-only"];
+    assert_eq!(code(&call("Write", write(), &read_only)), "ACCESS_DENIED");
+    let ask = ["--permission-mode", "ask"];
+    assert_eq!(code(&call("Write", write(), &ask)), "APPROVAL_REQUIRED");
+    assert_eq!(code(&call("Write", write(), &["--deny", "Write(*.txt)"])), "ACCESS_DENIED");
+    assert!(!test.root().join("new.txt").exists());
+    let echo = || json!({"command": "echo hi"});
+    let refused = call("Bash", echo(), &[]);
+    assert_eq!(code(&refused), "APPROVAL_REQUIRED");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("--allow 'Bash(echo hi *)'"));
+    assert_eq!(call("Bash", echo(), &["--allow", "Bash(echo *)"])["status"], "success");
+    assert_eq!(call("Bash", echo(), &["-y"])["status"], "success");
+    let never = call("Bash", json!({"command": "rm -rf /"}), &["-y"]);
+    assert_eq!(code(&never), "COMMAND_BLOCKED");
+    for path in [".git/config", ".agent/config.toml"] {
+        let denied = call("Write", json!({"path": path, "content": "x"}), &["-y"]);
+        assert_eq!(code(&denied), "ACCESS_DENIED", "{path}");
+    }
+}
+
+#[test]
+fn nothing_outside_the_project_is_reached() {
+    let test = Test::new().file("a.txt", "one\n");
+    std::os::unix::fs::symlink("/etc", test.root().join("link")).unwrap();
+    for path in ["../home", "/etc/passwd", "link/passwd", "a/../../x"] {
+        for (name, input) in [
+            ("Read", json!({"path": path})),
+            ("LS", json!({"path": path})),
+            ("Grep", json!({"path": path, "pattern": "x"})),
+            ("Glob", json!({"path": path, "pattern": "*"})),
+            ("Write", json!({"path": path, "content": "x"})),
+        ] {
+            let envelope = test.call(name, &input);
+            assert_eq!(code(&envelope), "ACCESS_DENIED", "{name} {path}");
+        }
+    }
+}
+
+#[test]
+fn a_further_folder_is_reached_when_it_is_named() {
+    let test = Test::new();
+    let other = test.home().join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("b.txt"), "two\n").unwrap();
+    let path = other.canonicalize().unwrap().join("b.txt");
+    let input = json!({"path": path}).to_string();
+    test.agent(&["tool", "call", "Read", &input]).expect_code(1);
+    let add = other.to_str().unwrap();
+    test.agent(&["tool", "call", "Read", &input, "--add-dir", add]).expect_code(0);
+}
+
+#[test]
+fn reads_of_one_answer_run_together_and_answer_in_order() {
+    let reads: String = (0..8).map(|n| format!("call: Read {{\"path\": \"{n}.txt\"}}\n")).collect();
+    let mut test = Test::new().script(&format!("{reads}---\ntext: ok"));
+    for n in 0..8 {
+        test = test.file(&format!("{n}.txt"), format!("file {n}\n"));
+    }
+    test.run(&["task"]).expect_code(0);
+    let calls = test.events_of("model.responded")[0]["calls"].clone();
+    let responded: Vec<&Value> = calls.as_array().unwrap().iter().map(|c| &c["id"]).collect();
+    let events = test.events();
+    let first_finished = events.iter().position(|e| e["type"] == "tool.finished").unwrap();
+    let started = events[..first_finished].iter().filter(|e| e["type"] == "tool.started").count();
+    assert!(started > 1, "they were started together");
+    // What the model is shown is in call order, whatever order they finished in.
+    let test = test.script("when: file 0[\\s\\S]*file 1[\\s\\S]*file 7\ntext: in order");
+    test.run(&["next", "-c"]).expect_code(0).expect_stdout("in order\n");
+    assert_eq!(responded.len(), 8);
+}
+
+#[test]
+fn null_means_no_value() {
+    let test = Test::new().file("a.txt", "one\n");
+    let envelopes = test.batch(&[
+        ("Read", json!({"path": "a.txt", "limit": null, "start_line": null})),
+        ("LS", json!({"path": null})),
+        ("Grep", json!({"pattern": "one", "context": null, "file_pattern": null})),
+    ]);
+    for envelope in &envelopes {
+        assert_eq!(envelope["status"], "success", "{envelope}");
+    }
+}
+
+#[test]
+fn a_line_that_is_no_text_is_answered_and_the_batch_goes_on() {
+    let mut lines = b"\xff\xfe{}\n".to_vec();
+    lines.extend(b"{\"id\":1,\"name\":\"LS\",\"input\":{}}\n");
+    let test = Test::new().stdin(lines);
+    let done = test.agent(&["tool", "batch"]).expect_code(2);
+    assert_eq!(code(&done.lines()[0]["envelope"]), "INVALID_PARAM");
+    assert_eq!(done.lines()[1]["envelope"]["status"], "success");
+}
+
+#[test]
+fn a_batch_that_waits_for_its_next_line_can_be_ended() {
+    use std::io::{BufRead as _, Write as _};
+    let test = Test::new();
+    let mut child =
+        test.command(&["tool", "batch"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"{\"id\":1,\"name\":\"LS\",\"input\":{}}\n").unwrap();
+    let mut line = String::new();
+    std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    crate::run::signal(child.id(), "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}

@@ -1,0 +1,123 @@
+//! `agent session undo`: a turn is taken back, outside git too.
+
+use serde_json::json;
+
+use crate::support::Test;
+
+/// A turn that changes `a.txt` twice and creates `new/b.txt`.
+fn changed() -> Test {
+    let edit = |old: &str, new: &str| {
+        let input = json!({"path": "a.txt", "old_string": old, "new_string": new});
+        format!("call: Edit {input}\n")
+    };
+    let write = json!({"path": "new/b.txt", "content": "b\n"});
+    let script = format!(
+        "call: Read {{\"path\": \"a.txt\"}}\n---\n{}---\n{}call: Write {write}\n---\ntext: done",
+        edit("one", "two"),
+        edit("two", "three"),
+    );
+    let test = Test::new().file("a.txt", "one\r\n").file("run.sh", "echo\n").script(&script);
+    test.run(&["task"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "three\r\n");
+    test
+}
+
+#[test]
+fn files_are_as_before_and_created_ones_are_gone() {
+    let test = changed();
+    let done = test.agent(&["session", "undo"]).expect_code(0);
+    done.expect_stdout("turn 1\n  a.txt: restored\n  new/b.txt: removed\n");
+    assert_eq!(test.read("a.txt"), "one\r\n");
+    assert!(!test.root().join("new/b.txt").exists());
+    let undone = &test.events_of("turn.undone")[0];
+    assert_eq!(undone["files"], json!({"a.txt": "restored", "new/b.txt": "removed"}));
+    test.agent(&["session", "undo"]).expect_code(2).expect_one_line_of_stderr("no turn");
+    test.agent(&["session", "undo", "--turn", "7"]).expect_code(2).expect_stderr("turn 7");
+}
+
+#[test]
+fn the_mode_of_a_file_is_kept() {
+    let script = "call: Read {\"path\": \"x.sh\"}\n---\n\
+        call: Edit {\"path\": \"x.sh\", \"old_string\": \"1\", \"new_string\": \"2\"}\n---\ntext: ok";
+    let test = Test::new().file("x.sh", "echo 1\n").script(script);
+    let path = test.root().join("x.sh");
+    let mode = || std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o750)).unwrap();
+    test.run(&["task"]).expect_code(0);
+    assert_eq!(mode() & 0o777, 0o750);
+    test.agent(&["session", "undo"]).expect_code(0);
+    assert_eq!((mode() & 0o777, test.read("x.sh").as_str()), (0o750, "echo 1\n"));
+}
+
+#[test]
+fn what_somebody_changed_since_is_left_unless_forced() {
+    let test = changed();
+    test.write("a.txt", "somebody's\n");
+    let done = test.agent(&["session", "undo"]).expect_code(1);
+    assert!(done.stdout.contains("a.txt: left as it is: somebody changed it since"));
+    assert!(done.stdout.contains("new/b.txt: removed"));
+    assert_eq!(test.read("a.txt"), "somebody's\n");
+    test.agent(&["session", "undo", "--force"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "one\r\n");
+}
+
+#[test]
+fn a_deleted_file_comes_back_only_when_forced() {
+    let test = changed();
+    std::fs::remove_file(test.root().join("a.txt")).unwrap();
+    test.agent(&["session", "undo"]).expect_code(1);
+    assert!(!test.root().join("a.txt").exists());
+    test.agent(&["session", "undo", "--force"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "one\r\n");
+}
+
+#[test]
+fn each_turn_is_undone_by_itself_the_latest_first() {
+    let test = changed();
+    let next = "call: Read {\"path\": \"a.txt\"}\n---\n\
+        call: Edit {\"path\": \"a.txt\", \"old_string\": \"three\", \"new_string\": \"four\"}\n---\n\
+        text: done";
+    let test = test.script(next);
+    test.run(&["next", "-c"]).expect_code(0);
+    test.agent(&["session", "undo"]).expect_code(0).expect_stdout("turn 2\n  a.txt: restored\n");
+    assert_eq!(test.read("a.txt"), "three\r\n");
+    test.agent(&["session", "undo"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "one\r\n");
+}
+
+#[test]
+fn the_model_is_told_when_the_session_goes_on() {
+    let test = changed();
+    test.agent(&["session", "undo"]).expect_code(0);
+    let test = test.script("when: taken back the file changes of turn 1\ntext: I know");
+    test.run(&["next", "-c"]).expect_code(0).expect_stdout("I know\n");
+}
+
+#[test]
+fn a_refused_change_leaves_nothing_to_undo() {
+    let script = "call: Write {\"path\": \"a.txt\", \"content\": \"x\"}\n---\ntext: not read";
+    let test = Test::new().file("a.txt", "one\n").script(script);
+    test.run(&["task"]).expect_code(0);
+    test.agent(&["session", "undo"]).expect_code(2).expect_one_line_of_stderr("no turn");
+}
+
+#[test]
+fn what_a_program_writes_late_to_a_replaced_file_is_told_and_kept() {
+    // The program has the file open before the edit and writes to it after.
+    let hold = json!({"command": "(exec 3>>a.txt; while [ ! -e go ]; do sleep 0.01; done; echo late >&3; touch went) >/dev/null 2>&1 &"});
+    let wait = json!({"command": "touch go; while [ ! -e went ]; do sleep 0.01; done"});
+    let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "two"});
+    let script = format!(
+        "call: Bash {hold}\ncall: Read {{\"path\": \"a.txt\"}}\n---\ncall: Edit {edit}\n---\n\
+         call: Bash {wait}\n---\ntext: done"
+    );
+    let test = Test::new().file("a.txt", "one\n").script(&script);
+    test.run(&["task", "--allow", "Bash"]).expect_code(0).expect_stderr("wrote to it after");
+    assert_eq!(test.read("a.txt"), "two\n");
+    let error = &test.events_of("error")[0];
+    let message = error["message"].as_str().unwrap();
+    let kept = message.rsplit("its version lies in ").next().unwrap();
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), "one\nlate\n");
+    test.agent(&["session", "undo"]).expect_code(1);
+    assert_eq!(test.read("a.txt"), "two\n", "an old file that changed is no old file");
+}

@@ -1,0 +1,399 @@
+//! The model as it meets a server: what it sends, what it makes of answers, and when it tries again.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use code_agent::model::{self, Endpoint};
+use code_agent::protocol::message::{Message, Role};
+use code_agent::protocol::model::{
+    Delta, Model, ModelError, ModelErrorKind, Purpose, Reply as Answer, Request, Retry, StopReason,
+    Usage,
+};
+use futures_util::StreamExt;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::json;
+
+use crate::server::{Chunk, Reply, Server, html, json, no_answer, sse_calls, sse_raw, sse_text};
+
+const SHORT: Duration = Duration::from_millis(100);
+const LONG: Duration = Duration::from_secs(20);
+
+fn endpoint(server: &Server) -> Endpoint {
+    endpoint_at(&server.url())
+}
+
+fn endpoint_at(url: &str) -> Endpoint {
+    let mut endpoint = Endpoint::new("test/m", url);
+    endpoint.api_key = Some("sk-secret".into());
+    endpoint.key_source = "TEST_API_KEY".into();
+    endpoint.retries.base = Duration::from_millis(1);
+    endpoint
+}
+
+fn request(messages: &[Message]) -> Request<'_> {
+    Request {
+        purpose: Purpose::Main,
+        system: "be brief",
+        tools: &[],
+        messages,
+        trailing: None,
+        max_output_tokens: None,
+        temperature: None,
+    }
+}
+
+/// The answer, and the tries before it.
+async fn ask(model: &dyn Model) -> Result<(Answer, Vec<Retry>), ModelError> {
+    let messages = [Message::text(Role::User, "hello")];
+    let request = request(&messages);
+    let mut stream = model.stream(&request);
+    let (mut answer, mut retries) = (Answer::default(), Vec::new());
+    while let Some(item) = stream.next().await {
+        let delta = item?;
+        answer.fold(&delta);
+        if let Delta::Retry(retry) = delta {
+            retries.push(retry);
+        }
+    }
+    Ok((answer, retries))
+}
+
+async fn ask_server(server: &Server) -> Result<(Answer, Vec<Retry>), ModelError> {
+    ask(&*model::connect(endpoint(server)).unwrap()).await
+}
+
+/// The server's only reply is refused like this, without a further try.
+async fn check_refused(reply: Reply, kind: ModelErrorKind, parts: &[&str]) {
+    let server = Server::playing([reply]);
+    let error = ask_server(&server).await.unwrap_err();
+    assert_eq!(error.kind, kind, "{error}");
+    let host = server.url();
+    for part in parts.iter().chain([&host.as_str()]) {
+        assert!(error.message.contains(part), "`{part}` is not in: {error}");
+    }
+    assert!(!error.message.contains("sk-secret"), "{error}");
+    assert_eq!(server.finish().len(), 1, "{error}");
+}
+
+/// The first reply fails and the second is "fine", so that there is one retry, told like this.
+async fn check_retried(reply: Reply, parts: &[&str]) {
+    let is_slow = reply.body.iter().any(|chunk| matches!(chunk, Chunk::Pause(_)));
+    let server = Server::playing([reply, sse_text("fine")]);
+    let mut endpoint = endpoint(&server);
+    if is_slow {
+        endpoint.timeouts.idle = Some(SHORT);
+        endpoint.timeouts.first_byte = Some(SHORT);
+    }
+    let (answer, retries) = ask(&*model::connect(endpoint).unwrap()).await.unwrap();
+    assert_eq!(answer.text, "fine", "{retries:?}");
+    assert_eq!(retries.len(), 1, "{retries:?}");
+    for part in parts {
+        assert!(retries[0].error.contains(part), "`{part}` is not in: {}", retries[0].error);
+    }
+}
+
+#[tokio::test]
+async fn what_is_sent_and_what_comes_back() {
+    let server = Server::playing([sse_text("hi")]);
+    let mut endpoint = endpoint(&server);
+    endpoint.headers.push(("x-team".into(), "blue".into()));
+    let (answer, retries) = ask(&*model::connect(endpoint).unwrap()).await.unwrap();
+    assert_eq!((answer.text.as_str(), answer.stop), ("hi", Some(StopReason::End)));
+    assert_eq!(answer.usage, Some(Usage { input_tokens: 10, output_tokens: 2, cached_tokens: 0 }));
+    assert_eq!(retries, []);
+
+    let sent = server.finish().remove(0);
+    assert_eq!((sent.method.as_str(), sent.path.as_str()), ("POST", "/v1/chat/completions"));
+    assert_eq!(sent.header("authorization"), Some("Bearer sk-secret"));
+    assert_eq!(sent.header("content-type"), Some("application/json"));
+    assert_eq!(sent.header("x-team"), Some("blue"));
+    let body = sent.json();
+    assert_eq!((&body["model"], &body["stream"]), (&json!("m"), &json!(true)));
+    assert_eq!(body["messages"][1], json!({"role": "user", "content": "hello"}));
+}
+
+#[tokio::test]
+async fn one_connection_serves_all_requests() {
+    let server = Server::with(|_, n| match n {
+        // The head of the end comes later than `[DONE]`.
+        1 => sse_text("b").then(Chunk::Pause(Duration::from_millis(10))),
+        2 => sse_calls(&[("Read", json!({"path": "a"})), ("LS", json!({}))]),
+        _ => sse_text("a"),
+    });
+    let model = model::connect(endpoint(&server)).unwrap();
+    for _ in 0..4 {
+        ask(&*model).await.unwrap();
+    }
+    let connections = server.finish().iter().map(|request| request.connection).collect::<Vec<_>>();
+    assert_eq!(connections, [0, 0, 0, 0]);
+}
+
+#[tokio::test]
+async fn calls_come_in_fragments() {
+    let server = Server::playing([sse_raw(&[
+        r#"{"choices":[{"delta":{"tool_calls":[{"function":{"name":"Read","arguments":"{\"pa"}}]}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"th\":\"a\"}"}}]}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"function":{"name":"LS","arguments":{"n":1}}}]}}]}"#,
+        "[DONE]",
+    ])]);
+    let (answer, _) = ask_server(&server).await.unwrap();
+    let calls = answer.calls.iter().map(|call| (call.name.as_str(), call.arguments.as_str()));
+    let expected = [("Read", "{\"path\":\"a\"}"), ("LS", "{\"n\":1}")];
+    assert_eq!(calls.collect::<Vec<_>>(), expected);
+    assert!(answer.calls[0].id.starts_with("call_") && answer.calls[0].id != answer.calls[1].id);
+    assert_eq!((answer.stop, answer.usage), (Some(StopReason::ToolCalls), None));
+}
+
+#[tokio::test]
+async fn a_server_may_answer_without_streaming() {
+    let server = Server::playing([json(
+        200,
+        &json!({"object": "chat.completion", "choices": [{"finish_reason": "stop",
+                "message": {"role": "assistant", "content": "whole"}}],
+                "usage": {"prompt_tokens": 3, "completion_tokens": 1}}),
+    )]);
+    let (answer, _) = ask_server(&server).await.unwrap();
+    assert_eq!((answer.text.as_str(), answer.stop), ("whole", Some(StopReason::End)));
+}
+
+#[tokio::test]
+async fn a_character_may_be_split_over_chunks() {
+    let event = "data: {\"choices\":[{\"delta\":{\"content\":\"a😀é\"}}]}\n\ndata: [DONE]\n\n";
+    let mut reply = Reply::new(200, "text/event-stream", &b":"[..]);
+    reply.body = event.bytes().map(|byte| Chunk::Send(vec![byte])).collect();
+    let (answer, _) = ask_server(&Server::playing([reply])).await.unwrap();
+    assert_eq!(answer.text, "a😀é");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_complete_needs_no_end() {
+    let finished = r#"{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}"#;
+    let (answer, _) = ask_server(&Server::playing([sse_raw(&[finished])])).await.unwrap();
+    assert_eq!(answer.stop, Some(StopReason::End));
+
+    // The server hangs after its last word.
+    let server = Server::playing([sse_raw(&[finished, "[DONE]"]).then(Chunk::Pause(LONG))]);
+    let start = Instant::now();
+    let (answer, retries) = ask_server(&server).await.unwrap();
+    assert_eq!((answer.text.as_str(), retries.len()), ("a", 0));
+    assert!(start.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn what_may_pass_is_tried_again() {
+    let half = r#"{"choices":[{"delta":{"content":"half"}}]}"#;
+    check_retried(json(500, &json!({"error": {"message": "boom"}})), &["500", "boom"]).await;
+    check_retried(json(429, &json!({"error": "slow"})), &["429", "too many requests"]).await;
+    check_retried(html(200), &["HTML", "check base_url"]).await;
+    check_retried(html(503), &["503", "HTML"]).await;
+    check_retried(no_answer(), &["broke before an answer"]).await;
+    check_retried(sse_raw(&[half]).then(Chunk::Hangup), &["broke in mid-answer"]).await;
+    check_retried(sse_raw(&[half]), &["ended before it was complete"]).await;
+    check_retried(sse_raw(&[]), &["ended before it was complete"]).await;
+    check_retried(sse_raw(&[half, "{\"choi"]), &["garbage: {\"choi"]).await;
+    check_retried(sse_raw(&[half, r#"{"error":{"code":502}}"#]), &["answered 502"]).await;
+    check_retried(sse_raw(&[half]).then(Chunk::Pause(LONG)), &["nothing came for 0.1 s"]).await;
+    check_retried(Reply { body: vec![Chunk::Pause(LONG)], ..sse_raw(&[]) }, &["nothing came"])
+        .await;
+}
+
+#[tokio::test]
+async fn a_server_that_names_a_time_is_obeyed() {
+    let busy = |seconds| json(429, &json!({"error": "slow"})).header("retry-after", seconds);
+    let server = Server::playing([busy("0"), busy("1"), sse_text("fine")]);
+    let start = Instant::now();
+    let (answer, retries) = ask_server(&server).await.unwrap();
+    assert_eq!(answer.text, "fine");
+    let delays = retries.iter().map(|retry| (retry.attempt, retry.delay.as_secs()));
+    assert_eq!(delays.collect::<Vec<_>>(), [(1, 0), (2, 1)]);
+    assert!(start.elapsed() >= Duration::from_secs(1));
+
+    check_refused(busy("3600"), ModelErrorKind::Unavailable, &["wait 3600 s"]).await;
+}
+
+#[tokio::test]
+async fn tries_end() {
+    let server = Server::with(|_, _| json(503, &json!({"error": "busy"})));
+    let error = ask_server(&server).await.unwrap_err();
+    assert_eq!((error.kind, error.status), (ModelErrorKind::Unavailable, Some(503)));
+    assert!(error.message.ends_with("(5 tries)"), "{error}");
+    assert_eq!(server.finish().len(), 5);
+}
+
+#[tokio::test]
+async fn what_will_not_pass_is_told_at_once() {
+    use ModelErrorKind::{Overflow, Refused};
+    let said = |message: &str| json!({"error": {"message": message}});
+    let key = json(401, &said("bad key sk-secret"));
+    check_refused(key, Refused, &["bad key [redacted:key]", "from TEST_API_KEY"]).await;
+    check_refused(json(403, &said("no")), Refused, &["not allowed"]).await;
+    check_refused(json(404, &said("no m")), Refused, &["`m` is unknown", "GET http", "models"])
+        .await;
+    check_refused(json(400, &said("bad")), Refused, &["(\"bad\")"]).await;
+    check_refused(html(413), Refused, &["too large"]).await;
+    let quota = json!({"error": {"message": "pay", "code": "insufficient_quota"}});
+    check_refused(json(429, &quota), Refused, &["quota is used up", "TEST_API_KEY"]).await;
+    let moved = html(307).header("location", "https://user:pw@elsewhere.example/x?key=1");
+    check_refused(moved, Refused, &["redirects to https://elsewhere.example/x (307)"]).await;
+    let long = said("This model's maximum context length is 10 tokens");
+    check_refused(json(400, &long), Overflow, &["longer than what m takes"]).await;
+    check_refused(sse_raw(&[&long.to_string()]), Overflow, &["longer than what m takes"]).await;
+}
+
+#[tokio::test]
+async fn no_server_at_all() {
+    // The port is free again once the listener is dropped.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let model = model::connect(endpoint_at(&format!("http://{address}/v1"))).unwrap();
+    let error = ask(&*model).await.unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::Unavailable);
+    let expected = format!("nothing listens at {address}; start the server");
+    assert!(error.message.contains(&expected), "{error}");
+
+    let mut endpoint = endpoint_at("http://no-such-host.invalid/v1");
+    endpoint.proxy = Some("none".into());
+    endpoint.retries.tries = 1;
+    let error = ask(&*model::connect(endpoint).unwrap()).await.unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::Unavailable);
+    assert!(error.message.contains("no-such-host.invalid"), "{error}");
+}
+
+#[tokio::test]
+async fn a_proxy_is_used() {
+    let server = Server::playing([sse_text("hi")]);
+    let mut endpoint = endpoint_at("http://model.example/v1");
+    endpoint.proxy = Some(server.url().replace("/v1", ""));
+    let (answer, _) = ask(&*model::connect(endpoint).unwrap()).await.unwrap();
+    assert_eq!(answer.text, "hi");
+    assert_eq!(server.finish()[0].path, "http://model.example/v1/chat/completions");
+}
+
+/// Serves what `serve` writes to each connection, at an address with this scheme.
+fn raw_server(scheme: &str, serve: impl Fn(TcpStream) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || listener.incoming().map_while(Result::ok).for_each(serve));
+    format!("{scheme}://{address}/v1")
+}
+
+#[tokio::test]
+async fn tls_on_a_port_that_speaks_none() {
+    let url = raw_server("https", |mut stream| {
+        let _ = stream.read(&mut [0; 1024]);
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    });
+    let error = ask(&*model::connect(endpoint_at(&url)).unwrap()).await.unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::Refused, "{error}");
+    assert!(error.message.contains("is it http://?"), "{error}");
+}
+
+#[tokio::test]
+async fn a_certificate_is_trusted_through_its_authority() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls");
+    let certificate = CertificateDer::from_pem_file(folder.join("server.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(folder.join("server.key")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    let config = Arc::new(config);
+    let url = raw_server("https", move |stream| {
+        let connection = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
+        let mut stream = rustls::StreamOwned::new(connection, stream);
+        // A client that does not trust us ends the handshake.
+        let _ = stream.read(&mut [0; 4096]).and_then(|_| {
+            let body = r#"{"choices":[{"message":{"content":"safe"}}]}"#;
+            write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+        });
+    });
+
+    let mut endpoint = endpoint_at(&url);
+    let error = ask(&*model::connect(endpoint.clone()).unwrap()).await.unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::Refused, "{error}");
+    assert!(error.message.contains("certificate is not trusted"), "{error}");
+    assert!(error.message.contains("`ca_file`"), "{error}");
+
+    endpoint.ca_file = Some(folder.join("authority.pem"));
+    let (answer, _) = ask(&*model::connect(endpoint).unwrap()).await.unwrap();
+    assert_eq!(answer.text, "safe");
+}
+
+#[tokio::test]
+async fn what_is_configured_wrongly() {
+    fn check(change: impl FnOnce(&mut Endpoint), part: &str) -> Option<Box<dyn Model>> {
+        let mut endpoint = endpoint_at("http://127.0.0.1:9/v1");
+        change(&mut endpoint);
+        match model::connect(endpoint) {
+            Ok(model) => Some(model),
+            Err(error) => {
+                assert_eq!(error.kind, ModelErrorKind::Configuration);
+                assert!(error.message.contains(part), "{error}");
+                None
+            }
+        }
+    }
+    for url in ["", "localhost:8080/v1", "ftp://h/v1", "h/v1"] {
+        let model = check(|endpoint| endpoint.base_url = url.into(), "it begins with http://");
+        assert!(model.is_none(), "{url}");
+    }
+    let model =
+        check(|endpoint| endpoint.base_url = "ftp://me:pw@h/v1?key=1".into(), "`ftp://h/v1`");
+    assert!(model.is_none());
+    let key = |endpoint: &mut Endpoint| endpoint.api_key = Some("a\nb".into());
+    assert!(check(key, "the key from TEST_API_KEY").is_none());
+    let header = |endpoint: &mut Endpoint| endpoint.headers.push(("a b".into(), "c".into()));
+    assert!(check(header, "the header `a b`").is_none());
+
+    // The file is read with the first request.
+    let model = check(|endpoint| endpoint.ca_file = Some("/no/such.pem".into()), "").unwrap();
+    let error = ask(&*model).await.unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::Configuration);
+    assert!(error.message.starts_with("ca_file /no/such.pem: "), "{error}");
+}
+
+#[tokio::test]
+async fn dropping_the_stream_hangs_up() {
+    let half = r#"{"choices":[{"delta":{"content":"half"}}]}"#;
+    let server = Server::playing([sse_raw(&[half]).then(Chunk::Pause(LONG))]);
+    let model = model::connect(endpoint(&server)).unwrap();
+    let request = request(&[]);
+    let mut stream = model.stream(&request);
+    assert_eq!(stream.next().await, Some(Ok(Delta::Text("half".into()))));
+    drop(stream);
+    // Lets the connection's own task notice.
+    tokio::task::yield_now().await;
+    tokio::task::spawn_blocking(move || server.wait_for_hangup()).await.unwrap();
+}
+
+#[tokio::test]
+async fn dropping_the_stream_ends_a_wait() {
+    let server = Server::with(|_, _| json(429, &json!({})).header("retry-after", "1"));
+    let model = model::connect(endpoint(&server)).unwrap();
+    let request = request(&[]);
+    let mut stream = model.stream(&request);
+    assert!(matches!(stream.next().await, Some(Ok(Delta::Retry(_)))));
+    let waited = tokio::time::timeout(SHORT, stream.next()).await;
+    assert!(waited.is_err());
+    drop(stream);
+    assert_eq!(server.finish().len(), 1);
+}
+
+#[tokio::test]
+async fn models_are_listed() {
+    let server = Server::with(|request, _| match request.path.as_str() {
+        "/v1/models" => json(200, &json!({"data": [{"id": "a"}, {"id": "b"}]})),
+        _ => html(404),
+    });
+    assert_eq!(model::list_models(&endpoint(&server), LONG).await.unwrap(), ["a", "b"]);
+    let without_version = server.url().replace("/v1", "");
+    let error = model::list_models(&endpoint_at(&without_version), LONG).await.unwrap_err();
+    assert_eq!(error.status, Some(404));
+    assert!(error.message.contains("lacks `/v1`"), "{error}");
+}
