@@ -1,6 +1,6 @@
 //! The loop: think → validate and act → evaluate → reflect → decide.
 //!
-//! The kernel is not clever. The registry validates and acts, [`evaluate`] writes the evidence into the
+//! The kernel is not clever. The registry validates and acts, [`evaluate`](evaluate()) writes the evidence into the
 //! [`State`], [`reflect`](reflect()) makes a [`ControlDecision`] of it, and the kernel carries that out and
 //! nothing else. What happens is emitted as events where it happens; nothing here knows of HTTP, of
 //! terminals or of files.
