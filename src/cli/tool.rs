@@ -4,18 +4,19 @@ use std::io::BufRead as _;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::options::{self, ToolOptions};
-use crate::app::{self, Gate, OpenError, SystemClock};
+use crate::app::{self, Gate, OpenError, Storage, SystemClock};
 use crate::config::UserDirs;
 use crate::protocol::Object;
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::envelope::{Envelope, ErrorCode, ToolError};
-use crate::protocol::event::Events;
+use crate::protocol::event::{Body, Events, Place, Sandbox, SessionStarted, Sink};
 use crate::protocol::message::ToolCall;
+use crate::record::{Log, SummarySink};
 use crate::tools;
 use crate::ui;
 use crate::workspace::Spill;
@@ -29,7 +30,7 @@ pub(super) enum ToolCommand {
     /// Call many tools: JSON lines `{"id", "name", "input"}` in, `{"id", "envelope"}` out
     ///
     /// Everything goes through one gate: what one call has read, the next may change.
-    Batch(ToolOptions),
+    Batch(BatchArgs),
 }
 
 #[derive(Debug, Args)]
@@ -45,6 +46,18 @@ pub(super) struct CallArgs {
     name: String,
     /// Its input, a JSON object
     input: String,
+    /// Keep a session of it: its events, and what undo needs
+    #[arg(long)]
+    record: bool,
+    #[command(flatten)]
+    options: ToolOptions,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct BatchArgs {
+    /// Keep a session of it: its events, and what undo needs
+    #[arg(long)]
+    record: bool,
     #[command(flatten)]
     options: ToolOptions,
 }
@@ -53,7 +66,7 @@ pub(super) fn tool(command: ToolCommand) -> u8 {
     match command {
         ToolCommand::List(args) => list(&args),
         ToolCommand::Call(args) => call(&args),
-        ToolCommand::Batch(options) => batch(&options),
+        ToolCommand::Batch(args) => batch(&args),
     }
 }
 
@@ -86,8 +99,8 @@ fn call(args: &CallArgs) -> u8 {
     }
     let control = Control::default();
     let work = async {
-        let gate = match open(&args.options, &control) {
-            Ok(gate) => gate,
+        let tools = match open(&args.options, args.record, &control) {
+            Ok(tools) => tools,
             Err(error) => return refused(&error),
         };
         let call = ToolCall {
@@ -95,12 +108,11 @@ fn call(args: &CallArgs) -> u8 {
             name: args.name.clone(),
             arguments: args.input.clone(),
         };
-        let envelope = gate.registry.call(&call).await.envelope;
-        let mut answer = json!(envelope);
+        let envelope = tools.gate.registry.call(&call).await.envelope;
         // Standard output is a way out of the program like any other.
-        gate.events.masker().mask_value(&mut answer);
-        ui::print(&format!("{answer}\n"));
-        gate.exec.shutdown();
+        let answer = tools.gate.events.masker().json(&envelope);
+        ui::print(&(answer + "\n"));
+        tools.close();
         let code = u8::from(envelope.error().is_some());
         control.interrupted().map_or(code, |interrupt| interrupt.ending().exit_code())
     };
@@ -115,11 +127,17 @@ struct Line {
     input: Object,
 }
 
-fn batch(options: &ToolOptions) -> u8 {
+#[derive(Serialize)]
+struct Answer {
+    id: Value,
+    envelope: Envelope,
+}
+
+fn batch(args: &BatchArgs) -> u8 {
     let control = Control::default();
     let work = async {
-        let gate = match open(options, &control) {
-            Ok(gate) => gate,
+        let tools = match open(&args.options, args.record, &control) {
+            Ok(tools) => tools,
             Err(error) => return refused(&error),
         };
         let mut code = 0;
@@ -136,23 +154,22 @@ fn batch(options: &ToolOptions) -> u8 {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let mut answer = match serde_json::from_slice::<Line>(&line) {
+            let answer = match serde_json::from_slice::<Line>(&line) {
                 Ok(Line { id, name, input }) => {
                     let arguments = Value::Object(input).to_string();
                     let call = ToolCall { id: id.to_string(), name, arguments };
-                    json!({"id": id, "envelope": gate.registry.call(&call).await.envelope})
+                    Answer { id, envelope: tools.gate.registry.call(&call).await.envelope }
                 }
                 Err(error) => {
                     code = 2;
-                    json!({"id": null, "envelope": no_call(&error)})
+                    Answer { id: Value::Null, envelope: no_call(&error) }
                 }
             };
-            gate.events.masker().mask_value(&mut answer);
-            if !ui::print(&format!("{answer}\n")) {
+            if !ui::print(&(tools.gate.events.masker().json(&answer) + "\n")) {
                 break;
             }
         }
-        gate.exec.shutdown();
+        tools.close();
         control.interrupted().map_or(code, |interrupt| interrupt.ending().exit_code())
     };
     super::block_on(work, &control)
@@ -181,7 +198,24 @@ fn lines_of_stdin() -> mpsc::Receiver<std::io::Result<Vec<u8>>> {
     receiver
 }
 
-fn open(options: &ToolOptions, control: &Control) -> Result<Gate, OpenError> {
+/// The tools behind their gate, and what is kept of their calls.
+struct Tools {
+    gate: Gate,
+    /// Of a session that is kept.
+    summary: Option<SummarySink>,
+}
+
+impl Tools {
+    /// Ends what commands left running, and the session.
+    fn close(self) {
+        self.gate.exec.shutdown();
+        if let Some(summary) = &self.summary {
+            self.gate.events.emit(Body::SessionSummary(summary.summary()));
+        }
+    }
+}
+
+fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools, OpenError> {
     let root = options::root(options.cwd.as_deref())?;
     let dirs = UserDirs::find();
     let config = options::load(&root, dirs.as_ref(), options, None)?;
@@ -189,15 +223,46 @@ fn open(options: &ToolOptions, control: &Control) -> Result<Gate, OpenError> {
         ui::tell(warning);
     }
     let masker = app::masker(&config.config, None)?;
-    // Output too large to be shown is kept after the call: the person may want it.
-    let name = format!("agent-tool-output-{}", std::process::id());
-    let spill = Spill::new(std::env::temp_dir().join(name), &root, masker.clone());
-    let workspace = app::open_workspace(&root, &options.add_dir)?;
+    let mut workspace = app::open_workspace(&root, &options.add_dir)?;
+    let mut id = String::new();
+    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+    let mut summary = None;
+    let output = if record {
+        id = uuid::Uuid::now_v7().to_string();
+        let storage = Storage::make(&root, dirs.as_ref());
+        if let Some(notice) = &storage.notice {
+            ui::tell(notice);
+        }
+        let log = Log::create(&storage.log_path(&id))
+            .map_err(|error| OpenError::Usage(error.to_string()))?;
+        sinks.push(Box::new(log));
+        sinks.push(Box::new(summary.insert(SummarySink::default()).clone()));
+        workspace = workspace.with_undo(storage.undo_folder(&id));
+        storage.log_path(&id).with_file_name("tool-output")
+    } else {
+        // Output too large to be shown is kept after the call: the person may want it.
+        std::env::temp_dir().join(format!("agent-tool-output-{}", std::process::id()))
+    };
+    let spill = Spill::new(output, &root, masker.clone());
     let workspace = Arc::new(workspace.with_readable(spill.folder()));
-    let clock = Arc::new(SystemClock);
-    let events = Events::new(String::new(), 0, clock, masker, Vec::new());
-    let settings = app::settings(&config, config.mode(PermissionMode::AutoEdit))?;
-    Ok(app::open_gate(&config.config, settings, workspace, spill, events, control))
+    let events = Events::new(id, 0, Arc::new(SystemClock), masker, sinks);
+    let mode = config.mode(PermissionMode::AutoEdit);
+    let settings = app::settings(&config, mode)?;
+    let cwd = workspace.root().display().to_string();
+    let gate = app::open_gate(&config.config, settings, workspace, spill, events.clone(), control);
+    if record {
+        events.emit(Body::SessionStarted(SessionStarted {
+            cwd,
+            model: "none".to_owned(),
+            permission_mode: mode,
+            tools: gate.registry.specs().iter().map(|spec| spec.name.to_owned()).collect(),
+            sandbox: Sandbox::none(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+        }));
+        events.at(Place { turn: 1, ..Place::default() });
+        gate.registry.begin_turn(1);
+    }
+    Ok(Tools { gate, summary })
 }
 
 fn no_call(error: &serde_json::Error) -> Envelope {

@@ -464,7 +464,11 @@ impl Events {
             agent: "main".to_owned(),
             place: stream.place,
         };
-        let stamped = self.stamp(Event { header, body });
+        let event = Event { header, body };
+        if stream.sinks.is_empty() {
+            return event;
+        }
+        let stamped = self.stamp(event);
         for sink in &mut stream.sinks {
             sink.take(&stamped);
         }

@@ -5,8 +5,11 @@
 //! A masked secret reads `[redacted:KIND]`.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
+use aho_corasick::packed;
 use regex::Regex;
+use serde::Serialize;
 use serde_json::Value;
 
 /// Kind and shape of well-known secrets. The shape's first group, where it has one, is the secret;
@@ -27,7 +30,7 @@ const SHAPES: &[(&str, &str)] = &[
     ("huggingface-token", r"\bhf_[A-Za-z0-9]{30,}"),
     ("npm-token", r"\bnpm_[A-Za-z0-9]{36}"),
     ("jwt", r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
-    ("bearer", r"(?i)\bbearer\s+([A-Za-z0-9._~+/-]{16,}=*)"),
+    ("bearer", r"\b(?:[Bb]earer|BEARER)\s+([A-Za-z0-9._~+/-]{16,}=*)"),
     ("url-password", r"\b[a-z][a-z0-9+.-]*://[^\s/:@'\x22]*:([^\s/:@'\x22]{3,})@"),
 ];
 
@@ -46,14 +49,54 @@ const SECRET_WORDS: &[&str] = &[
 /// The same, where they stand alone: `MONKEY` and `AUTHOR` are none.
 const SECRET_PARTS: &[&str] = &["KEY", "AUTH", "PAT", "PWD", "PASS"];
 
+/// One of these stands in every text that holds a well-known shape.
+const HINTS: &[&str] = &[
+    "PRIVATE KEY-----",
+    "sk-",
+    "rk-",
+    "pk-",
+    "sk_live_",
+    "sk_test_",
+    "rk_live_",
+    "rk_test_",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "xox",
+    "hf_",
+    "npm_",
+    "eyJ",
+    "earer",
+    "BEARER",
+    "://",
+];
+
+/// Nothing where the processor has no instructions for it.
+static HINT: LazyLock<Option<packed::Searcher>> = LazyLock::new(|| packed::Searcher::new(HINTS));
+
+/// All well-known shapes in one expression: most texts hold none, and are looked at once.
+static ANY_SHAPE: LazyLock<Regex> = LazyLock::new(|| {
+    let any: Vec<String> = SHAPES.iter().map(|(_, shape)| format!("(?:{shape})")).collect();
+    Regex::new(&any.join("|")).expect("the shapes are expressions")
+});
+
+static EACH_SHAPE: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
+    let compiled = |shape| Regex::new(shape).expect("the shapes are expressions");
+    SHAPES.iter().map(|(kind, shape)| (*kind, compiled(shape))).collect()
+});
+
 /// Takes secrets out of texts.
 #[derive(Debug)]
 pub struct Masker {
-    shapes: Vec<(&'static str, Regex)>,
+    extra: Vec<Regex>,
     values: Vec<(String, String)>,
-    /// All well-known shapes in one expression: most texts hold none, and are looked at once.
-    any_shape: Regex,
-    has_extra: bool,
 }
 
 impl Masker {
@@ -63,15 +106,7 @@ impl Masker {
         environment: impl IntoIterator<Item = (String, String)>,
         extra: &[String],
     ) -> Result<Self, regex::Error> {
-        let mut shapes = Vec::with_capacity(SHAPES.len() + extra.len());
-        for (kind, shape) in SHAPES {
-            shapes.push((*kind, Regex::new(shape)?));
-        }
-        for shape in extra {
-            shapes.push(("extra", Regex::new(shape)?));
-        }
-        let any = SHAPES.iter().map(|(_, shape)| format!("(?:{shape})")).collect::<Vec<_>>();
-        let any_shape = Regex::new(&any.join("|"))?;
+        let extra = extra.iter().map(|shape| Regex::new(shape)).collect::<Result<_, _>>()?;
         let mut values: Vec<(String, String)> = environment
             .into_iter()
             .filter(|(name, value)| is_secret_name(name) && looks_secret(value))
@@ -79,7 +114,7 @@ impl Masker {
             .collect();
         // A secret that contains another is taken out first.
         values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
-        Ok(Self { shapes, values, any_shape, has_extra: !extra.is_empty() })
+        Ok(Self { extra, values })
     }
 
     /// Adds a value that is known to be secret (a key in use), however it looks.
@@ -91,9 +126,22 @@ impl Masker {
 
     /// The text, which may be JSON, may hold a secret: a quick look.
     pub(super) fn may_find(&self, text: &str) -> bool {
-        self.has_extra
+        !self.extra.is_empty()
             || self.values.iter().any(|(value, _)| text.contains(value.as_str()))
-            || self.any_shape.is_match(text)
+            || (HINT.as_ref().is_none_or(|hint| hint.find(text).is_some())
+                && ANY_SHAPE.is_match(text))
+    }
+
+    /// A value as JSON in one line, without the secrets in its texts.
+    pub fn json(&self, value: &impl Serialize) -> String {
+        // What we print holds only strings, numbers and maps with string keys: it always serialises.
+        let line = serde_json::to_string(value).unwrap_or_default();
+        if !self.may_find(&line) {
+            return line;
+        }
+        let mut value = serde_json::to_value(value).unwrap_or_default();
+        self.mask_value(&mut value);
+        value.to_string()
     }
 
     /// Takes the secrets out of every text in a JSON value, so that it stays JSON.
@@ -121,7 +169,8 @@ impl Masker {
                 text = Cow::Owned(text.replace(value.as_str(), mask));
             }
         }
-        for (kind, shape) in &self.shapes {
+        let extra = self.extra.iter().map(|shape| ("extra", shape));
+        for (kind, shape) in EACH_SHAPE.iter().map(|(kind, shape)| (*kind, shape)).chain(extra) {
             let masked = shape.replace_all(&text, |found: &regex::Captures<'_>| {
                 let whole = &found[0];
                 match found.get(1) {

@@ -9,12 +9,13 @@ use tokio_util::sync::CancellationToken;
 use super::files::{cancelled, count, object};
 use super::nearest;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::workspace::{Change, Content, Diff, ProjectPath, Snapshot, Text, Workspace, plain};
+use crate::workspace::{Change, Diff, ProjectPath, Snapshot, Text, Workspace, plain};
 
 /// A file as it is, for somebody who wants to change it.
 pub(super) struct Existing {
     pub(super) path: ProjectPath,
-    pub(super) content: Content,
+    /// What it looks like now; its bytes are those that were seen.
+    pub(super) snapshot: Snapshot,
     pub(super) text: Text,
 }
 
@@ -26,8 +27,8 @@ impl Existing {
         seen: Option<&Snapshot>,
     ) -> Result<Self, Failure> {
         let content = workspace.content(&path, seen)?;
-        let text = Text::decode(&content.bytes, path.relative())?;
-        Ok(Self { path, content, text })
+        let text = Text::decode(content.bytes, path.relative())?;
+        Ok(Self { path, snapshot: content.snapshot, text })
     }
 }
 
@@ -35,27 +36,24 @@ impl Existing {
 pub(super) struct Draft {
     pub(super) path: ProjectPath,
     /// What is to be replaced; nothing where the file is new.
-    pub(super) old: Option<Content>,
+    pub(super) old: Option<Snapshot>,
     pub(super) new: Vec<u8>,
     pub(super) diff: Diff,
 }
 
 impl Draft {
     /// Replacing an existing file. Masks of ours never replace what they stand for.
-    pub(super) fn replacing(
-        existing: Existing,
-        new: Vec<u8>,
-        new_text: &str,
-    ) -> Result<Self, Failure> {
-        let old_text = existing.text.plain();
-        if let Some(mask) = masks_something(old_text, new_text) {
+    pub(super) fn replacing(existing: Existing, new: Text) -> Result<Self, Failure> {
+        let Existing { path, snapshot, text: old } = existing;
+        if let Some(mask) = masks_something(old.plain(), new.plain()) {
             let message = format!("{mask} in the new text would replace what it stands for");
             return Err(Failure::new(ErrorCode::InvalidParam, message)
                 .hint("a mask is what you were shown instead of a secret; leave that line as it is")
-                .at(existing.path.relative()));
+                .at(path.relative()));
         }
-        let diff = Diff::of_change(old_text, new_text, existing.path.relative());
-        Ok(Self { path: existing.path, old: Some(existing.content), new, diff })
+        let diff = Diff::of_change(old.plain(), new.plain(), path.relative());
+        let new = new.into_bytes(path.relative())?;
+        Ok(Self { path, old: Some(snapshot), new, diff })
     }
 
     /// Makes the change, unless it is only to be shown. `data` holds what the tool itself has to say.
@@ -102,7 +100,7 @@ impl Draft {
 
     fn apply(&self, workspace: &Workspace) -> Result<Change, Failure> {
         match &self.old {
-            Some(old) => workspace.replace(&self.path, &old.snapshot, &self.new),
+            Some(old) => workspace.replace(&self.path, old, &self.new),
             None => workspace.create(&self.path, &self.new),
         }
     }
@@ -154,9 +152,11 @@ impl Replacement<'_> {
 /// Every place where `wanted` begins: overlapping ones count, `aa` is twice in `aaa`.
 fn occurrences(text: &str, wanted: &str) -> Vec<usize> {
     let step = wanted.chars().next().map_or(1, char::len_utf8);
+    // Where the bytes match, the characters do: no character begins within another.
+    let finder = memchr::memmem::Finder::new(wanted);
     let mut found = Vec::new();
     let mut from = 0;
-    while let Some(at) = text[from..].find(wanted) {
+    while let Some(at) = finder.find(&text.as_bytes()[from..]) {
         found.push(from + at);
         from += at + step;
     }
@@ -179,7 +179,7 @@ fn lines_of(text: &str, found: &[usize]) -> Vec<usize> {
     let mut lines = Vec::with_capacity(found.len());
     let (mut line, mut from) = (1, 0);
     for &at in found {
-        line += text[from..at].matches('\n').count();
+        line += memchr::memchr_iter(b'\n', &text.as_bytes()[from..at]).count();
         from = at;
         lines.push(line);
     }

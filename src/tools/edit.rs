@@ -9,7 +9,7 @@ use super::change::{Draft, Existing, Replacement, edited};
 use super::file_tool::FileTool;
 use super::{Tool, spec};
 use crate::protocol::envelope::{Failure, Report};
-use crate::workspace::{Snapshot, Workspace, plain};
+use crate::workspace::{Snapshot, Workspace};
 
 #[derive(Debug, Deserialize)]
 struct Args {
@@ -49,28 +49,17 @@ fn edit(
         Replacement { old: &args.old_string, new: &args.new_string, all: args.replace_all };
     let places = replacement.places(existing.text.plain(), existing.path.relative())?;
     let n = places.len();
-    let edits = places.into_iter().map(|place| (place, args.new_string.as_str())).collect();
-    let draft = draft(existing, edits)?;
+    let edits: Vec<_> = places.into_iter().map(|place| (place, args.new_string.as_str())).collect();
+    let draft = draft(existing, &edits)?;
     let mut report = draft.report(workspace, args.dry_run, cancel, &edited(n))?;
     report.data.insert("replacements".to_owned(), n.into());
     Ok(report)
 }
 
 /// The file with these passages (sorted and apart) replaced.
-pub(super) fn draft(
-    existing: Existing,
-    edits: Vec<(Range<usize>, &str)>,
-) -> Result<Draft, Failure> {
-    let new = existing.text.splice(&edits, existing.path.relative())?;
-    let mut text = String::with_capacity(new.len());
-    let mut at = 0;
-    for (range, replacement) in edits {
-        text.push_str(&existing.text.plain()[at..range.start]);
-        text.push_str(&plain(replacement));
-        at = range.end;
-    }
-    text.push_str(&existing.text.plain()[at..]);
-    Draft::replacing(existing, new, &text)
+pub(super) fn draft(existing: Existing, edits: &[(Range<usize>, &str)]) -> Result<Draft, Failure> {
+    let new = existing.text.splice(edits);
+    Draft::replacing(existing, new)
 }
 
 #[cfg(test)]

@@ -74,9 +74,11 @@ fn edit_all(
         }
     }
     let n = places.len();
-    let edits =
-        places.into_iter().map(|(place, index)| (place, args.edits[index].new_string.as_str()));
-    let draft = edit::draft(existing, edits.collect())?;
+    let edits: Vec<_> = places
+        .into_iter()
+        .map(|(place, index)| (place, args.edits[index].new_string.as_str()))
+        .collect();
+    let draft = edit::draft(existing, &edits)?;
     let mut report = draft.report(workspace, args.dry_run, cancel, &edited(n))?;
     report.data.insert("replacements".to_owned(), n.into());
     Ok(report)

@@ -1,5 +1,7 @@
 //! Read: text with line numbers.
 
+use std::fmt::Write as _;
+
 use serde::Deserialize;
 use serde_json::json;
 
@@ -59,22 +61,26 @@ fn report(path: &ProjectPath, page: &Page) -> Report {
         fits
     });
     let n_shown = fitting.count().max(1).min(page.lines.len());
-    let n = n_shown as u64;
     let shown = &page.lines[..n_shown];
     let more = page.more || n_shown < page.lines.len();
-    let end = (page.start_line + n).saturating_sub(1);
-    let lines = shown.iter().zip(page.start_line..);
-    let content: Vec<String> = lines.map(|(line, number)| show(line, number)).collect();
+    let n = i64::try_from(n_shown).unwrap_or(i64::MAX);
+    let end = page.start_line.saturating_add(n).saturating_sub(1);
+    let content = numbered(shown, page.start_line);
     let cut = shown.iter().filter(|line| line.cut_of.is_some()).count();
     let truncated = more || cut > 0;
 
     let at = path.relative();
     let mut text = match (n, page.total_lines) {
         (0, _) => format!("{at} is empty."),
-        (_, Some(total)) if page.start_line == 1 && end == total => {
+        (_, Some(total)) if page.start_line == 1 && end.unsigned_abs() == total => {
             format!("Read all of {at} ({total} lines).")
         }
         (_, Some(total)) => format!("Read lines {}-{end} of {total} of {at}.", page.start_line),
+        (_, None) if page.start_line < 0 => format!(
+            "Read lines {} to {end} of {at}, counted from its end: it is too large to count them from \
+             its beginning.",
+            page.start_line
+        ),
         (_, None) => format!("Read lines {}-{end} of {at}.", page.start_line),
     };
     if more {
@@ -94,7 +100,7 @@ fn report(path: &ProjectPath, page: &Page) -> Report {
     }
 
     let mut data = object(json!({
-        "content": content.join("\n"),
+        "content": content,
         "start_line": page.start_line,
         "end_line": end,
         "total_lines": page.total_lines,
@@ -120,11 +126,22 @@ fn report(path: &ProjectPath, page: &Page) -> Report {
     }
 }
 
-fn show(line: &Line, number: u64) -> String {
-    match line.cut_of {
-        None => format!("{number:4} | {}", line.text),
-        Some(n) => format!("{number:4} | {}… [cut: 2000 of {n} characters]", line.text),
+/// The lines, each behind its number.
+fn numbered(lines: &[Line], first: i64) -> String {
+    let size: usize = lines.iter().map(|line| line.text.len() + "1234 | \n".len()).sum();
+    let mut content = String::with_capacity(size);
+    for (line, number) in lines.iter().zip(first..) {
+        if number > first {
+            content.push('\n');
+        }
+        // Writing to a string never fails.
+        _ = write!(content, "{number:4} | ");
+        content.push_str(&line.text);
+        if let Some(n) = line.cut_of {
+            _ = write!(content, "… [cut: 2000 of {n} characters]");
+        }
     }
+    content
 }
 
 #[cfg(test)]

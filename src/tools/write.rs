@@ -58,9 +58,8 @@ fn write(
         return Ok(report);
     }
     let existing = Existing::open(workspace, path, seen)?;
-    let content = plain(&args.content);
-    let new = existing.text.rewrite(&args.content, existing.path.relative())?;
-    if new == existing.content.bytes || content == existing.text.plain() {
+    let new = existing.text.rewrite(&args.content);
+    if new.is(&existing.text) || plain(&args.content) == existing.text.plain() {
         return Ok(Report {
             data: object(json!({ "applied": false, "operation": "update", "diff_preview": "" })),
             text: format!("{} has this content already: unchanged.", existing.path.relative()),
@@ -69,7 +68,7 @@ fn write(
             partial: false,
         });
     }
-    let draft = Draft::replacing(existing, new, &content)?;
+    let draft = Draft::replacing(existing, new)?;
     let mut report = draft.report(workspace, args.dry_run, cancel, "Updated")?;
     report.data.insert("operation".to_owned(), "update".into());
     Ok(report)

@@ -9,7 +9,7 @@ use super::{ProjectPath, Workspace, io_failure};
 use crate::protocol::envelope::{ErrorCode, Failure};
 
 /// A file that is changed has to fit into memory several times.
-const MAX_CHANGED: u64 = 64 * 1024 * 1024;
+const MAX_CHANGED: u64 = 256 * 1024 * 1024;
 
 /// A whole file as it is now.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ impl Workspace {
         };
         if stat.size > MAX_CHANGED {
             let message = format!(
-                "{} has {} bytes; files over 64 MiB are not changed by tools",
+                "{} has {} bytes; files over 256 MiB are not changed by tools",
                 path.relative(),
                 stat.size
             );
@@ -105,8 +105,8 @@ impl Workspace {
 }
 
 fn lossy(bytes: &[u8]) -> String {
-    match super::Text::decode(bytes, "") {
+    match super::Text::decode(bytes.to_vec(), "") {
         Ok(text) => text.plain().to_owned(),
-        Err(_) => plain(&String::from_utf8_lossy(bytes)),
+        Err(_) => plain(&String::from_utf8_lossy(bytes)).into_owned(),
     }
 }

@@ -1,13 +1,18 @@
 //! What changed, for people and models: a unified diff of bounded size.
 
+use std::ops::Range;
 use std::time::Duration;
 
+use memchr::{memchr, memchr_iter, memrchr};
 use similar::{ChangeTag, TextDiff};
 
 const MAX_LINES: usize = 100;
 const MAX_BYTES: usize = 10 * 1024;
 /// A minimal diff is not worth more waiting.
 const MAX_TIME: Duration = Duration::from_millis(300);
+/// Lines shown before and after a change.
+const CONTEXT: usize = 3;
+const NO_NEWLINE: &str = "\n\\ No newline at end of file\n";
 
 /// A unified diff, and what it counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +30,8 @@ pub struct Diff {
 impl Diff {
     /// The difference between two texts with `\n` line ends. The names stand at its head.
     pub fn between(old: &str, new: &str, names: (&str, &str)) -> Self {
+        let middle = Middle::of(old, new);
+        let (old, new) = (&old[middle.old.clone()], &new[middle.new.clone()]);
         let diff = TextDiff::configure().timeout(MAX_TIME).diff_lines(old, new);
         let mut result = Self::default();
         for change in diff.iter_all_changes() {
@@ -34,24 +41,33 @@ impl Diff {
                 ChangeTag::Equal => {}
             }
         }
-        let mut unified = diff.unified_diff();
-        unified.header(names.0, names.1);
-        let mut lines = 0;
+        let mut lines = vec![format!("--- {}\n", names.0), format!("+++ {}\n", names.1)];
+        let mut n_bytes = lines.iter().map(String::len).sum::<usize>();
         // Hunk by hunk: the diff of a large file is never put together to be cut.
-        'hunks: for (index, hunk) in unified.iter_hunks().enumerate() {
-            let head = if index == 0 {
-                format!("--- {}\n+++ {}\n", names.0, names.1)
-            } else {
-                String::new()
+        for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
+            let (Some(first), Some(last)) = (hunk.ops().first(), hunk.ops().last()) else {
+                continue;
             };
-            for line in format!("{head}{hunk}").split_inclusive('\n') {
-                if lines == MAX_LINES || result.text.len() + line.len() > MAX_BYTES {
+            let old = first.old_range().start..last.old_range().end;
+            let new = first.new_range().start..last.new_range().end;
+            let head = format!("@@ -{} +{} @@\n", middle.lines(&old), middle.lines(&new));
+            let changes = hunk.iter_changes().map(|change| {
+                let missing = if change.missing_newline() { NO_NEWLINE } else { "" };
+                format!("{}{}{missing}", change.tag(), change.value())
+            });
+            for line in std::iter::once(head).chain(changes) {
+                n_bytes += line.len();
+                if lines.len() >= MAX_LINES || n_bytes > MAX_BYTES {
                     result.truncated = true;
-                    break 'hunks;
+                    result.text = lines.concat();
+                    return result;
                 }
-                lines += 1;
-                result.text.push_str(line);
+                lines.push(line);
             }
+        }
+        // The names alone are no diff.
+        if lines.len() > 2 {
+            result.text = lines.concat();
         }
         result
     }
@@ -59,5 +75,129 @@ impl Diff {
     /// The difference that a change of `path` makes (or made).
     pub fn of_change(old: &str, new: &str, path: &str) -> Self {
         Self::between(old, new, (&format!("a/{path}"), &format!("b/{path}")))
+    }
+}
+
+/// The stretch in which two texts differ, with the lines around it that a diff shows: of a large file
+/// nothing else needs to be compared line by line.
+struct Middle {
+    old: Range<usize>,
+    new: Range<usize>,
+    /// How many lines stand before it, in both.
+    n_before: usize,
+}
+
+impl Middle {
+    fn of(old: &str, new: &str) -> Self {
+        let (old, new) = (old.as_bytes(), new.as_bytes());
+        let same = equal_at_start(old, new);
+        let mut start = memrchr(b'\n', &old[..same]).map_or(0, |at| at + 1);
+        let same = equal_at_end(&old[start..], &new[start..]);
+        let tail = &old[old.len() - same..];
+        // A line that only ends alike is no equal line.
+        let cut = memchr(b'\n', tail).map_or(tail.len(), |at| at + 1);
+        let mut n_after = tail.len() - cut;
+        for _ in 0..CONTEXT {
+            start = memrchr(b'\n', &old[..start.saturating_sub(1)]).map_or(0, |at| at + 1);
+            let after = &old[old.len() - n_after..];
+            n_after -= memchr(b'\n', after).map_or(after.len(), |at| at + 1);
+        }
+        Self {
+            old: start..old.len() - n_after,
+            new: start..new.len() - n_after,
+            n_before: memchr_iter(b'\n', &old[..start]).count(),
+        }
+    }
+
+    /// A range of its lines, as a hunk's head names it.
+    fn lines(&self, range: &Range<usize>) -> String {
+        let start = range.start + self.n_before;
+        match range.len() {
+            0 => format!("{start},0"),
+            1 => format!("{}", start + 1),
+            length => format!("{},{length}", start + 1),
+        }
+    }
+}
+
+/// So many bytes are compared at once.
+const STRIDE: usize = 4096;
+
+fn equal_at_start(a: &[u8], b: &[u8]) -> usize {
+    let strides = a.chunks(STRIDE).zip(b.chunks(STRIDE)).take_while(|(a, b)| a == b);
+    let whole: usize = strides.map(|(a, _)| a.len()).sum();
+    whole + a[whole..].iter().zip(&b[whole..]).take_while(|(a, b)| a == b).count()
+}
+
+fn equal_at_end(a: &[u8], b: &[u8]) -> usize {
+    let strides = a.rchunks(STRIDE).zip(b.rchunks(STRIDE)).take_while(|(a, b)| a == b);
+    let whole: usize = strides.map(|(a, _)| a.len()).sum();
+    let (a, b) = (&a[..a.len() - whole], &b[..b.len() - whole]);
+    whole + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_what_differs_is_compared_and_line_numbers_are_those_of_the_file() {
+        let old: String = (1..=9999).map(|n| format!("line {n}\n")).collect();
+        let new = old.replace("line 5000\n", "line five\nthousand\n");
+        let diff = Diff::of_change(&old, &new, "a");
+        let expected = "--- a/a\n+++ b/a\n@@ -4997,7 +4997,8 @@\n line 4997\n line 4998\n line 4999\n\
+                        -line 5000\n+line five\n+thousand\n line 5001\n line 5002\n line 5003\n";
+        assert_eq!((diff.text.as_str(), diff.added, diff.removed), (expected, 2, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_the_diff_of_the_whole_texts(
+            old in prop::collection::vec("[ab]{0,2}", 0..30),
+            new in prop::collection::vec("[ab]{0,2}", 0..30),
+            common in prop::collection::vec("[ab]{0,2}", 0..30),
+            ends in any::<[bool; 2]>(),
+        ) {
+            let text = |lines: &[String], end: bool| {
+                let all = [&common[..], lines, &common[..]].concat();
+                all.join("\n") + if end { "\n" } else { "" }
+            };
+            let (old, new) = (text(&old, ends[0]), text(&new, ends[1]));
+            let diff = Diff::between(&old, &new, ("a", "b"));
+            prop_assert_eq!(patched(&old, &diff.text), new);
+        }
+    }
+
+    /// Applies a diff, by the numbers of its hunks.
+    fn patched(old: &str, diff: &str) -> String {
+        let lines: Vec<&str> = old.split_inclusive('\n').collect();
+        let (mut at, mut new) = (0, String::new());
+        let mut shown = diff.lines().skip(2).peekable();
+        while let Some(line) = shown.next() {
+            let (sign, text) = line.split_at(1);
+            if sign == "@" {
+                let range =
+                    text.split(' ').nth(1).and_then(|r| r.strip_prefix('-')).unwrap_or_default();
+                let (start, length) = range.split_once(',').unwrap_or((range, "1"));
+                let start: usize = start.parse().expect("a number");
+                let start = if length == "0" { start } else { start - 1 };
+                new.extend(lines[at..start].iter().copied());
+                at = start;
+                continue;
+            }
+            let ends = shown.next_if(|next| next.starts_with('\\')).is_none();
+            let text = format!("{text}{}", if ends { "\n" } else { "" });
+            if sign != "+" {
+                assert_eq!(lines[at], text);
+                at += 1;
+            }
+            if sign != "-" {
+                new.push_str(&text);
+            }
+        }
+        new.extend(lines[at..].iter().copied());
+        new
     }
 }

@@ -1,7 +1,7 @@
 //! Reading a page of a file of any size, in little memory, and taking its snapshot on the way.
 
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{Read, Seek, SeekFrom};
 
 use super::charset::{Charset, GUESSED_FROM, SNIFFED};
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot};
@@ -25,9 +25,10 @@ const TRIES: usize = 3;
 pub struct Page {
     /// The lines that were asked for, as far as there are any.
     pub lines: Vec<Line>,
-    /// The number of the first of them, from 1.
-    pub start_line: u64,
-    /// How many there are in all; unknown in a very large file that was not read to its end.
+    /// The number of the first of them, from 1. In a large file that was asked for its last lines they
+    /// are not counted from the beginning: the last one is -1, and this is negative.
+    pub start_line: i64,
+    /// How many there are in all; unknown in a large file that was not read to its end.
     pub total_lines: Option<u64>,
     /// There are lines after these.
     pub more: bool,
@@ -48,10 +49,33 @@ struct Survey {
     charset: Charset,
     bom: usize,
     hash: Option<String>,
+    /// All of them, where they are few.
     bytes: Option<Vec<u8>>,
+    ends: Ends,
+}
+
+/// How many line ends of each kind there are in bytes that come in pieces.
+#[derive(Clone, Copy, Default)]
+struct Ends {
     lf: u64,
     crlf: u64,
     cr: u64,
+    /// The last piece ended in `\r`.
+    after_cr: bool,
+}
+
+impl Ends {
+    fn count(&mut self, bytes: &[u8]) {
+        self.lf += memchr::memchr_iter(b'\n', bytes).count() as u64;
+        self.crlf += u64::from(self.after_cr && bytes.first() == Some(&b'\n'));
+        for at in memchr::memchr_iter(b'\r', bytes) {
+            self.cr += 1;
+            self.crlf += u64::from(bytes.get(at + 1) == Some(&b'\n'));
+        }
+        if let Some(last) = bytes.last() {
+            self.after_cr = *last == b'\r';
+        }
+    }
 }
 
 impl Workspace {
@@ -71,7 +95,7 @@ impl Workspace {
             let (file, data) = self.open_file(path)?;
             let stat = FileStat::of(&data);
             let mut reading = Reading { file, path, stop };
-            let survey = reading.survey(stat.size <= FOREGROUND)?;
+            let survey = reading.survey(&stat)?;
             let mut page = reading.page(&survey, stat, from, limit)?;
             let after = reading.file.metadata();
             let after = after.map_err(|error| io_failure(&error, "look at", path.relative()))?;
@@ -107,7 +131,8 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// Looks at the whole file, or, if that is too large, at its beginning.
-    fn survey(&mut self, whole: bool) -> Result<Survey, Failure> {
+    fn survey(&mut self, stat: &FileStat) -> Result<Survey, Failure> {
+        let whole = stat.size <= FOREGROUND;
         let mut hasher = blake3::Hasher::new();
         let mut kept = Vec::new();
         let mut validity = Utf8Check::default();
@@ -116,15 +141,14 @@ impl Reading<'_> {
             bom: 0,
             hash: None,
             bytes: None,
-            lf: 0,
-            crlf: 0,
-            cr: 0,
+            ends: Ends::default(),
         };
         let mut sample = Vec::new();
-        let mut previous = 0;
         let mut read = 0usize;
-        let mut chunk = vec![0; CHUNK];
-        self.rewind()?;
+        // One byte more than the file has: its end is seen without another look.
+        let size = usize::try_from(stat.size).unwrap_or(usize::MAX).saturating_add(1);
+        let mut chunk = vec![0; CHUNK.min(size)];
+        self.seek(0)?;
         loop {
             let n = self.fill(&mut chunk)?;
             let bytes = &chunk[..n];
@@ -158,19 +182,9 @@ impl Reading<'_> {
                 let room = GUESSED_FROM - sample.len();
                 sample.extend(bytes[from..].iter().take(room));
             }
-            for &byte in bytes {
-                match byte {
-                    b'\n' => {
-                        survey.lf += 1;
-                        survey.crlf += u64::from(previous == b'\r');
-                    }
-                    b'\r' => survey.cr += 1,
-                    _ => {}
-                }
-                previous = byte;
-            }
+            survey.ends.count(bytes);
             let ended = n < chunk.len();
-            if ended || (!whole && survey.lf > 0) {
+            if ended || (!whole && survey.ends.lf > 0) {
                 break;
             }
         }
@@ -189,22 +203,12 @@ impl Reading<'_> {
 
     /// Line ends of UTF-16 are counted in its text, not in its bytes.
     fn count_utf_16(&mut self, survey: &mut Survey, whole: bool) -> Result<(), Failure> {
-        (survey.lf, survey.crlf, survey.cr) = (0, 0, 0);
-        let mut previous = 0;
-        self.decoded(survey.charset, survey.bom, |text| {
-            for &byte in text {
-                match byte {
-                    b'\n' => {
-                        survey.lf += 1;
-                        survey.crlf += u64::from(previous == b'\r');
-                    }
-                    b'\r' => survey.cr += 1,
-                    _ => {}
-                }
-                previous = byte;
-            }
-            whole || survey.lf == 0
+        let mut ends = Ends::default();
+        self.decoded(survey, |text| {
+            ends.count(text);
+            whole || ends.lf == 0
         })?;
+        survey.ends = ends;
         Ok(())
     }
 
@@ -215,19 +219,25 @@ impl Reading<'_> {
         from: i64,
         limit: u64,
     ) -> Result<Page, Failure> {
-        let line_ending = LineEnding::of_counts(survey.lf, survey.crlf, survey.cr);
+        let Ends { lf, crlf, cr, .. } = survey.ends;
+        let line_ending = LineEnding::of_counts(lf, crlf, cr);
         let end = if line_ending == LineEnding::Cr { b'\r' } else { b'\n' };
+        let is_counted = survey.hash.is_some() || lf == 0 || survey.charset.is_utf_16();
         let first = match u64::try_from(from) {
             Ok(first) => first,
+            Err(_) if !is_counted => {
+                let last = self.last_lines(survey, &stat, from.unsigned_abs(), limit)?;
+                return Ok(Page { line_ending, ..last });
+            }
             Err(_) => {
                 let mut counter = Pager::new(end, u64::MAX, 0, true);
-                self.decoded(survey.charset, survey.bom, |text| counter.feed(text))?;
+                self.decoded(survey, |text| counter.feed(text))?;
                 counter.finish();
                 (counter.total() + 1).saturating_sub(from.unsigned_abs()).max(1)
             }
         };
         let mut pager = Pager::new(end, first, limit, survey.hash.is_some());
-        let to_the_end = self.decoded(survey.charset, survey.bom, |text| pager.feed(text))?;
+        let to_the_end = self.decoded(survey, |text| pager.feed(text))?;
         if to_the_end {
             pager.finish();
         }
@@ -251,7 +261,7 @@ impl Reading<'_> {
         }
         Ok(Page {
             lines: pager.into_lines(),
-            start_line: first,
+            start_line: i64::try_from(first).unwrap_or(i64::MAX),
             total_lines,
             more,
             stat,
@@ -262,22 +272,86 @@ impl Reading<'_> {
         })
     }
 
+    /// A page that begins so many lines before the end of a large file. It is looked for from the end
+    /// on: what stands before it is not read, and its lines not counted.
+    fn last_lines(
+        &mut self,
+        survey: &Survey,
+        stat: &FileStat,
+        wanted: u64,
+        limit: u64,
+    ) -> Result<Page, Failure> {
+        let mut begin = stat.size;
+        let mut n_lines = 0;
+        let mut chunk = vec![0; CHUNK];
+        let bom = survey.bom as u64;
+        'found: while begin > bom {
+            let start = begin.saturating_sub(CHUNK as u64).max(bom);
+            let piece = &mut chunk[..usize::try_from(begin - start).unwrap_or(CHUNK)];
+            self.seek(start)?;
+            let n = self.fill(piece)?;
+            for at in memchr::memrchr_iter(b'\n', &piece[..n]) {
+                let line = start + at as u64 + 1;
+                // What stands behind the last line end is a line only if there is something.
+                n_lines += u64::from(line < stat.size);
+                if n_lines == wanted {
+                    begin = line;
+                    break 'found;
+                }
+            }
+            begin = start;
+        }
+        let mut pager = Pager::new(b'\n', 1, limit, false);
+        if self.decoded_from(survey, begin, |text| pager.feed(text))? {
+            pager.finish();
+        }
+        let lines = pager.into_lines();
+        let is_first = begin == bom;
+        let n_lines = if is_first { n_lines + 1 } else { n_lines };
+        let from_end = i64::try_from(n_lines).unwrap_or(i64::MAX);
+        Ok(Page {
+            start_line: if is_first { 1 } else { -from_end },
+            total_lines: is_first.then_some(n_lines),
+            more: (lines.len() as u64) < n_lines,
+            lines,
+            stat: *stat,
+            charset: survey.charset,
+            line_ending: LineEnding::Lf,
+            modified_externally: false,
+            unsteady: false,
+        })
+    }
+
     /// Gives the file's text as UTF-8, piece by piece, until `take` has enough. True: to its end.
     fn decoded(
         &mut self,
-        charset: Charset,
-        bom: usize,
+        survey: &Survey,
+        take: impl FnMut(&[u8]) -> bool,
+    ) -> Result<bool, Failure> {
+        self.decoded_from(survey, survey.bom as u64, take)
+    }
+
+    /// The same from the line on that begins at this byte.
+    fn decoded_from(
+        &mut self,
+        survey: &Survey,
+        begin: u64,
         mut take: impl FnMut(&[u8]) -> bool,
     ) -> Result<bool, Failure> {
+        let charset = survey.charset;
+        if let Some(bytes) = &survey.bytes
+            && charset.is_utf_8()
+        {
+            let begin = usize::try_from(begin).unwrap_or(usize::MAX).min(bytes.len());
+            return Ok(take(&bytes[begin..]));
+        }
         let mut chunk = vec![0; CHUNK];
         let mut decoder = (!charset.is_utf_8()).then(|| charset.decoder());
         let mut text = String::new();
-        let mut skip = bom;
-        self.rewind()?;
+        self.seek(begin)?;
         loop {
             let n = self.fill(&mut chunk)?;
-            let bytes = &chunk[skip.min(n)..n];
-            skip = 0;
+            let bytes = &chunk[..n];
             let ended = n < chunk.len();
             let wanted = match &mut decoder {
                 None => take(bytes),
@@ -297,8 +371,9 @@ impl Reading<'_> {
         }
     }
 
-    fn rewind(&mut self) -> Result<(), Failure> {
-        self.file.rewind().map_err(|error| io_failure(&error, "read", self.path.relative()))
+    fn seek(&mut self, to: u64) -> Result<(), Failure> {
+        let sought = self.file.seek(SeekFrom::Start(to));
+        sought.map(drop).map_err(|error| io_failure(&error, "read", self.path.relative()))
     }
 
     /// Fills the chunk, unless the file ends before.

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::open::is_read_only;
-use super::snapshot::{FileStat, Snapshot, hash};
+use super::snapshot::{FileStat, MAX_KEPT, Snapshot, hash};
 use super::{ProjectPath, Workspace, io_failure};
 use crate::protocol::envelope::{ErrorCode, Failure};
 
@@ -32,6 +32,18 @@ pub struct Change {
     pub split_hard_link: bool,
 }
 
+/// What a file is to be.
+pub(super) struct New<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) hash: String,
+}
+
+impl<'a> New<'a> {
+    pub(super) fn of(bytes: &'a [u8]) -> Self {
+        Self { bytes, hash: hash(bytes) }
+    }
+}
+
 impl Workspace {
     /// Replaces the content of an existing file that is what was `seen`; else `CONFLICT`.
     pub fn replace(
@@ -42,7 +54,8 @@ impl Workspace {
     ) -> Result<Change, Failure> {
         self.check_writable(path)?;
         let (_, data) = self.open_file(path)?;
-        let change = self.undoable(path, Some(seen), bytes, || self.swap(path, seen, bytes))?;
+        let new = New::of(bytes);
+        let change = self.undoable(path, Some(seen), &new, || self.swap(path, seen, &new))?;
         // What is kept for an undo is a name too, but nobody misses it.
         Ok(Change { split_hard_link: data.nlink() > 1, ..change })
     }
@@ -51,7 +64,8 @@ impl Workspace {
     /// after all.
     pub fn create(&self, path: &ProjectPath, bytes: &[u8]) -> Result<Change, Failure> {
         self.check_writable(path)?;
-        self.undoable(path, None, bytes, || self.place(path, bytes))
+        let new = New::of(bytes);
+        self.undoable(path, None, &new, || self.place(path, &new))
     }
 
     /// The change itself, whatever is kept of it.
@@ -59,9 +73,11 @@ impl Workspace {
         &self,
         path: &ProjectPath,
         seen: &Snapshot,
-        bytes: &[u8],
+        new: &New<'_>,
     ) -> Result<Change, Failure> {
         let failed = |error: io::Error| io_failure(&error, "write", path.relative());
+        let beside = Beside::open(path.absolute()).map_err(failed)?;
+        // Under the lock, so that agents of our own come one after the other.
         let (old, data) = self.open_file(path)?;
         if is_read_only(path.absolute(), &data) {
             let message = format!("{} is read-only", path.relative());
@@ -69,16 +85,17 @@ impl Workspace {
                 .hint("it is protected on purpose; ask the user before making it writable")
                 .at(path.relative()));
         }
-        let beside = Beside::open(path.absolute()).map_err(failed)?;
-        // Under the lock, so that agents of our own come one after the other.
-        self.content(path, Some(seen))?;
-        let mut new = beside.write(bytes, Some((&old, &data))).map_err(failed)?;
-        match beside.exchange(&new) {
-            Ok(true) => self.settle(path, seen, &beside, &mut new, &hash(bytes))?,
+        // It moved; did its bytes? (One that looks as it did is looked at after the exchange.)
+        if FileStat::of(&data) != seen.stat {
+            self.content(path, Some(seen))?;
+        }
+        let mut file = beside.write(new.bytes, Some((&old, &data))).map_err(failed)?;
+        match beside.exchange(&file) {
+            Ok(true) => self.settle(path, seen, &beside, &mut file, &new.hash)?,
             // Without an exchange: one more look, then a rename.
             Ok(false) => {
                 self.content(path, Some(seen))?;
-                beside.rename_over(&mut new).map_err(failed)?;
+                beside.rename_over(&mut file).map_err(failed)?;
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(self.deleted(path, seen));
@@ -86,21 +103,21 @@ impl Workspace {
             Err(error) => return Err(failed(error)),
         }
         beside.sync();
-        self.changed(path, &new.file, bytes, data.nlink() > 1)
+        self.changed(path, &file.file, new, data.nlink() > 1)
     }
 
     /// The creation itself, whatever is kept of it.
-    pub(super) fn place(&self, path: &ProjectPath, bytes: &[u8]) -> Result<Change, Failure> {
+    pub(super) fn place(&self, path: &ProjectPath, new: &New<'_>) -> Result<Change, Failure> {
         let mut made = Vec::new();
         let created = make_parents(path.absolute(), &mut made).and_then(|()| {
             let beside = Beside::open(path.absolute())?;
-            let mut new = beside.write(bytes, None)?;
-            beside.place(&mut new)?;
+            let mut file = beside.write(new.bytes, None)?;
+            beside.place(&mut file)?;
             beside.sync();
-            new.file.try_clone()
+            file.file.try_clone()
         });
         match created {
-            Ok(file) => self.changed(path, &file, bytes, false),
+            Ok(file) => self.changed(path, &file, new, false),
             Err(error) => {
                 for folder in made.iter().rev() {
                     // Made for nothing. Should somebody have put something there, it stays.
@@ -189,14 +206,15 @@ impl Workspace {
     fn changed(
         &self,
         path: &ProjectPath,
-        new: &File,
-        bytes: &[u8],
+        file: &File,
+        new: &New<'_>,
         split_hard_link: bool,
     ) -> Result<Change, Failure> {
         let data =
-            new.metadata().map_err(|error| io_failure(&error, "look at", path.relative()))?;
-        let snapshot = Snapshot::new(FileStat::of(&data), bytes);
-        self.snapshots.record(path.absolute(), snapshot.clone(), Some(bytes.to_vec()));
+            file.metadata().map_err(|error| io_failure(&error, "look at", path.relative()))?;
+        let snapshot = Snapshot { stat: FileStat::of(&data), hash: new.hash.clone() };
+        let kept = (new.bytes.len() <= MAX_KEPT).then(|| new.bytes.to_vec());
+        self.snapshots.record(path.absolute(), snapshot.clone(), kept);
         Ok(Change { snapshot, split_hard_link })
     }
 }

@@ -1,6 +1,6 @@
 //! What files looked like when they were read: the ledger that later changes are checked against.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::MetadataExt;
@@ -100,7 +100,7 @@ pub(super) fn hash(bytes: &[u8]) -> String {
 }
 
 /// The hash of a whole file, in little memory.
-pub(super) fn hash_of(file: &mut File, stop: &AtomicBool) -> io::Result<String> {
+pub(super) fn hash_of(file: &mut (impl Read + Seek), stop: &AtomicBool) -> io::Result<String> {
     let mut hasher = blake3::Hasher::new();
     let mut chunk = vec![0; CHUNK];
     file.rewind()?;
@@ -115,6 +115,13 @@ pub(super) fn hash_of(file: &mut File, stop: &AtomicBool) -> io::Result<String> 
     }
 }
 
+/// The snapshot of a file that is large; none if it moved meanwhile.
+fn steady_snapshot(mut file: &File, stat: FileStat, stop: &AtomicBool) -> Option<Snapshot> {
+    let hash = hash_of(&mut file, stop).ok()?;
+    let after = FileStat::of(&file.metadata().ok()?);
+    (after == stat).then_some(Snapshot { stat, hash })
+}
+
 /// Snapshots by resolved path.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
@@ -126,8 +133,10 @@ pub(super) struct Snapshots {
 #[derive(Debug, Default)]
 struct Ledger {
     entries: HashMap<PathBuf, Entry>,
-    /// The paths whose bytes are kept, oldest first.
-    kept: VecDeque<PathBuf>,
+    /// The paths whose bytes are kept, by the order in which they came.
+    kept: BTreeMap<u64, PathBuf>,
+    next: u64,
+    /// How many bytes that are.
     n_kept: usize,
 }
 
@@ -135,7 +144,8 @@ struct Ledger {
 struct Entry {
     stat: FileStat,
     snapshot: Promised,
-    bytes: Option<Arc<[u8]>>,
+    /// Its bytes, and their place in the order.
+    bytes: Option<(u64, Arc<[u8]>)>,
 }
 
 /// A snapshot whose hash may still be in the making; empty if the file moved meanwhile.
@@ -150,7 +160,7 @@ impl Snapshots {
 
     /// The file looks like `stat`; its hash is made beside what goes on, unless it is known or being
     /// made already.
-    pub(super) fn promise(&self, path: &Path, mut file: File, stat: FileStat) {
+    pub(super) fn promise(&self, path: &Path, file: File, stat: FileStat) {
         let known =
             self.lock().entries.get(path).is_some_and(|entry| {
                 entry.stat == stat && !matches!(entry.snapshot.get(), Some(None))
@@ -159,16 +169,18 @@ impl Snapshots {
             return;
         }
         let promised = Promised::default();
-        let (stop, result) = (Arc::clone(&self.stop), Arc::clone(&promised));
-        self.insert(path, stat, promised, None);
+        self.insert(path, stat, Arc::clone(&promised), None);
+        let file = Arc::new(file);
+        let (stop, in_thread) = (Arc::clone(&self.stop), Arc::clone(&file));
+        let result = Arc::clone(&promised);
         // Waited for by whoever asks for the snapshot; ended with the workspace.
-        std::thread::spawn(move || {
-            let snapshot = hash_of(&mut file, &stop).ok().and_then(|hash| {
-                let after = FileStat::of(&file.metadata().ok()?);
-                (after == stat).then_some(Snapshot { stat, hash })
-            });
-            let _ = result.set(snapshot);
+        let thread = std::thread::Builder::new().name("hash".to_owned()).spawn(move || {
+            result.get_or_init(|| steady_snapshot(&in_thread, stat, &stop));
         });
+        if thread.is_err() {
+            // The system is out of threads: then now.
+            promised.get_or_init(|| steady_snapshot(&file, stat, &self.stop));
+        }
     }
 
     /// The snapshot of this file; waits for its hash.
@@ -184,7 +196,7 @@ impl Snapshots {
 
     /// The bytes that the snapshot was made of, if they were few.
     pub(super) fn bytes(&self, path: &Path) -> Option<Arc<[u8]>> {
-        self.lock().entries.get(path)?.bytes.clone()
+        Some(Arc::clone(&self.lock().entries.get(path)?.bytes.as_ref()?.1))
     }
 
     /// Forgets the file: it has to be read again.
@@ -206,13 +218,10 @@ impl Snapshots {
         let bytes = bytes.filter(|bytes| bytes.len() <= MAX_KEPT).map(Arc::<[u8]>::from);
         let mut ledger = self.lock();
         ledger.remove(path);
-        if let Some(bytes) = &bytes {
-            ledger.n_kept += bytes.len();
-            ledger.kept.push_back(path.to_owned());
-        }
+        let bytes = bytes.map(|bytes| (ledger.keep(path, bytes.len()), bytes));
         ledger.entries.insert(path.to_owned(), Entry { stat, snapshot, bytes });
         while ledger.n_kept > MAX_KEPT_IN_ALL
-            && let Some(oldest) = ledger.kept.pop_front()
+            && let Some((_, oldest)) = ledger.kept.pop_first()
         {
             ledger.drop_bytes(&oldest);
         }
@@ -225,14 +234,22 @@ impl Snapshots {
 }
 
 impl Ledger {
+    fn keep(&mut self, path: &Path, n_bytes: usize) -> u64 {
+        self.next += 1;
+        self.kept.insert(self.next, path.to_owned());
+        self.n_kept += n_bytes;
+        self.next
+    }
+
     fn remove(&mut self, path: &Path) {
         self.drop_bytes(path);
-        self.kept.retain(|kept| kept != path);
         self.entries.remove(path);
     }
 
     fn drop_bytes(&mut self, path: &Path) {
-        if let Some(bytes) = self.entries.get_mut(path).and_then(|entry| entry.bytes.take()) {
+        let entry = self.entries.get_mut(path);
+        if let Some((place, bytes)) = entry.and_then(|entry| entry.bytes.take()) {
+            self.kept.remove(&place);
             self.n_kept -= bytes.len();
         }
     }

@@ -1,5 +1,6 @@
 //! The text of a file, as it is edited: with `\n` line ends, whatever the file's own are, and back.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -57,27 +58,31 @@ pub struct Text {
     dominant: Option<&'static str>,
     /// Decoded, without BOM, with the file's own line ends.
     raw: String,
-    /// The same with `\n`.
-    plain: String,
+    /// The same with `\n`, where that is another text.
+    plain: Option<String>,
     /// Where in `plain` a `\n` is `\r\n` in `raw`.
     crlf: Vec<usize>,
 }
 
 impl Text {
     /// The text in these bytes. `path` is only for the message.
-    pub fn decode(bytes: &[u8], path: &str) -> Result<Self, Failure> {
+    pub fn decode(bytes: Vec<u8>, path: &str) -> Result<Self, Failure> {
         let head = &bytes[..bytes.len().min(SNIFFED)];
         let (charset, raw) = if let Some((charset, _)) = Charset::of_bom(head) {
-            (charset, charset.decode(bytes))
+            (charset, charset.decode(&bytes))
         } else if head.contains(&0) {
             return Err(binary(head, path));
-        } else if let Ok(text) = std::str::from_utf8(bytes) {
-            (Charset::UTF_8, Some(text.to_owned()))
         } else {
-            let from = bytes.iter().position(|byte| !byte.is_ascii()).unwrap_or(0);
-            let sample = &bytes[from..bytes.len().min(from + GUESSED_FROM)];
-            let charset = Charset::guess(sample);
-            (charset, charset.decode(bytes))
+            match String::from_utf8(bytes) {
+                Ok(text) => (Charset::UTF_8, Some(text)),
+                Err(error) => {
+                    let bytes = error.into_bytes();
+                    let from = bytes.iter().position(|byte| !byte.is_ascii()).unwrap_or(0);
+                    let sample = &bytes[from..bytes.len().min(from + GUESSED_FROM)];
+                    let charset = Charset::guess(sample);
+                    (charset, charset.decode(&bytes))
+                }
+            }
         };
         match raw {
             Some(raw) => Ok(Self::new(charset, raw)),
@@ -91,10 +96,11 @@ impl Text {
     }
 
     fn new(charset: Charset, raw: String) -> Self {
-        let lf = raw.matches('\n').count();
-        let n_crlf = raw.matches("\r\n").count();
-        let cr = if lf == 0 { raw.matches('\r').count() } else { 0 };
-        let ending = LineEnding::of_counts(lf as u64, n_crlf as u64, cr as u64);
+        let count = |byte| memchr::memchr_iter(byte, raw.as_bytes()).count();
+        let (lf, cr) = (count(b'\n'), count(b'\r'));
+        let n_crlf = if cr > 0 { raw.matches("\r\n").count() } else { 0 };
+        let lone_cr = if lf == 0 { cr } else { 0 };
+        let ending = LineEnding::of_counts(lf as u64, n_crlf as u64, lone_cr as u64);
         let dominant = match ending {
             LineEnding::Lf => Some("\n"),
             LineEnding::CrLf => Some("\r\n"),
@@ -104,7 +110,7 @@ impl Text {
         };
         let mut crlf = Vec::with_capacity(n_crlf);
         let plain = match ending {
-            LineEnding::Cr => raw.replace('\r', "\n"),
+            LineEnding::Cr => Some(raw.replace('\r', "\n")),
             LineEnding::CrLf | LineEnding::Mixed => {
                 let mut plain = String::with_capacity(raw.len());
                 for part in raw.split_inclusive("\r\n") {
@@ -117,16 +123,16 @@ impl Text {
                         None => plain.push_str(part),
                     }
                 }
-                plain
+                Some(plain)
             }
-            LineEnding::Lf | LineEnding::None => raw.clone(),
+            LineEnding::Lf | LineEnding::None => None,
         };
         Self { charset, ending, dominant, raw, plain, crlf }
     }
 
     /// The text with `\n` line ends: what is matched and shown.
     pub fn plain(&self) -> &str {
-        &self.plain
+        self.plain.as_deref().unwrap_or(&self.raw)
     }
 
     /// The file's encoding.
@@ -134,10 +140,17 @@ impl Text {
         self.charset
     }
 
-    /// Replaces ranges of [`Text::plain`], sorted and apart, and gives the file's new bytes.
-    /// Everything else stays as it is, byte for byte.
-    pub fn splice(&self, edits: &[(Range<usize>, &str)], path: &str) -> Result<Vec<u8>, Failure> {
-        let mut new = String::with_capacity(self.raw.len());
+    /// Both make the same file.
+    pub fn is(&self, other: &Self) -> bool {
+        self.charset == other.charset && self.raw == other.raw
+    }
+
+    /// The text with ranges of [`Text::plain`], sorted and apart, replaced. Everything else stays as
+    /// it is, byte for byte.
+    #[must_use]
+    pub fn splice(&self, edits: &[(Range<usize>, &str)]) -> Self {
+        let added: usize = edits.iter().map(|(_, text)| text.len()).sum();
+        let mut new = String::with_capacity(self.raw.len() + added);
         let mut at = 0;
         for (range, text) in edits {
             new.push_str(&self.raw[at..self.raw_offset(range.start)]);
@@ -145,21 +158,22 @@ impl Text {
             at = self.raw_offset(range.end);
         }
         new.push_str(&self.raw[at..]);
-        self.encode(&new, path)
+        Self::new(self.charset, new)
     }
 
-    /// The file's bytes with another content altogether. In a file with mixed line ends, the lines
-    /// that stay keep theirs.
-    pub fn rewrite(&self, content: &str, path: &str) -> Result<Vec<u8>, Failure> {
+    /// Another text altogether, in the same encoding and with the same line ends. In a file with
+    /// mixed ones, the lines that stay keep theirs.
+    #[must_use]
+    pub fn rewrite(&self, content: &str) -> Self {
         if self.ending == LineEnding::None {
-            return self.encode(content, path);
+            return Self::new(self.charset, content.to_owned());
         }
         let content = plain(content);
         if self.ending != LineEnding::Mixed {
-            return self.encode(&self.with_own_ends(&content), path);
+            return Self::new(self.charset, self.with_own_ends(&content).into_owned());
         }
         let own: Vec<&str> = self.raw.split_inclusive('\n').collect();
-        let diff = TextDiff::from_lines(self.plain.as_str(), content.as_str());
+        let diff = TextDiff::from_lines(self.plain(), &content);
         let mut new = String::with_capacity(content.len());
         for change in diff.iter_all_changes() {
             match (change.tag(), change.old_index()) {
@@ -170,11 +184,15 @@ impl Text {
                 }
             }
         }
-        self.encode(&new, path)
+        Self::new(self.charset, new)
     }
 
-    fn encode(&self, raw: &str, path: &str) -> Result<Vec<u8>, Failure> {
-        self.charset.encode(raw).map_err(|character| {
+    /// The bytes of its file. `ENCODING` where the file's encoding lacks a character.
+    pub fn into_bytes(self, path: &str) -> Result<Vec<u8>, Failure> {
+        if self.charset == Charset::UTF_8 {
+            return Ok(self.raw.into_bytes());
+        }
+        self.charset.encode(&self.raw).map_err(|character| {
             let name = self.charset.name();
             let message = format!("{path} is in {name}, which has no {character:?}");
             Failure::new(ErrorCode::Encoding, message)
@@ -183,10 +201,10 @@ impl Text {
         })
     }
 
-    fn with_own_ends(&self, plain: &str) -> String {
+    fn with_own_ends<'a>(&self, plain: &'a str) -> Cow<'a, str> {
         match self.dominant {
-            None | Some("\n") => plain.to_owned(),
-            Some(end) => plain.replace('\n', end),
+            None | Some("\n") => Cow::Borrowed(plain),
+            Some(end) => Cow::Owned(plain.replace('\n', end)),
         }
     }
 
@@ -196,8 +214,8 @@ impl Text {
 }
 
 /// A text with its line ends as `\n`. (A lone `\r` in text that comes from the model ends nothing.)
-pub fn plain(text: &str) -> String {
-    text.replace("\r\n", "\n")
+pub fn plain(text: &str) -> Cow<'_, str> {
+    if text.contains('\r') { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) }
 }
 
 /// `BINARY_FILE`, with the kind guessed from the first bytes.

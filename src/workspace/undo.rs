@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::replace::New;
 use super::snapshot::{FileStat, Snapshot, hash};
 use super::{ProjectPath, Workspace, io_failure};
 use crate::protocol::envelope::{ErrorCode, Failure};
@@ -232,14 +233,14 @@ impl Workspace {
         &self,
         path: &ProjectPath,
         seen: Option<&Snapshot>,
-        after: &[u8],
+        after: &New<'_>,
         change: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let Some(undo) = &self.undo else { return change() };
         let name = path.relative();
         let old = seen.map(|seen| Old { path: path.absolute(), hash: &seen.hash });
         let was_first = !undo.turn().kept.contains_key(name);
-        undo.keep(name, old, hash(after)).map_err(|error| {
+        undo.keep(name, old, after.hash.clone()).map_err(|error| {
             let failure = io_failure(&error, "keep the old content of", name);
             failure.hint("nothing was changed; make room, or run without keeping a session")
         })?;
@@ -326,8 +327,8 @@ impl Workspace {
             )));
         }
         match now {
-            Some(now) => drop(self.swap(path, &now, &bytes)?),
-            None => drop(self.place(path, &bytes)?),
+            Some(now) => drop(self.swap(path, &now, &New::of(&bytes))?),
+            None => drop(self.place(path, &New::of(&bytes))?),
         }
         Ok(Undone::Restored)
     }

@@ -23,6 +23,22 @@ fn changed() -> Test {
 }
 
 #[test]
+fn calls_without_a_model_are_kept_and_undone_if_asked_for() {
+    let calls = "{\"id\":1,\"name\":\"Read\",\"input\":{\"path\":\"a.txt\"}}\n\
+                 {\"id\":2,\"name\":\"Edit\",\"input\":{\"path\":\"a.txt\",\"old_string\":\"one\",\
+                 \"new_string\":\"two\"}}\n";
+    let test = Test::new().file("a.txt", "one\n").stdin(calls);
+    test.agent(&["tool", "batch"]).expect_code(0);
+    assert!(test.try_log().is_none(), "nothing is kept unasked");
+    test.write("a.txt", "one\n");
+    test.agent(&["tool", "batch", "--record"]).expect_code(0);
+    assert_eq!(test.events_of("tool.finished").len(), 2);
+    assert_eq!(test.events_of("session.summary")[0]["calls"]["Edit"], 1);
+    test.agent(&["session", "undo"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "one\n");
+}
+
+#[test]
 fn files_are_as_before_and_created_ones_are_gone() {
     let test = changed();
     let done = test.agent(&["session", "undo"]).expect_code(0);

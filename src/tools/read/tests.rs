@@ -160,8 +160,14 @@ async fn a_large_file_answers_for_its_first_page_and_can_be_changed() {
     desk.file("log", &bytes);
     let page = desk.ok(&read::tool(), json!({"path": "log", "limit": 2})).await;
     assert!(page.partial && page.data["total_lines"].is_null());
-    let last = desk.ok(&read::tool(), json!({"path": "log", "start_line": -1})).await;
-    assert_eq!(last.data["start_line"], 40 * 1024);
+    let pages = json!({"path": "log", "start_line": -3, "limit": 2});
+    let last = desk.ok(&read::tool(), pages).await;
+    assert_eq!((&last.data["start_line"], &last.data["end_line"]), (&json!(-3), &json!(-2)));
+    assert!(last.partial && last.text.contains("start_line -1"), "{}", last.text);
+    let all = json!({"path": "log", "start_line": -99_999_999, "limit": 1});
+    let all = desk.ok(&read::tool(), all).await;
+    assert_eq!((&all.data["start_line"], &all.data["total_lines"]), (&json!(1), &json!(40 * 1024)));
+    assert!(all.data["content"].as_str().unwrap().starts_with("   1 | first"));
     let edit = json!({"path": "log", "old_string": "first", "new_string": "once"});
     desk.ok(&crate::tools::edit::tool(), edit).await;
     assert!(desk.bytes("log").starts_with(b"oncexx"));

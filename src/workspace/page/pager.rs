@@ -48,16 +48,37 @@ impl Pager {
     /// Takes more text; false where no more is needed.
     pub(super) fn feed(&mut self, mut text: &[u8]) -> bool {
         while !text.is_empty() {
-            if self.number >= self.wanted.end && !self.count_all {
-                return false;
+            if self.number >= self.wanted.end {
+                if self.count_all {
+                    self.pass(text, u64::MAX);
+                }
+                return self.count_all;
             }
-            let end = text.iter().position(|byte| *byte == self.end);
+            if self.number < self.wanted.start {
+                text = self.pass(text, self.wanted.start - self.number);
+                continue;
+            }
+            let end = memchr::memchr(self.end, text);
             self.extend(&text[..end.unwrap_or(text.len())]);
             let Some(end) = end else { return true };
             self.end_line();
             text = &text[end + 1..];
         }
         true
+    }
+
+    /// Passes so many line ends, or all of the text, without looking at the lines. Gives the rest.
+    fn pass<'a>(&mut self, text: &'a [u8], wanted: u64) -> &'a [u8] {
+        let n = memchr::memchr_iter(self.end, text).count() as u64;
+        let last = usize::try_from(n.min(wanted)).unwrap_or(usize::MAX).checked_sub(1);
+        let Some(last) = last.and_then(|last| memchr::memchr_iter(self.end, text).nth(last)) else {
+            self.n_bytes += text.len() as u64;
+            return &[];
+        };
+        self.number += n.min(wanted);
+        let rest = &text[last + 1..];
+        self.n_bytes = if n < wanted { rest.len() as u64 } else { 0 };
+        if n < wanted { &[] } else { rest }
     }
 
     /// The text is over: what stands after the last line end is a line too.
@@ -81,7 +102,7 @@ impl Pager {
         self.last_byte = part.last().copied().unwrap_or(self.last_byte);
         if self.wanted.contains(&self.number) {
             let room = MAX_BYTES - self.current.len();
-            self.current.extend(part.iter().take(room));
+            self.current.extend_from_slice(&part[..part.len().min(room)]);
             let begins = part.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
             self.n_characters += begins as u64;
         }
