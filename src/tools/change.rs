@@ -135,7 +135,7 @@ impl Replacement<'_> {
             n => {
                 let lines = lines_of(text, &found);
                 let shown = lines.iter().take(20).map(ToString::to_string).collect::<Vec<_>>();
-                let more = if n > shown.len() { ", …" } else { "" };
+                let more = if lines.len() > shown.len() { ", …" } else { "" };
                 let message = format!(
                     "old_string occurs {n} times in {path}, at lines {}{more}",
                     shown.join(", ")

@@ -95,7 +95,8 @@ fn grep(
     let path = workspace.existing(&args.path)?;
     let one_file = !workspace.metadata(&path)?.is_dir();
     if one_file {
-        workspace.file(&args.path)?;
+        // Told from one without a match: it cannot be read.
+        workspace.open_file(&path)?;
     } else {
         // Told from an empty one: it cannot be read.
         workspace.entries(&path)?;
@@ -158,6 +159,11 @@ fn matcher(args: &Args) -> Result<RegexMatcher, Failure> {
         );
         if message.contains("literal") && message.contains("not allowed") {
             return failure.hint("set multiline: true to match over line ends");
+        }
+        if message.contains("look-around") || message.contains("backreferences") {
+            return failure.hint(
+                "write it without look-around and backreferences: search for more, and use what fits",
+            );
         }
         failure.hint("to search for exactly this text, set fixed_string: true")
     })

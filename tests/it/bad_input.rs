@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use crate::server::{self, Reply, Server};
-use crate::support::{Test, say};
+use crate::support::{Test, is_root, say};
 
 #[test]
 fn no_key() {
@@ -301,8 +301,4 @@ fn wrong_usage() {
     test.agent(&["run", "--max-turns", "x", "task"]).expect_code(2).expect_stderr("--max-turns");
     test.agent(&["tool", "call", "Read", "{"]).expect_code(2).expect_stdout("");
     test.agent(&["tool", "call", "Read", "[1]"]).expect_code(2).expect_stdout("");
-}
-
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0)
 }

@@ -5,7 +5,9 @@
 
 mod architecture;
 mod bad_input;
+mod batch;
 mod commands;
+mod file_contract;
 mod resume;
 mod run;
 mod server;

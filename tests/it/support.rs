@@ -1,5 +1,6 @@
 //! What the tests share: a project in a temporary folder, the built binary, and what it left behind.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -11,14 +12,18 @@ pub(crate) struct Test {
     dir: tempfile::TempDir,
     env: Vec<(String, String)>,
     stdin: Option<Vec<u8>>,
+    user: Option<u32>,
 }
+
+/// `nobody`: whom the binary is run as where root would be refused nothing.
+const NOBODY: u32 = 65534;
 
 impl Test {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("project")).unwrap();
         std::fs::create_dir_all(dir.path().join("home")).unwrap();
-        Self { dir, env: Vec::new(), stdin: None }
+        Self { dir, env: Vec::new(), stdin: None, user: None }
     }
 
     /// A file of the project.
@@ -39,6 +44,23 @@ impl Test {
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(dir.join("config.toml"), text).unwrap();
         self
+    }
+
+    /// The same for a user who can be refused something: where the tests run as root, everything is
+    /// given to `nobody`, who runs the binary. Nothing, loudly, where that does not work.
+    pub(crate) fn unprivileged(mut self, test: &str) -> Option<Self> {
+        if !is_root() {
+            return Some(self);
+        }
+        give_to_nobody(self.dir.path());
+        self.user = Some(NOBODY);
+        if self.command(&["--version"]).output().is_ok_and(|output| output.status.success()) {
+            return Some(self);
+        }
+        say(&format!(
+            "SKIPPED: {test}: root is refused nothing, and nobody can not run the binary"
+        ));
+        None
     }
 
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
@@ -82,6 +104,9 @@ impl Test {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
         command
     }
 
@@ -174,6 +199,20 @@ impl Test {
     pub(crate) fn events_of(&self, kind: &str) -> Vec<Value> {
         self.events().into_iter().filter(|event| event["type"] == kind).collect()
     }
+}
+
+fn give_to_nobody(path: &Path) {
+    std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    if path.is_dir() && !path.is_symlink() {
+        for entry in std::fs::read_dir(path).unwrap() {
+            give_to_nobody(&entry.unwrap().path());
+        }
+    }
+}
+
+/// The tests run as root.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 /// Says something in the output of the tests, also where the test passes: a test that was skipped must

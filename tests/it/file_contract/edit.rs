@@ -1,0 +1,201 @@
+//! Edit: one exact replacement.
+
+use serde_json::{Value, json};
+
+use crate::batch::{Project, says, text};
+use crate::support::Test;
+
+fn edit(old: &str, new: &str) -> Value {
+    json!({"path": "a", "old_string": old, "new_string": new})
+}
+
+/// A project with this file, which was read.
+fn project(bytes: impl AsRef<[u8]>) -> Project {
+    let mut project = Project::of(Test::new().file("a", bytes));
+    project.call("Read", &json!({"path": "a"}));
+    project
+}
+
+#[test]
+fn what_is_told_of_an_edit() {
+    let mut project = project("one\ntwo\nthree\n");
+    let done = project.ok("Edit", &edit("two", "zwei"));
+    let data = json!({
+        "applied": true,
+        "diff_preview": "--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n one\n-two\n+zwei\n three\n",
+        "replacements": 1,
+    });
+    assert_eq!(done["data"], data);
+    assert_eq!(done["text"], "Made 1 replacement in a: +1 -1 lines.");
+    assert_eq!(project.bytes("a"), b"one\nzwei\nthree\n");
+    let mut dry = edit("zwei", "drei");
+    dry["dry_run"] = json!(true);
+    let dry = project.partial("Edit", &dry);
+    assert_eq!(dry["data"]["applied"], false);
+    assert_eq!(project.bytes("a"), b"one\nzwei\nthree\n");
+}
+
+#[test]
+fn only_the_replaced_passage_changes() {
+    let check = |file: &[u8], old: &str, new: &str, expected: &[u8]| {
+        let mut project = project(file);
+        project.ok("Edit", &edit(old, new));
+        assert_eq!(project.bytes("a"), expected, "{}", String::from_utf8_lossy(file));
+        assert_eq!(project.names("."), ["a"]);
+    };
+    check(b"one\ntwo\n", "two", "three", b"one\nthree\n");
+    check(b"one\ntwo", "two", "", b"one\n");
+    // Line ends do not matter for matching, and are kept.
+    check(b"a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", b"x\r\ny\r\nz\r\nc\r\n");
+    check(b"a\r\nb\r\n", "a\r\nb", "x\r\ny", b"x\r\ny\r\n");
+    check(b"a\nb\n", "a\r\nb", "x\r\ny", b"x\ny\n");
+    check(b"a\rb\r", "a\nb", "x\ny", b"x\ry\r");
+    check(b"a\r\nb\nc\r\nd\r\n", "c", "x\ny", b"a\r\nb\nx\r\ny\r\nd\r\n");
+    check(b"a\nb\r\nc\nd\n", "d", "x\ny", b"a\nb\r\nc\nx\ny\n");
+    check(b"one\n\n\ntwo", "\n\n\n", "\n", b"one\ntwo");
+    // So are encoding and BOM.
+    check(b"\xEF\xBB\xBFone", "one", "two", b"\xEF\xBB\xBFtwo");
+    check(b"\xFF\xFEa\0\r\0\n\0b\0", "a\nb", "c\nä", b"\xFF\xFEc\0\r\0\n\0\xE4\0");
+    check(b"\xFE\xFF\0a\0\n\0b", "b", "\u{1F600}", b"\xFE\xFF\0a\0\n\xD8\x3D\xDE\0");
+    check(b"caf\xE9\nbar\n", "bar", "té", b"caf\xE9\nt\xE9\n");
+    // A NUL behind the first 8 KiB is text.
+    let mut late = vec![b'x'; 9000];
+    late.extend(b"\0end");
+    let expected = [&late[..9001], b"END"].concat();
+    check(&late, "end", "END", &expected);
+}
+
+#[test]
+fn what_the_encoding_does_not_have_is_not_written() {
+    let file = b"caf\xE9 au lait\n";
+    let mut project = project(file);
+    let refused = project.fails("Edit", &edit("lait", "中"), "ENCODING");
+    says(&refused, "/error/message", "windows-1252, which has no '中'");
+    assert_eq!(project.bytes("a"), file);
+}
+
+#[test]
+fn bytes_that_would_not_come_back_are_not_touched() {
+    // Shift-JIS by its look, with bytes that are none.
+    let mut file = encoding_rs::SHIFT_JIS.encode("これは日本語のテキストです。\n").0.into_owned();
+    file.extend(b"end \xFF\xFF\n");
+    let mut project = project(&file);
+    let answer = project.call("Edit", &edit("end", "END"));
+    let expected = match answer["status"].as_str().unwrap() {
+        "success" => [&file[..file.len() - 7], b"END \xFF\xFF\n"].concat(),
+        _ => {
+            assert_eq!(answer["error"]["code"], "ENCODING", "{answer}");
+            file
+        }
+    };
+    assert_eq!(project.bytes("a"), expected);
+}
+
+#[test]
+fn it_must_occur_once_or_all_are_meant() {
+    let mut project = project("x\ny\nx x\n");
+    let refused = project.fails("Edit", &edit("x", "z"), "MULTIPLE_MATCHES");
+    assert_eq!(refused["error"]["message"], "old_string occurs 3 times in a, at lines 1, 3");
+    assert_eq!(refused["data"]["lines"], json!([1, 3]));
+    let mut all = edit("x", "z");
+    all["replace_all"] = json!(true);
+    let done = project.ok("Edit", &all);
+    assert_eq!(
+        (&done["data"]["replacements"], project.bytes("a")),
+        (&json!(3), b"z\ny\nz z\n".to_vec())
+    );
+    // Occurrences that overlap are two.
+    project.ok("Write", &json!({"path": "a", "content": "aaa"}));
+    project.fails("Edit", &edit("aa", "b"), "MULTIPLE_MATCHES");
+    let mut all = edit("aa", "b");
+    all["replace_all"] = json!(true);
+    assert_eq!(project.ok("Edit", &all)["data"]["replacements"], 1);
+    assert_eq!(project.bytes("a"), b"ba");
+}
+
+#[test]
+fn senseless_arguments_are_refused() {
+    let mut project = project("x\r\n");
+    for (old, new) in [("", "z"), ("x", "x"), ("x\r\n", "x\n")] {
+        project.fails("Edit", &edit(old, new), "INVALID_PARAM");
+    }
+    project.fails("Edit", &json!({"path": "a", "old_string": "x"}), "INVALID_PARAM");
+    let mut unknown = edit("x", "y");
+    unknown["old_str"] = json!("x");
+    let refused = project.fails("Edit", &unknown, "INVALID_PARAM");
+    says(&refused, "/error/message", "did you mean `old_string`?");
+    let missing = json!({"path": "b", "old_string": "x", "new_string": "y"});
+    project.fails("Edit", &missing, "NOT_FOUND");
+    assert_eq!(project.bytes("a"), b"x\r\n");
+}
+
+#[test]
+fn a_file_that_is_not_read_or_changed_is_not_edited() {
+    let mut project = Project::new(&[("a", "one\ntwo\n"), ("empty", "")]);
+    project.fails("Edit", &edit("one", "x"), "NOT_READ");
+    project.ok("Read", &json!({"path": "./a"}));
+    project.test.write("a", "one\nTWO\n");
+    let refused = project.fails("Edit", &edit("one", "x"), "CONFLICT");
+    says(&refused, "/data/diff_preview", "-two\n+TWO\n");
+    project.fails("Edit", &edit("one", "x"), "NOT_READ");
+    project.ok("Read", &json!({"path": "a"}));
+    std::fs::remove_file(project.at("a")).unwrap();
+    project.fails("Edit", &edit("one", "x"), "NOT_FOUND");
+}
+
+/// Each with the words that explain it.
+#[test]
+fn no_match_names_the_nearest_passage_and_what_differs() {
+    let file = "fn main() {\n\tlet name = \"x\";\n\tprint(name);\n}\n";
+    let check = |file: &str, old: &str, words: &str, lines: Value| {
+        let mut project = project(file);
+        let refused = project.fails("Edit", &edit(old, "something else"), "NO_MATCH");
+        says(&refused, "/error/message", words);
+        assert_eq!(refused["data"]["nearest"], lines, "{refused}");
+        assert_eq!(project.bytes("a"), file.as_bytes(), "never a silent fuzzy edit");
+        refused
+    };
+    let at = |start: u64, end: u64| json!({"start_line": start, "end_line": end});
+    let spaces = "    let name = \"x\";\n    print(name);";
+    let refused = check(file, spaces, "indentation (the file has tabs)", at(2, 3));
+    let diff = "--- old_string\n+++ the file\n@@ -1,2 +1,2 @@\n\
+                -    let name = \"x\";\n-    print(name);\n+\tlet name = \"x\";\n+\tprint(name);\n";
+    assert_eq!(refused["data"]["diff_preview"], diff);
+    check(
+        "  a b c d\n  e f g h\n",
+        "\ta b c d\n\te f g h",
+        "the file has spaces, not tabs",
+        at(1, 2),
+    );
+    check(file, "let name = \u{201c}x\u{201d};", "quotation marks", at(2, 2));
+    check(file, "LET name", "upper and lower case", at(2, 2));
+    check(file, "let  name", "spaces within the lines", at(2, 2));
+    let numbered = "   2 | \tlet name = \"x\";\n   3 | \tprint(name);";
+    let refused = check(file, numbered, "the line numbers, which were copied along", at(2, 3));
+    says(&refused, "/error/hint", "leave out the `12 | `");
+    let escaped = "let name = \"x\";\\n\tprint(name);";
+    check(file, escaped, "its escapes: it holds a backslash and an n", at(2, 3));
+    let trailing = "a long line  \nanother long line\n";
+    check(trailing, "a long line\nanother", "trailing whitespace", at(1, 2));
+    check(file, "\tlet name = \"xy\";", "its words", at(2, 2));
+    let refused = check(file, "nothing of the kind 12345", "nor anything like it", json!(null));
+    says(&refused, "/error/hint", "Read the file again");
+}
+
+#[test]
+fn an_edit_that_is_there_already_says_so() {
+    let mut project = project("one\ntwo\n");
+    let refused = project.fails("Edit", &edit("zwei", "two"), "NO_MATCH");
+    says(&refused, "/error/message", "new_string does, at line 2: already applied");
+    assert_eq!(refused["data"]["already_applied"], true);
+}
+
+/// An edit that takes back another.
+#[test]
+fn an_edit_may_follow_an_edit() {
+    let mut project = project("one\n");
+    project.ok("Edit", &edit("one", "two"));
+    project.ok("Edit", &edit("two", "three"));
+    project.ok("Edit", &edit("three", "one"));
+    assert_eq!(text(&project.ok("Read", &json!({"path": "a"})), "/data/content"), "   1 | one");
+}
