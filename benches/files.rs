@@ -23,17 +23,21 @@ fn main() {
     let tree = tree();
     println!("{:<46} {:>11} {:>11} {:>7}", "median of 7 runs", "agent", "peer", "ratio");
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    let parts: [(&str, fn(&Path)); 5] = [
-        ("search", searches),
-        ("big", big_file),
-        ("folder", large_folder),
-        ("small", small_reads),
-        ("growth", growth),
-    ];
-    for (name, part) in parts {
-        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
-            part(&tree);
-        }
+    let is_wanted = |name| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
+    if is_wanted("search") {
+        searches(&tree);
+    }
+    if is_wanted("big") {
+        big_file(&tree);
+    }
+    if is_wanted("folder") {
+        large_folder(&tree);
+    }
+    if is_wanted("small") {
+        small_reads(&tree);
+    }
+    if is_wanted("growth") {
+        growth(&tree);
     }
 }
 
@@ -176,8 +180,8 @@ impl Drop for Batch {
 fn big_file(tree: &Path) {
     let dir = tree.with_file_name("bench-big");
     std::fs::create_dir_all(&dir).unwrap();
-    let log = dir.join("log.txt");
-    let n_lines = 12_000_000_u64;
+    let log = dir.join("log14.txt");
+    let n_lines = 14_000_000_u64;
     if !log.exists() {
         let mut out = BufWriter::new(File::create(&log).unwrap());
         for n in 0..n_lines {
@@ -192,12 +196,12 @@ fn big_file(tree: &Path) {
     let size = std::fs::metadata(&log).unwrap().len();
     println!("a file of {:.2} GiB:", Duration::from_millis(size / 1_048_576).as_secs_f64() / 1.024);
     let pages = [
-        ("  Read, first page", json!({"path": "log.txt"}), "head -n 500 log.txt".to_owned()),
+        ("  Read, first page", json!({"path": "log14.txt"}), "head -n 500 log14.txt".to_owned()),
         (
             "  Read, a page in the middle",
-            json!({"path": "log.txt", "start_line": n_lines / 2}),
+            json!({"path": "log14.txt", "start_line": n_lines / 2}),
             format!(
-                "sed -n '{},{}p;{}q' log.txt",
+                "sed -n '{},{}p;{}q' log14.txt",
                 n_lines / 2,
                 n_lines / 2 + 499,
                 n_lines / 2 + 499
@@ -205,8 +209,8 @@ fn big_file(tree: &Path) {
         ),
         (
             "  Read, last page",
-            json!({"path": "log.txt", "start_line": -500}),
-            "tail -n 500 log.txt".to_owned(),
+            json!({"path": "log14.txt", "start_line": -500}),
+            "tail -n 500 log14.txt".to_owned(),
         ),
     ];
     for (name, input, peer) in pages {
@@ -268,12 +272,29 @@ fn large_folder(tree: &Path) {
 }
 
 fn small_reads(tree: &Path) {
-    let mut batch = Batch::new(tree);
-    let started = Instant::now();
-    for n in 0..10_000 {
-        batch.ok("Read", &json!({"path": format!("d{:03}/f{:03}.rs", n % 100, n / 100)}));
+    let calls: String = (0..10_000)
+        .map(|n| {
+            let path = format!("d{:03}/f{:03}.rs", n % 100, n / 100);
+            format!("{}\n", json!({"id": n, "name": "Read", "input": {"path": path}}))
+        })
+        .collect();
+    let file = tree.with_file_name("bench-calls.jsonl");
+    std::fs::write(&file, calls).unwrap();
+    for (name, options) in [
+        ("a small Read through `tool batch`, each", &[][..]),
+        ("  the same with the event log", &["--record"]),
+    ] {
+        let mut ours = || {
+            let mut command = Command::new(AGENT);
+            command.args(["tool", "batch"]).args(options).current_dir(tree);
+            command.stdin(File::open(&file).unwrap()).stdout(Stdio::null());
+            let started = Instant::now();
+            assert!(command.status().unwrap().success());
+            started.elapsed() / 10_000
+        };
+        against(name, &mut ours, None);
     }
-    row("a small Read through `tool batch`, each", started.elapsed() / 10_000, None);
+    std::fs::remove_dir_all(tree.join(".agent")).ok();
 }
 
 /// The cost against the size of the tree: a tenth, a third, all of it.

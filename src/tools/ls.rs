@@ -1,7 +1,6 @@
 //! LS: list one directory.
 
-use std::collections::HashSet;
-use std::path::PathBuf;
+use std::cmp::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
@@ -49,25 +48,22 @@ fn list(workspace: &Workspace, args: &Args) -> Result<Report, Failure> {
     let folder = workspace.directory(&args.path)?;
     let unwanted = args.ignore.iter().map(|glob| pattern::compile(glob, true));
     let unwanted = unwanted.collect::<Result<Vec<_>, _>>()?;
-    let everything = workspace.entries(&folder)?;
-    let visible = (!args.include_hidden).then(|| visible(workspace, &folder));
-    let n_everything = everything.len();
-    let mut entries: Vec<Entry> = everything
-        .into_iter()
-        .filter(|entry| {
+    let (mut entries, n_everything) = if args.include_hidden {
+        let everything = workspace.entries(&folder)?;
+        let n = everything.len();
+        (everything, n)
+    } else {
+        let n = workspace.n_entries(&folder)?;
+        (visible(workspace, &folder), n)
+    };
+    if !unwanted.is_empty() {
+        entries.retain(|entry| {
             let name = entry.path.absolute().strip_prefix(folder.absolute());
-            visible.as_ref().is_none_or(|visible| visible.contains(entry.path.absolute()))
-                && !name.is_ok_and(|name| unwanted.iter().any(|glob| glob.is_match(name)))
-        })
-        .collect();
-    let hidden = n_everything - entries.len();
-    // Directories first, then by name without regard to case.
-    entries.sort_by_cached_key(|entry| {
-        let shown = entry.path.relative();
-        (entry.kind != Kind::Directory, shown.to_lowercase(), shown.to_owned())
-    });
-
+            !name.is_ok_and(|name| unwanted.iter().any(|glob| glob.is_match(name)))
+        });
+    }
     let total = entries.len();
+    let hidden = n_everything.saturating_sub(total);
     if args.offset > 0 && args.offset >= total {
         let message = format!(
             "offset {} is past the end: {} has {}",
@@ -82,9 +78,14 @@ fn list(workspace: &Workspace, args: &Args) -> Result<Report, Failure> {
     let of_kind = |kind: Kind| entries.iter().filter(|entry| entry.kind == kind).count();
     let (dirs, links) = (of_kind(Kind::Directory), of_kind(Kind::Link));
     let files = total - dirs - links;
-    let shown: Vec<_> = entries.iter().skip(args.offset).take(args.limit).collect();
-    let end = args.offset + shown.len();
+    let end = args.offset.saturating_add(args.limit).min(total);
     let truncated = end < total;
+    if truncated {
+        // Of a large folder only what is shown is put in order.
+        entries.select_nth_unstable_by(end, in_order);
+    }
+    entries[..end].sort_unstable_by(in_order);
+    let shown = &entries[args.offset..end];
 
     let at = folder.relative();
     let mut text = if total == 0 {
@@ -129,16 +130,30 @@ fn list(workspace: &Workspace, args: &Args) -> Result<Report, Failure> {
     })
 }
 
-fn visible(workspace: &Workspace, folder: &ProjectPath) -> HashSet<PathBuf> {
-    let visible = Mutex::new(HashSet::new());
+fn visible(workspace: &Workspace, folder: &ProjectPath) -> Vec<Entry> {
+    let visible = Mutex::new(Vec::new());
     let walk = Walk { base: folder.clone(), rules: Rules::default(), depth: Some(1) };
     workspace.walk(&walk, || {
         Box::new(|entry| {
-            let mut visible = visible.lock().unwrap_or_else(PoisonError::into_inner);
-            visible.insert(entry.path.absolute().to_owned())
+            visible.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+            true
         })
     });
     visible.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Directories first, then by name without regard to case.
+fn in_order(a: &Entry, b: &Entry) -> Ordering {
+    let (one, other) = (a.path.relative(), b.path.relative());
+    let lower = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<String>();
+    let by_name = if one.is_ascii() && other.is_ascii() {
+        let (one, other) = (one.bytes(), other.bytes());
+        one.map(|b| b.to_ascii_lowercase()).cmp(other.map(|b| b.to_ascii_lowercase()))
+    } else {
+        lower(one).cmp(&lower(other))
+    };
+    let is_file = |entry: &Entry| entry.kind != Kind::Directory;
+    is_file(a).cmp(&is_file(b)).then(by_name).then_with(|| one.cmp(other))
 }
 
 fn row(workspace: &Workspace, entry: &Entry) -> serde_json::Value {

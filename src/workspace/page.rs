@@ -286,12 +286,12 @@ impl Reading<'_> {
         let mut chunk = vec![0; CHUNK];
         let bom = survey.bom as u64;
         'found: while begin > bom {
-            let start = begin.saturating_sub(CHUNK as u64).max(bom);
-            let piece = &mut chunk[..usize::try_from(begin - start).unwrap_or(CHUNK)];
-            self.seek(start)?;
+            let from = begin.saturating_sub(CHUNK as u64).max(bom);
+            let piece = &mut chunk[..usize::try_from(begin - from).unwrap_or(CHUNK)];
+            self.seek(from)?;
             let n = self.fill(piece)?;
             for at in memchr::memrchr_iter(b'\n', &piece[..n]) {
-                let line = start + at as u64 + 1;
+                let line = from + at as u64 + 1;
                 // What stands behind the last line end is a line only if there is something.
                 n_lines += u64::from(line < stat.size);
                 if n_lines == wanted {
@@ -299,7 +299,7 @@ impl Reading<'_> {
                     break 'found;
                 }
             }
-            begin = start;
+            begin = from;
         }
         let mut pager = Pager::new(b'\n', 1, limit, false);
         if self.decoded_from(survey, begin, |text| pager.feed(text))? {

@@ -124,6 +124,13 @@ impl Workspace {
         unreadable.into_inner()
     }
 
+    /// How many entries a directory has, whatever the rules say.
+    pub fn n_entries(&self, folder: &ProjectPath) -> Result<usize, Failure> {
+        let failed = |error: io::Error| io_failure(&error, "list", folder.relative());
+        let entries = fs::read_dir(folder.absolute()).map_err(failed)?;
+        entries.map(|entry| entry.map(|_| 1)).sum::<io::Result<usize>>().map_err(failed)
+    }
+
     /// Everything in a directory, whatever the rules say, in no order.
     pub fn entries(&self, folder: &ProjectPath) -> Result<Vec<Entry>, Failure> {
         let failed = |error: io::Error| io_failure(&error, "list", folder.relative());
