@@ -56,6 +56,8 @@ pub struct Text {
     ending: LineEnding,
     /// What most lines end in; nothing in a file of one line.
     dominant: Option<&'static str>,
+    /// There is a `\r` somewhere.
+    has_cr: bool,
     /// Decoded, without BOM, with the file's own line ends.
     raw: String,
     /// The same with `\n`, where that is another text.
@@ -127,7 +129,7 @@ impl Text {
             }
             LineEnding::Lf | LineEnding::None => None,
         };
-        Self { charset, ending, dominant, raw, plain, crlf }
+        Self { charset, ending, dominant, has_cr: cr > 0, raw, plain, crlf }
     }
 
     /// The text with `\n` line ends: what is matched and shown.
@@ -158,6 +160,10 @@ impl Text {
             at = self.raw_offset(range.end);
         }
         new.push_str(&self.raw[at..]);
+        if !self.has_cr && edits.iter().all(|(_, text)| !text.contains('\r')) {
+            // Its line ends are what they were: they need not be counted in all of it again.
+            return Self { raw: new, plain: None, crlf: Vec::new(), ..*self };
+        }
         Self::new(self.charset, new)
     }
 

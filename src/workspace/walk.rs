@@ -5,7 +5,7 @@
 //! Symlinks are met, never followed.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{fs, io};
 
@@ -98,11 +98,14 @@ impl Workspace {
             .follow_links(false)
             .max_depth(walk.depth.map(|depth| depth + below))
             .threads(std::thread::available_parallelism().map_or(2, |n| n.get().min(8)));
-        let (on_the_way, root) = (base.to_owned(), self.root.clone());
+        let (goal, records) = (base.to_owned(), Records::of(&self.root));
         builder.filter_entry(move |entry| {
-            let path = entry.path();
-            on_the_way.starts_with(path)
-                || (path.starts_with(&on_the_way) && is_wanted(entry, rules, &root))
+            // Down to the base nothing but the way there; below it, what the rules want.
+            if entry.depth() <= below {
+                goal.starts_with(entry.path())
+            } else {
+                is_wanted(entry, rules, &records)
+            }
         });
         let unreadable = AtomicUsize::new(0);
         builder.build_parallel().run(|| {
@@ -113,7 +116,7 @@ impl Workspace {
                     unreadable.fetch_add(1, Ordering::Relaxed);
                     return WalkState::Continue;
                 };
-                if base.starts_with(entry.path()) {
+                if entry.depth() <= below {
                     return WalkState::Continue;
                 }
                 let kind = Kind::of(entry.file_type());
@@ -149,7 +152,11 @@ impl Workspace {
         if walk.rules.include_ignored || inside.as_os_str().is_empty() {
             return walk.rules;
         }
-        let named = inside.iter().any(is_generated) || is_record(walk.base.absolute(), &self.root);
+        let named = inside.iter().any(is_generated)
+            || Records::of(&self.root)
+                .0
+                .iter()
+                .any(|record| walk.base.absolute().starts_with(record));
         let mut builder = WalkBuilder::new(top);
         builder.standard_filters(true).hidden(false).require_git(false).parents(false);
         let ignored = builder
@@ -165,9 +172,9 @@ fn start_depth(start: &Path, base: &Path) -> usize {
     base.strip_prefix(start).map_or(0, |rest| rest.components().count())
 }
 
-fn is_wanted(entry: &DirEntry, rules: Rules, root: &Path) -> bool {
+fn is_wanted(entry: &DirEntry, rules: Rules, records: &Records) -> bool {
     let name = entry.file_name();
-    if name == ".git" || (is_record(entry.path(), root) && !rules.include_ignored) {
+    if name == ".git" || (!rules.include_ignored && records.contain(entry)) {
         return false;
     }
     (rules.include_hidden || !name.as_encoded_bytes().starts_with(b"."))
@@ -178,7 +185,19 @@ fn is_generated(name: &OsStr) -> bool {
     GENERATED.iter().any(|generated| name == *generated)
 }
 
-/// The agent's own records hold what was found before: a search that met them would find itself.
-fn is_record(path: &Path, root: &Path) -> bool {
-    ["sessions", "undo"].iter().any(|kind| path.starts_with(root.join(".agent").join(kind)))
+/// The folders of the agent's own records: they hold what was found before, and a search that met them
+/// would find itself.
+struct Records([PathBuf; 2]);
+
+impl Records {
+    fn of(root: &Path) -> Self {
+        Self(["sessions", "undo"].map(|kind| root.join(".agent").join(kind)))
+    }
+
+    /// Whether this is one of them. (What lies in them is not met then.)
+    fn contain(&self, entry: &DirEntry) -> bool {
+        self.0
+            .iter()
+            .any(|record| record.file_name() == Some(entry.file_name()) && entry.path() == record)
+    }
 }
