@@ -16,4 +16,5 @@ mod server;
 mod support;
 mod tools;
 mod undo;
+mod wild;
 mod wire;
