@@ -346,11 +346,15 @@ fn arguments_of(call: &ToolCall) -> Result<Object, Failure> {
     Ok(arguments)
 }
 
-/// A write that was refused changed nothing; a command may have changed anything, however it ended.
+/// A write that was refused changed nothing, but CONFLICT shows that somebody else did; a command may have
+/// changed anything, however it ended.
 fn may_have_changed_something(effect: &Effect, outcome: &Result<Report, Failure>) -> bool {
     match effect {
         Effect::Read { .. } | Effect::Plan => false,
-        Effect::Write { .. } => outcome.is_ok(),
+        Effect::Write { .. } => match outcome {
+            Ok(_) => true,
+            Err(failure) => failure.code == ErrorCode::Conflict,
+        },
         Effect::Command { .. } => true,
     }
 }

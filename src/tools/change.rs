@@ -190,9 +190,7 @@ fn lines_of(text: &str, found: &[usize]) -> Vec<usize> {
 /// A mask of ours (`[redacted:KIND]`) in a line that is new, where an old line has something else in
 /// its place.
 fn masks_something(old: &str, new: &str) -> Option<String> {
-    if memchr::memmem::find(new.as_bytes(), b"[redacted:").is_none() {
-        return None;
-    }
+    memchr::memmem::find(new.as_bytes(), b"[redacted:")?;
     let diff = TextDiff::from_lines(old, new);
     let of_kind = |kind: ChangeTag| {
         diff.iter_all_changes().filter(move |change| change.tag() == kind).map(|c| c.value())

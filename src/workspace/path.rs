@@ -139,14 +139,10 @@ impl Workspace {
             return Err(Failure::new(ErrorCode::InvalidParam, message)
                 .hint("leave it out; a path is plain text"));
         }
-        let verbatim = self.follow(given, Path::new(given));
-        if !matches!(verbatim, Ok((_, false))) {
-            return verbatim;
-        }
-        // Nothing is called that: it may be the escaped form of a name that is not UTF-8.
+        // What looks escaped is, if there is such a file: a name that holds `\\x` itself is shown escaped.
         match unescape(given).map(|raw| self.follow(given, Path::new(&raw))) {
             Some(Ok((path, true))) => Ok((path, true)),
-            Some(_) | None => verbatim,
+            Some(_) | None => self.follow(given, Path::new(given)),
         }
     }
 
@@ -278,12 +274,12 @@ fn start(path: &Path, at: &mut PathBuf, todo: &mut Vec<OsString>) {
     }));
 }
 
-/// A path as text. A component that is not valid UTF-8, or holds control characters, is shown with
-/// these (and backslashes) as `\xNN`.
+/// A path as text. A component that is not valid UTF-8, or holds control characters, or looks as if it
+/// were escaped, is shown with these (and backslashes) as `\xNN`.
 pub(super) fn escape(path: &Path) -> String {
-    let whole = path.as_os_str();
-    if let Some(text) = whole.to_str()
-        && !text.contains(char::is_control)
+    let is_plain = |text: &str| !text.contains(char::is_control) && !text.contains("\\x");
+    if let Some(text) = path.as_os_str().to_str()
+        && is_plain(text)
     {
         return text.to_owned();
     }
@@ -294,7 +290,7 @@ pub(super) fn escape(path: &Path) -> String {
         }
         let name = part.as_os_str();
         match name.to_str() {
-            Some(text) if !text.contains(char::is_control) => shown.push_str(text),
+            Some(text) if is_plain(text) => shown.push_str(text),
             Some(_) | None => escape_name(name.as_bytes(), &mut shown),
         }
     }

@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::open::is_read_only;
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot, hash};
@@ -17,11 +18,14 @@ use crate::protocol::envelope::{ErrorCode, Failure};
 mod beside;
 #[cfg(test)]
 mod tests;
+mod writers;
 
-use beside::{Beside, Held, Temporary};
+use beside::{Beside, Held, Temporary, WrittenInto};
 
 /// So often a stranger may put a new file there while we give him back his last one.
 const MAX_SWAPS: usize = 1000;
+/// So long a program may have a file open for writing until it is not waited for any more.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a successful change leaves to be said.
 #[derive(Clone, Debug)]
@@ -91,7 +95,7 @@ impl Workspace {
         }
         let mut file = beside.write(new.bytes, Some((&old, &data))).map_err(failed)?;
         match beside.exchange(&file) {
-            Ok(true) => self.settle(path, seen, &beside, &mut file, &new.hash)?,
+            Ok(true) => self.settle(path, seen, &beside, &mut file, new)?,
             // Without an exchange: one more look, then a rename.
             Ok(false) => {
                 self.content(path, Some(seen))?;
@@ -143,11 +147,13 @@ impl Workspace {
         seen: &Snapshot,
         beside: &Beside,
         new: &mut Temporary<'_>,
-        new_hash: &str,
+        wanted: &New<'_>,
     ) -> Result<(), Failure> {
         // What lies under the temporary name is somebody's file now.
         new.keep();
-        let mut in_hand = beside.look(new);
+        let until = Instant::now() + PATIENCE;
+        // Where old files are kept, what is written to them late is not lost: nobody is waited for.
+        let mut in_hand = beside.look(new, self.undo.is_none().then_some(until));
         if in_hand.as_ref().is_ok_and(|held| held.hash.as_ref() == Some(&seen.hash)) {
             new.give_up();
             return Ok(());
@@ -166,9 +172,12 @@ impl Workspace {
                 Err(error) => return Err(self.left_behind(path, new, &error)),
             }
             held_before.extend(in_hand.ok());
-            in_hand = beside.look(new);
+            in_hand = beside.look(new, Some(until));
             let Ok(held) = &in_hand else { continue };
-            let is_ours = Some(held.identity) == ours && held.hash.as_deref() == Some(new_hash);
+            let is_ours = Some(held.identity) == ours;
+            if is_ours && held.hash.as_ref() != Some(&wanted.hash) {
+                return Err(self.written_into(path, seen, beside, new, wanted.bytes));
+            }
             // What was in our hands before and comes back was replaced by its own author.
             if is_ours || held_before.contains(held) {
                 new.give_up();
@@ -182,11 +191,41 @@ impl Workspace {
         Err(self.left_behind(path, new, &io::Error::other("it keeps changing")))
     }
 
+    /// The other's file is back in its place; ours, which somebody wrote to meanwhile, is in our hands.
+    fn written_into(
+        &self,
+        path: &ProjectPath,
+        seen: &Snapshot,
+        beside: &Beside,
+        new: &mut Temporary<'_>,
+        bytes: &[u8],
+    ) -> Failure {
+        let result = match new.written_into(bytes) {
+            // As if ours had never been there.
+            Ok(WrittenInto::Appended(more)) => beside.append(&more),
+            // Its author wanted nothing else to be there.
+            Ok(WrittenInto::Replaced) => beside.exchange(new).map(drop),
+            Ok(WrittenInto::Changed) => Err(io::Error::other("it was changed twice")),
+            Err(error) => Err(error),
+        };
+        match result {
+            Ok(()) => {
+                new.give_up();
+                beside.sync();
+                self.lost_race(path, seen)
+            }
+            Err(error) => self.left_behind(path, new, &error),
+        }
+    }
+
     fn lost_race(&self, path: &ProjectPath, seen: &Snapshot) -> Failure {
         match self.content(path, Some(seen)) {
             Err(failure) => failure,
             Ok(content) => {
-                self.conflict(path, seen, Some((&content.snapshot.stat, &content.bytes)))
+                let now = Some((&content.snapshot.stat, content.bytes.as_slice()));
+                let failure = self.conflict(path, seen, now);
+                let message = format!("{}; a program has it open for writing", failure.message);
+                Failure { message, ..failure }
             }
         }
     }

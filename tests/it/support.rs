@@ -20,7 +20,15 @@ const NOBODY: u32 = 65534;
 
 impl Test {
     pub(crate) fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::with_dir(tempfile::tempdir().unwrap())
+    }
+
+    /// A project in memory, where that is possible: nothing waits for a disk there.
+    pub(crate) fn in_memory() -> Self {
+        tempfile::tempdir_in("/dev/shm").map_or_else(|_| Self::new(), Self::with_dir)
+    }
+
+    fn with_dir(dir: tempfile::TempDir) -> Self {
         std::fs::create_dir_all(dir.path().join("project")).unwrap();
         std::fs::create_dir_all(dir.path().join("home")).unwrap();
         Self { dir, env: Vec::new(), stdin: None, user: None }

@@ -2,21 +2,26 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 
 use super::super::open::open_directory;
 use super::super::snapshot::hash_of;
+use super::writers;
 
 /// Another agent's change takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A file of this size is looked at twice in no time.
+const SMALL: u64 = 256 * 1024;
+/// Times of change are that coarse, at worst (FAT).
+const TICK: Duration = Duration::from_secs(2);
 
 /// The target's folder, open and locked, and the target's name in it.
 pub(super) struct Beside {
@@ -42,11 +47,22 @@ enum State {
     Gone,
 }
 
-/// What lies under the temporary name: which file, and the hash of its bytes if it is regular.
+/// What lies under the temporary name: which file, and the hash of its bytes if it is a regular one
+/// that nobody is writing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) identity: (u64, u64),
     pub(super) hash: Option<String>,
+}
+
+/// What somebody did to the file that we wrote, while it was in the target's place.
+pub(super) enum WrittenInto {
+    /// These bytes stand behind ours.
+    Appended(Vec<u8>),
+    /// It is shorter: it was emptied and written anew.
+    Replaced,
+    /// Something else.
+    Changed,
 }
 
 impl Beside {
@@ -148,20 +164,59 @@ impl Beside {
         rustix::fs::renameat_with(&self.folder, &from.name, &self.folder, &self.target, flags)
     }
 
-    /// What lies under the temporary name now.
-    pub(super) fn look(&self, at: &Temporary<'_>) -> io::Result<Held> {
+    /// What lies under the temporary name, once what was begun there has been done: a program that
+    /// opened it before it came into our hands may write to it only now. Whom to wait for is looked
+    /// up if there is an `until`.
+    pub(super) fn look(&self, at: &Temporary<'_>, until: Option<Instant>) -> io::Result<Held> {
+        let (held, data) = self.glance(at)?;
+        let Some(data) = data else { return Ok(held) };
+        // This takes as long as it takes others to go on.
+        self.sync();
+        let mut is_written = false;
+        if let Some(until) = until {
+            is_written = writers::has_any(&at.name, &data, &at.file);
+            while is_written && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+                is_written = writers::has_any(&at.name, &data, &at.file);
+            }
+        }
+        if is_written {
+            return Ok(Held { hash: None, ..held });
+        }
+        let after = rustix::fs::statat(&self.folder, &at.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let is_untouched = i128::from(data.len()) == i128::from(after.st_size)
+            && (data.mtime(), i128::from(data.mtime_nsec()))
+                == (after.st_mtime, i128::from(after.st_mtime_nsec));
+        let is_old = data
+            .modified()
+            .is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|age| age > TICK));
+        if data.len() > SMALL && is_untouched && is_old {
+            return Ok(held);
+        }
+        Ok(self.glance(at)?.0)
+    }
+
+    fn glance(&self, at: &Temporary<'_>) -> io::Result<(Held, Option<Metadata>)> {
         let stat = rustix::fs::statat(&self.folder, &at.name, AtFlags::SYMLINK_NOFOLLOW)?;
         let is_file =
             rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile;
         if !is_file {
-            return Ok(Held { identity: (stat.st_dev, stat.st_ino), hash: None });
+            return Ok((Held { identity: (stat.st_dev, stat.st_ino), hash: None }, None));
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut file =
             File::from(rustix::fs::openat(&self.folder, &at.name, flags, Mode::empty())?);
         let data = file.metadata()?;
         let hash = hash_of(&mut file, &AtomicBool::new(false))?;
-        Ok(Held { identity: (data.dev(), data.ino()), hash: Some(hash) })
+        Ok((Held { identity: (data.dev(), data.ino()), hash: Some(hash) }, Some(data)))
+    }
+
+    /// Writes behind the target's bytes what somebody wrote behind ours.
+    pub(super) fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let flags = flags | OFlags::CLOEXEC;
+        let target = rustix::fs::openat(&self.folder, &self.target, flags, Mode::empty())?;
+        File::from(target).write_all(bytes)
     }
 
     /// Makes the change of names last.
@@ -189,6 +244,21 @@ impl Temporary<'_> {
 
     pub(super) fn name(&self) -> &OsStr {
         &self.name
+    }
+
+    /// What became of the file that we wrote `bytes` to, wherever it lies now.
+    pub(super) fn written_into(&mut self, bytes: &[u8]) -> io::Result<WrittenInto> {
+        let length = bytes.len() as u64;
+        if self.file.metadata()?.len() < length {
+            return Ok(WrittenInto::Replaced);
+        }
+        let mut now = Vec::with_capacity(bytes.len());
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.read_to_end(&mut now)?;
+        Ok(match now.strip_prefix(bytes) {
+            Some(more) => WrittenInto::Appended(more.to_owned()),
+            None => WrittenInto::Changed,
+        })
     }
 
     /// Which file it is that we wrote, wherever it lies now.

@@ -11,6 +11,15 @@ use super::*;
 
 /// Somebody changes the file after our new one is written and before it is exchanged.
 fn check(stranger: impl FnOnce(&Path), after: impl FnOnce(&Path, Result<(), Failure>)) {
+    check_twice(stranger, |_| {}, after);
+}
+
+/// Somebody changes the file before and after it is exchanged.
+fn check_twice(
+    stranger: impl FnOnce(&Path),
+    second: impl FnOnce(&Path),
+    after: impl FnOnce(&Path, Result<(), Failure>),
+) {
     let dir = tempdir().unwrap();
     let target = dir.path().join("a");
     fs::write(&target, "one\n").unwrap();
@@ -24,7 +33,8 @@ fn check(stranger: impl FnOnce(&Path), after: impl FnOnce(&Path, Result<(), Fail
     if !beside.exchange(&new).unwrap() {
         return; // This file system cannot.
     }
-    let result = workspace.settle(&path, &seen, &beside, &mut new, &hash(b"ours\n"));
+    second(&target);
+    let result = workspace.settle(&path, &seen, &beside, &mut new, &New::of(b"ours\n"));
     drop(new);
     after(&target, result);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
@@ -84,6 +94,52 @@ fn a_folder_put_in_its_place_comes_back() {
         |target, result| {
             result.unwrap_err();
             assert!(target.is_dir());
+        },
+    );
+}
+
+fn append(target: &Path, text: &str) {
+    io::Write::write_all(&mut File::options().append(true).open(target).unwrap(), text.as_bytes())
+        .unwrap();
+}
+
+#[test]
+fn what_is_appended_before_and_after_the_exchange_stands_in_one_file() {
+    check_twice(
+        |target| append(target, "theirs\n"),
+        |target| append(target, "theirs too\n"),
+        |target, result| {
+            is_conflict(result, "+theirs\n");
+            assert_eq!(fs::read_to_string(target).unwrap(), "one\ntheirs\ntheirs too\n");
+        },
+    );
+}
+
+#[test]
+fn what_overwrites_the_file_twice_is_there_as_it_was_last() {
+    check_twice(
+        |target| fs::write(target, "1\n").unwrap(),
+        |target| fs::write(target, "2\n").unwrap(),
+        |target, result| {
+            is_conflict(result, "-one\n+2\n");
+            assert_eq!(fs::read_to_string(target).unwrap(), "2\n");
+        },
+    );
+}
+
+#[test]
+fn what_replaces_the_file_twice_is_there_as_it_was_last() {
+    let put = |target: &Path, text: &str| {
+        let other = target.with_file_name("other");
+        fs::write(&other, text).unwrap();
+        fs::rename(other, target).unwrap();
+    };
+    check_twice(
+        |target| put(target, "1\n"),
+        |target| put(target, "2\n"),
+        |target, result| {
+            is_conflict(result, "-one\n+2\n");
+            assert_eq!(fs::read_to_string(target).unwrap(), "2\n");
         },
     );
 }

@@ -1,0 +1,255 @@
+//! Foreign writers race with Edit on one file. Every round ends either in the tool's change on top of
+//! what it had read, with what came after it, or in CONFLICT with the other's bytes intact.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::batch::{Batch, Project, text};
+use crate::support::Test;
+
+/// How somebody else changes a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Stranger {
+    /// As editors do: another file takes its place.
+    Renames,
+    /// As shells do: emptied, then written.
+    Overwrites,
+    /// Other bytes in the same place.
+    Patches,
+    Appends,
+    /// Each time anew.
+    AppendsTwice,
+    /// It takes its time between opening and writing.
+    AppendsSlowly,
+    Deletes,
+    Recreates,
+}
+
+const STRANGERS: [Stranger; 8] = [
+    Stranger::Renames,
+    Stranger::Overwrites,
+    Stranger::Patches,
+    Stranger::Appends,
+    Stranger::AppendsTwice,
+    Stranger::AppendsSlowly,
+    Stranger::Deletes,
+    Stranger::Recreates,
+];
+
+impl Stranger {
+    fn acts(self, target: &Path, spare: &Path) {
+        let append = |text: &str| {
+            let mut file = File::options().append(true).open(target).unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+        };
+        match self {
+            Self::Renames => {
+                fs::write(spare, "theirs\n").unwrap();
+                fs::rename(spare, target).unwrap();
+            }
+            Self::Overwrites => fs::write(target, "theirs\n").unwrap(),
+            Self::Patches => {
+                let mut file = File::options().write(true).open(target).unwrap();
+                file.write_all(b"T").unwrap();
+            }
+            Self::Appends => append("theirs\n"),
+            Self::AppendsTwice => {
+                append("theirs\n");
+                append("theirs too\n");
+            }
+            Self::AppendsSlowly => {
+                let mut file = File::options().append(true).open(target).unwrap();
+                wait(Duration::from_millis(3));
+                file.write_all(b"theirs\n").unwrap();
+            }
+            Self::Deletes => fs::remove_file(target).unwrap(),
+            Self::Recreates => {
+                fs::remove_file(target).unwrap();
+                fs::write(target, "theirs\n").unwrap();
+            }
+        }
+    }
+
+    /// What the file is after the stranger, where it was `before`.
+    fn makes_of(self, before: &str) -> Option<String> {
+        match self {
+            Self::Renames | Self::Overwrites | Self::Recreates => Some("theirs\n".to_owned()),
+            Self::Patches => Some(format!("T{}", &before[1..])),
+            Self::Appends | Self::AppendsSlowly => Some(format!("{before}theirs\n")),
+            Self::AppendsTwice => Some(format!("{before}theirs\ntheirs too\n")),
+            Self::Deletes => None,
+        }
+    }
+}
+
+/// How many rounds: `AGENT_RACE_ROUNDS`, for those who have more time.
+fn rounds() -> u64 {
+    let asked = std::env::var("AGENT_RACE_ROUNDS").ok();
+    asked.and_then(|rounds| rounds.parse().ok()).unwrap_or(2100)
+}
+
+/// So long after now, to the microsecond.
+fn wait(time: Duration) {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn no_change_of_anybody_is_lost() {
+    race(Test::in_memory(), rounds());
+}
+
+#[test]
+fn no_change_of_anybody_is_lost_on_disk() {
+    race(Test::new(), rounds() / 10);
+}
+
+fn race(test: Test, rounds: u64) {
+    let mut project = Project::of(test);
+    let (target, spare) = (project.at("a"), project.test.home().join("spare"));
+    let (to_stranger, orders) = mpsc::channel::<(Stranger, Duration)>();
+    let (done, from_stranger) = mpsc::channel::<()>();
+    let (their_target, their_spare) = (target.clone(), spare.clone());
+    let stranger = std::thread::spawn(move || {
+        for (stranger, delay) in orders {
+            wait(delay);
+            stranger.acts(&their_target, &their_spare);
+            done.send(()).unwrap();
+        }
+    });
+    // When the stranger comes: aimed at the moment that decides, which is found by who won.
+    let mut aims = [Duration::from_millis(2); 2];
+    let (mut won, mut lost) = (0, 0);
+    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    for round in 0..rounds {
+        let technique = STRANGERS[usize::try_from(round).unwrap() % STRANGERS.len()];
+        // Large now and then: that takes longer to write and to look at.
+        let is_large = round % 7 == 0;
+        let filler = "filler\n".repeat(if is_large { 5_000 } else { 3 });
+        let aim = &mut aims[usize::from(is_large)];
+        let base = format!("base {round}\n{filler}");
+        let ours = format!("ours {round}\n{filler}");
+        fs::write(&spare, &base).unwrap();
+        fs::rename(&spare, &target).unwrap();
+        project.batch.call("Read", &json!({"path": "a", "limit": 1}));
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let jitter = Duration::from_micros(random % 200);
+        to_stranger
+            .send((technique, (*aim + jitter).saturating_sub(Duration::from_micros(100))))
+            .unwrap();
+        let old = format!("base {round}\n");
+        let edit = json!({"path": "a", "old_string": old, "new_string": format!("ours {round}\n")});
+        let envelope = project.call("Edit", &edit);
+        from_stranger.recv().unwrap();
+
+        let code = envelope["error"]["code"].as_str();
+        assert!([None, Some("CONFLICT"), Some("NOT_FOUND")].contains(&code), "{envelope}");
+        let below = if code.is_none() { &ours } else { &base };
+        let now = fs::read_to_string(&target).ok();
+        let expected = technique.makes_of(below);
+        assert!(
+            now == expected,
+            "round {round}, {technique:?}, {code:?}: {}",
+            ends(now.as_deref())
+        );
+        let names = project.names(".");
+        assert!(names.iter().all(|name| name == "a"), "round {round}, {technique:?}: {names:?}");
+        let step = *aim / 32;
+        if code.is_none() {
+            won += 1;
+            *aim -= step;
+        } else {
+            lost += 1;
+            *aim += step;
+        }
+    }
+    drop(to_stranger);
+    stranger.join().unwrap();
+    assert!(won > 0 && lost > 0, "won {won}, lost {lost}: there was no race");
+}
+
+/// The beginning and the end of a text.
+fn ends(text: Option<&str>) -> String {
+    text.map_or("no file".to_owned(), |text| {
+        let (head, tail) = (text.len().min(20), text.len().saturating_sub(30));
+        format!("{:?} … {:?}", &text[..head], &text[tail..])
+    })
+}
+
+/// Two agents edit one file, each again and again, and a third program appends to it.
+#[test]
+fn two_agents_and_a_stranger_lose_nothing_of_each_other() {
+    let test = Test::new().file("a", "end\n");
+    let target = test.root().join("a");
+    let edits = rounds() / 20;
+    let work = |name: &str| {
+        let mut batch = Batch::start(&mut test.command(&["tool", "batch"]));
+        let mut made = Vec::new();
+        for round in 0..edits {
+            let read = batch.call("Read", &json!({"path": "a", "limit": 2000}));
+            assert_ne!(read["status"], "error", "{read}");
+            let line = format!("{name}{round}\n");
+            let edit =
+                json!({"path": "a", "old_string": "end\n", "new_string": format!("{line}end\n")});
+            let envelope = batch.call("Edit", &edit);
+            match envelope["error"]["code"].as_str() {
+                None => made.push(line),
+                Some("CONFLICT" | "NOT_READ") => {}
+                Some(_) => panic!("{envelope}"),
+            }
+        }
+        made
+    };
+    let done = std::thread::scope(|scope| {
+        let agents = ["one-", "two-"].map(|name| scope.spawn(move || work(name)));
+        let mut appended = Vec::new();
+        while agents.iter().any(|agent| !agent.is_finished()) {
+            let line = format!("three-{}\n", appended.len());
+            let mut file = File::options().append(true).open(&target).unwrap();
+            file.write_all(line.as_bytes()).unwrap();
+            drop(file);
+            appended.push(line);
+            std::thread::sleep(Duration::from_millis(7));
+        }
+        let [one, two] = agents.map(|agent| agent.join().unwrap());
+        [one, two, appended]
+    });
+    let now = fs::read_to_string(&target).unwrap();
+    let mut lines: Vec<&str> = now.split_inclusive('\n').collect();
+    let mut expected: Vec<&str> =
+        done.iter().flatten().map(String::as_str).chain(["end\n"]).collect();
+    lines.sort_unstable();
+    expected.sort_unstable();
+    assert!(lines == expected, "what is there:\n{now}\nwhat was made: {done:?}");
+    assert!(done.iter().all(|made| !made.is_empty()), "{done:?}");
+    assert_eq!(fs::read_dir(test.root()).unwrap().count(), 1);
+}
+
+/// It would go on writing where nobody looks any more.
+#[test]
+fn a_file_that_a_program_keeps_open_for_writing_is_not_replaced_without_a_session() {
+    let mut project = Project::new(&[("a", "one\n")]);
+    project.ok("Read", &json!({"path": "a"}));
+    let mut file = File::options().append(true).open(project.at("a")).unwrap();
+    let edit = json!({"path": "a", "old_string": "one", "new_string": "two"});
+    let refused = project.fails("Edit", &edit, "CONFLICT");
+    assert!(text(&refused, "/error/message").ends_with("a program has it open for writing"));
+    file.write_all(b"theirs\n").unwrap();
+    assert_eq!(
+        (project.bytes("a"), project.names(".")),
+        (b"one\ntheirs\n".to_vec(), vec!["a".to_owned()])
+    );
+    drop(file);
+    project.ok("Read", &json!({"path": "a"}));
+    project.ok("Edit", &edit);
+    assert_eq!(project.bytes("a"), b"two\ntheirs\n");
+}
