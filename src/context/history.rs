@@ -96,6 +96,8 @@ impl History {
             | Body::ModelRequested(_)
             | Body::ModelDelta { .. }
             | Body::ToolStarted { .. }
+            | Body::Frozen { .. }
+            | Body::Thawed { .. }
             | Body::PermissionDecided { .. }
             | Body::Evaluation { .. }
             | Body::ControlDecided { .. }

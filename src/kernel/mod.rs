@@ -147,6 +147,7 @@ impl Kernel {
     /// Takes one more event of the recorded session that goes on.
     pub fn apply(&mut self, event: &Event) {
         self.history.apply(event);
+        self.parts.registry.apply(event);
         match &event.body {
             Body::TurnStarted { .. } => self.turn = event.header.place.turn,
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
@@ -199,6 +200,7 @@ impl Kernel {
         self.take_place(0);
         self.parts.registry.begin_turn(self.turn);
         self.parts.events.emit(Body::TurnStarted { input: input.to_owned() });
+        self.parts.registry.hear(input);
         self.history.user(input);
         Turn {
             started: self.parts.events.clock().now(),
@@ -366,6 +368,9 @@ impl Kernel {
 
     fn finish(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {
         let ending = turn.completion.final_ending(ending);
+        if ending == Ending::Interrupted {
+            self.parts.registry.interrupted();
+        }
         for message in self.parts.registry.end_turn() {
             self.parts.events.emit(Body::Error {
                 source: "workspace".to_owned(),

@@ -13,7 +13,12 @@ use crate::protocol::model::{
 impl Kernel {
     /// Asks for the next answer. The reminders of this turn go with the request and are then gone.
     pub(super) async fn think(&mut self, turn: &mut Turn) -> Result<Reply, Ending> {
-        let reminders = std::mem::take(&mut turn.reminders);
+        const FROZEN: &str = include_str!("../../prompts/feedback/frozen.md");
+
+        let mut reminders = std::mem::take(&mut turn.reminders);
+        if let Some(words) = self.parts.registry.frozen() {
+            reminders.insert(0, FROZEN.replace("{{words}}", &words));
+        }
         let trailing = trailing(self.parts.mode, &reminders, &self.plan);
         let asked = self.parts.events.clock().now();
         let (mut reply, request_bytes) = match self.ask(&trailing).await {

@@ -5,6 +5,7 @@
 //! breaker, the hooks and the person who is asked are elsewhere.
 
 mod facts;
+mod freeze;
 mod never;
 mod paths;
 mod rule;
@@ -19,6 +20,7 @@ use crate::protocol::tool::Effect;
 use facts::{Facts, Part};
 use paths::Guarded;
 
+pub use freeze::{Heard, heard};
 pub use paths::is_secret;
 pub use rule::{Origin, Rule, Verb};
 

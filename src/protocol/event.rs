@@ -87,6 +87,20 @@ pub enum Body {
         /// What the user said.
         input: String,
     },
+    /// From now on nothing is changed, whatever rules and modes say.
+    #[serde(rename = "freeze.set")]
+    Frozen {
+        /// Who wants it.
+        by: FreezeCause,
+        /// In whose words.
+        words: String,
+    },
+    /// Changes are possible again.
+    #[serde(rename = "freeze.lifted")]
+    Thawed {
+        /// In whose words.
+        words: String,
+    },
     /// The model is asked.
     #[serde(rename = "model.requested")]
     ModelRequested(ModelRequested),
@@ -409,6 +423,16 @@ struct Stream {
     seq: u64,
     place: Place,
     sinks: Vec<Box<dyn Sink>>,
+}
+
+/// Who wants nothing to be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FreezeCause {
+    /// The user said so: until the user lifts it.
+    User,
+    /// The turn was interrupted: until the next message.
+    Interrupt,
 }
 
 impl Events {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::protocol::control::ControlDecision;
-use crate::protocol::event::{Body, Event};
+use crate::protocol::event::{Body, Event, FreezeCause};
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
 
@@ -71,6 +71,13 @@ fn timeline_line(body: &Body) -> Option<String> {
             let synthetic = if *synthetic { " (synthetic)" } else { "" };
             format!("  ◂ {tool}{synthetic}: {how} ({ms} ms)")
         }
+        Body::Frozen { by: FreezeCause::User, words } => {
+            format!("  frozen: {}", one_line(words, 120))
+        }
+        Body::Frozen { by: FreezeCause::Interrupt, .. } => {
+            "  frozen until the next message".to_owned()
+        }
+        Body::Thawed { words } => format!("  no longer frozen: {}", one_line(words, 120)),
         Body::PermissionDecided { tool, ruling, rule, .. } => {
             format!("  permission: {tool} {ruling} by {rule}")
         }

@@ -4,6 +4,7 @@
 //! It knows nothing of the kernel that calls it and nothing of what a tool does inside.
 
 mod breaker;
+mod freeze;
 mod limits;
 mod repetition;
 mod validate;
@@ -17,6 +18,7 @@ use futures_util::future::join_all;
 
 pub use breaker::BreakerConfig;
 use breaker::{Breaker, Gate};
+use freeze::Freeze;
 pub use limits::OutputLimits;
 use repetition::Repetition;
 use validate::Validator;
@@ -26,7 +28,7 @@ use crate::protocol::control::Ruling;
 use crate::protocol::envelope::{
     Context, Envelope, ErrorCode, Failure, Report, ToolError, Verdict,
 };
-use crate::protocol::event::{Body, Events};
+use crate::protocol::event::{Body, Event, Events, FreezeCause};
 use crate::protocol::message::ToolCall;
 use crate::protocol::tool::{Effect, ToolSpec};
 use crate::protocol::{Object, nearest};
@@ -55,6 +57,7 @@ struct Entry {
 struct State {
     breaker: Breaker,
     repetition: Repetition,
+    freeze: Freeze,
 }
 
 /// A call that may run.
@@ -100,8 +103,11 @@ impl Registry {
         let specs: Vec<ToolSpec> = tools.iter().map(|tool| tool.spec().clone()).collect();
         let entries =
             tools.into_iter().map(|tool| Entry { tool, validator: Validator::default() }).collect();
-        let state =
-            State { breaker: Breaker::new(settings.breaker), repetition: Repetition::default() };
+        let state = State {
+            breaker: Breaker::new(settings.breaker),
+            repetition: Repetition::default(),
+            freeze: Freeze::default(),
+        };
         Self {
             entries,
             specs,
@@ -126,6 +132,32 @@ impl Registry {
     /// The project's root.
     pub fn root(&self) -> &Path {
         self.cx.workspace.root()
+    }
+
+    /// The user said something: it may forbid all changes, or allow them again.
+    pub fn hear(&self, message: &str) {
+        let heard = self.state().freeze.hear(message);
+        if let Some(body) = heard {
+            self.apply(&self.events.emit(body));
+        }
+    }
+
+    /// The turn was interrupted: nothing is changed before the next message.
+    pub fn interrupted(&self) {
+        let words = "an interrupt".to_owned();
+        if self.frozen().is_none() {
+            self.apply(&self.events.emit(Body::Frozen { by: FreezeCause::Interrupt, words }));
+        }
+    }
+
+    /// Takes one more event of a recorded session.
+    pub fn apply(&self, event: &Event) {
+        self.state().freeze.apply(&event.body);
+    }
+
+    /// In whose words nothing may be changed now.
+    pub fn frozen(&self) -> Option<String> {
+        self.state().freeze.words().map(str::to_owned)
     }
 
     /// From now on changes belong to this turn of the user.
@@ -209,7 +241,8 @@ impl Registry {
             .hint("use another tool, or go on with another part of the task"));
         }
         if let Err(failure) = self.permit(call, &effect) {
-            known.denied = !effect.is_read_only();
+            // What the user wants is no permission that is missing.
+            known.denied = !effect.is_read_only() && self.frozen().is_none();
             // The tool was not tried: a trial call stays to be made.
             self.state().breaker.leave(&call.name);
             return Err(failure);
@@ -282,7 +315,9 @@ impl Registry {
     }
 
     fn permit(&self, call: &ToolCall, effect: &Effect) -> Result<(), Failure> {
-        let ruling = self.policy.rule_on(&call.name, effect);
+        let frozen = self.state().freeze.rule_on(effect);
+        let is_frozen = frozen.is_some();
+        let ruling = frozen.unwrap_or_else(|| self.policy.rule_on(&call.name, effect));
         let reads = effect.is_read_only();
         let (word, reason, failure) = match ruling {
             Ruling::Allow(reason) if reads || *effect == Effect::Plan => {
@@ -309,7 +344,7 @@ impl Registry {
             ruling: word.to_owned(),
             rule: reason.rule,
             reason: reason.text,
-            denied_effect: failure.is_some() && !reads,
+            denied_effect: failure.is_some() && !reads && !is_frozen,
         });
         failure.map_or(Ok(()), Err)
     }

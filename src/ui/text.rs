@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::put;
 use crate::protocol::control::ControlDecision;
 use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{Body, Sink, Stamped, TurnFinished};
+use crate::protocol::event::{Body, FreezeCause, Sink, Stamped, TurnFinished};
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
 
@@ -138,6 +138,14 @@ impl Sink for Text {
                 if *decision != ControlDecision::Continue =>
             {
                 self.progress(&format!("  ↻ {} · {reason}", decision.words()));
+            }
+            Body::Frozen { by: FreezeCause::User, words } => {
+                let words = shorten(&words.replace('\n', " "), 120);
+                self.progress(&format!("  ❄ nothing is changed until you lift it: “{words}”"));
+            }
+            Body::Thawed { words } => {
+                let words = shorten(&words.replace('\n', " "), 120);
+                self.progress(&format!("  ❄ changes are possible again: “{words}”"));
             }
             Body::PlanUpdated { plan, .. } => {
                 if let Some(recap) = plan.recap() {

@@ -8,6 +8,7 @@ mod bad_input;
 mod batch;
 mod commands;
 mod file_contract;
+mod freeze;
 mod fuzz;
 mod race;
 mod resume;

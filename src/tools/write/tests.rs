@@ -233,6 +233,13 @@ async fn in_a_race_no_change_of_anybody_is_lost() {
             Err(failure) => {
                 let known = [ErrorCode::Conflict, ErrorCode::NotRead];
                 assert!(known.contains(&failure.code), "{failure:?}");
+                // Both versions stand, and it is said where: as good as it gets, and rare.
+                if let Some((_, name)) =
+                    failure.message.split_once("another version of it lies in ")
+                {
+                    println!("{}", failure.message);
+                    fs::remove_file(desk.at(name)).unwrap();
+                }
                 lost += 1;
             }
         }

@@ -1,0 +1,74 @@
+//! "Don't change anything until I say so" holds in code.
+
+use serde_json::json;
+
+use crate::support::Test;
+
+const WRITE: &str = "call: Write {\"path\":\"a.txt\",\"content\":\"x\\n\"}";
+
+#[test]
+fn nothing_is_changed_until_the_user_lifts_it() {
+    let script = format!(
+        "{WRITE}\ncall: Bash {{\"command\":\"echo x > a.txt\"}}\n---\ntext: I would write x"
+    );
+    let test = Test::new().script(&script);
+    // No mode and no rule outranks it.
+    let told = "Look first. Don't change anything until I say so.";
+    let done = test.run(&["-v", "--yolo", "--allow", "Write", told]).expect_code(0);
+    done.expect_stderr(
+        "❄ nothing is changed until you lift it: “Don't change anything until I say so.”",
+    );
+    assert!(!test.root().join("a.txt").exists());
+    let frozen = &test.events_of("freeze.set")[0];
+    assert_eq!((&frozen["by"], &frozen["turn"]), (&json!("user"), &json!(1)));
+    for finished in test.events_of("tool.finished") {
+        assert_eq!(finished["envelope"]["error"]["code"], "ACCESS_DENIED", "{finished}");
+    }
+    assert_eq!(test.events_of("permission.decided")[0]["rule"], "freeze");
+    let asked = &test.events_of("model.requested")[0]["trailing"];
+    assert!(asked.as_str().unwrap().contains("Nothing may be changed now"), "{asked}");
+
+    // It holds when the session goes on, and another question does not lift it.
+    let test = test.script(&format!("{WRITE}\n---\ntext: no"));
+    test.run(&["-c", "--yolo", "and what about b.txt?"]).expect_code(0);
+    assert!(!test.root().join("a.txt").exists());
+    let test = test.script(&format!("{WRITE}\n---\ntext: done"));
+    test.run(&["-v", "-c", "--yolo", "ok, go ahead"])
+        .expect_code(0)
+        .expect_stderr("❄ changes are possible again");
+    assert_eq!(test.read("a.txt"), "x\n");
+    assert_eq!(test.events_of("freeze.lifted")[0]["words"], "ok, go ahead");
+}
+
+#[test]
+fn a_freeze_in_chinese_holds_too() {
+    let test = Test::new().script(&format!("{WRITE}\n---\ntext: 好的"));
+    test.run(&["--yolo", "先看看这个项目，不要改任何文件。"]).expect_code(0);
+    assert!(!test.root().join("a.txt").exists());
+    let test = test.script(&format!("{WRITE}\n---\ntext: 改好了"));
+    test.run(&["-c", "--yolo", "可以改了"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "x\n");
+}
+
+#[test]
+fn what_is_limited_to_something_is_no_freeze() {
+    let test = Test::new().script(&format!("{WRITE}\n---\ntext: done"));
+    test.run(&["Write a.txt. Don't change anything else."]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "x\n");
+    assert!(!test.has_event("freeze.set"));
+}
+
+#[test]
+fn after_an_interrupt_nothing_is_changed_before_the_next_message() {
+    let test = Test::new().script("pause: 20s\ntext: never");
+    let mut child = test.spawn(&["run", "task", "--model", "script:../script"]);
+    crate::run::wait_for(|| test.has_event("model.requested"));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(test.events_of("freeze.set")[0]["by"], "interrupt");
+    let test = test.script(&format!("{WRITE}\n---\ntext: done"));
+    test.run(&["-c", "write it"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "x\n");
+    assert_eq!(test.events_of("freeze.lifted").len(), 1);
+}
