@@ -74,11 +74,16 @@ impl Workspace {
                 .at(path.relative()));
         }
         let beside = Beside::open(path.absolute()).map_err(failed)?;
+        if let Some(folder) = path.absolute().parent() {
+            self.sweep_once(folder);
+        }
         // Under the lock, so that agents of our own come one after the other.
         self.content(path, Some(seen))?;
-        let mut new = beside.write(bytes, Some((&old, &data))).map_err(failed)?;
+        let new_hash = hash(bytes);
+        let hashes = (seen.hash.as_str(), new_hash.as_str());
+        let mut new = beside.write(bytes, hashes, Some((&old, &data))).map_err(failed)?;
         match beside.exchange(&new) {
-            Ok(true) => self.settle(path, seen, &beside, &mut new, bytes)?,
+            Ok(true) => self.settle(path, seen, &beside, &mut new, (bytes, &new_hash))?,
             // Without an exchange: one more look, then a rename.
             Ok(false) => {
                 self.content(path, Some(seen))?;
@@ -90,21 +95,25 @@ impl Workspace {
             Err(error) => return Err(failed(error)),
         }
         beside.sync();
-        self.changed(path, &new.file, bytes, data.nlink() > 1)
+        self.changed(path, &new.file, (bytes, new_hash.clone()), data.nlink() > 1)
     }
 
     /// The creation itself, whatever is kept of it.
     pub(super) fn place(&self, path: &ProjectPath, bytes: &[u8]) -> Result<Change, Failure> {
         let mut made = Vec::new();
+        let new_hash = hash(bytes);
         let created = make_parents(path.absolute(), &mut made).and_then(|()| {
             let beside = Beside::open(path.absolute())?;
-            let mut new = beside.write(bytes, None)?;
+            if let Some(folder) = path.absolute().parent() {
+                self.sweep_once(folder);
+            }
+            let mut new = beside.write(bytes, ("", &new_hash), None)?;
             beside.place(&mut new)?;
             beside.sync();
             new.file.try_clone()
         });
         match created {
-            Ok(file) => self.changed(path, &file, bytes, false),
+            Ok(file) => self.changed(path, &file, (bytes, new_hash), false),
             Err(error) => {
                 for folder in made.iter().rev() {
                     // Made for nothing. Should somebody have put something there, it stays.
@@ -130,7 +139,7 @@ impl Workspace {
         seen: &Snapshot,
         beside: &Beside,
         new: &mut Temporary<'_>,
-        bytes: &[u8],
+        (bytes, new_hash): (&[u8], &str),
     ) -> Result<(), Failure> {
         // What lies under the temporary name is somebody's file now.
         new.keep();
@@ -141,7 +150,7 @@ impl Workspace {
             new.give_up();
             return Ok(());
         }
-        let (ours, new_hash) = (new.identity(), hash(bytes));
+        let ours = new.identity();
         let mut held_before: Vec<Held> = Vec::new();
         for _ in 0..MAX_SWAPS {
             match beside.exchange(new) {
@@ -158,7 +167,7 @@ impl Workspace {
             in_hand = beside.look(new, Some(until));
             let Ok(held) = &in_hand else { continue };
             let is_ours = Some(held.identity) == ours;
-            if is_ours && held.hash.as_ref() != Some(&new_hash) {
+            if is_ours && held.hash.as_deref() != Some(new_hash) {
                 return Err(self.written_into(path, seen, beside, new, bytes));
             }
             // What was in our hands before and comes back was replaced by its own author.
@@ -229,12 +238,12 @@ impl Workspace {
         &self,
         path: &ProjectPath,
         new: &File,
-        bytes: &[u8],
+        (bytes, hash): (&[u8], String),
         split_hard_link: bool,
     ) -> Result<Change, Failure> {
         let data =
             new.metadata().map_err(|error| io_failure(&error, "look at", path.relative()))?;
-        let snapshot = Snapshot::new(FileStat::of(&data), bytes);
+        let snapshot = Snapshot { stat: FileStat::of(&data), hash };
         self.snapshots.record(path.absolute(), snapshot.clone(), Some(bytes.to_vec()));
         Ok(Change { snapshot, split_hard_link })
     }

@@ -9,6 +9,7 @@ mod batch;
 mod commands;
 mod file_contract;
 mod fuzz;
+mod never_lose;
 mod race;
 mod resume;
 mod run;
