@@ -10,6 +10,7 @@ mod commands;
 mod file_contract;
 mod fuzz;
 mod never_lose;
+mod properties;
 mod race;
 mod resume;
 mod run;
