@@ -1,6 +1,6 @@
 //! Taking back what a recorded session changed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::gate::{masker, open_workspace};
@@ -11,16 +11,16 @@ use crate::record::Log;
 use crate::workspace::Undone;
 
 /// Takes back what a turn of a recorded session changed, and records that. `turn`: the latest that
-/// changed anything.
+/// changed anything. Beside the root only these further folders are touched, whatever the record says.
 pub fn undo(
-    root: &Path,
+    (root, add_dirs): (&Path, &[PathBuf]),
     storage: &Storage,
     id: &str,
     turn: Option<u32>,
     force: bool,
 ) -> Result<(u32, Vec<(String, Undone)>), OpenError> {
     let (log, loaded) = Log::resume(&storage.log_path(id)).map_err(|error| log_error(&error))?;
-    let workspace = open_workspace(root, &[])?.with_undo(storage.undo_folder(id));
+    let workspace = open_workspace(root, add_dirs)?.with_undo(storage.undo_folder(id));
     let turn = turn.or_else(|| workspace.last_changing_turn()).ok_or_else(|| {
         OpenError::Usage(format!("session {id} has no turn whose changes could be undone"))
     })?;

@@ -55,6 +55,9 @@ pub(super) struct UndoArgs {
     /// Also where somebody changed the file since
     #[arg(long)]
     force: bool,
+    /// A further folder whose files may be taken back
+    #[arg(long, value_name = "DIR")]
+    add_dir: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -110,7 +113,7 @@ fn answer(done: Result<String, OpenError>) -> u8 {
 fn undo(args: &UndoArgs) -> u8 {
     let undone = root_and_storage(&args.one.place).and_then(|(root, storage)| {
         let id = storage.choose(args.one.id.as_deref())?;
-        app::undo(&root, &storage, &id, args.turn, args.force)
+        app::undo((&root, &args.add_dir), &storage, &id, args.turn, args.force)
     });
     match undone {
         Ok((turn, files)) => {

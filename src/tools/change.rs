@@ -136,8 +136,9 @@ impl Replacement<'_> {
                 let lines = lines_of(text, &found);
                 let shown = lines.iter().take(20).map(ToString::to_string).collect::<Vec<_>>();
                 let more = if lines.len() > shown.len() { ", …" } else { "" };
+                let word = if lines.len() == 1 { "line" } else { "lines" };
                 let message = format!(
-                    "old_string occurs {n} times in {path}, at lines {}{more}",
+                    "old_string occurs {n} times in {path}, at {word} {}{more}",
                     shown.join(", ")
                 );
                 Err(Failure::new(ErrorCode::MultipleMatches, message)

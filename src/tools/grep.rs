@@ -141,7 +141,8 @@ fn matcher(args: &Args) -> Result<RegexMatcher, Failure> {
         .multi_line(true)
         .fixed_strings(args.fixed_string);
     if !args.multiline {
-        builder.crlf(true).line_terminator(Some(b'\n'));
+        // A line ends at `\n` or `\r\n`: neither is in a match. (In this order: the latter wins.)
+        builder.line_terminator(Some(b'\n')).crlf(true);
     }
     let matcher = builder.build(&args.pattern);
     let matcher = match matcher {

@@ -21,8 +21,10 @@ mod text;
 mod undo;
 mod walk;
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 pub use charset::Charset;
 pub use content::Content;
@@ -53,6 +55,8 @@ pub struct Workspace {
     snapshots: Snapshots,
     /// Where old files are kept; `None`: nothing can be undone.
     undo: Option<undo::Undo>,
+    /// Folders in which nothing of a dead process lies any more.
+    swept: Mutex<HashSet<PathBuf>>,
 }
 
 impl Workspace {
@@ -60,7 +64,14 @@ impl Workspace {
     pub fn open(root: &Path, extra: &[PathBuf]) -> Result<Self, Failure> {
         let root = folder(root)?;
         let extra = extra.iter().map(|path| folder(path)).collect::<Result<_, _>>()?;
-        Ok(Self { root, extra, readable: Vec::new(), snapshots: Snapshots::default(), undo: None })
+        Ok(Self {
+            root,
+            extra,
+            readable: Vec::new(),
+            snapshots: Snapshots::default(),
+            undo: None,
+            swept: Mutex::default(),
+        })
     }
 
     /// Lets a folder be read, though it may lie outside the project: `tool-output/` of this session.

@@ -81,6 +81,9 @@ impl Workspace {
     ) -> Result<Change, Failure> {
         let failed = |error: io::Error| io_failure(&error, "write", path.relative());
         let beside = Beside::open(path.absolute()).map_err(failed)?;
+        if let Some(folder) = path.absolute().parent() {
+            self.sweep_once(folder);
+        }
         // Under the lock, so that agents of our own come one after the other.
         let (old, data) = self.open_file(path)?;
         if is_read_only(path.absolute(), &data) {
@@ -93,7 +96,8 @@ impl Workspace {
         if FileStat::of(&data) != seen.stat {
             self.content(path, Some(seen))?;
         }
-        let mut file = beside.write(new.bytes, Some((&old, &data))).map_err(failed)?;
+        let hashes = (seen.hash.as_str(), new.hash.as_str());
+        let mut file = beside.write(new.bytes, hashes, Some((&old, &data))).map_err(failed)?;
         match beside.exchange(&file) {
             Ok(true) => self.settle(path, seen, &beside, &mut file, new)?,
             // Without an exchange: one more look, then a rename.
@@ -115,7 +119,10 @@ impl Workspace {
         let mut made = Vec::new();
         let created = make_parents(path.absolute(), &mut made).and_then(|()| {
             let beside = Beside::open(path.absolute())?;
-            let mut file = beside.write(new.bytes, None)?;
+            if let Some(folder) = path.absolute().parent() {
+                self.sweep_once(folder);
+            }
+            let mut file = beside.write(new.bytes, ("", &new.hash), None)?;
             beside.place(&mut file)?;
             beside.sync();
             file.file.try_clone()

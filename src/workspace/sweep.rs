@@ -1,10 +1,38 @@
 //! What a killed program left beside a file that it was changing.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
 
 use super::Workspace;
-use super::snapshot::FileStat;
+use super::snapshot::{FileStat, hash_of};
+
+/// The name of a temporary file says who made it and which bytes may be removed with it.
+pub(super) mod temporary {
+    /// So many digits of a hash are enough to know a file by.
+    const DIGITS: usize = 32;
+
+    /// The name for a file by which `old` becomes `new`: the beginnings of two hashes.
+    pub(in crate::workspace) fn name(process: u32, number: u64, old: &str, new: &str) -> String {
+        let (old, new) = (begin(old), begin(new));
+        format!(".agent-{process}-{number}-{old}-{new}.tmp")
+    }
+
+    /// The process that made a file of this name, and the beginnings of the hashes.
+    pub(in crate::workspace) fn parse(name: &str) -> Option<(u32, [&str; 2])> {
+        let rest = name.strip_prefix(".agent-")?.strip_suffix(".tmp")?;
+        let mut parts = rest.split('-');
+        let (process, number) = (parts.next()?, parts.next()?);
+        number.parse::<u64>().ok()?;
+        let hashes = [parts.next().unwrap_or(""), parts.next().unwrap_or("")];
+        Some((process.parse().ok()?, hashes))
+    }
+
+    pub(in crate::workspace) fn begin(hash: &str) -> &str {
+        &hash[..hash.len().min(DIGITS)]
+    }
+}
 
 /// What a file looked like when it was read: time of change in milliseconds, and size.
 pub type Seen = (i64, u64);
@@ -13,7 +41,8 @@ impl Workspace {
     /// Removes the temporary files that programs which are gone left beside this file. `seen` is what
     /// the file to be changed looked like; `None`: there was none. A temporary file is removed only
     /// where it is certain that its bytes are ours (the swap had not happened) or those that were
-    /// seen (it had); any other could be somebody's, and is named instead.
+    /// seen (it had), by their hash or by what happened; any other could be somebody's, and is named
+    /// instead.
     pub fn sweep(&self, path: &str, seen: Option<Seen>) -> Vec<String> {
         let Ok(path) = self.resolve(path) else { return Vec::new() };
         let looks_as_seen = |path: &Path| {
@@ -21,16 +50,33 @@ impl Workspace {
             stat.is_ok_and(|stat| seen == Some((stat.mtime_ms(), stat.size)))
         };
         let not_swapped = seen.is_none() || looks_as_seen(path.absolute());
-        let folder = path.absolute().parent().and_then(|folder| fs::read_dir(folder).ok());
+        let folder = path.absolute().parent();
+        folder.map_or_else(Vec::new, |folder| {
+            self.sweep_folder(folder, |file| not_swapped || looks_as_seen(file))
+        })
+    }
+
+    /// The same in a folder in which this process changes a file for the first time.
+    pub(super) fn sweep_once(&self, folder: &Path) {
+        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        if swept.insert(folder.to_owned()) {
+            // What is left is somebody's, or not known to be nobody's.
+            self.sweep_folder(folder, |_| false);
+        }
+    }
+
+    /// Removes what dead processes left, if its name or `is_ours` knows it; names what stays.
+    fn sweep_folder(&self, folder: &Path, is_ours: impl Fn(&Path) -> bool) -> Vec<String> {
         let mut left = Vec::new();
-        for entry in folder.into_iter().flatten().flatten() {
-            let Some(writer) = entry.file_name().to_str().and_then(writer_of) else { continue };
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let Some((writer, hashes)) = name.to_str().and_then(temporary::parse) else { continue };
             if Path::new("/proc").join(writer.to_string()).exists() {
                 continue;
             }
             let file = entry.path();
-            let is_ours = not_swapped || looks_as_seen(&file);
-            if !is_ours || fs::remove_file(&file).is_err() {
+            let is_known = is_ours(&file) || holds_one_of(&file, hashes);
+            if !is_known || fs::remove_file(&file).is_err() {
                 left.push(self.display(&file));
             }
         }
@@ -38,12 +84,11 @@ impl Workspace {
     }
 }
 
-/// The process that made a temporary file of this name.
-fn writer_of(name: &str) -> Option<u32> {
-    let rest = name.strip_prefix(".agent-")?.strip_suffix(".tmp")?;
-    let (pid, number) = rest.split_once('-')?;
-    number.parse::<u64>().ok()?;
-    pid.parse().ok()
+/// A regular file with one of these hashes, of which the beginnings are known.
+fn holds_one_of(path: &Path, hashes: [&str; 2]) -> bool {
+    let is_file = fs::symlink_metadata(path).is_ok_and(|data| data.is_file());
+    let hash = || hash_of(&mut File::open(path)?, &AtomicBool::new(false));
+    is_file && hash().is_ok_and(|hash| hashes.contains(&temporary::begin(&hash)))
 }
 
 #[cfg(test)]
@@ -80,6 +125,19 @@ mod tests {
         fs::write(&temporary, "somebody's").unwrap();
         assert_eq!(workspace.sweep("a", old), [TEMPORARY]);
         assert!(temporary.exists());
+    }
+
+    #[test]
+    fn a_name_knows_which_bytes_may_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let hash = |text: &str| super::super::snapshot::hash(text.as_bytes());
+        let name = temporary::name(99_999_999, 3, &hash("old"), &hash("new"));
+        assert_eq!(temporary::parse("a.tmp"), None);
+        for (text, left) in [("old", false), ("new", false), ("somebody's", true), ("", true)] {
+            fs::write(dir.path().join(&name), text).unwrap();
+            Workspace::open(dir.path(), &[]).unwrap().sweep_once(dir.path());
+            assert_eq!(dir.path().join(&name).exists(), left, "{text}");
+        }
     }
 
     #[test]

@@ -56,6 +56,12 @@ impl Batch {
         self.child.id()
     }
 
+    /// Ends it as a crash would.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Ends it properly, and gives its exit code.
     pub(crate) fn end(&mut self) -> Option<i32> {
         drop(self.stdin.take());

@@ -10,6 +10,8 @@ mod commands;
 mod file_contract;
 mod freeze;
 mod fuzz;
+mod never_lose;
+mod properties;
 mod race;
 mod resume;
 mod run;

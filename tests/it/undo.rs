@@ -137,3 +137,104 @@ fn what_a_program_writes_late_to_a_replaced_file_is_told_and_kept() {
     test.agent(&["session", "undo"]).expect_code(1);
     assert_eq!(test.read("a.txt"), "two\n", "an old file that changed is no old file");
 }
+
+/// A turn that makes one edit of `a.txt`.
+fn edit_script(old: &str, new: &str) -> String {
+    let edit = json!({"path": "a.txt", "old_string": old, "new_string": new});
+    format!("call: Read {{\"path\": \"a.txt\"}}\n---\ncall: Edit {edit}\n---\ntext: done")
+}
+
+#[test]
+fn a_session_and_a_turn_may_be_named() {
+    let test = Test::new().file("a.txt", "1\n").script(&edit_script("1", "2"));
+    test.run(&["task", "--session-id", "01890a5d-ac96-774b-bcce-b302099a8057"]).expect_code(0);
+    let test = test.script(&edit_script("2", "3"));
+    test.run(&["more", "-c"]).expect_code(0);
+    // Another session, which changed nothing.
+    let test = test.script("text: ok");
+    test.run(&["other"]).expect_code(0);
+    let id = "01890a5d-ac96-774b-bcce-b302099a8057";
+    test.agent(&["session", "undo"]).expect_code(2).expect_one_line_of_stderr("no turn");
+    // What a later turn changed on top of it is somebody's change too.
+    let done = test.agent(&["session", "undo", id, "--turn", "1"]).expect_code(1);
+    assert!(done.stdout.contains("a.txt: left as it is: somebody changed it since"));
+    test.agent(&["session", "undo", id, "--turn", "2"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "2\n");
+    test.agent(&["session", "undo", id, "--turn", "1"])
+        .expect_code(0)
+        .expect_stdout("turn 1\n  a.txt: restored\n");
+    assert_eq!(test.read("a.txt"), "1\n");
+}
+
+#[test]
+fn a_file_that_was_created_and_changed_in_one_turn_is_gone() {
+    let script = format!(
+        "call: Write {}\n---\ncall: Edit {}\n---\ncall: Write {}\n---\ntext: done",
+        json!({"path": "new.txt", "content": "one\n"}),
+        json!({"path": "new.txt", "old_string": "one", "new_string": "two"}),
+        json!({"path": "other.txt", "content": "x"}),
+    );
+    let test = Test::new().script(&script);
+    test.run(&["task"]).expect_code(0);
+    std::fs::remove_file(test.root().join("other.txt")).unwrap();
+    test.agent(&["session", "undo"])
+        .expect_code(0)
+        .expect_stdout("turn 1\n  new.txt: removed\n  other.txt: already as before\n");
+    assert!(!test.root().join("new.txt").exists());
+}
+
+#[test]
+fn every_byte_comes_back() {
+    for bytes in [
+        &b"mixed\r\nline\nends\r"[..],
+        b"\xFF\xFEo\0n\0e\0",
+        b"caf\xE9 au lait",
+        b"\xEF\xBB\xBFone\n",
+        b"",
+    ] {
+        let write = json!({"path": "a.txt", "content": "two\n"});
+        let script = format!(
+            "call: Read {{\"path\": \"a.txt\"}}\n---\ncall: Write {write}\n---\ntext: done"
+        );
+        let test = Test::new().file("a.txt", bytes).script(&script);
+        test.run(&["task"]).expect_code(0);
+        let path = test.root().join("a.txt");
+        assert_ne!(std::fs::read(&path).unwrap(), bytes);
+        test.agent(&["session", "undo"]).expect_code(0);
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_turn_that_was_killed_is_undone_too() {
+    let script = edit_script("one", "two").replace(
+        "text: done",
+        "call: Bash {\"command\": \"touch there; sleep 60\"}\n---\ntext: done",
+    );
+    let test = Test::new().file("a.txt", "one\n").script(&script);
+    let mut child = test.spawn(&["run", "--model", "script:../script", "task", "--allow", "Bash"]);
+    while !test.root().join("there").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(test.read("a.txt"), "two\n");
+    test.agent(&["session", "undo"]).expect_code(0).expect_stdout("turn 1\n  a.txt: restored\n");
+    assert_eq!(test.read("a.txt"), "one\n");
+}
+
+#[test]
+fn a_file_of_an_added_folder_comes_back() {
+    let outside = Test::new().file("a.txt", "one\n");
+    let there = outside.root().display().to_string();
+    let script = edit_script("one", "two").replace("\"a.txt\"", &format!("\"{there}/a.txt\""));
+    let test = Test::new().script(&script);
+    test.run(&["task", "--add-dir", &there]).expect_code(0);
+    assert_eq!(outside.read("a.txt"), "two\n");
+    // The record alone opens no folder.
+    let done = test.agent(&["session", "undo"]).expect_code(1);
+    assert!(done.stdout.contains("outside the project"), "{}", done.stdout);
+    test.agent(&["session", "undo", "--add-dir", &there]).expect_code(0);
+    assert_eq!(outside.read("a.txt"), "one\n");
+}

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use globset::GlobMatcher;
+use grep_matcher::LineTerminator;
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 
@@ -110,7 +111,9 @@ impl Search<'_> {
     }
 
     fn searcher(&self) -> Searcher {
+        let end = if self.multiline { LineTerminator::byte(b'\n') } else { LineTerminator::crlf() };
         SearcherBuilder::new()
+            .line_terminator(end)
             .line_number(true)
             .multi_line(self.multiline)
             .before_context(self.context)

@@ -237,7 +237,6 @@ async fn in_a_race_no_change_of_anybody_is_lost() {
                 if let Some((_, name)) =
                     failure.message.split_once("another version of it lies in ")
                 {
-                    println!("{}", failure.message);
                     fs::remove_file(desk.at(name)).unwrap();
                 }
                 lost += 1;

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use super::super::open::open_directory;
 use super::super::snapshot::hash_of;
+use super::super::sweep::temporary;
 use super::writers;
 
 /// Another agent's change takes milliseconds.
@@ -85,31 +86,61 @@ impl Beside {
     }
 
     /// Writes the bytes beside the target and syncs them; as far as permitted with the owner, mode
-    /// and extended attributes of the file that it is to replace.
+    /// and extended attributes of the file that it is to replace. `hashes` are those of the old file
+    /// and of the new one: who finds the temporary file after a crash knows by them whose it is.
     pub(super) fn write(
         &self,
         bytes: &[u8],
+        hashes: (&str, &str),
         like: Option<(&File, &Metadata)>,
     ) -> io::Result<Temporary<'_>> {
-        let mode = if like.is_some() { 0o600 } else { 0o666 };
-        let mut temporary = self.temporary(Mode::from_raw_mode(mode))?;
-        temporary.file.write_all(bytes)?;
-        if let Some((old, data)) = like {
-            imitate(&temporary.file, old, data)?;
+        let mode = Mode::from_raw_mode(if like.is_some() { 0o600 } else { 0o666 });
+        let finish = |file: &mut File| -> io::Result<()> {
+            file.write_all(bytes)?;
+            if let Some((old, data)) = like {
+                imitate(file, old, data)?;
+            }
+            file.sync_all()
+        };
+        // Without a name until it is whole: killed before, it is gone.
+        if let Some(mut file) = self.unnamed(mode) {
+            finish(&mut file)?;
+            if let Ok(temporary) = self.named(hashes, |name| link(&file, &self.folder, name)) {
+                return Ok(temporary);
+            }
         }
-        temporary.file.sync_all()?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let open = |name: &OsStr| rustix::fs::openat(&self.folder, name, flags, mode);
+        let mut temporary = self.named(hashes, |name| open(name).map(File::from))?;
+        finish(&mut temporary.file)?;
         Ok(temporary)
     }
 
-    fn temporary(&self, mode: Mode) -> io::Result<Temporary<'_>> {
+    /// A file that has no name; nothing where the file system has no such files.
+    #[cfg(target_os = "linux")]
+    fn unnamed(&self, mode: Mode) -> Option<File> {
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.folder, ".", flags, mode).ok().map(File::from)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn unnamed(&self, _: Mode) -> Option<File> {
+        None
+    }
+
+    /// The first name that is free for what is made under it.
+    fn named(
+        &self,
+        (old, new): (&str, &str),
+        make: impl Fn(&OsStr) -> Result<File, Errno>,
+    ) -> io::Result<Temporary<'_>> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         loop {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let name = OsString::from(format!(".agent-{}-{number}.tmp", std::process::id()));
-            match rustix::fs::openat(&self.folder, &name, flags, mode) {
+            let name = OsString::from(temporary::name(std::process::id(), number, old, new));
+            match make(&name) {
                 Ok(file) => {
-                    let (folder, file) = (&self.folder, File::from(file));
+                    let folder = &self.folder;
                     return Ok(Temporary { folder, name, state: State::Removable, file });
                 }
                 // Left by a process with our number that is long dead.
@@ -273,6 +304,13 @@ impl Drop for Temporary<'_> {
             self.give_up();
         }
     }
+}
+
+/// Gives a file that has no name this one.
+fn link(file: &File, folder: &OwnedFd, name: &OsStr) -> Result<File, Errno> {
+    let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::linkat(rustix::fs::CWD, opened, folder, name, AtFlags::SYMLINK_FOLLOW)?;
+    file.try_clone().map_err(|_| Errno::MFILE)
 }
 
 /// Makes a new file like the old one, as far as we may.

@@ -28,7 +28,7 @@ fn check_twice(
     workspace.page(&path, 1, 10, &|| false).unwrap();
     let seen = workspace.snapshot(&path).unwrap();
     let beside = Beside::open(path.absolute()).unwrap();
-    let mut new = beside.write(b"ours\n", None).unwrap();
+    let mut new = beside.write(b"ours\n", ("", ""), None).unwrap();
     stranger(&target);
     if !beside.exchange(&new).unwrap() {
         return; // This file system cannot.

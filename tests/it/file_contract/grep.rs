@@ -101,6 +101,8 @@ fn how_to_match() {
     check("x)\nbar", &json!({"multiline": true, "fixed_string": true}), 2);
     check("(?s)Foo.*b\\.r", &json!({"multiline": true}), 3);
     check("\\bbar\\b", &none, 1);
+    // Neither part of a line end is part of the line.
+    check("[^Fo(x)baz.r]", &none, 0);
 }
 
 #[test]

@@ -1,0 +1,162 @@
+//! What a change keeps, and what it leaves when it can not be made or is killed.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::fs::XattrFlags;
+use serde_json::{Value, json};
+
+use crate::batch::{Batch, Project, says};
+use crate::support::{Test, is_root, say};
+
+/// One change by each tool that makes any.
+fn changes() -> [(&'static str, Value); 3] {
+    [
+        ("Write", json!({"path": "a", "content": "two\n"})),
+        ("Edit", json!({"path": "a", "old_string": "one", "new_string": "two"})),
+        ("MultiEdit", json!({"path": "a", "edits": [{"old_string": "one", "new_string": "two"}]})),
+    ]
+}
+
+#[test]
+fn mode_owner_and_attributes_are_kept() {
+    for (tool, input) in changes() {
+        let mut project = Project::new(&[("a", "one\n")]);
+        let path = project.at("a");
+        // Setting an owner takes the bits for running as him away: first the one, then the other.
+        if is_root() {
+            std::os::unix::fs::chown(&path, Some(12_345), Some(54_321)).unwrap();
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o4751)).unwrap();
+        let before = path.metadata().unwrap();
+        let has_attributes =
+            rustix::fs::setxattr(&path, "user.note", b"kept", XattrFlags::empty()).is_ok();
+        project.ok("Read", &json!({"path": "a"}));
+        project.ok(tool, &input);
+        let after = path.metadata().unwrap();
+        assert_eq!(
+            (after.mode(), after.uid(), after.gid()),
+            (before.mode(), before.uid(), before.gid()),
+            "{tool}"
+        );
+        assert_eq!(project.bytes("a"), b"two\n");
+        if has_attributes {
+            let mut value = [0; 16];
+            let length = rustix::fs::getxattr(&path, "user.note", &mut value).unwrap();
+            assert_eq!(&value[..length], b"kept");
+        } else {
+            say("SKIPPED: extended attributes: this file system has none");
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_file_and_nothing_else() {
+    let test = Test::new();
+    let small = test.root().join("small");
+    fs::create_dir(&small).unwrap();
+    // In a mount namespace of its own: seen through /proc, gone with the process.
+    let mut unshare = Command::new("unshare");
+    let script = "mount -t tmpfs -o size=256k none small && printf 'one\\n' > small/a && cd small && \
+                  exec \"$0\" tool batch --cwd .";
+    unshare.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
+    unshare.arg(test.command(&[]).get_program()).current_dir(test.root());
+    unshare.env("HOME", test.home()).stdout(Stdio::piped());
+    let mut batch = Batch::start(&mut unshare);
+    batch.send("Read", &json!({"path": "a"}));
+    if batch.answer().is_none_or(|read| read["status"] != "success") {
+        say(
+            "SKIPPED: a_full_disk_leaves_the_old_file_and_nothing_else: nothing can be mounted here",
+        );
+        return;
+    }
+    let there = format!("/proc/{}/root{}", batch.id(), small.display());
+    let large = "x".repeat(400_000);
+    let old = fs::read_dir(&there).unwrap().count();
+    for (tool, input) in [
+        ("Write", json!({"path": "a", "content": large})),
+        ("Edit", json!({"path": "a", "old_string": "one", "new_string": large})),
+        ("Write", json!({"path": "new", "content": large})),
+        ("Write", json!({"path": "new/deep/er", "content": large})),
+    ] {
+        let refused = batch.call(tool, &input);
+        assert_eq!(refused["error"]["code"], "EXECUTION_ERROR", "{tool}: {refused}");
+        says(&refused, "/error/message", "the disk is full");
+        assert_eq!(fs::read_to_string(format!("{there}/a")).unwrap(), "one\n");
+        assert_eq!(fs::read_dir(&there).unwrap().count(), old, "nothing is left");
+        // The breaker rests a tool that fails three times running.
+        let good = batch
+            .call(tool, &json!({"path": "b", "content": "x", "old_string": "", "new_string": ""}));
+        assert_eq!(good["error"]["code"], "INVALID_PARAM");
+    }
+    let edit = json!({"path": "a", "old_string": "one", "new_string": "two"});
+    assert_eq!(batch.call("Edit", &edit)["status"], "success", "it is still known");
+}
+
+#[test]
+fn a_file_larger_than_is_allowed_leaves_the_old_one_and_nothing_else() {
+    let test = Test::new().file("a", "one\n");
+    let mut shell = Command::new("bash");
+    shell.args(["-c", "ulimit -f 64; exec \"$0\" tool batch"]);
+    shell.arg(test.command(&[]).get_program()).current_dir(test.root());
+    shell.env("HOME", test.home()).stdout(Stdio::piped());
+    let mut batch = Batch::start(&mut shell);
+    batch.call("Read", &json!({"path": "a"}));
+    batch.send("Write", &json!({"path": "a", "content": "x".repeat(1_000_000)}));
+    // The signal that comes with it may end the process.
+    if let Some(answer) = batch.answer() {
+        assert_eq!(answer["error"]["code"], "EXECUTION_ERROR", "{answer}");
+    }
+    assert_eq!(test.read("a"), "one\n");
+    assert_eq!(fs::read_dir(test.root()).unwrap().count(), 1);
+}
+
+/// Killed at any moment, it leaves the old file or the new one, whole; and the next change in the folder
+/// clears away what else was left.
+#[test]
+fn a_killed_change_leaves_one_file_and_no_other() {
+    let test = Test::in_memory();
+    let old = "one\n".repeat(300_000);
+    let new = old.replace("one", "two");
+    let (mut n_old, mut n_new) = (0, 0);
+    let mut delay = Duration::from_millis(20);
+    for round in 0..30 {
+        test.write("a", &old);
+        let mut batch = Batch::start(&mut test.command(&["tool", "batch"]));
+        batch.call("Read", &json!({"path": "a", "limit": 1}));
+        batch.send("Write", &json!({"path": "a", "content": new}));
+        std::thread::sleep(delay);
+        batch.kill();
+        let now = test.read("a");
+        assert!(now == old || now == new, "round {round}: {} bytes", now.len());
+        // Nearer to the moment that decides.
+        if now == old {
+            n_old += 1;
+            delay += delay / 7;
+        } else {
+            n_new += 1;
+            delay -= delay / 7;
+        }
+    }
+    assert!(n_old > 0 && n_new > 0, "{n_old} old, {n_new} new");
+    let mut project = Project::of(test);
+    project.ok("Write", &json!({"path": "b", "content": "x"}));
+    assert_eq!(project.names("."), ["a", "b"]);
+}
+
+#[test]
+fn what_a_killed_change_left_is_cleared_away_by_the_next_one() {
+    let mut project = Project::new(&[("sub/a", "one\n")]);
+    let hash = |text: &str| blake3::hash(text.as_bytes()).to_hex().to_string();
+    let (old, new) = (hash("one\n"), hash("two\n"));
+    // No process has this number: they end at 4194304.
+    let left = |n: u64| format!("sub/.agent-99999999-{n}-{}-{}.tmp", &old[..32], &new[..32]);
+    for (n, text) in [(0, "one\n"), (1, "two\n"), (2, "somebody's\n")] {
+        project.test.write(&left(n), text);
+    }
+    project.ok("Read", &json!({"path": "sub/a"}));
+    project.ok("Edit", &json!({"path": "sub/a", "old_string": "one", "new_string": "three"}));
+    assert_eq!(project.names("sub"), [left(2).trim_start_matches("sub/"), "a"]);
+}
