@@ -193,11 +193,13 @@ fn open(options: &ToolOptions, control: &Control) -> Result<Gate, OpenError> {
     let name = format!("agent-tool-output-{}", std::process::id());
     let spill = Spill::new(std::env::temp_dir().join(name), &root, masker.clone());
     let workspace = app::open_workspace(&root, &options.add_dir)?;
+    let (sandbox, _) = app::open_sandbox(&config.config, &workspace, dirs.as_ref())?;
     let workspace = Arc::new(workspace.with_readable(spill.folder()));
     let clock = Arc::new(SystemClock);
     let events = Events::new(String::new(), 0, clock, masker, Vec::new());
-    let settings = app::settings(&config, config.mode(PermissionMode::AutoEdit))?;
-    Ok(app::open_gate(&config.config, settings, workspace, spill, events, control))
+    let settings =
+        app::settings(&config, config.mode(PermissionMode::AutoEdit), sandbox.is_some())?;
+    Ok(app::open_gate(&config.config, settings, sandbox, workspace, spill, events, control))
 }
 
 fn no_call(error: &serde_json::Error) -> Envelope {

@@ -8,6 +8,7 @@ mod bad_input;
 mod commands;
 mod resume;
 mod run;
+mod sandbox;
 mod server;
 mod support;
 mod tools;
