@@ -189,13 +189,15 @@ impl Session {
             model: model.id().to_owned(),
             permission_mode: mode,
             tools: tools::all().iter().map(|tool| tool.spec().name.to_owned()).collect(),
-            sandbox: holds,
+            sandbox: holds.clone(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let environment = format!(
-            "# Place\nProject root: {}\nPlatform: {}",
+            "# Place\nProject root: {}\nPlatform: {}\nSandbox of commands: {}, network {}",
             workspace.root().display(),
-            std::env::consts::OS
+            std::env::consts::OS,
+            holds.backend,
+            holds.network
         );
         let additions = additions(&options);
         let layers = Layers::new(&environment, &rules, additions.as_deref());

@@ -15,7 +15,7 @@ mod tests;
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -259,6 +259,7 @@ impl Exec {
         }
         let report = Report::new().ok();
         let mut inherited = Vec::new();
+        let mut kept = Vec::new();
         let mut watch = None;
         let mut ours = None;
         let mut command = match &self.sandbox {
@@ -272,6 +273,7 @@ impl Exec {
                 let mut command = new_command(Path::new("/proc/self/exe"));
                 command.args(sandbox::supervisor_arguments(&prepared.plan, &theirs)).arg(bash);
                 inherited = vec![prepared.plan, OwnedFd::from(theirs)];
+                kept = prepared.session.iter().map(AsRawFd::as_raw_fd).collect();
                 watch = Some(prepared.watch);
                 ours = Some(own);
                 command
@@ -291,7 +293,7 @@ impl Exec {
         if let Some(report) = &report {
             command.env("BASH_ENV", report.path());
         }
-        start_in_a_session(&mut command, report.as_ref(), inherited, ours.is_none());
+        start_in_a_session(&mut command, report.as_ref(), inherited, kept, ours.is_none());
         let child = command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::ArgumentListTooLong => Error::TooLong(line.len()),
             _ => Error::Io(error),
@@ -310,11 +312,12 @@ fn new_command(program: &Path) -> tokio::process::Command {
 }
 
 /// What the child does before it becomes its program: it leaves our terminal and our group, and takes
-/// along the descriptors that are meant for it.
+/// along the descriptors that are meant for it, its own and those that are kept here for the next.
 fn start_in_a_session(
     command: &mut tokio::process::Command,
     report: Option<&Report>,
     inherited: Vec<OwnedFd>,
+    kept: Vec<RawFd>,
     dies_with_thread: bool,
 ) {
     let report = report.map(Report::descriptor);
@@ -330,6 +333,12 @@ fn start_in_a_session(
             }
         }
         for descriptor in report.as_deref().into_iter().chain(&inherited) {
+            rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::empty())?;
+        }
+        for descriptor in &kept {
+            #[expect(unsafe_code, reason = "a copy would have another number")]
+            // SAFETY: it belongs to the sandbox, which outlives the start of this command.
+            let descriptor = unsafe { BorrowedFd::borrow_raw(*descriptor) };
             rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::empty())?;
         }
         Ok(())

@@ -59,6 +59,17 @@ int main(int n, char **words) {
             return answer(-1);
         return answer(connect(c, (void *)&address, size));
     }
+    if (!strcmp(what, "serve")) {
+        struct sockaddr_in address = local(0);
+        socklen_t size = sizeof address;
+        int s = socket(AF_INET, SOCK_STREAM, 0);
+        if (s < 0 || bind(s, (void *)&address, size) || listen(s, 1) ||
+            getsockname(s, (void *)&address, &size))
+            return answer(-1);
+        printf("%d\n", ntohs(address.sin_port));
+        fflush(stdout);
+        pause();
+    }
     if (!strcmp(what, "ptrace"))
         return answer(ptrace(PTRACE_SEIZE, atoi(words[2]), 0, 0));
 #ifdef __x86_64__

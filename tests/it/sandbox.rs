@@ -389,6 +389,17 @@ fn loopback_is_the_commands_own_or_an_error() {
         let script = format!("./attack pair; ./attack tcp {port}; ./attack call 41 40 1 0");
         assert_eq!(place.stdout(&script), "ok\nECONNREFUSED\nEPERM\n", "{:?}", place.user);
         assert!(tcp.accept().is_err());
+        // What one command of a session serves the next one reaches, and nobody else.
+        let serve = "./attack serve > port & until [ -s port ]; do sleep 0.01; done";
+        let lines = [serve, "./attack tcp $(cat port)"]
+            .map(|line| json!({"name": "Bash", "id": 1, "input": {"command": line}}).to_string());
+        let mut child = place.command(&["tool", "batch"]).stdin(Stdio::piped()).spawn().unwrap();
+        let text = lines.join("\n") + "\n";
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), text.as_bytes()).unwrap();
+        let done = Done::new(&child.wait_with_output().unwrap());
+        let reached = &done.lines()[1]["envelope"]["data"]["stdout"];
+        assert_eq!(reached, "ok\n", "{:?} {}", place.user, done.stdout);
+        assert_eq!(place.stdout("./attack tcp $(cat port)"), "ECONNREFUSED\n");
         let place = Place { settings: vec!["sandbox.network=on".to_owned()], ..place };
         assert_eq!(place.stdout(&script), "ok\nok\nEPERM\n", "{:?}", place.user);
         assert!(tcp.accept().is_ok());
@@ -444,11 +455,13 @@ fn system_calls_that_open_the_box_are_denied() {
         script.push_str("grep -c 'CapEff:\t0000000000000000' /proc/self/status\n");
         script.push_str("grep -c 'CapBnd:\t0000000000000000' /proc/self/status\n");
         script.push_str("grep -c 'NoNewPrivs:\t1' /proc/self/status\n");
+        // A raw disk, by whatever name.
+        script.push_str("for d in $(find /dev -type b); do head -c 1 $d | wc -c; done 2>/dev/null | grep -c 1\n");
         script.push_str("./attack int80 /tmp 2>/dev/null; echo $?\n");
         // Who has none can drop none.
         let bounded = u8::from(place.user.is_none() || place.backend == "namespaces");
         let expected =
-            format!("{}ENOSYS\nEPERM\n1\n{bounded}\n1\n159\n", "EPERM\n".repeat(n_calls));
+            format!("{}ENOSYS\nEPERM\n1\n{bounded}\n1\n0\n159\n", "EPERM\n".repeat(n_calls));
         assert_eq!(place.stdout(&script), expected, "{} {:?}", place.backend, place.user);
     }
 }
@@ -637,10 +650,18 @@ fn without_a_sandbox_a_command_needs_a_rule() {
         return;
     }
     assert!(call(&[]).contains("hi\\n"));
-    // Nothing of it stays behind.
-    let left = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
-    let own = format!("agent-{}", std::process::id());
-    assert!(!left.map(|e| e.file_name().to_string_lossy().into_owned()).any(|name| name == own));
+}
+
+#[test]
+fn nothing_of_the_box_stays_behind() {
+    for place in places() {
+        let temporary = place.outside().join("temporary");
+        std::fs::create_dir(&temporary).unwrap();
+        let mut place = place;
+        place.env.push(("TMPDIR".to_owned(), temporary.display().to_string()));
+        place.stdout("mkdir -p $TMPDIR/a/b; echo x > $TMPDIR/a/b/c; chmod 0 $TMPDIR/a/b; chmod 500 $TMPDIR/a");
+        assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "{:?}", place.user);
+    }
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod watch;
 use std::ffi::OsString;
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -119,14 +120,18 @@ pub struct Sandbox {
     namespaces: bool,
     folder: Folder,
     holds: Holds,
+    /// The user and the network namespace of the session.
+    session: Option<[OwnedFd; 2]>,
     /// Found when the first command needs them.
     repositories: OnceLock<Vec<git::Repository>>,
     sockets: OnceLock<Vec<PathBuf>>,
 }
 
 /// What is needed to start one command in the box.
-pub(super) struct Prepared {
+pub(super) struct Prepared<'a> {
     pub(super) plan: OwnedFd,
+    /// To be inherited under the numbers that they have.
+    pub(super) session: &'a [OwnedFd],
     pub(super) watch: Watch,
 }
 
@@ -151,13 +156,16 @@ impl Sandbox {
             namespaces: settings.backend != Backend::Landlock,
             folder,
             holds: Holds::none(),
+            session: None,
             repositories: OnceLock::new(),
             sockets: OnceLock::new(),
             settings,
         };
         let abi = sys::landlock_abi();
         let tried = match sandbox.settings.backend {
-            Backend::Auto | Backend::Namespaces => sandbox.attempt(),
+            Backend::Auto | Backend::Namespaces => sandbox.attempt().map(|session| {
+                sandbox.session = session;
+            }),
             Backend::Landlock => Err("sandbox.backend is \"landlock\"".to_owned()),
         };
         if let Err(why) = &tried {
@@ -176,9 +184,8 @@ impl Sandbox {
             if abi == 0 {
                 return Err(SandboxError::Unavailable(format!("{why}; and no Landlock")));
             }
-            sandbox
-                .attempt()
-                .map_err(|error| SandboxError::Unavailable(format!("{why}; {error}")))?;
+            let tried = sandbox.attempt();
+            tried.map_err(|error| SandboxError::Unavailable(format!("{why}; {error}")))?;
         }
         sandbox.holds = sandbox.describe(abi, tried.err().as_deref());
         Ok(sandbox)
@@ -206,17 +213,22 @@ impl Sandbox {
         directory: &Path,
         grants: Grants,
         report: Option<i32>,
-    ) -> std::io::Result<Prepared> {
+    ) -> std::io::Result<Prepared<'_>> {
         let network = if grants.network { Network::On } else { self.settings.network };
         // A tool that finds its cache missing makes it; a folder that is bound must be there.
         _ = fs::create_dir_all(self.cache());
         let plan = self.plan(directory, grants, network, report);
         let watch = Watch::new(self.watched(grants), !self.namespaces);
-        Ok(Prepared { plan: plan.write()?, watch })
+        // Copies would have other numbers: what is inherited are the session's own.
+        let session = self.session_for(network).map_or(&[][..], |namespaces| &namespaces[..]);
+        Ok(Prepared { plan: plan.write()?, session, watch })
     }
 
     /// What stderr says of the box, in words: the path that was refused, and how it can be allowed.
     pub(super) fn explain(&self, stderr: &str, directory: &Path, network: bool) -> Option<String> {
+        if stderr.is_empty() {
+            return None;
+        }
         let network = if network { Network::On } else { self.settings.network };
         let hidden = self.hidden();
         let view = refusal::View {
@@ -228,12 +240,13 @@ impl Sandbox {
         refusal::explain(stderr, directory, &view)
     }
 
-    /// Runs nothing in the box, and says whether it holds.
-    fn attempt(&self) -> Result<(), String> {
+    /// Runs nothing in the box, and says whether it holds; then with the namespaces of the session.
+    fn attempt(&self) -> Result<Option<[OwnedFd; 2]>, String> {
         let text = |error: std::io::Error| error.to_string();
         _ = fs::create_dir_all(self.cache());
         let root = self.settings.root.clone();
-        let plan = self.plan(&root, Grants::default(), self.settings.network, None);
+        let mut plan = self.plan(&root, Grants::default(), self.settings.network, None);
+        plan.only_tries = true;
         let plan = plan.write().map_err(text)?;
         let (mut ours, theirs) = UnixStream::pair().map_err(text)?;
         #[expect(
@@ -251,10 +264,11 @@ impl Sandbox {
         let mut child = command.spawn().map_err(text)?;
         drop(command);
         let message = channel::verdict(&mut ours, TRY_TIME);
+        let session = self.namespaces.then(|| namespaces_of(child.id())).flatten();
         drop(ours);
         _ = child.wait();
         match message {
-            Message::Exited { status: 0, .. } => Ok(()),
+            Message::Exited { status: 0, .. } => Ok(session),
             Message::Failed(why) => Err(why),
             Message::Exited { .. } | Message::Shell(_) | Message::Gone => {
                 Err("the supervisor ended early".to_owned())
@@ -286,10 +300,19 @@ impl Sandbox {
             network,
             binds: if self.namespaces { self.binds(grants, network) } else { Vec::new() },
             writable,
-            hidden: self.hidden().iter().map(|path| path.as_path().into()).collect(),
+            hidden: if self.namespaces { Vec::new() } else { self.hidden_from_landlock() },
             directory: directory.into(),
             report,
+            session: self
+                .session_for(network)
+                .map(|namespaces| namespaces.each_ref().map(AsRawFd::as_raw_fd)),
+            only_tries: false,
         }
+    }
+
+    /// The namespaces of the session that a command with this network enters.
+    fn session_for(&self, network: Network) -> Option<&[OwnedFd; 2]> {
+        self.session.as_ref().filter(|_| network == self.settings.network)
     }
 
     /// What lies where in the box; what comes later lies over what came before.
@@ -424,6 +447,17 @@ impl Sandbox {
         watched
     }
 
+    /// The same, and the raw disks, which root could read; namespaces have no devices.
+    fn hidden_from_landlock(&self) -> Vec<Bytes> {
+        let devices = fs::read_dir("/dev").into_iter().flatten().flatten();
+        let disks = devices
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_block_device()))
+            .map(|entry| entry.path());
+        let memory = tables::RAW_MEMORY.iter().map(PathBuf::from);
+        let hidden = self.hidden().into_iter().chain(disks).chain(memory);
+        hidden.map(|path| path.as_path().into()).collect()
+    }
+
     /// What is there and is not to be read. A folder that the user gave to commands is none of it.
     pub fn hidden(&self) -> Vec<PathBuf> {
         let of_homes = self
@@ -496,6 +530,16 @@ impl Sandbox {
             gaps,
         }
     }
+}
+
+/// The user and the network namespace of a supervisor, where both are its own.
+fn namespaces_of(pid: u32) -> Option<[OwnedFd; 2]> {
+    let own = |kind: &str| fs::metadata(format!("/proc/self/ns/{kind}")).ok().map(|ns| ns.ino());
+    let open = |kind: &str| {
+        let namespace = fs::File::open(format!("/proc/{pid}/ns/{kind}")).ok()?;
+        (Some(namespace.metadata().ok()?.ino()) != own(kind)).then(|| namespace.into())
+    };
+    Some([open("user")?, open("net")?])
 }
 
 /// The first arguments of a supervisor.

@@ -51,6 +51,11 @@ pub(super) struct Plan {
     pub(super) directory: Bytes,
     /// The descriptor of the stages' report.
     pub(super) report: Option<i32>,
+    /// Descriptors of the session's user and network namespace, to enter instead of new ones: what one
+    /// command serves on its loopback interface the next can reach.
+    pub(super) session: Option<[i32; 2]>,
+    /// Nothing is run; it stays until the agent has taken what it needs.
+    pub(super) only_tries: bool,
 }
 
 /// One place in the box.

@@ -20,7 +20,7 @@ use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Signal, getgid, getuid, kill_process, pidfd_open,
     set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal, setsid,
 };
-use rustix::thread::UnshareFlags;
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
 use super::super::process::end_descendants;
 use super::plan::Plan;
@@ -60,13 +60,18 @@ fn outer(
     let plan = Plan::read(plan).map_err(|error| format!("the plan: {error}"))?;
     let system = |what: &str, error: rustix::io::Errno| format!("{what}: {error}");
     if plan.namespaces {
-        enter_namespaces(plan.network)?;
+        match plan.session {
+            Some(session) => enter_session(session)?,
+            None => enter_namespaces(plan.network)?,
+        }
     }
     set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| system("subreaper", error))?;
-    // What the command could learn or take from here: nothing.
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .map_err(|error| system("dumpable", error))?;
+    if !plan.only_tries {
+        // What the command could learn or take from here: nothing.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)
+            .map_err(|error| system("dumpable", error))?;
+    }
     let Some(inner) = sys::fork().map_err(|error| format!("fork: {error}"))? else {
         if let Err(why) = inner(&plan, channel, command) {
             tell(channel, &format!("failed {why}"));
@@ -82,6 +87,9 @@ fn outer(
         end_descendants();
     }
     while sys::wait_any(true).is_ok() {}
+    if plan.only_tries {
+        wait_for_end(channel);
+    }
     Ok(())
 }
 
@@ -98,6 +106,25 @@ fn wait_for_either(channel: &UnixStream, inner: &OwnedFd) {
             Ok(_) | Err(_) => return,
         }
     }
+}
+
+fn wait_for_end(channel: &UnixStream) {
+    let mut one = [PollFd::from_borrowed_fd(channel.as_fd(), PollFlags::IN)];
+    while poll(&mut one, None) == Err(rustix::io::Errno::INTR) {}
+}
+
+/// The session's user and network namespace, and new ones of the other kinds.
+fn enter_session(session: [i32; 2]) -> Result<(), String> {
+    let [user, network] = session.map(|number| sys::inherited(&number.to_string()));
+    let entered = |descriptor: std::io::Result<OwnedFd>, kind| {
+        move_into_link_name_space(descriptor?.as_fd(), Some(kind)).map_err(std::io::Error::from)
+    };
+    entered(user, LinkNameSpaceType::User)
+        .map_err(|error| format!("the session's user namespace: {error}"))?;
+    sys::unshare(UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC)
+        .map_err(|error| format!("namespaces are refused: {error}"))?;
+    entered(network, LinkNameSpaceType::Network)
+        .map_err(|error| format!("the session's network namespace: {error}"))
 }
 
 fn enter_namespaces(network: Network) -> Result<(), String> {

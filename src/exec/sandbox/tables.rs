@@ -120,6 +120,9 @@ pub(super) const AGENT_FOLDER: &str = ".agent";
 pub(super) const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
+/// The machine's memory as devices.
+pub(super) const RAW_MEMORY: &[&str] = &["/dev/mem", "/dev/kmem", "/dev/port"];
+
 /// Where Landlock, too, lets a command write in namespaces: nothing of it is there outside.
 pub(super) const OWN_IN_NAMESPACES: &[&str] = &["/tmp", "/var/tmp", "/dev/shm", "/dev/pts"];
 /// Devices of terminals that a command makes for itself.
