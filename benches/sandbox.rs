@@ -87,7 +87,7 @@ fn batch(dir: &Path, setting: &str) -> Duration {
         started.elapsed()
     };
     let few = run(1);
-    (run(CALLS + 1) - few) / u32::try_from(CALLS).unwrap()
+    run(CALLS + 1).checked_sub(few).unwrap() / u32::try_from(CALLS).unwrap()
 }
 
 /// From the cancellation until the command has answered; and whether anything of it still runs.

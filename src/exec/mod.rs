@@ -273,7 +273,7 @@ impl Exec {
                 let mut command = new_command(Path::new("/proc/self/exe"));
                 command.args(sandbox::supervisor_arguments(&prepared.plan, &theirs)).arg(bash);
                 inherited = vec![prepared.plan, OwnedFd::from(theirs)];
-                kept = prepared.session.iter().map(AsRawFd::as_raw_fd).collect();
+                kept = prepared.session.iter().map(|namespace| namespace.as_raw_fd()).collect();
                 watch = Some(prepared.watch);
                 ours = Some(own);
                 command

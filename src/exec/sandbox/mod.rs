@@ -121,17 +121,24 @@ pub struct Sandbox {
     folder: Folder,
     holds: Holds,
     /// The user and the network namespace of the session.
-    session: Option<[OwnedFd; 2]>,
+    session: Option<Namespaces>,
     /// Found when the first command needs them.
     repositories: OnceLock<Vec<git::Repository>>,
     sockets: OnceLock<Vec<PathBuf>>,
+}
+
+/// What the commands of a session share.
+#[derive(Debug)]
+struct Namespaces {
+    user: Option<OwnedFd>,
+    network: OwnedFd,
 }
 
 /// What is needed to start one command in the box.
 pub(super) struct Prepared<'a> {
     pub(super) plan: OwnedFd,
     /// To be inherited under the numbers that they have.
-    pub(super) session: &'a [OwnedFd],
+    pub(super) session: Vec<&'a OwnedFd>,
     pub(super) watch: Watch,
 }
 
@@ -220,7 +227,8 @@ impl Sandbox {
         let plan = self.plan(directory, grants, network, report);
         let watch = Watch::new(self.watched(grants), !self.namespaces);
         // Copies would have other numbers: what is inherited are the session's own.
-        let session = self.session_for(network).map_or(&[][..], |namespaces| &namespaces[..]);
+        let session = self.session_for(network).into_iter();
+        let session = session.flat_map(|own| own.user.iter().chain([&own.network])).collect();
         Ok(Prepared { plan: plan.write()?, session, watch })
     }
 
@@ -241,7 +249,7 @@ impl Sandbox {
     }
 
     /// Runs nothing in the box, and says whether it holds; then with the namespaces of the session.
-    fn attempt(&self) -> Result<Option<[OwnedFd; 2]>, String> {
+    fn attempt(&self) -> Result<Option<Namespaces>, String> {
         let text = |error: std::io::Error| error.to_string();
         _ = fs::create_dir_all(self.cache());
         let root = self.settings.root.clone();
@@ -303,15 +311,16 @@ impl Sandbox {
             hidden: if self.namespaces { Vec::new() } else { self.hidden_from_landlock() },
             directory: directory.into(),
             report,
-            session: self
-                .session_for(network)
-                .map(|namespaces| namespaces.each_ref().map(AsRawFd::as_raw_fd)),
+            session: self.session_for(network).map(|namespaces| plan::Session {
+                user: namespaces.user.as_ref().map(AsRawFd::as_raw_fd),
+                network: namespaces.network.as_raw_fd(),
+            }),
             only_tries: false,
         }
     }
 
     /// The namespaces of the session that a command with this network enters.
-    fn session_for(&self, network: Network) -> Option<&[OwnedFd; 2]> {
+    fn session_for(&self, network: Network) -> Option<&Namespaces> {
         self.session.as_ref().filter(|_| network == self.settings.network)
     }
 
@@ -532,14 +541,15 @@ impl Sandbox {
     }
 }
 
-/// The user and the network namespace of a supervisor, where both are its own.
-fn namespaces_of(pid: u32) -> Option<[OwnedFd; 2]> {
+/// The user and the network namespace of a supervisor, where they are its own.
+fn namespaces_of(pid: u32) -> Option<Namespaces> {
     let own = |kind: &str| fs::metadata(format!("/proc/self/ns/{kind}")).ok().map(|ns| ns.ino());
     let open = |kind: &str| {
         let namespace = fs::File::open(format!("/proc/{pid}/ns/{kind}")).ok()?;
-        (Some(namespace.metadata().ok()?.ino()) != own(kind)).then(|| namespace.into())
+        let is_own = Some(namespace.metadata().ok()?.ino()) == own(kind);
+        (!is_own).then(|| OwnedFd::from(namespace))
     };
-    Some([open("user")?, open("net")?])
+    Some(Namespaces { user: open("user"), network: open("net")? })
 }
 
 /// The first arguments of a supervisor.

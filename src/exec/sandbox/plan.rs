@@ -51,11 +51,19 @@ pub(super) struct Plan {
     pub(super) directory: Bytes,
     /// The descriptor of the stages' report.
     pub(super) report: Option<i32>,
-    /// Descriptors of the session's user and network namespace, to enter instead of new ones: what one
-    /// command serves on its loopback interface the next can reach.
-    pub(super) session: Option<[i32; 2]>,
+    /// To be entered instead of new ones: what one command serves on its loopback interface the next
+    /// can reach.
+    pub(super) session: Option<Session>,
     /// Nothing is run; it stays until the agent has taken what it needs.
     pub(super) only_tries: bool,
+}
+
+/// Descriptors of the namespaces of a session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Session {
+    /// Root may have done without.
+    pub(super) user: Option<i32>,
+    pub(super) network: i32,
 }
 
 /// One place in the box.

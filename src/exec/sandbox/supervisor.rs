@@ -23,7 +23,7 @@ use rustix::process::{
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
 use super::super::process::end_descendants;
-use super::plan::Plan;
+use super::plan::{Plan, Session};
 use super::{Network, confine, mounts, sys};
 
 /// What the agent starts itself with to be this; then the descriptors of plan and channel, and the
@@ -60,7 +60,7 @@ fn outer(
     let plan = Plan::read(plan).map_err(|error| format!("the plan: {error}"))?;
     let system = |what: &str, error: rustix::io::Errno| format!("{what}: {error}");
     if plan.namespaces {
-        match plan.session {
+        match &plan.session {
             Some(session) => enter_session(session)?,
             None => enter_namespaces(plan.network)?,
         }
@@ -78,6 +78,7 @@ fn outer(
         }
         exit(0);
     };
+    sys::close_standard();
     let watched = pidfd_open(inner, PidfdFlags::empty()).map_err(|error| system("pidfd", error))?;
     wait_for_either(channel, &watched);
     if plan.namespaces {
@@ -113,17 +114,19 @@ fn wait_for_end(channel: &UnixStream) {
     while poll(&mut one, None) == Err(rustix::io::Errno::INTR) {}
 }
 
-/// The session's user and network namespace, and new ones of the other kinds.
-fn enter_session(session: [i32; 2]) -> Result<(), String> {
-    let [user, network] = session.map(|number| sys::inherited(&number.to_string()));
-    let entered = |descriptor: std::io::Result<OwnedFd>, kind| {
-        move_into_link_name_space(descriptor?.as_fd(), Some(kind)).map_err(std::io::Error::from)
+/// The session's namespaces, as far as it has any, and new ones of the other kinds.
+fn enter_session(session: &Session) -> Result<(), String> {
+    let enter = |number: i32, kind| {
+        let namespace = sys::inherited(&number.to_string())?;
+        move_into_link_name_space(namespace.as_fd(), Some(kind)).map_err(std::io::Error::from)
     };
-    entered(user, LinkNameSpaceType::User)
-        .map_err(|error| format!("the session's user namespace: {error}"))?;
+    if let Some(user) = session.user {
+        enter(user, LinkNameSpaceType::User)
+            .map_err(|error| format!("the session's user namespace: {error}"))?;
+    }
     sys::unshare(UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC)
         .map_err(|error| format!("namespaces are refused: {error}"))?;
-    entered(network, LinkNameSpaceType::Network)
+    enter(session.network, LinkNameSpaceType::Network)
         .map_err(|error| format!("the session's network namespace: {error}"))
 }
 
@@ -178,6 +181,7 @@ fn inner(
         tell(channel, &format!("failed {why}"));
         exit(1);
     };
+    sys::close_standard();
     tell(channel, &format!("shell {}", shell.as_raw_pid()));
     while let Ok(Some((ended, status))) = sys::wait_any(true) {
         if Pid::from_raw(ended) == Some(shell) {

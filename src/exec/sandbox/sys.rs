@@ -96,6 +96,14 @@ pub(super) fn close_at_exec(kept: Option<i32>) -> io::Result<()> {
     Ok(())
 }
 
+/// Lets go of input and output: they are the command's, and whoever reads them waits for its end alone.
+pub(super) fn close_standard() {
+    for number in 0..3 {
+        // SAFETY: nothing in the supervisor reads or writes these.
+        unsafe { libc::close(number) };
+    }
+}
+
 /// Takes a descriptor that this process was started with.
 pub(super) fn inherited(number: &str) -> io::Result<OwnedFd> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
