@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::OpenError;
-use crate::config::{self, Config, Loaded};
+use crate::config::{self, Config, Loaded, SandboxBackend, SandboxNetwork, UserDirs};
 use crate::exec::Exec;
+use crate::exec::sandbox::{self, Backend, Network, Sandbox, SandboxError};
 use crate::kernel::{Checks, RecoveryLimits};
 use crate::permission::{Origin, Policy, Rule, Verb};
 use crate::protocol::control::{Control, PermissionMode};
-use crate::protocol::event::Events;
+use crate::protocol::event::{Events, Sandbox as Holds};
 use crate::protocol::mask::{Masker, is_secret_name};
 use crate::registry::{BreakerConfig, OutputLimits, Registry, Settings};
 use crate::tools::{self, ToolCx};
@@ -25,12 +26,71 @@ pub struct Gate {
     pub exec: Arc<Exec>,
 }
 
+/// The sandbox of a folder's commands, tried, and what it holds. `None` where it is switched off or this
+/// system has none.
+pub fn open_sandbox(
+    config: &Config,
+    workspace: &Workspace,
+    dirs: Option<&UserDirs>,
+) -> Result<(Option<Sandbox>, Holds), OpenError> {
+    let sandbox = &config.sandbox;
+    if !sandbox.enabled {
+        let gaps = vec!["sandbox.enabled is false".to_owned()];
+        return Ok((None, Holds { gaps, ..Holds::none() }));
+    }
+    let root = workspace.root().to_path_buf();
+    let mut writable = workspace.extra().to_vec();
+    for folder in &sandbox.extra_writable {
+        let wrong =
+            |why: &str| OpenError::Usage(format!("sandbox.extra_writable: {folder:?} {why}"));
+        let path = match folder.strip_prefix("~/") {
+            Some(below) => std::env::home_dir().ok_or_else(|| wrong("needs a home"))?.join(below),
+            None => root.join(folder),
+        };
+        if !path.is_dir() {
+            return Err(wrong("is no folder; make it, or name one that exists"));
+        }
+        writable.push(path);
+    }
+    let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
+    let settings = sandbox::Settings {
+        backend: match sandbox.backend {
+            SandboxBackend::Auto => Backend::Auto,
+            SandboxBackend::Namespaces => Backend::Namespaces,
+            SandboxBackend::Landlock => Backend::Landlock,
+        },
+        network: match sandbox.network {
+            SandboxNetwork::Off => Network::Off,
+            SandboxNetwork::Loopback => Network::Loopback,
+            SandboxNetwork::On => Network::On,
+        },
+        root,
+        writable,
+        hidden: dirs.map(|dirs| dirs.config.clone()).into_iter().collect(),
+        cache: dirs.map(|dirs| dirs.cache.join("projects").join(&name[..16])),
+    };
+    match Sandbox::open(settings) {
+        Ok(sandbox) => {
+            let holds = sandbox.holds().clone();
+            Ok((Some(sandbox), holds))
+        }
+        Err(error @ SandboxError::Unavailable(_)) => {
+            Ok((None, Holds { gaps: vec![error.to_string()], ..Holds::none() }))
+        }
+        Err(error @ SandboxError::Impossible(_)) => Err(OpenError::Usage(error.to_string())),
+    }
+}
+
 /// How the configuration sets the gate.
-pub fn settings(loaded: &Loaded, mode: PermissionMode) -> Result<Settings, OpenError> {
+pub fn settings(
+    loaded: &Loaded,
+    mode: PermissionMode,
+    is_sandboxed: bool,
+) -> Result<Settings, OpenError> {
     let config = &loaded.config;
     let context = &config.context;
     Ok(Settings {
-        policy: policy(loaded, mode)?,
+        policy: policy(loaded, mode, is_sandboxed)?,
         limits: OutputLimits {
             max_lines: context.tool_output_max_lines,
             max_bytes: context.tool_output_max_bytes,
@@ -48,12 +108,17 @@ pub fn settings(loaded: &Loaded, mode: PermissionMode) -> Result<Settings, OpenE
 pub fn open_gate(
     config: &Config,
     settings: Settings,
+    sandbox: Option<Sandbox>,
     workspace: Arc<Workspace>,
     spill: Spill,
     events: Events,
     control: &Control,
 ) -> Gate {
-    let exec = Arc::new(Exec::new(&secret_variables(config)));
+    let exec = Exec::new(&secret_variables(config));
+    let exec = Arc::new(match sandbox {
+        Some(sandbox) => exec.with_sandbox(sandbox),
+        None => exec,
+    });
     let cx = ToolCx {
         workspace,
         exec: exec.clone(),
@@ -103,8 +168,8 @@ pub(super) fn recovery(config: &Config) -> RecoveryLimits {
     }
 }
 
-fn policy(loaded: &Loaded, mode: PermissionMode) -> Result<Policy, OpenError> {
-    let mut policy = Policy::new(mode, false);
+fn policy(loaded: &Loaded, mode: PermissionMode, is_sandboxed: bool) -> Result<Policy, OpenError> {
+    let mut policy = Policy::new(mode, is_sandboxed);
     let all = tools::all();
     let tools: Vec<&str> = all.iter().map(|tool| tool.spec().name).collect();
     for (list, text, origin) in &loaded.rules {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use gate::{Gate, masker, open_gate, open_workspace, settings};
+pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, settings};
 use gate::{checks, recovery};
 pub use models::{endpoint, script};
 use models::{open_model, price};
@@ -23,9 +23,7 @@ use crate::context::{Layers, Rules};
 use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Kernel, Limits, Parts};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
-use crate::protocol::event::{
-    Body, Clock, Events, Place, Sandbox, SessionStarted, Sink, TurnFinished,
-};
+use crate::protocol::event::{Body, Clock, Events, Place, SessionStarted, Sink, TurnFinished};
 use crate::record::{self, Log, LogError, SummarySink};
 use crate::tools;
 use crate::workspace::{Spill, Workspace};
@@ -138,7 +136,6 @@ impl Session {
         // All that may be wrong is looked at first: an error leaves nothing behind.
         let config = &options.config.config;
         let mode = options.config.mode(options.default_mode);
-        let settings = settings(&options.config, mode)?;
         let checks = checks(config)?;
         let timeout = config.limits.timeout.as_deref().map(config::parse_duration);
         let timeout = timeout.transpose().map_err(OpenError::Usage)?;
@@ -147,6 +144,8 @@ impl Session {
             OpenError::Usage(format!("--json-schema: this is no JSON Schema: {reason}"))
         })?;
         let workspace = open_workspace(&options.root, &options.add_dirs)?;
+        let (sandbox, holds) = open_sandbox(config, &workspace, options.dirs.as_ref())?;
+        let settings = settings(&options.config, mode, sandbox.is_some())?;
         let (model, key) = open_model(config, &options.root, &control).await?;
         let price = price(config, model.id());
         if config.limits.max_budget_usd.is_some() && price.is_none() {
@@ -190,17 +189,19 @@ impl Session {
             model: model.id().to_owned(),
             permission_mode: mode,
             tools: tools::all().iter().map(|tool| tool.spec().name.to_owned()).collect(),
-            sandbox: Sandbox::none(),
+            sandbox: holds.clone(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let environment = format!(
-            "# Place\nProject root: {}\nPlatform: {}",
+            "# Place\nProject root: {}\nPlatform: {}\nSandbox of commands: {}, network {}",
             workspace.root().display(),
-            std::env::consts::OS
+            std::env::consts::OS,
+            holds.backend,
+            holds.network
         );
         let additions = additions(&options);
         let layers = Layers::new(&environment, &rules, additions.as_deref());
-        let gate = open_gate(config, settings, workspace.clone(), spill, events, &control);
+        let gate = open_gate(config, settings, sandbox, workspace.clone(), spill, events, &control);
         let Gate { registry, events, exec } = gate;
         let max_output_tokens =
             config.models.get(model.id()).and_then(|model| model.max_output_tokens);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::holds;
 use super::options::{self, ToolOptions};
 use crate::app;
 use crate::config::{self, UserDirs};
@@ -22,22 +23,22 @@ pub(super) struct DoctorArgs {
 }
 
 /// What was tried, and how it went.
-struct Report {
+pub(super) struct Report {
     out: String,
     failed: bool,
 }
 
 impl Report {
-    fn good(&mut self, what: &str, how: &str) {
+    pub(super) fn good(&mut self, what: &str, how: &str) {
         self.out.push_str(&format!("✓ {what:<10} {how}\n"));
     }
 
     /// Something is less than it could be, and the program works all the same.
-    fn note(&mut self, what: &str, how: &str) {
+    pub(super) fn note(&mut self, what: &str, how: &str) {
         self.out.push_str(&format!("! {what:<10} {how}\n"));
     }
 
-    fn bad(&mut self, what: &str, how: &str) {
+    pub(super) fn bad(&mut self, what: &str, how: &str) {
         self.failed = true;
         self.out.push_str(&format!("✗ {what:<10} {how}\n"));
     }
@@ -83,7 +84,6 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
             Err(error) => report.bad(what, &format!("{error}; {missing}")),
         }
     }
-    report.note("sandbox", "none: commands need --allow 'Bash(…)' or --permission-mode full");
     if ui::is_terminal() {
         let term = std::env::var("TERM").unwrap_or_default();
         report.good("terminal", if term.is_empty() { "TERM is not set" } else { &term });
@@ -97,6 +97,12 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
     report.good("config", &format!("{} keys set", loaded.origins.len()));
     for warning in &loaded.warnings {
         report.note("config", warning);
+    }
+    match app::open_workspace(&root, &args.options.add_dir) {
+        Ok(workspace) => {
+            holds::examine(&loaded.config, &workspace, dirs.as_ref(), control, report).await;
+        }
+        Err(error) => report.bad("folder", &error.to_string()),
     }
     if let Some(path) = loaded.config.model.strip_prefix("script:") {
         return match app::script(path) {

@@ -3,6 +3,7 @@
 mod config;
 mod demo;
 mod doctor;
+mod holds;
 mod options;
 mod run;
 mod session;

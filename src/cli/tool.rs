@@ -14,7 +14,7 @@ use crate::config::UserDirs;
 use crate::protocol::Object;
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::envelope::{Envelope, ErrorCode, ToolError};
-use crate::protocol::event::{Body, Events, Place, Sandbox, SessionStarted, Sink};
+use crate::protocol::event::{Body, Events, Place, SessionStarted, Sink};
 use crate::protocol::message::ToolCall;
 use crate::record::{Log, SummarySink};
 use crate::tools;
@@ -247,16 +247,18 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
     let workspace = Arc::new(workspace.with_readable(spill.folder()));
     let events = Events::new(id, 0, Arc::new(SystemClock), masker, sinks);
     let mode = config.mode(PermissionMode::AutoEdit);
-    let settings = app::settings(&config, mode)?;
+    let (sandbox, holds) = app::open_sandbox(&config.config, &workspace, dirs.as_ref())?;
+    let settings = app::settings(&config, mode, sandbox.is_some())?;
     let cwd = workspace.root().display().to_string();
-    let gate = app::open_gate(&config.config, settings, workspace, spill, events.clone(), control);
+    let inner = events.clone();
+    let gate = app::open_gate(&config.config, settings, sandbox, workspace, spill, inner, control);
     if record {
         events.emit(Body::SessionStarted(SessionStarted {
             cwd,
             model: "none".to_owned(),
             permission_mode: mode,
             tools: gate.registry.specs().iter().map(|spec| spec.name.to_owned()).collect(),
-            sandbox: Sandbox::none(),
+            sandbox: holds,
             program: env!("CARGO_PKG_VERSION").to_owned(),
         }));
         events.at(Place { turn: 1, ..Place::default() });

@@ -138,7 +138,7 @@ impl Loaded {
     /// Takes out of an untrusted project's file what could harm, and says so.
     fn restrict(&mut self, table: &mut Table, path: &Path, user: &Table) {
         let mut ignored = Vec::new();
-        for key in ["providers", "models"] {
+        for key in ["providers", "models", "sandbox"] {
             if table.remove(key).is_some() {
                 ignored.push(key.to_owned());
             }

@@ -12,7 +12,7 @@ pub use layers::{ConfigError, Loaded, Origin, Sources, load};
 pub use providers::{Provider, Resolved, presets, resolve};
 pub use types::{
     Breaker, Checks, Config, Context, Limits, ModelTable, Permissions, ProviderTable, Record,
-    Recovery,
+    Recovery, Sandbox, SandboxBackend, SandboxNetwork,
 };
 
 use std::path::{Path, PathBuf};
@@ -28,6 +28,8 @@ pub struct UserDirs {
     pub config: PathBuf,
     /// `$XDG_STATE_HOME/agent`.
     pub state: PathBuf,
+    /// `$XDG_CACHE_HOME/agent`.
+    pub cache: PathBuf,
 }
 
 impl UserDirs {
@@ -36,7 +38,11 @@ impl UserDirs {
         use etcetera::BaseStrategy as _;
         let strategy = etcetera::choose_base_strategy().ok()?;
         let state = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
-        Some(Self { config: strategy.config_dir().join("agent"), state: state.join("agent") })
+        Some(Self {
+            config: strategy.config_dir().join("agent"),
+            state: state.join("agent"),
+            cache: strategy.cache_dir().join("agent"),
+        })
     }
 
     /// The file in which trusted folders stand, one a line.

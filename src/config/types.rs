@@ -21,6 +21,8 @@ pub struct Config {
     pub models: BTreeMap<String, ModelTable>,
     /// Who may do what.
     pub permissions: Permissions,
+    /// What holds commands.
+    pub sandbox: Sandbox,
     /// The commands that decide whether a task is done.
     pub checks: Checks,
     /// What a task may cost.
@@ -89,6 +91,55 @@ pub struct Permissions {
     pub ask: Vec<String>,
     /// Calls that are never made.
     pub deny: Vec<String>,
+}
+
+/// What holds commands: the operating system, not their good will.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sandbox {
+    /// Without it each command needs a rule, or mode `full`.
+    pub enabled: bool,
+    /// `auto`: namespaces where the system permits them, else Landlock. The others: these, or an error.
+    pub backend: SandboxBackend,
+    /// `off`, `loopback` (an interface of the command's own) or `on`.
+    pub network: SandboxNetwork,
+    /// Folders that commands may write besides the project.
+    pub extra_writable: Vec<String>,
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            backend: SandboxBackend::Auto,
+            network: SandboxNetwork::Off,
+            extra_writable: Vec::new(),
+        }
+    }
+}
+
+/// What enforces the sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxBackend {
+    /// The best of what there is.
+    Auto,
+    /// Namespaces, Landlock and seccomp.
+    Namespaces,
+    /// Landlock and seccomp alone.
+    Landlock,
+}
+
+/// What of the network commands have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxNetwork {
+    /// Nothing.
+    Off,
+    /// A loopback interface of their own.
+    Loopback,
+    /// What the user has.
+    On,
 }
 
 /// The commands that decide whether a task is done.
@@ -212,6 +263,7 @@ impl Default for Config {
             providers: BTreeMap::new(),
             models: BTreeMap::new(),
             permissions: Permissions::default(),
+            sandbox: Sandbox::default(),
             checks: Checks::default(),
             limits: Limits::default(),
             context: Context::default(),

@@ -8,12 +8,15 @@ mod environment;
 mod pipeline;
 mod process;
 mod running;
+pub mod sandbox;
 mod stages;
 #[cfg(test)]
 mod tests;
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -25,8 +28,8 @@ use tokio_util::sync::CancellationToken;
 
 use capture::Capture;
 use environment::Environment;
-use process::Family;
-use running::Running;
+use running::{Left, Running};
+use sandbox::{Grants, Sandbox, Supervisor, Watch};
 use stages::Report;
 
 pub use capture::{Captured, WholeOutput};
@@ -44,12 +47,24 @@ pub struct Command<'a> {
     pub environment: Vec<(String, String)>,
     /// Called once the output is more than is kept in memory.
     pub whole_output: Option<WholeOutput<'a>>,
+    /// It is git that writes its repository: `.git` is writable for it in the sandbox.
+    pub writes_git: bool,
+    /// It has the user's network in the sandbox: a rule or a person allowed it.
+    pub network: bool,
 }
 
 impl Command<'_> {
     /// This line in this directory, without more.
     pub fn new(line: String, directory: PathBuf, timeout: Duration) -> Self {
-        Self { line, directory, timeout, environment: Vec::new(), whole_output: None }
+        Self {
+            line,
+            directory,
+            timeout,
+            environment: Vec::new(),
+            whole_output: None,
+            writes_git: false,
+            network: false,
+        }
     }
 }
 
@@ -74,6 +89,10 @@ pub struct Outcome {
     pub full_output: Option<String>,
     /// Why it does not lie there although it should.
     pub full_output_error: Option<String>,
+    /// What the sandbox has to do with its complaints, in words.
+    pub refused: Option<String>,
+    /// Protected files (`.git`, `.agent`, start-up files) that it changed where nothing prevents that.
+    pub protected_changed: Vec<PathBuf>,
     /// How long it took.
     pub time: Duration,
 }
@@ -141,7 +160,15 @@ pub enum Error {
 pub struct Exec {
     environment: Environment,
     bash: OnceLock<Option<PathBuf>>,
-    left: Mutex<Vec<Family>>,
+    sandbox: Option<Sandbox>,
+    left: Mutex<Vec<Left>>,
+}
+
+/// What one command was started with.
+struct Started {
+    running: Running,
+    report: Option<Report>,
+    watch: Option<Watch>,
 }
 
 impl Exec {
@@ -159,8 +186,16 @@ impl Exec {
         Self {
             environment: Environment::new(variables, secret_names),
             bash: OnceLock::new(),
+            sandbox: None,
             left: Mutex::new(Vec::new()),
         }
+    }
+
+    /// From here on commands run in this sandbox, or not at all.
+    #[must_use]
+    pub fn with_sandbox(mut self, sandbox: Sandbox) -> Self {
+        self.sandbox = Some(sandbox);
+        self
     }
 
     /// Runs it. Returns when the shell has exited; on timeout or cancellation, and if this future is
@@ -170,17 +205,15 @@ impl Exec {
     /// ends.
     pub async fn run(
         &self,
-        command: Command<'_>,
+        mut command: Command<'_>,
         cancel: &CancellationToken,
     ) -> Result<Outcome, Error> {
         let begun = Instant::now();
-        let mut capture = Capture::new(command.whole_output);
+        let mut capture = Capture::new(command.whole_output.take());
         if cancel.is_cancelled() {
             return Ok(outcome(Ended::Cancelled, None, capture, begun));
         }
-        let report = Report::new().ok();
-        let mut running =
-            self.start(&command.line, &command.directory, &command.environment, report.as_ref())?;
+        let Started { mut running, report, watch } = self.start(&command)?;
         let (ended, status) = running.follow(&mut capture, command.timeout, cancel).await?;
         let left = running.settle(&mut capture).await;
         let mut outcome = outcome(ended, status, capture, begun);
@@ -191,28 +224,28 @@ impl Exec {
             self.left().extend(running.leave());
         }
         outcome.left_running = left;
+        outcome.protected_changed = watch.map(|watch| watch.changed()).unwrap_or_default();
+        if let Some(sandbox) = &self.sandbox {
+            let stderr = &outcome.stderr.text;
+            outcome.refused = sandbox.explain(stderr, &command.directory, command.network);
+        }
         Ok(outcome)
     }
 
     /// Ends everything that commands left running.
     pub fn shutdown(&self) {
         let left = std::mem::take(&mut *self.left());
-        for mut family in left {
-            family.kill();
+        for mut left in left {
+            left.kill();
         }
     }
 
-    fn left(&self) -> MutexGuard<'_, Vec<Family>> {
+    fn left(&self) -> MutexGuard<'_, Vec<Left>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(
-        &self,
-        line: &str,
-        directory: &Path,
-        environment: &[(String, String)],
-        report: Option<&Report>,
-    ) -> Result<Running, Error> {
+    fn start(&self, wanted: &Command<'_>) -> Result<Started, Error> {
+        let (line, directory) = (&wanted.line, &wanted.directory);
         let bash = self.bash.get_or_init(|| self.environment.find("bash"));
         let bash = bash.as_ref().ok_or(Error::NoBash)?;
         if line.contains('\0') {
@@ -224,52 +257,97 @@ impl Exec {
         if !directory.is_dir() {
             return Err(Error::NotADirectory(directory.to_owned()));
         }
+        let report = Report::new().ok();
+        let mut inherited = Vec::new();
+        let mut kept = Vec::new();
+        let mut watch = None;
+        let mut ours = None;
+        let mut command = match &self.sandbox {
+            None => new_command(bash),
+            Some(sandbox) => {
+                let grants = Grants { git: wanted.writes_git, network: wanted.network };
+                let prepared =
+                    sandbox.prepare(directory, grants, report.as_ref().map(Report::number))?;
+                let (own, theirs) = UnixStream::pair()?;
+                // The very file of this process, whatever has become of its path meanwhile.
+                let mut command = new_command(Path::new("/proc/self/exe"));
+                command.args(sandbox::supervisor_arguments(&prepared.plan, &theirs)).arg(bash);
+                inherited = vec![prepared.plan, OwnedFd::from(theirs)];
+                kept = prepared.session.iter().map(|namespace| namespace.as_raw_fd()).collect();
+                watch = Some(prepared.watch);
+                ours = Some(own);
+                command
+            }
+        };
         let mark = uuid::Uuid::now_v7().to_string();
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "this is the one place that starts processes"
-        )]
-        let mut command = tokio::process::Command::new(bash);
         command
             .args(["--noprofile", "--norc", "-c", "--", line])
             .current_dir(directory)
             .env_clear()
             .envs(self.environment.variables(&mark))
-            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .envs(self.sandbox.iter().flat_map(Sandbox::variables))
+            .envs(wanted.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let report = match report {
-            Some(report) => {
-                command.env("BASH_ENV", report.path());
-                Some(report.descriptor())
-            }
-            None => None,
-        };
-        let parent = rustix::process::getpid();
-        let in_child = move || {
-            // A session of its own: no terminal to ask at, and a group that ends together.
-            rustix::process::setsid()?;
-            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-            if rustix::process::getppid() != Some(parent) {
-                return Err(io::Error::other("the agent ended"));
-            }
-            if let Some(report) = &report {
-                rustix::io::fcntl_setfd(report, rustix::io::FdFlags::empty())?;
-            }
-            Ok(())
-        };
-        #[expect(unsafe_code, reason = "nothing else runs between fork and exec")]
-        // SAFETY: the closure makes four system calls and allocates nothing (an `io::Error` of the
-        // last resort aside, after which the child ends); it takes no lock.
-        unsafe {
-            command.pre_exec(in_child);
+        if let Some(report) = &report {
+            command.env("BASH_ENV", report.path());
         }
+        start_in_a_session(&mut command, report.as_ref(), inherited, kept, ours.is_none());
         let child = command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::ArgumentListTooLong => Error::TooLong(line.len()),
             _ => Error::Io(error),
         })?;
-        Ok(Running::new(child, mark))
+        // With it go our copies of the descriptors that only the child is to have.
+        drop(command);
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
+        let supervisor = ours.map(|channel| Supervisor::new(channel, pid)).transpose()?;
+        Ok(Started { running: Running::new(child, mark, supervisor), report, watch })
+    }
+}
+
+fn new_command(program: &Path) -> tokio::process::Command {
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that starts processes")]
+    tokio::process::Command::new(program)
+}
+
+/// What the child does before it becomes its program: it leaves our terminal and our group, and takes
+/// along the descriptors that are meant for it, its own and those that are kept here for the next.
+fn start_in_a_session(
+    command: &mut tokio::process::Command,
+    report: Option<&Report>,
+    inherited: Vec<OwnedFd>,
+    kept: Vec<RawFd>,
+    dies_with_thread: bool,
+) {
+    let report = report.map(Report::descriptor);
+    let parent = rustix::process::getpid();
+    let in_child = move || {
+        // A session of its own: no terminal to ask at, and a group that ends together.
+        rustix::process::setsid()?;
+        // A supervisor watches its channel instead: that closes with the process, not with a thread.
+        if dies_with_thread {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            if rustix::process::getppid() != Some(parent) {
+                return Err(io::Error::other("the agent ended"));
+            }
+        }
+        for descriptor in report.as_deref().into_iter().chain(&inherited) {
+            rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::empty())?;
+        }
+        for descriptor in &kept {
+            #[expect(unsafe_code, reason = "a copy would have another number")]
+            // SAFETY: it belongs to the sandbox, which outlives the start of this command.
+            let descriptor = unsafe { BorrowedFd::borrow_raw(*descriptor) };
+            rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::empty())?;
+        }
+        Ok(())
+    };
+    #[expect(unsafe_code, reason = "nothing else runs between fork and exec")]
+    // SAFETY: the closure makes a few system calls and allocates nothing (an `io::Error` of the last
+    // resort aside, after which the child ends); it takes no lock.
+    unsafe {
+        command.pre_exec(in_child);
     }
 }
 
@@ -312,6 +390,8 @@ fn outcome(
         left_running: Vec::new(),
         full_output: kept.full_output,
         full_output_error: kept.full_output_error,
+        refused: None,
+        protected_changed: Vec::new(),
         time: begun.elapsed(),
     }
 }

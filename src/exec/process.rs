@@ -8,13 +8,16 @@ use std::collections::HashSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::LeftRunning;
 use crate::protocol::shorten;
 
-/// What a kill may take at most; what does not die within it hangs in the kernel.
-const KILL_TIME: Duration = Duration::from_secs(1);
+/// So long a family is stopped, member by member, before the first of it is killed: who is stopped starts
+/// no other, and who has a living parent is found by it.
+const STOP_TIME: Duration = Duration::from_millis(50);
+/// So long nothing has died although it was killed: it hangs in the kernel.
+const HANG_TIME: Duration = Duration::from_secs(2);
 /// How much of a command line is a name.
 const NAME_LENGTH: usize = 100;
 
@@ -29,29 +32,24 @@ pub(super) struct Family {
     mark: String,
     /// Those that outlived the shell: number and beginning.
     known: HashSet<(i32, u64)>,
+    /// Those that were looked at and do not belong here.
+    strangers: HashSet<(i32, u64)>,
 }
 
 impl Family {
     pub(super) fn new(root: i32, mark: String) -> Self {
         let since = read(root).map_or(0, |process| process.since);
-        Self { root: Some(root), since, mark, known: HashSet::new() }
+        Self { root: Some(root), since, mark, known: HashSet::new(), strangers: HashSet::new() }
     }
 
     /// Those that live now.
-    pub(super) fn living(&self) -> Vec<Process> {
+    pub(super) fn living(&mut self) -> Vec<Process> {
         let own = i32::try_from(std::process::id()).unwrap_or_default();
         let mut others: Vec<Process> = all()
             .filter(|process| process.pid != own && process.since >= self.since && process.lives)
             .collect();
-        let mut members: Vec<Process> =
-            others.extract_if(.., |process| self.claims(process)).collect();
-        let mut at = 0;
-        while let Some(member) = members.get(at) {
-            let parent = member.pid;
-            members.extend(others.extract_if(.., |process| process.parent == parent));
-            at += 1;
-        }
-        members
+        let members = others.extract_if(.., |process| self.claims(process)).collect();
+        with_descendants(members, others)
     }
 
     /// Those that live now, when the shell is gone: from here on they are known by themselves.
@@ -59,43 +57,102 @@ impl Family {
         let members = self.living();
         self.root = None;
         self.known = members.iter().map(|process| (process.pid, process.since)).collect();
-        members
-            .iter()
-            .map(|process| LeftRunning { pid: process.pid, name: process.name() })
-            .collect()
+        members.iter().map(Process::left_running).collect()
     }
 
-    /// Ends them all. First all are stopped, so that none can start another meanwhile.
+    /// Ends them all.
     pub(super) fn kill(&mut self) {
-        let deadline = Instant::now() + KILL_TIME;
-        let mut stopped = HashSet::new();
-        loop {
-            let members = self.living();
-            let mut n_new = 0;
-            for process in &members {
-                if stopped.insert((process.pid, process.since)) {
-                    n_new += 1;
-                    process.signal(Signal::STOP);
-                }
+        // Most of them at once, so that few can start another while the rest is looked for.
+        if let Some(group) = self.root.and_then(Pid::from_raw) {
+            _ = kill_process_group(group, Signal::STOP);
+        }
+        end(|| self.living());
+    }
+
+    fn claims(&mut self, process: &Process) -> bool {
+        let id = (process.pid, process.since);
+        if self
+            .root
+            .is_some_and(|root| [process.pid, process.session, process.group].contains(&root))
+            || self.known.contains(&id)
+        {
+            return true;
+        }
+        if self.strangers.contains(&id) {
+            return false;
+        }
+        let mark = process.has_mark(&self.mark);
+        if mark == Some(false) {
+            self.strangers.insert(id);
+        }
+        mark == Some(true)
+    }
+}
+
+/// Ends all that descend from this process. It has to be a subreaper, and to reap them.
+pub(super) fn end_descendants() {
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    end(|| {
+        let mut others: Vec<Process> = all().filter(|process| process.lives).collect();
+        let children = others.extract_if(.., |process| process.parent == own).collect();
+        with_descendants(children, others)
+    });
+}
+
+/// What descends from this process and is no child of its own: what its children watch over.
+pub(super) fn grandchildren(pid: i32) -> Vec<LeftRunning> {
+    let mut others: Vec<Process> = all().filter(|process| process.lives).collect();
+    let children: Vec<Process> = others.extract_if(.., |process| process.parent == pid).collect();
+    let n_children = children.len();
+    let all = with_descendants(children, others);
+    all[n_children..].iter().map(Process::left_running).collect()
+}
+
+/// First all are stopped, so that none can start another meanwhile; then all are killed.
+fn end(mut members: impl FnMut() -> Vec<Process>) {
+    let begun = Instant::now();
+    let mut stopped = HashSet::new();
+    let mut last_change = begun;
+    let mut n_before = 0;
+    loop {
+        let members = members();
+        if members.is_empty() {
+            return;
+        }
+        let mut n_new = 0;
+        for process in &members {
+            if stopped.insert((process.pid, process.since)) {
+                n_new += 1;
+                process.signal(Signal::STOP);
             }
-            if n_new > 0 && Instant::now() < deadline {
-                continue;
-            }
-            for process in &members {
-                process.signal(Signal::KILL);
-            }
-            if members.is_empty() || Instant::now() >= deadline {
-                return;
-            }
+        }
+        let now = Instant::now();
+        if n_new > 0 || members.len() != n_before {
+            (last_change, n_before) = (now, members.len());
+        }
+        if n_new > 0 && now.duration_since(begun) < STOP_TIME {
+            continue;
+        }
+        for process in &members {
+            process.signal(Signal::KILL);
+        }
+        if now.duration_since(last_change) > HANG_TIME {
+            return;
+        }
+        if n_new == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+}
 
-    fn claims(&self, process: &Process) -> bool {
-        self.root.is_some_and(|root| [process.pid, process.session, process.group].contains(&root))
-            || self.known.contains(&(process.pid, process.since))
-            || process.has_mark(&self.mark)
+fn with_descendants(mut members: Vec<Process>, mut others: Vec<Process>) -> Vec<Process> {
+    let mut at = 0;
+    while let Some(member) = members.get(at) {
+        let parent = member.pid;
+        members.extend(others.extract_if(.., |process| process.parent == parent));
+        at += 1;
     }
+    members
 }
 
 /// A process, as `/proc` tells of it.
@@ -118,10 +175,18 @@ impl Process {
         }
     }
 
-    fn has_mark(&self, mark: &str) -> bool {
-        // Not readable: it belongs to somebody else.
-        let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
-        environment.windows(mark.len()).any(|window| window == mark.as_bytes())
+    /// `None` where that is not known: while a program starts, its environment is empty.
+    fn has_mark(&self, mark: &str) -> Option<bool> {
+        let Ok(environment) = fs::read(format!("/proc/{}/environ", self.pid)) else {
+            // Not readable: it belongs to somebody else.
+            return Some(false);
+        };
+        let has_mark = environment.windows(mark.len()).any(|window| window == mark.as_bytes());
+        (has_mark || !environment.is_empty()).then_some(has_mark)
+    }
+
+    fn left_running(&self) -> LeftRunning {
+        LeftRunning { pid: self.pid, name: self.name() }
     }
 
     fn name(&self) -> String {

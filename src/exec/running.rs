@@ -3,7 +3,9 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -13,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::capture::{Capture, Source};
 use super::process::Family;
+use super::sandbox::{Message, Supervisor};
 use super::{Ended, LeftRunning};
 
 /// How long output is still read once the shell has exited: what a child it left behind holds open
@@ -25,21 +28,61 @@ const CHUNK: usize = 64 * 1024;
 pub(super) struct Running {
     child: Child,
     pipes: Pipes,
-    family: Option<Family>,
+    /// `None` once it was handed over.
+    tree: Option<Tree>,
     root: i32,
+    /// Processes may have outlived the shell.
+    may_have_left: bool,
+}
+
+/// Who knows the processes of a command.
+#[derive(Debug)]
+pub(super) enum Tree {
+    /// We do, by their marks.
+    Marked(Family),
+    /// Its supervisor; and by their marks we do, should it be gone before them.
+    Supervised(Supervisor, Family),
+}
+
+impl Tree {
+    fn kill(&mut self) {
+        match self {
+            Self::Marked(family) => family.kill(),
+            Self::Supervised(supervisor, _) => supervisor.kill(),
+        }
+    }
+}
+
+/// What a command left running, and the pipes that nobody reads.
+#[derive(Debug)]
+pub(super) struct Left {
+    tree: Tree,
+    /// Held open: a program that writes to a closed pipe dies of it.
+    _unread: Vec<Arc<File>>,
+}
+
+impl Left {
+    pub(super) fn kill(&mut self) {
+        self.tree.kill();
+    }
 }
 
 impl Running {
-    pub(super) fn new(mut child: Child, mark: String) -> Self {
+    pub(super) fn new(mut child: Child, mark: String, supervisor: Option<Supervisor>) -> Self {
         let root = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
         let pipes = Pipes {
             stdout: Pipe::new(child.stdout.take()),
             stderr: Pipe::new(child.stderr.take()),
         };
-        Self { child, pipes, family: Some(Family::new(root, mark)), root }
+        let family = Family::new(root, mark);
+        let tree = match supervisor {
+            Some(supervisor) => Tree::Supervised(supervisor, family),
+            None => Tree::Marked(family),
+        };
+        Self { child, pipes, tree: Some(tree), root, may_have_left: true }
     }
 
-    /// The shell's process id.
+    /// The shell's process id, as the shell knows it.
     pub(super) fn root(&self) -> i32 {
         self.root
     }
@@ -57,15 +100,21 @@ impl Running {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => break Ended::Cancelled,
-                status = self.child.wait() => return Ok((Ended::Exited, Some(status?))),
+                status = shell_end(
+                    &mut self.child,
+                    self.tree.as_mut(),
+                    &mut self.root,
+                    &mut self.may_have_left,
+                ) => return Ok((Ended::Exited, Some(status?))),
                 () = &mut deadline => break Ended::TimedOut,
                 () = self.pipes.read(capture), if self.pipes.is_open() => {}
             }
         };
         // Still here while it is killed: as long as the shell lives, its children are its own.
-        if let Some(family) = &mut self.family {
-            family.kill();
+        if let Some(tree) = &mut self.tree {
+            tree.kill();
         }
+        self.may_have_left = false;
         self.child.wait().await?;
         Ok((ended, None))
     }
@@ -80,33 +129,87 @@ impl Running {
             }
         };
         _ = timeout_at(grace, drained).await;
-        let Some(family) = &mut self.family else { return Vec::new() };
-        if family.living().is_empty() {
+        if !self.may_have_left {
             return Vec::new();
         }
-        sleep_until(grace).await;
-        family.outlived()
+        match &mut self.tree {
+            Some(Tree::Marked(family)) => {
+                if family.living().is_empty() {
+                    return Vec::new();
+                }
+                sleep_until(grace).await;
+                family.outlived()
+            }
+            Some(Tree::Supervised(supervisor, _)) => {
+                // It ends with the last of them.
+                let ended = async { while supervisor.next().await != Message::Gone {} };
+                if timeout_at(grace, ended).await.is_ok() {
+                    return Vec::new();
+                }
+                supervisor.living()
+            }
+            None => Vec::new(),
+        }
     }
 
     /// Hands over what outlived the shell; from here on it ends with its new owner. Its output is
     /// read to nowhere: a server that nobody reads from would stand still or die of SIGPIPE.
-    pub(super) fn leave(mut self) -> Option<Family> {
+    pub(super) fn leave(mut self) -> Option<Left> {
+        let mut unread = Vec::new();
         for pipe in [self.pipes.stdout.take_descriptor(), self.pipes.stderr.take_descriptor()] {
             let Some(descriptor) = pipe else { continue };
+            let pipe = Arc::new(File::from(descriptor));
+            let read = Arc::clone(&pipe);
             // Ends when the last process that holds the pipe does.
-            std::thread::spawn(move || {
-                _ = rustix::io::ioctl_fionbio(&descriptor, false);
-                _ = io::copy(&mut File::from(descriptor), &mut io::sink());
+            let reader = std::thread::Builder::new().spawn(move || {
+                _ = rustix::io::ioctl_fionbio(&*read, false);
+                _ = io::copy(&mut &*read, &mut io::sink());
             });
+            if reader.is_err() {
+                // Where no thread can be started it may stand still, and lives.
+                unread.push(pipe);
+            }
         }
-        self.family.take()
+        let mut tree = self.tree.take()?;
+        if let Tree::Supervised(supervisor, _) = &mut tree {
+            supervisor.leave();
+        }
+        Some(Left { tree, _unread: unread })
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(family) = &mut self.family {
-            family.kill();
+        if let Some(tree) = &mut self.tree
+            && self.may_have_left
+        {
+            tree.kill();
+        }
+    }
+}
+
+/// The shell's exit status, from whoever waits for it. Nothing is lost if this is dropped.
+async fn shell_end(
+    child: &mut Child,
+    tree: Option<&mut Tree>,
+    root: &mut i32,
+    may_have_left: &mut bool,
+) -> io::Result<ExitStatus> {
+    let Some(Tree::Supervised(supervisor, family)) = tree else { return child.wait().await };
+    loop {
+        match supervisor.next().await {
+            Message::Shell(pid) => *root = pid,
+            Message::Exited { status, has_left } => {
+                *may_have_left = has_left;
+                return Ok(ExitStatus::from_raw(status));
+            }
+            Message::Failed(why) => {
+                return Err(io::Error::other(format!("the sandbox could not be set up: {why}")));
+            }
+            Message::Gone => {
+                family.kill();
+                return Err(io::Error::other("the sandbox's supervisor was ended by somebody"));
+            }
         }
     }
 }

@@ -59,6 +59,11 @@ impl Report {
         format!("/dev/fd/{}", self.file.as_raw_fd())
     }
 
+    /// Its number in the shell.
+    pub(super) fn number(&self) -> i32 {
+        self.file.as_raw_fd()
+    }
+
     /// For the child, which is to inherit it under this very number.
     pub(super) fn descriptor(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.file)

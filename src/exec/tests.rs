@@ -187,6 +187,57 @@ async fn a_timeout_ends_the_whole_tree() {
     assert!(gone(&pids).await);
 }
 
+/// 200 processes: of each four one ignores signals, one left the session, one has lost its parent.
+#[tokio::test]
+async fn a_tree_of_200_processes_ends_however_the_command_ends() {
+    let line = "ulimit -u 4000 2>/dev/null; for n in $(seq 50); do
+        setsid bash -c 'trap \"\" TERM HUP; echo $$ >> pids
+            nohup sleep 1000 >/dev/null 2>&1 & echo $! >> pids
+            (setsid sleep 1000 & echo $! >> pids)
+            (setsid -f bash -c \"echo \\$\\$ >> pids; exec sleep 1000\"); wait; sleep 1000; :' &
+        done; [ -e leave ] || wait";
+    for how in ["cancel", "drop", "timeout", "shutdown"] {
+        let dir = TempDir::new().unwrap();
+        let file = dir.path().join("pids");
+        let (exec, cancel) = (Exec::new(&[]), CancellationToken::new());
+        let all = async {
+            while pids(&file).len() < 200 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let mut command = command(line, dir.path());
+        match how {
+            "timeout" => {
+                command.timeout = Duration::from_secs(5);
+                let (outcome, ()) = tokio::join!(exec.run(command, &cancel), all);
+                assert_eq!(outcome.unwrap().ended, Ended::TimedOut);
+            }
+            "cancel" => {
+                let cancelled = async {
+                    all.await;
+                    cancel.cancel();
+                };
+                let (outcome, ()) = tokio::join!(exec.run(command, &cancel), cancelled);
+                assert_eq!(outcome.unwrap().ended, Ended::Cancelled);
+            }
+            "drop" => tokio::select! {
+                _ = exec.run(command, &cancel) => panic!("it ended"),
+                () = all => {}
+            },
+            _ => {
+                std::fs::write(dir.path().join("leave"), "").unwrap();
+                let outcome = exec.run(command, &cancel).await.unwrap();
+                assert!(!outcome.left_running.is_empty());
+                all.await;
+                exec.shutdown();
+            }
+        }
+        let pids = pids(&file);
+        assert_eq!(pids.len(), 200, "{how}");
+        assert!(gone(&pids).await, "{how}");
+    }
+}
+
 #[tokio::test]
 async fn a_cancellation_ends_it_at_once() {
     let dir = TempDir::new().unwrap();

@@ -261,18 +261,26 @@ pub struct SessionStarted {
 /// What is really enforced on commands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sandbox {
-    /// What enforces it; `none` until there is one.
+    /// What enforces it: `namespaces+landlock+seccomp`, `landlock+seccomp` or `none`.
     pub backend: String,
     /// `enforced` or `none`.
     pub filesystem: String,
     /// `off`, `loopback`, `on` or `unenforced`.
     pub network: String,
+    /// What is open here although it should not be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<String>,
 }
 
 impl Sandbox {
     /// Nothing is enforced.
     pub fn none() -> Self {
-        Self { backend: "none".into(), filesystem: "none".into(), network: "unenforced".into() }
+        Self {
+            backend: "none".into(),
+            filesystem: "none".into(),
+            network: "unenforced".into(),
+            gaps: Vec::new(),
+        }
     }
 }
 

@@ -84,6 +84,7 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     });
     let command = Command {
         whole_output: Some(whole_output),
+        writes_git: writes_git(&args.command),
         ..Command::new(
             args.command.clone(),
             directory.absolute().to_path_buf(),
@@ -100,6 +101,52 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     files_changed.retain(|path| !changed_before.contains(path));
     answer(&args.command, outcome, files_changed)
         .map_err(|failure| failure.at(directory.relative()))
+}
+
+/// The line is one command of git's that changes the repository: in the sandbox nothing else can.
+fn writes_git(line: &str) -> bool {
+    const WRITING: &[&str] = &[
+        "add",
+        "am",
+        "apply",
+        "bisect",
+        "branch",
+        "checkout",
+        "cherry-pick",
+        "clone",
+        "commit",
+        "config",
+        "fetch",
+        "gc",
+        "init",
+        "merge",
+        "mv",
+        "notes",
+        "pull",
+        "push",
+        "rebase",
+        "remote",
+        "reset",
+        "restore",
+        "revert",
+        "rm",
+        "sparse-checkout",
+        "stash",
+        "submodule",
+        "switch",
+        "tag",
+        "update-index",
+        "worktree",
+    ];
+    let mut quoted = line.split(['\'', '"']);
+    // What is not quoted starts no other command; what is quoted is expanded by no one.
+    let is_one =
+        quoted.by_ref().step_by(2).all(|part| !part.contains([';', '&', '|', '<', '>', '\n']))
+            && !line.contains(['$', '`']);
+    let mut words = line.split_whitespace();
+    is_one
+        && words.next() == Some("git")
+        && words.next().is_some_and(|word| WRITING.contains(&word))
 }
 
 fn could_not_run(error: &exec::Error, directory: &str) -> Failure {
@@ -232,6 +279,17 @@ fn notes(outcome: &Outcome, files_changed: &[String]) -> String {
         let left: Vec<String> =
             left.map(|left| format!("{} (`{}`)", left.pid, left.name)).collect();
         notes.push(format!("still running, until the session ends: {}", left.join(", ")));
+    }
+    if let Some(refused) = &outcome.refused {
+        notes.push(refused.clone());
+    }
+    if !outcome.protected_changed.is_empty() {
+        let changed = outcome.protected_changed.iter();
+        let changed: Vec<String> = changed.map(|path| path.display().to_string()).collect();
+        notes.push(format!(
+            "it changed what commands must not change, so undo that and tell the user: {}",
+            changed.join(", ")
+        ));
     }
     if !files_changed.is_empty() {
         let files = files_changed.join(", ");

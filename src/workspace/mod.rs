@@ -87,6 +87,11 @@ impl Workspace {
         &self.root
     }
 
+    /// The folders beside the root that may be read and written, canonical.
+    pub fn extra(&self) -> &[PathBuf] {
+        &self.extra
+    }
+
     /// The snapshot of a file, if it was read (or written) in this session. May wait for the hash of
     /// a large file: call it where blocking is allowed.
     pub fn snapshot(&self, path: &ProjectPath) -> Option<Snapshot> {

@@ -15,6 +15,7 @@ mod properties;
 mod race;
 mod resume;
 mod run;
+mod sandbox;
 mod server;
 mod support;
 mod tools;

@@ -191,9 +191,8 @@ fn a_session_goes_on_after_kill_9_at_any_point() {
             lib.ends_with("41; }\n") || lib.ends_with("42; }\n"),
             "point {point}: torn: {lib:?}"
         );
-        let sessions = test.root().join(".agent/sessions");
-        let recorded = std::fs::read_dir(&sessions).is_ok_and(|mut dir| dir.next().is_some());
-        let before = if recorded { std::fs::read(test.log()).unwrap() } else { Vec::new() };
+        // The folder of a session is there a moment before its log.
+        let before = test.try_log().map(|log| std::fs::read(log).unwrap()).unwrap_or_default();
         if before.is_empty() {
             // Killed before the first event: there is nothing to go on with.
             continue;

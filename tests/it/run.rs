@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::Test;
+use crate::support::{Test, running};
 
 const BROKEN: &str = "answer() { echo 41; }\nanswer\n";
 
@@ -82,7 +82,8 @@ fn stream_json_has_the_shapes_that_scripts_parse() {
     assert!(lines.iter().all(|line| line["session_id"] == *session));
     assert_eq!(lines[0]["subtype"], "init");
     assert_eq!(lines[0]["permissionMode"], "auto-edit");
-    assert_eq!(lines[0]["sandbox"]["backend"], "none");
+    // What holds depends on the system; `sandbox.rs` tries it.
+    assert!(lines[0]["sandbox"]["backend"].is_string());
     let call = &lines[1]["message"]["content"][0];
     assert_eq!(call["type"], "tool_use");
     assert_eq!(call["input"], json!({"path": "answer.sh"}));
@@ -343,7 +344,9 @@ fn limits_end_the_turn_with_124() {
 fn a_denied_command_that_the_task_needed_is_77() {
     let test =
         Test::new().script("call: Bash {\"command\": \"make\"}\n---\ntext: I could not build.");
-    let done = test.run(&["build", "--output-format", "json"]).expect_code(77);
+    let done = test
+        .run(&["build", "--output-format", "json", "--set", "sandbox.enabled=false"])
+        .expect_code(77);
     let result = &done.lines()[0];
     assert_eq!(result["terminal_reason"], "permission_denied");
     assert_eq!(result["permission_denials"][0]["tool_input"]["command"], "make");
@@ -353,17 +356,20 @@ fn a_denied_command_that_the_task_needed_is_77() {
 
 #[test]
 fn an_interrupt_ends_the_turn_cleanly() {
-    let script = "call: Bash {\"command\": \"sleep 321 & echo $! > pid; sleep 322\"}\n\
-        call: Write {\"path\": \"never\", \"content\": \"x\"}\n---\ntext: never";
-    let test = Test::new().script(script);
+    // A process id would be the box's own; the number in the command line is known outside.
+    let id = format!("321.{}9", std::process::id());
+    let script = format!(
+        "call: Bash {{\"command\": \"sleep {id} & touch started; sleep 322\"}}\n\
+         call: Write {{\"path\": \"never\", \"content\": \"x\"}}\n---\ntext: never"
+    );
+    let test = Test::new().script(&script);
     let mut command =
         test.command(&["run", "task", "--allow", "Bash", "--model", "script:../script"]);
     let mut child = command.spawn().unwrap();
-    wait_for(|| std::fs::read_to_string(test.root().join("pid")).is_ok_and(|t| t.ends_with('\n')));
-    let pid = test.read("pid").trim().to_owned();
+    wait_for(|| test.root().join("started").exists());
     signal(child.id(), "INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    wait_for(|| !alive(&pid));
+    wait_for(|| running(&id).is_empty());
     assert!(!test.root().join("never").exists(), "nothing starts after an interrupt");
     let events = test.events();
     let answered = events.iter().filter(|event| event["type"] == "tool.finished").count();
@@ -465,10 +471,4 @@ pub(crate) fn signal(pid: u32, name: &str) {
         .status()
         .unwrap();
     assert!(status.success());
-}
-
-fn alive(pid: &str) -> bool {
-    // A zombie that nobody has reaped yet is dead.
-    std::fs::read_to_string(format!("/proc/{pid}/stat"))
-        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
 }

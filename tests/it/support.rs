@@ -28,6 +28,11 @@ impl Test {
         tempfile::tempdir_in("/dev/shm").map_or_else(|_| Self::new(), Self::with_dir)
     }
 
+    /// The same below this folder.
+    pub(crate) fn new_in(folder: &Path) -> Self {
+        Self::with_dir(tempfile::tempdir_in(folder).unwrap())
+    }
+
     fn with_dir(dir: tempfile::TempDir) -> Self {
         std::fs::create_dir_all(dir.path().join("project")).unwrap();
         std::fs::create_dir_all(dir.path().join("home")).unwrap();
@@ -228,6 +233,19 @@ pub(crate) fn is_root() -> bool {
 pub(crate) fn say(text: &str) {
     // Not `eprintln`, which the test runner swallows.
     _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{text}\n").as_bytes());
+}
+
+/// Command lines of processes that hold this text.
+pub(crate) fn running(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(line) = std::fs::read(entry.path().join("cmdline")) else { continue };
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.contains(text) {
+            found.push(line);
+        }
+    }
+    found
 }
 
 /// The events in a log; each line must be whole.

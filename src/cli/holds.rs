@@ -1,0 +1,122 @@
+//! What the sandbox holds here, by trying it: the part of `agent doctor` that attacks its own box.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Duration;
+
+use super::doctor::Report;
+use crate::app;
+use crate::config::{Config, UserDirs};
+use crate::exec::{Command, Exec};
+use crate::protocol::control::Control;
+use crate::workspace::Workspace;
+
+/// How to get more, where something is open.
+const FIX: &str = "permit user namespaces (sysctl user.max_user_namespaces, \
+                   kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns), \
+                   or use a kernel from 6.12 on";
+
+/// One attack: a line that prints something only if it succeeds.
+struct Trial {
+    what: &'static str,
+    line: &'static str,
+}
+
+const TRIALS: &[Trial] = &[
+    Trial {
+        what: "a file outside the project can not be written",
+        line: "{ : > \"$OUTSIDE/.agent-doctor\"; } 2>/dev/null && rm \"$OUTSIDE/.agent-doctor\" && echo open",
+    },
+    Trial {
+        what: "times and modes of files outside can not be changed",
+        line: "touch -c -r \"$OUTSIDE\" \"$OUTSIDE\" 2>/dev/null && echo open",
+    },
+    Trial {
+        what: "the user's secret stores can not be read",
+        line: "while read -r store; do [ -n \"$store\" ] && find \"$store\" -type f 2>/dev/null | head -3 | \
+               while read -r file; do head -c 1 \"$file\" 2>/dev/null | wc -c | grep -v '^0$'; done; \
+               done <<< \"$STORES\"",
+    },
+    Trial {
+        what: "the agent's environment can not be read",
+        line: "cat \"/proc/$AGENT_PID/environ\" 2>/dev/null | head -c 1 | wc -c | grep -v '^0$'",
+    },
+    Trial {
+        what: "the agent can not be sent a signal",
+        line: "kill -0 \"$AGENT_PID\" 2>/dev/null && echo open",
+    },
+    Trial {
+        what: "the project's .git and .agent can not be written",
+        line: "for own in .git .agent; do [ -d $own ] && { : > $own/doctor; } 2>/dev/null && \
+               rm $own/doctor && echo open; done",
+    },
+    Trial {
+        what: "services of this machine can not be reached by their sockets",
+        line: "for socket in /run/docker.sock /run/dbus/system_bus_socket \"/run/user/$UID/bus\" \
+               \"$SSH_AUTH_SOCK\"; do [ -S \"$socket\" ] && echo \"$socket\"; done",
+    },
+    Trial {
+        what: "no mount can be made",
+        line: "mount -t tmpfs none /mnt 2>/dev/null && echo open",
+    },
+    Trial {
+        what: "there is no way into another namespace",
+        line: "unshare -Ur true 2>/dev/null && echo open",
+    },
+];
+const NETWORK: Trial = Trial {
+    what: "the network can not be reached",
+    line: "exec 2>/dev/null; exec 3<>\"/dev/tcp/127.0.0.1/$PORT\" && echo open",
+};
+
+pub(super) async fn examine(
+    config: &Config,
+    workspace: &Workspace,
+    dirs: Option<&UserDirs>,
+    control: &Control,
+    report: &mut Report,
+) {
+    let (sandbox, holds) = match app::open_sandbox(config, workspace, dirs) {
+        Ok(opened) => opened,
+        Err(error) => return report.bad("sandbox", &error.to_string()),
+    };
+    let Some(sandbox) = sandbox else {
+        let why = holds.gaps.join("; ");
+        return report.note(
+            "sandbox",
+            &format!(
+                "none ({why}): commands need --allow 'Bash(…)' or --permission-mode full; {FIX}"
+            ),
+        );
+    };
+    report.good("sandbox", &format!("{}, network {}", holds.backend, holds.network));
+    for gap in &holds.gaps {
+        report.note("sandbox", gap);
+    }
+    let stores = sandbox.hidden().iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+    let stores = stores.join("\n");
+    let exec = Exec::new(&[]).with_sandbox(sandbox);
+    let root = workspace.root();
+    let home = std::env::home_dir().filter(|home| !root.starts_with(home) || root != home);
+    let outside = home.as_deref().or(root.parent()).unwrap_or(Path::new("/"));
+    // Somebody has to be there to be reached.
+    let listener = TcpListener::bind(("127.0.0.1", 0));
+    let port = listener.as_ref().ok().and_then(|listener| listener.local_addr().ok());
+    let port = port.map_or(0, |address| address.port());
+    let is_off = holds.network != "on";
+    for trial in TRIALS.iter().chain(is_off.then_some(&NETWORK)) {
+        let mut command =
+            Command::new(trial.line.to_owned(), root.to_path_buf(), Duration::from_secs(10));
+        command.environment = vec![
+            ("OUTSIDE".to_owned(), outside.display().to_string()),
+            ("STORES".to_owned(), stores.clone()),
+            ("AGENT_PID".to_owned(), std::process::id().to_string()),
+            ("PORT".to_owned(), port.to_string()),
+        ];
+        match exec.run(command, control.cancel()).await {
+            Ok(outcome) if outcome.stdout.text.trim().is_empty() => report.good("", trial.what),
+            Ok(_) => report.note("", &format!("OPEN: not so that {}; {FIX}", trial.what)),
+            Err(error) => report.bad("sandbox", &error.to_string()),
+        }
+    }
+}

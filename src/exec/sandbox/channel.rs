@@ -1,0 +1,151 @@
+//! The agent's end of the channel to a supervisor.
+
+use std::io::{self, Read};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::AsyncReadExt;
+
+use super::super::LeftRunning;
+use super::super::process;
+
+/// A supervisor that is asked to end everything takes a few milliseconds. One that takes this long is
+/// ended itself.
+const END_TIME: Duration = Duration::from_secs(5);
+
+/// What a supervisor says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::exec) enum Message {
+    /// The shell's process id, as the shell sees it.
+    Shell(i32),
+    /// The shell ended with this status; processes of its own may still be there.
+    Exited { status: i32, has_left: bool },
+    /// The command could not be started.
+    Failed(String),
+    /// The supervisor is gone, and all that it watched over.
+    Gone,
+}
+
+/// One supervisor. When this is dropped, everything that it watches over ends.
+#[derive(Debug)]
+pub(in crate::exec) struct Supervisor {
+    /// For messages, while they are waited for.
+    messages: Option<tokio::net::UnixStream>,
+    /// The same, without a runtime.
+    channel: UnixStream,
+    unread: Vec<u8>,
+    pid: i32,
+}
+
+impl Supervisor {
+    /// To be called in a runtime.
+    pub(in crate::exec) fn new(channel: UnixStream, pid: i32) -> io::Result<Self> {
+        channel.set_nonblocking(true)?;
+        let messages = tokio::net::UnixStream::from_std(channel.try_clone()?)?;
+        Ok(Self { messages: Some(messages), channel, unread: Vec::new(), pid })
+    }
+
+    /// What it says next. Nothing is lost if this is dropped.
+    pub(in crate::exec) async fn next(&mut self) -> Message {
+        loop {
+            if let Some(message) = take_message(&mut self.unread) {
+                return message;
+            }
+            let Some(messages) = &mut self.messages else { return Message::Gone };
+            match messages.read_buf(&mut self.unread).await {
+                Ok(0) | Err(_) => {
+                    self.messages = None;
+                    return Message::Gone;
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// What it watches over.
+    pub(in crate::exec) fn living(&self) -> Vec<LeftRunning> {
+        process::grandchildren(self.pid)
+    }
+
+    /// Nothing more is asked of it; it goes on until this is dropped or killed.
+    pub(in crate::exec) fn leave(&mut self) {
+        self.messages = None;
+    }
+
+    /// Ends everything, and returns when it has ended.
+    pub(in crate::exec) fn kill(&mut self) {
+        _ = self.channel.shutdown(Shutdown::Write);
+        if !self.wait_for_end(END_TIME) {
+            if let Some(pid) = Pid::from_raw(self.pid) {
+                _ = kill_process(pid, Signal::KILL);
+            }
+            self.wait_for_end(END_TIME);
+        }
+    }
+
+    /// Its end of the channel closes with its last process.
+    fn wait_for_end(&mut self, time: Duration) -> bool {
+        let deadline = Instant::now() + time;
+        let mut buffer = [0; 256];
+        loop {
+            match self.channel.read(&mut buffer) {
+                Ok(0) => return true,
+                Ok(_) => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => return true,
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            let left = Timespec::try_from(left).ok();
+            let mut one = [PollFd::from_borrowed_fd(self.channel.as_fd(), PollFlags::IN)];
+            _ = poll(&mut one, left.as_ref());
+        }
+    }
+}
+
+/// What a supervisor that only tries says, without a runtime.
+pub(super) fn verdict(channel: &mut UnixStream, time: Duration) -> Message {
+    let mut unread = Vec::new();
+    let deadline = Instant::now() + time;
+    loop {
+        match take_message(&mut unread) {
+            Some(Message::Shell(_)) => continue,
+            Some(message) => return message,
+            None => {}
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || channel.set_read_timeout(Some(left)).is_err() {
+            return Message::Failed("it did not answer in time".to_owned());
+        }
+        let mut buffer = [0; 256];
+        match channel.read(&mut buffer) {
+            Ok(0) => return Message::Gone,
+            Ok(n) => unread.extend_from_slice(&buffer[..n]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Message::Failed(error.to_string()),
+        }
+    }
+}
+
+fn take_message(unread: &mut Vec<u8>) -> Option<Message> {
+    let end = unread.iter().position(|byte| *byte == b'\n')?;
+    let line: Vec<u8> = unread.drain(..=end).collect();
+    let line = String::from_utf8_lossy(&line);
+    let line = line.trim_end();
+    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let message = match word {
+        "shell" => rest.parse().ok().map(Message::Shell),
+        "exited" => rest.split_once(' ').and_then(|(status, left)| {
+            Some(Message::Exited { status: status.parse().ok()?, has_left: left != "0" })
+        }),
+        _ => None,
+    };
+    Some(message.unwrap_or_else(|| Message::Failed(rest.to_owned())))
+}

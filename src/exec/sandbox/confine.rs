@@ -1,0 +1,240 @@
+//! What the command's own process gives up before it becomes bash: Landlock, capabilities, seccomp.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, Scope,
+};
+use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter, sock_filter,
+};
+
+use super::Network;
+use super::plan::Plan;
+
+/// The newest that was looked at; what the kernel does not know is left out.
+const NEWEST: ABI = ABI::V9;
+
+/// Restricts this process and all that it will start.
+pub(super) fn confine(plan: &Plan) -> Result<(), String> {
+    landlock(plan).map_err(|error| format!("Landlock: {error}"))?;
+    drop_capabilities().map_err(|error| format!("capabilities: {error}"))?;
+    set_no_new_privs(true).map_err(|error| format!("no_new_privs: {error}"))?;
+    let filter = filter(plan.network).map_err(|error| format!("seccomp: {error}"))?;
+    apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))
+}
+
+fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
+    let write = AccessFs::from_write(NEWEST);
+    let read = AccessFs::ReadFile | AccessFs::Execute;
+    let hides = !plan.namespaces && !plan.hidden.is_empty();
+    let handled = if hides { write | read } else { write };
+    let mut ruleset = Ruleset::default().handle_access(handled)?.scope(Scope::from_all(NEWEST))?;
+    if plan.network == Network::Off {
+        ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
+    }
+    let mut ruleset = ruleset.create()?;
+    for path in &plan.writable {
+        ruleset = allow(ruleset, &path.0, handled)?;
+    }
+    if hides {
+        let hidden: Vec<&Path> = plan.hidden.iter().map(|path| path.0.as_path()).collect();
+        let mut readable = Vec::new();
+        carve(Path::new("/"), &hidden, &mut readable);
+        for path in readable {
+            ruleset = allow(ruleset, &path, read)?;
+        }
+    }
+    ruleset.restrict_self()?;
+    Ok(())
+}
+
+/// Allows this on the path and all below it. What is not there needs no rule.
+fn allow(
+    ruleset: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, landlock::RulesetError> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let Ok(descriptor) = openat(CWD, path, flags, Mode::empty()) else { return Ok(ruleset) };
+    let Ok(stat) = rustix::fs::fstat(&descriptor) else { return Ok(ruleset) };
+    let access = match FileType::from_raw_mode(stat.st_mode) {
+        // It is read through what it points to, which has a rule or is hidden.
+        FileType::Symlink => return Ok(ruleset),
+        FileType::Directory => access,
+        _ => access & AccessFs::from_file(NEWEST),
+    };
+    if access.is_empty() {
+        Ok(ruleset)
+    } else {
+        ruleset.add_rule(PathBeneath::new(descriptor, access))
+    }
+}
+
+/// All that is not hidden, in as few paths as there can be: Landlock only ever adds rights, so what
+/// stands beside a hidden path is named, and the path itself is not.
+fn carve(folder: &Path, hidden: &[&Path], readable: &mut Vec<PathBuf>) {
+    if !hidden.iter().any(|path| path.starts_with(folder)) {
+        readable.push(folder.to_owned());
+        return;
+    }
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if !hidden.contains(&path.as_path()) {
+            carve(&path, hidden, readable);
+        }
+    }
+}
+
+/// Root, too, is to have none: not now, and not by starting a program.
+fn drop_capabilities() -> rustix::io::Result<()> {
+    if capabilities(None)?.permitted.is_empty() {
+        return Ok(());
+    }
+    for number in 0..64 {
+        match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << number)) {
+            Ok(()) => {}
+            // The kernel knows no more.
+            Err(rustix::io::Errno::INVAL) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    clear_ambient_capability_set()?;
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+}
+
+/// Denied whatever the arguments: what changes the mounts and namespaces that hold the command, what
+/// changes the machine, and what reaches past both (`io_uring` makes sockets too).
+const DENIED: &[i64] = &[
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_setns,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_fanotify_init,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_syslog,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_vhangup,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_kexec_file_load,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_modify_ldt,
+];
+
+/// Namespaces of its own would give a command capabilities again, if only over those.
+const NEW_NAMESPACES: i32 = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+
+fn filter(network: Network) -> Result<BpfProgram, seccompiler::BackendError> {
+    let denied = || SeccompAction::Errno(libc::EPERM.cast_unsigned());
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        DENIED.iter().map(|call| (*call, Vec::new())).collect();
+    // Each flag for itself: there is no "any of these" in one condition.
+    let namespaces = |argument| {
+        (0..32)
+            .map(|bit| 1_u64 << bit)
+            .filter(|flag| u64::from(NEW_NAMESPACES.cast_unsigned()) & flag != 0)
+            .map(|flag| rule([(argument, SeccompCmpOp::MaskedEq(flag), flag)]))
+            .collect::<Result<Vec<_>, _>>()
+    };
+    rules.insert(libc::SYS_unshare, namespaces(0)?);
+    rules.insert(libc::SYS_clone, namespaces(0)?);
+    let families: &[i32] = match network {
+        Network::Off => &[libc::AF_UNIX],
+        Network::Loopback | Network::On => {
+            &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
+        }
+    };
+    let others: Vec<_> = families
+        .iter()
+        .map(|family| (0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned())))
+        .collect();
+    rules.insert(libc::SYS_socket, vec![rule(others.clone())?]);
+    rules.insert(libc::SYS_socketpair, vec![rule(others)?]);
+    let arch = std::env::consts::ARCH.try_into()?;
+    // A call of another ABI (32-bit) ends the process: its numbers mean something else.
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied(), arch)?;
+    let mut program = prelude();
+    program.extend(BpfProgram::try_from(filter)?);
+    Ok(program)
+}
+
+fn rule(
+    conditions: impl IntoIterator<Item = (u8, SeccompCmpOp, u64)>,
+) -> Result<SeccompRule, seccompiler::BackendError> {
+    let conditions = conditions
+        .into_iter()
+        .map(|(argument, op, value)| {
+            SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, value)
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    SeccompRule::new(conditions)
+}
+
+/// What the crate has no words for. `clone3` hides its flags in memory: "not implemented" makes every
+/// libc use `clone` instead. Numbers from bit 30 on are the x32 ABI: the same calls under other numbers.
+fn prelude() -> BpfProgram {
+    const LOAD_NUMBER: u16 = 0x20;
+    const IF_EQUAL: u16 = 0x15;
+    const IF_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const ERRNO: u32 = 0x0005_0000;
+    const X32: u32 = 0x4000_0000;
+    let step = |code, otherwise, k| sock_filter { code, jt: 0, jf: otherwise, k };
+    let clone3 = u32::try_from(libc::SYS_clone3).unwrap_or(u32::MAX);
+    vec![
+        step(LOAD_NUMBER, 0, 0),
+        step(IF_EQUAL, 1, clone3),
+        step(RETURN, 0, ERRNO | libc::ENOSYS.cast_unsigned()),
+        step(IF_AT_LEAST, 1, X32),
+        step(RETURN, 0, ERRNO | libc::EPERM.cast_unsigned()),
+    ]
+}

@@ -1,0 +1,139 @@
+//! The session's private folder: its /tmp, and the nothing that lies over what is not to be seen.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
+
+use super::tables;
+
+/// What the folder's name begins with; the rest is its session's own.
+const PREFIX: &str = "agent-box-";
+/// A folder may be so young that its session has not locked it yet.
+const YOUNG: Duration = Duration::from_mins(1);
+
+/// Goes with the session, and all that is in it.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    temporary: PathBuf,
+    runtime: PathBuf,
+    closed_directory: PathBuf,
+    closed_file: PathBuf,
+    /// Locked as long as the session lives, whatever ends it.
+    _lock: File,
+}
+
+impl Folder {
+    pub(super) fn make() -> io::Result<Self> {
+        let parent = std::env::temp_dir().canonicalize()?;
+        sweep(&parent);
+        let path = parent.join(format!("{PREFIX}{}", uuid::Uuid::now_v7()));
+        DirBuilder::new().mode(0o700).create(&path)?;
+        let folder = Self {
+            _lock: lock(&path)?,
+            temporary: path.join("tmp"),
+            runtime: path.join("run"),
+            closed_directory: path.join("nothing"),
+            closed_file: path.join("empty"),
+            path,
+        };
+        fs::create_dir(&folder.temporary)?;
+        fs::set_permissions(&folder.temporary, Permissions::from_mode(0o1777))?;
+        fs::create_dir(&folder.runtime)?;
+        let kept = tables::RUNTIME_KEPT.iter().chain(tables::RUNTIME_KEPT_WITH_NETWORK);
+        for name in kept {
+            if Path::new(tables::RUNTIME).join(name).is_dir() {
+                fs::create_dir_all(folder.runtime.join(name))?;
+            }
+        }
+        fs::create_dir(&folder.closed_directory)?;
+        fs::set_permissions(&folder.closed_directory, Permissions::from_mode(0o0))?;
+        fs::write(&folder.closed_file, "")?;
+        fs::set_permissions(&folder.closed_file, Permissions::from_mode(0o0))?;
+        Ok(folder)
+    }
+
+    /// What commands have as their temporary folder.
+    pub(super) fn temporary(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// What they have as /run.
+    pub(super) fn runtime(&self) -> &Path {
+        &self.runtime
+    }
+
+    /// There is a place for this path of /run.
+    pub(super) fn has_runtime(&self, path: &Path) -> bool {
+        path.strip_prefix(tables::RUNTIME).is_ok_and(|name| self.runtime.join(name).is_dir())
+    }
+
+    /// Makes a place in the private /tmp for what lies there outside.
+    pub(super) fn make_place(&self, path: &Path) {
+        let mut shared = tables::SHARED_TEMPORARY.iter();
+        if let Some(below) = shared.find_map(|shared| path.strip_prefix(shared).ok()) {
+            _ = fs::create_dir_all(self.temporary.join(below));
+        }
+    }
+
+    /// A folder that can not be opened.
+    pub(super) fn closed_folder(&self) -> &Path {
+        &self.closed_directory
+    }
+
+    /// A file that can not be opened.
+    pub(super) fn closed_file(&self) -> &Path {
+        &self.closed_file
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        remove(&self.path);
+    }
+}
+
+fn lock(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = openat(CWD, path, flags, Mode::empty())?;
+    flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(folder.into())
+}
+
+/// Removes the folders of sessions that were killed.
+fn sweep(parent: &Path) {
+    let own = rustix::process::getuid().as_raw();
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        let Ok(metadata) = entry.metadata() else { continue };
+        let age = metadata.modified().ok().and_then(|time| time.elapsed().ok());
+        let is_old = age.is_some_and(|age| age > YOUNG);
+        if metadata.uid() == own && is_old && lock(&entry.path()).is_ok() {
+            remove(&entry.path());
+        }
+    }
+}
+
+/// What can not be removed is left to the system, which clears its temporary folder.
+fn remove(path: &Path) {
+    if fs::remove_dir_all(path).is_err() {
+        open_up(path);
+        _ = fs::remove_dir_all(path);
+    }
+}
+
+/// Lets the folders be emptied: some programs write-protect what they keep.
+fn open_up(folder: &Path) {
+    _ = fs::set_permissions(folder, Permissions::from_mode(0o700));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
+}

@@ -1,0 +1,616 @@
+//! What holds a command: namespaces, Landlock and seccomp, set up by our own binary started again
+//! between the agent and bash.
+//!
+//! A [`Sandbox`] is tried once, when it is opened, and says what holds here ([`Sandbox::holds`]). What
+//! it does not say is not promised; `docs/SECURITY.md` is the whole of it.
+
+mod channel;
+mod confine;
+mod folder;
+mod git;
+mod mounts;
+mod plan;
+mod refusal;
+mod supervisor;
+mod sys;
+mod tables;
+mod watch;
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::event::Sandbox as Holds;
+use folder::Folder;
+use plan::{Access, Bind, Bytes, Plan};
+
+pub(super) use channel::{Message, Supervisor};
+pub(super) use watch::Watch;
+
+/// How long the first try may take.
+const TRY_TIME: Duration = Duration::from_secs(5);
+
+/// This process's own binary can be the supervisor: it looked whether it is one.
+static CAN_SUPERVISE: AtomicBool = AtomicBool::new(false);
+
+/// To be called first thing in `main`: if this process was started to be a supervisor, it is one, and
+/// this is its exit code. A program that does not call it has no sandbox.
+pub fn supervise() -> Option<u8> {
+    CAN_SUPERVISE.store(true, Ordering::Relaxed);
+    supervisor::main()
+}
+
+/// What enforces it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// Namespaces where the system permits them, else Landlock.
+    #[default]
+    Auto,
+    /// Namespaces, or an error.
+    Namespaces,
+    /// Landlock and seccomp alone.
+    Landlock,
+}
+
+/// What of the network a command has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Network {
+    /// Nothing.
+    #[default]
+    Off,
+    /// A loopback interface of its own.
+    Loopback,
+    /// What the user has.
+    On,
+}
+
+/// What a sandbox is to be.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// What enforces it.
+    pub backend: Backend,
+    /// What of the network commands have that were not given more.
+    pub network: Network,
+    /// The project's root, canonical.
+    pub root: PathBuf,
+    /// More folders that commands may write.
+    pub writable: Vec<PathBuf>,
+    /// More that commands may not read: our own configuration.
+    pub hidden: Vec<PathBuf>,
+    /// Where build caches are kept, for this project.
+    pub cache: Option<PathBuf>,
+}
+
+/// Why there is no sandbox although there should be.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// Neither namespaces nor Landlock.
+    #[error("no sandbox on this system: {0}")]
+    Unavailable(String),
+    /// What was asked for in particular is not possible.
+    #[error("{0}")]
+    Impossible(String),
+}
+
+/// What a command gets besides.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Grants {
+    /// It may change the repository itself.
+    pub(super) git: bool,
+    /// It has the user's network.
+    pub(super) network: bool,
+}
+
+/// The box of the commands of one session.
+#[derive(Debug)]
+pub struct Sandbox {
+    settings: Settings,
+    /// Every place that commands may write, outermost first; canonical.
+    writable: Vec<PathBuf>,
+    homes: Vec<PathBuf>,
+    namespaces: bool,
+    folder: Folder,
+    holds: Holds,
+    /// The user and the network namespace of the session.
+    session: Option<Namespaces>,
+    /// Found when the first command needs them.
+    repositories: OnceLock<Vec<git::Repository>>,
+    sockets: OnceLock<Vec<PathBuf>>,
+}
+
+/// What the commands of a session share.
+#[derive(Debug)]
+struct Namespaces {
+    user: Option<OwnedFd>,
+    network: OwnedFd,
+}
+
+/// What is needed to start one command in the box.
+pub(super) struct Prepared<'a> {
+    pub(super) plan: OwnedFd,
+    /// To be inherited under the numbers that they have.
+    pub(super) session: Vec<&'a OwnedFd>,
+    pub(super) watch: Watch,
+}
+
+impl Sandbox {
+    /// Tries what holds here, and opens the best of it.
+    pub fn open(settings: Settings) -> Result<Self, SandboxError> {
+        let unavailable = |why: &str| SandboxError::Unavailable(why.to_owned());
+        if !CAN_SUPERVISE.load(Ordering::Relaxed) {
+            return Err(unavailable("this program can not supervise commands"));
+        }
+        let writable = writable(&settings);
+        if let Some(whole) = writable.iter().find(|path| path.parent().is_none()) {
+            let whole = whole.display();
+            return Err(SandboxError::Unavailable(format!("all of {whole} would be writable")));
+        }
+        let folder = Folder::make().map_err(|error| {
+            SandboxError::Unavailable(format!("no private temporary folder: {error}"))
+        })?;
+        let mut sandbox = Self {
+            homes: homes(),
+            writable,
+            namespaces: settings.backend != Backend::Landlock,
+            folder,
+            holds: Holds::none(),
+            session: None,
+            repositories: OnceLock::new(),
+            sockets: OnceLock::new(),
+            settings,
+        };
+        let abi = sys::landlock_abi();
+        let tried = match sandbox.settings.backend {
+            Backend::Auto | Backend::Namespaces => sandbox.attempt().map(|session| {
+                sandbox.session = session;
+            }),
+            Backend::Landlock => Err("sandbox.backend is \"landlock\"".to_owned()),
+        };
+        if let Err(why) = &tried {
+            if sandbox.settings.backend == Backend::Namespaces {
+                return Err(SandboxError::Impossible(format!(
+                    "sandbox.backend is \"namespaces\": {why}"
+                )));
+            }
+            if sandbox.settings.network == Network::Loopback {
+                return Err(SandboxError::Impossible(format!(
+                    "sandbox.network is \"loopback\", which needs a network namespace: {why}; set it \
+                     to \"off\" or \"on\""
+                )));
+            }
+            sandbox.namespaces = false;
+            if abi == 0 {
+                return Err(SandboxError::Unavailable(format!("{why}; and no Landlock")));
+            }
+            let tried = sandbox.attempt();
+            tried.map_err(|error| SandboxError::Unavailable(format!("{why}; {error}")))?;
+        }
+        sandbox.holds = sandbox.describe(abi, tried.err().as_deref());
+        Ok(sandbox)
+    }
+
+    /// What is enforced here, and what is open.
+    pub fn holds(&self) -> &Holds {
+        &self.holds
+    }
+
+    /// Variables of every command: its temporary folder, and caches that can be written.
+    pub(super) fn variables(&self) -> Vec<(OsString, OsString)> {
+        let mut variables =
+            vec![(OsString::from("TMPDIR"), OsString::from(self.temporary_folder()))];
+        let cache = self.cache();
+        for (name, folder) in tables::CACHES {
+            variables.push((name.into(), cache.join(folder).into()));
+        }
+        variables
+    }
+
+    /// The box of one command. It must not be started without.
+    pub(super) fn prepare(
+        &self,
+        directory: &Path,
+        grants: Grants,
+        report: Option<i32>,
+    ) -> std::io::Result<Prepared<'_>> {
+        let network = if grants.network { Network::On } else { self.settings.network };
+        // A tool that finds its cache missing makes it; a folder that is bound must be there.
+        _ = fs::create_dir_all(self.cache());
+        let plan = self.plan(directory, grants, network, report);
+        let watch = Watch::new(self.watched(grants), !self.namespaces);
+        // Copies would have other numbers: what is inherited are the session's own.
+        let session = self.session_for(network).into_iter();
+        let session = session.flat_map(|own| own.user.iter().chain([&own.network])).collect();
+        Ok(Prepared { plan: plan.write()?, session, watch })
+    }
+
+    /// What stderr says of the box, in words: the path that was refused, and how it can be allowed.
+    pub(super) fn explain(&self, stderr: &str, directory: &Path, network: bool) -> Option<String> {
+        if stderr.is_empty() {
+            return None;
+        }
+        let network = if network { Network::On } else { self.settings.network };
+        let hidden = self.hidden();
+        let view = refusal::View {
+            writable: &self.all_writable(),
+            hidden: &hidden,
+            protected: &self.protected(),
+            network,
+        };
+        refusal::explain(stderr, directory, &view)
+    }
+
+    /// Runs nothing in the box, and says whether it holds; then with the namespaces of the session.
+    fn attempt(&self) -> Result<Option<Namespaces>, String> {
+        let text = |error: std::io::Error| error.to_string();
+        _ = fs::create_dir_all(self.cache());
+        let root = self.settings.root.clone();
+        let mut plan = self.plan(&root, Grants::default(), self.settings.network, None);
+        plan.only_tries = true;
+        let plan = plan.write().map_err(text)?;
+        let (mut ours, theirs) = UnixStream::pair().map_err(text)?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it starts the supervisor, which starts nothing and ends"
+        )]
+        let mut command = std::process::Command::new("/proc/self/exe");
+        command
+            .args(supervisor_arguments(&plan, &theirs))
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        inherit(&mut command, vec![plan, theirs.into()]);
+        let mut child = command.spawn().map_err(text)?;
+        drop(command);
+        let message = channel::verdict(&mut ours, TRY_TIME);
+        let session = self.namespaces.then(|| namespaces_of(child.id())).flatten();
+        drop(ours);
+        _ = child.wait();
+        match message {
+            Message::Exited { status: 0, .. } => Ok(session),
+            Message::Failed(why) => Err(why),
+            Message::Exited { .. } | Message::Shell(_) | Message::Gone => {
+                Err("the supervisor ended early".to_owned())
+            }
+        }
+    }
+
+    fn plan(
+        &self,
+        directory: &Path,
+        grants: Grants,
+        network: Network,
+        report: Option<i32>,
+    ) -> Plan {
+        let mut writable: Vec<Bytes> =
+            self.all_writable().iter().map(|path| path.as_path().into()).collect();
+        writable.extend(tables::DEVICES.iter().map(|path| Path::new(path).into()));
+        writable.extend(tables::TERMINALS.iter().map(|path| Path::new(path).into()));
+        if grants.git {
+            let repositories = self.repositories().iter();
+            writable.extend(repositories.flat_map(|r| &r.own).map(|path| path.as_path().into()));
+        }
+        if self.namespaces {
+            let own = tables::OWN_IN_NAMESPACES.iter();
+            writable.extend(own.map(|path| Path::new(path).into()));
+        }
+        Plan {
+            namespaces: self.namespaces,
+            network,
+            binds: if self.namespaces { self.binds(grants, network) } else { Vec::new() },
+            writable,
+            hidden: if self.namespaces { Vec::new() } else { self.hidden_from_landlock() },
+            directory: directory.into(),
+            report,
+            session: self.session_for(network).map(|namespaces| plan::Session {
+                user: namespaces.user.as_ref().map(AsRawFd::as_raw_fd),
+                network: namespaces.network.as_raw_fd(),
+            }),
+            only_tries: false,
+        }
+    }
+
+    /// The namespaces of the session that a command with this network enters.
+    fn session_for(&self, network: Network) -> Option<&Namespaces> {
+        self.session.as_ref().filter(|_| network == self.settings.network)
+    }
+
+    /// What lies where in the box; what comes later lies over what came before.
+    fn binds(&self, grants: Grants, network: Network) -> Vec<Bind> {
+        let mut binds = Vec::new();
+        let mut bind = |from: &Path, to: &Path, access| {
+            binds.push(Bind { from: from.into(), to: to.into(), access });
+        };
+        for device in tables::DEVICES.iter().map(Path::new).filter(|path| path.exists()) {
+            bind(device, device, Access::Device);
+        }
+        for shared in tables::SHARED_TEMPORARY.iter().map(Path::new) {
+            if is_real_folder(shared) {
+                bind(self.folder.temporary(), shared, Access::Write);
+            }
+        }
+        let runtime = Path::new(tables::RUNTIME);
+        if is_real_folder(runtime) {
+            bind(self.folder.runtime(), runtime, Access::Read);
+            let with_network = tables::RUNTIME_KEPT_WITH_NETWORK.iter();
+            let kept = tables::RUNTIME_KEPT
+                .iter()
+                .chain(with_network.filter(|_| network == Network::On))
+                .map(|name| runtime.join(name));
+            for path in kept.filter(|path| path.is_dir()) {
+                if self.folder.has_runtime(&path) {
+                    bind(&path, &path, Access::Read);
+                }
+            }
+        }
+        // A home that lies in a shared temporary folder is a home all the same.
+        for home in self.homes.iter().filter(|home| is_covered(home)) {
+            self.folder.make_place(home);
+            bind(home, home, Access::Read);
+        }
+        for path in self.writable.iter().chain([&self.cache()]).filter(|path| path.is_dir()) {
+            bind(path, path, Access::Write);
+        }
+        for path in self.protected().iter().filter(|path| path.exists()) {
+            bind(path, path, Access::Read);
+        }
+        if grants.git {
+            for repository in self.repositories() {
+                for path in repository.own.iter().filter(|path| path.exists()) {
+                    bind(path, path, Access::Write);
+                }
+                for path in repository.hooks.iter().filter(|path| path.exists()) {
+                    bind(path, path, Access::Read);
+                }
+            }
+        }
+        for path in self.hidden().iter().chain(self.sockets()) {
+            let nothing =
+                if path.is_dir() { self.folder.closed_folder() } else { self.folder.closed_file() };
+            // Covered by the folder above it already, or by the private /tmp.
+            let is_there = !is_covered(path)
+                || self.homes.iter().chain(&self.writable).any(|kept| path.starts_with(kept));
+            if is_there {
+                bind(nothing, path, Access::Nothing);
+            }
+        }
+        binds
+    }
+
+    /// Everything that commands may write, as it is named outside.
+    fn all_writable(&self) -> Vec<PathBuf> {
+        let mut all = self.writable.clone();
+        all.push(self.cache());
+        all.push(self.folder.temporary().to_owned());
+        all
+    }
+
+    fn cache(&self) -> PathBuf {
+        // Without a home the caches last as long as the session.
+        match &self.settings.cache {
+            Some(cache) if cache.is_dir() || fs::create_dir_all(cache).is_ok() => cache.clone(),
+            Some(_) | None => self.folder.temporary().join("cache"),
+        }
+    }
+
+    fn temporary_folder(&self) -> PathBuf {
+        let shared = Path::new("/tmp");
+        if self.namespaces && is_real_folder(shared) {
+            shared.to_owned()
+        } else {
+            self.folder.temporary().to_owned()
+        }
+    }
+
+    fn repositories(&self) -> &[git::Repository] {
+        self.repositories.get_or_init(|| git::find(&self.settings.root, &self.writable))
+    }
+
+    /// What is never written although it lies in a writable place, whether it is there or not.
+    fn protected(&self) -> Vec<PathBuf> {
+        let mut protected: Vec<PathBuf> = Vec::new();
+        for root in &self.writable {
+            protected.push(root.join(tables::AGENT_FOLDER));
+            protected.push(root.join(".git"));
+        }
+        protected.extend(
+            self.repositories()
+                .iter()
+                .flat_map(|repository| repository.links.iter().chain(&repository.own).cloned()),
+        );
+        for home in &self.homes {
+            protected.extend(tables::STARTUP_FILES.iter().map(|name| home.join(name)));
+        }
+        protected.retain(|path| self.writable.iter().any(|root| path.starts_with(root)));
+        // A link is protected by what it points to; where that lies outside, it is by its place.
+        let mut protected: Vec<PathBuf> =
+            protected.into_iter().map(|path| path.canonicalize().unwrap_or(path)).collect();
+        protected.sort();
+        protected.dedup();
+        protected
+    }
+
+    /// What of it is looked at before and after: all of it where nothing else protects it, and what is
+    /// not there and so can not be covered.
+    fn watched(&self, grants: Grants) -> Vec<PathBuf> {
+        let mut watched = self.protected();
+        if self.namespaces {
+            watched.retain(|path| !path.exists());
+        }
+        if grants.git {
+            let repositories = self.repositories();
+            watched.retain(|path| {
+                !path.ends_with(".git")
+                    && !repositories.iter().any(|r| r.own.contains(path) || r.links.contains(path))
+            });
+        }
+        watched
+    }
+
+    /// The same, and the raw disks, which root could read; namespaces have no devices.
+    fn hidden_from_landlock(&self) -> Vec<Bytes> {
+        let devices = fs::read_dir("/dev").into_iter().flatten().flatten();
+        let disks = devices
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_block_device()))
+            .map(|entry| entry.path());
+        let memory = tables::RAW_MEMORY.iter().map(PathBuf::from);
+        let hidden = self.hidden().into_iter().chain(disks).chain(memory);
+        hidden.map(|path| path.as_path().into()).collect()
+    }
+
+    /// What is there and is not to be read. A folder that the user gave to commands is none of it.
+    pub fn hidden(&self) -> Vec<PathBuf> {
+        let of_homes = self
+            .homes
+            .iter()
+            .flat_map(|home| tables::SECRET_STORES.iter().map(move |name| home.join(name)));
+        let of_system = tables::SYSTEM_SECRETS.iter().map(PathBuf::from);
+        let mut hidden: Vec<PathBuf> = of_homes
+            .chain(of_system)
+            .chain(self.settings.hidden.iter().cloned())
+            .filter_map(|path| path.canonicalize().ok())
+            .filter(|path| !self.writable.iter().any(|root| root.starts_with(path)))
+            .collect();
+        hidden.sort();
+        // What lies in another of them is hidden with it; the outer one sorts first.
+        hidden.dedup_by(|inner, outer| inner.starts_with(outer));
+        hidden
+    }
+
+    /// Sockets that lie somewhere, of services that were running when the first command was.
+    fn sockets(&self) -> &[PathBuf] {
+        self.sockets.get_or_init(|| {
+            let hidden = self.hidden();
+            let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+            let mut sockets: Vec<PathBuf> = table
+                .lines()
+                .filter_map(|line| line.find(" /").map(|at| PathBuf::from(&line[at + 1..])))
+                .filter_map(|path| path.canonicalize().ok())
+                .filter(|path| !path.starts_with(tables::RUNTIME) && !is_covered(path))
+                .filter(|path| !self.writable.iter().any(|root| path.starts_with(root)))
+                .filter(|path| !hidden.iter().any(|folder| path.starts_with(folder)))
+                .collect();
+            sockets.sort();
+            sockets.dedup();
+            sockets
+        })
+    }
+
+    fn describe(&self, abi: i32, refused: Option<&str>) -> Holds {
+        let parts = [
+            self.namespaces.then_some("namespaces"),
+            (abi > 0).then_some("landlock"),
+            Some("seccomp"),
+        ];
+        let network = match self.settings.network {
+            Network::Off => "off",
+            Network::Loopback => "loopback",
+            Network::On => "on",
+        };
+        let mut gaps: Vec<String> = Vec::new();
+        let mut gap = |is_open: bool, text: &str| {
+            if is_open {
+                gaps.push(text.to_owned());
+            }
+        };
+        if let Some(why) = refused {
+            gap(true, &format!("no namespaces: {why}"));
+            gap(true, "chmod, chown and utime of the user's own files outside are possible");
+            gap(true, ".git and .agent can be written: a change is reported, not prevented");
+            gap(true, "sockets of local services (docker, ssh-agent, dbus) can be connected to");
+            gap(true, "names in folders of secrets can be listed, their content not read");
+            gap(abi < 2, "files can not be moved between folders (kernel before 5.19)");
+            gap(abi < 3, "files outside can be truncated (kernel before 6.2)");
+            gap(abi < 6, "the user's other processes can be sent signals (kernel before 6.12)");
+        }
+        Holds {
+            backend: parts.into_iter().flatten().collect::<Vec<_>>().join("+"),
+            filesystem: "enforced".to_owned(),
+            network: network.to_owned(),
+            gaps,
+        }
+    }
+}
+
+/// The user and the network namespace of a supervisor, where they are its own.
+fn namespaces_of(pid: u32) -> Option<Namespaces> {
+    let own = |kind: &str| fs::metadata(format!("/proc/self/ns/{kind}")).ok().map(|ns| ns.ino());
+    let open = |kind: &str| {
+        let namespace = fs::File::open(format!("/proc/{pid}/ns/{kind}")).ok()?;
+        let is_own = Some(namespace.metadata().ok()?.ino()) == own(kind);
+        (!is_own).then(|| OwnedFd::from(namespace))
+    };
+    Some(Namespaces { user: open("user"), network: open("net")? })
+}
+
+/// The first arguments of a supervisor.
+pub(super) fn supervisor_arguments(plan: &OwnedFd, channel: &UnixStream) -> [String; 3] {
+    [supervisor::WORD.to_owned(), plan.as_raw_fd().to_string(), channel.as_raw_fd().to_string()]
+}
+
+/// Lets these descriptors outlive the start of the program, under the numbers they have.
+fn inherit(command: &mut std::process::Command, descriptors: Vec<OwnedFd>) {
+    use std::os::unix::process::CommandExt as _;
+    let in_child = move || {
+        for descriptor in &descriptors {
+            rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::empty())?;
+        }
+        Ok(())
+    };
+    #[expect(unsafe_code, reason = "nothing else runs between fork and exec")]
+    // SAFETY: the closure makes system calls on descriptors that it owns, and allocates nothing.
+    unsafe {
+        command.pre_exec(in_child);
+    }
+}
+
+/// The places that commands may write, canonical, without those inside others.
+fn writable(settings: &Settings) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = std::iter::once(&settings.root)
+        .chain(&settings.writable)
+        .filter_map(|path| path.canonicalize().ok())
+        .filter(|path| path.is_dir())
+        .collect();
+    paths.sort();
+    // The outer one sorts first.
+    paths.dedup_by(|inner, outer| inner.starts_with(outer));
+    paths
+}
+
+/// The user's home as the environment names it, and as the system does.
+fn homes() -> Vec<PathBuf> {
+    let uid = rustix::process::getuid().as_raw().to_string();
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let of_system = users.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        (fields.get(2) == Some(&uid.as_str())).then(|| fields.get(5).map(PathBuf::from))?
+    });
+    let of_environment = std::env::var_os("HOME").map(PathBuf::from);
+    let mut homes: Vec<PathBuf> = of_environment
+        .into_iter()
+        .chain(of_system)
+        .filter_map(|home| home.canonicalize().ok())
+        .filter(|home| home.parent().is_some())
+        .collect();
+    homes.dedup();
+    homes
+}
+
+/// In the box there is something else of this name.
+fn is_covered(path: &Path) -> bool {
+    tables::SHARED_TEMPORARY.iter().any(|shared| path.starts_with(shared))
+        || path.starts_with("/dev/shm")
+}
+
+fn is_real_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}

@@ -1,0 +1,206 @@
+//! What a command's complaints have to do with the box: which path was refused, and how to allow it.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::Network;
+
+/// How programs say that they were refused; each system error with its name and its words.
+const REFUSED: &[&str] = &[
+    "Read-only file system",
+    "read-only file system",
+    "EROFS",
+    "[Errno 30]",
+    "Permission denied",
+    "permission denied",
+    "EACCES",
+    "[Errno 13]",
+    "Operation not permitted",
+    "operation not permitted",
+    "EPERM",
+    "[Errno 1]",
+    "Invalid cross-device link",
+];
+/// How they say that there is no network.
+const NO_NETWORK: &[&str] = &[
+    "Could not resolve host",
+    "Could not resolve proxy",
+    "Temporary failure in name resolution",
+    "Name or service not known",
+    "failed to lookup address",
+    "Network is unreachable",
+    "network is unreachable",
+    "Couldn't connect to server",
+    "Failed to create socket",
+    "EAI_AGAIN",
+    "ENETUNREACH",
+    "getaddrinfo",
+    "dial tcp",
+    "dial udp",
+    "socket: Operation not permitted",
+    "socket: operation not permitted",
+    "_socket.socket",
+    "in socket.py",
+    "self.sock = ",
+    "spurious network error",
+];
+/// What is looked at of stderr: its last lines say why.
+const LINES: usize = 200;
+
+/// What the box lets through.
+pub(super) struct View<'a> {
+    pub(super) writable: &'a [PathBuf],
+    pub(super) hidden: &'a [PathBuf],
+    pub(super) protected: &'a [PathBuf],
+    pub(super) network: Network,
+}
+
+/// The first refusal that was the box's, and whether the network was missed.
+pub(super) fn explain(stderr: &str, directory: &Path, view: &View<'_>) -> Option<String> {
+    let lines: Vec<&str> = stderr.lines().rev().take(LINES).collect();
+    let refused = lines
+        .iter()
+        .rev()
+        .filter(|line| REFUSED.iter().any(|words| line.contains(words)))
+        .find_map(|line| candidates(line, directory).find_map(|path| why(&path, view)));
+    let network = match view.network {
+        Network::Off => "commands have no network",
+        Network::Loopback => "commands have no network but a loopback of their own",
+        Network::On => "",
+    };
+    let misses = lines.iter().any(|line| NO_NETWORK.iter().any(|words| line.contains(words)));
+    let network = (!network.is_empty() && misses).then(|| {
+        format!(
+            "{network} in the sandbox; a person can allow it with --allow 'Bash(…)' for a network \
+             command, or with --set sandbox.network=on"
+        )
+    });
+    let all: Vec<String> = refused.into_iter().chain(network).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// What may be a path in a line of complaint.
+fn candidates<'a>(line: &'a str, directory: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
+    let quoted = line.split(['\'', '"', '`', '‘', '’', '“', '”']).skip(1).step_by(2);
+    let between_colons = line.split(": ").skip(1);
+    let words =
+        line.split_whitespace().map(|word| word.trim_matches([',', ':', '(', ')', '\'', '"']));
+    quoted
+        .chain(between_colons)
+        .chain(words.filter(|word| word.starts_with('/')))
+        .filter(|text| !text.is_empty() && !text.contains(['\0', '\n']))
+        .map(|text| resolved(&directory.join(text)))
+}
+
+/// Without `.`, `..` and links, as far as it is there.
+fn resolved(path: &Path) -> PathBuf {
+    for above in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
+            let mut whole = real;
+            for component in rest.components() {
+                match component {
+                    Component::ParentDir => _ = whole.pop(),
+                    Component::Normal(name) => whole.push(name),
+                    Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+                }
+            }
+            return whole;
+        }
+    }
+    path.to_owned()
+}
+
+/// Why the box refused this path; `None` where it did not.
+fn why(path: &Path, view: &View<'_>) -> Option<String> {
+    let shown = path.display();
+    let below = |all: &[PathBuf]| all.iter().any(|root| path.starts_with(root));
+    if below(view.hidden) {
+        return Some(format!(
+            "{shown} belongs to the user's secret stores, which no command in the sandbox can read"
+        ));
+    }
+    if below(view.protected) {
+        return Some(format!(
+            "{shown} is protected: .git is written by git's own commands alone, .agent and start-up \
+             files by the user"
+        ));
+    }
+    let is_private = ["/tmp", "/var/tmp", "/dev", "/proc"].iter().any(|own| path.starts_with(own));
+    // Only a folder that is there was meant by it, and only one that the user has access to.
+    let folder = path.parent()?;
+    if below(view.writable) || is_private || !folder.is_dir() {
+        return None;
+    }
+    let could = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
+    let could = if path.exists() { could(path) } else { could(folder) };
+    could.then(|| {
+        let folder = if path.is_dir() { path } else { folder };
+        format!(
+            "{shown} lies outside of what commands in the sandbox may write; a person can allow it \
+             with --add-dir {folder} or sandbox.extra_writable = [\"{folder}\"]",
+            folder = folder.display()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(stderr: &str, expected: Option<&str>) {
+        let dir = tempfile::TempDir::new_in(env!("CARGO_MANIFEST_DIR")).expect("a folder");
+        let root = dir.path().canonicalize().expect("a folder");
+        for folder in ["project/.git", "home/.ssh", "home/other"] {
+            std::fs::create_dir_all(root.join(folder)).expect("a folder");
+        }
+        let view = View {
+            writable: &[root.join("project")],
+            hidden: &[root.join("home/.ssh")],
+            protected: &[root.join("project/.git")],
+            network: Network::Off,
+        };
+        let stderr = stderr.replace("ROOT", &root.display().to_string());
+        let said = explain(&stderr, &root.join("project"), &view);
+        let said = said.map(|text| text.replace(&root.display().to_string(), "ROOT"));
+        let is_right = match (&said, expected) {
+            (Some(said), Some(expected)) => said.starts_with(expected),
+            (said, expected) => said.is_none() && expected.is_none(),
+        };
+        assert!(is_right, "{stderr}\n{said:?}\nexpected {expected:?}");
+    }
+
+    #[test]
+    fn a_refusal_of_the_box_is_told_with_its_path() {
+        let outside = Some("ROOT/home/x lies outside of what commands in the sandbox may write");
+        check("touch: cannot touch '../home/x': Read-only file system", outside);
+        check("bash: line 1: ../home/x: Read-only file system", outside);
+        check("bash: line 1: ROOT/home/x: Permission denied", outside);
+        check("mkdir: cannot create directory ‘ROOT/home/x’: Permission denied", outside);
+        check("PermissionError: [Errno 30] Read-only file system: 'ROOT/home/x'", outside);
+        check("error: EROFS: read-only file system, open 'ROOT/home/x'", outside);
+        check("fatal: x\ncp: cannot create ROOT/home/x: Read-only file system\nmore", outside);
+        check(
+            "fatal: Unable to create 'ROOT/project/.git/index.lock': Read-only file system",
+            Some("ROOT/project/.git/index.lock is protected"),
+        );
+        check(
+            "cat: ROOT/home/.ssh/id_rsa: Permission denied",
+            Some("ROOT/home/.ssh/id_rsa belongs to the user's secret stores"),
+        );
+    }
+
+    #[test]
+    fn what_the_box_did_not_refuse_is_not_put_down_to_it() {
+        check("bash: line 1: ./x: Permission denied", None);
+        check("ls: cannot open directory '/nowhere/at/all': Permission denied", None);
+        check("error: Permission denied is a phrase", None);
+        check("", None);
+        check("all good in ROOT/home/x", None);
+    }
+
+    #[test]
+    fn a_missing_network_is_told() {
+        let told = Some("commands have no network in the sandbox");
+        check("curl: (6) Could not resolve host: example.com", told);
+        check("dial tcp: lookup proxy.golang.org: no such host", told);
+    }
+}

@@ -1,0 +1,161 @@
+//! What the sandbox knows of a user's machine, as data.
+
+/// Below the home: what no command has to read. Keys, passwords, tokens, other people's letters.
+pub(super) const SECRET_STORES: &[&str] = &[
+    ".ssh",
+    ".gnupg",
+    ".pki",
+    ".password-store",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".oci",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/glab-cli",
+    ".config/hub",
+    ".config/op",
+    ".config/sops",
+    ".config/rclone",
+    ".config/git/credentials",
+    ".config/containers/auth.json",
+    ".docker/config.json",
+    ".docker/run",
+    ".git-credentials",
+    ".netrc",
+    ".pgpass",
+    ".my.cnf",
+    ".mylogin.cnf",
+    ".npmrc",
+    ".yarnrc",
+    ".pypirc",
+    ".gem/credentials",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
+    ".terraform.d/credentials.tfrc.json",
+    ".vault-token",
+    ".huggingface/token",
+    ".cache/huggingface/token",
+    ".claude/.credentials.json",
+    ".codex/auth.json",
+    ".gemini/oauth_creds.json",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".psql_history",
+    ".mysql_history",
+    ".mozilla",
+    ".thunderbird",
+    ".config/BraveSoftware",
+    ".config/chromium",
+    ".config/google-chrome",
+    ".config/microsoft-edge",
+    ".config/vivaldi",
+    ".config/opera",
+    ".config/Signal",
+    "snap/firefox",
+    "snap/chromium",
+    ".var/app/org.mozilla.firefox",
+    ".var/app/com.google.Chrome",
+    ".var/app/org.chromium.Chromium",
+    "Library/Keychains",
+];
+
+/// The same for the machine: root could read them.
+pub(super) const SYSTEM_SECRETS: &[&str] = &[
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/ssl/private",
+    "/etc/krb5.keytab",
+    "/etc/ssh/ssh_host_ecdsa_key",
+    "/etc/ssh/ssh_host_ed25519_key",
+    "/etc/ssh/ssh_host_rsa_key",
+];
+
+/// Below the home: what runs or counts the next time the user does something. Where the home is writable
+/// (it is the project), these are not.
+pub(super) const STARTUP_FILES: &[&str] = &[
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".config/fish",
+    ".inputrc",
+    ".xprofile",
+    ".xinitrc",
+    ".pam_environment",
+    ".tmux.conf",
+    ".vimrc",
+    ".config/nvim",
+    ".gitconfig",
+    ".config/git",
+    ".cargo/bin",
+    ".cargo/config.toml",
+    ".cargo/env",
+    ".local/bin",
+    "bin",
+    ".config/autostart",
+    ".config/systemd",
+    ".config/environment.d",
+];
+
+/// In a project: the agent's own folder, which configures it.
+pub(super) const AGENT_FOLDER: &str = ".agent";
+
+/// Devices that a command may open; all others are there and can not be opened.
+pub(super) const DEVICES: &[&str] =
+    &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
+/// The machine's memory as devices.
+pub(super) const RAW_MEMORY: &[&str] = &["/dev/mem", "/dev/kmem", "/dev/port"];
+
+/// Where Landlock, too, lets a command write in namespaces: nothing of it is there outside.
+pub(super) const OWN_IN_NAMESPACES: &[&str] = &["/tmp", "/var/tmp", "/dev/shm", "/dev/pts"];
+/// Devices of terminals that a command makes for itself.
+pub(super) const TERMINALS: &[&str] = &["/dev/ptmx", "/dev/pts/ptmx"];
+
+/// Folders that every program shares: in the box there is one of its own under each name.
+pub(super) const SHARED_TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
+
+/// The sockets of the machine's services lie here; it is empty in the box but for what programs need
+/// in order to run.
+pub(super) const RUNTIME: &str = "/run";
+pub(super) const RUNTIME_KEPT: &[&str] =
+    &["current-system", "booted-system", "opengl-driver", "opengl-driver-32"];
+/// Names are resolved by way of these, where there is a network.
+pub(super) const RUNTIME_KEPT_WITH_NETWORK: &[&str] =
+    &["systemd/resolve", "NetworkManager", "resolvconf", "nscd"];
+
+/// Where build tools keep what they can make again: the variable, and the folder's name in the
+/// project's cache. What a tool only reads there (`~/.cargo`, `~/.rustup`, `~/go/pkg/mod`) stays where
+/// it is.
+pub(super) const CACHES: &[(&str, &str)] = &[
+    ("XDG_CACHE_HOME", "xdg"),
+    ("GOCACHE", "go-build"),
+    ("npm_config_cache", "npm"),
+    ("YARN_CACHE_FOLDER", "yarn"),
+    ("PIP_CACHE_DIR", "pip"),
+    ("UV_CACHE_DIR", "uv"),
+    ("POETRY_CACHE_DIR", "poetry"),
+    ("GRADLE_USER_HOME", "gradle"),
+    ("CCACHE_DIR", "ccache"),
+    ("SCCACHE_DIR", "sccache"),
+    ("DENO_DIR", "deno"),
+    ("ELECTRON_CACHE", "electron"),
+    ("PUPPETEER_CACHE_DIR", "puppeteer"),
+    ("NUGET_HTTP_CACHE_PATH", "nuget"),
+];

@@ -1,0 +1,706 @@
+//! The box that commands run in, attacked through the built binary: as root and as somebody else, in
+//! namespaces and with Landlock alone. What this system does not have is skipped, loudly.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{Done, Test, running, say};
+
+const NOBODY: u32 = 65534;
+
+/// A project in somebody's home, beside folders that are none of its business, and the box it is in.
+struct Place {
+    test: Test,
+    backend: &'static str,
+    user: Option<u32>,
+    settings: Vec<String>,
+    env: Vec<(String, String)>,
+}
+
+impl Place {
+    fn new(backend: &'static str, user: Option<u32>) -> Self {
+        let test = Test::new_in(Path::new(env!("CARGO_TARGET_TMPDIR")));
+        let place = Self { test, backend, user, settings: Vec::new(), env: Vec::new() };
+        std::fs::create_dir_all(place.outside()).unwrap();
+        // Root's git looks at folders that belong to another user here, and the other way round.
+        write(&place.home().join(".gitconfig"), "[safe]\n\tdirectory = *\n");
+        write(&place.outside().join("victim"), "intact\n");
+        write(&place.home().join(".bashrc"), "# intact\n");
+        write(&place.test.root().join("own"), "own\n");
+        place
+    }
+
+    fn home(&self) -> PathBuf {
+        self.test.home().canonicalize().unwrap()
+    }
+
+    fn outside(&self) -> PathBuf {
+        self.test.root().parent().unwrap().join("outside")
+    }
+
+    fn with(mut self, setting: &str) -> Self {
+        self.settings.push(setting.to_owned());
+        self
+    }
+
+    /// The binary, as this user, in this box.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.test.command(args);
+        command.args(["--permission-mode", "full"]);
+        command.args(["--set", &format!("sandbox.backend={}", self.backend)]);
+        for setting in &self.settings {
+            command.args(["--set", setting]);
+        }
+        command.env("OUT", self.outside()).envs(self.env.iter().map(|(name, value)| (name, value)));
+        if let Some(user) = self.user {
+            give(self.test.root().parent().unwrap(), user);
+            command.uid(user).gid(user);
+        }
+        command
+    }
+
+    fn call(&self, input: &Value) -> Value {
+        let input = input.to_string();
+        let done = Done::new(&self.command(&["tool", "call", "Bash", &input]).output().unwrap());
+        serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"))
+    }
+
+    /// Runs a script: what its text says is no business of the judge's here.
+    fn script(&self, script: &str) -> Value {
+        write(&self.test.root().join("script.sh"), script);
+        self.call(&json!({"command": "bash ./script.sh"}))
+    }
+
+    fn stdout(&self, script: &str) -> String {
+        let envelope = self.script(script);
+        envelope["data"]["stdout"].as_str().unwrap_or_else(|| panic!("{envelope}")).to_owned()
+    }
+
+    /// The program that makes system calls.
+    fn with_attack(self) -> Self {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/attack.c");
+        let to = self.test.root().join("attack");
+        let built = Command::new("gcc").arg("-o").arg(to).arg(source).status().unwrap();
+        assert!(built.success());
+        self
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+fn give(path: &Path, user: u32) {
+    _ = std::os::unix::fs::lchown(path, Some(user), Some(user));
+    if std::fs::symlink_metadata(path).unwrap().is_dir() {
+        for entry in std::fs::read_dir(path).unwrap() {
+            give(&entry.unwrap().path(), user);
+        }
+    }
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// Every box that this system has.
+fn places() -> Vec<Place> {
+    let mut users = vec![None];
+    if is_root() {
+        users.push(Some(NOBODY));
+    } else {
+        say("SKIPPED: the sandbox as root and as another user (the tests do not run as root)");
+    }
+    let mut places = Vec::new();
+    for user in users {
+        for backend in ["namespaces", "landlock"] {
+            let place = Place::new(backend, user);
+            if place.works() {
+                places.push(place);
+            } else {
+                say(&format!("SKIPPED: the sandbox with {backend} as {user:?}: refused here"));
+            }
+        }
+    }
+    places
+}
+
+impl Place {
+    fn works(&self) -> bool {
+        let input = json!({"command": "true"}).to_string();
+        let mut command = self.test.command(&["tool", "call", "Bash", &input]);
+        command.args(["--set", &format!("sandbox.backend={}", self.backend)]);
+        if let Some(user) = self.user {
+            give(self.test.root().parent().unwrap(), user);
+            command.uid(user).gid(user);
+        }
+        let done = Done::new(&command.output().unwrap());
+        if done.code != Some(0) {
+            say(&format!("{}{}", done.stdout, done.stderr));
+        }
+        done.code == Some(0)
+    }
+}
+
+/// All that can be seen of a folder from outside.
+fn look(folder: &Path) -> BTreeMap<PathBuf, (u32, u64, i64, i64, Vec<u8>)> {
+    let mut seen = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let mut paths = vec![folder.clone()];
+        paths.extend(std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
+        for path in paths {
+            let metadata = std::fs::symlink_metadata(&path).unwrap();
+            let text = if metadata.is_file() { std::fs::read(&path).unwrap() } else { Vec::new() };
+            if metadata.is_dir() && !seen.contains_key(&path) && !folders.contains(&path) {
+                folders.push(path.clone());
+            }
+            // Of folders the number of links and the times are not looked at twice.
+            let facts =
+                (metadata.mode(), metadata.nlink(), metadata.mtime(), metadata.mtime_nsec(), text);
+            if seen.insert(path.clone(), facts).is_some() {
+                folders.retain(|folder| folder != &path);
+            }
+        }
+    }
+    seen
+}
+
+/// Each tries to change something in `$OUT`, or to make `$OUT/new-N`.
+const WRITES: &[&str] = &[
+    "echo x > $OUT/victim",
+    "echo x >> $OUT/victim",
+    "echo x > $OUT/new-N",
+    "echo x > ../outside/new-N",
+    "cd $OUT && echo x > new-N",
+    "cp own $OUT/victim; cp own $OUT/new-N; install own $OUT/new-N",
+    "mv own $OUT/new-N; cp -r . $OUT/new-N",
+    "mv $OUT/victim stolen-N",
+    "rm -f $OUT/victim; unlink $OUT/victim",
+    "rm -rf $OUT",
+    "mv $OUT ../new-N; mv ../outside ../new-N",
+    "rmdir $OUT; mkdir $OUT/new-N",
+    "ln own $OUT/new-N; ln -s own $OUT/new-N",
+    "ln $OUT/victim hard-N; echo x > hard-N",
+    "ln -s $OUT/victim soft-N; echo x > soft-N",
+    "ln -s $OUT folder-N; echo x > folder-N/new-N",
+    "ln -s ../outside up-N; cd up-N && echo x > new-N",
+    "truncate -s 0 $OUT/victim",
+    "dd if=own of=$OUT/victim conv=notrunc status=none",
+    "sed -i s/intact/x/ $OUT/victim; tee $OUT/victim < own; tar cf - own | tar xf - -C $OUT",
+    "exec 9<$OUT/victim; echo x > /dev/fd/9; echo x > /proc/self/fd/9",
+    "exec 9<$OUT; echo x > /proc/self/fd/9/new-N",
+    "exec 9<>$OUT/victim; echo x >&9",
+    "echo x > /proc/self/root$OUT/new-N",
+    "echo x > /proc/self/cwd/../outside/new-N",
+    "for p in /proc/[0-9]*; do echo x > $p/root$OUT/new-N; echo x > $p/cwd/../outside/new-N; done",
+    "for p in /proc/[0-9]*; do echo x > $p/cwd/escaped-N; done; for f in /proc/[0-9]*/fd/*; do [ -d $f ] && echo x > $f/../outside/new-N; done",
+    "mkfifo $OUT/new-N; mknod $OUT/new-N p; mknod disk-N b 8 0",
+    "mount --bind $OUT . ; echo x > victim; mount -o remount,rw /; mount -o remount,rw,bind /; umount $OUT; umount .; echo x > $OUT/new-N",
+    "unshare -Urm sh -c \"mount -o remount,rw,bind / && echo x > $OUT/new-N\"",
+    "unshare -rm touch $OUT/new-N; nsenter -t 1 -m touch $OUT/new-N; nsenter -t $PPID -m touch $OUT/new-N",
+    "chroot / touch $OUT/new-N; chroot . /bin/touch new",
+    "su -c \"touch $OUT/new-N\" </dev/null; sudo -n touch $OUT/new-N; setpriv --reuid 0 touch $OUT/new-N",
+    "cp /bin/bash shell-N; chmod 6755 shell-N; ./shell-N -p -c \"touch $OUT/new-N\"",
+    "(setsid sh -c \"sleep 0.1; touch $OUT/new-N\" &) ; sleep 0.2",
+    "git init -q $OUT/new-N; git -c core.worktree=$OUT status",
+    "echo x > ~/.bashrc; echo x >> ~/.profile; mkdir -p ~/.config/autostart; echo x > ~/.new-N",
+    "./attack call 83 $OUT/new-N 0777; ./attack call 257 -100 $OUT/new-N 0101 0600",
+];
+/// The same where Landlock alone can not help.
+const CHANGES: &[&str] = &[
+    "chmod 777 $OUT/victim; chmod 777 $OUT",
+    "touch -d 2001-01-01 $OUT/victim; touch $OUT",
+    "chown 1:1 $OUT/victim; chgrp 1 $OUT/victim",
+    "./attack call 90 $OUT/victim 0777; ./attack call 268 -100 $OUT/victim 0777",
+    "setfattr -n user.x -v y $OUT/victim",
+];
+
+#[test]
+fn nothing_outside_is_changed_by_any_way() {
+    for place in places() {
+        let place = place.with_attack();
+        let mut script = String::new();
+        let all = WRITES.iter().chain(if place.backend == "namespaces" { CHANGES } else { &[] });
+        for (n, attack) in all.enumerate() {
+            let attack = attack.replace("-N", &format!("-{n}"));
+            script.push_str(&format!("( {attack} ) >/dev/null 2>&1\n"));
+        }
+        script.push_str("echo over\n");
+        // What the binary itself makes there is there before.
+        place.stdout("true");
+        let before = (look(&place.outside()), look(&place.home()));
+        assert_eq!(place.stdout(&script), "over\n", "{} {:?}", place.backend, place.user);
+        let after = (look(&place.outside()), look(&place.home()));
+        assert_eq!(before.0, after.0, "{} {:?}", place.backend, place.user);
+        let names = |seen: &BTreeMap<PathBuf, _>| {
+            // Of the home: the caches are kept there, and are the project's own.
+            let own = |path: &&PathBuf| !path.to_string_lossy().contains("/.cache");
+            seen.keys().filter(own).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(names(&before.1), names(&after.1), "{} {:?}", place.backend, place.user);
+        let bashrc = std::fs::read_to_string(place.home().join(".bashrc")).unwrap();
+        assert_eq!(bashrc, "# intact\n");
+    }
+}
+
+#[test]
+fn the_project_and_its_temporary_folders_can_be_written() {
+    for place in places() {
+        let line = "echo a > a && mkdir -p d/e && mv a d/e/b && ln d/e/b c && chmod 755 c && \
+                    touch -d 2001-01-01 c && rm -r d && echo x > $TMPDIR/t && cat $TMPDIR/t && \
+                    f=$(mktemp) && echo y > $f && cat $f && echo z > /dev/null && \
+                    mkdir -p $XDG_CACHE_HOME && echo k > $XDG_CACHE_HOME/kept && echo done";
+        assert_eq!(place.stdout(line), "x\ny\ndone\n", "{} {:?}", place.backend, place.user);
+        // Caches stay for the next session; what was temporary does not.
+        let line = "cat $XDG_CACHE_HOME/kept; ls $TMPDIR";
+        assert_eq!(place.stdout(line), "k\n", "{} {:?}", place.backend, place.user);
+    }
+}
+
+#[test]
+fn git_and_agent_folders_are_written_by_git_alone() {
+    for place in places() {
+        let root = place.test.root();
+        let git = |args: &[&str]| {
+            let done = Command::new("git")
+                .args(args)
+                .current_dir(&root)
+                .env("HOME", place.home())
+                .output()
+                .unwrap();
+            assert!(done.status.success(), "{done:?}");
+        };
+        git(&["init", "-q"]);
+        git(&["config", "user.email", "a@b"]);
+        git(&["config", "user.name", "a"]);
+        write(&root.join(".agent/config.toml"), "# intact\n");
+        write(&root.join(".agent/skills/x/SKILL.md"), "# intact\n");
+        let attack = "exec 2>/dev/null; echo x > .git/hooks/pre-commit; echo x > .git/config; \
+                      git config core.fsmonitor evil; mv .git gone; rm -rf .git; ln -s . .git/link; \
+                      echo x > .agent/config.toml; rm -rf .agent/skills; mv .agent away; \
+                      cd .git && echo x > HEAD; echo over";
+        let before = (look(&root.join(".git/hooks")), look(&root.join(".agent")));
+        let envelope = place.script(attack);
+        let text = envelope["text"].as_str().unwrap();
+        if place.backend == "namespaces" {
+            let after = (look(&root.join(".git/hooks")), look(&root.join(".agent")));
+            assert_eq!(before, after, "{:?}", place.user);
+            let config = std::fs::read_to_string(root.join(".git/config")).unwrap();
+            assert!(!config.contains("evil"), "{config}");
+            place.call(&json!({"command": "git status"}));
+            place.call(&json!({"command": "git add own"}));
+            let commit = place.call(&json!({"command": "git commit -q -m 'first one'"}));
+            assert_eq!(commit["status"], "success", "{commit}");
+            let log = place.call(&json!({"command": "git log --oneline"}));
+            assert!(log["data"]["stdout"].as_str().unwrap().contains("first one"), "{log}");
+            // Not even git writes what it will run by itself.
+            let hooks = place.call(&json!({"command": "git init --template=/usr/share/git-core"}));
+            assert_eq!(look(&root.join(".git/hooks")), before.0, "{hooks}");
+        } else {
+            assert!(text.contains("it changed what commands must not change"), "{text}");
+            assert!(text.contains(".agent/config.toml"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn secrets_and_the_agents_environment_can_not_be_read() {
+    const STORES: &[&str] = &[
+        ".ssh/id_ed25519",
+        ".aws/credentials",
+        ".gnupg/private-keys-v1.d/a.key",
+        ".netrc",
+        ".config/gh/hosts.yml",
+        ".docker/config.json",
+        ".kube/config",
+        ".mozilla/firefox/a/logins.json",
+        ".config/google-chrome/Default/Cookies",
+        ".config/agent/notes",
+        ".git-credentials",
+    ];
+    for mut place in places() {
+        for store in STORES {
+            write(&place.home().join(store), "s3cr3t-q7Zp93kd\n");
+        }
+        write(&place.home().join("readable"), "fine\n");
+        place.env.push(("MY_API_KEY".to_owned(), "s3cr3t-q7Zp93kd".to_owned()));
+        let script = "exec 2>/dev/null; cat ~/readable; ln -s ~/.ssh link; ln ~/.ssh/id_ed25519 hard; \
+             cat link/id_ed25519 hard; cp -r ~/.ssh copy; cat copy/*; cat /proc/self/root$HOME/.netrc; \
+             cat /proc/[0-9]*/root$HOME/.netrc; cat /proc/[0-9]*/cwd/../home/.netrc; \
+             grep -r s3cr3t $HOME; find $HOME -type f -exec cat {} +; cat /proc/[0-9]*/environ; \
+             cat /proc/$PPID/environ; ps axe; env; cat /etc/shadow | head -1; cat /proc/[0-9]*/mem | head -c 1; \
+             mv ~/.ssh ~/.hss; cat ~/.hss/*; echo over";
+        let stdout = place.stdout(script).replace('\0', "\n");
+        assert!(stdout.starts_with("fine\n") && stdout.ends_with("over\n"), "{stdout}");
+        assert!(!stdout.contains("s3cr3t"), "{} {:?}: {stdout}", place.backend, place.user);
+        assert!(!stdout.contains("root:"), "{} {:?}: {stdout}", place.backend, place.user);
+        let told = place.call(&json!({"command": "wc ~/.ssh/id_ed25519"}));
+        assert!(told["text"].as_str().unwrap().contains("secret stores"), "{told}");
+    }
+}
+
+#[test]
+fn no_socket_but_a_local_one_can_be_made() {
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    udp.set_nonblocking(true).unwrap();
+    tcp.set_nonblocking(true).unwrap();
+    let (tcp_port, udp_port) = (tcp.local_addr().unwrap().port(), udp.local_addr().unwrap().port());
+    for place in places() {
+        let place = place.with_attack();
+        let script = format!(
+            "./attack tcp {tcp_port}; ./attack udp {udp_port}; ./attack pair\n\
+             for family in 2 3 10 15 16 17 29 30 38 40 44; do ./attack call 41 $family 3 0; done\n\
+             ./attack call 41 2 3 1; ./attack call 41 1 1 0\n\
+             ./attack call 425 1 @; ./attack call 1073741865 2 1 0\n\
+             exec 2>/dev/null; echo x > /dev/tcp/127.0.0.1/{tcp_port} && echo open; echo over"
+        );
+        let expected = format!("{}ok\nEPERM\nEPERM\nover\n", "EPERM\n".repeat(3 + 11 + 1));
+        assert_eq!(place.stdout(&script), expected, "{} {:?}", place.backend, place.user);
+        assert!(tcp.accept().is_err() && udp.recv(&mut [0; 8]).is_err());
+        let told = place.call(&json!({"command": "./attack tcp 1; getent hosts example.com; echo 'Could not resolve host: a' >&2; exit 6"}));
+        assert!(told["text"].as_str().unwrap().contains("no network"), "{told}");
+    }
+}
+
+#[test]
+fn loopback_is_the_commands_own_or_an_error() {
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    tcp.set_nonblocking(true).unwrap();
+    let port = tcp.local_addr().unwrap().port();
+    for place in places() {
+        let place = place.with_attack().with("sandbox.network=loopback");
+        if place.backend == "landlock" {
+            let input = json!({"command": "true"}).to_string();
+            let done =
+                Done::new(&place.command(&["tool", "call", "Bash", &input]).output().unwrap());
+            done.expect_code(2).expect_stderr("sandbox.network is \"loopback\"");
+            continue;
+        }
+        let script = format!("./attack pair; ./attack tcp {port}; ./attack call 41 40 1 0");
+        assert_eq!(place.stdout(&script), "ok\nECONNREFUSED\nEPERM\n", "{:?}", place.user);
+        assert!(tcp.accept().is_err());
+        // What one command of a session serves the next one reaches, and nobody else.
+        let serve = "./attack serve > port & until [ -s port ]; do sleep 0.01; done";
+        let lines = [serve, "./attack tcp $(cat port)"]
+            .map(|line| json!({"name": "Bash", "id": 1, "input": {"command": line}}).to_string());
+        let mut child = place.command(&["tool", "batch"]).stdin(Stdio::piped()).spawn().unwrap();
+        let text = lines.join("\n") + "\n";
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), text.as_bytes()).unwrap();
+        let done = Done::new(&child.wait_with_output().unwrap());
+        let reached = &done.lines()[1]["envelope"]["data"]["stdout"];
+        assert_eq!(reached, "ok\n", "{:?} {}", place.user, done.stdout);
+        assert_eq!(place.stdout("./attack tcp $(cat port)"), "ECONNREFUSED\n");
+        let place = Place { settings: vec!["sandbox.network=on".to_owned()], ..place };
+        assert_eq!(place.stdout(&script), "ok\nok\nEPERM\n", "{:?}", place.user);
+        assert!(tcp.accept().is_ok());
+    }
+}
+
+#[test]
+fn services_behind_sockets_in_the_file_system_are_not_there() {
+    for place in places() {
+        let place = place.with_attack();
+        if place.backend == "landlock" {
+            say("SKIPPED: sockets in the file system with Landlock alone: a gap that init names");
+            continue;
+        }
+        let docker = place.home().join(".docker/run/docker.sock");
+        std::fs::create_dir_all(docker.parent().unwrap()).unwrap();
+        let listeners: Vec<UnixListener> = [docker.clone(), place.outside().join("s.sock")]
+            .iter()
+            .map(|path| {
+                let listener = UnixListener::bind(path).unwrap();
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+                listener.set_nonblocking(true).unwrap();
+                listener
+            })
+            .collect();
+        let script =
+            format!("./attack unix {}; ./attack unix $OUT/s.sock; ls /run", docker.display());
+        let stdout = place.stdout(&script);
+        assert!(!stdout.contains("ok"), "{:?}: {stdout}", place.user);
+        assert!(listeners.iter().all(|listener| listener.accept().is_err()));
+        // Its own are its own business.
+        let own = "exec 2>&1; command -v python3 >/dev/null || { echo fine; exit; }; \
+                   python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind(\"own.sock\"); \
+                   s.listen(); c = socket.socket(socket.AF_UNIX); c.connect(\"own.sock\"); print(\"fine\")'";
+        assert_eq!(place.stdout(own), "fine\n");
+    }
+}
+
+#[test]
+fn system_calls_that_open_the_box_are_denied() {
+    for place in places() {
+        let place = place.with_attack();
+        // Of x86-64: mount, umount2, pivot_root, chroot, unshare(user), unshare(mount), setns, bpf,
+        // perf_event_open, keyctl, add_key, userfaultfd, kexec_load, init_module, open_by_handle_at,
+        // fsopen, move_mount, open_tree, mount_setattr, clone(newuser), swapon, reboot, iopl.
+        let calls = "165 @ @ @; 166 @; 155 @ @; 161 /tmp; 272 0x10000000; 272 0x20000; 308 0 0; 321 0 @ 0; \
+                     298 @; 250 0; 248 @ @; 323 0; 246; 175 @; 304 0 @; 430 @; 429 0 @ 0 @; 428 0 @ 0; \
+                     442 0 @; 56 0x10000000; 167 @; 169 0; 172 3";
+        let n_calls = calls.split(';').count();
+        let mut script: String =
+            calls.split(';').map(|call| format!("./attack call {call}\n")).collect();
+        script.push_str("./attack call 435 @ 88\n./attack ptrace 1\n");
+        script.push_str("grep -c 'CapEff:\t0000000000000000' /proc/self/status\n");
+        script.push_str("grep -c 'CapBnd:\t0000000000000000' /proc/self/status\n");
+        script.push_str("grep -c 'NoNewPrivs:\t1' /proc/self/status\n");
+        // A raw disk, by whatever name.
+        script.push_str("for d in $(find /dev -type b); do head -c 1 $d | wc -c; done 2>/dev/null | grep -c 1\n");
+        script.push_str("./attack int80 /tmp 2>/dev/null; echo $?\n");
+        // Who has none can drop none.
+        let bounded = u8::from(place.user.is_none() || place.backend == "namespaces");
+        let expected =
+            format!("{}ENOSYS\nEPERM\n1\n{bounded}\n1\n0\n159\n", "EPERM\n".repeat(n_calls));
+        assert_eq!(place.stdout(&script), expected, "{} {:?}", place.backend, place.user);
+    }
+}
+
+/// What plain bash makes of a line, in every box: code, output, stages.
+#[test]
+fn a_command_ends_as_it_does_in_plain_bash() {
+    const LINES: &[&str] = &[
+        "true",
+        "false",
+        "exit 3",
+        "exit 255",
+        "kill -TERM $$",
+        "bash -c 'kill -SEGV $$'",
+        "kill -KILL $$",
+        "false | true",
+        "yes | head -1",
+        "set -o pipefail; yes | head -1 | cat",
+        "nosuch-program",
+        "nosuch-program | cat",
+        "set -e; false; echo no",
+        "set -euo pipefail; false | true; echo no",
+        "trap 'echo bye' EXIT; exit 4",
+        "trap 'echo caught; exit 9' TERM; kill -TERM $$; sleep 5",
+        "exec 3< <(echo a); cat <&3",
+        "echo a > /dev/stdout; echo b > /dev/stderr",
+        "cat /dev/fd/0; cat < /dev/null; read x || echo none",
+        "f() { return 7; }; f",
+        "(exit 5); echo $?",
+        "sleep 0.05 & wait $!; echo $?",
+        "wait; jobs; kill 0; sleep 5",
+        "ulimit -n > /dev/null; umask; id -u",
+        "[ -t 0 ] || echo no terminal; : < /dev/tty || echo none",
+        "mkfifo p; (echo x > p &) ; cat p; rm p",
+        "coproc cat; echo q >&\"${COPROC[1]}\"; read -u \"${COPROC[0]}\" l; echo $l",
+        "exec sh -c 'exit 6'",
+        "exec 200>&-; echo fine",
+    ];
+    let ended = |envelope: &Value| {
+        let data = &envelope["data"];
+        json!([data["exit_code"], data["signal"], data["stdout"], data["stages"]])
+    };
+    let batch = |place: &Place, settings: &[&str]| -> Vec<Value> {
+        let lines: String = (0..)
+            .zip(LINES)
+            .map(|(id, line)| {
+                format!("{}\n", json!({"id": id, "name": "Bash", "input": {"command": line}}))
+            })
+            .collect();
+        let mut command = place.command(&["tool", "batch"]);
+        command.args(settings);
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), lines.as_bytes()).unwrap();
+        let done = Done::new(&child.wait_with_output().unwrap());
+        done.lines().iter().map(|line| ended(&line["envelope"])).collect()
+    };
+    for place in places() {
+        let plain = batch(&place, &["--set", "sandbox.enabled=false"]);
+        let boxed = batch(&place, &[]);
+        assert_eq!(plain.len(), LINES.len());
+        for ((line, plain), boxed) in LINES.iter().zip(&plain).zip(&boxed) {
+            assert_eq!(plain, boxed, "{line} ({} {:?})", place.backend, place.user);
+        }
+    }
+}
+
+fn gone_within(text: &str, time: Duration) -> bool {
+    let deadline = Instant::now() + time;
+    while Instant::now() < deadline {
+        if running(text).is_empty() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    false
+}
+
+/// A tree that does all it can to be left alone; `ID` is in the command line of each of it.
+const TREE: &str = "trap '' TERM HUP INT\n\
+    sleep 1000.ID &\n\
+    nohup sleep 1001.ID >/dev/null 2>&1 & disown\n\
+    setsid bash -c 'trap \"\" TERM; sleep 1002.ID; :' &\n\
+    (setsid -f env -i bash -c 'exec sleep 1003.ID') >/dev/null 2>&1\n\
+    (env -i setsid bash -c 'setsid bash -c \"sleep 1004.ID & sleep 1005.ID; :\" & disown; exit' &) >/dev/null 2>&1\n\
+    sleep 0.1; touch started; sleep 1006.ID; :\n";
+
+fn started(place: &Place) {
+    let file = place.test.root().join("started");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !file.exists() {
+        assert!(Instant::now() < deadline, "it did not start");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn nothing_outlives_a_timeout_or_the_agent_however_it_ends() {
+    for (n, place) in (0..).zip(places()) {
+        let id = format!("{}{n}7301", std::process::id());
+        write(&place.test.root().join("tree.sh"), &TREE.replace("ID", &id));
+        let input = json!({"command": "bash ./tree.sh", "timeout_ms": 1000});
+        let envelope = place.call(&input);
+        assert_eq!(envelope["error"]["code"], "TIMEOUT", "{envelope}");
+        // The envelope is given when they are gone.
+        assert_eq!(running(&id), [""; 0], "{} {:?}", place.backend, place.user);
+        _ = std::fs::remove_file(place.test.root().join("started"));
+        for signal in ["KILL", "TERM"] {
+            let input = json!({"command": "bash ./tree.sh"}).to_string();
+            let mut child = place.command(&["tool", "call", "Bash", &input]).spawn().unwrap();
+            started(&place);
+            assert!(running(&id).len() >= 6);
+            let pid = child.id().to_string();
+            assert!(
+                Command::new("kill").args([format!("-{signal}"), pid]).status().unwrap().success()
+            );
+            child.wait().unwrap();
+            let is_gone = gone_within(&id, Duration::from_secs(5));
+            assert!(is_gone, "{signal} {} {:?}: {:?}", place.backend, place.user, running(&id));
+        }
+    }
+}
+
+#[test]
+fn what_a_command_leaves_running_is_told_and_ends_with_the_session() {
+    for (n, place) in (0..).zip(places()) {
+        let id = format!("{}{n}7302", std::process::id());
+        let line = format!("setsid sleep 1000.{id} >/dev/null 2>&1 & echo a; exit 3");
+        let envelope = place.call(&json!({"command": line}));
+        assert_eq!(envelope["data"]["exit_code"], 3, "{envelope}");
+        let left = &envelope["data"]["left_running"];
+        assert_eq!(left[0]["name"], format!("sleep 1000.{id}"), "{envelope}");
+        assert_eq!(running(&id), [""; 0], "{} {:?}", place.backend, place.user);
+    }
+}
+
+#[test]
+fn a_checks_command_runs_in_the_box_too() {
+    for place in places() {
+        write(&place.test.root().parent().unwrap().join("script"), "text: done");
+        let model = ["run", "task", "--model", "script:../script", "--check"];
+        let check = |line: &str| {
+            let mut command = place.command(&[model.as_slice(), &[line]].concat());
+            Done::new(&command.output().unwrap())
+        };
+        check("echo x > checked").expect_code(0);
+        assert!(place.test.root().join("checked").exists());
+        check("! echo x > $OUT/checked").expect_code(0);
+        assert!(!place.outside().join("checked").exists());
+    }
+}
+
+#[test]
+fn init_and_doctor_say_what_holds() {
+    for place in places() {
+        write(&place.test.root().parent().unwrap().join("script"), "text: done");
+        let args = ["run", "task", "--model", "script:../script", "--output-format", "stream-json"];
+        let done = Done::new(&place.command(&args).output().unwrap()).expect_code(0);
+        let holds = &done.lines()[0]["sandbox"];
+        assert_eq!((&holds["filesystem"], &holds["network"]), (&json!("enforced"), &json!("off")));
+        let is_full = place.backend == "namespaces";
+        assert_eq!(holds["gaps"].is_null(), is_full, "{holds}");
+        let backend = holds["backend"].as_str().unwrap();
+        assert_eq!(backend.starts_with("namespaces+"), is_full, "{holds}");
+        assert!(backend.ends_with("seccomp"), "{holds}");
+        write(&place.home().join(".ssh/id"), "secret\n");
+        let done = place.command(&["doctor", "--offline", "--set", "model=ollama/q"]).output();
+        let done = Done::new(&done.unwrap());
+        assert!(done.stdout.contains(&format!("✓ sandbox    {backend}, network off")), "{done:?}");
+        assert!(done.stdout.contains("the user's secret stores can not be read"), "{done:?}");
+        assert_eq!(done.stdout.contains("OPEN"), !is_full, "{}", done.stdout);
+    }
+}
+
+#[test]
+fn without_a_sandbox_a_command_needs_a_rule() {
+    let test = Test::new();
+    let input = json!({"command": "echo hi"}).to_string();
+    let off = ["--set", "sandbox.enabled=false"];
+    let call =
+        |more: &[&str]| test.agent(&[&["tool", "call", "Bash", &input], more].concat()).stdout;
+    assert!(call(&off).contains("APPROVAL_REQUIRED"));
+    assert!(call(&[&off[..], &["--allow", "Bash(echo *)"]].concat()).contains("hi\\n"));
+    if places().is_empty() {
+        say("SKIPPED: commands without a rule: no sandbox here");
+        return;
+    }
+    assert!(call(&[]).contains("hi\\n"));
+}
+
+#[test]
+fn nothing_of_the_box_stays_behind() {
+    for place in places() {
+        let temporary = place.outside().join("temporary");
+        std::fs::create_dir(&temporary).unwrap();
+        let mut place = place;
+        place.env.push(("TMPDIR".to_owned(), temporary.display().to_string()));
+        place.stdout("mkdir -p $TMPDIR/a/b; echo x > $TMPDIR/a/b/c; chmod 0 $TMPDIR/a/b; chmod 500 $TMPDIR/a");
+        assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "{:?}", place.user);
+    }
+}
+
+#[test]
+fn a_folder_outside_is_written_if_the_user_says_so() {
+    for place in places() {
+        let folder = place.outside();
+        let told = place.script("echo x > $OUT/new; exit 1");
+        let text = told["text"].as_str().unwrap();
+        assert!(text.contains(&format!("--add-dir {}", folder.display())), "{text}");
+        let settings = vec![format!("sandbox.extra_writable=[\"{}\"]", folder.display())];
+        let place = Place { settings, ..place };
+        assert_eq!(place.stdout("echo x > $OUT/new && cat $OUT/new"), "x\n");
+        assert!(folder.join("new").exists());
+        let place =
+            Place { settings: vec!["sandbox.extra_writable=[\"nowhere\"]".into()], ..place };
+        let input = json!({"command": "true"}).to_string();
+        let done = Done::new(&place.command(&["tool", "call", "Bash", &input]).output().unwrap());
+        done.expect_code(2).expect_one_line_of_stderr("sandbox.extra_writable: \"nowhere\"");
+    }
+}
+
+#[test]
+fn where_the_home_is_the_project_its_startup_files_are_not_written() {
+    for place in places() {
+        if place.backend == "landlock" {
+            continue;
+        }
+        let home = place.test.root();
+        let place = Place { env: vec![("HOME".to_owned(), home.display().to_string())], ..place };
+        write(&home.join(".bashrc"), "# intact\n");
+        write(&home.join(".ssh/authorized_keys"), "# intact\n");
+        let envelope = place.script(
+            "exec 2>/dev/null; echo x > .bashrc; mv .bashrc b; rm -f .bashrc; echo x > .ssh/authorized_keys; \
+             rm -rf .ssh; mv .ssh s; echo x > .zshrc; echo y > fine; cat fine",
+        );
+        assert_eq!(envelope["data"]["stdout"], "y\n", "{envelope}");
+        assert_eq!(place.test.read(".bashrc"), "# intact\n");
+        assert_eq!(place.test.read(".ssh/authorized_keys"), "# intact\n");
+        // What is not there can not be covered, and is told.
+        assert!(envelope["text"].as_str().unwrap().contains(".zshrc"), "{envelope}");
+    }
+}
