@@ -126,7 +126,7 @@ impl Policy {
                 self.standing(question.tool, fits, fits)
             }
             Effect::Plan => self.standing(question.tool, Rule::is_bare, Rule::is_bare),
-            Effect::Command { .. } if !facts.is_complete || facts.parts.is_empty() => {
+            Effect::Command { .. } if !facts.is_understood || facts.parts.is_empty() => {
                 self.standing(question.tool, Rule::is_bare, |rule| question.may_be(rule))
             }
             Effect::Command { .. } => {
@@ -146,7 +146,7 @@ impl Policy {
     fn standing_of(&self, tool: &str, part: &Part) -> Option<Ruling> {
         // A redirection that writes a file is no part of any pattern.
         let allows =
-            |rule: &Rule| rule.is_bare() || part.writes.is_empty() && rule.fits_words(&part.words);
+            |rule: &Rule| rule.is_bare() || !part.writes_file && rule.fits_words(&part.words);
         let asks = |rule: &Rule| part.runs.iter().any(|words| rule.fits_words(words));
         self.standing(tool, allows, asks)
     }
@@ -229,7 +229,7 @@ impl Policy {
     /// The options that would allow this line, none wider than it needs.
     fn allowing(&self, question: &Question<'_>) -> String {
         let facts = &question.facts;
-        if !facts.is_complete {
+        if !facts.is_understood {
             return "--allow Bash (no pattern fits a line with substitutions, control words or \
                     background commands: a simpler one can be allowed more narrowly)"
                 .to_owned();
@@ -239,7 +239,7 @@ impl Policy {
             if matches!(self.standing_of(question.tool, part), Some(Ruling::Allow(_))) {
                 continue;
             }
-            if !part.writes.is_empty() {
+            if part.writes_file {
                 return "--allow Bash (no pattern fits a redirection into a file: the Write tool \
                         can write it)"
                     .to_owned();
@@ -285,7 +285,7 @@ impl Question<'_> {
             Effect::Command { command, .. } => {
                 self.facts.commands().any(|words| rule.fits_words(words))
                     || rule.is_bare()
-                    || !self.facts.is_complete && rule.occurs_in(command)
+                    || !self.facts.is_known && rule.occurs_in(command)
             }
         }
     }

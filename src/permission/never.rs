@@ -1,6 +1,7 @@
 //! What is never run and never written, whatever the mode and the rules: a table of clear cases.
 
-use super::facts::{Facts, SHELLS};
+use super::facts::Facts;
+use super::shell::{Input, Redirect, Run, SHELLS};
 
 /// A command that is never run.
 struct Never {
@@ -77,14 +78,18 @@ pub(super) fn never_run(line: &str, directory: &str, facts: &Facts) -> Option<&'
             }
         }
     }
-    if facts.parts.iter().flat_map(|part| &part.writes).any(|file| is_device(file)) {
+    let writes = |run: &Run| {
+        run.redirects.iter().filter_map(Redirect::writes).any(|file| is_device(&file.text))
+    };
+    if facts.runs.iter().any(writes) {
         return Some("it would overwrite a device");
     }
     let mut fetches = false;
-    for part in &facts.parts {
-        let is_one_of =
-            |names: &[&str]| part.runs.iter().any(|words| names.contains(&words[0].as_str()));
-        fetches &= part.is_piped;
+    for run in &facts.runs {
+        let is_one_of = |names: &[&str]| {
+            run.words.first().is_some_and(|name| names.contains(&name.text.as_str()))
+        };
+        fetches &= run.input == Input::Pipe;
         if fetches && is_one_of(SHELLS) {
             return Some("it would run what it fetches unseen; save it to a file and look at it");
         }
