@@ -22,7 +22,7 @@ use repetition::Repetition;
 use validate::Validator;
 
 use crate::permission::Policy;
-use crate::protocol::control::Ruling;
+use crate::protocol::control::{Reason, Ruling};
 use crate::protocol::envelope::{
     Context, Envelope, ErrorCode, Failure, Report, ToolError, Verdict,
 };
@@ -208,8 +208,8 @@ impl Registry {
             )
             .hint("use another tool, or go on with another part of the task"));
         }
-        if let Err(failure) = self.permit(call, &effect) {
-            known.denied = !effect.is_read_only();
+        if let Err((failure, denied)) = self.permit(call, &effect) {
+            known.denied = denied;
             // The tool was not tried: a trial call stays to be made.
             self.state().breaker.leave(&call.name);
             return Err(failure);
@@ -281,9 +281,10 @@ impl Registry {
         .hint("use the answer you have, change the arguments, or do something else first"))
     }
 
-    fn permit(&self, call: &ToolCall, effect: &Effect) -> Result<(), Failure> {
-        let ruling = self.policy.rule_on(&call.name, effect);
-        let reads = effect.is_read_only();
+    /// A refusal comes with whether it denied an effect on the world.
+    fn permit(&self, call: &ToolCall, effect: &Effect) -> Result<(), (Failure, bool)> {
+        let ruling = self.policy.rule_on(&call.name, effect, &*self.cx.workspace);
+        let reads = matches!(effect, Effect::Read { .. });
         let (word, reason, failure) = match ruling {
             Ruling::Allow(reason) if reads || *effect == Effect::Plan => {
                 drop(reason);
@@ -296,11 +297,15 @@ impl Registry {
                     "did the user approve this, is it within the task, is there a safer way? \
                      Go on without it, or say in the final answer what the user has to allow",
                 );
-                ("ask", reason, Some(failure))
+                ("ask", reason, Some((failure, !reads)))
             }
             Ruling::Refuse(code, reason) => {
-                let failure = Failure::new(code, reason.text.clone());
-                ("refuse", reason, Some(failure))
+                let failure = failure_of(code, &reason);
+                ("refuse", reason, Some((failure, !reads)))
+            }
+            Ruling::Instead(code, reason) => {
+                let failure = failure_of(code, &reason);
+                ("instead", reason, Some((failure, false)))
             }
         };
         self.events.emit(Body::PermissionDecided {
@@ -309,7 +314,7 @@ impl Registry {
             ruling: word.to_owned(),
             rule: reason.rule,
             reason: reason.text,
-            denied_effect: failure.is_some() && !reads,
+            denied_effect: failure.as_ref().is_some_and(|(_, denied)| *denied),
         });
         failure.map_or(Ok(()), Err)
     }
@@ -346,12 +351,20 @@ fn arguments_of(call: &ToolCall) -> Result<Object, Failure> {
     Ok(arguments)
 }
 
+fn failure_of(code: ErrorCode, reason: &Reason) -> Failure {
+    let failure = Failure::new(code, reason.text.clone());
+    match &reason.hint {
+        Some(hint) => failure.hint(hint.clone()),
+        None => failure,
+    }
+}
+
 /// A write that was refused changed nothing; a command may have changed anything, however it ended.
 fn may_have_changed_something(effect: &Effect, outcome: &Result<Report, Failure>) -> bool {
     match effect {
         Effect::Read { .. } | Effect::Plan => false,
         Effect::Write { .. } => outcome.is_ok(),
-        Effect::Command { .. } => true,
+        Effect::Command { reads_only, .. } => !reads_only,
     }
 }
 

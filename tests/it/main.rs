@@ -9,6 +9,7 @@ mod commands;
 mod resume;
 mod run;
 mod server;
+mod shell;
 mod support;
 mod tools;
 mod undo;

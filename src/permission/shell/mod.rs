@@ -11,9 +11,9 @@ mod word;
 use std::ops::Range;
 use std::sync::Arc;
 
-use place::Dir;
+pub(super) use place::{Dir, join, path_of};
 pub(super) use runs::{Input, Run, SHELLS};
-use word::Word;
+pub(super) use word::{Kind, Word};
 
 /// A text that bash runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -183,6 +183,10 @@ mod tests {
         check("cat <<EOF | sh\na $(b)\nEOF\nc", &["cat <<a $(b)\n?", "b", "|sh", "c"]);
         check("cat > new <<'EOF'\n$(rm x)\nEOF\nb", &["cat >new <<$(rm x)\n", "b"]);
         check("a <<X >f && b\nx\nX\nc", &["a <<x\n >f", "b", "c"]);
+        check("a && b | c 2>x | d >y; e", &["a", "b", "|c >x", "|d >y", "e"]);
+        check("a && b > x", &["a", "b >x"]);
+        check("a && b <<X\nt\nX\n", &["a", "b <<t\n"]);
+        check("a -F - <<'X'\nt\nX", &["a·-F·- <<t\n"]);
         check("bash <<-X\n\ta\n\tX\n", &["bash <<a\n"]);
     }
 
@@ -260,6 +264,7 @@ mod tests {
             ("if x; then cd b; fi; a", &["", "b"]),
             ("command cd b && a", &["b"]),
             ("cd b | c; a", &[""]),
+            ("cd b && c 2>&1 | d && a", &["b"]),
         ] {
             assert_eq!(dirs(line), expected, "{line}");
         }

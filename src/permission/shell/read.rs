@@ -168,30 +168,13 @@ impl Reader<'_> {
 
     fn statement_of(&mut self, node: Node<'_>, context: &Context) {
         match node.kind() {
-            "command"
-            | "declaration_command"
-            | "unset_command"
-            | "test_command"
-            | "variable_assignment"
-            | "variable_assignments" => {
+            kind if is_simple_kind(kind) => {
                 if context.is_top {
-                    self.pipeline(&[node], true);
+                    self.note_pipeline(&[Stage { node, owner: None }]);
                 }
                 self.simple(node, &[], Vec::new(), context);
             }
-            "redirected_statement" => {
-                self.redirected(node, context);
-            }
-            "pipeline" => {
-                let stages: Vec<Node<'_>> = children(node)
-                    .into_iter()
-                    .filter(|node| node.is_named() && !node.is_extra())
-                    .collect();
-                if context.is_top {
-                    self.pipeline(&stages, true);
-                }
-                self.stages(&stages, context);
-            }
+            "pipeline" | "redirected_statement" => self.piped(node, context),
             "list" => {
                 for child in children(node) {
                     let before = Arc::clone(&self.directories);
@@ -245,43 +228,117 @@ impl Reader<'_> {
     }
 
     /// Notes the texts of a pipeline.
-    fn pipeline(&mut self, stages: &[Node<'_>], is_simple: bool) {
-        let is_command = |node: &Node<'_>| match node.kind() {
+    fn note_pipeline(&mut self, stages: &[Stage<'_>]) {
+        let is_command = |stage: &Stage<'_>| match stage.node.kind() {
             "command"
             | "declaration_command"
             | "unset_command"
             | "variable_assignment"
             | "variable_assignments" => true,
-            "test_command" => self.of(*node).starts_with("[ "),
-            "redirected_statement" => node
+            "test_command" => self.of(stage.node).starts_with("[ "),
+            "redirected_statement" => stage
+                .node
                 .child_by_field_name("body")
                 .is_none_or(|body| matches!(body.kind(), "command" | "declaration_command")),
             _ => false,
         };
-        let is_simple = is_simple && stages.iter().all(is_command);
-        if !is_simple {
-            self.script.is_plain = false;
-        }
-        let stages = stages.iter().map(|stage| self.of(*stage).trim().to_owned()).collect();
+        // Behind `<< END` the line goes on inside the redirection.
+        let goes_on = |node: Node<'_>| {
+            let here =
+                children(node).into_iter().filter(|child| child.kind() == "heredoc_redirect");
+            here.flat_map(children).any(|part| {
+                part.is_named() && !is_redirect_part(part.kind()) && !is_word(part.kind())
+            })
+        };
+        let is_simple = stages.iter().all(|stage| {
+            is_command(stage) && !goes_on(stage.node) && !stage.owner.is_some_and(goes_on)
+        });
+        self.script.is_plain &= is_simple;
+        let text = |stage: &Stage<'_>| {
+            let end = stage.owner.map_or(stage.node.end_byte(), |owner| owner.end_byte());
+            self.text[stage.node.start_byte()..end].trim().to_owned()
+        };
+        let stages = stages.iter().map(text).collect();
         self.script.pipelines.push(Pipeline { stages, is_simple });
     }
 
-    /// The stages of a pipeline, each in a shell of its own.
-    fn stages(&mut self, stages: &[Node<'_>], context: &Context) {
+    /// A pipeline, or a statement with redirections.
+    fn piped(&mut self, node: Node<'_>, context: &Context) {
+        let mut stages = Vec::new();
+        self.deeper(|reader| reader.flatten(node, None, context, &mut stages));
+        if context.is_top {
+            self.note_pipeline(&stages);
+        }
         let n_stages = stages.len();
-        for (n, stage) in stages.iter().enumerate() {
+        for (n, stage) in stages.into_iter().enumerate() {
             let before = Arc::clone(&self.directories);
             let mut inner = context.inner();
             inner.reads_pipe |= n > 0;
             inner.writes_pipe |= n + 1 < n_stages;
             if n > 0 {
                 // The `|` before it.
-                self.covered = self.covered.max(stage.start_byte());
+                self.covered = self.covered.max(stage.node.start_byte());
             }
-            self.statement(*stage, &inner);
+            match stage {
+                Stage { node, owner: Some(owner) } => self.redirected(owner, Some(node), &inner),
+                Stage { node, owner: None } if node.kind() == "redirected_statement" => {
+                    self.redirected(node, node.child_by_field_name("body"), &inner);
+                }
+                Stage { node, owner: None } => self.statement(node, &inner),
+            }
+            // Each runs in a shell of its own.
             if n_stages > 1 {
                 self.directories = before;
             }
+        }
+    }
+
+    /// The stages of a pipeline. The grammar takes `a && b | c >d | e` for `(a && b | c) >d | e`: what
+    /// belongs to no stage is done here, and redirections go to the last command before them.
+    fn flatten<'t>(
+        &mut self,
+        node: Node<'t>,
+        owner: Option<Node<'t>>,
+        context: &Context,
+        stages: &mut Vec<Stage<'t>>,
+    ) {
+        let body = node.child_by_field_name("body");
+        match node.kind() {
+            "list" => {
+                let parts = children(node);
+                let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return };
+                let before = Arc::clone(&self.directories);
+                self.statement(*first, context);
+                if parts.iter().any(|part| part.kind() == "||") {
+                    self.either(&before);
+                }
+                self.covered = self.covered.max(last.start_byte());
+                self.deeper(|reader| reader.flatten(*last, owner, context, stages));
+            }
+            "pipeline" => {
+                let mut parts = children(node);
+                parts.retain(|part| part.is_named() && !part.is_extra());
+                let n_parts = parts.len();
+                for (n, part) in parts.into_iter().enumerate() {
+                    let owner = owner.filter(|_| n + 1 == n_parts);
+                    if n == 0 {
+                        self.deeper(|reader| reader.flatten(part, owner, context, stages));
+                    } else {
+                        stages.push(Stage { node: part, owner });
+                    }
+                }
+            }
+            "redirected_statement"
+                if body.is_some_and(|body| matches!(body.kind(), "list" | "pipeline")) =>
+            {
+                if owner.is_some() {
+                    self.script.is_understood = false;
+                }
+                if let Some(body) = body {
+                    self.deeper(|reader| reader.flatten(body, Some(node), context, stages));
+                }
+            }
+            _ => stages.push(Stage { node, owner }),
         }
     }
 
@@ -321,55 +378,49 @@ impl Reader<'_> {
         self.script.functions.extend(script.functions);
     }
 
-    /// A command, or several, whose streams are redirected.
-    fn redirected(&mut self, node: Node<'_>, context: &Context) {
+    /// A command, or several, whose streams are redirected by what stands in this node.
+    fn redirected(&mut self, node: Node<'_>, body: Option<Node<'_>>, context: &Context) {
         let mut redirects = Vec::new();
         let mut words = Vec::new();
         // What stands behind `<< END` on its line belongs to the statement around it.
         let mut piped: Vec<Node<'_>> = Vec::new();
         let mut after: Vec<Node<'_>> = Vec::new();
-        let body = node.child_by_field_name("body");
-        for child in children(node).into_iter().filter(|child| Some(*child) != body) {
-            match child.kind() {
-                "heredoc_redirect" => {
-                    for part in children(child) {
-                        match part.kind() {
-                            "pipeline" => piped.push(part),
-                            "heredoc_body"
-                            | "heredoc_start"
-                            | "heredoc_end"
-                            | "file_redirect"
-                            | "herestring_redirect" => {}
-                            kind if is_word(kind) => words.push(part),
-                            _ if part.is_named() => after.push(part),
-                            _ => {}
-                        }
+        let own: Vec<Node<'_>> =
+            node.children_by_field_name("redirect", &mut node.walk()).collect();
+        for child in &own {
+            if child.kind() != "heredoc_redirect" {
+                self.redirect(*child, &mut redirects, &mut words);
+                continue;
+            }
+            self.here_document(*child, &mut redirects);
+            for part in children(*child) {
+                match part.kind() {
+                    "pipeline" => piped.push(part),
+                    "file_redirect" | "herestring_redirect" => {
+                        self.redirect(part, &mut redirects, &mut words);
                     }
-                    self.here_document(child, &mut redirects);
-                    let of_file = children(child).into_iter().filter(|part| {
-                        matches!(part.kind(), "file_redirect" | "herestring_redirect")
-                    });
-                    for redirect in of_file {
-                        self.redirect(redirect, &mut redirects, &mut words);
-                    }
+                    kind if is_redirect_part(kind) => {}
+                    kind if is_word(kind) => words.push(part),
+                    _ if part.is_named() => after.push(part),
+                    _ => {}
                 }
-                _ => self.redirect(child, &mut redirects, &mut words),
             }
         }
-        // Where its streams come from is looked at below, before what follows on the line.
-        let mut inner = context.clone();
-        if context.is_top {
-            let mut stages = vec![node];
-            if let Some(piped) = piped.first() {
-                stages.extend(children(*piped).into_iter().filter(Node::is_named));
-            }
-            self.pipeline(&stages, after.is_empty());
-            inner.is_top = false;
-        }
+        let mut inner = context.inner();
         inner.writes_pipe |= !piped.is_empty();
         match body {
             Some(body) if is_simple_kind(body.kind()) => {
+                let at = self.script.commands.len();
                 self.simple(body, &words, redirects, &inner);
+                // The grammar leaves out the word `-` before `<<`.
+                let next = own.first().map_or(body.end_byte(), Node::start_byte);
+                let between = self.text.get(body.end_byte()..next).unwrap_or_default();
+                if between.trim() == "-"
+                    && let Some(command) = self.script.commands.get_mut(at)
+                {
+                    command.words.push(Word::literal("-"));
+                    self.covered = self.covered.max(next);
+                }
             }
             Some(body) => {
                 inner.redirects.extend(redirects);
@@ -377,16 +428,15 @@ impl Reader<'_> {
             }
             None => self.command(Vec::new(), Vec::new(), &redirects, &inner, node.byte_range()),
         }
-        for redirect in children(node).into_iter().filter(|child| Some(*child) != body) {
+        for redirect in own {
             self.nested(redirect);
         }
-        for pipeline in piped {
-            let stages: Vec<_> = children(pipeline).into_iter().filter(Node::is_named).collect();
-            let inner = Context { reads_pipe: true, ..context.inner() };
-            self.stages(&stages, &inner);
+        for stage in piped.into_iter().flat_map(children).filter(Node::is_named) {
+            let before = Arc::clone(&self.directories);
+            self.statement(stage, &Context { reads_pipe: true, ..context.inner() });
+            self.directories = before;
         }
         for statement in after {
-            self.script.is_plain = false;
             self.statement(statement, &context.inner());
         }
         self.cover(node.byte_range());
@@ -588,6 +638,20 @@ impl Reader<'_> {
         }
         self.cover(node.byte_range());
     }
+}
+
+/// A command of a pipeline, and the node whose redirections are its own.
+struct Stage<'t> {
+    node: Node<'t>,
+    owner: Option<Node<'t>>,
+}
+
+/// What a here-document consists of besides words.
+fn is_redirect_part(kind: &str) -> bool {
+    matches!(
+        kind,
+        "heredoc_body" | "heredoc_start" | "heredoc_end" | "file_redirect" | "herestring_redirect"
+    )
 }
 
 fn is_simple_kind(kind: &str) -> bool {
