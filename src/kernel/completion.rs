@@ -7,7 +7,7 @@ use super::answer::AnswerSchema;
 use super::checks::FailedCheck;
 use super::state::State;
 use crate::protocol::control::{Ending, Signal};
-use crate::protocol::envelope::Verdict;
+use crate::protocol::envelope::{ErrorCode, Verdict};
 use crate::protocol::plan::Plan;
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
@@ -76,6 +76,9 @@ impl Completion {
                     self.denied = false;
                 }
                 Verdict::Success => self.denied = false,
+                // It was not run: another way was named.
+                Verdict::Error { error }
+                    if matches!(error.code, ErrorCode::UseTool | ErrorCode::CommandBlocked) => {}
                 Verdict::Partial | Verdict::Error { .. } => self.ran = Some(Ran::Badly),
             },
             Some(

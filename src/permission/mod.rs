@@ -4,10 +4,11 @@
 //! about a command line it decides about its simple commands, as far as the line is understood. The
 //! breaker, the hooks and the person who is asked are elsewhere.
 
-mod facts;
 mod freeze;
-mod never;
+mod judge;
+mod line;
 mod paths;
+mod propose;
 mod rule;
 mod shell;
 #[cfg(test)]
@@ -17,11 +18,15 @@ use crate::protocol::control::{PermissionMode, Reason, Ruling};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::tool::Effect;
 
-use facts::{Facts, Part};
+use judge::{Class, Findings, Instead};
 use paths::Guarded;
+use shell::Simple;
 
 pub use freeze::{Heard, heard};
+pub use judge::{Ground, Place};
+pub use line::Line;
 pub use paths::is_secret;
+pub use propose::propose;
 pub use rule::{Origin, Rule, Verb};
 
 /// The rules of a session.
@@ -43,14 +48,17 @@ struct Entry {
 struct Question<'a> {
     tool: &'a str,
     effect: &'a Effect,
-    facts: Facts,
+    /// A command's line, and what the judge says of it.
+    command: Option<(Line, Findings)>,
 }
 
-/// In this order: never, deny, a person's allow, ask, a file's allow; then the mode.
+/// In this order: never, deny, secrets, a better way, a person's allow, ask, what needs a person, a file's
+/// allow; then the mode.
 const GUARDS: &[fn(&Policy, &Question<'_>) -> Option<Ruling>] = &[
     |_, question| never(question),
     Policy::denied,
     Policy::secrets,
+    Policy::better_way,
     Policy::granted,
     Policy::own_files,
 ];
@@ -78,21 +86,20 @@ impl Policy {
         self.mode
     }
 
-    /// May this tool do this?
-    pub fn rule_on(&self, tool: &str, effect: &Effect) -> Ruling {
-        let facts = match effect {
-            Effect::Command { command, .. } => Facts::of(command),
-            Effect::Read { .. } | Effect::Write { .. } | Effect::Plan => Facts::default(),
-        };
-        let question = Question { tool, effect, facts };
+    /// May this tool do this? The ground says what stands at the paths that a command names.
+    pub fn rule_on(&self, tool: &str, effect: &Effect, ground: &dyn Ground) -> Ruling {
+        let command = judge::line_of(effect).map(|(line, directory)| {
+            let findings = judge::judge(&line, directory, ground);
+            (line, findings)
+        });
+        let question = Question { tool, effect, command };
         let ruling = GUARDS.iter().find_map(|guard| guard(self, &question));
         ruling.unwrap_or_else(|| self.by_mode(&question))
     }
 
     fn denied(&self, question: &Question<'_>) -> Option<Ruling> {
-        let entry = self.find(question.tool, |entry| {
-            entry.verb == Verb::Deny && question.may_be(&entry.rule)
-        })?;
+        let is_it = |entry: &Entry| entry.verb == Verb::Deny && question.may_be(&entry.rule);
+        let entry = self.find(question.tool, is_it)?;
         let code = match question.effect {
             Effect::Command { .. } => ErrorCode::CommandBlocked,
             Effect::Read { .. } | Effect::Write { .. } | Effect::Plan => ErrorCode::AccessDenied,
@@ -103,38 +110,89 @@ impl Policy {
 
     /// A rule that allows everything does not mean the secrets: they need one that names them.
     fn secrets(&self, question: &Question<'_>) -> Option<Ruling> {
-        let Effect::Read { path } = question.effect else { return None };
         let tool = question.tool;
-        let is_open = !matches!(tool, "Read" | "Grep")
-            || !is_secret(path)
-            || self.mode == PermissionMode::Full;
-        let is_named = |entry: &Entry| {
-            entry.verb == Verb::Allow && !entry.rule.is_bare() && entry.rule.fits_path(path)
+        if self.mode == PermissionMode::Full {
+            return None;
+        }
+        let allows = |tool: &str, fits: &dyn Fn(&Rule) -> bool| {
+            self.find(tool, |entry| {
+                entry.verb == Verb::Allow && !entry.rule.is_bare() && fits(&entry.rule)
+            })
+            .is_some()
         };
-        if is_open || self.find(tool, is_named).is_some() {
+        let path = match (question.effect, &question.command) {
+            (Effect::Read { path }, _) => {
+                if !matches!(tool, "Read" | "Grep") || !is_secret(path) {
+                    return None;
+                }
+                path
+            }
+            (_, Some((line, findings))) => {
+                let path = findings.secret.as_ref()?;
+                let names = |rule: &Rule| {
+                    line.script().commands.iter().any(|simple| rule.fits_words(&written(simple)))
+                };
+                if allows(tool, &names) {
+                    return None;
+                }
+                path
+            }
+            (_, None) => return None,
+        };
+        if allows("Read", &|rule| rule.fits_path(path))
+            || allows(tool, &|rule| rule.fits_path(path))
+        {
             return None;
         }
         let text = format!(
-            "{path} looks like it holds secrets; a person can allow it with --allow '{tool}({path})'"
+            "{path} looks like it holds secrets; a person can allow it with --allow 'Read({path})'"
         );
         Some(Ruling::Refuse(ErrorCode::AccessDenied, reason("secrets", text)))
     }
 
+    /// Where a tool does it better, or nobody could answer it. No question of what is allowed: only a
+    /// person who names the command insists.
+    fn better_way(&self, question: &Question<'_>) -> Option<Ruling> {
+        let (line, findings) = question.command.as_ref()?;
+        let Instead { is_tool, text, hint } = findings.instead.as_ref()?;
+        let is_named = |entry: &Entry| {
+            entry.verb == Verb::Allow
+                && entry.origin == Origin::CommandLine
+                && !entry.rule.is_bare()
+                && line
+                    .script()
+                    .commands
+                    .iter()
+                    .any(|simple| entry.rule.fits_words(&written(simple)))
+        };
+        if self.find(question.tool, is_named).is_some() {
+            return None;
+        }
+        let (code, rule) = if *is_tool {
+            (ErrorCode::UseTool, "use tool")
+        } else {
+            (ErrorCode::CommandBlocked, "interactive")
+        };
+        let reason = Reason { hint: hint.clone(), ..reason(rule, text) };
+        Some(Ruling::Instead(code, reason))
+    }
+
     fn granted(&self, question: &Question<'_>) -> Option<Ruling> {
-        let facts = &question.facts;
-        match question.effect {
-            Effect::Read { path } | Effect::Write { path } => {
+        match (question.effect, &question.command) {
+            (Effect::Read { path } | Effect::Write { path }, _) => {
                 let fits = |rule: &Rule| rule.fits_path(path);
-                self.standing(question.tool, fits, fits)
+                self.standing(question.tool, fits, fits, None)
             }
-            Effect::Plan => self.standing(question.tool, Rule::is_bare, Rule::is_bare),
-            Effect::Command { .. } if !facts.is_complete || facts.parts.is_empty() => {
-                self.standing(question.tool, Rule::is_bare, |rule| question.may_be(rule))
-            }
-            Effect::Command { .. } => {
+            (Effect::Command { .. }, Some((line, findings))) => {
+                let commands = &line.script().commands;
+                if !line.is_understood() || commands.is_empty() {
+                    let class = findings.asks.first();
+                    let asks = |rule: &Rule| question.may_be(rule);
+                    return self.standing(question.tool, Rule::is_bare, asks, class);
+                }
                 let mut standings = Vec::new();
-                for part in &facts.parts {
-                    match self.standing_of(question.tool, part) {
+                for (n, simple) in commands.iter().enumerate() {
+                    match self.standing_of(question, n, simple) {
                         Some(asked @ Ruling::Ask(_)) => return Some(asked),
                         standing => standings.push(standing),
                     }
@@ -142,23 +200,37 @@ impl Policy {
                 // Each of its commands has to be allowed.
                 standings.into_iter().collect::<Option<Vec<_>>>()?.into_iter().next()
             }
+            (Effect::Command { .. } | Effect::Plan, _) => {
+                self.standing(question.tool, Rule::is_bare, Rule::is_bare, None)
+            }
         }
     }
 
-    fn standing_of(&self, tool: &str, part: &Part) -> Option<Ruling> {
+    /// What the rules say of one simple command of a line.
+    fn standing_of(&self, question: &Question<'_>, n: usize, simple: &Simple) -> Option<Ruling> {
+        let (line, findings) = question.command.as_ref()?;
+        let words = written(simple);
         // A redirection that writes a file is no part of any pattern.
-        let allows =
-            |rule: &Rule| rule.is_bare() || part.writes.is_empty() && rule.fits_words(&part.words);
-        let asks = |rule: &Rule| part.runs.iter().any(|words| rule.fits_words(words));
-        self.standing(tool, allows, asks)
+        let writes = simple.redirects.iter().any(|to| to.writes().is_some());
+        let allows = |rule: &Rule| rule.is_bare() || !writes && rule.fits_words(&words);
+        let asks = |rule: &Rule| {
+            let runs = line.runs().iter().filter(|run| run.of == n);
+            rule.fits_words(&words)
+                || runs.map(|run| texts(&run.words)).any(|words| rule.fits_words(&words))
+        };
+        // The worst of it is named.
+        let classes = findings.asks.iter().filter(|(of, ..)| *of == n);
+        let class = classes.max_by_key(|(_, class, _)| *class == Class::Destructive);
+        self.standing(question.tool, allows, asks, class)
     }
 
-    /// What the rules say of one thing: a person's allow, ask, a file's allow.
+    /// What the rules say of one thing: a person's allow, ask, what needs a person, a file's allow.
     fn standing(
         &self,
         tool: &str,
         allows: impl Fn(&Rule) -> bool,
         asks: impl Fn(&Rule) -> bool,
+        class: Option<&(usize, Class, String)>,
     ) -> Option<Ruling> {
         let by_person = |entry: &Entry| {
             entry.verb == Verb::Allow && entry.origin == Origin::CommandLine && allows(&entry.rule)
@@ -169,8 +241,31 @@ impl Policy {
         if let Some(entry) = self.find(tool, |e| e.verb == Verb::Ask && asks(&e.rule)) {
             return Some(Ruling::Ask(reason(entry.shown(), "a rule asks before this")));
         }
-        let entry = self.find(tool, |e| e.verb == Verb::Allow && allows(&e.rule))?;
-        Some(Ruling::Allow(reason(entry.shown(), "a rule allows this")))
+        // A rule in a file that names the command allows it the network, none what can not be undone.
+        let class = class.filter(|_| self.mode != PermissionMode::Full);
+        let fits = |entry: &Entry| {
+            let is_enough = match class {
+                None => true,
+                Some((_, Class::Network, _)) => !entry.rule.is_bare(),
+                Some(_) => false,
+            };
+            entry.verb == Verb::Allow && is_enough && allows(&entry.rule)
+        };
+        if let Some(entry) = self.find(tool, fits) {
+            return Some(Ruling::Allow(reason(entry.shown(), "a rule allows this")));
+        }
+        let (_, class, why) = class?;
+        if self.mode == PermissionMode::ReadOnly && *class == Class::Destructive {
+            return None;
+        }
+        let (rule, what) = match class {
+            Class::Network => ("network", "needs the network"),
+            _ => ("destructive", "can not be undone"),
+        };
+        let text = format!(
+            "this {what}, so a person has to agree, or allow it with --allow 'Bash(…)' that names it: {why}"
+        );
+        Some(Ruling::Ask(reason(rule, text)))
     }
 
     fn own_files(&self, question: &Question<'_>) -> Option<Ruling> {
@@ -202,6 +297,14 @@ impl Policy {
                 ErrorCode::AccessDenied,
                 reason(mode, "nothing is changed in this mode; say what you would change"),
             ),
+            (Effect::Command { .. }, PermissionMode::ReadOnly) if self.is_sandboxed => {
+                Ruling::Allow(reason(mode, "it runs in a sandbox that writes nothing"))
+            }
+            (Effect::Command { reads_only: true, .. }, PermissionMode::Ask)
+                if self.is_sandboxed =>
+            {
+                Ruling::Allow(reason(mode, "it is known only to read, and runs in the sandbox"))
+            }
             (Effect::Command { .. }, PermissionMode::ReadOnly) => Ruling::Refuse(
                 ErrorCode::AccessDenied,
                 reason(mode, "no command runs in this mode; read and search with the other tools"),
@@ -230,25 +333,25 @@ impl Policy {
 
     /// The options that would allow this line, none wider than it needs.
     fn allowing(&self, question: &Question<'_>) -> String {
-        let facts = &question.facts;
-        if !facts.is_complete {
-            return "--allow Bash (no pattern fits a line with substitutions, control words or \
-                    background commands: a simpler one can be allowed more narrowly)"
+        let Some((line, _)) = question.command.as_ref().filter(|(line, _)| line.is_understood())
+        else {
+            return "--allow Bash (no pattern fits a line that is not understood: a simpler one can be \
+                    allowed more narrowly)"
                 .to_owned();
-        }
+        };
         let mut options: Vec<String> = Vec::new();
-        for part in &facts.parts {
-            if matches!(self.standing_of(question.tool, part), Some(Ruling::Allow(_))) {
+        for (n, simple) in line.script().commands.iter().enumerate() {
+            if matches!(self.standing_of(question, n, simple), Some(Ruling::Allow(_))) {
                 continue;
             }
-            if !part.writes.is_empty() {
-                return "--allow Bash (no pattern fits a redirection into a file: the Write tool \
-                        can write it)"
-                    .to_owned();
-            }
-            let option = format!("--allow 'Bash({} *)'", leading_words(&part.words));
-            if !options.contains(&option) {
-                options.push(option);
+            match propose::rule_for(simple) {
+                Ok(rule) => {
+                    let option = format!("--allow '{rule}'");
+                    if !options.contains(&option) {
+                        options.push(option);
+                    }
+                }
+                Err(why) => return format!("--allow Bash ({why})"),
             }
         }
         options.join(" ")
@@ -284,19 +387,21 @@ impl Question<'_> {
         match self.effect {
             Effect::Read { path } | Effect::Write { path } => rule.fits_path(path),
             Effect::Plan => rule.is_bare(),
-            Effect::Command { command, .. } => {
-                self.facts.commands().any(|words| rule.fits_words(words))
-                    || rule.is_bare()
-                    || !self.facts.is_complete && rule.occurs_in(command)
-            }
+            Effect::Command { command, .. } => self.command.as_ref().is_some_and(|(line, _)| {
+                let mut runs = line.runs().iter().map(|run| texts(&run.words));
+                rule.is_bare()
+                    || line.script().commands.iter().any(|simple| rule.fits_words(&written(simple)))
+                    || runs.any(|words| !words.is_empty() && rule.fits_words(&words))
+                    || !line.is_known() && rule.occurs_in(command)
+            }),
         }
     }
 }
 
 fn never(question: &Question<'_>) -> Option<Ruling> {
     match question.effect {
-        Effect::Command { command, directory } => {
-            let why = never::never_run(command, directory, &question.facts)?;
+        Effect::Command { .. } => {
+            let why = question.command.as_ref()?.1.never?;
             let text = format!("this is never run: {why}");
             Some(Ruling::Refuse(ErrorCode::CommandBlocked, reason("never", text)))
         }
@@ -311,16 +416,15 @@ fn never(question: &Question<'_>) -> Option<Ruling> {
     }
 }
 
-/// The program and, where it is a word, what follows: `cargo test`.
-fn leading_words(words: &[String]) -> String {
-    let is_word = |word: &&String| {
-        !word.starts_with('-')
-            && word.chars().all(|char| char.is_ascii_alphanumeric() || "_./:+@-".contains(char))
-    };
-    let second = words.iter().skip(1).take(1).filter(is_word);
-    words.iter().take(1).chain(second).cloned().collect::<Vec<_>>().join(" ")
+/// A simple command's words as they are written, the assignments before them included.
+fn written(simple: &Simple) -> Vec<String> {
+    simple.assignments.iter().chain(&simple.words).map(|word| word.text.clone()).collect()
+}
+
+fn texts(words: &[shell::Word]) -> Vec<String> {
+    words.iter().map(|word| word.text.clone()).collect()
 }
 
 fn reason(rule: impl Into<String>, text: impl Into<String>) -> Reason {
-    Reason { rule: rule.into(), text: text.into() }
+    Reason { rule: rule.into(), text: text.into(), hint: None }
 }

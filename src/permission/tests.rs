@@ -22,7 +22,8 @@ fn policy(mode: PermissionMode, rules: &[&str]) -> Policy {
 }
 
 fn bash(line: &str) -> (&'static str, Effect) {
-    ("Bash", Effect::Command { command: line.to_owned(), directory: ".".to_owned() })
+    let reads_only = Line::read(line).is_read_only();
+    ("Bash", Effect::Command { command: line.to_owned(), directory: ".".to_owned(), reads_only })
 }
 
 fn write(path: &str) -> (&'static str, Effect) {
@@ -33,12 +34,29 @@ fn read(path: &str) -> (&'static str, Effect) {
     ("Read", Effect::Read { path: path.to_owned() })
 }
 
+/// A ground on which every path is a file but those without a dot, which are folders.
+struct Files;
+
+impl Ground for Files {
+    fn look(&self, path: &str) -> Place {
+        match path {
+            "" => Place::Project,
+            "new.txt" => Place::Nothing,
+            _ if path.starts_with(['/', '~']) || path.starts_with("..") => Place::Elsewhere,
+            _ if path.contains('.') => Place::File,
+            _ => Place::Folder,
+        }
+    }
+}
+
 /// `allow`, `ask`, or the code, and the rule that said so.
 fn shown(ruling: &Ruling) -> String {
     match ruling {
         Ruling::Allow(reason) => format!("allow: {}", reason.rule),
         Ruling::Ask(reason) => format!("ask: {}", reason.rule),
-        Ruling::Refuse(code, reason) => format!("{}: {}", code.as_str(), reason.rule),
+        Ruling::Refuse(code, reason) | Ruling::Instead(code, reason) => {
+            format!("{}: {}", code.as_str(), reason.rule)
+        }
     }
 }
 
@@ -48,7 +66,7 @@ fn check(
     (tool, effect): &(&'static str, Effect),
     expected: &str,
 ) {
-    let ruling = policy(mode, rules).rule_on(tool, effect);
+    let ruling = policy(mode, rules).rule_on(tool, effect, &Files);
     assert_eq!(shown(&ruling), expected, "{mode:?} {rules:?} {effect:?}");
 }
 
@@ -70,12 +88,21 @@ fn the_mode_rules_where_no_rule_does() {
     for (mode, reading, writing, running) in table {
         check(mode, &[], &read("a.rs"), reading);
         check(mode, &[], &write("a.rs"), writing);
-        check(mode, &[], &bash("ls"), running);
+        check(mode, &[], &bash("make"), running);
         check(mode, &[], &("TodoWrite", Effect::Plan), reading);
     }
-    let sandboxed = Policy::new(AutoEdit, true);
-    let (tool, effect) = bash("ls");
-    assert_eq!(shown(&sandboxed.rule_on(tool, &effect)), "allow: mode auto-edit");
+    for (mode, line, expected) in [
+        (AutoEdit, "make", "allow: mode auto-edit"),
+        (ReadOnly, "make", "allow: mode read-only"),
+        (Ask, "make", "ask: mode ask"),
+        (Ask, "git status", "allow: mode ask"),
+        (AutoEdit, "eval \"$x\"", "allow: mode auto-edit"),
+        (Ask, "eval \"$x\"", "ask: mode ask"),
+    ] {
+        let (tool, effect) = bash(line);
+        let ruling = Policy::new(mode, true).rule_on(tool, &effect, &Files);
+        assert_eq!(shown(&ruling), expected, "{mode:?} {line}");
+    }
 }
 
 #[test]
@@ -87,7 +114,7 @@ fn each_command_of_a_line_has_to_be_allowed() {
     check(AutoEdit, &rules, &bash("cargo test >/dev/null"), cargo);
     for line in [
         "cargo build",
-        "cargo test; rm x",
+        "cargo test; touch y",
         "cargo test && touch x",
         "cargo test | sh",
         "cargo test > src/a.rs",
@@ -144,21 +171,41 @@ fn never_outranks_everything_and_a_person_outranks_files() {
     let sudo = bash("sudo ls");
     check(Full, &["--allow Bash"], &sudo, "COMMAND_BLOCKED: never");
     check(Full, &["--allow Write"], &write(".git/config"), "ACCESS_DENIED: never");
-    let ls = bash("ls");
-    check(Full, &["--deny Bash(ls)", "--allow Bash"], &ls, "COMMAND_BLOCKED: --deny Bash(ls)");
-    let both = ["user ask Bash(ls)", "user allow Bash(ls)"];
-    check(Full, &both, &ls, "ask: ask Bash(ls) (user configuration)");
-    check(AutoEdit, &["user ask Bash(ls)", "--allow Bash(ls)"], &ls, "allow: --allow Bash(ls)");
-    check(AutoEdit, &["allow Bash(ls)"], &ls, "allow: allow Bash(ls) (project configuration)");
-    check(ReadOnly, &["--allow Bash(ls)"], &ls, "allow: --allow Bash(ls)");
-    // Each command on its own: the one that a person allowed needs no asking.
-    let mixed = ["ask Bash(rm)", "--allow Bash(rm)", "allow Bash(ls)"];
-    check(AutoEdit, &mixed, &bash("ls; rm x"), "allow: allow Bash(ls) (project configuration)");
+    let make = bash("make");
+    check(
+        Full,
+        &["--deny Bash(make)", "--allow Bash"],
+        &make,
+        "COMMAND_BLOCKED: --deny Bash(make)",
+    );
+    let both = ["user ask Bash(make)", "user allow Bash(make)"];
+    check(Full, &both, &make, "ask: ask Bash(make) (user configuration)");
     check(
         AutoEdit,
-        &["ask Bash(rm)", "--allow Bash(env)"],
-        &bash("ls; xargs rm x"),
-        "ask: ask Bash(rm) (project configuration)",
+        &["user ask Bash(make)", "--allow Bash(make)"],
+        &make,
+        "allow: --allow Bash(make)",
+    );
+    check(
+        AutoEdit,
+        &["allow Bash(make)"],
+        &make,
+        "allow: allow Bash(make) (project configuration)",
+    );
+    check(ReadOnly, &["--allow Bash(make)"], &make, "allow: --allow Bash(make)");
+    // Each command on its own: the one that a person allowed needs no asking.
+    let mixed = ["ask Bash(rm *)", "--allow Bash(rm *)", "allow Bash(make)"];
+    check(
+        AutoEdit,
+        &mixed,
+        &bash("make; rm x.o"),
+        "allow: allow Bash(make) (project configuration)",
+    );
+    check(
+        AutoEdit,
+        &["ask Bash(rm *)", "--allow Bash(env)"],
+        &bash("make; xargs rm x"),
+        "ask: ask Bash(rm *) (project configuration)",
     );
 }
 
@@ -199,7 +246,7 @@ fn secrets_need_a_rule_that_names_them() {
 
 fn check_advice(rules: &[&str], line: &str, expected: &str) {
     let (tool, effect) = bash(line);
-    let Ruling::Ask(reason) = policy(AutoEdit, rules).rule_on(tool, &effect) else {
+    let Ruling::Ask(reason) = policy(AutoEdit, rules).rule_on(tool, &effect, &Files) else {
         panic!("{line} is asked about")
     };
     let expected = format!(
@@ -218,6 +265,123 @@ fn the_advice_names_the_narrowest_rules_that_are_missing() {
     );
     check_advice(&["--allow Bash(ls)"], "ls -la | wc -l", "--allow 'Bash(wc *)'");
     let (tool, effect) = bash("a > b");
-    let Ruling::Ask(reason) = policy(AutoEdit, &[]).rule_on(tool, &effect) else { panic!() };
+    let Ruling::Ask(reason) = policy(AutoEdit, &[]).rule_on(tool, &effect, &Files) else {
+        panic!()
+    };
     assert!(reason.text.contains("--allow Bash (no pattern fits a redirection"), "{reason:?}");
+}
+
+#[test]
+fn what_needs_a_person_needs_one_in_every_mode_but_full() {
+    let push = bash("git push origin main");
+    let reset = bash("make && git reset --hard");
+    for mode in [Ask, AutoEdit] {
+        check(mode, &[], &push, "ask: network");
+        check(mode, &["allow Bash"], &push, "ask: network");
+        check(
+            mode,
+            &["user allow Bash(git push *)"],
+            &push,
+            "allow: allow Bash(git push *) (user configuration)",
+        );
+        check(mode, &["--allow Bash"], &push, "allow: --allow Bash");
+        check(mode, &[], &reset, "ask: destructive");
+        check(mode, &["user allow Bash"], &reset, "ask: destructive");
+        check(mode, &["user allow Bash(*)", "user allow Bash(git *)"], &reset, "ask: destructive");
+        check(
+            mode,
+            &["--allow Bash(git reset *)"],
+            &reset,
+            &format!("ask: mode {}", mode.as_str()),
+        );
+        check(mode, &["--allow Bash"], &reset, "allow: --allow Bash");
+    }
+    check(ReadOnly, &[], &reset, "ACCESS_DENIED: mode read-only");
+    check(ReadOnly, &[], &push, "ask: network");
+    check(Full, &[], &push, "allow: mode full");
+    check(Full, &[], &reset, "allow: mode full");
+    check(Full, &["ask Bash(git push)"], &push, "ask: ask Bash(git push) (project configuration)");
+    check(
+        Full,
+        &["deny Bash(git push)"],
+        &push,
+        "COMMAND_BLOCKED: deny Bash(git push) (project configuration)",
+    );
+}
+
+#[test]
+fn a_better_way_is_named_in_every_mode_and_only_a_person_insists() {
+    for mode in [ReadOnly, Ask, AutoEdit, Full] {
+        check(
+            mode,
+            &["--allow Bash", "allow Bash(cat *)"],
+            &bash("cat a.rs"),
+            "USE_TOOL: use tool",
+        );
+        check(mode, &["--allow Bash"], &bash("vim a.rs"), "COMMAND_BLOCKED: interactive");
+        check(mode, &["--allow Bash(cat *)"], &bash("cat a.rs"), "allow: --allow Bash(cat *)");
+    }
+    let (tool, effect) = bash("cat a.rs");
+    let Ruling::Instead(_, reason) = policy(AutoEdit, &[]).rule_on(tool, &effect, &Files) else {
+        panic!()
+    };
+    assert_eq!(reason.text, "Use Read tool instead of Bash for reading files.");
+    assert_eq!(reason.hint.as_deref(), Some(r#"Read {"path":"a.rs"}"#));
+}
+
+#[test]
+fn files_with_secrets_are_not_shown_by_commands_either() {
+    let show = bash("cat .env | base64");
+    check(AutoEdit, &["--allow Bash"], &show, "ACCESS_DENIED: secrets");
+    check(AutoEdit, &["--allow Bash", "--allow Read(.env)"], &show, "allow: --allow Bash");
+    check(
+        AutoEdit,
+        &["--allow Bash(cat *)", "--allow Bash(base64)"],
+        &show,
+        "allow: --allow Bash(cat *)",
+    );
+    check(Full, &[], &show, "allow: mode full");
+}
+
+fn check_proposal((tool, effect): &(&'static str, Effect), expected: Option<&[&str]>) {
+    let expected = expected.map(|rules| rules.iter().map(ToString::to_string).collect());
+    assert_eq!(propose(tool, effect), expected, "{effect:?}");
+    // What is proposed is a rule, and it allows the call.
+    if let Some(rules) = expected {
+        let rules: Vec<Rule> = rules.iter().map(|rule| Rule::parse(rule).expect(rule)).collect();
+        let policy = Policy::new(Ask, false).with(Verb::Allow, Origin::CommandLine, rules);
+        let ruling = policy.rule_on(tool, effect, &Files);
+        assert!(matches!(ruling, Ruling::Allow(_)), "{effect:?}: {ruling:?}");
+    }
+}
+
+#[test]
+fn always_allow_proposes_a_rule_no_wider_than_sensible() {
+    check_proposal(&write("src/a.rs"), Some(&["Write(src/a.rs)"]));
+    check_proposal(&write("src/[a].rs"), None);
+    check_proposal(&read(".env"), Some(&["Read(.env)"]));
+    check_proposal(&("TodoWrite", Effect::Plan), None);
+    for (line, expected) in [
+        ("cargo test --lib a", Some(&["Bash(cargo test *)"] as &[&str])),
+        ("npm run build -- --x", Some(&["Bash(npm run build *)"])),
+        ("docker compose ps", Some(&["Bash(docker compose ps *)"])),
+        ("pytest tests/a.py -k b", Some(&["Bash(pytest *)"])),
+        ("./run.sh a", Some(&["Bash(./run.sh *)"])),
+        ("make 2>&1 | tail -5", Some(&["Bash(make *)", "Bash(tail *)"])),
+        ("git fetch && cargo build", Some(&["Bash(git fetch *)", "Bash(cargo build *)"])),
+        // A rule for a program that runs anything says all of it.
+        ("python3 tool.py x", Some(&["Bash(python3 tool.py x)"])),
+        ("bash x.sh", None),
+        ("python3 -c 'print(1)'", None),
+        ("rm a.rs", None),
+        ("rm -r build", None),
+        ("git reset --hard", None),
+        ("sudo ls", None),
+        ("make > a.log", None),
+        ("X=1 make", None),
+        ("$x a", None),
+        ("eval \"$x\"", None),
+    ] {
+        check_proposal(&bash(line), expected);
+    }
 }

@@ -23,6 +23,8 @@ pub enum Ruling {
     Ask(Reason),
     /// No; the code says in which way.
     Refuse(ErrorCode, Reason),
+    /// Not in this way: another does it better. Nothing was denied.
+    Instead(ErrorCode, Reason),
 }
 
 /// Why a ruling is what it is.
@@ -32,6 +34,8 @@ pub struct Reason {
     pub rule: String,
     /// One sentence for the model and the person, with what to do instead where it is a refusal.
     pub text: String,
+    /// The better way, ready to be used, where there is one.
+    pub hint: Option<String>,
 }
 
 /// How freely the agent may act.

@@ -148,7 +148,7 @@ pub enum Body {
         call: String,
         /// The tool.
         tool: String,
-        /// `allow`, `ask` (and nobody could be asked) or `refuse`.
+        /// `allow`, `ask` (and nobody could be asked), `refuse`, or `instead` (another way is better).
         ruling: String,
         /// The rule or mode that decided.
         rule: String,

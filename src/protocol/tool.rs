@@ -37,6 +37,9 @@ pub enum Effect {
         command: String,
         /// Where it runs.
         directory: String,
+        /// All of its commands are known only to read.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reads_only: bool,
     },
     /// Changes only the agent's own plan.
     Plan,
@@ -47,7 +50,8 @@ impl Effect {
     pub fn is_read_only(&self) -> bool {
         match self {
             Self::Read { .. } => true,
-            Self::Write { .. } | Self::Command { .. } | Self::Plan => false,
+            Self::Command { reads_only, .. } => *reads_only,
+            Self::Write { .. } | Self::Plan => false,
         }
     }
 }

@@ -44,10 +44,11 @@ impl Freeze {
         if effect.is_read_only() || *effect == Effect::Plan {
             return None;
         }
-        let text = format!(
-            "nothing is changed until the user lifts it: “{words}”; look, and say what you would change"
-        );
-        let reason = Reason { rule: "freeze".to_owned(), text };
+        let reason = Reason {
+            rule: "freeze".to_owned(),
+            text: format!("nothing is changed until the user lifts it: “{words}”"),
+            hint: Some("look, and say what you would change".to_owned()),
+        };
         Some(Ruling::Refuse(ErrorCode::AccessDenied, reason))
     }
 }

@@ -24,7 +24,7 @@ use repetition::Repetition;
 use validate::Validator;
 
 use crate::permission::Policy;
-use crate::protocol::control::Ruling;
+use crate::protocol::control::{Reason, Ruling};
 use crate::protocol::envelope::{
     Context, Envelope, ErrorCode, Failure, Report, ToolError, Verdict,
 };
@@ -240,9 +240,8 @@ impl Registry {
             )
             .hint("use another tool, or go on with another part of the task"));
         }
-        if let Err(failure) = self.permit(call, &effect) {
-            // What the user wants is no permission that is missing.
-            known.denied = !effect.is_read_only() && self.frozen().is_none();
+        if let Err((failure, denied)) = self.permit(call, &effect) {
+            known.denied = denied;
             // The tool was not tried: a trial call stays to be made.
             self.state().breaker.leave(&call.name);
             return Err(failure);
@@ -314,11 +313,14 @@ impl Registry {
         .hint("use the answer you have, change the arguments, or do something else first"))
     }
 
-    fn permit(&self, call: &ToolCall, effect: &Effect) -> Result<(), Failure> {
+    /// A refusal comes with whether it denied an effect on the world.
+    fn permit(&self, call: &ToolCall, effect: &Effect) -> Result<(), (Failure, bool)> {
         let frozen = self.state().freeze.rule_on(effect);
+        // What the user wants is no permission that is missing.
         let is_frozen = frozen.is_some();
-        let ruling = frozen.unwrap_or_else(|| self.policy.rule_on(&call.name, effect));
-        let reads = effect.is_read_only();
+        let ruling =
+            frozen.unwrap_or_else(|| self.policy.rule_on(&call.name, effect, &*self.cx.workspace));
+        let reads = matches!(effect, Effect::Read { .. });
         let (word, reason, failure) = match ruling {
             Ruling::Allow(reason) if reads || *effect == Effect::Plan => {
                 drop(reason);
@@ -331,11 +333,15 @@ impl Registry {
                     "did the user approve this, is it within the task, is there a safer way? \
                      Go on without it, or say in the final answer what the user has to allow",
                 );
-                ("ask", reason, Some(failure))
+                ("ask", reason, Some((failure, !reads)))
             }
             Ruling::Refuse(code, reason) => {
-                let failure = Failure::new(code, reason.text.clone());
-                ("refuse", reason, Some(failure))
+                let failure = failure_of(code, &reason);
+                ("refuse", reason, Some((failure, !reads && !is_frozen)))
+            }
+            Ruling::Instead(code, reason) => {
+                let failure = failure_of(code, &reason);
+                ("instead", reason, Some((failure, false)))
             }
         };
         self.events.emit(Body::PermissionDecided {
@@ -344,7 +350,7 @@ impl Registry {
             ruling: word.to_owned(),
             rule: reason.rule,
             reason: reason.text,
-            denied_effect: failure.is_some() && !reads && !is_frozen,
+            denied_effect: failure.as_ref().is_some_and(|(_, denied)| *denied),
         });
         failure.map_or(Ok(()), Err)
     }
@@ -381,6 +387,14 @@ fn arguments_of(call: &ToolCall) -> Result<Object, Failure> {
     Ok(arguments)
 }
 
+fn failure_of(code: ErrorCode, reason: &Reason) -> Failure {
+    let failure = Failure::new(code, reason.text.clone());
+    match &reason.hint {
+        Some(hint) => failure.hint(hint.clone()),
+        None => failure,
+    }
+}
+
 /// A write that was refused changed nothing, but CONFLICT shows that somebody else did; a command may have
 /// changed anything, however it ended.
 fn may_have_changed_something(effect: &Effect, outcome: &Result<Report, Failure>) -> bool {
@@ -390,7 +404,7 @@ fn may_have_changed_something(effect: &Effect, outcome: &Result<Report, Failure>
             Ok(_) => true,
             Err(failure) => failure.code == ErrorCode::Conflict,
         },
-        Effect::Command { .. } => true,
+        Effect::Command { reads_only, .. } => !reads_only,
     }
 }
 

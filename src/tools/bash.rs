@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{Tool, ToolCx, parse, spec};
 use crate::exec::{self, Command, Ended, Outcome, Stage, WholeOutput};
+use crate::permission::Line;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
 use crate::protocol::{Object, shorten};
@@ -66,7 +67,8 @@ impl Tool for Bash {
             return Err(Failure::new(ErrorCode::InvalidParam, "command is empty"));
         }
         let directory = cx.workspace.resolve(&args.directory)?.relative().to_owned();
-        Ok(Effect::Command { command: args.command, directory })
+        let reads_only = Line::read(&args.command).is_read_only();
+        Ok(Effect::Command { command: args.command, directory, reads_only })
     }
 
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {

@@ -10,6 +10,7 @@ mod file_tool;
 mod files;
 mod glob;
 mod grep;
+mod ground;
 mod ls;
 mod multi_edit;
 mod nearest;

@@ -74,6 +74,11 @@ impl Workspace {
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
+    /// Whether the project lies in this folder, or the folder is its root itself, wherever it leads.
+    pub fn is_in(&self, folder: &Path) -> bool {
+        fs::canonicalize(self.root.join(folder)).is_ok_and(|real| self.root.starts_with(real))
+    }
+
     /// What the file system says of a path, without following it.
     pub fn metadata(&self, path: &ProjectPath) -> Result<Metadata, Failure> {
         fs::symlink_metadata(&path.absolute)

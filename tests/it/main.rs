@@ -17,6 +17,7 @@ mod resume;
 mod run;
 mod sandbox;
 mod server;
+mod shell;
 mod support;
 mod tools;
 mod undo;

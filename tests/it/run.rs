@@ -107,7 +107,7 @@ fn a_conflict_is_answered_and_nothing_is_lost() {
     let test = Test::new().file("a.txt", "one\n").script(
         r#"call: Read {"path": "a.txt"}
 ---
-call: Bash {"command": "echo two >> a.txt"}
+call: Bash {"command": "true; echo two >> a.txt"}
 ---
 call: Edit {"path": "a.txt", "old_string": "one", "new_string": "1"}
 ---

@@ -1,0 +1,357 @@
+//! A command's arguments, as the table asks for them.
+
+use super::table::{GLOBAL_VALUES, When};
+use super::{Ground, Place};
+use crate::permission::paths::guarded;
+use crate::permission::shell::{Input, Kind, Run, Word, join, path_of};
+
+/// A command and where it runs.
+pub(in super::super) struct Args<'a> {
+    pub(super) run: &'a Run,
+    pub(super) directory: &'a str,
+    pub(super) ground: &'a dyn Ground,
+}
+
+impl<'a> Args<'a> {
+    /// All words behind the program.
+    pub(super) fn words(&self) -> impl Iterator<Item = &'a Word> + use<'a> {
+        self.run.words.iter().skip(1)
+    }
+
+    /// The words that are no options; behind `--` all.
+    pub(super) fn operands(&self) -> impl Iterator<Item = &'a Word> + use<'a> {
+        let mut is_over = false;
+        let mut skips = false;
+        let values = self.global_values();
+        let mut is_first = true;
+        self.words().filter(move |word| {
+            if std::mem::take(&mut skips) {
+                return false;
+            }
+            if is_over {
+                return true;
+            }
+            if word.text == "--" {
+                is_over = true;
+                return false;
+            }
+            if word.text.starts_with('-') && word.text.len() > 1 {
+                skips = is_first && values.contains(&word.text.as_str());
+                return false;
+            }
+            // `cargo +nightly`
+            if is_first && word.text.starts_with('+') {
+                return false;
+            }
+            is_first = false;
+            true
+        })
+    }
+
+    fn global_values(&self) -> &'static [&'static str] {
+        let name = self.run.words.first().map_or("", |word| word.text.as_str());
+        GLOBAL_VALUES.iter().find(|(program, _)| *program == name).map_or(&[], |(_, values)| values)
+    }
+
+    /// It has this option: `-x` also among others, `--long` also with a value, or shortened.
+    pub(super) fn has(&self, option: &str) -> bool {
+        let is_it = |word: &Word| {
+            let text = word.text.as_str();
+            if text == option {
+                return true;
+            }
+            match option.strip_prefix("--") {
+                Some(long) => {
+                    let Some(given) = text.strip_prefix("--") else { return false };
+                    let name = given.split('=').next().unwrap_or(given);
+                    // The programs take a beginning that can be no other option.
+                    name == long || name.len() >= 4 && long.starts_with(name)
+                }
+                None => {
+                    let letter = option.strip_prefix('-').filter(|letter| letter.len() == 1);
+                    let Some(letters) = text.strip_prefix('-') else { return false };
+                    letter.is_some_and(|letter| {
+                        !letters.starts_with('-')
+                            && letters.split('=').next().unwrap_or(letters).contains(letter)
+                            && letters.len() <= 6
+                    })
+                }
+            }
+        };
+        self.words().take_while(|word| word.text != "--").any(is_it)
+    }
+
+    /// The same, also where it would be the value of another one: to be certain that it has it not.
+    fn may_have(&self, option: &str) -> bool {
+        let is_short = option.len() == 2;
+        let may_be = |word: &Word| {
+            is_short
+                && word.text.starts_with('-')
+                && !word.text.starts_with("--")
+                && word.text.contains(&option[1..])
+        };
+        self.has(option) || self.words().any(may_be)
+    }
+
+    /// Options stand before its first word.
+    pub(super) fn has_globals(&self) -> bool {
+        let harmless = ["--no-pager", "--no-optional-locks", "--no-color"];
+        self.words().next().is_some_and(|word| {
+            word.text.starts_with('-') && !harmless.contains(&word.text.as_str())
+        })
+    }
+
+    /// Its first words that are no options are these.
+    pub(super) fn sub_is(&self, words: &str) -> bool {
+        let mut operands = self.operands();
+        words.split(' ').all(|word| match word.strip_prefix("--") {
+            // `git config --get`
+            Some(_) => self.has(word),
+            None => operands.next().is_some_and(|operand| operand.text == word),
+        })
+    }
+
+    pub(super) fn fit(&self, when: &When) -> bool {
+        let any_sub = |subs: &[&str]| subs.iter().any(|sub| self.sub_is(sub));
+        let any = |options: &[&str]| options.iter().any(|option| self.has(option));
+        match when {
+            When::Always => true,
+            When::Has(options) => any(options),
+            When::HasNot(options) => !options.iter().any(|option| self.may_have(option)),
+            When::Sub(subs) => any_sub(subs),
+            When::SubHas(subs, options) => any_sub(subs) && any(options),
+            When::SubHasNot(subs, options) => any_sub(subs) && !any(options),
+            When::SubMayNot(subs, options) => {
+                any_sub(subs) && !options.iter().any(|option| self.may_have(option))
+            }
+            When::Is(is_so) => is_so(self),
+        }
+    }
+
+    /// It reads something that the line gives it.
+    pub(super) fn feeds(&self) -> bool {
+        self.run.input != Input::None
+    }
+
+    /// Every path that a word may name, from the project's root; `None` where one is not known.
+    pub(super) fn paths(&self, word: &Word) -> Option<Vec<String>> {
+        let folders = self.run.directories.iter();
+        folders
+            .map(|folder| {
+                let base = folder.as_ref().map(|folder| join(self.directory, folder));
+                path_of(&base, word)
+            })
+            .collect()
+    }
+
+    /// What stands at the one path that a word names.
+    pub(super) fn place(&self, word: &Word) -> Option<(String, Place)> {
+        let paths = self.paths(word)?;
+        let [path] = paths.as_slice() else { return None };
+        Some((path.clone(), self.ground.look(path)))
+    }
+
+    /// The file of the project that a literal word names, whether it is there or not.
+    fn file(&self, word: &Word) -> Option<(String, Place)> {
+        // Git has patterns of its own.
+        if self.is_git() && (word.text.contains(['*', '?', '[']) || word.text.starts_with(':')) {
+            return None;
+        }
+        let (path, place) = self.place(word).filter(|_| word.is_literal())?;
+        let is_file = matches!(place, Place::File | Place::Nothing) && guarded(&path).is_none();
+        is_file.then_some((path, place))
+    }
+
+    fn is_git(&self) -> bool {
+        self.run.words[0].text == "git"
+    }
+
+    /// The files that `rm`, `git rm` or `unlink` removes, where all are named.
+    pub(super) fn removed(&self) -> Option<Vec<String>> {
+        let is_recursive =
+            ["-r", "-R", "--recursive", "-d", "--dir"].iter().any(|option| self.has(option));
+        let is_shred = self.run.words[0].text == "shred";
+        if is_recursive || is_shred || self.is_git() && self.git_is_elsewhere() {
+            return None;
+        }
+        let operands = self.operands().skip(usize::from(self.is_git()));
+        operands.map(|word| self.file(word).map(|(path, _)| path)).collect()
+    }
+
+    pub(super) fn removes_literal_files(&self) -> bool {
+        self.removed().is_some()
+    }
+
+    /// The files that `mv`, `git mv` or `cp` takes away or overwrites, where all are named.
+    pub(super) fn moved(&self) -> Option<Vec<String>> {
+        let elsewhere = ["-t", "--target-directory", "-T", "-b", "--backup"];
+        if elsewhere.iter().any(|option| self.has(option))
+            || self.is_git() && self.git_is_elsewhere()
+        {
+            return None;
+        }
+        let operands: Vec<&Word> = self.operands().skip(usize::from(self.is_git())).collect();
+        let (target, sources) = operands.split_last()?;
+        let mut touched = Vec::new();
+        let (target_path, target_place) = self.place(target).filter(|_| target.is_literal())?;
+        for source in sources {
+            let (path, place) = self.file(source)?;
+            if place == Place::Nothing {
+                continue;
+            }
+            let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
+            touched.push(path);
+            if matches!(target_place, Place::Folder | Place::Project) {
+                let within = join(&target_path, &name);
+                match self.ground.look(&within) {
+                    Place::File | Place::Nothing if guarded(&within).is_none() => {
+                        touched.push(within);
+                    }
+                    _ => return None,
+                }
+            }
+        }
+        match target_place {
+            Place::File | Place::Nothing if guarded(&target_path).is_none() => {
+                touched.push(target_path);
+            }
+            Place::Folder | Place::Project if guarded(&target_path).is_none() => {}
+            _ => return None,
+        }
+        Some(touched)
+    }
+
+    pub(super) fn moves_literal_files(&self) -> bool {
+        self.moved().is_some()
+    }
+
+    fn git_is_elsewhere(&self) -> bool {
+        self.words().any(|word| {
+            ["-C", "--git-dir", "--work-tree"].iter().any(|begin| word.text.starts_with(begin))
+        })
+    }
+
+    /// `git checkout` of files, which throws away what they are.
+    pub(super) fn checks_out_files(&self) -> bool {
+        let creates = ["-b", "-B", "--orphan"].iter().any(|option| self.has(option));
+        let mut words = self.words();
+        let names = words.any(|word| word.text == "--") && words.next().is_some();
+        let is_file = |word: &Word| {
+            matches!(self.place(word), Some((_, Place::File | Place::Folder | Place::Project)))
+        };
+        names
+            || self.has("-f")
+            || self.has("--force")
+            || !creates && self.operands().skip(1).any(|word| word.text == "." || is_file(word))
+    }
+
+    /// A statement among its words or in its input drops or empties something.
+    pub(super) fn drops(&self) -> bool {
+        let input = match &self.run.input {
+            Input::Text(text) => Some(text),
+            Input::None | Input::Pipe | Input::File(_) => None,
+        };
+        self.words().chain(input).any(|word| {
+            let text = word.text.to_ascii_lowercase();
+            let words: Vec<&str> = text
+                .split(|char: char| !char.is_ascii_alphanumeric() && char != '_')
+                .filter(|word| !word.is_empty())
+                .collect();
+            let drops = words.windows(2).any(|pair| {
+                matches!(
+                    pair,
+                    [
+                        "drop",
+                        "table"
+                            | "database"
+                            | "schema"
+                            | "view"
+                            | "index"
+                            | "column"
+                            | "user"
+                            | "role"
+                    ] | ["truncate", _]
+                )
+            });
+            let deletes = words.windows(2).any(|pair| pair == ["delete", "from"])
+                && !words.contains(&"where");
+            drops || deletes || text.contains("dropdatabase")
+        })
+    }
+
+    /// `sed` that prints lines and does nothing else.
+    pub(super) fn only_prints(&self) -> bool {
+        let mut operands = self.operands();
+        let script = operands.next();
+        let is_plain = |text: &str| {
+            text.split([';', '\n']).all(|command| {
+                let rest = command.trim().trim_start_matches(|char: char| {
+                    char.is_ascii_digit() || matches!(char, ',' | '$' | '!' | ' ' | '~')
+                });
+                matches!(rest, "" | "p" | "d" | "q" | "=")
+            }) || substitutes(text)
+        };
+        self.words().filter(|word| word.text.starts_with('-')).all(|word| {
+            matches!(
+                word.text.as_str(),
+                "-n" | "-E" | "-r" | "-nE" | "-nr" | "-u" | "-z" | "-s" | "--quiet" | "--silent"
+            )
+        }) && script.and_then(Word::known).is_some_and(is_plain)
+    }
+
+    /// `awk` that neither writes nor runs anything.
+    pub(super) fn only_computes(&self) -> bool {
+        let mut words = self.words().peekable();
+        while let Some(word) = words.peek() {
+            match word.text.as_str() {
+                "-F" | "-v" => {
+                    words.next();
+                    words.next();
+                }
+                text if text.starts_with("-F") || text.starts_with("-v") => _ = words.next(),
+                text if text.starts_with('-') => return false,
+                _ => break,
+            }
+        }
+        words.next().and_then(Word::known).is_some_and(|program| {
+            !["system", "getline", "|", ">", "@", "close", "fflush"]
+                .iter()
+                .any(|word| program.contains(word))
+        })
+    }
+
+    /// `--version` or `--help` and nothing else.
+    pub(super) fn only_asks_version(&self) -> bool {
+        let mut words = self.words();
+        let asks = words
+            .next()
+            .and_then(Word::known)
+            .is_some_and(|word| matches!(word, "--version" | "--help" | "-V" | "version"));
+        asks && words.next().is_none()
+    }
+
+    /// Nothing is put into its words that could be an option.
+    pub(super) fn has_known_words(&self) -> bool {
+        self.words().all(|word| match word.kind {
+            Kind::Literal | Kind::Home => true,
+            Kind::Pattern => !word.text.starts_with(['*', '?', '[']),
+            Kind::Variable | Kind::Output => false,
+        })
+    }
+}
+
+/// `s/a/b/g` without the flags that write or run.
+fn substitutes(text: &str) -> bool {
+    let text = text.trim();
+    let Some(rest) = text.strip_prefix('s') else { return false };
+    let Some(mark) =
+        rest.chars().next().filter(|mark| mark.is_ascii_punctuation() && *mark != '\\')
+    else {
+        return false;
+    };
+    let mut parts = rest[1..].split(mark);
+    let is_short = parts.clone().count() == 3 && !text.contains('\\') && !text.contains('\n');
+    let flags = parts.nth(2).unwrap_or_default();
+    is_short
+        && flags.chars().all(|flag| matches!(flag, 'g' | 'p' | 'i' | 'I') || flag.is_ascii_digit())
+}

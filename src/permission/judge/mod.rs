@@ -1,0 +1,292 @@
+//! What a command line is, by what is known of its programs. It explains and guides; what holds is the
+//! sandbox.
+
+mod args;
+mod everything;
+mod instead;
+mod table;
+
+use args::Args;
+pub(super) use table::Class;
+use table::{Entry, SEARCHES, SHOWS, TABLE};
+
+use super::line::Line;
+use super::paths::is_secret;
+use super::shell::{How, Run, Word};
+use crate::protocol::tool::Effect;
+
+/// What stands at a path. Whoever asks for a ruling tells it: this room looks at no file.
+pub trait Ground {
+    /// `path` is relative to the project's root, or begins with `/` or `~`; it was put together by its
+    /// names alone.
+    fn look(&self, path: &str) -> Place;
+}
+
+/// What stands at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nothing, at a place where the project's files may be.
+    Nothing,
+    /// A file of the project.
+    File,
+    /// A folder of the project.
+    Folder,
+    /// The project's own folder.
+    Project,
+    /// The home, the root of all, or a folder that holds the project.
+    Above,
+    /// Anything else.
+    Elsewhere,
+}
+
+/// What was found in a line.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Findings {
+    /// Why it is never run.
+    pub(super) never: Option<&'static str>,
+    /// A better way, where the line should not run as it is.
+    pub(super) instead: Option<Instead>,
+    /// A file with secrets that it would show.
+    pub(super) secret: Option<String>,
+    /// What needs a person: the place of the simple command, and why.
+    pub(super) asks: Vec<(usize, Class, String)>,
+}
+
+/// A better way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Instead {
+    pub(super) is_tool: bool,
+    pub(super) text: String,
+    pub(super) hint: Option<String>,
+}
+
+/// The classes that a command belongs to, and why.
+fn classes(args: &Args<'_>) -> Vec<&'static Entry> {
+    let Some(name) = args.run.words.first().filter(|word| word.is_literal()) else {
+        return Vec::new();
+    };
+    let is_named = |entry: &&Entry| {
+        entry.programs.iter().any(|program| match program.strip_suffix('*') {
+            Some(begin) => name.text.starts_with(begin),
+            None => *program == name.text,
+        })
+    };
+    let asks_version = args.only_asks_version();
+    let fits = |entry: &&Entry| match entry.class {
+        Class::Interactive | Class::Network | Class::Destructive if asks_version => false,
+        // A person gave the editor.
+        Class::Interactive if name.text == "git" => {
+            let has_editor =
+                args.run.sets_variables || args.words().any(|word| word.text.contains("editor="));
+            !has_editor && args.fit(&entry.when)
+        }
+        Class::Reads => {
+            !(name.text == "git" && args.has_globals() && !asks_version)
+                && (matches!(entry.when, table::When::Always) || args.has_known_words())
+                && args.fit(&entry.when)
+        }
+        Class::Interactive | Class::Network | Class::Destructive | Class::Never | Class::Git => {
+            args.fit(&entry.when)
+        }
+    };
+    let mut entries: Vec<&Entry> = TABLE.iter().filter(is_named).filter(fits).collect();
+    // `git branch` changes the repository, `git branch -a` does not.
+    if entries.iter().any(|entry| entry.class == Class::Reads) {
+        entries.retain(|entry| entry.class != Class::Git);
+    }
+    entries
+}
+
+/// Looks at every command of a line that runs in this folder.
+pub(super) fn judge(line: &Line, directory: &str, ground: &dyn Ground) -> Findings {
+    let directory = if directory == "." { "" } else { directory };
+    let mut found = Findings::default();
+    if everything::is_fork_bomb(line.text(), line.script()) {
+        found.never = Some("it would start processes without end");
+    } else if everything::runs_what_it_fetches(line.runs()) {
+        found.never = Some("it would run what it fetches unseen; save it to a file and look at it");
+    }
+    for run in line.runs() {
+        if found.never.is_some() {
+            break;
+        }
+        look_at(run, directory, ground, &mut found);
+    }
+    if found.never.is_none() && found.instead.is_none() {
+        found.instead = instead::better_tool(line, directory, ground);
+    }
+    found
+}
+
+fn look_at(run: &Run, directory: &str, ground: &dyn Ground, found: &mut Findings) {
+    let args = Args { run, directory, ground };
+    for to in run.redirects.iter().filter(|to| matches!(to.how, How::Read | How::Write)) {
+        let target = to.target.text.as_str();
+        if to.how == How::Write && everything::is_device(target) {
+            found.never = Some("it would overwrite a device");
+        } else if target.starts_with("/dev/tcp/") || target.starts_with("/dev/udp/") {
+            found.asks.push((run.of, Class::Network, "it talks to other machines".to_owned()));
+        }
+    }
+    let Some(program) = run.words.first() else { return };
+    for entry in classes(&args) {
+        match entry.class {
+            Class::Never => found.never = found.never.or(Some(entry.why)),
+            Class::Interactive if found.instead.is_none() => {
+                found.instead = Some(Instead {
+                    is_tool: false,
+                    text: format!("`{}` can not run here: {}", program.text, entry.why),
+                    hint: None,
+                });
+            }
+            Class::Destructive | Class::Network => {
+                found.asks.push((
+                    run.of,
+                    entry.class,
+                    format!("`{}`: {}", program.text, entry.why),
+                ));
+            }
+            Class::Interactive | Class::Reads | Class::Git => {}
+        }
+    }
+    if found.secret.is_none() {
+        found.secret = secret(&args);
+    }
+}
+
+/// A file with secrets whose content the command would show, by its name.
+fn secret(args: &Args<'_>) -> Option<String> {
+    let name = args.run.words.first()?.text.as_str();
+    let skipped = usize::from(SEARCHES.contains(&name));
+    let shows = SHOWS.contains(&name) || skipped > 0;
+    let secret_name = |word: &Word| {
+        let text = word.text.trim_start_matches('@').to_owned();
+        // Behind `=` too: `of=.env`; what it writes is not shown.
+        let text = text.strip_prefix("if=").map(ToOwned::to_owned).unwrap_or(text);
+        (is_secret(&text) && !text.starts_with('-') && !text.contains(' ')).then_some(text)
+    };
+    // The last word of a copy is what is written.
+    let n_written = usize::from(matches!(name, "cp" | "mv" | "ln" | "install"));
+    let mut operands: Vec<&Word> = args.operands().skip(skipped).collect();
+    operands.truncate(operands.len().saturating_sub(n_written));
+    let read = args.run.redirects.iter().filter(|to| to.how == How::Read).map(|to| &to.target);
+    let named = operands.into_iter().filter(|_| shows && name != "tee");
+    named.chain(read).find_map(secret_name)
+}
+
+/// The line is certain to change nothing and to run nothing else.
+pub(super) fn is_read_only(line: &Line) -> bool {
+    line.is_known()
+        && !line.runs().is_empty()
+        && line.script().functions.is_empty()
+        && line.runs().iter().all(|run| {
+            let args = Args { run, directory: "", ground: &Nowhere };
+            let classes = classes(&args);
+            !run.sets_variables
+                && run.redirects.iter().all(|to| to.writes().is_none())
+                && classes.iter().any(|entry| entry.class == Class::Reads)
+                && classes
+                    .iter()
+                    .all(|entry| matches!(entry.class, Class::Reads | Class::Interactive))
+        })
+}
+
+/// A command of this class is among those that may run.
+pub(super) fn has(line: &Line, class: Class) -> bool {
+    line.runs().iter().any(|run| {
+        let args = Args { run, directory: "", ground: &Nowhere };
+        classes(&args).iter().any(|entry| entry.class == class)
+            || class == Class::Network
+                && run.redirects.iter().any(|to| {
+                    to.target.text.starts_with("/dev/tcp/")
+                        || to.target.text.starts_with("/dev/udp/")
+                })
+    })
+}
+
+/// Nothing but git commands that are known to write the repository, and what only reads beside them.
+pub(super) fn writes_git(line: &Line) -> bool {
+    let is_harmless = |run: &Run| {
+        let args = Args { run, directory: "", ground: &Nowhere };
+        let classes = classes(&args);
+        let is = |class: Class| classes.iter().any(|entry| entry.class == class);
+        // Everything but the program may be put in: `git commit -m "$(cat msg)"`.
+        is(Class::Reads)
+            || is(Class::Git)
+                && !args.words().any(|word| {
+                    [
+                        "-c",
+                        "--git-dir",
+                        "--work-tree",
+                        "--exec",
+                        "--upload-pack",
+                        "--receive-pack",
+                        "--config-env",
+                        "-C",
+                    ]
+                    .iter()
+                    .any(|option| {
+                        word.text == *option && *option != "-c"
+                            || word.text.starts_with(&format!("{option}="))
+                    })
+                })
+    };
+    line.is_known()
+        && line.script().functions.is_empty()
+        && has(line, Class::Git)
+        && line.runs().iter().all(|run| !run.sets_variables && is_harmless(run))
+}
+
+/// The files that the line, run in this folder, takes away or overwrites, where they are named: what they
+/// are should be kept before.
+pub(super) fn removes(line: &Line, directory: &str, ground: &dyn Ground) -> Vec<String> {
+    let directory = if directory == "." { "" } else { directory };
+    let mut files = Vec::new();
+    for run in line.runs() {
+        let args = Args { run, directory, ground };
+        let name = run.words.first().map_or("", |word| word.text.as_str());
+        let touched = match name {
+            "rm" | "unlink" => args.removed(),
+            "mv" | "cp" | "install" => args.moved(),
+            "tee" | "truncate" => {
+                Some(args.operands().filter_map(|word| args.paths(word)).flatten().collect())
+            }
+            "git" if args.sub_is("rm") => args.removed(),
+            "git" if args.sub_is("mv") => args.moved(),
+            "sed" | "perl" if args.has("-i") => {
+                Some(args.operands().filter_map(|word| args.paths(word)).flatten().collect())
+            }
+            _ => None,
+        };
+        let written = run.redirects.iter().filter_map(|to| to.writes());
+        let written = written.filter_map(|word| args.paths(word)).flatten();
+        files.extend(touched.unwrap_or_default().into_iter().chain(written));
+    }
+    files.retain(|path| ground.look(path) == Place::File);
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// Tools that would do a part of the line.
+pub(super) fn notes(line: &Line, directory: &str, ground: &dyn Ground) -> Option<String> {
+    let directory = if directory == "." { "" } else { directory };
+    instead::note(line, directory, ground)
+}
+
+/// A ground of which nothing is known.
+pub(super) struct Nowhere;
+
+impl Ground for Nowhere {
+    fn look(&self, _: &str) -> Place {
+        Place::Elsewhere
+    }
+}
+
+/// The words of an effect's line, for those that have no line yet.
+pub(super) fn line_of(effect: &Effect) -> Option<(Line, &str)> {
+    match effect {
+        Effect::Command { command, directory, .. } => Some((Line::read(command), directory)),
+        Effect::Read { .. } | Effect::Write { .. } | Effect::Plan => None,
+    }
+}

@@ -1,0 +1,110 @@
+//! A command line as those see it who rule on it and run it.
+
+use super::judge::{self, Class, Ground};
+use super::shell::{Run, Script};
+
+/// Words after which a command is not what its text says, or is only a part of one.
+const NOT_SIMPLE: &[&str] =
+    &["!", "[[", ".", "builtin", "command", "coproc", "eval", "exec", "source", "time", "trap"];
+
+/// A command line that was read.
+#[derive(Clone, Debug)]
+pub struct Line {
+    text: String,
+    script: Script,
+    runs: Vec<Run>,
+    is_known: bool,
+}
+
+impl Line {
+    /// Reads a line. Never fails: what is not understood is said by the answers.
+    pub fn read(command: &str) -> Self {
+        let script = Script::read(command);
+        let (runs, is_known) = script.runs();
+        Self { text: command.to_owned(), script, runs, is_known }
+    }
+
+    /// The texts of the stages of each pipeline that stands in no other command, in the order of the
+    /// line; a command alone is a pipeline of one, a loop or a group one of none.
+    pub fn pipelines(&self) -> impl Iterator<Item = &[String]> {
+        self.script.pipelines.iter().map(|pipeline| &*pipeline.stages)
+    }
+
+    /// The stages of the pipeline that the shell ends with, where it is certain which one that is.
+    pub fn last_pipeline(&self) -> Option<&[String]> {
+        let (last, others) = self.script.pipelines.split_last()?;
+        let is_simple = |text: &String| {
+            let first = text.split_ascii_whitespace().next();
+            first.is_some_and(|word| !NOT_SIMPLE.contains(&word))
+        };
+        let is_certain = self.script.is_understood
+            && self.script.is_plain
+            && self
+                .script
+                .pipelines
+                .iter()
+                .all(|pipeline| pipeline.is_simple && pipeline.stages.iter().all(is_simple))
+            && others.iter().all(|pipeline| pipeline.stages.len() == 1);
+        is_certain.then_some(&last.stages)
+    }
+
+    /// The line is certain to change nothing: it may run beside others.
+    pub fn is_read_only(&self) -> bool {
+        judge::is_read_only(self)
+    }
+
+    /// It is made of git commands known to write the repository's own files, with nothing beside them
+    /// that does more than read.
+    pub fn writes_git(&self) -> bool {
+        judge::writes_git(self)
+    }
+
+    /// A command of it talks to other machines.
+    pub fn needs_network(&self) -> bool {
+        judge::has(self, Class::Network)
+    }
+
+    /// The files of the project that it takes away or overwrites, as far as they are named: what they are
+    /// is to be kept before it runs in this folder.
+    pub fn removes(&self, directory: &str, ground: &dyn Ground) -> Vec<String> {
+        judge::removes(self, directory, ground)
+    }
+
+    /// A sentence about the tool that would have done a part of it, if there is one.
+    pub fn note(&self, directory: &str, ground: &dyn Ground) -> Option<String> {
+        judge::notes(self, directory, ground)
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn script(&self) -> &Script {
+        &self.script
+    }
+
+    /// Every command that may run, also through others.
+    pub(super) fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// The grammar accepts all of it.
+    pub(super) fn is_understood(&self) -> bool {
+        self.script.is_understood
+    }
+
+    /// All that may run stands in the runs.
+    pub(super) fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    /// The line is this one pipeline of simple commands and nothing else.
+    pub(super) fn only_pipeline(&self) -> Option<&[Run]> {
+        let is_alone = self.is_known
+            && self.script.is_plain
+            && self.script.pipelines.len() == 1
+            && self.runs.len() == self.script.commands.len()
+            && self.script.commands.len() == self.script.pipelines[0].stages.len();
+        is_alone.then_some(&*self.runs)
+    }
+}

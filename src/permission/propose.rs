@@ -1,0 +1,147 @@
+//! "Always allow this": the rule that a person is shown, as narrow as sensible.
+
+use super::Line;
+use super::judge::{self, Class};
+use super::shell::Simple;
+use crate::protocol::tool::Effect;
+
+/// Programs whose first word says what they do: `cargo test`.
+const HAS_VERBS: &[&str] = &[
+    "cargo",
+    "git",
+    "npm",
+    "pnpm",
+    "yarn",
+    "bun",
+    "deno",
+    "go",
+    "dotnet",
+    "mvn",
+    "gradle",
+    "gradlew",
+    "mvnw",
+    "make",
+    "just",
+    "task",
+    "rake",
+    "mix",
+    "swift",
+    "zig",
+    "docker",
+    "podman",
+    "kubectl",
+    "helm",
+    "terraform",
+    "gh",
+    "pip",
+    "pip3",
+    "uv",
+    "poetry",
+    "pipenv",
+    "bundle",
+    "composer",
+    "rustup",
+    "terraform",
+    "systemctl",
+    "apt",
+    "brew",
+    "hatch",
+    "nox",
+    "tox",
+    "nx",
+    "turbo",
+    "bazel",
+    "buck2",
+    "ninja",
+    "meson",
+    "stack",
+    "cabal",
+    "dune",
+    "lein",
+    "rails",
+    "flutter",
+    "dart",
+    "ng",
+];
+/// Their words behind which another says what they do: `npm run test`.
+const RUNNERS: &[&str] = &["run", "exec", "compose", "tool", "nextest"];
+/// Programs that run what they are given: a rule for them would allow anything.
+const RUN_ANYTHING: &[&str] = &[
+    "env", "xargs", "sudo", "doas", "sh", "bash", "zsh", "dash", "ksh", "fish", "eval", "source",
+    ".", "exec", "command", "builtin", "nohup", "timeout", "nice", "time", "setsid", "stdbuf",
+    "find", "fd", "parallel", "watch", "ssh", "python", "python3", "node", "perl", "ruby", "php",
+    "lua", "deno", "bun", "npx", "awk", "gawk", "busybox", "trap", "alias", "flock", "strace",
+];
+
+/// The rules that would allow this call from now on, each as a person would write it: for a command one
+/// for each simple command in it, for a file tool the file. `None` where no rule narrower than the whole
+/// tool fits, or none should be kept: what can not be undone is asked about each time.
+pub fn propose(tool: &str, effect: &Effect) -> Option<Vec<String>> {
+    match effect {
+        Effect::Read { path } | Effect::Write { path } => {
+            // What would be a pattern in a rule is none in a name.
+            let is_plain =
+                !path.contains(['*', '?', '[', ']', '{', '}', '(', ')', '\\']) && path != ".";
+            is_plain.then(|| vec![format!("{tool}({path})")])
+        }
+        Effect::Plan => None,
+        Effect::Command { command, .. } => {
+            let line = Line::read(command);
+            if !line.is_known()
+                || judge::has(&line, Class::Destructive)
+                || judge::has(&line, Class::Never)
+            {
+                return None;
+            }
+            let mut rules: Vec<String> = Vec::new();
+            for simple in &line.script().commands {
+                let name = simple.words.first()?.known()?;
+                let name = name.rsplit('/').next().unwrap_or(name);
+                let rule = match rule_for(simple) {
+                    Ok(_) if RUN_ANYTHING.contains(&name) => exact(simple)?,
+                    Ok(rule) => rule,
+                    Err(_) => return None,
+                };
+                if !rules.contains(&rule) {
+                    rules.push(rule);
+                }
+            }
+            (!rules.is_empty()).then_some(rules)
+        }
+    }
+}
+
+/// The rule for one simple command: its program and what it is told to do. Else why there is none.
+pub(super) fn rule_for(simple: &Simple) -> Result<String, &'static str> {
+    if simple.redirects.iter().any(|to| to.writes().is_some()) {
+        return Err("no pattern fits a redirection into a file: the Write tool can write it");
+    }
+    if !simple.assignments.is_empty() || simple.words.is_empty() {
+        return Err("no pattern fits variables set before a command");
+    }
+    let is_word = |text: &str| {
+        !text.starts_with('-')
+            && text.chars().all(|char| char.is_ascii_alphanumeric() || "_./:+@-".contains(char))
+    };
+    let Some(program) = simple.words[0].known().filter(|text| is_word(text)) else {
+        return Err("no pattern fits a program that is known only when it runs");
+    };
+    let mut leading = vec![program];
+    let name = program.rsplit('/').next().unwrap_or(program);
+    for word in simple.words.iter().skip(1) {
+        let is_verb = leading.len() == 1 || RUNNERS.contains(&leading[leading.len() - 1]);
+        match word.known().filter(|text| is_word(text)) {
+            Some(text) if is_verb && HAS_VERBS.contains(&name) => leading.push(text),
+            _ => break,
+        }
+    }
+    Ok(format!("Bash({} *)", leading.join(" ")))
+}
+
+/// The command with all of its words, where a pattern can say them.
+fn exact(simple: &Simple) -> Option<String> {
+    let words: Option<Vec<&str>> = simple.words.iter().map(|word| word.known()).collect();
+    let words = words?;
+    let can_say = |word: &&str| !word.is_empty() && !word.contains(['*', ' ', '\t', '\n', ')']);
+    words.iter().all(can_say).then(|| format!("Bash({})", words.join(" ")))
+}

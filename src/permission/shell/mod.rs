@@ -1,0 +1,299 @@
+//! A command line, read with a grammar of bash: every simple command in it, wherever it stands.
+//!
+//! What is known only when it runs is marked so and never guessed to be harmless; what the grammar does
+//! not accept makes the whole line one that is not understood.
+
+mod place;
+mod read;
+mod runs;
+mod word;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+pub(super) use place::{Dir, join, path_of};
+pub(super) use runs::{Input, Run, SHELLS};
+pub(super) use word::{Kind, Word};
+
+/// A text that bash runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Script {
+    /// Its simple commands in the order of the text, those in substitutions and functions included.
+    pub(super) commands: Vec<Simple>,
+    /// The texts of the stages of every pipeline that stands in no other command; a command alone is a
+    /// pipeline of one.
+    pub(super) pipelines: Vec<Pipeline>,
+    /// The names of the functions it defines.
+    pub(super) functions: Vec<String>,
+    /// The grammar accepts all of it.
+    pub(super) is_understood: bool,
+    /// It is nothing but pipelines of simple commands, one after the other.
+    pub(super) is_plain: bool,
+}
+
+/// The stages of a pipeline.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pipeline {
+    /// The text of each.
+    pub(super) stages: Vec<String>,
+    /// Each is a simple command, and the pipeline's status is not turned round or timed.
+    pub(super) is_simple: bool,
+}
+
+/// A simple command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Simple {
+    /// Its words, without the assignments before them.
+    pub(super) words: Vec<Word>,
+    /// The assignments before its words, or those that it is made of.
+    pub(super) assignments: Vec<Word>,
+    /// Where its input comes from and its output goes, those of the commands around it included.
+    pub(super) redirects: Vec<Redirect>,
+    /// It reads what another command writes.
+    pub(super) reads_pipe: bool,
+    /// Another command reads what it writes.
+    pub(super) writes_pipe: bool,
+    /// Where it may run, seen from where the line runs.
+    pub(super) directories: Arc<[Dir]>,
+    /// Its place in the text.
+    pub(super) at: Range<usize>,
+}
+
+/// A redirection of a simple command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Redirect {
+    pub(super) how: How,
+    /// The file, or the text.
+    pub(super) target: Word,
+    /// The number before it, where there is one.
+    pub(super) descriptor: Option<u32>,
+}
+
+/// How a redirection redirects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// `< file`
+    Read,
+    /// `> file`, `>> file`, `&> file`, `<> file` and so on.
+    Write,
+    /// `<<< text`, `<< END`: the target is the text.
+    Text,
+    /// `2>&1`, `<&3`, `>&-`: no file is opened.
+    Copy,
+}
+
+impl Script {
+    /// Reads a text; never fails, and takes time in proportion to the text.
+    pub(super) fn read(text: &str) -> Self {
+        read::read(text)
+    }
+
+    /// Every command that may be run, and whether all of that is known.
+    pub(super) fn runs(&self) -> (Vec<Run>, bool) {
+        runs::runs(self)
+    }
+}
+
+impl Redirect {
+    /// A file that is written, and is none of those that take everything.
+    pub(super) fn writes(&self) -> Option<&Word> {
+        let harmless = ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"];
+        let is_file = self.how == How::Write
+            && !(self.target.is_literal() && harmless.contains(&self.target.text.as_str()));
+        is_file.then_some(&self.target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `words·words >file <text`, one text a command; `?` stands behind a word that is not literal, `|`
+    /// before a command that reads a pipe.
+    fn shown(line: &str) -> Vec<String> {
+        let word = |word: &Word| {
+            let mark = if word.is_literal() { "" } else { "?" };
+            format!("{}{mark}", word.text)
+        };
+        let simple = |simple: &Simple| {
+            let words = simple.assignments.iter().chain(&simple.words).map(word);
+            let mut text = words.collect::<Vec<_>>().join("·");
+            for redirect in &simple.redirects {
+                let sign = match redirect.how {
+                    How::Read => "<",
+                    How::Write => ">",
+                    How::Text => "<<",
+                    How::Copy => continue,
+                };
+                text.push_str(&format!(" {sign}{}", word(&redirect.target)));
+            }
+            if simple.reads_pipe { format!("|{text}") } else { text }
+        };
+        Script::read(line).commands.iter().map(simple).collect()
+    }
+
+    fn check(line: &str, expected: &[&str]) {
+        assert_eq!(shown(line), expected, "{line}");
+        assert!(Script::read(line).is_understood, "{line}");
+    }
+
+    #[test]
+    fn a_line_is_split_into_simple_commands() {
+        check("cargo test --lib", &["cargo·test·--lib"]);
+        check("a; b && c || d | e |& f\ng;", &["a", "b", "c", "d", "|e", "|f", "g"]);
+        check("a |\n b &&\n c # d; e", &["a", "|b", "c"]);
+        check("r\"\"m '-r'f \\rm \"a b\"", &["rm·-rf·rm·a b"]);
+        check("r\\\nm -rf x \\\n  y", &["rm·-rf·x·y"]);
+        check("echo $HOME \"${X}y\" *.rs ~ {} '*' \\*", &["echo·$HOME?·${X}y?·*.rs?·~?·{}·*·*"]);
+        check("X=1 a; Y=2", &["X=1·a", "Y=2"]);
+        check("a \"x\\n\\\"\" \\\n b", &["a·x\\n\"·b"]);
+        check("", &[]);
+        check("echo a#b", &["echo·a#b"]);
+        check("a & b", &["a", "b"]);
+        check("a $'\\x41\\u00e9\\103\\n\\'b' $\"c\"", &["a·AéC\n'b·c"]);
+        check("rm a{b,c}d x{,.bak}", &["rm·abd·acd·x·x.bak"]);
+        check("a {1..3}", &["a·{1..3}?"]);
+    }
+
+    #[test]
+    fn commands_are_found_wherever_they_stand() {
+        check("a $(b \"$(c)\") `d`", &["a·$(b \"$(c)\")?·`d`?", "b·$(c)?", "c", "d"]);
+        check("echo `rm \\`x\\``", &["echo·`rm \\`x\\``?", "rm·`x`?", "x"]);
+        check("(a; b) | { c; }", &["a", "b", "|c"]);
+        check("if a; then b; elif c; then d; else e; fi", &["a", "b", "c", "d", "e"]);
+        check("for x in $(a); do b; done", &["a", "b"]);
+        check("while read x; do b \"$x\"; done < f", &["read·x <f", "b·$x? <f"]);
+        check("f() { a; }; f", &["a", "f"]);
+        check("diff <(a) <(b)", &["diff·<(a)?·<(b)?", "a", "b"]);
+        check("X=$(a) b; Y=$(c)", &["X=$(a)?·b", "a", "Y=$(c)?", "c"]);
+        check("! a && [[ -f $(b) ]]; ! c | d", &["a", "[[", "b", "c", "|d"]);
+        check("echo $((1 + $(a))) ${x:-$(b)}", &["echo·$((1 + $(a)))?·${x:-$(b)}?", "a", "b"]);
+        check("declare x=$(a); export y=1", &["declare·x=$(a)?", "a", "export·y=1"]);
+    }
+
+    #[test]
+    fn redirections_are_seen() {
+        check("a 2>&1 >/dev/null 2> x <in", &["a >/dev/null >x <in"]);
+        check("a <<<\"text\" b", &["a·b <<text"]);
+        check("a >out 2>>err &>both >|over b", &["a·b >out >err >both >over"]);
+        check("a >& file 1>&2 >&-", &["a >file"]);
+        check("> out", &[" >out"]);
+        check("a <in >out b >>more c", &["a·b·c <in >out >more"]);
+        check("{ a; b; } > x 2>&1", &["a >x", "b >x"]);
+        check("cat <<EOF | sh\na $(b)\nEOF\nc", &["cat <<a $(b)\n?", "b", "|sh", "c"]);
+        check("cat > new <<'EOF'\n$(rm x)\nEOF\nb", &["cat >new <<$(rm x)\n", "b"]);
+        check("a <<X >f && b\nx\nX\nc", &["a <<x\n >f", "b", "c"]);
+        check("a && b | c 2>x | d >y; e", &["a", "b", "|c >x", "|d >y", "e"]);
+        check("a && b > x", &["a", "b >x"]);
+        check("a && b <<X\nt\nX\n", &["a", "b <<t\n"]);
+        check("a -F - <<'X'\nt\nX", &["a·-F·- <<t\n"]);
+        check("bash <<-X\n\ta\n\tX\n", &["bash <<a\n"]);
+    }
+
+    #[test]
+    fn what_the_grammar_does_not_accept_is_not_understood() {
+        for line in [
+            "a 'b",
+            "a \"b",
+            "if a; then",
+            "a )",
+            "a; ; b",
+            "((a) ; b)",
+            "a#b",
+            "a <in <<<b",
+            "cat <<$(x)\ny\n$(x)",
+        ] {
+            assert!(!Script::read(line).is_understood, "{line}: {:?}", shown(line));
+        }
+    }
+
+    fn check_runs(line: &str, expected: &[&str]) {
+        let (runs, _) = Script::read(line).runs();
+        let texts = runs.iter().map(|run| {
+            run.words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
+        });
+        assert_eq!(texts.collect::<Vec<_>>(), expected, "{line}");
+    }
+
+    #[test]
+    fn what_a_wrapper_runs_is_seen() {
+        check_runs("/bin/rm x", &["rm x"]);
+        check_runs("env X=1 rm x", &["env X=1 rm x", "rm x"]);
+        check_runs("env -S 'rm x' y", &["env -S rm x y", "rm x y"]);
+        check_runs("env -u A -- rm x", &["env -u A -- rm x", "rm x"]);
+        check_runs(
+            "timeout -k 5 10s nice -n 5 rm x",
+            &["timeout -k 5 10s nice -n 5 rm x", "nice -n 5 rm x", "rm x"],
+        );
+        check_runs("ls | xargs -n 1 -I{} rm {}", &["ls", "xargs -n 1 -I{} rm {}", "rm {}"]);
+        check_runs("xargs -0 rm", &["xargs -0 rm", "rm {}"]);
+        check_runs("bash -lc 'a; b | c'", &["bash -lc a; b | c", "a", "b", "c"]);
+        check_runs("bash -euo pipefail -c a", &["bash -euo pipefail -c a", "a"]);
+        check_runs("bash <<< 'rm x'", &["bash", "rm x"]);
+        check_runs("sh <<'E'\nrm x\nE", &["sh", "rm x"]);
+        check_runs(
+            "find . -exec rm {} + -exec a ';'",
+            &["find . -exec rm {} + -exec a ;", "rm {}", "a"],
+        );
+        check_runs("command -v sudo", &["command -v sudo"]);
+        check_runs("eval 'a' \"b; c\"", &["eval a b; c", "a b", "c"]);
+        check_runs("trap 'rm x' EXIT", &["trap rm x EXIT", "rm x"]);
+        check_runs("git bisect run rm x", &["git bisect run rm x", "rm x"]);
+        check_runs("git rebase -x 'rm x' main", &["git rebase -x rm x main", "rm x"]);
+    }
+
+    #[test]
+    fn folders_are_followed_through_cd() {
+        let dirs = |line: &str| {
+            let script = Script::read(line);
+            let last = script.commands.last().expect(line).directories.clone();
+            last.iter().map(|dir| dir.as_deref().unwrap_or("?").to_owned()).collect::<Vec<_>>()
+        };
+        for (line, expected) in [
+            ("a", &[""] as &[&str]),
+            ("cd b && a", &["b"]),
+            ("cd b; a", &["", "b"]),
+            ("cd / && a", &["/"]),
+            ("cd && a", &["~"]),
+            ("cd b/c && cd .. && a", &["b"]),
+            ("(cd b && c); a", &[""]),
+            ("cd \"$x\" && a", &["?"]),
+            ("cd - && a", &["?"]),
+            ("cd ~/x && a", &["~/x"]),
+            ("cd b || a", &["", "b"]),
+            ("if x; then cd b; fi; a", &["", "b"]),
+            ("command cd b && a", &["b"]),
+            ("cd b | c; a", &[""]),
+            ("cd b && c 2>&1 | d && a", &["b"]),
+        ] {
+            assert_eq!(dirs(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn nesting_of_any_depth_is_read() {
+        for (open, close) in [
+            ("(", ")"),
+            ("$(", ")"),
+            ("{ ", "; }"),
+            ("\"$(", ")\""),
+            ("if ", "; then a; fi"),
+            ("${a:-", "}"),
+            ("a <(", ")"),
+            ("`", "`"),
+            ("{a,", "}"),
+            ("a && ", ""),
+            ("! ", ""),
+            ("eval ", ""),
+            ("case a in b) ", ";; esac"),
+            ("((", "))"),
+            ("f() { ", "; }"),
+            ("cat <<X | ", ""),
+        ] {
+            for n in [3, 99, 10_000] {
+                let line = format!("{}a{}", open.repeat(n), close.repeat(n));
+                Script::read(&line).runs();
+            }
+        }
+    }
+}

@@ -1,0 +1,716 @@
+//! From a text to its simple commands, by the tree that the grammar makes of it.
+
+use std::cell::RefCell;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+
+use tree_sitter::{Node, ParseOptions, Parser};
+
+use super::place::{Dir, after_cd};
+use super::word::{self, Kind, Word};
+use super::{How, Pipeline, Redirect, Script, Simple};
+
+/// Longer than what bash takes as one argument.
+const LONGEST: usize = 128 * 1024;
+/// How deep commands in commands are followed.
+const DEPTH: usize = 100;
+/// How often the parser may ask whether to go on: a measure of its work that is no clock.
+const MOST_WORK: usize = 20_000;
+/// How many folders a command may run in, before they count as unknown.
+const MOST_DIRECTORIES: usize = 4;
+/// How many redirections of one command are looked at.
+const MOST_REDIRECTS: usize = 32;
+
+thread_local! {
+    /// Its tables are large; it keeps nothing of a text.
+    static PARSER: RefCell<Option<Parser>> = RefCell::new(new_parser());
+}
+
+fn new_parser() -> Option<Parser> {
+    let mut parser = Parser::new();
+    parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
+    Some(parser)
+}
+
+pub(super) fn read(text: &str) -> Script {
+    read_at(text, Arc::new([Some(String::new())]), DEPTH)
+}
+
+/// Reads a text that is run in these folders, so deep in others.
+pub(super) fn read_at(text: &str, directories: Arc<[Dir]>, depth: usize) -> Script {
+    let not_understood = Script::default();
+    // A zero byte ends what bash gets.
+    if text.len() > LONGEST || text.contains('\0') {
+        return not_understood;
+    }
+    let tree = PARSER.with_borrow_mut(|parser| {
+        let parser = parser.as_mut()?;
+        parser.reset();
+        let mut work = 0;
+        let mut go_on = |_: &_| {
+            work += 1;
+            if work > MOST_WORK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let options = ParseOptions::new().progress_callback(&mut go_on);
+        let bytes = text.as_bytes();
+        parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or(&[]), None, Some(options))
+    });
+    let Some(tree) = tree else { return not_understood };
+    let root = tree.root_node();
+    let mut reader = Reader {
+        text,
+        directories,
+        depth,
+        script: Script { is_understood: !root.has_error(), is_plain: true, ..Script::default() },
+        covered: 0,
+    };
+    reader.statements(root, &Context { is_top: true, ..Context::default() });
+    reader.cover(text.len()..text.len());
+    reader.script
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    /// Where the next command may run.
+    directories: Arc<[Dir]>,
+    depth: usize,
+    script: Script,
+    /// Up to here every byte of the text belongs to something that was looked at.
+    covered: usize,
+}
+
+/// What stands around a statement.
+#[derive(Clone, Default)]
+struct Context {
+    redirects: Vec<Redirect>,
+    reads_pipe: bool,
+    writes_pipe: bool,
+    /// It stands in no other command.
+    is_top: bool,
+}
+
+impl Context {
+    /// The same streams, inside another command.
+    fn inner(&self) -> Self {
+        Self { is_top: false, ..self.clone() }
+    }
+
+    /// Streams of its own.
+    fn apart() -> Self {
+        Self::default()
+    }
+}
+
+fn children(node: Node<'_>) -> Vec<Node<'_>> {
+    node.children(&mut node.walk()).collect()
+}
+
+impl Reader<'_> {
+    fn of(&self, node: Node<'_>) -> &str {
+        &self.text[node.byte_range()]
+    }
+
+    /// Between what the grammar names stand only blanks, comments and continued lines: where it left
+    /// out more, it understood the text otherwise than bash does.
+    fn cover(&mut self, range: Range<usize>) {
+        if range.start > self.covered {
+            let between = &self.text[self.covered..range.start];
+            let is_blank =
+                between.replace("\\\n", " ").chars().all(|char| matches!(char, ' ' | '\t' | '\n'));
+            if !is_blank {
+                self.script.is_understood = false;
+            }
+        }
+        self.covered = self.covered.max(range.end);
+    }
+
+    /// Does it one level deeper, as far as that goes.
+    fn deeper(&mut self, work: impl FnOnce(&mut Self)) {
+        if self.depth == 0 {
+            self.script.is_understood = false;
+            return;
+        }
+        self.depth -= 1;
+        work(self);
+        self.depth += 1;
+    }
+
+    /// Statements one after the other.
+    fn statements(&mut self, node: Node<'_>, context: &Context) {
+        for child in children(node) {
+            let before = Arc::clone(&self.directories);
+            self.statement(child, context);
+            // It may have failed: then the next one runs where this one did.
+            self.either(&before);
+        }
+    }
+
+    /// What follows runs where it would have run before, or where it would now.
+    fn either(&mut self, before: &Arc<[Dir]>) {
+        if **before == *self.directories {
+            return;
+        }
+        let mut all: Vec<Dir> = before.to_vec();
+        for dir in self.directories.iter() {
+            if !all.contains(dir) {
+                all.push(dir.clone());
+            }
+        }
+        self.directories = if all.len() > MOST_DIRECTORIES { Arc::new([None]) } else { all.into() };
+    }
+
+    fn statement(&mut self, node: Node<'_>, context: &Context) {
+        if node.is_error() || node.is_missing() {
+            self.script.is_understood = false;
+        }
+        self.deeper(|reader| reader.statement_of(node, context));
+    }
+
+    fn statement_of(&mut self, node: Node<'_>, context: &Context) {
+        match node.kind() {
+            kind if is_simple_kind(kind) => {
+                if context.is_top {
+                    self.note_pipeline(&[Stage { node, owner: None }]);
+                }
+                self.simple(node, &[], Vec::new(), context);
+            }
+            "pipeline" | "redirected_statement" => self.piped(node, context),
+            "list" => {
+                for child in children(node) {
+                    let before = Arc::clone(&self.directories);
+                    self.statement(child, context);
+                    if child.next_sibling().is_some_and(|next| next.kind() == "||") {
+                        self.either(&before);
+                    }
+                }
+            }
+            "subshell" | "command_substitution" | "process_substitution" => {
+                self.not_plain(context);
+                self.apart(node, context);
+            }
+            "function_definition" => {
+                self.not_plain(context);
+                if let Some(name) = node.child_by_field_name("name") {
+                    let name = self.of(name).to_owned();
+                    self.script.functions.push(name);
+                }
+                let before = Arc::clone(&self.directories);
+                self.statements(node, &Context::apart());
+                self.either(&before);
+            }
+            "comment" => self.cover(node.byte_range()),
+            "heredoc_body" | "heredoc_start" | "heredoc_end" => self.nested(node),
+            // `((…))`, `if`, `for`, `while`, `case`, `{ … }`, `!`, and what is not known here.
+            kind if node.is_named() => {
+                self.not_plain(context);
+                if is_word(kind) {
+                    self.nested(node);
+                    return;
+                }
+                let before = Arc::clone(&self.directories);
+                self.statements(node, &context.inner());
+                self.either(&before);
+            }
+            _ => {
+                if self.of(node) == "&" {
+                    self.script.is_plain = false;
+                }
+                self.cover(node.byte_range());
+            }
+        }
+    }
+
+    fn not_plain(&mut self, context: &Context) {
+        if context.is_top {
+            self.script.is_plain = false;
+            self.script.pipelines.push(Pipeline::default());
+        }
+    }
+
+    /// Notes the texts of a pipeline.
+    fn note_pipeline(&mut self, stages: &[Stage<'_>]) {
+        let is_command = |stage: &Stage<'_>| match stage.node.kind() {
+            "command"
+            | "declaration_command"
+            | "unset_command"
+            | "variable_assignment"
+            | "variable_assignments" => true,
+            "test_command" => self.of(stage.node).starts_with("[ "),
+            "redirected_statement" => stage
+                .node
+                .child_by_field_name("body")
+                .is_none_or(|body| matches!(body.kind(), "command" | "declaration_command")),
+            _ => false,
+        };
+        // Behind `<< END` the line goes on inside the redirection.
+        let goes_on = |node: Node<'_>| {
+            let here =
+                children(node).into_iter().filter(|child| child.kind() == "heredoc_redirect");
+            here.flat_map(children).any(|part| {
+                part.is_named() && !is_redirect_part(part.kind()) && !is_word(part.kind())
+            })
+        };
+        let is_simple = stages.iter().all(|stage| {
+            is_command(stage) && !goes_on(stage.node) && !stage.owner.is_some_and(goes_on)
+        });
+        self.script.is_plain &= is_simple;
+        let text = |stage: &Stage<'_>| {
+            let end = stage.owner.map_or(stage.node.end_byte(), |owner| owner.end_byte());
+            self.text[stage.node.start_byte()..end].trim().to_owned()
+        };
+        let stages = stages.iter().map(text).collect();
+        self.script.pipelines.push(Pipeline { stages, is_simple });
+    }
+
+    /// A pipeline, or a statement with redirections.
+    fn piped(&mut self, node: Node<'_>, context: &Context) {
+        let mut stages = Vec::new();
+        self.deeper(|reader| reader.flatten(node, None, context, &mut stages));
+        if context.is_top {
+            self.note_pipeline(&stages);
+        }
+        let n_stages = stages.len();
+        for (n, stage) in stages.into_iter().enumerate() {
+            let before = Arc::clone(&self.directories);
+            let mut inner = context.inner();
+            inner.reads_pipe |= n > 0;
+            inner.writes_pipe |= n + 1 < n_stages;
+            if n > 0 {
+                // The `|` before it.
+                self.covered = self.covered.max(stage.node.start_byte());
+            }
+            match stage {
+                Stage { node, owner: Some(owner) } => self.redirected(owner, Some(node), &inner),
+                Stage { node, owner: None } if node.kind() == "redirected_statement" => {
+                    self.redirected(node, node.child_by_field_name("body"), &inner);
+                }
+                Stage { node, owner: None } => self.statement(node, &inner),
+            }
+            // Each runs in a shell of its own.
+            if n_stages > 1 {
+                self.directories = before;
+            }
+        }
+    }
+
+    /// The stages of a pipeline. The grammar takes `a && b | c >d | e` for `(a && b | c) >d | e`: what
+    /// belongs to no stage is done here, and redirections go to the last command before them.
+    fn flatten<'t>(
+        &mut self,
+        node: Node<'t>,
+        owner: Option<Node<'t>>,
+        context: &Context,
+        stages: &mut Vec<Stage<'t>>,
+    ) {
+        let body = node.child_by_field_name("body");
+        match node.kind() {
+            "list" => {
+                let parts = children(node);
+                let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return };
+                let before = Arc::clone(&self.directories);
+                self.statement(*first, context);
+                if parts.iter().any(|part| part.kind() == "||") {
+                    self.either(&before);
+                }
+                self.covered = self.covered.max(last.start_byte());
+                self.deeper(|reader| reader.flatten(*last, owner, context, stages));
+            }
+            "pipeline" => {
+                let mut parts = children(node);
+                parts.retain(|part| part.is_named() && !part.is_extra());
+                let n_parts = parts.len();
+                for (n, part) in parts.into_iter().enumerate() {
+                    let owner = owner.filter(|_| n + 1 == n_parts);
+                    if n == 0 {
+                        self.deeper(|reader| reader.flatten(part, owner, context, stages));
+                    } else {
+                        stages.push(Stage { node: part, owner });
+                    }
+                }
+            }
+            "redirected_statement"
+                if body.is_some_and(|body| matches!(body.kind(), "list" | "pipeline")) =>
+            {
+                if owner.is_some() {
+                    self.script.is_understood = false;
+                }
+                if let Some(body) = body {
+                    self.deeper(|reader| reader.flatten(body, Some(node), context, stages));
+                }
+            }
+            _ => stages.push(Stage { node, owner }),
+        }
+    }
+
+    /// Commands in a shell of their own.
+    fn apart(&mut self, node: Node<'_>, context: &Context) {
+        let before = Arc::clone(&self.directories);
+        let covered = std::mem::replace(&mut self.covered, node.start_byte());
+        let mut inner = match node.kind() {
+            "subshell" => context.inner(),
+            _ => Context::apart(),
+        };
+        inner.writes_pipe |=
+            node.kind() == "process_substitution" && self.of(node).starts_with('<');
+        inner.reads_pipe |= node.kind() == "process_substitution" && self.of(node).starts_with('>');
+        let text = self.of(node);
+        match text.strip_prefix('`').and_then(|text| text.strip_suffix('`')) {
+            // In backquotes a backslash stands for the one after it: what is run is another text.
+            Some(text) if text.contains('\\') => {
+                let text = text.replace("\\`", "`").replace("\\$", "$").replace("\\\\", "\\");
+                self.embed(&text);
+            }
+            _ => self.statements(node, &inner),
+        }
+        self.directories = before;
+        self.covered = covered.max(node.end_byte());
+    }
+
+    /// Takes over the commands of another text that is run here.
+    fn embed(&mut self, text: &str) {
+        let directories = Arc::clone(&self.directories);
+        let script = match self.depth.checked_sub(1) {
+            Some(depth) => read_at(text, directories, depth),
+            None => Script::default(),
+        };
+        self.script.is_understood &= script.is_understood;
+        self.script.commands.extend(script.commands);
+        self.script.functions.extend(script.functions);
+    }
+
+    /// A command, or several, whose streams are redirected by what stands in this node.
+    fn redirected(&mut self, node: Node<'_>, body: Option<Node<'_>>, context: &Context) {
+        let mut redirects = Vec::new();
+        let mut words = Vec::new();
+        // What stands behind `<< END` on its line belongs to the statement around it.
+        let mut piped: Vec<Node<'_>> = Vec::new();
+        let mut after: Vec<Node<'_>> = Vec::new();
+        let own: Vec<Node<'_>> =
+            node.children_by_field_name("redirect", &mut node.walk()).collect();
+        for child in &own {
+            if child.kind() != "heredoc_redirect" {
+                self.redirect(*child, &mut redirects, &mut words);
+                continue;
+            }
+            self.here_document(*child, &mut redirects);
+            for part in children(*child) {
+                match part.kind() {
+                    "pipeline" => piped.push(part),
+                    "file_redirect" | "herestring_redirect" => {
+                        self.redirect(part, &mut redirects, &mut words);
+                    }
+                    kind if is_redirect_part(kind) => {}
+                    kind if is_word(kind) => words.push(part),
+                    _ if part.is_named() => after.push(part),
+                    _ => {}
+                }
+            }
+        }
+        let mut inner = context.inner();
+        inner.writes_pipe |= !piped.is_empty();
+        match body {
+            Some(body) if is_simple_kind(body.kind()) => {
+                let at = self.script.commands.len();
+                self.simple(body, &words, redirects, &inner);
+                // The grammar leaves out the word `-` before `<<`.
+                let next = own.first().map_or(body.end_byte(), Node::start_byte);
+                let between = self.text.get(body.end_byte()..next).unwrap_or_default();
+                if between.trim() == "-"
+                    && let Some(command) = self.script.commands.get_mut(at)
+                {
+                    command.words.push(Word::literal("-"));
+                    self.covered = self.covered.max(next);
+                }
+            }
+            Some(body) => {
+                inner.redirects.extend(redirects);
+                self.statement(body, &inner);
+            }
+            None => self.command(Vec::new(), Vec::new(), &redirects, &inner, node.byte_range()),
+        }
+        for redirect in own {
+            self.nested(redirect);
+        }
+        for stage in piped.into_iter().flat_map(children).filter(Node::is_named) {
+            let before = Arc::clone(&self.directories);
+            self.statement(stage, &Context { reads_pipe: true, ..context.inner() });
+            self.directories = before;
+        }
+        for statement in after {
+            self.statement(statement, &context.inner());
+        }
+        self.cover(node.byte_range());
+    }
+
+    fn here_document(&mut self, node: Node<'_>, redirects: &mut Vec<Redirect>) {
+        let named = |kind: &str| children(node).into_iter().find(|child| child.kind() == kind);
+        let start = named("heredoc_start").map(|start| self.of(start).to_owned());
+        let Some((start, body)) = start.zip(named("heredoc_body")) else {
+            self.script.is_understood = false;
+            return;
+        };
+        // The grammar takes `<<$(x)` for a substitution, bash does not.
+        if start.contains(['$', '`']) {
+            self.script.is_understood = false;
+        }
+        let is_quoted = start.contains(['\'', '"', '\\']);
+        let strips = children(node).first().is_some_and(|operator| self.of(*operator) == "<<-");
+        let text = if is_quoted {
+            Word::literal(self.of(body))
+        } else {
+            word::read_body(self.text, body.byte_range(), &holes(body))
+        };
+        let text = if strips {
+            let lines = text.text.split('\n').map(|line| line.trim_start_matches('\t'));
+            Word { text: lines.collect::<Vec<_>>().join("\n"), ..text }
+        } else {
+            text
+        };
+        redirects.push(Redirect { how: How::Text, target: text, descriptor: None });
+    }
+
+    /// Reads a redirection; what the grammar takes for further targets are words of the command.
+    fn redirect<'t>(
+        &mut self,
+        node: Node<'t>,
+        redirects: &mut Vec<Redirect>,
+        words: &mut Vec<Node<'t>>,
+    ) {
+        let mut how = How::Read;
+        let mut descriptor = None;
+        let mut target = None;
+        for child in children(node) {
+            match child.kind() {
+                "file_descriptor" => descriptor = self.of(child).parse().ok(),
+                "<<<" => how = How::Text,
+                "<" => how = How::Read,
+                "<&" | "<&-" | ">&-" => how = How::Copy,
+                ">&" => {
+                    // `>&2` copies, `>& file` writes both.
+                    let next = child.next_sibling().map(|next| self.of(next).to_owned());
+                    let copies = next.is_some_and(|next| {
+                        next.trim_end_matches('-').chars().all(|char| char.is_ascii_digit())
+                    });
+                    how = if copies { How::Copy } else { How::Write };
+                }
+                kind if kind.starts_with('>') || kind.starts_with('&') => how = How::Write,
+                _ if target.is_none() => target = Some(child),
+                _ => words.push(child),
+            }
+        }
+        match target {
+            Some(target) => {
+                let target = word::read(self.text, target.byte_range(), &holes(target));
+                redirects.push(Redirect { how, target, descriptor });
+            }
+            // `>&-`
+            None => {
+                redirects.push(Redirect { how: How::Copy, target: Word::literal("-"), descriptor });
+            }
+        }
+    }
+
+    /// A simple command, with the words and redirections that stand behind it.
+    fn simple(
+        &mut self,
+        node: Node<'_>,
+        further: &[Node<'_>],
+        mut redirects: Vec<Redirect>,
+        context: &Context,
+    ) {
+        let mut assignments = Vec::new();
+        let mut words: Vec<Node<'_>> = Vec::new();
+        let is_test = node.kind() == "test_command";
+        let is_assignment = node.kind() == "variable_assignment";
+        let is_command = node.kind() == "command";
+        let mut own: Vec<Node<'_>> = if is_assignment { vec![node] } else { children(node) };
+        own.retain(|child| !child.is_extra());
+        for child in own {
+            match child.kind() {
+                // Behind the name they are words like others.
+                "variable_assignment" if words.is_empty() => assignments.push(child),
+                "file_redirect" | "herestring_redirect" | "heredoc_redirect" => {
+                    self.redirect(child, &mut redirects, &mut words);
+                }
+                "subshell" if is_command => {
+                    self.script.is_understood = false;
+                }
+                _ => words.push(child),
+            }
+            if child.is_error() || child.is_missing() {
+                self.script.is_understood = false;
+            }
+        }
+        words.extend(further);
+        words.sort_by_key(Node::start_byte);
+        // A `[[ … ]]` runs nothing itself.
+        if is_test {
+            words.truncate(1);
+        }
+        let words = self.words(&words);
+        let assignments = assignments
+            .iter()
+            .map(|node| word::read(self.text, node.byte_range(), &holes(*node)))
+            .collect();
+        self.command(words, assignments, &redirects, context, node.byte_range());
+        self.nested(node);
+    }
+
+    /// Nodes that touch each other, or are only broken over two lines, are one word.
+    fn words(&self, nodes: &[Node<'_>]) -> Vec<Word> {
+        let mut words: Vec<Word> = Vec::with_capacity(nodes.len());
+        let mut nodes = nodes.iter().peekable();
+        while let Some(first) = nodes.next() {
+            let mut at = first.byte_range();
+            let mut within = holes(*first);
+            while let Some(next) = nodes.peek() {
+                let between = self.text.get(at.end..next.start_byte()).unwrap_or_default();
+                if next.start_byte() < at.end || !between.replace("\\\n", "").is_empty() {
+                    break;
+                }
+                at.end = next.end_byte();
+                within.extend(holes(**next));
+                nodes.next();
+            }
+            words.extend(word::words(self.text, at, &within));
+        }
+        words
+    }
+
+    fn command(
+        &mut self,
+        words: Vec<Word>,
+        assignments: Vec<Word>,
+        redirects: &[Redirect],
+        context: &Context,
+        at: Range<usize>,
+    ) {
+        let directories = Arc::clone(&self.directories);
+        let mut plain =
+            words.iter().skip_while(|word| matches!(word.known(), Some("command" | "builtin")));
+        match plain.next().and_then(Word::known) {
+            Some("cd" | "pushd") => {
+                let arguments: Vec<Word> = plain.cloned().collect();
+                let after: Vec<Dir> =
+                    directories.iter().map(|dir| after_cd(dir, &arguments)).collect();
+                self.directories = after.into();
+            }
+            Some("popd") => self.directories = Arc::new([None]),
+            _ => {}
+        }
+        let mut all = [&*context.redirects, redirects].concat();
+        if all.len() > MOST_REDIRECTS {
+            all.truncate(MOST_REDIRECTS);
+            self.script.is_understood = false;
+        }
+        self.script.commands.push(Simple {
+            words,
+            assignments,
+            redirects: all,
+            reads_pipe: context.reads_pipe,
+            writes_pipe: context.writes_pipe,
+            directories,
+            at,
+        });
+    }
+
+    /// The commands in the words below a node.
+    fn nested(&mut self, node: Node<'_>) {
+        // Of a text the grammar names only the parts that are special.
+        if is_word(node.kind()) || node.kind() == "heredoc_body" {
+            self.cover(node.byte_range());
+        }
+        for child in children(node) {
+            match child.kind() {
+                "command_substitution" | "process_substitution" => {
+                    self.script.is_plain = false;
+                    self.deeper(|reader| reader.apart(child, &Context::apart()));
+                }
+                // They are read by `redirected`.
+                "pipeline" | "command" | "list" | "redirected_statement" => {
+                    self.cover(child.byte_range());
+                }
+                _ => self.deeper(|reader| reader.nested(child)),
+            }
+            if child.is_error() {
+                self.script.is_understood = false;
+            }
+        }
+        self.cover(node.byte_range());
+    }
+}
+
+/// A command of a pipeline, and the node whose redirections are its own.
+struct Stage<'t> {
+    node: Node<'t>,
+    owner: Option<Node<'t>>,
+}
+
+/// What a here-document consists of besides words.
+fn is_redirect_part(kind: &str) -> bool {
+    matches!(
+        kind,
+        "heredoc_body" | "heredoc_start" | "heredoc_end" | "file_redirect" | "herestring_redirect"
+    )
+}
+
+fn is_simple_kind(kind: &str) -> bool {
+    matches!(
+        kind,
+        "command"
+            | "declaration_command"
+            | "unset_command"
+            | "test_command"
+            | "variable_assignment"
+            | "variable_assignments"
+    )
+}
+
+/// The grammar's words, wherever they stand.
+fn is_word(kind: &str) -> bool {
+    matches!(
+        kind,
+        "word"
+            | "number"
+            | "string"
+            | "raw_string"
+            | "ansi_c_string"
+            | "translated_string"
+            | "concatenation"
+            | "simple_expansion"
+            | "expansion"
+            | "arithmetic_expansion"
+            | "brace_expression"
+            | "extglob_pattern"
+            | "regex"
+            | "variable_name"
+            | "special_variable_name"
+            | "array"
+            | "subscript"
+    )
+}
+
+/// What bash replaces in a word, outermost first.
+fn holes(node: Node<'_>) -> Vec<(Range<usize>, Kind)> {
+    let mut found = Vec::new();
+    let mut open = vec![node];
+    while let Some(node) = open.pop() {
+        let kind = match node.kind() {
+            "command_substitution" | "process_substitution" => Kind::Output,
+            // Inside them commands may stand, too; `nested` finds those.
+            "expansion"
+            | "simple_expansion"
+            | "arithmetic_expansion"
+            | "brace_expression"
+            | "array" => Kind::Variable,
+            "extglob_pattern" => Kind::Pattern,
+            _ => {
+                open.extend(children(node));
+                continue;
+            }
+        };
+        found.push((node.byte_range(), kind));
+    }
+    found.sort_by_key(|(hole, _)| hole.start);
+    found
+}

@@ -1,0 +1,442 @@
+//! Every command that may be run: through `env`, `xargs`, `find -exec`, `sh -c` and their kin.
+
+use std::sync::Arc;
+
+use super::place::Dir;
+use super::read::read_at;
+use super::word::{Kind, Word};
+use super::{How, Redirect, Script, Simple};
+
+/// How deep a command that runs a command is followed.
+const DEPTH: usize = 8;
+/// How many commands of a line are looked at.
+const MOST_RUNS: usize = 10_000;
+
+/// A command that may be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Run {
+    /// The bare name of its program and its arguments.
+    pub(in super::super) words: Vec<Word>,
+    /// Where its input comes from.
+    pub(in super::super) input: Input,
+    /// Another command reads what it writes.
+    pub(in super::super) writes_pipe: bool,
+    pub(in super::super) redirects: Vec<Redirect>,
+    pub(in super::super) directories: Arc<[Dir]>,
+    /// Variables are set for it alone, or for what follows.
+    pub(in super::super) sets_variables: bool,
+    /// The place of its simple command in the script.
+    pub(in super::super) of: usize,
+    /// It is run by another command of the list.
+    pub(in super::super) is_wrapped: bool,
+}
+
+/// What a command reads as its standard input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) enum Input {
+    /// Nothing that the line says.
+    None,
+    /// What another command writes.
+    Pipe,
+    /// A file.
+    File(Word),
+    /// A text of the line.
+    Text(Word),
+}
+
+/// A program that runs the command in its arguments.
+struct Wrapper {
+    names: &'static [&'static str],
+    /// Options with a value in the next word.
+    with_value: &'static [&'static str],
+    /// Arguments of its own, before the command.
+    n_own: usize,
+}
+
+const fn wrapper(
+    names: &'static [&'static str],
+    with_value: &'static [&'static str],
+    n_own: usize,
+) -> Wrapper {
+    Wrapper { names, with_value, n_own }
+}
+
+const WRAPPERS: &[Wrapper] = &[
+    wrapper(
+        &["builtin", "busybox", "catchsegv", "command", "coproc", "nocache", "nohup", "setarch"],
+        &[],
+        0,
+    ),
+    wrapper(&["setsid", "time", "toybox", "unbuffer", "winpty", "exec"], &["-a", "-f", "-o"], 0),
+    wrapper(&["env"], &["-u", "--unset", "-C", "--chdir", "-S", "--split-string"], 0),
+    wrapper(&["nice"], &["-n", "--adjustment"], 0),
+    wrapper(&["ionice"], &["-c", "-n", "--class", "--classdata"], 0),
+    wrapper(&["chrt", "taskset"], &[], 1),
+    wrapper(&["stdbuf"], &["-i", "-o", "-e"], 0),
+    wrapper(&["timeout"], &["-k", "-s", "--kill-after", "--signal"], 1),
+    wrapper(
+        &["xargs"],
+        &[
+            "-I",
+            "-n",
+            "-P",
+            "-L",
+            "-d",
+            "-a",
+            "-E",
+            "-s",
+            "--max-args",
+            "--max-procs",
+            "--arg-file",
+        ],
+        0,
+    ),
+    wrapper(&["sudo", "doas"], &["-u", "-g", "-C", "-p", "-h", "-r", "-t", "-D", "-R", "-T"], 0),
+    wrapper(
+        &["strace", "ltrace"],
+        &["-e", "-o", "-s", "-p", "-u", "-P", "-a", "-I", "-O", "-S"],
+        0,
+    ),
+    wrapper(&["flock"], &["-w", "-E", "--timeout"], 1),
+    wrapper(&["watch"], &["-n", "--interval", "-q"], 0),
+    wrapper(&["unshare", "bwrap", "firejail", "dbus-run-session", "xvfb-run", "faketime"], &[], 0),
+    wrapper(&["chroot"], &["--userspec", "--groups"], 1),
+];
+
+/// Programs that run a text, given after `-c`, in a file, or as their input.
+pub(in super::super) const SHELLS: &[&str] = &["ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"];
+
+/// Every command that may be run, and whether that is certain to be all.
+pub(super) fn runs(script: &Script) -> (Vec<Run>, bool) {
+    let mut finder = Finder { runs: Vec::new(), is_known: true };
+    finder.script(script, None, DEPTH);
+    (finder.runs, finder.is_known)
+}
+
+struct Finder {
+    runs: Vec<Run>,
+    is_known: bool,
+}
+
+impl Finder {
+    /// The commands of a script; of one that a command runs, which reads and writes as that one does.
+    fn script(&mut self, script: &Script, by: Option<&Run>, depth: usize) {
+        self.is_known &= script.is_understood;
+        for (n, simple) in script.commands.iter().enumerate() {
+            let mut run = run_of(simple, by.map_or(n, |by| by.of));
+            if let Some(by) = by {
+                run.is_wrapped = true;
+                run.writes_pipe |= by.writes_pipe;
+                run.sets_variables |= by.sets_variables;
+                run.redirects.extend(by.redirects.iter().cloned());
+                if run.input == Input::None && by.input == Input::Pipe {
+                    run.input = Input::Pipe;
+                }
+            }
+            self.add(run, depth);
+        }
+    }
+
+    fn add(&mut self, mut run: Run, depth: usize) {
+        if self.runs.len() >= MOST_RUNS {
+            self.is_known = false;
+            return;
+        }
+        let Some(program) = run.words.first_mut() else {
+            self.runs.push(run);
+            return;
+        };
+        if !program.is_literal() {
+            self.is_known = false;
+        }
+        // The name of a program is the same at every place.
+        if let Some((_, name)) = program.text.rsplit_once('/').filter(|(_, name)| !name.is_empty())
+        {
+            program.text = name.to_owned();
+        }
+        let Some(depth) = depth.checked_sub(1) else {
+            self.is_known = false;
+            self.runs.push(run);
+            return;
+        };
+        self.runs.push(run.clone());
+        let Some(name) = run.words.first().and_then(Word::known).map(ToOwned::to_owned) else {
+            return;
+        };
+        let arguments = &run.words[1..];
+        match name.as_str() {
+            "command" if matches!(arguments.first().and_then(Word::known), Some("-v" | "-V")) => {}
+            "eval" => self.text(&joined(arguments), &run, depth),
+            "trap" => {
+                if let Some(text) = arguments.iter().find(|word| !word.text.starts_with('-')) {
+                    self.text(text, &run, depth);
+                }
+            }
+            "." | "source" | "alias" | "parallel" => self.is_known = false,
+            "find" | "fd" | "fdfind" => self.found(&run, depth),
+            "git" => self.by_git(&run, depth),
+            name if SHELLS.contains(&name) => self.shell(&run, depth),
+            "su" | "script" | "runuser" => self.after_c(&run, depth),
+            name => {
+                self.is_known &= !matches!(name, "coproc");
+                if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name))
+                {
+                    self.wrapped(wrapper, &run, depth);
+                }
+            }
+        }
+    }
+
+    fn inner(&mut self, run: &Run, words: Vec<Word>, depth: usize) {
+        if !words.is_empty() {
+            self.add(Run { words, is_wrapped: true, ..run.clone() }, depth);
+        }
+    }
+
+    /// A text that is run as a script.
+    fn text(&mut self, text: &Word, run: &Run, depth: usize) {
+        match text.known() {
+            Some(text) => {
+                let script = read_at(text, Arc::clone(&run.directories), DEPTH * depth);
+                self.script(&script, Some(run), depth);
+            }
+            None => self.is_known = false,
+        }
+    }
+
+    fn wrapped(&mut self, wrapper: &Wrapper, run: &Run, depth: usize) {
+        let arguments = &run.words[1..];
+        let name = run.words[0].text.as_str();
+        let mut n_own = wrapper.n_own;
+        let mut at = 0;
+        let mut sets_variables = run.sets_variables;
+        while let Some(word) = arguments.get(at) {
+            let text = word.text.as_str();
+            let is_assignment = name == "env" && text.contains('=') || is_assignment(text);
+            if name == "env"
+                && let Some(words) = split_string(arguments, at)
+            {
+                return self.inner(run, words, depth);
+            }
+            if text == "--" && word.is_literal() {
+                at += 1;
+                break;
+            } else if text.starts_with('-') && text.len() > 1 && word.is_literal() {
+                at += if wrapper.with_value.contains(&text) { 2 } else { 1 };
+            } else if is_assignment {
+                sets_variables = true;
+                at += 1;
+            } else if n_own > 0 {
+                n_own -= 1;
+                at += 1;
+            } else {
+                break;
+            }
+        }
+        let mut words = arguments.get(at..).unwrap_or_default().to_vec();
+        if name == "xargs" && !words.is_empty() {
+            unknown_words(&mut words, replaced(arguments, at));
+        }
+        if name == "flock"
+            && let Some(at) = words.iter().position(|word| word.text == "-c")
+            && let Some(text) = words.get(at + 1)
+        {
+            return self.text(&text.clone(), run, depth);
+        }
+        // It hands one text to a shell.
+        if name == "watch" && !words.is_empty() {
+            return self.text(&joined(&words), run, depth);
+        }
+        self.inner(&Run { sets_variables, ..run.clone() }, words, depth);
+    }
+
+    /// What `find -exec … ;` and `fd -x …` run.
+    fn found(&mut self, run: &Run, depth: usize) {
+        let mut rest = &run.words[1..];
+        let is_find = run.words[0].text == "find";
+        while let Some((word, after)) = rest.split_first() {
+            rest = after;
+            let runs = match word.text.as_str() {
+                "-exec" | "-execdir" | "-ok" | "-okdir" => is_find,
+                "-x" | "-X" | "--exec" | "--exec-batch" => !is_find,
+                _ => false,
+            };
+            if runs {
+                let is_end = |word: &Word| matches!(word.text.as_str(), ";" | "+");
+                let end = rest.iter().position(is_end).unwrap_or(rest.len());
+                let mut words = rest[..end].to_vec();
+                rest = &rest[end..];
+                unknown_words(&mut words, Some("{}"));
+                if !is_find {
+                    words.push(Word { text: "{}".to_owned(), kind: Kind::Output });
+                }
+                self.inner(run, words, depth);
+            }
+        }
+    }
+
+    fn by_git(&mut self, run: &Run, depth: usize) {
+        let arguments = &run.words[1..];
+        let position = |name: &str| arguments.iter().position(|word| word.text == name);
+        if let (Some(_), Some(at)) = (position("bisect"), position("run")) {
+            self.inner(run, arguments[at + 1..].to_vec(), depth);
+        }
+        if let (Some(_), Some(at)) = (position("submodule"), position("foreach")) {
+            let rest = arguments[at + 1..].iter().filter(|word| word.text != "--recursive");
+            self.text(&joined(&rest.cloned().collect::<Vec<_>>()), run, depth);
+        }
+        for (at, word) in arguments.iter().enumerate() {
+            let is_exec = matches!(word.text.as_str(), "--exec" | "-x");
+            if let Some(text) = word.after("--exec=") {
+                self.text(&text, run, depth);
+            } else if is_exec
+                && position("rebase").is_some()
+                && let Some(text) = arguments.get(at + 1)
+            {
+                self.text(text, run, depth);
+            }
+            // Configuration may name programs: `core.pager`, `alias.x=!…`.
+            let sets = matches!(word.text.as_str(), "-c" | "--config-env" | "--exec-path");
+            if sets && at < position_of_command(arguments) || word.text.starts_with("--exec-path=")
+            {
+                self.is_known = false;
+            }
+        }
+    }
+
+    fn shell(&mut self, run: &Run, depth: usize) {
+        let mut arguments = run.words[1..].iter();
+        let mut reads_text = false;
+        while let Some(word) = arguments.next() {
+            match word.text.as_str() {
+                "--rcfile" | "--init-file" | "-o" | "-O" | "+O" | "+o" => _ = arguments.next(),
+                "-" | "--" => {}
+                text if text.starts_with("--") => {}
+                text if text.starts_with(['-', '+']) && word.is_literal() => {
+                    reads_text |= text.contains('c');
+                    // `-euo pipefail`
+                    if text.ends_with('o') {
+                        arguments.next();
+                    }
+                }
+                _ if reads_text => return self.text(word, run, depth),
+                // What a file holds, or `<(…)` writes, is not known here.
+                _ => {
+                    self.is_known = false;
+                    return;
+                }
+            }
+        }
+        match &run.input {
+            Input::Text(text) => {
+                let run = Run { input: Input::None, ..run.clone() };
+                self.text(text, &run, depth);
+            }
+            Input::Pipe | Input::File(_) => self.is_known = false,
+            Input::None => {}
+        }
+    }
+
+    fn after_c(&mut self, run: &Run, depth: usize) {
+        let at = run.words.iter().position(|word| matches!(word.text.as_str(), "-c" | "--command"));
+        if let Some(text) = at.and_then(|at| run.words.get(at + 1)) {
+            self.text(text, run, depth);
+        }
+    }
+}
+
+fn run_of(simple: &Simple, of: usize) -> Run {
+    let is_input = |redirect: &&Redirect| {
+        matches!(redirect.how, How::Read | How::Text) && redirect.descriptor.unwrap_or(0) == 0
+    };
+    // The last one counts; those of the command itself come after those around it.
+    let input = match simple.redirects.iter().rfind(is_input) {
+        Some(Redirect { how: How::Text, target, .. }) => Input::Text(target.clone()),
+        Some(Redirect { target, .. }) => Input::File(target.clone()),
+        None if simple.reads_pipe => Input::Pipe,
+        None => Input::None,
+    };
+    Run {
+        words: simple.words.clone(),
+        input,
+        writes_pipe: simple.writes_pipe,
+        redirects: simple.redirects.clone(),
+        directories: Arc::clone(&simple.directories),
+        sets_variables: !simple.assignments.is_empty(),
+        of,
+        is_wrapped: false,
+    }
+}
+
+/// Words as one text, as `eval` and `watch` put them together.
+fn joined(words: &[Word]) -> Word {
+    let kind = words.iter().map(|word| word.kind).max().unwrap_or(Kind::Literal);
+    let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+    Word { text: texts.join(" "), kind }
+}
+
+/// The words that `env -S 'a b'` makes of its arguments from here on: the text is split at blanks.
+fn split_string(arguments: &[Word], at: usize) -> Option<Vec<Word>> {
+    let word = &arguments[at];
+    let (text, rest) = match word.text.as_str() {
+        "-S" | "--split-string" => (arguments.get(at + 1)?.clone(), at + 2),
+        _ => {
+            let attached = word.after("--split-string=").or_else(|| {
+                let is_cluster = word.text.starts_with('-') && !word.text.starts_with("--");
+                let at = word.text.find('S').filter(|_| is_cluster)?;
+                Some(Word { text: word.text[at + 1..].to_owned(), kind: word.kind })
+            })?;
+            (attached, at + 1)
+        }
+    };
+    // It has quotes and variables of its own.
+    let is_simple = !text.text.contains(['\\', '\'', '"', '$']);
+    let kind = text.kind.max(if is_simple { Kind::Literal } else { Kind::Variable });
+    let words = text.text.split_ascii_whitespace().map(|text| Word { text: text.to_owned(), kind });
+    Some(words.chain(arguments.get(rest..).unwrap_or_default().iter().cloned()).collect())
+}
+
+/// What `xargs -I` replaces; without it, it adds words at the end.
+fn replaced(arguments: &[Word], n: usize) -> Option<&str> {
+    let own = arguments.get(..n)?;
+    let at = own.iter().position(|word| word.text.starts_with("-I") || word.text == "-i")?;
+    match own[at].text.as_str() {
+        "-I" => own.get(at + 1).map(|word| word.text.as_str()),
+        "-i" => Some("{}"),
+        text => text.strip_prefix("-I"),
+    }
+}
+
+/// Marks the words that are put in when it runs.
+fn unknown_words(words: &mut Vec<Word>, replaced: Option<&str>) {
+    match replaced {
+        Some(replaced) => {
+            for word in words.iter_mut().filter(|word| word.text.contains(replaced)) {
+                word.kind = Kind::Output;
+            }
+        }
+        None => words.push(Word { text: "{}".to_owned(), kind: Kind::Output }),
+    }
+}
+
+/// Where git's own options end.
+fn position_of_command(arguments: &[Word]) -> usize {
+    let mut at = 0;
+    while let Some(word) = arguments.get(at) {
+        match word.text.as_str() {
+            "-c" | "-C" | "--git-dir" | "--work-tree" | "--config-env" | "--namespace" => at += 2,
+            text if text.starts_with('-') => at += 1,
+            _ => break,
+        }
+    }
+    at
+}
+
+/// `NAME=value` or `NAME+=value`.
+pub(in super::super) fn is_assignment(word: &str) -> bool {
+    let Some((name, _)) = word.split_once('=') else { return false };
+    let name = name.strip_suffix('+').unwrap_or(name);
+    !name.is_empty()
+        && !name.starts_with(|char: char| char.is_ascii_digit())
+        && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
+}

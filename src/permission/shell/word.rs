@@ -1,0 +1,297 @@
+//! Words: what a command gets, as far as that stands in the text.
+
+use std::ops::Range;
+
+/// How many words braces may make of one.
+const MOST_ALTERNATIVES: usize = 64;
+
+/// A word of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Word {
+    /// Without quotes; what bash puts in stands as written.
+    pub(in super::super) text: String,
+    /// How far the text is what the command gets.
+    pub(in super::super) kind: Kind,
+}
+
+/// How far a word is known: the least of its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in super::super) enum Kind {
+    /// The command gets this very text.
+    Literal,
+    /// `*`, `?`, `[…]`: names of files.
+    Pattern,
+    /// `~`.
+    Home,
+    /// `$NAME`, `$((…))`.
+    Variable,
+    /// What a command writes: `$(…)`, `<(…)`.
+    Output,
+}
+
+impl Word {
+    pub(in super::super) fn literal(text: impl Into<String>) -> Self {
+        Self { text: text.into(), kind: Kind::Literal }
+    }
+
+    /// The command gets this very text.
+    pub(in super::super) fn is_literal(&self) -> bool {
+        self.kind == Kind::Literal
+    }
+
+    /// The text, where it is all that the command gets.
+    pub(in super::super) fn known(&self) -> Option<&str> {
+        self.is_literal().then_some(&*self.text)
+    }
+
+    /// The rest of it after a beginning.
+    pub(in super::super) fn after(&self, begin: &str) -> Option<Self> {
+        let text = self.text.strip_prefix(begin)?.to_owned();
+        Some(Self { text, kind: self.kind })
+    }
+}
+
+/// What of a word the grammar found that bash replaces: places in the text, in its order.
+pub(super) type Holes = [(Range<usize>, Kind)];
+
+/// Reads the words that a piece of text stands for: one, or several where braces make them.
+pub(super) fn words(text: &str, at: Range<usize>, holes: &Holes) -> Vec<Word> {
+    let raw = &text[at.clone()];
+    if raw.contains('{') && !raw.contains(['\'', '"', '\\', '$', '`']) {
+        let mut alternatives = vec![String::new()];
+        if braces(raw, &mut alternatives) && alternatives.len() > 1 {
+            return alternatives.iter().map(|raw| read(raw, 0..raw.len(), &[])).collect();
+        }
+    }
+    vec![read(text, at, holes)]
+}
+
+/// Multiplies the texts by `a{b,c}d`; `false` where it is too many, or not of this form.
+fn braces(raw: &str, made: &mut Vec<String>) -> bool {
+    let Some(open) = raw.find('{') else {
+        for text in made.iter_mut() {
+            text.push_str(raw);
+        }
+        return true;
+    };
+    let rest = &raw[open + 1..];
+    let Some(close) = rest.find('}') else { return false };
+    let inner = &rest[..close];
+    if inner.contains('{') || !inner.contains(',') {
+        return false;
+    }
+    let n_parts = inner.split(',').count();
+    if made.len() * n_parts > MOST_ALTERNATIVES {
+        return false;
+    }
+    *made = made
+        .iter()
+        .flat_map(|begin| {
+            inner.split(',').map(move |part| format!("{begin}{}{part}", &raw[..open]))
+        })
+        .collect();
+    braces(&rest[close + 1..], made)
+}
+
+/// Reads one word: quotes and escapes are taken away, what bash replaces is marked.
+pub(super) fn read(text: &str, at: Range<usize>, holes: &Holes) -> Word {
+    let mut reader = Reader {
+        text,
+        at: at.start,
+        end: at.end,
+        holes,
+        word: Word { text: String::with_capacity(at.len()), kind: Kind::Literal },
+    };
+    reader.unquoted();
+    reader.word
+}
+
+/// Reads a text whose only special things are the escapes and holes of double quotes: the body of a
+/// here-document.
+pub(super) fn read_body(text: &str, at: Range<usize>, holes: &Holes) -> Word {
+    let word = Word { text: String::with_capacity(at.len()), kind: Kind::Literal };
+    let mut reader = Reader { text, at: at.start, end: at.end, holes, word };
+    reader.double_quoted(None);
+    reader.word
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    end: usize,
+    holes: &'a Holes,
+    word: Word,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..self.end].chars().next()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let char = self.peek()?;
+        self.at += char.len_utf8();
+        Some(char)
+    }
+
+    fn mark(&mut self, kind: Kind) {
+        self.word.kind = self.word.kind.max(kind);
+    }
+
+    /// Takes over what bash replaces here, if it does.
+    fn hole(&mut self) -> bool {
+        let at = self.at;
+        let Ok(found) = self.holes.binary_search_by_key(&at, |(hole, _)| hole.start) else {
+            return false;
+        };
+        let (hole, kind) = &self.holes[found];
+        if hole.is_empty() {
+            return false;
+        }
+        let end = hole.end.min(self.end);
+        self.word.text.push_str(&self.text[at..end]);
+        self.at = end;
+        self.mark(*kind);
+        true
+    }
+
+    fn unquoted(&mut self) {
+        let begin = self.at;
+        while self.at < self.end {
+            if self.hole() {
+                continue;
+            }
+            let at = self.at;
+            let Some(char) = self.next() else { return };
+            match char {
+                '\\' => match self.next() {
+                    Some('\n') | None => {}
+                    Some(char) => self.word.text.push(char),
+                },
+                '\'' => {
+                    while let Some(char) = self.next().filter(|char| *char != '\'') {
+                        self.word.text.push(char);
+                    }
+                }
+                '"' => self.double_quoted(Some('"')),
+                '$' if self.peek() == Some('\'') => {
+                    self.next();
+                    self.ansi_quoted();
+                }
+                '$' if self.peek() == Some('"') => {
+                    self.next();
+                    self.double_quoted(Some('"'));
+                }
+                _ => {
+                    match char {
+                        '*' | '?' => self.mark(Kind::Pattern),
+                        '[' if self.text[self.at..self.end].contains(']') => {
+                            self.mark(Kind::Pattern);
+                        }
+                        '~' if at == begin || self.text[..at].ends_with(['=', ':']) => {
+                            self.mark(Kind::Home);
+                        }
+                        // Braces that were not taken apart before: of `{}` nothing is made.
+                        '{' if self.peek() != Some('}') && self.makes_several() => {
+                            self.mark(Kind::Variable);
+                        }
+                        // The grammar found no hole where bash may.
+                        '$' if self.peek().is_some_and(|char| "({_".contains(char)) => {
+                            self.mark(Kind::Variable);
+                        }
+                        '`' => self.mark(Kind::Output),
+                        _ => {}
+                    }
+                    self.word.text.push(char);
+                }
+            }
+        }
+    }
+
+    /// A comma or two dots follow before the brace is closed.
+    fn makes_several(&self) -> bool {
+        let rest = &self.text[self.at..self.end];
+        rest.contains('}') && (rest.contains(',') || rest.contains(".."))
+    }
+
+    fn double_quoted(&mut self, close: Option<char>) {
+        while self.at < self.end {
+            if self.hole() {
+                continue;
+            }
+            let Some(char) = self.next() else { return };
+            match char {
+                _ if Some(char) == close => return,
+                '\\' => match self.next() {
+                    Some('\n') | None => {}
+                    Some(char @ ('$' | '`' | '\\')) => self.word.text.push(char),
+                    Some('"') if close.is_some() => self.word.text.push('"'),
+                    Some(char) => self.word.text.extend(['\\', char]),
+                },
+                _ => {
+                    if char == '`' {
+                        self.mark(Kind::Output);
+                    }
+                    if char == '$' && self.peek().is_some_and(|char| "({_".contains(char)) {
+                        self.mark(Kind::Variable);
+                    }
+                    self.word.text.push(char);
+                }
+            }
+        }
+    }
+
+    /// `$'…'`, as C writes it.
+    fn ansi_quoted(&mut self) {
+        let mut bytes = Vec::new();
+        while let Some(char) = self.next() {
+            let escaped = match char {
+                '\'' => break,
+                '\\' => self.next().unwrap_or('\\'),
+                _ => {
+                    bytes.extend(char.encode_utf8(&mut [0; 4]).bytes());
+                    continue;
+                }
+            };
+            match escaped {
+                'a' => bytes.push(7),
+                'b' => bytes.push(8),
+                'e' | 'E' => bytes.push(27),
+                'f' => bytes.push(12),
+                'n' => bytes.push(b'\n'),
+                'r' => bytes.push(b'\r'),
+                't' => bytes.push(b'\t'),
+                'v' => bytes.push(11),
+                'x' => self.number(16, 2, &mut bytes),
+                'u' => self.number(16, 4, &mut bytes),
+                'U' => self.number(16, 8, &mut bytes),
+                '0'..='7' => {
+                    self.at -= 1;
+                    self.number(8, 3, &mut bytes);
+                }
+                'c' => {
+                    let char = self.next().unwrap_or('@');
+                    bytes.push(u8::try_from(u32::from(char) & 0x1f).unwrap_or(0));
+                }
+                '\\' | '\'' | '"' | '?' => bytes.extend(escaped.to_string().bytes()),
+                _ => bytes.extend(format!("\\{escaped}").bytes()),
+            }
+        }
+        self.word.text.push_str(&String::from_utf8_lossy(&bytes));
+    }
+
+    fn number(&mut self, base: u32, most: usize, bytes: &mut Vec<u8>) {
+        let mut value = 0_u32;
+        for _ in 0..most {
+            let Some(digit) = self.peek().and_then(|char| char.to_digit(base)) else { break };
+            self.next();
+            value = value.wrapping_mul(base).wrapping_add(digit);
+        }
+        match (most, char::from_u32(value)) {
+            // Of up to three digits a byte is made, of more a character.
+            (2 | 3, _) => bytes.push(value.to_le_bytes()[0]),
+            (_, Some(char)) => bytes.extend(char.to_string().bytes()),
+            (_, None) => {}
+        }
+    }
+}

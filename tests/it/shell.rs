@@ -1,0 +1,198 @@
+//! The judge against the corpus in `tests/shell`, and its verdicts at the boundary.
+
+use std::fs;
+use std::path::Path;
+
+use code_agent::permission::{Line, Policy};
+use code_agent::protocol::control::{PermissionMode, Ruling};
+use code_agent::protocol::tool::Effect;
+use code_agent::workspace::Workspace;
+use serde_json::{Value, json};
+
+use crate::support::Test;
+
+const HEADINGS: &[&str] = &[
+    "reads",
+    "runs",
+    "git",
+    "undo",
+    "use-tool",
+    "blocked",
+    "network",
+    "destructive",
+    "secret",
+    "never",
+    "sandbox",
+];
+
+struct Case {
+    place: String,
+    verdict: String,
+    command: String,
+    expected: Option<String>,
+}
+
+/// Every command of the corpus.
+fn corpus() -> Vec<Case> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shell");
+    let mut files: Vec<_> = fs::read_dir(dir).unwrap().map(|file| file.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
+    files.sort();
+    let mut cases = Vec::new();
+    for file in files {
+        let name = file.file_name().unwrap().to_str().unwrap().to_owned();
+        let mut verdict = String::new();
+        for (n, line) in (1..).zip(fs::read_to_string(&file).unwrap().lines()) {
+            let place = format!("{name}:{n}");
+            if let Some(heading) = line.strip_prefix("== ") {
+                assert!(HEADINGS.contains(&heading), "{place}: there is no heading {heading}");
+                heading.clone_into(&mut verdict);
+            } else if !line.is_empty() && !line.starts_with('#') {
+                let (command, expected) = match line.split_once(" =>") {
+                    Some((command, expected)) => (command, Some(expected.trim().to_owned())),
+                    None => (line, None),
+                };
+                let command = command.replace('⏎', "\n");
+                cases.push(Case { place, verdict: verdict.clone(), command, expected });
+            }
+        }
+    }
+    cases
+}
+
+/// The project that the corpus speaks of.
+fn project() -> (Test, Workspace) {
+    let test = Test::new()
+        .file("a.txt", "one\n")
+        .file("notes.md", "two\n")
+        .file("build.log", "three\n")
+        .file(".env", "KEY=1\n")
+        .file(".env.example", "KEY=\n")
+        .file("Cargo.toml", "")
+        .file("src/main.rs", "fn main() {}\n")
+        .file("src/lib.rs", "")
+        .file("sub/x.txt", "x\n")
+        .file("name with space.txt", "")
+        .file("build/x", "")
+        .file("target/x", "");
+    let root = test.root();
+    std::os::unix::fs::symlink("..", root.join("up")).unwrap();
+    std::os::unix::fs::symlink("/tmp", root.join("out")).unwrap();
+    let workspace = Workspace::open(&root, &[]).unwrap();
+    (test, workspace)
+}
+
+/// What is said of a command, and what besides.
+fn verdict(command: &str, mode: PermissionMode, workspace: &Workspace) -> (String, String) {
+    let line = Line::read(command);
+    let reads_only = line.is_read_only();
+    let effect =
+        Effect::Command { command: command.to_owned(), directory: ".".to_owned(), reads_only };
+    match Policy::new(mode, true).rule_on("Bash", &effect, workspace) {
+        Ruling::Allow(_) => {
+            let removed = line.removes(".", workspace).join(" ");
+            let word = match (reads_only, line.writes_git()) {
+                (true, _) => "reads",
+                (_, true) => "git",
+                _ => "runs",
+            };
+            (word.to_owned(), removed)
+        }
+        Ruling::Instead(_, reason) if reason.rule == "use tool" => {
+            ("use-tool".to_owned(), reason.hint.unwrap_or_default())
+        }
+        Ruling::Instead(..) => ("blocked".to_owned(), String::new()),
+        Ruling::Refuse(_, reason) if reason.rule == "secrets" => {
+            ("secret".to_owned(), String::new())
+        }
+        Ruling::Ask(reason) | Ruling::Refuse(_, reason) => (reason.rule, String::new()),
+    }
+}
+
+#[test]
+fn every_command_of_the_corpus_gets_its_verdict() {
+    let (_test, workspace) = project();
+    let mut wrong = Vec::new();
+    let cases = corpus();
+    assert!(cases.len() >= 300, "{}", cases.len());
+    for Case { place, verdict: expected, command, expected: besides } in &cases {
+        let (said, what) = verdict(command, PermissionMode::AutoEdit, &workspace);
+        // Both say that it runs, and that nothing more is known of it.
+        let word = match (expected.as_str(), said.as_str()) {
+            ("sandbox", "runs") => "sandbox",
+            ("undo", "runs" | "git") => "undo",
+            (_, word) => word,
+        };
+        let fits = match (expected.as_str(), besides) {
+            ("undo", Some(files)) => {
+                let mut files: Vec<&str> = files.split(' ').collect();
+                let mut found: Vec<&str> = what.split(' ').collect();
+                files.sort_unstable();
+                found.sort_unstable();
+                files == found
+            }
+            (_, Some(expected)) => what == *expected,
+            (_, None) => true,
+        };
+        if word != expected || !fits {
+            wrong.push(format!(
+                "{place}: `{command}` is {said} ({what}), not {expected} {besides:?}"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+#[test]
+fn what_is_never_run_is_not_run_in_any_mode() {
+    let (_test, workspace) = project();
+    for case in corpus().iter().filter(|case| case.verdict == "never") {
+        for mode in [PermissionMode::ReadOnly, PermissionMode::Ask, PermissionMode::Full] {
+            let (said, _) = verdict(&case.command, mode, &workspace);
+            assert_eq!(said, "never", "{} in {mode:?}: {}", case.place, case.command);
+        }
+    }
+}
+
+fn call(test: &Test, command: &str, options: &[&str]) -> Value {
+    let input = json!({"command": command}).to_string();
+    let mut args = vec!["tool", "call", "Bash", &input];
+    args.extend(options);
+    let done = test.agent(&args);
+    serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"))
+}
+
+#[test]
+fn the_better_tool_is_named_with_its_arguments() {
+    let (test, _) = project();
+    let envelope = call(&test, "grep -rn foo src | head -5", &["-y"]);
+    assert_eq!(envelope["error"]["code"], "USE_TOOL");
+    assert_eq!(
+        envelope["error"]["message"],
+        "Use Grep tool instead of Bash for searching in files."
+    );
+    assert_eq!(envelope["error"]["hint"], r#"Grep {"pattern":"foo","path":"src","limit":5}"#);
+    // The hint is a call that works.
+    let grep = test.call("Grep", &json!({"pattern": "foo", "path": "src", "limit": 5}));
+    assert_eq!(grep["status"], "success");
+    let envelope = call(&test, "git rebase -i HEAD~2", &["-y"]);
+    assert_eq!(envelope["error"]["code"], "COMMAND_BLOCKED");
+    assert!(envelope["error"]["message"].as_str().unwrap().contains("GIT_SEQUENCE_EDITOR"));
+}
+
+#[test]
+fn the_network_and_what_can_not_be_undone_need_a_person() {
+    let (test, _) = project();
+    for command in ["git push", "curl https://127.0.0.1:9/", "rm -r build", "git reset --hard"] {
+        let envelope = call(&test, command, &[]);
+        assert_eq!(envelope["error"]["code"], "APPROVAL_REQUIRED", "{command}");
+    }
+    assert!(test.root().join("build/x").exists());
+    let envelope = call(&test, "rm -r build", &["--allow", "Bash(rm *)"]);
+    assert_eq!(envelope["status"], "success", "{envelope}");
+    assert!(!test.root().join("build").exists());
+    assert_eq!(
+        call(&test, "cat .env | base64", &["--allow", "Bash"])["error"]["code"],
+        "ACCESS_DENIED"
+    );
+}
