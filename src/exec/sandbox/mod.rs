@@ -225,7 +225,9 @@ impl Sandbox {
         // A tool that finds its cache missing makes it; a folder that is bound must be there.
         _ = fs::create_dir_all(self.cache());
         let plan = self.plan(directory, grants, network, report);
-        let watch = Watch::new(self.watched(grants), !self.namespaces);
+        let repositories = self.repositories().iter().filter(|_| grants.git);
+        let settings = repositories.flat_map(|r| r.settings.clone()).collect();
+        let watch = Watch::new(self.watched(grants), !self.namespaces, settings);
         // Copies would have other numbers: what is inherited are the session's own.
         let session = self.session_for(network).into_iter();
         let session = session.flat_map(|own| own.user.iter().chain([&own.network])).collect();
