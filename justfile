@@ -14,6 +14,7 @@ tidy:
 # The figures of docs/BENCHMARKS.md.
 bench:
     cargo bench --bench forty_turns
+    cargo bench --bench sandbox
 
 # Accept what the snapshots say now (look at the diff first).
 accept:

@@ -302,6 +302,23 @@ fn git_and_agent_folders_are_written_by_git_alone() {
             assert_eq!(commit["status"], "success", "{commit}");
             let log = place.call(&json!({"command": "git log --oneline"}));
             assert!(log["data"]["stdout"].as_str().unwrap().contains("first one"), "{log}");
+            let told = place.call(&json!({"command": "git config core.fsmonitor ./own"}));
+            assert!(told["text"].as_str().unwrap().contains(".git/config"), "{told}");
+            git(&["config", "--unset", "core.fsmonitor"]);
+            // A worktree keeps its own elsewhere.
+            git(&["worktree", "add", "-q", "../tree"]);
+            let tree = |line: &str| {
+                let input = json!({"command": line}).to_string();
+                let mut command = place.command(&["tool", "call", "Bash", &input]);
+                let done = Done::new(
+                    &command.current_dir(root.parent().unwrap().join("tree")).output().unwrap(),
+                );
+                serde_json::from_str::<Value>(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"))
+            };
+            let denied = tree("touch new; git add new; echo x > ../project/.git/config");
+            assert!(denied["text"].as_str().unwrap().contains("is protected"), "{denied}");
+            assert_eq!(tree("git add new")["status"], "success");
+            assert_eq!(tree("git commit -q -m 'from the tree'")["status"], "success");
             // Not even git writes what it will run by itself.
             let hooks = place.call(&json!({"command": "git init --template=/usr/share/git-core"}));
             assert_eq!(look(&root.join(".git/hooks")), before.0, "{hooks}");

@@ -18,6 +18,58 @@ pub(super) struct Repository {
     pub(super) own: Vec<PathBuf>,
     /// What git runs by itself; it is written by no git command that a task needs.
     pub(super) hooks: Vec<PathBuf>,
+    /// Its settings, some of which name programs.
+    pub(super) settings: Vec<PathBuf>,
+}
+
+/// Settings that name a program, or a file with more settings.
+const RUNNING: &[&str] = &[
+    "fsmonitor",
+    "hookspath",
+    "sshcommand",
+    "pager",
+    "editor",
+    "gitproxy",
+    "askpass",
+    "attributesfile",
+    "helper",
+    "textconv",
+    "command",
+    "driver",
+    "smudge",
+    "clean",
+    "process",
+    "program",
+    "external",
+    "cmd",
+    "path",
+    "uploadpack",
+    "receivepack",
+    "proxy",
+    "browser",
+    "sequence",
+];
+
+/// What of these settings runs something: one line each, in order.
+pub(super) fn running_settings(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let mut section = String::new();
+    let mut running = Vec::new();
+    for line in text.lines().map(|line| line.trim().to_lowercase()) {
+        if line.starts_with('[') {
+            section.clone_from(&line);
+        }
+        let name = line.rsplit(']').next().unwrap_or_default();
+        let name = name.split('=').next().unwrap_or_default().trim();
+        let is_running = RUNNING.contains(&name)
+            || section.starts_with("[alias")
+            || section.starts_with("[include");
+        if is_running && !name.is_empty() {
+            running.push(format!("{section} {line}"));
+        }
+    }
+    running.sort();
+    running
 }
 
 /// The repository that the root belongs to, which may begin above it, and those inside writable places.
@@ -57,6 +109,7 @@ fn at(path: &Path) -> Option<Repository> {
             links: Vec::new(),
             own: vec![path.to_owned()],
             hooks: vec![path.join("hooks")],
+            settings: vec![path.join("config")],
         });
     }
     let named = |path: &Path, prefix: &str| {
@@ -68,13 +121,14 @@ fn at(path: &Path) -> Option<Repository> {
     // A worktree shares what lies here with its main repository.
     let common = named(&own.join("commondir"), "").unwrap_or_else(|| own.clone());
     let hooks = vec![common.join("hooks")];
+    let settings = vec![common.join("config"), own.join("config.worktree")];
     let mut folders = vec![common, own];
     folders.dedup();
     // A file could name any folder of the user's: it has to be meant by that folder, too.
     if !names_back(&folders[folders.len() - 1], path) {
         folders.clear();
     }
-    Some(Repository { links: vec![path.to_owned()], own: folders, hooks })
+    Some(Repository { links: vec![path.to_owned()], own: folders, hooks, settings })
 }
 
 /// A worktree's folder names the file that names it; a submodule's the folder in which that file lies.

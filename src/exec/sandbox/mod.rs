@@ -224,8 +224,11 @@ impl Sandbox {
         let network = if grants.network { Network::On } else { self.settings.network };
         // A tool that finds its cache missing makes it; a folder that is bound must be there.
         _ = fs::create_dir_all(self.cache());
-        let plan = self.plan(directory, grants, network, report);
-        let watch = Watch::new(self.watched(grants), !self.namespaces);
+        let protected = self.protected();
+        let plan = self.plan(directory, grants, network, report, &protected);
+        let repositories = self.repositories().iter().filter(|_| grants.git);
+        let settings = repositories.flat_map(|r| r.settings.clone()).collect();
+        let watch = Watch::new(self.watched(protected, grants), !self.namespaces, settings);
         // Copies would have other numbers: what is inherited are the session's own.
         let session = self.session_for(network).into_iter();
         let session = session.flat_map(|own| own.user.iter().chain([&own.network])).collect();
@@ -253,7 +256,7 @@ impl Sandbox {
         let text = |error: std::io::Error| error.to_string();
         _ = fs::create_dir_all(self.cache());
         let root = self.settings.root.clone();
-        let mut plan = self.plan(&root, Grants::default(), self.settings.network, None);
+        let mut plan = self.plan(&root, Grants::default(), self.settings.network, None, &[]);
         plan.only_tries = true;
         let plan = plan.write().map_err(text)?;
         let (mut ours, theirs) = UnixStream::pair().map_err(text)?;
@@ -290,6 +293,7 @@ impl Sandbox {
         grants: Grants,
         network: Network,
         report: Option<i32>,
+        protected: &[PathBuf],
     ) -> Plan {
         let mut writable: Vec<Bytes> =
             self.all_writable().iter().map(|path| path.as_path().into()).collect();
@@ -306,7 +310,11 @@ impl Sandbox {
         Plan {
             namespaces: self.namespaces,
             network,
-            binds: if self.namespaces { self.binds(grants, network) } else { Vec::new() },
+            binds: if self.namespaces {
+                self.binds(grants, network, protected)
+            } else {
+                Vec::new()
+            },
             writable,
             hidden: if self.namespaces { Vec::new() } else { self.hidden_from_landlock() },
             directory: directory.into(),
@@ -325,7 +333,7 @@ impl Sandbox {
     }
 
     /// What lies where in the box; what comes later lies over what came before.
-    fn binds(&self, grants: Grants, network: Network) -> Vec<Bind> {
+    fn binds(&self, grants: Grants, network: Network, protected: &[PathBuf]) -> Vec<Bind> {
         let mut binds = Vec::new();
         let mut bind = |from: &Path, to: &Path, access| {
             binds.push(Bind { from: from.into(), to: to.into(), access });
@@ -360,7 +368,7 @@ impl Sandbox {
         for path in self.writable.iter().chain([&self.cache()]).filter(|path| path.is_dir()) {
             bind(path, path, Access::Write);
         }
-        for path in self.protected().iter().filter(|path| path.exists()) {
+        for path in protected.iter().filter(|path| path.exists()) {
             bind(path, path, Access::Read);
         }
         if grants.git {
@@ -441,8 +449,7 @@ impl Sandbox {
 
     /// What of it is looked at before and after: all of it where nothing else protects it, and what is
     /// not there and so can not be covered.
-    fn watched(&self, grants: Grants) -> Vec<PathBuf> {
-        let mut watched = self.protected();
+    fn watched(&self, mut watched: Vec<PathBuf>, grants: Grants) -> Vec<PathBuf> {
         if self.namespaces {
             watched.retain(|path| !path.exists());
         }
@@ -477,6 +484,8 @@ impl Sandbox {
         let mut hidden: Vec<PathBuf> = of_homes
             .chain(of_system)
             .chain(self.settings.hidden.iter().cloned())
+            // Few are there; to look is cheaper than to resolve.
+            .filter(|path| fs::symlink_metadata(path).is_ok())
             .filter_map(|path| path.canonicalize().ok())
             .filter(|path| !self.writable.iter().any(|root| root.starts_with(path)))
             .collect();

@@ -118,13 +118,15 @@ fn why(path: &Path, view: &View<'_>) -> Option<String> {
             "{shown} belongs to the user's secret stores, which no command in the sandbox can read"
         ));
     }
-    if below(view.protected) {
+    let is_git = path.components().any(|component| component.as_os_str() == ".git");
+    if below(view.protected) || is_git && !below(view.writable) {
         return Some(format!(
             "{shown} is protected: .git is written by git's own commands alone, .agent and start-up \
              files by the user"
         ));
     }
-    let is_private = ["/tmp", "/var/tmp", "/dev", "/proc"].iter().any(|own| path.starts_with(own));
+    let is_private =
+        ["/tmp", "/var/tmp", "/dev", "/proc", "/sys"].iter().any(|own| path.starts_with(own));
     // Only a folder that is there was meant by it, and only one that the user has access to.
     let folder = path.parent()?;
     if below(view.writable) || is_private || !folder.is_dir() {
@@ -181,6 +183,10 @@ mod tests {
         check(
             "fatal: Unable to create 'ROOT/project/.git/index.lock': Read-only file system",
             Some("ROOT/project/.git/index.lock is protected"),
+        );
+        check(
+            "fatal: Unable to create 'ROOT/home/.git/worktrees/a/index.lock': Read-only file system",
+            Some("ROOT/home/.git/worktrees/a/index.lock is protected"),
         );
         check(
             "cat: ROOT/home/.ssh/id_rsa: Permission denied",

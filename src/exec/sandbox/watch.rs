@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::git::running_settings;
+
 /// Names of what git writes while it only reads, and of what can not be changed without being found
 /// (an object's name is its hash), and of the agent's own record.
 const NOT_LOOKED_AT: &[&str] =
@@ -18,15 +20,21 @@ pub(in crate::exec) struct Watch {
     before: BTreeMap<PathBuf, Seen>,
     /// Their content counts; else only whether they are there.
     in_depth: bool,
+    /// Settings of git that git itself may change, and which of them name a program.
+    settings: BTreeMap<PathBuf, Vec<String>>,
 }
 
 /// What a file can not keep when it is changed: its time of change can not be set by anybody.
 type Seen = (u64, u64, i64, i64, u32);
 
 impl Watch {
-    pub(super) fn new(paths: Vec<PathBuf>, in_depth: bool) -> Self {
+    pub(super) fn new(paths: Vec<PathBuf>, in_depth: bool, settings: Vec<PathBuf>) -> Self {
         let before = look(&paths, in_depth);
-        Self { paths, before, in_depth }
+        let settings = settings.into_iter().map(|path| {
+            let running = running_settings(&path);
+            (path, running)
+        });
+        Self { paths, before, in_depth, settings: settings.collect() }
     }
 
     /// What is there now and was not, is gone, or is different.
@@ -38,7 +46,11 @@ impl Watch {
             .map(|(path, _)| path.clone())
             .collect();
         changed.extend(self.before.keys().filter(|path| !after.contains_key(*path)).cloned());
+        let settings = self.settings.iter();
+        let settings = settings.filter(|(path, before)| running_settings(path) != **before);
+        changed.extend(settings.map(|(path, _)| path.clone()));
         changed.sort();
+        changed.dedup();
         changed
     }
 }
