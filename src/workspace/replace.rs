@@ -88,13 +88,13 @@ impl Workspace {
             Ok(false) => {
                 self.content(path, Some(seen))?;
                 beside.rename_over(&mut new).map_err(failed)?;
+                beside.sync();
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(self.deleted(path, seen));
             }
             Err(error) => return Err(failed(error)),
         }
-        beside.sync();
         self.changed(path, &new.file, (bytes, new_hash.clone()), data.nlink() > 1)
     }
 

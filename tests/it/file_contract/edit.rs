@@ -178,6 +178,8 @@ fn no_match_names_the_nearest_passage_and_what_differs() {
     let trailing = "a long line  \nanother long line\n";
     check(trailing, "a long line\nanother", "trailing whitespace", at(1, 2));
     check(file, "\tlet name = \"xy\";", "its words", at(2, 2));
+    check("one\ntwo", "two\n", "the line ends at its end", at(2, 2));
+    check("one\ntwo\nthree\n", "two\n\n", "the line ends at its end", at(2, 2));
     let refused = check(file, "nothing of the kind 12345", "nor anything like it", json!(null));
     says(&refused, "/error/hint", "Read the file again");
 }
@@ -198,4 +200,17 @@ fn an_edit_may_follow_an_edit() {
     project.ok("Edit", &edit("two", "three"));
     project.ok("Edit", &edit("three", "one"));
     assert_eq!(text(&project.ok("Read", &json!({"path": "a"})), "/data/content"), "   1 | one");
+}
+
+/// However large the file and what was looked for are, the work to explain is bounded.
+#[test]
+fn no_match_in_a_large_file_is_explained_all_the_same() {
+    let lines: String = (0..400_000).map(|n| format!("let value_{n} = compute({n});\n")).collect();
+    let mut project = project(&lines);
+    let old = "let value_x = compute(y, z);\n".repeat(50);
+    project.fails("Edit", &edit(&old, "q"), "NO_MATCH");
+    let old = lines[..3_000_000].replace("compute(77)", "compute(78)");
+    let refused = project.fails("Edit", &edit(&old, "q"), "NO_MATCH");
+    assert!(refused["data"].to_string().len() < 10_000, "{}", refused["data"]);
+    assert_eq!(project.bytes("a"), lines.as_bytes());
 }
