@@ -52,6 +52,11 @@ fn only_the_replaced_passage_changes() {
     check(b"a\rb\r", "a\nb", "x\ny", b"x\ry\r");
     check(b"a\r\nb\nc\r\nd\r\n", "c", "x\ny", b"a\r\nb\nx\r\ny\r\nd\r\n");
     check(b"a\nb\r\nc\nd\n", "d", "x\ny", b"a\nb\r\nc\nx\ny\n");
+    // Also where they are mixed: of lines that stay, and of lines in whose place others come.
+    check(b"a\nb\r\nc\r\n", "a\nb", "a\nB", b"a\nB\r\nc\r\n");
+    check(b"a\nb\r\nc\r\n", "a\nb\n", "A\nB\n", b"A\nB\r\nc\r\n");
+    check(b"a\r\nb\nc\nd\n", "a\nb\nc", "a\nx\nb\nc", b"a\r\nx\nb\nc\nd\n");
+    check(b"a\r\nb\nc\nd\n", "a\nb\nc", "c", b"c\nd\n");
     check(b"one\n\n\ntwo", "\n\n\n", "\n", b"one\ntwo");
     // So are encoding and BOM.
     check(b"\xEF\xBB\xBFone", "one", "two", b"\xEF\xBB\xBFtwo");

@@ -67,6 +67,7 @@ fn a_change_by_somebody_else_is_a_conflict_with_its_diff_and_then_unread() {
     project.test.write("a", "one\nTWO\n");
     let file = std::fs::File::options().write(true).open(project.at("a")).unwrap();
     file.set_modified(time).unwrap();
+    drop(file);
     let refused = project.fails("Write", &write("a", "x"), "CONFLICT");
     let mtime = &read["stats"]["file_mtime_ms"];
     let message = format!("File changed since last read. Expected mtime: {mtime}, actual: {mtime}");
@@ -85,6 +86,7 @@ fn a_file_that_was_only_touched_is_no_conflict() {
     project.ok("Read", &json!({"path": "a"}));
     let file = std::fs::File::options().write(true).open(project.at("a")).unwrap();
     file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    drop(file);
     project.ok("Write", &write("a", "two\n"));
 }
 
@@ -114,6 +116,8 @@ fn an_update_keeps_encoding_bom_and_line_ends() {
     check(b"one\rx\r", "two\n", b"two\r");
     check(b"1\r\n2\n3\r\n", "1\n2\nnew\n3\n", b"1\r\n2\nnew\r\n3\r\n");
     check(b"1\n2\r\n3\n", "1\n2\n3\nnew\n", b"1\n2\r\n3\nnew\n");
+    check(b"1\n2\r\n3\n", "one\ntwo\n3\n", b"one\ntwo\r\n3\n");
+    check(b"1\r2\n3\r\n4\n", "1\r2\n3\nx\n4\n", b"1\r2\n3\r\nx\n4\n");
     check(b"one", "two\r\n", b"two\r\n");
     check(b"\xEF\xBB\xBFone\n", "two\n", b"\xEF\xBB\xBFtwo\n");
     check(b"\xFF\xFEa\0\n\0", "b\n", b"\xFF\xFEb\0\n\0");
