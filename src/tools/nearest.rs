@@ -15,6 +15,8 @@ use crate::workspace::Diff;
 const MAX_TIME: Duration = Duration::from_millis(200);
 const MAX_WANTED_LINES: usize = 400;
 const MAX_DIFF_LINES: usize = 40;
+/// In bytes.
+const MAX_COMPARED: usize = 32 * 1024;
 /// Less alike than this, a line is another line.
 const LIKENESS: f64 = 0.5;
 
@@ -101,7 +103,11 @@ fn find(text: &str, old: &str) -> Option<Passage> {
     let passage = lines[start..end].join("\n");
     let mut reasons: Vec<Cow<'static, str>> = Vec::new();
     reasons.extend(mistake.map(|(reason, _)| reason.into()));
-    reasons.extend(differences(&passage, variant.trim_end_matches('\n'), mistake.is_none()));
+    let (there, wanted) = where_they_differ(&passage, variant.trim_end_matches('\n'));
+    reasons.extend(differences(there, wanted, mistake.is_none()));
+    if reasons.is_empty() {
+        reasons.push("the line ends at its end".into());
+    }
     let diff = Diff::between(
         &format!("{}\n", old.trim_end_matches('\n')),
         &format!("{passage}\n"),
@@ -166,6 +172,28 @@ fn place(lines: &[&str], wanted: &str, until: Instant) -> Option<(u64, usize)> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 100")]
     let score = (best.0 * 100.0) as u64;
     Some((score, start))
+}
+
+/// The two texts without the lines that are the same at their beginnings and ends, and no more of them
+/// than is worth comparing.
+fn where_they_differ<'a>(passage: &'a str, wanted: &'a str) -> (&'a str, &'a str) {
+    let same = |a: &[&str], b: &[&str]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let [mut a, mut b] =
+        [passage, wanted].map(|text| text.split_inclusive('\n').collect::<Vec<_>>());
+    let begin = same(&a, &b);
+    let skipped: usize = a[..begin].iter().map(|line| line.len()).sum();
+    a.drain(..begin);
+    b.drain(..begin);
+    a.reverse();
+    b.reverse();
+    let end = same(&a, &b);
+    let left: usize = a[..end].iter().map(|line| line.len()).sum();
+    let cut = |text: &'a str| {
+        let text = &text[skipped..text.len() - left];
+        let lines = text.match_indices('\n').nth(MAX_WANTED_LINES).map_or(text.len(), |(at, _)| at);
+        &text[..text.floor_char_boundary(lines.min(MAX_COMPARED))]
+    };
+    (cut(passage), cut(wanted))
 }
 
 /// In what a passage differs from what was wanted: the smallest set of explanations that is enough.

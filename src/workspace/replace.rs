@@ -104,13 +104,13 @@ impl Workspace {
             Ok(false) => {
                 self.content(path, Some(seen))?;
                 beside.rename_over(&mut file).map_err(failed)?;
+                beside.sync();
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(self.deleted(path, seen));
             }
             Err(error) => return Err(failed(error)),
         }
-        beside.sync();
         self.changed(path, &file.file, new, data.nlink() > 1)
     }
 

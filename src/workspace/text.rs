@@ -1,13 +1,18 @@
 //! The text of a file, as it is edited: with `\n` line ends, whatever the file's own are, and back.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use similar::{ChangeTag, TextDiff};
 
 use super::charset::{Charset, GUESSED_FROM, SNIFFED, binary_kind};
 use crate::protocol::envelope::{ErrorCode, Failure};
+
+/// Which lines stay is worth this much work: a diff that takes longer is right, but not the smallest.
+const MAX_TIME: Duration = Duration::from_millis(300);
 
 /// How a file ends its lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,8 +161,9 @@ impl Text {
         let mut at = 0;
         for (range, text) in edits {
             new.push_str(&self.raw[at..self.raw_offset(range.start)]);
-            new.push_str(&self.with_own_ends(&plain(text)));
-            at = self.raw_offset(range.end);
+            let there = self.raw_offset(range.start)..self.raw_offset(range.end);
+            at = there.end;
+            new.push_str(&self.with_ends_of(&self.raw[there], &self.plain()[range.clone()], text));
         }
         new.push_str(&self.raw[at..]);
         if !self.has_cr && edits.iter().all(|(_, text)| !text.contains('\r')) {
@@ -174,23 +180,51 @@ impl Text {
         if self.ending == LineEnding::None {
             return Self::new(self.charset, content.to_owned());
         }
-        let content = plain(content);
+        let new = self.with_ends_of(&self.raw, self.plain(), content);
+        Self::new(self.charset, new.into_owned())
+    }
+
+    /// A new text in the place of an old one, which is `raw` as it stands in the file: with the file's
+    /// line ends or, where these are mixed, with those of the lines that stay or are replaced.
+    fn with_ends_of<'a>(&self, raw: &str, old: &str, new: &'a str) -> Cow<'a, str> {
+        let new = plain(new);
         if self.ending != LineEnding::Mixed {
-            return Self::new(self.charset, self.with_own_ends(&content).into_owned());
+            return match self.dominant {
+                None | Some("\n") => new,
+                Some(end) => Cow::Owned(new.replace('\n', end)),
+            };
         }
-        let own: Vec<&str> = self.raw.split_inclusive('\n').collect();
-        let diff = TextDiff::from_lines(self.plain(), &content);
-        let mut new = String::with_capacity(content.len());
+        // (By `\n` alone: what the diff itself takes for lines ends at a lone `\r` too.)
+        let [own, old, new] = [raw, old, &*new].map(|text| text.split_inclusive('\n'));
+        let (own, old, new): (Vec<_>, Vec<_>, Vec<_>) =
+            (own.collect(), old.collect(), new.collect());
+        let end_of = |line: &str| match line.strip_suffix('\n')? {
+            line if line.ends_with('\r') => Some("\r\n"),
+            _ => Some("\n"),
+        };
+        let mut text = String::new();
+        // The line ends of lines that are gone, for those that come instead.
+        let mut free = VecDeque::new();
+        let diff = TextDiff::configure().timeout(MAX_TIME).diff_slices(&old, &new);
         for change in diff.iter_all_changes() {
             match (change.tag(), change.old_index()) {
-                (ChangeTag::Delete, _) => {}
-                (ChangeTag::Equal, Some(line)) => new.push_str(own[line]),
+                (ChangeTag::Delete, line) => free.extend(line.and_then(|line| end_of(own[line]))),
+                (ChangeTag::Equal, Some(line)) => {
+                    free.clear();
+                    text.push_str(own[line]);
+                }
                 (ChangeTag::Equal, None) | (ChangeTag::Insert, _) => {
-                    new.push_str(&self.with_own_ends(change.value()));
+                    match change.value().strip_suffix('\n') {
+                        None => text.push_str(change.value()),
+                        Some(line) => {
+                            text.push_str(line);
+                            text.push_str(free.pop_front().or(self.dominant).unwrap_or("\n"));
+                        }
+                    }
                 }
             }
         }
-        Self::new(self.charset, new)
+        Cow::Owned(text)
     }
 
     /// The bytes of its file. `ENCODING` where the file's encoding lacks a character.
@@ -205,13 +239,6 @@ impl Text {
                 .hint("use other characters, or convert the file to UTF-8 first, with a command")
                 .at(path)
         })
-    }
-
-    fn with_own_ends<'a>(&self, plain: &'a str) -> Cow<'a, str> {
-        match self.dominant {
-            None | Some("\n") => Cow::Borrowed(plain),
-            Some(end) => Cow::Owned(plain.replace('\n', end)),
-        }
     }
 
     fn raw_offset(&self, plain: usize) -> usize {

@@ -332,7 +332,7 @@ fn path() -> BoxedStrategy<String> {
     // A path that no system call takes, and a name that no file system takes.
     let long = (1usize..3).prop_map(|n| format!("{}x", "n/".repeat(n * 1500)));
     let name = Just("n".repeat(300));
-    prop_oneof![10 => known, 6 => built, 1 => long, 1 => name].boxed()
+    prop_oneof![80 => known, 50 => built, 1 => long, 4 => name].boxed()
 }
 
 fn glob() -> BoxedStrategy<String> {

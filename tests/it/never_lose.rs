@@ -52,27 +52,54 @@ fn mode_owner_and_attributes_are_kept() {
     }
 }
 
-#[test]
-fn a_full_disk_leaves_the_old_file_and_nothing_else() {
-    let test = Test::new();
-    let small = test.root().join("small");
-    fs::create_dir(&small).unwrap();
-    // In a mount namespace of its own: seen through /proc, gone with the process.
+/// A batch in a file system of its own, mounted with these options, that holds the file `a`; then
+/// `script` is run there. Seen from here through `/proc`, it is gone with the process. Nothing, loudly,
+/// where nothing can be mounted.
+fn mounted(test: &Test, options: &str, script: &str, name: &str) -> Option<(Batch, String)> {
+    let folder = test.root().join("small");
+    fs::create_dir(&folder).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o {options} none small && printf 'one\\n' > small/a && {script} && \
+         cd small && exec \"$0\" tool batch --cwd ."
+    );
     let mut unshare = Command::new("unshare");
-    let script = "mount -t tmpfs -o size=256k none small && printf 'one\\n' > small/a && cd small && \
-                  exec \"$0\" tool batch --cwd .";
-    unshare.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
+    unshare.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]);
     unshare.arg(test.command(&[]).get_program()).current_dir(test.root());
     unshare.env("HOME", test.home()).stdout(Stdio::piped());
     let mut batch = Batch::start(&mut unshare);
     batch.send("Read", &json!({"path": "a"}));
-    if batch.answer().is_none_or(|read| read["status"] != "success") {
-        say(
-            "SKIPPED: a_full_disk_leaves_the_old_file_and_nothing_else: nothing can be mounted here",
-        );
-        return;
+    if batch.answer().is_some_and(|read| read["status"] == "success") {
+        let there = format!("/proc/{}/root{}", batch.id(), folder.display());
+        return Some((batch, there));
     }
-    let there = format!("/proc/{}/root{}", batch.id(), small.display());
+    say(&format!("SKIPPED: {name}: nothing can be mounted here"));
+    None
+}
+
+#[test]
+fn a_read_only_file_system_is_permission_denied() {
+    let test = Test::new();
+    let name = "a_read_only_file_system_is_permission_denied";
+    let Some((mut batch, there)) = mounted(&test, "size=1m", "mount -o remount,ro small", name)
+    else {
+        return;
+    };
+    for (tool, input) in changes().into_iter().chain([
+        ("Write", json!({"path": "new", "content": "x"})),
+        ("Write", json!({"path": "new/deep/er", "content": "x"})),
+    ]) {
+        let refused = batch.call(tool, &input);
+        assert_eq!(refused["error"]["code"], "PERMISSION_DENIED", "{tool}: {refused}");
+    }
+    assert_eq!(fs::read_to_string(format!("{there}/a")).unwrap(), "one\n");
+    assert_eq!(fs::read_dir(&there).unwrap().count(), 1);
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_file_and_nothing_else() {
+    let test = Test::new();
+    let name = "a_full_disk_leaves_the_old_file_and_nothing_else";
+    let Some((mut batch, there)) = mounted(&test, "size=256k", "true", name) else { return };
     let large = "x".repeat(400_000);
     let old = fs::read_dir(&there).unwrap().count();
     for (tool, input) in [

@@ -38,7 +38,7 @@ async fn only_the_replaced_passage_changes() {
     check(b"a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", b"x\r\ny\r\nz\r\nc\r\n").await;
     check(b"a\r\nb\r\n", "a\r\n", "x\r\n", b"x\r\nb\r\n").await;
     check(b"a\r\nb\nc\r\nd\r\n", "c", "x\ny", b"a\r\nb\nx\r\ny\r\nd\r\n").await;
-    check(b"a\nb\r\nc\nd\n", "b\nc", "x\ny", b"a\nx\ny\nd\n").await;
+    check(b"a\nb\r\nc\nd\n", "b\nc", "x\ny", b"a\nx\r\ny\nd\n").await;
     check(b"a\rb\r", "a\nb", "x\ny", b"x\ry\r").await;
     check(b"\xEF\xBB\xBFone", "one", "two", b"\xEF\xBB\xBFtwo").await;
     check(b"\xFF\xFEa\0\r\0\n\0b\0", "a\nb", "c\n\u{e4}", b"\xFF\xFEc\0\r\0\n\0\xE4\0").await;

@@ -52,6 +52,11 @@ fn only_the_replaced_passage_changes() {
     check(b"a\rb\r", "a\nb", "x\ny", b"x\ry\r");
     check(b"a\r\nb\nc\r\nd\r\n", "c", "x\ny", b"a\r\nb\nx\r\ny\r\nd\r\n");
     check(b"a\nb\r\nc\nd\n", "d", "x\ny", b"a\nb\r\nc\nx\ny\n");
+    // Also where they are mixed: of lines that stay, and of lines in whose place others come.
+    check(b"a\nb\r\nc\r\n", "a\nb", "a\nB", b"a\nB\r\nc\r\n");
+    check(b"a\nb\r\nc\r\n", "a\nb\n", "A\nB\n", b"A\nB\r\nc\r\n");
+    check(b"a\r\nb\nc\nd\n", "a\nb\nc", "a\nx\nb\nc", b"a\r\nx\nb\nc\nd\n");
+    check(b"a\r\nb\nc\nd\n", "a\nb\nc", "c", b"c\nd\n");
     check(b"one\n\n\ntwo", "\n\n\n", "\n", b"one\ntwo");
     // So are encoding and BOM.
     check(b"\xEF\xBB\xBFone", "one", "two", b"\xEF\xBB\xBFtwo");
@@ -178,6 +183,8 @@ fn no_match_names_the_nearest_passage_and_what_differs() {
     let trailing = "a long line  \nanother long line\n";
     check(trailing, "a long line\nanother", "trailing whitespace", at(1, 2));
     check(file, "\tlet name = \"xy\";", "its words", at(2, 2));
+    check("one\ntwo", "two\n", "the line ends at its end", at(2, 2));
+    check("one\ntwo\nthree\n", "two\n\n", "the line ends at its end", at(2, 2));
     let refused = check(file, "nothing of the kind 12345", "nor anything like it", json!(null));
     says(&refused, "/error/hint", "Read the file again");
 }
@@ -198,4 +205,17 @@ fn an_edit_may_follow_an_edit() {
     project.ok("Edit", &edit("two", "three"));
     project.ok("Edit", &edit("three", "one"));
     assert_eq!(text(&project.ok("Read", &json!({"path": "a"})), "/data/content"), "   1 | one");
+}
+
+/// However large the file and what was looked for are, the work to explain is bounded.
+#[test]
+fn no_match_in_a_large_file_is_explained_all_the_same() {
+    let lines: String = (0..400_000).map(|n| format!("let value_{n} = compute({n});\n")).collect();
+    let mut project = project(&lines);
+    let old = "let value_x = compute(y, z);\n".repeat(50);
+    project.fails("Edit", &edit(&old, "q"), "NO_MATCH");
+    let old = lines[..3_000_000].replace("compute(77)", "compute(78)");
+    let refused = project.fails("Edit", &edit(&old, "q"), "NO_MATCH");
+    assert!(refused["data"].to_string().len() < 10_000, "{}", refused["data"]);
+    assert_eq!(project.bytes("a"), lines.as_bytes());
 }

@@ -251,10 +251,40 @@ fn a_file_of_a_gibibyte_answers_for_a_page_and_has_a_snapshot() {
     assert_eq!(first["stats"]["file_size_bytes"], (1u64 << 30) + 20);
     let last = project.ok("Read", &json!({"path": "log", "start_line": -2}));
     assert_eq!(last["data"]["content"], "  -2 | next to last\n  -1 | last");
+    if let Some(peak) = peak_kib(project.batch.id()) {
+        assert!(peak < 256 * 1024, "memory does not grow with the file: {peak} KiB");
+    }
     let edit = json!({"path": "log", "old_string": "last", "new_string": "x"});
     project.fails("Edit", &edit, "TOO_LARGE");
     // Its snapshot is there (the call above was not NOT_READ) and is watched.
     file.write_all(b"more\n").unwrap();
     let again = project.partial("Read", &json!({"path": "log", "limit": 1}));
     says(&again, "/text", "modified externally");
+}
+
+/// The most memory that a process ever had, where that is told.
+fn peak_kib(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    peak.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+#[test]
+fn a_page_of_many_bytes_ends_at_a_whole_line() {
+    let line = "x".repeat(1000);
+    let mut project = Project::new(&[("a", &format!("{line}\n").repeat(100))]);
+    let (mut start, mut n_lines) = (1, 0);
+    loop {
+        let page = project.call("Read", &json!({"path": "a", "start_line": start}));
+        let content = text(&page, "/data/content");
+        assert!(content.len() <= 50 * 1024 && page["data"].get("full_output").is_none());
+        assert!(content.lines().all(|shown| shown.ends_with(&line)));
+        n_lines += content.lines().count();
+        if page["status"] == "success" {
+            break;
+        }
+        start = page["data"]["end_line"].as_u64().unwrap() + 1;
+        says(&page, "/text", &format!("continue with start_line {start}"));
+    }
+    assert_eq!(n_lines, 100);
 }

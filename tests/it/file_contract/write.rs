@@ -117,6 +117,8 @@ fn an_update_keeps_encoding_bom_and_line_ends() {
     check(b"one\rx\r", "two\n", b"two\r");
     check(b"1\r\n2\n3\r\n", "1\n2\nnew\n3\n", b"1\r\n2\nnew\r\n3\r\n");
     check(b"1\n2\r\n3\n", "1\n2\n3\nnew\n", b"1\n2\r\n3\nnew\n");
+    check(b"1\n2\r\n3\n", "one\ntwo\n3\n", b"one\ntwo\r\n3\n");
+    check(b"1\r2\n3\r\n4\n", "1\r2\n3\nx\n4\n", b"1\r2\n3\r\nx\n4\n");
     check(b"one", "two\r\n", b"two\r\n");
     check(b"\xEF\xBB\xBFone\n", "two\n", b"\xEF\xBB\xBFtwo\n");
     check(b"\xFF\xFEa\0\n\0", "b\n", b"\xFF\xFEb\0\n\0");
