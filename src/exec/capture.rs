@@ -33,6 +33,8 @@ pub(super) struct Capture<'a> {
     stdout: Stream,
     stderr: Stream,
     whole: Whole<'a>,
+    /// All of it goes to the file, however short it is.
+    keeps_all: bool,
 }
 
 /// What is left of both streams in the end.
@@ -49,7 +51,31 @@ impl<'a> Capture<'a> {
             Some(factory) => Whole::Pending { factory, so_far: Vec::new() },
             None => Whole::Unwanted,
         };
-        Self { stdout: Stream::default(), stderr: Stream::default(), whole }
+        let (stdout, stderr) = (Stream::default(), Stream::default());
+        Self { stdout, stderr, whole, keeps_all: false }
+    }
+
+    /// One that is taken from while it is filled: all of it goes to the file at once.
+    pub(super) fn keeping_all(whole_output: Option<WholeOutput<'a>>) -> Self {
+        Self { keeps_all: true, ..Self::new(whole_output) }
+    }
+
+    /// What came since it was last taken.
+    pub(super) fn take(&mut self) -> Kept {
+        let (full_output, full_output_error) = match &mut self.whole {
+            Whole::Unwanted | Whole::Pending { .. } => (None, None),
+            Whole::Open { file, name } => match file.flush() {
+                Ok(()) => (Some(name.clone()), None),
+                Err(error) => (None, Some(error.to_string())),
+            },
+            Whole::Failed(error) => (None, Some(error.clone())),
+        };
+        Kept {
+            stdout: std::mem::take(&mut self.stdout).finish(),
+            stderr: std::mem::take(&mut self.stderr).finish(),
+            full_output,
+            full_output_error,
+        }
     }
 
     pub(super) fn push(&mut self, source: Source, piece: &[u8]) {
@@ -57,25 +83,12 @@ impl<'a> Capture<'a> {
             Source::Stdout => self.stdout.push(piece),
             Source::Stderr => self.stderr.push(piece),
         }
-        let is_long = self.stdout.is_long() || self.stderr.is_long();
+        let is_long = self.keeps_all || self.stdout.is_long() || self.stderr.is_long();
         self.whole = std::mem::replace(&mut self.whole, Whole::Unwanted).push(piece, is_long);
     }
 
-    pub(super) fn finish(self) -> Kept {
-        let (full_output, full_output_error) = match self.whole {
-            Whole::Unwanted | Whole::Pending { .. } => (None, None),
-            Whole::Open { mut file, name } => match file.flush() {
-                Ok(()) => (Some(name), None),
-                Err(error) => (None, Some(error.to_string())),
-            },
-            Whole::Failed(error) => (None, Some(error)),
-        };
-        Kept {
-            stdout: self.stdout.finish(),
-            stderr: self.stderr.finish(),
-            full_output,
-            full_output_error,
-        }
+    pub(super) fn finish(mut self) -> Kept {
+        self.take()
     }
 }
 

@@ -3,9 +3,9 @@
 //! It runs one line of bash, answers when the shell has exited, and sees to it that nothing of it
 //! outlives the session. It does not know what the line may do: that was judged before.
 
+mod background;
 mod capture;
 mod environment;
-mod pipeline;
 mod process;
 mod running;
 pub mod sandbox;
@@ -20,20 +20,21 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tokio_util::sync::CancellationToken;
 
+use background::Background;
 use capture::Capture;
 use environment::Environment;
 use running::{Left, Running};
 use sandbox::{Grants, Sandbox, Supervisor, Watch};
 use stages::Report;
 
+pub use background::{End, Piece};
 pub use capture::{Captured, WholeOutput};
-pub use stages::Stage;
 
 /// One line of bash, and how it is to be run.
 pub struct Command<'a> {
@@ -81,8 +82,9 @@ pub struct Outcome {
     pub stdout: Captured,
     /// What it complained about.
     pub stderr: Captured,
-    /// The stages of the last pipeline that ran, where it had more than one; empty where unknown.
-    pub stages: Vec<Stage>,
+    /// How the stages of the last pipeline that ran ended, where it had more than one; empty where
+    /// that is not known.
+    pub stages: Vec<i32>,
     /// Processes that outlived the shell. They end with [`Exec::shutdown`].
     pub left_running: Vec<LeftRunning>,
     /// Where all of the output lies, where it was more than is kept in memory.
@@ -150,6 +152,9 @@ pub enum Error {
     /// More than the system lets one argument be.
     #[error("the command is too long ({0} bytes); write it to a file and run that")]
     TooLong(usize),
+    /// As many run in the background as may.
+    #[error("{0} commands run in the background already; end one of them first")]
+    TooMany(usize),
     /// The system could not start or follow it.
     #[error("the command could not be run: {0}")]
     Io(#[from] io::Error),
@@ -161,7 +166,8 @@ pub struct Exec {
     environment: Environment,
     bash: OnceLock<Option<PathBuf>>,
     sandbox: Option<Sandbox>,
-    left: Mutex<Vec<Left>>,
+    left: Arc<Mutex<Vec<Left>>>,
+    background: Background,
 }
 
 /// What one command was started with.
@@ -187,7 +193,8 @@ impl Exec {
             environment: Environment::new(variables, secret_names),
             bash: OnceLock::new(),
             sandbox: None,
-            left: Mutex::new(Vec::new()),
+            left: Arc::default(),
+            background: Background::default(),
         }
     }
 
@@ -218,7 +225,7 @@ impl Exec {
         let left = running.settle(&mut capture).await;
         let mut outcome = outcome(ended, status, capture, begun);
         if let (Some(report), Ended::Exited) = (report, ended) {
-            outcome.stages = report.stages(running.root(), &command.line);
+            outcome.stages = report.stages(running.root());
         }
         if !left.is_empty() {
             self.left().extend(running.leave());
@@ -232,8 +239,43 @@ impl Exec {
         Ok(outcome)
     }
 
-    /// Ends everything that commands left running.
+    /// Starts it and goes on; what it writes is read by its id with [`Exec::output`]. Its time is not
+    /// limited unless a `timeout` is given here.
+    ///
+    /// To be called on the main thread, inside its runtime, like [`Exec::run`].
+    pub fn start_background(
+        &self,
+        mut command: Command<'static>,
+        timeout: Option<Duration>,
+    ) -> Result<String, Error> {
+        if self.background.is_full() {
+            return Err(Error::TooMany(background::MAX_JOBS));
+        }
+        let capture = Capture::keeping_all(command.whole_output.take());
+        let Started { running, watch, .. } = self.start(&command)?;
+        let left = Arc::clone(&self.left);
+        Ok(self.background.add(background::Started { running, capture, timeout, watch, left }))
+    }
+
+    /// What a background command wrote since this was last asked; waits that long for output or the
+    /// end. `None`: there is no such command.
+    pub async fn output(&self, id: &str, wait: Duration) -> Option<Piece> {
+        self.background.output(id, wait).await
+    }
+
+    /// Ends a background command with all of its processes.
+    pub async fn kill(&self, id: &str) -> Option<Piece> {
+        self.background.kill(id).await
+    }
+
+    /// The ids of the background commands, ended ones too.
+    pub fn background_ids(&self) -> Vec<String> {
+        self.background.ids()
+    }
+
+    /// Ends everything that commands left running, and all background commands.
     pub fn shutdown(&self) {
+        self.background.shutdown();
         let left = std::mem::take(&mut *self.left());
         for mut left in left {
             left.kill();
@@ -358,7 +400,7 @@ impl Drop for Exec {
 }
 
 /// `0.25 s`, `120 s`.
-fn seconds(time: Duration) -> String {
+pub fn seconds(time: Duration) -> String {
     // A limit is passed by a moment, which nobody wants to read.
     let time = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX) / 10 * 10);
     match time.as_secs() {
@@ -374,16 +416,11 @@ fn outcome(
     begun: Instant,
 ) -> Outcome {
     let kept = capture.finish();
-    let exit_code = status.and_then(|status| status.code());
-    let signal = status.and_then(|status| match (status.signal(), status.code()) {
-        (Some(signal), _) => Some(signal),
-        (None, Some(code)) if code > 128 => Some(code - 128),
-        (None, _) => None,
-    });
+    let (exit_code, signal) = exit_of(status);
     Outcome {
         ended,
         exit_code,
-        signal: signal.and_then(process::signal_name),
+        signal,
         stdout: kept.stdout,
         stderr: kept.stderr,
         stages: Vec::new(),
@@ -394,4 +431,15 @@ fn outcome(
         protected_changed: Vec::new(),
         time: begun.elapsed(),
     }
+}
+
+/// The exit status, and the signal that ended the shell or, as its status tells, its last program.
+fn exit_of(status: Option<ExitStatus>) -> (Option<i32>, Option<String>) {
+    let exit_code = status.and_then(|status| status.code());
+    let signal = status.and_then(|status| match (status.signal(), status.code()) {
+        (Some(signal), _) => Some(signal),
+        (None, Some(code)) if code > 128 => Some(code - 128),
+        (None, _) => None,
+    });
+    (exit_code, signal.and_then(process::signal_name))
 }

@@ -100,23 +100,45 @@ impl Running {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => break Ended::Cancelled,
-                status = shell_end(
-                    &mut self.child,
-                    self.tree.as_mut(),
-                    &mut self.root,
-                    &mut self.may_have_left,
-                ) => return Ok((Ended::Exited, Some(status?))),
                 () = &mut deadline => break Ended::TimedOut,
-                () = self.pipes.read(capture), if self.pipes.is_open() => {}
+                step = self.step(capture) => {
+                    if let Some(status) = step? {
+                        return Ok((Ended::Exited, Some(status)));
+                    }
+                }
             }
         };
+        self.end().await;
+        Ok((ended, None))
+    }
+
+    /// Waits for the next thing to happen: some output, or the shell's end. Nothing is lost if it is
+    /// dropped.
+    pub(super) async fn step(
+        &mut self,
+        capture: &mut Capture<'_>,
+    ) -> io::Result<Option<ExitStatus>> {
+        tokio::select! {
+            biased;
+            status = shell_end(
+                &mut self.child,
+                self.tree.as_mut(),
+                &mut self.root,
+                &mut self.may_have_left,
+            ) => Ok(Some(status?)),
+            () = self.pipes.read(capture), if self.pipes.is_open() => Ok(None),
+        }
+    }
+
+    /// Ends the shell together with all that it started.
+    pub(super) async fn end(&mut self) {
         // Still here while it is killed: as long as the shell lives, its children are its own.
         if let Some(tree) = &mut self.tree {
             tree.kill();
         }
         self.may_have_left = false;
-        self.child.wait().await?;
-        Ok((ended, None))
+        // What can not be waited for is gone.
+        _ = self.child.wait().await;
     }
 
     /// Reads what is still in the pipes and looks for processes that outlived the shell. What is

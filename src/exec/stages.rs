@@ -14,29 +14,10 @@ use std::sync::Arc;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
 
-use super::pipeline::last_pipeline;
-
 /// Scripts use small numbers for files of their own; bash itself uses 10 and up, and 255.
 const LOWEST_DESCRIPTOR: i32 = 200;
 /// What is read of the report; a pipeline has a few stages.
 const REPORT_SIZE: u64 = 64 * 1024;
-
-/// One stage of a pipeline.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stage {
-    /// Its text in the command; `None` where it is not certain which text it was.
-    pub command: Option<String>,
-    /// How it ended.
-    pub exit_code: i32,
-}
-
-impl Stage {
-    /// It did not do what it should. One that was ended by SIGPIPE only did not get to say all that
-    /// it had, because its reader had enough.
-    pub fn has_failed(&self) -> bool {
-        !matches!(self.exit_code, 0 | 141)
-    }
-}
 
 /// The file that the shell reads at its beginning and writes to at its end.
 #[derive(Debug)]
@@ -69,8 +50,8 @@ impl Report {
         Arc::clone(&self.file)
     }
 
-    /// The stages of the last pipeline that the shell with this number ran, if it had several.
-    pub(super) fn stages(&self, shell: i32, line: &str) -> Vec<Stage> {
+    /// How the stages of the last pipeline ended that the shell with this number ran, if it had several.
+    pub(super) fn stages(&self, shell: i32) -> Vec<i32> {
         let text = self.text().unwrap_or_default();
         // A subshell that dies of an error runs the trap too: its lines have other numbers.
         let shell = format!(" {shell} ");
@@ -78,12 +59,7 @@ impl Report {
             return Vec::new();
         };
         let codes: Vec<i32> = codes.split(' ').filter_map(|code| code.parse().ok()).collect();
-        if codes.len() < 2 {
-            return Vec::new();
-        }
-        let names = last_pipeline(line).filter(|names| names.len() == codes.len());
-        let mut names = names.unwrap_or_default().into_iter();
-        codes.into_iter().map(|exit_code| Stage { command: names.next(), exit_code }).collect()
+        if codes.len() < 2 { Vec::new() } else { codes }
     }
 
     fn text(&self) -> io::Result<String> {

@@ -71,6 +71,10 @@ impl Completion {
                 self.denied = false;
             }
             Some(Effect::Command { command, .. }) if !denied => match &envelope.verdict {
+                // It has only begun.
+                Verdict::Success if envelope.data.contains_key("background_id") => {
+                    self.denied = false;
+                }
                 Verdict::Success if can_fail(command) => {
                     self.ran = Some(Ran::Well);
                     self.denied = false;
@@ -82,7 +86,11 @@ impl Completion {
                 Verdict::Partial | Verdict::Error { .. } => self.ran = Some(Ran::Badly),
             },
             Some(
-                Effect::Write { .. } | Effect::Command { .. } | Effect::Read { .. } | Effect::Plan,
+                Effect::Write { .. }
+                | Effect::Command { .. }
+                | Effect::Read { .. }
+                | Effect::Job { .. }
+                | Effect::Plan,
             )
             | None => {}
         }

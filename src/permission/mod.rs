@@ -102,7 +102,9 @@ impl Policy {
         let entry = self.find(question.tool, is_it)?;
         let code = match question.effect {
             Effect::Command { .. } => ErrorCode::CommandBlocked,
-            Effect::Read { .. } | Effect::Write { .. } | Effect::Plan => ErrorCode::AccessDenied,
+            Effect::Read { .. } | Effect::Write { .. } | Effect::Job { .. } | Effect::Plan => {
+                ErrorCode::AccessDenied
+            }
         };
         let text = "a rule forbids this; find another way, or say what you would need it for";
         Some(Ruling::Refuse(code, reason(entry.shown(), text)))
@@ -200,7 +202,7 @@ impl Policy {
                 // Each of its commands has to be allowed.
                 standings.into_iter().collect::<Option<Vec<_>>>()?.into_iter().next()
             }
-            (Effect::Command { .. } | Effect::Plan, _) => {
+            (Effect::Command { .. } | Effect::Job { .. } | Effect::Plan, _) => {
                 self.standing(question.tool, Rule::is_bare, Rule::is_bare, None)
             }
         }
@@ -288,7 +290,7 @@ impl Policy {
     fn by_mode(&self, question: &Question<'_>) -> Ruling {
         let mode = format!("mode {}", self.mode.as_str());
         match (question.effect, self.mode) {
-            (Effect::Read { .. } | Effect::Plan, _)
+            (Effect::Read { .. } | Effect::Job { .. } | Effect::Plan, _)
             | (_, PermissionMode::Full)
             | (Effect::Write { .. }, PermissionMode::AutoEdit) => {
                 Ruling::Allow(reason(mode, "the mode allows this"))
@@ -386,7 +388,7 @@ impl Question<'_> {
     fn may_be(&self, rule: &Rule) -> bool {
         match self.effect {
             Effect::Read { path } | Effect::Write { path } => rule.fits_path(path),
-            Effect::Plan => rule.is_bare(),
+            Effect::Job { .. } | Effect::Plan => rule.is_bare(),
             Effect::Command { command, .. } => self.command.as_ref().is_some_and(|(line, _)| {
                 let mut runs = line.runs().iter().map(|run| texts(&run.words));
                 rule.is_bare()
@@ -412,7 +414,7 @@ fn never(question: &Question<'_>) -> Option<Ruling> {
             );
             Some(Ruling::Refuse(ErrorCode::AccessDenied, reason("never", text)))
         }
-        Effect::Write { .. } | Effect::Read { .. } | Effect::Plan => None,
+        Effect::Write { .. } | Effect::Read { .. } | Effect::Job { .. } | Effect::Plan => None,
     }
 }
 

@@ -84,7 +84,7 @@ pub fn propose(tool: &str, effect: &Effect) -> Option<Vec<String>> {
                 !path.contains(['*', '?', '[', ']', '{', '}', '(', ')', '\\']) && path != ".";
             is_plain.then(|| vec![format!("{tool}({path})")])
         }
-        Effect::Plan => None,
+        Effect::Job { .. } | Effect::Plan => None,
         Effect::Command { command, .. } => {
             let line = Line::read(command);
             if !line.is_known()

@@ -41,6 +41,11 @@ pub enum Effect {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reads_only: bool,
     },
+    /// Reads from a background command of this session, or ends it.
+    Job {
+        /// Its id.
+        id: String,
+    },
     /// Changes only the agent's own plan.
     Plan,
 }
@@ -51,7 +56,7 @@ impl Effect {
         match self {
             Self::Read { .. } => true,
             Self::Command { reads_only, .. } => *reads_only,
-            Self::Write { .. } | Self::Plan => false,
+            Self::Write { .. } | Self::Job { .. } | Self::Plan => false,
         }
     }
 }

@@ -295,7 +295,8 @@ impl Registry {
 
     fn refuse_repetition(&self, tool: &str, key: &str, effect: &Effect) -> Result<(), Failure> {
         // A command may be a poll.
-        let limit = if matches!(effect, Effect::Command { .. }) { 5 } else { 3 };
+        let limit =
+            if matches!(effect, Effect::Command { .. } | Effect::Job { .. }) { 5 } else { 3 };
         let times = self.state().repetition.times(key);
         if times + 1 < limit {
             return Ok(());
@@ -322,7 +323,9 @@ impl Registry {
             frozen.unwrap_or_else(|| self.policy.rule_on(&call.name, effect, &*self.cx.workspace));
         let reads = matches!(effect, Effect::Read { .. });
         let (word, reason, failure) = match ruling {
-            Ruling::Allow(reason) if reads || *effect == Effect::Plan => {
+            Ruling::Allow(reason)
+                if reads || matches!(effect, Effect::Job { .. } | Effect::Plan) =>
+            {
                 drop(reason);
                 return Ok(());
             }
@@ -399,7 +402,7 @@ fn failure_of(code: ErrorCode, reason: &Reason) -> Failure {
 /// changed anything, however it ended.
 fn may_have_changed_something(effect: &Effect, outcome: &Result<Report, Failure>) -> bool {
     match effect {
-        Effect::Read { .. } | Effect::Plan => false,
+        Effect::Read { .. } | Effect::Job { .. } | Effect::Plan => false,
         Effect::Write { .. } => match outcome {
             Ok(_) => true,
             Err(failure) => failure.code == ErrorCode::Conflict,

@@ -1,5 +1,6 @@
 //! Bash: the fallback, for all that has no tool of its own.
 
+pub(super) mod background;
 #[cfg(test)]
 mod tests;
 
@@ -11,13 +12,16 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Tool, ToolCx, parse, spec};
-use crate::exec::{self, Command, Ended, Outcome, Stage, WholeOutput};
+use super::{Tool, ToolCx, blocking, parse, spec};
+use crate::exec::{self, Command, Ended, Outcome, WholeOutput, seconds};
 use crate::permission::Line;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
 use crate::protocol::{Object, shorten};
+use crate::workspace::ProjectPath;
 
+/// How long a command may take that is waited for.
+const TIMEOUT: Duration = Duration::from_mins(2);
 /// How much of a command or a stage stands in a sentence.
 const SHOWN: usize = 80;
 
@@ -32,16 +36,13 @@ struct Args {
     command: String,
     #[serde(default = "here")]
     directory: String,
-    #[serde(default = "two_minutes")]
-    timeout_ms: u64,
+    timeout_ms: Option<u64>,
+    #[serde(default)]
+    background: bool,
 }
 
 fn here() -> String {
     ".".to_owned()
-}
-
-fn two_minutes() -> u64 {
-    120_000
 }
 
 impl Default for Bash {
@@ -67,7 +68,7 @@ impl Tool for Bash {
             return Err(Failure::new(ErrorCode::InvalidParam, "command is empty"));
         }
         let directory = cx.workspace.resolve(&args.directory)?.relative().to_owned();
-        let reads_only = Line::read(&args.command).is_read_only();
+        let reads_only = !args.background && Line::read(&args.command).is_read_only();
         Ok(Effect::Command { command: args.command, directory, reads_only })
     }
 
@@ -79,76 +80,83 @@ impl Tool for Bash {
 async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let args: Args = parse(&input)?;
     let directory = cx.workspace.resolve(&args.directory)?;
+    let line = Line::read(&args.command);
+    let note = line.note(directory.relative(), &*cx.workspace);
+    let kept = keep(&line, &directory, cx).await?;
     let spill = Arc::clone(&cx.spill);
-    let whole_output: WholeOutput<'_> = Box::new(move || {
+    let whole_output: WholeOutput<'static> = Box::new(move || {
         let (file, name) = spill.create("Bash")?;
         Ok((Box::new(file) as Box<dyn Write + Send>, name))
     });
+    let timeout = args.timeout_ms.map(Duration::from_millis);
     let command = Command {
         whole_output: Some(whole_output),
-        writes_git: writes_git(&args.command),
+        writes_git: line.writes_git(),
+        // One that needs it came through the gate only because a rule or a person allowed it.
+        network: line.needs_network(),
         ..Command::new(
             args.command.clone(),
             directory.absolute().to_path_buf(),
-            Duration::from_millis(args.timeout_ms),
+            timeout.unwrap_or(TIMEOUT),
         )
     };
+    let failed = |error: exec::Error| could_not_run(&error, &args.directory);
+    if args.background {
+        let id = cx.exec.start_background(command, timeout).map_err(failed)?;
+        return Ok(background::started(&id, &args.command));
+    }
     let changed_before = cx.workspace.changed_since_seen();
-    let outcome = cx
-        .exec
-        .run(command, &cx.cancel)
-        .await
-        .map_err(|error| could_not_run(&error, &args.directory))?;
+    let outcome = cx.exec.run(command, &cx.cancel).await.map_err(failed)?;
     let mut files_changed = cx.workspace.changed_since_seen();
     files_changed.retain(|path| !changed_before.contains(path));
-    answer(&args.command, outcome, files_changed)
+    cx.workspace.settle_after_command(&kept);
+    let stages = Stage::all(&line, &outcome.stages);
+    answer(&args.command, outcome, &stages, files_changed, note)
         .map_err(|failure| failure.at(directory.relative()))
 }
 
-/// The line is one command of git's that changes the repository: in the sandbox nothing else can.
-fn writes_git(line: &str) -> bool {
-    const WRITING: &[&str] = &[
-        "add",
-        "am",
-        "apply",
-        "bisect",
-        "branch",
-        "checkout",
-        "cherry-pick",
-        "clone",
-        "commit",
-        "config",
-        "fetch",
-        "gc",
-        "init",
-        "merge",
-        "mv",
-        "notes",
-        "pull",
-        "push",
-        "rebase",
-        "remote",
-        "reset",
-        "restore",
-        "revert",
-        "rm",
-        "sparse-checkout",
-        "stash",
-        "submodule",
-        "switch",
-        "tag",
-        "update-index",
-        "worktree",
-    ];
-    let mut quoted = line.split(['\'', '"']);
-    // What is not quoted starts no other command; what is quoted is expanded by no one.
-    let is_one =
-        quoted.by_ref().step_by(2).all(|part| !part.contains([';', '&', '|', '<', '>', '\n']))
-            && !line.contains(['$', '`']);
-    let mut words = line.split_whitespace();
-    is_one
-        && words.next() == Some("git")
-        && words.next().is_some_and(|word| WRITING.contains(&word))
+/// Keeps the files that the line takes away or overwrites, as far as it names them, for an undo.
+async fn keep(
+    line: &Line,
+    directory: &ProjectPath,
+    cx: &ToolCx,
+) -> Result<Vec<ProjectPath>, Failure> {
+    let removed = line.removes(directory.relative(), &*cx.workspace);
+    if removed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let workspace = Arc::clone(&cx.workspace);
+    blocking(move || {
+        let paths: Vec<_> =
+            removed.iter().filter_map(|path| workspace.resolve(path).ok()).collect();
+        workspace.keep_before_command(&paths)
+    })
+    .await
+}
+
+/// One stage of a pipeline.
+struct Stage {
+    /// Its text in the command; `None` where it is not certain which text it was.
+    command: Option<String>,
+    exit_code: i32,
+}
+
+impl Stage {
+    /// The stages that ended so.
+    fn all(line: &Line, codes: &[i32]) -> Vec<Self> {
+        let names = line.last_pipeline().filter(|names| names.len() == codes.len());
+        let mut names = names.unwrap_or_default().iter().cloned();
+        codes
+            .iter()
+            .map(|exit_code| Self { command: names.next(), exit_code: *exit_code })
+            .collect()
+    }
+
+    /// It did not do what it should. One that was ended by SIGPIPE only did not get to say all that
+    /// it had, because its reader had enough.
+    fn has_failed(&self) -> bool {
+        !matches!(self.exit_code, 0 | 141)
+    }
 }
 
 fn could_not_run(error: &exec::Error, directory: &str) -> Failure {
@@ -164,6 +172,9 @@ fn could_not_run(error: &exec::Error, directory: &str) -> Failure {
         exec::Error::NulByte | exec::Error::TooLong(_) => {
             Failure::new(ErrorCode::InvalidParam, error.to_string())
         }
+        exec::Error::TooMany(_) => {
+            Failure::new(ErrorCode::ExecutionError, error.to_string()).hint("BashKill ends one")
+        }
         exec::Error::NoBash | exec::Error::Io(_) => {
             Failure::new(ErrorCode::ExecutionError, error.to_string())
         }
@@ -171,22 +182,29 @@ fn could_not_run(error: &exec::Error, directory: &str) -> Failure {
 }
 
 /// What the model is told of an outcome.
-fn answer(command: &str, outcome: Outcome, files_changed: Vec<String>) -> Result<Report, Failure> {
+fn answer(
+    command: &str,
+    outcome: Outcome,
+    stages: &[Stage],
+    files_changed: Vec<String>,
+    note: Option<String>,
+) -> Result<Report, Failure> {
     let shown = shown(command);
-    let notes = notes(&outcome, &files_changed);
-    let failed_stages = failed_stages(&outcome.stages);
+    let notes = notes(&outcome, &files_changed, note);
+    let complaint = complaint(&outcome.stderr.text);
+    let failed_stages = failed_stages(stages).map(|stages| stages + &complaint);
     let how = outcome.how();
     let (ended, exit_code) = (outcome.ended, outcome.exit_code);
     let missing = missing_program(&outcome);
     let is_silent = outcome.stdout.total_bytes + outcome.stderr.total_bytes == 0;
     let stats = stats(&outcome);
-    let data = data(outcome, files_changed);
+    let data = data(outcome, stages, files_changed);
     let (code, message, hint) = match (ended, exit_code) {
         (Ended::Exited, Some(0)) => {
             let conclusion = match &failed_stages {
                 Some(stages) => format!(
                     "Exited 0, but only because the last stage did: {stages}. What these should \
-                     have given is missing; stderr may say why."
+                     have given is missing."
                 ),
                 None if is_silent => "Exited 0, without output.".to_owned(),
                 None => "Exited 0.".to_owned(),
@@ -233,18 +251,18 @@ fn answer(command: &str, outcome: Outcome, files_changed: Vec<String>) -> Result
     Err(failure)
 }
 
-fn data(outcome: Outcome, files_changed: Vec<String>) -> Object {
+fn data(outcome: Outcome, stages: &[Stage], files_changed: Vec<String>) -> Object {
     let mut data = Object::new();
     let truncated = outcome.stdout.truncated || outcome.stderr.truncated;
     data.insert("stdout".to_owned(), outcome.stdout.text.into());
     data.insert("stderr".to_owned(), outcome.stderr.text.into());
     data.insert("exit_code".to_owned(), outcome.exit_code.into());
     data.insert("signal".to_owned(), outcome.signal.into());
-    let stage = |stage: Stage| match stage.command {
+    let stage = |stage: &Stage| match &stage.command {
         Some(command) => json!({"command": command, "exit_code": stage.exit_code}),
         None => json!({"exit_code": stage.exit_code}),
     };
-    let stages: Vec<Value> = outcome.stages.into_iter().map(stage).collect();
+    let stages: Vec<Value> = stages.iter().map(stage).collect();
     data.insert("stages".to_owned(), stages.into());
     data.insert("truncated".to_owned(), truncated.into());
     data.insert("files_changed".to_owned(), files_changed.into());
@@ -268,8 +286,8 @@ fn stats(outcome: &Outcome) -> Object {
 }
 
 /// What else the reader should know, each as ` Note: ….`
-fn notes(outcome: &Outcome, files_changed: &[String]) -> String {
-    let mut notes = Vec::new();
+fn notes(outcome: &Outcome, files_changed: &[String], tool: Option<String>) -> String {
+    let mut notes = Vec::from_iter(tool.map(|note| note.trim_end_matches('.').to_owned()));
     if let Some(name) = &outcome.full_output {
         notes.push(format!("Output too large, cut: all of it is in {name}"));
     }
@@ -298,6 +316,12 @@ fn notes(outcome: &Outcome, files_changed: &[String]) -> String {
         notes.push(format!("changed since you read them, so read them again: {files}"));
     }
     notes.iter().fold(String::new(), |text, note| format!("{text} Note: {note}."))
+}
+
+/// What the first line on stderr says: with one stage that failed it is mostly that one's.
+fn complaint(stderr: &str) -> String {
+    let first = stderr.lines().find(|line| !line.trim().is_empty());
+    first.map_or_else(String::new, |line| format!(" (stderr: {})", shorten(line.trim(), 2 * SHOWN)))
 }
 
 /// `stage 1/3 `rg x` exited 2`, for each that failed on the way to a last stage.

@@ -75,6 +75,8 @@ pub fn all() -> Vec<Box<dyn Tool>> {
         Box::new(edit::tool()),
         Box::new(multi_edit::tool()),
         Box::new(bash::Bash::default()),
+        Box::new(bash::background::Job::output()),
+        Box::new(bash::background::Job::kill()),
         Box::new(todo_write::TodoWrite::default()),
     ]
 }

@@ -9,12 +9,13 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 use super::replace::New;
-use super::snapshot::{FileStat, Snapshot, hash};
+use super::snapshot::{FileStat, Snapshot, hash, hash_of};
 use super::{ProjectPath, Workspace, io_failure};
 use crate::protocol::envelope::{ErrorCode, Failure};
 
@@ -179,13 +180,18 @@ impl Undo {
 struct Old<'a> {
     path: &'a Path,
     hash: &'a str,
+    /// It is kept by its bytes: the file itself may go on under another name.
+    by_bytes: bool,
 }
+
+/// The hash of a file that is not there.
+const ABSENT: &str = "";
 
 impl Old<'_> {
     fn store(&self, at: &Path) -> io::Result<()> {
         // Under another name of its own it could still be changed by honest means.
         let has_one_name = fs::metadata(self.path)?.nlink() == 1;
-        if has_one_name && fs::hard_link(self.path, at).is_ok() {
+        if !self.by_bytes && has_one_name && fs::hard_link(self.path, at).is_ok() {
             return Ok(());
         }
         fs::copy(self.path, at).map(drop)
@@ -238,7 +244,7 @@ impl Workspace {
     ) -> Result<T, Failure> {
         let Some(undo) = &self.undo else { return change() };
         let name = path.relative();
-        let old = seen.map(|seen| Old { path: path.absolute(), hash: &seen.hash });
+        let old = seen.map(|seen| Old { path: path.absolute(), hash: &seen.hash, by_bytes: false });
         let was_first = !undo.turn().kept.contains_key(name);
         undo.keep(name, old, after.hash.clone()).map_err(|error| {
             let failure = io_failure(&error, "keep the old content of", name);
@@ -249,6 +255,40 @@ impl Workspace {
             undo.void(name, was_first);
         }
         changed
+    }
+
+    /// Keeps what files are that a command is about to take away or overwrite; gives those that it kept.
+    /// Without a place to keep them nothing is kept.
+    pub fn keep_before_command(&self, paths: &[ProjectPath]) -> Result<Vec<ProjectPath>, Failure> {
+        let Some(undo) = &self.undo else { return Ok(Vec::new()) };
+        let mut kept = Vec::new();
+        for path in paths {
+            let failed = |error: io::Error| {
+                io_failure(&error, "keep the old content of", path.relative())
+                    .hint("the command was not run; make room, or run without keeping a session")
+            };
+            let (mut file, _) = self.open_file(path)?;
+            let hash = hash_of(&mut file, &AtomicBool::new(false)).map_err(failed)?;
+            let old = Old { path: path.absolute(), hash: &hash, by_bytes: true };
+            undo.keep(path.relative(), Some(old), ABSENT.to_owned()).map_err(failed)?;
+            kept.push(path.clone());
+        }
+        Ok(kept)
+    }
+
+    /// The command ran: what became of the files that were kept before it.
+    pub fn settle_after_command(&self, kept: &[ProjectPath]) {
+        let Some(undo) = &self.undo else { return };
+        for path in kept.iter().filter(|path| self.exists(path)) {
+            let now = self
+                .open_file(path)
+                .ok()
+                .and_then(|(mut file, _)| hash_of(&mut file, &AtomicBool::new(false)).ok());
+            let Some(after) = now else { continue };
+            let number = undo.turn().number;
+            // Should this fail, an undo asks for --force.
+            _ = undo.write(number, &Line::Again { path: path.relative().to_owned(), after });
+        }
     }
 
     /// The latest turn that changed files and is not undone.
@@ -309,7 +349,7 @@ impl Workspace {
         if now_hash == before_hash {
             return Ok(Undone::AsBefore);
         }
-        let is_ours = now_hash == changed.after.last().map(String::as_str);
+        let is_ours = Some(now_hash.unwrap_or(ABSENT)) == changed.after.last().map(String::as_str);
         if !is_ours && !force {
             let what = if now.is_some() { "changed" } else { "deleted" };
             return Ok(Undone::Refused(format!("somebody {what} it since; --force insists")));

@@ -287,6 +287,6 @@ impl Ground for Nowhere {
 pub(super) fn line_of(effect: &Effect) -> Option<(Line, &str)> {
     match effect {
         Effect::Command { command, directory, .. } => Some((Line::read(command), directory)),
-        Effect::Read { .. } | Effect::Write { .. } | Effect::Plan => None,
+        Effect::Read { .. } | Effect::Write { .. } | Effect::Job { .. } | Effect::Plan => None,
     }
 }

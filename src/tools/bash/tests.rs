@@ -128,5 +128,8 @@ async fn what_else_there_is_to_know_is_noted() {
 fn the_schema_is_an_object_that_allows_nothing_else() {
     let tool = Bash::default();
     assert_eq!(tool.spec().schema["additionalProperties"], false);
-    assert_eq!(tool.spec().schema["properties"]["timeout_ms"]["default"], two_minutes());
+    assert_eq!(
+        tool.spec().schema["properties"]["timeout_ms"]["default"],
+        TIMEOUT.as_millis() as u64
+    );
 }

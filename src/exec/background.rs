@@ -1,0 +1,220 @@
+//! Commands that go on while others run: started, read from, ended.
+//!
+//! Each is looked after by a task of its own, which owns the processes and their output; who wants to
+//! know something asks it. All end with the [`Exec`](super::Exec) that started them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::capture::Capture;
+use super::running::{Left, Running};
+use super::sandbox::Watch;
+use super::{Captured, Ended, exit_of};
+
+/// So many may run at the same time.
+pub(super) const MAX_JOBS: usize = 16;
+/// What is written in one go is read in one go.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Far away.
+const LONG: Duration = Duration::from_hours(24 * 365);
+
+/// What a background command wrote since it was last asked, and how it stands.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// What it wrote.
+    pub stdout: Captured,
+    /// What it complained about.
+    pub stderr: Captured,
+    /// Where all that it ever wrote lies; `None` where it wrote nothing or that could not be kept.
+    pub full_output: Option<String>,
+    /// How it ended; `None` while it runs.
+    pub end: Option<End>,
+    /// Since it was started; once it ended, as long as it ran.
+    pub time: Duration,
+}
+
+/// How a background command ended.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// Why it is over.
+    pub ended: Ended,
+    /// The shell's exit status, where it exited.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<String>,
+    /// Protected files that it changed where nothing prevents that.
+    pub protected_changed: Vec<PathBuf>,
+}
+
+/// The background commands of one [`Exec`](super::Exec).
+#[derive(Debug, Default)]
+pub(super) struct Background(Mutex<Jobs>);
+
+#[derive(Debug, Default)]
+struct Jobs {
+    last: u32,
+    jobs: BTreeMap<String, Job>,
+    tasks: JoinSet<()>,
+}
+
+#[derive(Clone, Debug)]
+struct Job {
+    questions: mpsc::Sender<Question>,
+    cancel: CancellationToken,
+}
+
+#[derive(Debug)]
+struct Question {
+    /// How long news are waited for.
+    until: Instant,
+    /// Output is no news, only the end is.
+    only_end: bool,
+    answer: oneshot::Sender<Piece>,
+}
+
+/// A command that was started, and all that its task needs.
+pub(super) struct Started {
+    pub(super) running: Running,
+    pub(super) capture: Capture<'static>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) watch: Option<Watch>,
+    /// Takes what outlives the shell.
+    pub(super) left: Arc<Mutex<Vec<Left>>>,
+}
+
+impl Background {
+    /// As many run as may.
+    pub(super) fn is_full(&self) -> bool {
+        let jobs = self.jobs();
+        jobs.jobs.values().filter(|job| !job.cancel.is_cancelled()).count() >= MAX_JOBS
+    }
+
+    /// Looks after it from now on, under the id that this gives.
+    pub(super) fn add(&self, started: Started) -> String {
+        let mut jobs = self.jobs();
+        jobs.last += 1;
+        let id = format!("bg_{}", jobs.last);
+        let (questions, asked) = mpsc::channel(8);
+        let cancel = CancellationToken::new();
+        jobs.tasks.spawn(attend(started, asked, cancel.clone()));
+        jobs.jobs.insert(id.clone(), Job { questions, cancel });
+        id
+    }
+
+    /// The ids there are.
+    pub(super) fn ids(&self) -> Vec<String> {
+        self.jobs().jobs.keys().cloned().collect()
+    }
+
+    /// What is new; waits that long for output or the end. `None`: there is no such command.
+    pub(super) async fn output(&self, id: &str, wait: Duration) -> Option<Piece> {
+        let job = self.jobs().jobs.get(id)?.clone();
+        job.ask(wait, false).await
+    }
+
+    /// Ends it, all of its processes, and says what else it wrote.
+    pub(super) async fn kill(&self, id: &str) -> Option<Piece> {
+        let job = self.jobs().jobs.get(id)?.clone();
+        job.cancel.cancel();
+        job.ask(LONG, true).await
+    }
+
+    /// Ends them all.
+    pub(super) fn shutdown(&self) {
+        let mut jobs = self.jobs();
+        jobs.jobs.clear();
+        // Each takes its processes along.
+        jobs.tasks.abort_all();
+        jobs.tasks = JoinSet::new();
+    }
+
+    fn jobs(&self) -> MutexGuard<'_, Jobs> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Job {
+    async fn ask(&self, wait: Duration, only_end: bool) -> Option<Piece> {
+        let (answer, answered) = oneshot::channel();
+        let until = Instant::now() + wait;
+        self.questions.send(Question { until, only_end, answer }).await.ok()?;
+        answered.await.ok()
+    }
+}
+
+/// Reads what the command writes and answers questions, until nobody can ask any more.
+async fn attend(started: Started, mut asked: mpsc::Receiver<Question>, cancel: CancellationToken) {
+    let Started { mut running, mut capture, timeout, watch, left } = started;
+    let begun = Instant::now();
+    let deadline = begun + timeout.unwrap_or(LONG);
+    let mut question: Option<Question> = None;
+    let (ended, status) = loop {
+        let until = question.as_ref().map_or(begun + LONG, |question| question.until);
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => break (Ended::Cancelled, None),
+            () = sleep_until(deadline) => break (Ended::TimedOut, None),
+            next = asked.recv(), if question.is_none() => match next {
+                Some(next) => question = Some(next),
+                None => break (Ended::Cancelled, None),
+            },
+            () = sleep_until(until), if question.is_some() => {
+                if let Some(question) = question.take() {
+                    _ = question.answer.send(piece(&mut capture, begun.elapsed(), None));
+                }
+            }
+            step = running.step(&mut capture) => match step {
+                Ok(Some(status)) => break (Ended::Exited, Some(status)),
+                Ok(None) => {
+                    if let Some(question) = question.as_mut().filter(|q| !q.only_end) {
+                        question.until = question.until.min(Instant::now() + PAUSE);
+                    }
+                }
+                // Nobody can be told what the system said; it is over.
+                Err(_) => break (Ended::Cancelled, None),
+            }
+        }
+    };
+    if ended != Ended::Exited {
+        running.end().await;
+    }
+    let n_left = running.settle(&mut capture).await.len();
+    if n_left > 0 {
+        let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+        left.extend(running.leave());
+    }
+    // It does not count as running any more.
+    cancel.cancel();
+    let end = end(ended, status, watch);
+    let time = begun.elapsed();
+    let mut next = question;
+    loop {
+        if let Some(question) = next.take() {
+            _ = question.answer.send(piece(&mut capture, time, Some(end.clone())));
+        }
+        next = asked.recv().await;
+        if next.is_none() {
+            return;
+        }
+    }
+}
+
+fn piece(capture: &mut Capture<'_>, time: Duration, end: Option<End>) -> Piece {
+    let taken = capture.take();
+    let (stdout, stderr, full_output) = (taken.stdout, taken.stderr, taken.full_output);
+    Piece { stdout, stderr, full_output, end, time }
+}
+
+fn end(ended: Ended, status: Option<ExitStatus>, watch: Option<Watch>) -> End {
+    let (exit_code, signal) = exit_of(status);
+    let protected_changed = watch.map(|watch| watch.changed()).unwrap_or_default();
+    End { ended, exit_code, signal, protected_changed }
+}

@@ -1,0 +1,153 @@
+//! BashOutput and BashKill: commands that go on while others run.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+
+use super::super::{Tool, ToolCx, parse, spec};
+use super::{seconds, shown};
+use crate::exec::{Ended, Piece};
+use crate::protocol::Object;
+use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::protocol::tool::{Effect, ToolSpec};
+
+/// What the model is told of a command that was started in the background.
+pub(super) fn started(id: &str, command: &str) -> Report {
+    let mut data = Object::new();
+    data.insert("background_id".to_owned(), id.into());
+    let text = format!(
+        "`{}` runs in the background as {id}, until it ends or the session does. Read its output with \
+         BashOutput {{\"id\": \"{id}\"}}, end it with BashKill.",
+        shown(command)
+    );
+    Report { data, text, ..Report::default() }
+}
+
+/// What is done with a background command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Read,
+    Kill,
+}
+
+/// BashOutput, or BashKill.
+#[derive(Debug)]
+pub(in crate::tools) struct Job {
+    spec: ToolSpec,
+    action: Action,
+}
+
+#[derive(Deserialize)]
+struct Args {
+    id: String,
+    #[serde(default)]
+    wait_ms: u64,
+}
+
+impl Job {
+    /// BashOutput.
+    pub(in crate::tools) fn output() -> Self {
+        let spec = spec(
+            "BashOutput",
+            include_str!("../../../prompts/tools/bash_output.md"),
+            include_str!("../../../prompts/tools/bash_output.json"),
+        );
+        Self { spec, action: Action::Read }
+    }
+
+    /// BashKill.
+    pub(in crate::tools) fn kill() -> Self {
+        let spec = spec(
+            "BashKill",
+            include_str!("../../../prompts/tools/bash_kill.md"),
+            include_str!("../../../prompts/tools/bash_kill.json"),
+        );
+        Self { spec, action: Action::Kill }
+    }
+}
+
+impl Tool for Job {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effect(&self, input: &Object, _: &ToolCx) -> Result<Effect, Failure> {
+        let args: Args = parse(input)?;
+        Ok(Effect::Job { id: args.id })
+    }
+
+    fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
+        Box::pin(async move {
+            let Args { id, wait_ms } = parse(&input)?;
+            let asked = async {
+                match self.action {
+                    Action::Read => cx.exec.output(&id, Duration::from_millis(wait_ms)).await,
+                    Action::Kill => cx.exec.kill(&id).await,
+                }
+            };
+            match cx.cancel.run_until_cancelled(asked).await {
+                Some(Some(piece)) => Ok(report(&id, piece)),
+                Some(None) => Err(unknown(&id, &cx.exec.background_ids())),
+                None => Err(Failure::new(ErrorCode::Cancelled, "interrupted before it was done")),
+            }
+        })
+    }
+}
+
+fn unknown(id: &str, known: &[String]) -> Failure {
+    let hint = if known.is_empty() {
+        "start one with Bash and background: true; those of an earlier process are gone".to_owned()
+    } else {
+        format!("there are {}", known.join(", "))
+    };
+    Failure::new(ErrorCode::NotFound, format!("there is no background command {id:?}")).hint(hint)
+}
+
+fn report(id: &str, piece: Piece) -> Report {
+    let Piece { stdout, stderr, full_output, end, time } = piece;
+    let is_silent = stdout.total_bytes + stderr.total_bytes == 0;
+    let news = if is_silent { "No new output." } else { "New output." };
+    let state = match &end {
+        None => format!("{id} runs since {}.", seconds(time)),
+        Some(end) => {
+            let how = match (end.ended, end.exit_code, &end.signal) {
+                (Ended::TimedOut, ..) => "was ended: its time was up".to_owned(),
+                (Ended::Cancelled, ..) => "was ended, with all of its processes".to_owned(),
+                (Ended::Exited, Some(code), None) => format!("exited {code}"),
+                (Ended::Exited, Some(code), Some(signal)) => format!("exited {code} ({signal})"),
+                (Ended::Exited, None, Some(signal)) => format!("was ended by {signal}"),
+                (Ended::Exited, None, None) => "was ended by a signal".to_owned(),
+            };
+            format!("{id} {how} after {}.", seconds(time))
+        }
+    };
+    let mut text = format!("{state} {news}");
+    let truncated = stdout.truncated || stderr.truncated;
+    if let Some(name) = full_output.as_ref().filter(|_| truncated) {
+        text.push_str(&format!(" Too large, cut: all of it is in {name}."));
+    }
+    let protected: Vec<String> = end
+        .iter()
+        .flat_map(|end| &end.protected_changed)
+        .map(|path| path.display().to_string())
+        .collect();
+    if !protected.is_empty() {
+        text.push_str(&format!(" It changed protected files: {}.", protected.join(", ")));
+    }
+    let mut data = Object::new();
+    data.insert("running".to_owned(), end.is_none().into());
+    data.insert("stdout".to_owned(), stdout.text.into());
+    data.insert("stderr".to_owned(), stderr.text.into());
+    if let Some(end) = end {
+        data.insert("exit_code".to_owned(), end.exit_code.into());
+        data.insert("signal".to_owned(), end.signal.into());
+    }
+    if truncated {
+        data.insert("truncated".to_owned(), true.into());
+    }
+    if let Some(name) = full_output {
+        data.insert("full_output".to_owned(), name.into());
+    }
+    Report { data, text, partial: truncated, ..Report::default() }
+}

@@ -1,0 +1,118 @@
+//! Commands in the background: started, read from, ended; and what a command takes away comes back.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::batch::Project;
+use crate::support::Test;
+
+fn bash(command: &str) -> serde_json::Value {
+    json!({"command": command, "background": true})
+}
+
+fn lives(pid: i64) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
+}
+
+#[test]
+fn output_is_read_piece_by_piece_and_the_end_is_told() {
+    let mut project = Project::new(&[("go", "")]);
+    let command =
+        "echo one; echo two >&2; until [ -s go ]; do sleep 0.02; done; echo three; exit 3";
+    let started = project.ok("Bash", &bash(command));
+    assert_eq!(started["data"], json!({"background_id": "bg_1"}));
+    let wait = json!({"id": "bg_1", "wait_ms": 20_000});
+    let first = project.ok("BashOutput", &wait);
+    assert_eq!(
+        (&first["data"]["stdout"], &first["data"]["running"]),
+        (&json!("one\n"), &json!(true))
+    );
+    assert_eq!(first["data"]["stderr"], "two\n");
+    let none = project.ok("BashOutput", &json!({"id": "bg_1"}));
+    assert_eq!(none["data"]["stdout"], "", "what was read is not told again");
+    project.test.write("go", "x");
+    let mut rest = String::new();
+    let last = loop {
+        let piece = project.ok("BashOutput", &wait);
+        rest.push_str(piece["data"]["stdout"].as_str().unwrap());
+        if piece["data"]["running"] == false {
+            break piece;
+        }
+    };
+    assert_eq!(rest, "three\n");
+    assert_eq!(last["data"]["exit_code"], 3);
+    assert!(last["text"].as_str().unwrap().contains("bg_1 exited 3"), "{last}");
+    // All of it lies in one place.
+    let whole = last["data"]["full_output"].as_str().unwrap();
+    let whole = project.ok("Read", &json!({"path": whole}));
+    for line in ["one", "two", "three"] {
+        assert!(whole["data"]["content"].as_str().unwrap().contains(line), "{whole}");
+    }
+}
+
+#[test]
+fn a_background_command_is_ended_with_all_of_its_processes() {
+    let mut project = Project::new(&[]);
+    project.ok("Bash", &bash("setsid sleep 1000 & echo $!; sleep 1000"));
+    let first = project.ok("BashOutput", &json!({"id": "bg_1", "wait_ms": 20_000}));
+    assert_eq!(first["data"]["running"], true);
+    let killed = project.ok("BashKill", &json!({"id": "bg_1"}));
+    assert_eq!(killed["data"]["running"], false, "{killed}");
+    let again = project.ok("BashOutput", &json!({"id": "bg_1"}));
+    assert_eq!(again["data"]["running"], false, "its end can be asked for again");
+    let unknown = project.fails("BashKill", &json!({"id": "bg_7"}), "NOT_FOUND");
+    assert!(unknown["error"]["hint"].as_str().unwrap().contains("bg_1"), "{unknown}");
+}
+
+#[test]
+fn background_commands_end_with_the_session_whatever_ends_it() {
+    for is_killed in [false, true] {
+        // Outside the sandbox: there a process has the number that it has here.
+        let test = Test::new();
+        let mut command =
+            test.command(&["tool", "batch", "--yolo", "--set", "sandbox.enabled=false"]);
+        let mut batch = crate::batch::Batch::start(&mut command);
+        let started = batch.call("Bash", &bash("sleep 1000 & echo $!; wait"));
+        assert_eq!(started["status"], "success", "{started}");
+        let piece = batch.call("BashOutput", &json!({"id": "bg_1", "wait_ms": 20_000}));
+        let pid: i64 = piece["data"]["stdout"].as_str().unwrap().trim().parse().unwrap();
+        assert!(lives(pid));
+        if is_killed {
+            // Unsandboxed only the shell itself is sure to go with a killed agent.
+            drop(batch);
+        } else {
+            batch.end();
+        }
+        let begun = Instant::now();
+        while lives(pid) && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(!lives(pid));
+    }
+}
+
+#[test]
+fn only_so_many_run_at_the_same_time() {
+    let mut project = Project::new(&[]);
+    for _ in 0..16 {
+        project.ok("Bash", &bash("sleep 1000"));
+    }
+    let refused = project.fails("Bash", &bash("sleep 1000"), "EXECUTION_ERROR");
+    assert!(refused["error"]["hint"].as_str().unwrap().contains("BashKill"), "{refused}");
+    project.ok("BashKill", &json!({"id": "bg_3"}));
+    project.ok("Bash", &bash("sleep 1000"));
+}
+
+#[test]
+fn what_a_command_takes_away_comes_back() {
+    let script = "call: Bash {\"command\": \"rm a.txt && mv b.txt c.txt && git rm -q d.txt; ls\"}\n---\ntext: done";
+    let test =
+        Test::new().file("a.txt", "a\n").file("b.txt", "b\n").file("c.txt", "c\n").script(script);
+    test.run(&["-v", "clean up"]).expect_code(0);
+    assert!(!test.root().join("a.txt").exists());
+    assert_eq!(test.read("c.txt"), "b\n");
+    test.agent(&["session", "undo"]).expect_code(0);
+    assert_eq!([test.read("a.txt"), test.read("b.txt"), test.read("c.txt")], ["a\n", "b\n", "c\n"]);
+}
