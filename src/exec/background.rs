@@ -61,7 +61,7 @@ pub(super) struct Background(Mutex<Jobs>);
 #[derive(Debug, Default)]
 struct Jobs {
     last: u32,
-    jobs: BTreeMap<String, Job>,
+    by_id: BTreeMap<String, Job>,
     tasks: JoinSet<()>,
 }
 
@@ -80,6 +80,15 @@ struct Question {
     answer: oneshot::Sender<Piece>,
 }
 
+impl Question {
+    /// There is news: the answer waits only for what belongs to it.
+    fn hurry(&mut self) {
+        if !self.only_end {
+            self.until = self.until.min(Instant::now() + PAUSE);
+        }
+    }
+}
+
 /// A command that was started, and all that its task needs.
 pub(super) struct Started {
     pub(super) running: Running,
@@ -94,7 +103,7 @@ impl Background {
     /// As many run as may.
     pub(super) fn is_full(&self) -> bool {
         let jobs = self.jobs();
-        jobs.jobs.values().filter(|job| !job.cancel.is_cancelled()).count() >= MAX_JOBS
+        jobs.by_id.values().filter(|job| !job.cancel.is_cancelled()).count() >= MAX_JOBS
     }
 
     /// Looks after it from now on, under the id that this gives.
@@ -105,24 +114,24 @@ impl Background {
         let (questions, asked) = mpsc::channel(8);
         let cancel = CancellationToken::new();
         jobs.tasks.spawn(attend(started, asked, cancel.clone()));
-        jobs.jobs.insert(id.clone(), Job { questions, cancel });
+        jobs.by_id.insert(id.clone(), Job { questions, cancel });
         id
     }
 
     /// The ids there are.
     pub(super) fn ids(&self) -> Vec<String> {
-        self.jobs().jobs.keys().cloned().collect()
+        self.jobs().by_id.keys().cloned().collect()
     }
 
     /// What is new; waits that long for output or the end. `None`: there is no such command.
     pub(super) async fn output(&self, id: &str, wait: Duration) -> Option<Piece> {
-        let job = self.jobs().jobs.get(id)?.clone();
+        let job = self.jobs().by_id.get(id)?.clone();
         job.ask(wait, false).await
     }
 
     /// Ends it, all of its processes, and says what else it wrote.
     pub(super) async fn kill(&self, id: &str) -> Option<Piece> {
-        let job = self.jobs().jobs.get(id)?.clone();
+        let job = self.jobs().by_id.get(id)?.clone();
         job.cancel.cancel();
         job.ask(LONG, true).await
     }
@@ -130,7 +139,7 @@ impl Background {
     /// Ends them all.
     pub(super) fn shutdown(&self) {
         let mut jobs = self.jobs();
-        jobs.jobs.clear();
+        jobs.by_id.clear();
         // Each takes its processes along.
         jobs.tasks.abort_all();
         jobs.tasks = JoinSet::new();
@@ -163,7 +172,12 @@ async fn attend(started: Started, mut asked: mpsc::Receiver<Question>, cancel: C
             () = cancel.cancelled() => break (Ended::Cancelled, None),
             () = sleep_until(deadline) => break (Ended::TimedOut, None),
             next = asked.recv(), if question.is_none() => match next {
-                Some(next) => question = Some(next),
+                Some(mut next) => {
+                    if capture.has_news() {
+                        next.hurry();
+                    }
+                    question = Some(next);
+                }
                 None => break (Ended::Cancelled, None),
             },
             () = sleep_until(until), if question.is_some() => {
@@ -174,8 +188,8 @@ async fn attend(started: Started, mut asked: mpsc::Receiver<Question>, cancel: C
             step = running.step(&mut capture) => match step {
                 Ok(Some(status)) => break (Ended::Exited, Some(status)),
                 Ok(None) => {
-                    if let Some(question) = question.as_mut().filter(|q| !q.only_end) {
-                        question.until = question.until.min(Instant::now() + PAUSE);
+                    if let Some(question) = question.as_mut() {
+                        question.hurry();
                     }
                 }
                 // Nobody can be told what the system said; it is over.

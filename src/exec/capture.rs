@@ -60,6 +60,11 @@ impl<'a> Capture<'a> {
         Self { keeps_all: true, ..Self::new(whole_output) }
     }
 
+    /// Something came since it was last taken.
+    pub(super) fn has_news(&self) -> bool {
+        self.stdout.total + self.stderr.total > 0
+    }
+
     /// What came since it was last taken.
     pub(super) fn take(&mut self) -> Kept {
         let (full_output, full_output_error) = match &mut self.whole {

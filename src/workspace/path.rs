@@ -166,7 +166,7 @@ impl Workspace {
                 at.pop();
                 continue;
             }
-            at.push(part);
+            at.push(&part);
             if missing > 0 {
                 missing += 1;
                 continue;
@@ -184,6 +184,16 @@ impl Workspace {
                         Ok(target) => {
                             at.pop();
                             start(&target, &mut at, &mut todo);
+                        }
+                        // It is no link any more, or nothing: looked at anew.
+                        Err(error)
+                            if matches!(
+                                error.kind(),
+                                io::ErrorKind::InvalidInput | io::ErrorKind::NotFound
+                            ) =>
+                        {
+                            at.pop();
+                            todo.push(part);
                         }
                         Err(error) => break Err(io_failure(&error, "follow", given)),
                     }

@@ -4,13 +4,16 @@
 //! is looked at. If it is not what was read, the two are swapped back. A crash at any instant leaves
 //! the old file or the new one, whole.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::open::is_read_only;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::open::{is_read_only, open_directory};
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot, hash};
 use super::{ProjectPath, Workspace, io_failure};
 use crate::protocol::envelope::{ErrorCode, Failure};
@@ -131,8 +134,7 @@ impl Workspace {
             Ok(file) => self.changed(path, &file, new, false),
             Err(error) => {
                 for folder in made.iter().rev() {
-                    // Made for nothing. Should somebody have put something there, it stays.
-                    let _ = fs::remove_dir(folder);
+                    unmake(folder);
                 }
                 if error.kind() == io::ErrorKind::AlreadyExists {
                     let message =
@@ -265,15 +267,31 @@ impl Workspace {
     }
 }
 
-/// Makes the missing folders above a file, and says which it made.
+/// Makes the missing folders above a file, and says which it made. No symlink is followed that was put
+/// in the way since the path was resolved.
 fn make_parents(file: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
-    let missing: Vec<&Path> = file.ancestors().skip(1).take_while(|dir| !dir.exists()).collect();
-    for folder in missing.into_iter().rev() {
-        match fs::create_dir(folder) {
+    let mut missing: Vec<&Path> =
+        file.ancestors().skip(1).take_while(|dir| !dir.exists()).collect();
+    let Some(first) = missing.last().and_then(|folder| folder.parent()) else { return Ok(()) };
+    let mut parent = open_directory(first)?;
+    while let Some(folder) = missing.pop() {
+        let Some(name) = folder.file_name() else { continue };
+        match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o777)) {
             Ok(()) => made.push(folder.to_owned()),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
         }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        parent = rustix::fs::openat(&parent, name, flags, Mode::empty())?;
     }
     Ok(())
+}
+
+/// Removes a folder that was made for nothing. Should somebody have put something there, it stays.
+fn unmake(folder: &Path) {
+    if let (Some(parent), Some(name)) = (folder.parent(), folder.file_name())
+        && let Ok(parent) = open_directory(parent)
+    {
+        let _ = rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR);
+    }
 }

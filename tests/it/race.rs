@@ -4,9 +4,11 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use rustix::fs::CWD;
 use serde_json::json;
 
 use crate::batch::{Batch, Project, text};
@@ -252,4 +254,56 @@ fn a_file_that_a_program_keeps_open_for_writing_is_not_replaced_without_a_sessio
     project.ok("Read", &json!({"path": "a"}));
     project.ok("Edit", &edit);
     assert_eq!(project.bytes("a"), b"two\ntheirs\n");
+}
+
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A folder that turns into a link to the outside, and back, again and again.
+#[test]
+fn a_folder_that_turns_into_a_link_leads_nowhere() {
+    let outside = Test::new().file("kept", "outside\n");
+    let mut project = Project::of(Test::in_memory());
+    let (folder, link) = (project.at("d"), project.at("link"));
+    fs::create_dir(&folder).unwrap();
+    let stop = AtomicBool::new(false);
+    let (mut inside, mut refused) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                std::os::unix::fs::symlink(outside.root(), &link).unwrap();
+                // Swapped in one step, so that there is always something.
+                let exchange = rustix::fs::RenameFlags::EXCHANGE;
+                rustix::fs::renameat_with(CWD, &link, CWD, &folder, exchange).unwrap();
+                wait(Duration::from_micros(50));
+                rustix::fs::renameat_with(CWD, &link, CWD, &folder, exchange).unwrap();
+                fs::remove_file(&link).unwrap();
+                wait(Duration::from_micros(150));
+            }
+        });
+        // Also where the test fails, or its thread would never end.
+        let _end = Stop(&stop);
+        for round in 0..rounds() / 10 {
+            let path = format!("d/n{round}/a");
+            for (tool, input) in [
+                ("Write", json!({"path": path, "content": "x"})),
+                ("Read", json!({"path": "d/kept", "limit": round + 1})),
+            ] {
+                let envelope = project.call(tool, &input);
+                match envelope["error"]["code"].as_str() {
+                    None => inside += 1,
+                    Some("ACCESS_DENIED" | "NOT_FOUND" | "NOT_A_DIRECTORY") => refused += 1,
+                    Some(_) => panic!("{envelope}"),
+                }
+                assert!(!envelope.to_string().contains("outside\\n"), "{envelope}");
+            }
+        }
+    });
+    assert_eq!(fs::read_dir(outside.root()).unwrap().count(), 1, "something was made outside");
+    assert!(inside > 0 && refused > 0, "{inside} inside, {refused} refused");
 }

@@ -1,4 +1,4 @@
-//! BashOutput and BashKill: commands that go on while others run.
+//! `BashOutput` and `BashKill`: commands that go on while others run.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ enum Action {
     Kill,
 }
 
-/// BashOutput, or BashKill.
+/// `BashOutput`, or `BashKill`.
 #[derive(Debug)]
 pub(in crate::tools) struct Job {
     spec: ToolSpec,
@@ -46,7 +46,7 @@ struct Args {
 }
 
 impl Job {
-    /// BashOutput.
+    /// `BashOutput`.
     pub(in crate::tools) fn output() -> Self {
         let spec = spec(
             "BashOutput",
@@ -56,7 +56,7 @@ impl Job {
         Self { spec, action: Action::Read }
     }
 
-    /// BashKill.
+    /// `BashKill`.
     pub(in crate::tools) fn kill() -> Self {
         let spec = spec(
             "BashKill",

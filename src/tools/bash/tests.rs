@@ -130,6 +130,6 @@ fn the_schema_is_an_object_that_allows_nothing_else() {
     assert_eq!(tool.spec().schema["additionalProperties"], false);
     assert_eq!(
         tool.spec().schema["properties"]["timeout_ms"]["default"],
-        TIMEOUT.as_millis() as u64
+        u64::try_from(TIMEOUT.as_millis()).unwrap()
     );
 }

@@ -172,7 +172,7 @@ fn links_are_met_and_not_followed() {
 
 #[test]
 fn after_200_000_entries_it_stops_and_says_so() {
-    let mut project = Project::new(&[("first.rs", "")]);
+    let mut project = Project::of(crate::support::Test::in_memory().file("first.rs", ""));
     for folder in 0..201 {
         std::fs::create_dir(project.at(&folder.to_string())).unwrap();
         // Names of one file cost less than files.

@@ -110,7 +110,7 @@ fn an_empty_directory_is_a_success_and_a_file_is_none() {
 
 #[test]
 fn a_hundred_thousand_entries_are_paged_through() {
-    let mut project = Project::new(&[]);
+    let mut project = Project::of(crate::support::Test::in_memory());
     for n in 0..100_000 {
         // Links cost less than files, and are listed like them.
         symlink("nowhere", project.at(&format!("{n:06}"))).unwrap();
