@@ -11,12 +11,13 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Tool, ToolCx, parse, spec};
+use super::{Tool, ToolCx, blocking, parse, spec};
 use crate::exec::{self, Command, Ended, Outcome, Stage, WholeOutput};
 use crate::permission::Line;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
 use crate::protocol::{Object, shorten};
+use crate::workspace::Kept;
 
 /// How much of a command or a stage stands in a sentence.
 const SHOWN: usize = 80;
@@ -79,6 +80,9 @@ impl Tool for Bash {
 async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let args: Args = parse(&input)?;
     let directory = cx.workspace.resolve(&args.directory)?;
+    let line = Line::read(&args.command);
+    let note = line.note(directory.relative(), &*cx.workspace);
+    let kept = keep(&line, directory.relative(), cx).await?;
     let spill = Arc::clone(&cx.spill);
     let whole_output: WholeOutput<'_> = Box::new(move || {
         let (file, name) = spill.create("Bash")?;
@@ -93,15 +97,35 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
         )
     };
     let changed_before = cx.workspace.changed_since_seen();
-    let outcome = cx
-        .exec
-        .run(command, &cx.cancel)
-        .await
-        .map_err(|error| could_not_run(&error, &args.directory))?;
+    let outcome = cx.exec.run(command, &cx.cancel).await;
+    release(kept, cx).await?;
+    let outcome = outcome.map_err(|error| could_not_run(&error, &args.directory))?;
     let mut files_changed = cx.workspace.changed_since_seen();
     files_changed.retain(|path| !changed_before.contains(path));
-    answer(&args.command, outcome, files_changed)
+    answer(&args.command, outcome, files_changed, note)
         .map_err(|failure| failure.at(directory.relative()))
+}
+
+/// Keeps what the line takes away or overwrites, as far as it names it.
+async fn keep(line: &Line, directory: &str, cx: &ToolCx) -> Result<Kept, Failure> {
+    let files = line.removes(directory, &*cx.workspace);
+    if files.is_empty() {
+        return Ok(Kept::default());
+    }
+    let workspace = Arc::clone(&cx.workspace);
+    blocking(move || workspace.keep(&files)).await
+}
+
+async fn release(kept: Kept, cx: &ToolCx) -> Result<(), Failure> {
+    if kept.is_empty() {
+        return Ok(());
+    }
+    let workspace = Arc::clone(&cx.workspace);
+    blocking(move || {
+        workspace.release(kept);
+        Ok(())
+    })
+    .await
 }
 
 fn could_not_run(error: &exec::Error, directory: &str) -> Failure {
@@ -124,9 +148,14 @@ fn could_not_run(error: &exec::Error, directory: &str) -> Failure {
 }
 
 /// What the model is told of an outcome.
-fn answer(command: &str, outcome: Outcome, files_changed: Vec<String>) -> Result<Report, Failure> {
+fn answer(
+    command: &str,
+    outcome: Outcome,
+    files_changed: Vec<String>,
+    note: Option<String>,
+) -> Result<Report, Failure> {
     let shown = shown(command);
-    let notes = notes(&outcome, &files_changed);
+    let notes = notes(&outcome, &files_changed, note);
     let failed_stages = failed_stages(&outcome.stages);
     let how = outcome.how();
     let (ended, exit_code) = (outcome.ended, outcome.exit_code);
@@ -221,8 +250,8 @@ fn stats(outcome: &Outcome) -> Object {
 }
 
 /// What else the reader should know, each as ` Note: ….`
-fn notes(outcome: &Outcome, files_changed: &[String]) -> String {
-    let mut notes = Vec::new();
+fn notes(outcome: &Outcome, files_changed: &[String], note: Option<String>) -> String {
+    let mut notes: Vec<String> = note.into_iter().collect();
     if let Some(name) = &outcome.full_output {
         notes.push(format!("Output too large, cut: all of it is in {name}"));
     }
