@@ -261,3 +261,29 @@ fn a_better_way_is_no_denial() {
     assert_eq!((&decided["ruling"], &decided["rule"]), (&json!("instead"), &json!("use tool")));
     assert_eq!(decided["denied_effect"], Value::Null);
 }
+
+#[test]
+fn rules_count_by_where_they_stand() {
+    let script = "call: Bash {\"command\": \"make --version\"}\n---\ntext: ok";
+    let decided = |test: &Test, options: &[&str]| {
+        let mut args = vec!["task", "--permission-mode", "ask"];
+        args.extend(options);
+        test.run(&args);
+        let event = test.events_of("permission.decided").pop().unwrap();
+        format!("{}: {}", event["ruling"].as_str().unwrap(), event["rule"].as_str().unwrap())
+    };
+    let allow = "[permissions]\nallow = [\"Bash(make *)\"]\n";
+    let test = Test::new().file(".agent/config.toml", allow).script(script);
+    assert_eq!(decided(&test, &[]), "ask: mode ask", "the folder is not trusted");
+    test.agent(&["trust"]).expect_code(0);
+    assert_eq!(decided(&test, &[]), "allow: allow Bash(make *) (project configuration)");
+    assert_eq!(decided(&test, &["--deny", "Bash(make)"]), "refuse: --deny Bash(make)");
+    let ask = "[permissions]\nask = [\"Bash(make)\"]\n";
+    let test = test.user_config(ask);
+    assert_eq!(decided(&test, &[]), "ask: ask Bash(make) (user configuration)");
+    assert_eq!(decided(&test, &["--allow", "Bash(make)"]), "allow: --allow Bash(make)");
+    let deny = "[permissions]\ndeny = [\"Bash(make)\"]\n";
+    let test = Test::new().file(".agent/config.toml", deny).script(script);
+    let ruling = decided(&test, &["--allow", "Bash"]);
+    assert_eq!(ruling, "refuse: deny Bash(make) (project configuration)", "trusted or not");
+}

@@ -302,6 +302,13 @@ impl<'a> Args<'a> {
         })
     }
 
+    /// What is there is cut off; a file that is not there is made.
+    pub(super) fn empties(&self) -> bool {
+        let size = |word: &Word| word.text.ends_with(|char: char| "0123456789KMG".contains(char));
+        let mut files = self.operands().filter(|word| !size(word));
+        !files.all(|word| matches!(self.place(word), Some((_, Place::Nothing))))
+    }
+
     /// `sed` that prints lines and does nothing else.
     pub(super) fn only_prints(&self) -> bool {
         let mut operands = self.operands();

@@ -199,7 +199,7 @@ pub(super) const TABLE: &[Entry] = &[
         Has(&["-R", "--recursive"]),
         "it changes every file below; name the files you mean",
     ),
-    entry(Destructive, &["truncate"], Always, LOST),
+    entry(Destructive, &["truncate"], Is(|args| args.empties()), LOST),
     entry(Destructive, &["find"], Has(&["-delete"]), LOST),
     entry(
         Destructive,
@@ -794,10 +794,12 @@ pub(super) const TABLE: &[Entry] = &[
     entry(
         Interactive,
         &["git"],
-        SubHas(
-            &["checkout", "reset", "restore", "stash", "stash push", "commit"],
-            &["-p", "--patch"],
-        ),
+        Is(|args| {
+            let picks = ["checkout", "reset", "restore", "stash", "commit"];
+            picks.iter().any(|sub| args.sub_is(sub))
+                && !args.sub_is("stash show")
+                && (args.has("-p") || args.has("--patch"))
+        }),
         "nobody answers hunk by hunk: name the files",
     ),
     entry(
@@ -946,13 +948,13 @@ pub(super) const TABLE: &[Entry] = &[
             "pack-refs",
             "gc",
             "sparse-checkout",
-            "apply",
             "remote add",
             "remote remove",
             "remote rename",
         ]),
         "",
     ),
+    entry(Git, &["git"], SubHas(&["apply"], &["--index", "--cached", "-3", "--3way"]), ""),
     // What only reads: options that write or run are named.
     entry(
         Reads,
@@ -1097,7 +1099,7 @@ pub(super) const TABLE: &[Entry] = &[
                 "diff-files",
                 "stash list",
                 "stash show",
-                "reflog show",
+                "reflog",
                 "remote get-url",
                 "version",
                 "var",
