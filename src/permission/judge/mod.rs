@@ -6,6 +6,9 @@ mod everything;
 mod instead;
 mod table;
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use args::Args;
 pub(super) use table::Class;
 use table::{Entry, SEARCHES, SHOWS, TABLE};
@@ -60,16 +63,27 @@ pub(super) struct Instead {
     pub(super) hint: Option<String>,
 }
 
+/// The lines of the table about each program.
+static BY_NAME: LazyLock<HashMap<&str, Vec<&Entry>>> = LazyLock::new(|| {
+    let mut by_name: HashMap<&str, Vec<&Entry>> = HashMap::new();
+    for entry in TABLE {
+        for program in entry.programs {
+            by_name.entry(*program).or_default().push(entry);
+        }
+    }
+    by_name
+});
+
+fn entries_of(name: &str) -> impl Iterator<Item = &'static Entry> {
+    // `mkfs.ext4`
+    let name = if name.starts_with("mkfs.") { "mkfs" } else { name };
+    BY_NAME.get(name).into_iter().flatten().copied()
+}
+
 /// The classes that a command belongs to, and why.
 fn classes(args: &Args<'_>) -> Vec<&'static Entry> {
     let Some(name) = args.run.words.first().filter(|word| word.is_literal()) else {
         return Vec::new();
-    };
-    let is_named = |entry: &&Entry| {
-        entry.programs.iter().any(|program| match program.strip_suffix('*') {
-            Some(begin) => name.text.starts_with(begin),
-            None => *program == name.text,
-        })
     };
     let asks_version = args.only_asks_version();
     let fits = |entry: &&Entry| match entry.class {
@@ -89,7 +103,7 @@ fn classes(args: &Args<'_>) -> Vec<&'static Entry> {
             args.fit(&entry.when)
         }
     };
-    let mut entries: Vec<&Entry> = TABLE.iter().filter(is_named).filter(fits).collect();
+    let mut entries: Vec<&Entry> = entries_of(&name.text).filter(fits).collect();
     // `git branch` changes the repository, `git branch -a` does not.
     if entries.iter().any(|entry| entry.class == Class::Reads) {
         entries.retain(|entry| entry.class != Class::Git);

@@ -137,7 +137,6 @@ pub(super) const TABLE: &[Entry] = &[
         Never,
         &[
             "mkfs",
-            "mkfs.*",
             "fdisk",
             "sfdisk",
             "cfdisk",

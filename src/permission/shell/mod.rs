@@ -178,6 +178,7 @@ mod tests {
         check("a >out 2>>err &>both >|over b", &["a·b >out >err >both >over"]);
         check("a >& file 1>&2 >&-", &["a >file"]);
         check("> out", &[" >out"]);
+        check("> out >more a b", &["a·b >out >more"]);
         check("a <in >out b >>more c", &["a·b·c <in >out >more"]);
         check("{ a; b; } > x 2>&1", &["a >x", "b >x"]);
         check("cat <<EOF | sh\na $(b)\nEOF\nc", &["cat <<a $(b)\n?", "b", "|sh", "c"]);
@@ -202,6 +203,11 @@ mod tests {
             "a#b",
             "a <in <<<b",
             "cat <<$(x)\ny\n$(x)",
+            "echo a\\\n#b; rm -rf c",
+            "*x=1",
+            "a &&\\ b",
+            "a |\\ b",
+            "x=1 \\ ",
         ] {
             assert!(!Script::read(line).is_understood, "{line}: {:?}", shown(line));
         }
