@@ -19,8 +19,16 @@ const DEPTH: usize = 100;
 const MOST_WORK: usize = 5_000;
 /// How many folders a command may run in, before they count as unknown.
 const MOST_DIRECTORIES: usize = 4;
+/// How many backquotes of a here-document are looked at.
+const MOST_BACKQUOTES: usize = 100;
 /// How many redirections of one command are looked at.
 const MOST_REDIRECTS: usize = 32;
+
+/// Words that begin or end what is no simple command.
+const RESERVED: &[&str] = &[
+    "!", "{", "}", "(", ")", "if", "then", "elif", "else", "fi", "for", "while", "until", "do",
+    "done", "case", "esac", "select", "function", "coproc", "time",
+];
 
 thread_local! {
     /// Its tables are large; it keeps nothing of a text.
@@ -435,6 +443,8 @@ impl Reader<'_> {
                 }
             }
             Some(body) => {
+                // `! x=1 >file a b`: words of which command?
+                self.script.is_understood &= words.is_empty();
                 inner.redirects.extend(redirects);
                 self.statement(body, &inner);
             }
@@ -474,6 +484,13 @@ impl Reader<'_> {
         let text = if is_quoted {
             Word::literal(self.of(body))
         } else {
+            let found = holes(body);
+            let is_in_hole = |at: usize| found.iter().any(|(hole, _)| hole.contains(&at));
+            let mut backquotes = self.of(body).match_indices('`').take(MOST_BACKQUOTES);
+            // The grammar finds few of the commands in backquotes here.
+            if backquotes.any(|(at, _)| !is_in_hole(body.start_byte() + at)) {
+                self.script.is_understood = false;
+            }
             word::read_body(self.text, body.byte_range(), &holes(body))
         };
         let text = if strips {
@@ -611,6 +628,12 @@ impl Reader<'_> {
         at: Range<usize>,
     ) {
         let directories = Arc::clone(&self.directories);
+        // The grammar takes `! { a; }` and `time if …` for commands of these names.
+        let behind_time = words.first().is_some_and(|word| word.text == "time");
+        let first = words.iter().skip(usize::from(behind_time)).find(|word| word.text != "-p");
+        if first.is_some_and(|word| RESERVED.contains(&word.text.as_str())) {
+            self.script.is_understood = false;
+        }
         let mut plain =
             words.iter().skip_while(|word| matches!(word.known(), Some("command" | "builtin")));
         match plain.next().and_then(Word::known) {
