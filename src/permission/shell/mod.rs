@@ -178,6 +178,7 @@ mod tests {
         check("a >out 2>>err &>both >|over b", &["a·b >out >err >both >over"]);
         check("a >& file 1>&2 >&-", &["a >file"]);
         check("> out", &[" >out"]);
+        check("2>&- a b", &["a·b"]);
         check("> out >more a b", &["a·b >out >more"]);
         check("a <in >out b >>more c", &["a·b·c <in >out >more"]);
         check("{ a; b; } > x 2>&1", &["a >x", "b >x"]);

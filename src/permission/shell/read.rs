@@ -512,12 +512,17 @@ impl Reader<'_> {
         let mut how = How::Read;
         let mut descriptor = None;
         let mut target = None;
+        let mut closes = false;
         for child in children(node) {
             match child.kind() {
                 "file_descriptor" => descriptor = self.of(child).parse().ok(),
                 "<<<" => how = How::Text,
                 "<" => how = How::Read,
-                "<&" | "<&-" | ">&-" => how = How::Copy,
+                "<&" => how = How::Copy,
+                "<&-" | ">&-" => {
+                    how = How::Copy;
+                    closes = true;
+                }
                 ">&" => {
                     // `>&2` copies, `>& file` writes both.
                     let next = child.next_sibling().map(|next| self.of(next).to_owned());
@@ -527,7 +532,7 @@ impl Reader<'_> {
                     how = if copies { How::Copy } else { How::Write };
                 }
                 kind if kind.starts_with('>') || kind.starts_with('&') => how = How::Write,
-                _ if target.is_none() => target = Some(child),
+                _ if target.is_none() && !closes => target = Some(child),
                 _ => words.push(child),
             }
         }
@@ -576,6 +581,14 @@ impl Reader<'_> {
         }
         words.extend(further);
         words.sort_by_key(Node::start_byte);
+        // The grammar lets a command go on behind the end of a line that a quote follows.
+        let goes_on = words.windows(2).any(|pair| {
+            let between = self.text.get(pair[0].end_byte()..pair[1].start_byte());
+            between.is_some_and(|between| between.replace("\\\n", "").contains('\n'))
+        });
+        if goes_on {
+            self.script.is_understood = false;
+        }
         // A `[[ … ]]` runs nothing itself.
         if is_test {
             words.truncate(1);
