@@ -108,3 +108,94 @@ impl Line {
         is_alone.then_some(&*self.runs)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: Option<&[&str]>) {
+        let expected = expected.map(|names| names.iter().map(ToString::to_string).collect());
+        assert_eq!(Line::read(line).last_pipeline().map(<[String]>::to_vec), expected, "{line}");
+    }
+
+    #[test]
+    fn a_plain_pipeline_at_the_end_is_named() {
+        check("a | b", Some(&["a", "b"]));
+        check(
+            "a 2>&1 |& b 'x | y' | c \"; $z\" # d | e",
+            Some(&["a 2>&1", "b 'x | y'", "c \"; $z\""]),
+        );
+        check("cd x && a | b;", Some(&["a", "b"]));
+        check("cd x\na |\n  b\n", Some(&["a", "b"]));
+        check("cd x && a 2>&1 | b > c", Some(&["a 2>&1", "b > c"]));
+        check("echo a\\|b &>/dev/null | c >| d", Some(&["echo a\\|b &>/dev/null", "c >| d"]));
+        check("find . | xargs -I{} wc {}", Some(&["find .", "xargs -I{} wc {}"]));
+        check("a ${x#|} | b", Some(&["a ${x#|}", "b"]));
+        check("a $'\\'' | b", Some(&["a $'\\''", "b"]));
+        check("a; b", Some(&["b"]));
+    }
+
+    #[test]
+    fn what_is_not_certain_has_no_name() {
+        for line in [
+            "a | b; c | d",
+            "a | b || exit; c | d",
+            "a $(b) | c",
+            "a \"$(b)\" | c",
+            "a `b` | c",
+            "(a | b)",
+            "{ a | b; }",
+            "for x in 1; do a | b; done",
+            "if a | b; then c; fi",
+            "f() { a; }; a | b",
+            "! a | b",
+            "time a | b",
+            "cat <<X | b\n|\nX",
+            "a | b &",
+            "eval x; a | b",
+            ". ./env; a | b",
+            "[[ a || b ]]",
+            "a 'b | c",
+            "a | | b",
+            "coproc a | b",
+            "a | { b; }",
+            "",
+        ] {
+            check(line, None);
+        }
+    }
+
+    #[test]
+    fn pipelines_are_told_in_order() {
+        let line = Line::read("a | b && c; (d | e); f");
+        let pipelines: Vec<String> = line.pipelines().map(|stages| stages.join("|")).collect();
+        assert_eq!(pipelines, ["a|b", "c", "", "f"]);
+    }
+
+    #[test]
+    fn what_a_line_needs_is_known() {
+        for (line, reads, git, network) in [
+            ("git status", true, false, false),
+            ("git add a && git commit -m 'b'", false, true, false),
+            ("git fetch", false, true, true),
+            ("cargo test", false, false, false),
+            ("make; curl x", false, false, true),
+            ("cat a | sort", true, false, false),
+            ("cat a > b", false, false, false),
+            ("git add . && make", false, false, false),
+            ("git add . > a", false, false, false),
+            ("git -c a=b commit -m c", false, false, false),
+            ("X=1 git commit -m c", false, false, false),
+            ("git commit -m \"$(make)\"", false, false, false),
+            ("git commit -m \"$x\"", false, true, false),
+            ("git commit --templ=a -m c", false, false, false),
+            ("git config a b", false, false, false),
+            ("git $x", false, false, false),
+            ("$x commit", false, false, false),
+        ] {
+            let read = Line::read(line);
+            let found = (read.is_read_only(), read.writes_git(), read.needs_network());
+            assert_eq!(found, (reads, git, network), "{line}");
+        }
+    }
+}

@@ -385,3 +385,182 @@ fn always_allow_proposes_a_rule_no_wider_than_sensible() {
         check_proposal(&bash(line), expected);
     }
 }
+
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ruling(line: &str) -> String {
+        let (tool, effect) = bash(line);
+        let line = Line::read(line);
+        // All that is asked of a line, of any line.
+        _ = (
+            line.writes_git(),
+            line.needs_network(),
+            line.last_pipeline(),
+            line.pipelines().count(),
+        );
+        _ = (line.removes(".", &Files), line.note("sub", &Files), propose(tool, &effect));
+        shown(&Policy::new(AutoEdit, true).rule_on(tool, &effect, &Files))
+    }
+
+    /// Pieces that shells are made of, in any order.
+    fn shellish(n: usize) -> impl Strategy<Value = String> {
+        let pieces = prop::sample::select(vec![
+            " ",
+            " ",
+            " ",
+            "\n",
+            ";",
+            "&",
+            "&&",
+            "||",
+            "|",
+            "|&",
+            "(",
+            ")",
+            "{ ",
+            "; }",
+            "$(",
+            "`",
+            "<(",
+            "'",
+            "\"",
+            "$'",
+            "\\",
+            "$x",
+            "${x:-",
+            "}",
+            "$((",
+            "))",
+            "<<X\n",
+            "\nX\n",
+            "<<<",
+            "<",
+            ">",
+            ">>",
+            "2>&1",
+            "if ",
+            "then ",
+            "fi",
+            "for x in ",
+            "do ",
+            "done",
+            "case x in ",
+            "esac",
+            "while ",
+            "!",
+            "[[",
+            "]]",
+            "f() ",
+            "function ",
+            "=",
+            "#",
+            "*",
+            "~",
+            "{a,b}",
+            "rm -rf x",
+            "cat",
+            "echo",
+            "git push",
+            "xargs ",
+            "env ",
+            "sh -c ",
+            "find . -exec ",
+            "eval ",
+            "é",
+            "\t",
+            "\r",
+            "\0",
+            "-",
+            "--",
+            "tee ",
+            "sed -n 1p ",
+            "head -n 3",
+            "timeout 5 ",
+            "mv a.b c.d",
+        ]);
+        prop::collection::vec(pieces, 0..n).prop_map(|pieces| pieces.concat())
+    }
+
+    /// One of the ways to write a character that mean the same.
+    fn written_as(char: char, way: u8) -> String {
+        match way {
+            0 => format!("\\{char}"),
+            1 => format!("'{char}'"),
+            2 => format!("\"{char}\""),
+            3 => format!("$'\\x{:02x}'", u32::from(char)),
+            4 => format!("''{char}"),
+            5 => format!("$'\\{:03o}'", u32::from(char)),
+            6 => format!("{char}\"\""),
+            _ => char.to_string(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_gets_an_answer(line in any::<String>()) {
+            ruling(&line);
+        }
+
+        #[test]
+        fn anything_like_a_command_gets_an_answer(line in shellish(40)) {
+            ruling(&line);
+        }
+
+        #[test]
+        fn nothing_before_it_hides_what_is_never_run(line in shellish(7)) {
+            let is_whole = Line::read(&line).is_understood() && !line.ends_with('\\');
+            prop_assume!(is_whole);
+            prop_assert_eq!(ruling(&format!("{line}\nrm -rf /")), "COMMAND_BLOCKED: never");
+        }
+
+        #[test]
+        fn no_quoting_hides_what_is_never_run(ways in prop::collection::vec(0u8..12, 6)) {
+            let mut ways = ways.into_iter();
+            let quoted: String = "rm -rf /"
+                .chars()
+                .map(|char| if char == ' ' { char.to_string() } else { written_as(char, ways.next().unwrap_or(9)) })
+                .collect();
+            prop_assert_eq!(ruling(&quoted), "COMMAND_BLOCKED: never", "{}", quoted);
+        }
+    }
+
+    #[test]
+    fn long_and_deep_lines_get_an_answer() {
+        let n = 3_000;
+        for line in [
+            "a ".repeat(n),
+            "a;".repeat(n),
+            "a | ".repeat(n) + "a",
+            "a && ".repeat(n) + "a",
+            "$(".repeat(n) + &")".repeat(n),
+            "(".repeat(n),
+            "'\"".repeat(n),
+            "\\".repeat(n),
+            "{a,b}".repeat(n),
+            "$x".repeat(n),
+            "${x:-".repeat(n),
+            ">a ".repeat(n),
+            "<<X ".repeat(n),
+            "find . -exec a ".repeat(n),
+            "-exec ".repeat(n),
+            "env ".repeat(n),
+            "sh -c '".repeat(n),
+            "git -x ".repeat(n),
+            "x=1 ".repeat(n),
+            "cd a;".repeat(n),
+            "f(){ :|:;};".repeat(n / 4),
+            "[".repeat(n),
+            "if a; then ".repeat(n),
+            "case a in ".repeat(n),
+            "!".repeat(n),
+            "`".repeat(n),
+            "\u{0}".repeat(n),
+            "é".repeat(n * 13),
+        ] {
+            ruling(&line);
+        }
+    }
+}

@@ -18,7 +18,7 @@ use crate::permission::Line;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
 use crate::protocol::{Object, shorten};
-use crate::workspace::ProjectPath;
+use crate::workspace::Kept;
 
 /// How long a command may take that is waited for.
 const TIMEOUT: Duration = Duration::from_mins(2);
@@ -82,7 +82,7 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let directory = cx.workspace.resolve(&args.directory)?;
     let line = Line::read(&args.command);
     let note = line.note(directory.relative(), &*cx.workspace);
-    let kept = keep(&line, &directory, cx).await?;
+    let kept = keep(&line, directory.relative(), cx).await?;
     let spill = Arc::clone(&cx.spill);
     let whole_output: WholeOutput<'static> = Box::new(move || {
         let (file, name) = spill.create("Bash")?;
@@ -102,34 +102,40 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     };
     let failed = |error: exec::Error| could_not_run(&error, &args.directory);
     if args.background {
-        let id = cx.exec.start_background(command, timeout).map_err(failed)?;
+        let id = cx.exec.start_background(command, timeout);
+        release(kept, cx).await?;
+        let id = id.map_err(failed)?;
         return Ok(background::started(&id, &args.command));
     }
     let changed_before = cx.workspace.changed_since_seen();
-    let outcome = cx.exec.run(command, &cx.cancel).await.map_err(failed)?;
+    let outcome = cx.exec.run(command, &cx.cancel).await;
+    release(kept, cx).await?;
+    let outcome = outcome.map_err(failed)?;
     let mut files_changed = cx.workspace.changed_since_seen();
     files_changed.retain(|path| !changed_before.contains(path));
-    cx.workspace.settle_after_command(&kept);
     let stages = Stage::all(&line, &outcome.stages);
     answer(&args.command, outcome, &stages, files_changed, note)
         .map_err(|failure| failure.at(directory.relative()))
 }
 
-/// Keeps the files that the line takes away or overwrites, as far as it names them, for an undo.
-async fn keep(
-    line: &Line,
-    directory: &ProjectPath,
-    cx: &ToolCx,
-) -> Result<Vec<ProjectPath>, Failure> {
-    let removed = line.removes(directory.relative(), &*cx.workspace);
-    if removed.is_empty() {
-        return Ok(Vec::new());
+/// Keeps what the line takes away or overwrites, as far as it names it.
+async fn keep(line: &Line, directory: &str, cx: &ToolCx) -> Result<Kept, Failure> {
+    let files = line.removes(directory, &*cx.workspace);
+    if files.is_empty() {
+        return Ok(Kept::default());
+    }
+    let workspace = Arc::clone(&cx.workspace);
+    blocking(move || workspace.keep(&files)).await
+}
+
+async fn release(kept: Kept, cx: &ToolCx) -> Result<(), Failure> {
+    if kept.is_empty() {
+        return Ok(());
     }
     let workspace = Arc::clone(&cx.workspace);
     blocking(move || {
-        let paths: Vec<_> =
-            removed.iter().filter_map(|path| workspace.resolve(path).ok()).collect();
-        workspace.keep_before_command(&paths)
+        workspace.release(kept);
+        Ok(())
     })
     .await
 }

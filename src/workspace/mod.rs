@@ -37,7 +37,7 @@ pub use snapshot::{FileStat, Snapshot};
 pub use spill::{Spill, SpillFile};
 pub use sweep::Seen;
 pub use text::{LineEnding, Text, plain};
-pub use undo::{LateWrite, Undone};
+pub use undo::{Kept, LateWrite, Undone};
 pub use walk::{Entry, Kind, Rules, Walk};
 
 use crate::protocol::envelope::{ErrorCode, Failure};

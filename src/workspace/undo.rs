@@ -9,17 +9,20 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 use super::replace::New;
-use super::snapshot::{FileStat, Snapshot, hash, hash_of};
+use super::snapshot::{FileStat, Snapshot, hash};
 use super::{ProjectPath, Workspace, io_failure};
 use crate::protocol::envelope::{ErrorCode, Failure};
 
 const JOURNAL: &str = "journal.jsonl";
+/// In place of a hash: the file is gone.
+const GONE: &str = "";
+/// Larger files are not copied because a command might change them.
+const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The undo store of one session.
 #[derive(Debug)]
@@ -80,6 +83,28 @@ pub struct LateWrite {
     pub path: String,
     /// Where its late bytes lie.
     pub kept: PathBuf,
+}
+
+/// Files that were kept before a command ran.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Kept {
+    files: Vec<KeptFile>,
+}
+
+impl Kept {
+    /// Nothing had to be kept.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+}
+
+#[derive(Debug)]
+struct KeptFile {
+    path: ProjectPath,
+    /// The hash of what it was; `None` where there was nothing.
+    before: Option<String>,
+    was_first: bool,
 }
 
 /// What a turn did to one file.
@@ -180,18 +205,15 @@ impl Undo {
 struct Old<'a> {
     path: &'a Path,
     hash: &'a str,
-    /// It is kept by its bytes: the file itself may go on under another name.
-    by_bytes: bool,
+    /// It may be written in place: a link to it would change with it.
+    is_copied: bool,
 }
-
-/// The hash of a file that is not there.
-const ABSENT: &str = "";
 
 impl Old<'_> {
     fn store(&self, at: &Path) -> io::Result<()> {
         // Under another name of its own it could still be changed by honest means.
         let has_one_name = fs::metadata(self.path)?.nlink() == 1;
-        if !self.by_bytes && has_one_name && fs::hard_link(self.path, at).is_ok() {
+        if has_one_name && !self.is_copied && fs::hard_link(self.path, at).is_ok() {
             return Ok(());
         }
         fs::copy(self.path, at).map(drop)
@@ -244,7 +266,8 @@ impl Workspace {
     ) -> Result<T, Failure> {
         let Some(undo) = &self.undo else { return change() };
         let name = path.relative();
-        let old = seen.map(|seen| Old { path: path.absolute(), hash: &seen.hash, by_bytes: false });
+        let old =
+            seen.map(|seen| Old { path: path.absolute(), hash: &seen.hash, is_copied: false });
         let was_first = !undo.turn().kept.contains_key(name);
         undo.keep(name, old, after.hash.clone()).map_err(|error| {
             let failure = io_failure(&error, "keep the old content of", name);
@@ -257,37 +280,51 @@ impl Workspace {
         changed
     }
 
-    /// Keeps what files are that a command is about to take away or overwrite; gives those that it kept.
-    /// Without a place to keep them nothing is kept.
-    pub fn keep_before_command(&self, paths: &[ProjectPath]) -> Result<Vec<ProjectPath>, Failure> {
-        let Some(undo) = &self.undo else { return Ok(Vec::new()) };
-        let mut kept = Vec::new();
+    /// Keeps what these files are before a command runs that may take them away, overwrite or create
+    /// them. A file that is too large to be copied is left out.
+    pub fn keep(&self, paths: &[String]) -> Result<Kept, Failure> {
+        let mut kept = Kept::default();
+        let Some(undo) = &self.undo else { return Ok(kept) };
         for path in paths {
-            let failed = |error: io::Error| {
-                io_failure(&error, "keep the old content of", path.relative())
-                    .hint("the command was not run; make room, or run without keeping a session")
+            let path = self.resolve(path)?;
+            let before = if self.exists(&path) {
+                let (mut file, data) = self.open_file(&path)?;
+                if data.len() > MOST_BYTES {
+                    continue;
+                }
+                let mut bytes = Vec::new();
+                let read = io::Read::read_to_end(&mut file, &mut bytes);
+                read.map_err(|error| io_failure(&error, "read", path.relative()))?;
+                Some(hash(&bytes))
+            } else {
+                None
             };
-            let (mut file, _) = self.open_file(path)?;
-            let hash = hash_of(&mut file, &AtomicBool::new(false)).map_err(failed)?;
-            let old = Old { path: path.absolute(), hash: &hash, by_bytes: true };
-            undo.keep(path.relative(), Some(old), ABSENT.to_owned()).map_err(failed)?;
-            kept.push(path.clone());
+            let was_first = !undo.turn().kept.contains_key(path.relative());
+            let old = before.as_deref();
+            let old = old.map(|hash| Old { path: path.absolute(), hash, is_copied: true });
+            undo.keep(path.relative(), old, GONE.to_owned()).map_err(|error| {
+                let failure = io_failure(&error, "keep the old content of", path.relative());
+                failure.hint("nothing was run; make room, or run without keeping a session")
+            })?;
+            kept.files.push(KeptFile { path, before, was_first });
         }
         Ok(kept)
     }
 
-    /// The command ran: what became of the files that were kept before it.
-    pub fn settle_after_command(&self, kept: &[ProjectPath]) {
+    /// Notes what became of them.
+    pub fn release(&self, kept: Kept) {
         let Some(undo) = &self.undo else { return };
-        for path in kept.iter().filter(|path| self.exists(path)) {
-            let now = self
-                .open_file(path)
-                .ok()
-                .and_then(|(mut file, _)| hash_of(&mut file, &AtomicBool::new(false)).ok());
-            let Some(after) = now else { continue };
-            let number = undo.turn().number;
-            // Should this fail, an undo asks for --force.
-            _ = undo.write(number, &Line::Again { path: path.relative().to_owned(), after });
+        for KeptFile { path, before, was_first } in kept.files {
+            // What can no longer be read is taken to be gone: an undo then refuses to overwrite it.
+            let now = fs::read(path.absolute()).ok().map(|bytes| hash(&bytes));
+            if now == before {
+                undo.void(path.relative(), was_first);
+            } else if let Some(after) = now {
+                let number = undo.turn().number;
+                // Should this fail, an undo refuses the file.
+                let path = path.relative().to_owned();
+                _ = undo.write(number, &Line::Again { path, after });
+            }
         }
     }
 
@@ -349,7 +386,7 @@ impl Workspace {
         if now_hash == before_hash {
             return Ok(Undone::AsBefore);
         }
-        let is_ours = Some(now_hash.unwrap_or(ABSENT)) == changed.after.last().map(String::as_str);
+        let is_ours = now_hash.unwrap_or(GONE) == changed.after.last().map_or(GONE, String::as_str);
         if !is_ours && !force {
             let what = if now.is_some() { "changed" } else { "deleted" };
             return Ok(Undone::Refused(format!("somebody {what} it since; --force insists")));
@@ -368,7 +405,11 @@ impl Workspace {
         }
         match now {
             Some(now) => drop(self.swap(path, &now, &New::of(&bytes))?),
-            None => drop(self.place(path, &New::of(&bytes))?),
+            None => {
+                drop(self.place(path, &New::of(&bytes))?);
+                let mode = fs::metadata(&kept).map_err(failed)?.permissions();
+                fs::set_permissions(path.absolute(), mode).map_err(failed)?;
+            }
         }
         Ok(Undone::Restored)
     }

@@ -196,3 +196,94 @@ fn the_network_and_what_can_not_be_undone_need_a_person() {
         "ACCESS_DENIED"
     );
 }
+
+#[test]
+fn files_that_a_command_takes_away_come_back_with_the_undo() {
+    let script = "call: Bash {\"command\": \"rm a.txt && mv b.txt sub/c.txt && echo 2 > d.txt && true\"}\n---\n\
+        expect: success\ntext: ok";
+    let test = Test::new()
+        .file("a.txt", "one\n")
+        .file("b.txt", "two\n")
+        .file("d.txt", "1\n")
+        .file("sub/x", "")
+        .script(script);
+    let path = test.root().join("a.txt");
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o750)).unwrap();
+    test.run(&["task", "--allow", "Bash"]).expect_code(0);
+    assert!(!path.exists() && test.root().join("sub/c.txt").exists());
+    let done = test.agent(&["session", "undo"]).expect_code(0);
+    done.expect_stdout(
+        "turn 1\n  a.txt: restored\n  b.txt: restored\n  d.txt: restored\n  sub/c.txt: removed\n",
+    );
+    assert_eq!(
+        [test.read("a.txt"), test.read("b.txt"), test.read("d.txt")],
+        ["one\n", "two\n", "1\n"]
+    );
+    assert!(!test.root().join("sub/c.txt").exists());
+    let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o750);
+}
+
+#[test]
+fn a_pipeline_runs_and_the_tool_is_named() {
+    let (test, _) = project();
+    let envelope = call(&test, "grep -n main src/main.rs | sort | uniq", &["--allow", "Bash"]);
+    assert_eq!(envelope["status"], "success");
+    let text = envelope["text"].as_str().unwrap();
+    assert!(text.contains(r#"Grep {"pattern":"main","path":"src/main.rs"}"#), "{text}");
+}
+
+#[test]
+fn commands_that_only_read_run_together() {
+    let script = "call: Bash {\"command\": \"sleep 0.5; pwd\"}\n\
+        call: Bash {\"command\": \"sleep 0.5; date\"}\n---\ntext: ok";
+    let test = Test::new().script(script);
+    test.run(&["task", "--allow", "Bash"]).expect_code(0);
+    let events = test.events();
+    let at = |kind: &str| events.iter().position(|event| event["type"] == kind).unwrap();
+    let started = events[..at("tool.finished")].iter().filter(|e| e["type"] == "tool.started");
+    assert_eq!(started.count(), 2);
+    let decided = test.events_of("permission.decided");
+    assert_eq!(decided.len(), 2, "a command is ruled on, also where it only reads");
+    assert_eq!(
+        (&decided[0]["ruling"], &decided[0]["rule"]),
+        (&json!("allow"), &json!("--allow Bash"))
+    );
+}
+
+#[test]
+fn a_better_way_is_no_denial() {
+    let script = "call: Bash {\"command\": \"cat a.txt\"}\n---\nexpect: USE_TOOL\n\
+        call: Read {\"path\": \"a.txt\"}\n---\ntext: one";
+    let test = Test::new().file("a.txt", "one\n").script(script);
+    test.run(&["what is in a.txt?"]).expect_code(0).expect_stdout("one\n");
+    let decided = &test.events_of("permission.decided")[0];
+    assert_eq!((&decided["ruling"], &decided["rule"]), (&json!("instead"), &json!("use tool")));
+    assert_eq!(decided["denied_effect"], Value::Null);
+}
+
+#[test]
+fn rules_count_by_where_they_stand() {
+    let script = "call: Bash {\"command\": \"make all\"}\n---\ntext: ok";
+    let decided = |test: &Test, options: &[&str]| {
+        let mut args = vec!["task", "--permission-mode", "ask"];
+        args.extend(options);
+        test.run(&args);
+        let event = test.events_of("permission.decided").pop().unwrap();
+        format!("{}: {}", event["ruling"].as_str().unwrap(), event["rule"].as_str().unwrap())
+    };
+    let allow = "[permissions]\nallow = [\"Bash(make *)\"]\n";
+    let test = Test::new().file(".agent/config.toml", allow).script(script);
+    assert_eq!(decided(&test, &[]), "ask: mode ask", "the folder is not trusted");
+    test.agent(&["trust"]).expect_code(0);
+    assert_eq!(decided(&test, &[]), "allow: allow Bash(make *) (project configuration)");
+    assert_eq!(decided(&test, &["--deny", "Bash(make)"]), "refuse: --deny Bash(make)");
+    let ask = "[permissions]\nask = [\"Bash(make)\"]\n";
+    let test = test.user_config(ask);
+    assert_eq!(decided(&test, &[]), "ask: ask Bash(make) (user configuration)");
+    assert_eq!(decided(&test, &["--allow", "Bash(make)"]), "allow: --allow Bash(make)");
+    let deny = "[permissions]\ndeny = [\"Bash(make)\"]\n";
+    let test = Test::new().file(".agent/config.toml", deny).script(script);
+    let ruling = decided(&test, &["--allow", "Bash"]);
+    assert_eq!(ruling, "refuse: deny Bash(make) (project configuration)", "trusted or not");
+}

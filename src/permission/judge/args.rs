@@ -82,7 +82,7 @@ impl<'a> Args<'a> {
     }
 
     /// The same, also where it would be the value of another one: to be certain that it has it not.
-    fn may_have(&self, option: &str) -> bool {
+    pub(super) fn may_have(&self, option: &str) -> bool {
         let is_short = option.len() == 2;
         let may_be = |word: &Word| {
             is_short
@@ -90,7 +90,13 @@ impl<'a> Args<'a> {
                 && !word.text.starts_with("--")
                 && word.text.contains(&option[1..])
         };
-        self.has(option) || self.words().any(may_be)
+        // Git takes any beginning that can be no other option.
+        let is_begun = |word: &Word| {
+            let name = word.text.strip_prefix("--").and_then(|given| given.split('=').next());
+            let long = option.strip_prefix("--");
+            name.zip(long).is_some_and(|(name, long)| !name.is_empty() && long.starts_with(name))
+        };
+        self.has(option) || self.words().any(|word| may_be(word) || is_begun(word))
     }
 
     /// Options stand before its first word.
@@ -171,11 +177,18 @@ impl<'a> Args<'a> {
         let is_recursive =
             ["-r", "-R", "--recursive", "-d", "--dir"].iter().any(|option| self.has(option));
         let is_shred = self.run.words[0].text == "shred";
-        if is_recursive || is_shred || self.is_git() && self.git_is_elsewhere() {
+        if is_shred || self.is_git() && self.git_is_elsewhere() {
             return None;
         }
         let operands = self.operands().skip(usize::from(self.is_git()));
-        operands.map(|word| self.file(word).map(|(path, _)| path)).collect()
+        operands
+            .map(|word| {
+                let (path, place) = self.file(word)?;
+                // Of what is not there yet nobody knows what it will be.
+                let is_certain = !is_recursive || place == Place::File && !word.text.ends_with('/');
+                is_certain.then_some(path)
+            })
+            .collect()
     }
 
     pub(super) fn removes_literal_files(&self) -> bool {
@@ -219,6 +232,16 @@ impl<'a> Args<'a> {
             _ => return None,
         }
         Some(touched)
+    }
+
+    /// The places that `cp` may overwrite, as far as they are named.
+    pub(super) fn copied(&self) -> Option<Vec<String>> {
+        let operands: Vec<&Word> = self.operands().collect();
+        let (target, sources) = operands.split_last()?;
+        let targets = self.paths(target)?;
+        let names = sources.iter().filter_map(|word| word.known()?.rsplit('/').next());
+        let within = names.flat_map(|name| targets.iter().map(move |target| join(target, name)));
+        Some(within.chain(targets.iter().cloned()).collect())
     }
 
     pub(super) fn moves_literal_files(&self) -> bool {
@@ -277,6 +300,13 @@ impl<'a> Args<'a> {
                 && !words.contains(&"where");
             drops || deletes || text.contains("dropdatabase")
         })
+    }
+
+    /// What is there is cut off; a file that is not there is made.
+    pub(super) fn empties(&self) -> bool {
+        let size = |word: &Word| word.text.ends_with(|char: char| "0123456789KMG".contains(char));
+        let mut files = self.operands().filter(|word| !size(word));
+        !files.all(|word| matches!(self.place(word), Some((_, Place::Nothing))))
     }
 
     /// `sed` that prints lines and does nothing else.

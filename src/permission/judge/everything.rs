@@ -77,8 +77,9 @@ fn covers(args: &Args<'_>, word: &Word, places: &[Place]) -> bool {
     if text.starts_with("$(git rev-parse --show-toplevel)") {
         return places.contains(&Place::Project) && !text.contains("toplevel)/");
     }
-    let is_wild =
-        |part: &str| part.contains('*') && part.chars().all(|char| "*.?[]!^{},".contains(char));
+    let is_wild = |part: &str| {
+        part.contains(['*', '?']) && part.chars().all(|char| "*.?[]!^{},".contains(char))
+    };
     let base =
         match text.trim_end_matches('/').rsplit_once('/') {
             Some((base, last)) if word.kind != Kind::Literal && is_wild(last) => {

@@ -76,8 +76,8 @@ pub(super) fn better_tool(line: &Line, directory: &str, ground: &dyn Ground) -> 
 pub(super) fn note(line: &Line, directory: &str, ground: &dyn Ground) -> Option<String> {
     line.runs().iter().filter(|run| !run.is_wrapped && !run.sets_variables).find_map(|run| {
         let args = Args { run, directory, ground };
+        let name = &run.words.first()?.text;
         let call = change(&args).or_else(|| looking(&args, Cut::Nothing))?;
-        let name = &run.words[0].text;
         Some(format!("{} does what `{name}` does here, without Bash: {}", call.tool, call.shown()))
     })
 }
@@ -585,7 +585,14 @@ fn existing(args: &Args<'_>, words: &[&Word]) -> Option<String> {
 /// The tool that changes the one file that is there and that this command changes.
 fn change(args: &Args<'_>) -> Option<Call> {
     let written: Vec<&Word> = args.run.redirects.iter().filter_map(|to| to.writes()).collect();
-    match args.run.words.first()?.known()? {
+    // `> file` empties it.
+    let Some(program) = args.run.words.first() else {
+        let path = existing(args, &written)?;
+        return Some(Call::new("Write", json!({"path": path, "content": ""})));
+    };
+    match program.known()? {
+        ":" | "true" => existing(args, &written)
+            .map(|path| Call::new("Write", json!({"path": path, "content": ""}))),
         "echo" | "printf" if args.run.input == Input::None => {
             existing(args, &written).map(|path| changing(&path, None))
         }

@@ -6,6 +6,9 @@ mod everything;
 mod instead;
 mod table;
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use args::Args;
 pub(super) use table::Class;
 use table::{Entry, SEARCHES, SHOWS, TABLE};
@@ -60,16 +63,27 @@ pub(super) struct Instead {
     pub(super) hint: Option<String>,
 }
 
+/// The lines of the table about each program.
+static BY_NAME: LazyLock<HashMap<&str, Vec<&Entry>>> = LazyLock::new(|| {
+    let mut by_name: HashMap<&str, Vec<&Entry>> = HashMap::new();
+    for entry in TABLE {
+        for program in entry.programs {
+            by_name.entry(*program).or_default().push(entry);
+        }
+    }
+    by_name
+});
+
+fn entries_of(name: &str) -> impl Iterator<Item = &'static Entry> {
+    // `mkfs.ext4`
+    let name = if name.starts_with("mkfs.") { "mkfs" } else { name };
+    BY_NAME.get(name).into_iter().flatten().copied()
+}
+
 /// The classes that a command belongs to, and why.
 fn classes(args: &Args<'_>) -> Vec<&'static Entry> {
     let Some(name) = args.run.words.first().filter(|word| word.is_literal()) else {
         return Vec::new();
-    };
-    let is_named = |entry: &&Entry| {
-        entry.programs.iter().any(|program| match program.strip_suffix('*') {
-            Some(begin) => name.text.starts_with(begin),
-            None => *program == name.text,
-        })
     };
     let asks_version = args.only_asks_version();
     let fits = |entry: &&Entry| match entry.class {
@@ -89,7 +103,7 @@ fn classes(args: &Args<'_>) -> Vec<&'static Entry> {
             args.fit(&entry.when)
         }
     };
-    let mut entries: Vec<&Entry> = TABLE.iter().filter(is_named).filter(fits).collect();
+    let mut entries: Vec<&Entry> = entries_of(&name.text).filter(fits).collect();
     // `git branch` changes the repository, `git branch -a` does not.
     if entries.iter().any(|entry| entry.class == Class::Reads) {
         entries.retain(|entry| entry.class != Class::Git);
@@ -112,10 +126,51 @@ pub(super) fn judge(line: &Line, directory: &str, ground: &dyn Ground) -> Findin
         }
         look_at(run, directory, ground, &mut found);
     }
+    if !line.is_understood() && found.never.is_none() {
+        guess(line.text(), directory, ground, &mut found);
+    }
     if found.never.is_none() && found.instead.is_none() {
         found.instead = instead::better_tool(line, directory, ground);
     }
     found
+}
+
+/// What the grammar does not accept may still run: what its words look like needs a person.
+fn guess(text: &str, directory: &str, ground: &dyn Ground, found: &mut Findings) {
+    let plain = text.chars().map(|char| match char {
+        '(' | ')' | '{' | '}' | '`' | '<' | '>' | '|' | '&' => ';',
+        ',' | '\\' | '\'' | '"' | '$' | '#' => ' ',
+        _ => char,
+    });
+    let plain: String = plain.collect();
+    // Each may be where a command begins.
+    let mut commands: Vec<Vec<&str>> = Vec::new();
+    for part in plain.split(';') {
+        commands.push(Vec::new());
+        for word in part.split_ascii_whitespace() {
+            if matches!(
+                word,
+                "rm" | "mv" | "git" | "curl" | "wget" | "dd" | "sudo" | "find" | "chmod"
+            ) {
+                commands.push(Vec::new());
+            }
+            if let Some(command) = commands.last_mut() {
+                command.push(word);
+            }
+        }
+    }
+    commands.retain(|command| !command.is_empty());
+    let commands: Vec<String> = commands.iter().map(|command| command.join(" ")).collect();
+    let line = Line::read(&commands.join(";"));
+    let mut guessed = Findings::default();
+    for run in line.runs() {
+        look_at(run, directory, ground, &mut guessed);
+    }
+    if guessed.never.is_some() {
+        let why = "a part that is not understood looks like it deletes everything".to_owned();
+        found.asks.push((0, Class::Destructive, why));
+    }
+    found.asks.extend(guessed.asks.into_iter().map(|(_, class, why)| (0, class, why)));
 }
 
 fn look_at(run: &Run, directory: &str, ground: &dyn Ground, found: &mut Findings) {
@@ -179,6 +234,9 @@ pub(super) fn is_read_only(line: &Line) -> bool {
     line.is_known()
         && !line.runs().is_empty()
         && line.script().functions.is_empty()
+        // An index of an array is evaluated, also one in quotes: `test -v 'a[$(x)]'`.
+        && !line.text().contains("[$(")
+        && !line.text().contains("[`")
         && line.runs().iter().all(|run| {
             let args = Args { run, directory: "", ground: &Nowhere };
             let classes = classes(&args);
@@ -204,6 +262,19 @@ pub(super) fn has(line: &Line, class: Class) -> bool {
     })
 }
 
+/// Options with which git runs what it is told, or puts files of others into the repository.
+const UNSAFE: &[&str] = &[
+    "--exec",
+    "--upload-pack",
+    "--receive-pack",
+    "--template",
+    "--separate-git-dir",
+    "--ext-diff",
+    "--textconv",
+    "--strategy",
+    "--gpg-sign",
+];
+
 /// Nothing but git commands that are known to write the repository, and what only reads beside them.
 pub(super) fn writes_git(line: &Line) -> bool {
     let is_harmless = |run: &Run| {
@@ -211,25 +282,11 @@ pub(super) fn writes_git(line: &Line) -> bool {
         let classes = classes(&args);
         let is = |class: Class| classes.iter().any(|entry| entry.class == class);
         // Everything but the program may be put in: `git commit -m "$(cat msg)"`.
-        is(Class::Reads)
-            || is(Class::Git)
-                && !args.words().any(|word| {
-                    [
-                        "-c",
-                        "--git-dir",
-                        "--work-tree",
-                        "--exec",
-                        "--upload-pack",
-                        "--receive-pack",
-                        "--config-env",
-                        "-C",
-                    ]
-                    .iter()
-                    .any(|option| {
-                        word.text == *option && *option != "-c"
-                            || word.text.starts_with(&format!("{option}="))
-                    })
-                })
+        run.redirects.iter().all(|to| to.writes().is_none())
+            && (is(Class::Reads)
+                || is(Class::Git)
+                    && !args.has_globals()
+                    && !UNSAFE.iter().any(|option| args.may_have(option)))
     };
     line.is_known()
         && line.script().functions.is_empty()
@@ -237,32 +294,39 @@ pub(super) fn writes_git(line: &Line) -> bool {
         && line.runs().iter().all(|run| !run.sets_variables && is_harmless(run))
 }
 
-/// The files that the line, run in this folder, takes away or overwrites, where they are named: what they
-/// are should be kept before.
+/// The files that the line, run in this folder, takes away, overwrites or moves something to, where they are
+/// named: what they are should be kept before.
 pub(super) fn removes(line: &Line, directory: &str, ground: &dyn Ground) -> Vec<String> {
     let directory = if directory == "." { "" } else { directory };
     let mut files = Vec::new();
     for run in line.runs() {
         let args = Args { run, directory, ground };
         let name = run.words.first().map_or("", |word| word.text.as_str());
+        let named = || args.operands().filter_map(|word| args.paths(word)).flatten().collect();
         let touched = match name {
             "rm" | "unlink" => args.removed(),
-            "mv" | "cp" | "install" => args.moved(),
-            "tee" | "truncate" => {
-                Some(args.operands().filter_map(|word| args.paths(word)).flatten().collect())
-            }
+            "mv" => args.moved(),
+            "cp" | "install" | "ln" => args.copied(),
+            "dd" => Some(
+                args.words().filter_map(|word| args.paths(&word.after("of=")?)).flatten().collect(),
+            ),
+            "tee" | "truncate" => Some(named()),
             "git" if args.sub_is("rm") => args.removed(),
             "git" if args.sub_is("mv") => args.moved(),
-            "sed" | "perl" if args.has("-i") => {
-                Some(args.operands().filter_map(|word| args.paths(word)).flatten().collect())
-            }
+            "sed" | "perl" if args.has("-i") => Some(named()),
             _ => None,
         };
+        let moves = name == "mv" || name == "git" && args.sub_is("mv");
         let written = run.redirects.iter().filter_map(|to| to.writes());
         let written = written.filter_map(|word| args.paths(word)).flatten();
-        files.extend(touched.unwrap_or_default().into_iter().chain(written));
+        let all = touched.unwrap_or_default().into_iter().chain(written);
+        files.extend(all.filter(|path| match ground.look(path) {
+            Place::File => true,
+            // It is created: an undo takes it away again.
+            Place::Nothing => moves,
+            Place::Folder | Place::Project | Place::Above | Place::Elsewhere => false,
+        }));
     }
-    files.retain(|path| ground.look(path) == Place::File);
     files.sort();
     files.dedup();
     files

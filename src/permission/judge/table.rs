@@ -137,7 +137,6 @@ pub(super) const TABLE: &[Entry] = &[
         Never,
         &[
             "mkfs",
-            "mkfs.*",
             "fdisk",
             "sfdisk",
             "cfdisk",
@@ -199,7 +198,7 @@ pub(super) const TABLE: &[Entry] = &[
         Has(&["-R", "--recursive"]),
         "it changes every file below; name the files you mean",
     ),
-    entry(Destructive, &["truncate"], Always, LOST),
+    entry(Destructive, &["truncate"], Is(|args| args.empties()), LOST),
     entry(Destructive, &["find"], Has(&["-delete"]), LOST),
     entry(
         Destructive,
@@ -597,6 +596,38 @@ pub(super) const TABLE: &[Entry] = &[
         TALKS,
     ),
     entry(Network, &["deno"], Sub(&["install", "add", "cache", "publish", "upgrade"]), FETCHES),
+    entry(
+        Network,
+        &[
+            "systemd-run",
+            "dbus-send",
+            "gdbus",
+            "busctl",
+            "machinectl",
+            "at",
+            "batch",
+            "tmux",
+            "screen",
+            "emacsclient",
+            "xdg-open",
+            "gio",
+            "open",
+            "osascript",
+            "launchctl",
+            "docker",
+            "podman",
+            "nerdctl",
+            "lxc",
+            "incus",
+            "virsh",
+            "flatpak-spawn",
+            "distrobox",
+            "toolbox",
+        ],
+        Always,
+        "it hands work to a program outside the sandbox",
+    ),
+    entry(Network, &["crontab"], HasNot(&["-l"]), "it hands work to a program outside the sandbox"),
     // Interactive.
     entry(
         Interactive,
@@ -762,10 +793,12 @@ pub(super) const TABLE: &[Entry] = &[
     entry(
         Interactive,
         &["git"],
-        SubHas(
-            &["checkout", "reset", "restore", "stash", "stash push", "commit"],
-            &["-p", "--patch"],
-        ),
+        Is(|args| {
+            let picks = ["checkout", "reset", "restore", "stash", "commit"];
+            picks.iter().any(|sub| args.sub_is(sub))
+                && !args.sub_is("stash show")
+                && (args.has("-p") || args.has("--patch"))
+        }),
         "nobody answers hunk by hunk: name the files",
     ),
     entry(
@@ -914,13 +947,13 @@ pub(super) const TABLE: &[Entry] = &[
             "pack-refs",
             "gc",
             "sparse-checkout",
-            "apply",
             "remote add",
             "remote remove",
             "remote rename",
         ]),
         "",
     ),
+    entry(Git, &["git"], SubHas(&["apply"], &["--index", "--cached", "-3", "--3way"]), ""),
     // What only reads: options that write or run are named.
     entry(
         Reads,
@@ -992,7 +1025,6 @@ pub(super) const TABLE: &[Entry] = &[
             "tput",
             "exit",
             "cd",
-            "let",
             "shopt",
             "numfmt",
             "factor",
@@ -1000,9 +1032,6 @@ pub(super) const TABLE: &[Entry] = &[
             "unexpand",
             "base64",
             "base32",
-            "nm",
-            "size",
-            "ldd",
             "getconf",
             "locale",
             "cal",
@@ -1069,7 +1098,7 @@ pub(super) const TABLE: &[Entry] = &[
                 "diff-files",
                 "stash list",
                 "stash show",
-                "reflog show",
+                "reflog",
                 "remote get-url",
                 "version",
                 "var",
@@ -1106,8 +1135,8 @@ pub(super) const TABLE: &[Entry] = &[
         }),
         "",
     ),
-    entry(Reads, &["cargo"], Sub(&["metadata", "tree", "pkgid", "locate-project", "version"]), ""),
-    entry(Reads, &["go"], Sub(&["version", "env", "list"]), ""),
+    entry(Reads, &["cargo"], Sub(&["pkgid", "locate-project", "version"]), ""),
+    entry(Reads, &["go"], Sub(&["version"]), ""),
     entry(Reads, &["npm", "pnpm", "yarn"], Sub(&["ls", "list", "root", "prefix"]), ""),
     entry(Reads, &["pip", "pip3"], Sub(&["list", "show", "freeze"]), ""),
     entry(Reads, &["docker", "podman"], Sub(&["ps", "images", "version", "info"]), ""),

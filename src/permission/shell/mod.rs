@@ -178,6 +178,8 @@ mod tests {
         check("a >out 2>>err &>both >|over b", &["a·b >out >err >both >over"]);
         check("a >& file 1>&2 >&-", &["a >file"]);
         check("> out", &[" >out"]);
+        check("2>&- a b", &["a·b"]);
+        check("> out >more a b", &["a·b >out >more"]);
         check("a <in >out b >>more c", &["a·b·c <in >out >more"]);
         check("{ a; b; } > x 2>&1", &["a >x", "b >x"]);
         check("cat <<EOF | sh\na $(b)\nEOF\nc", &["cat <<a $(b)\n?", "b", "|sh", "c"]);
@@ -202,6 +204,15 @@ mod tests {
             "a#b",
             "a <in <<<b",
             "cat <<$(x)\ny\n$(x)",
+            "echo a\\\n#b; rm -rf c",
+            "*x=1",
+            "! { a; }",
+            "time { a; }",
+            "time -p if a; then b; fi",
+            "cat <<X\n`a`\nX\n",
+            "a &&\\ b",
+            "a |\\ b",
+            "x=1 \\ ",
         ] {
             assert!(!Script::read(line).is_understood, "{line}: {:?}", shown(line));
         }

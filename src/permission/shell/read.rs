@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tree_sitter::{Node, ParseOptions, Parser};
 
 use super::place::{Dir, after_cd};
+use super::runs;
 use super::word::{self, Kind, Word};
 use super::{How, Pipeline, Redirect, Script, Simple};
 
@@ -15,11 +16,19 @@ const LONGEST: usize = 128 * 1024;
 /// How deep commands in commands are followed.
 const DEPTH: usize = 100;
 /// How often the parser may ask whether to go on: a measure of its work that is no clock.
-const MOST_WORK: usize = 20_000;
+const MOST_WORK: usize = 5_000;
 /// How many folders a command may run in, before they count as unknown.
 const MOST_DIRECTORIES: usize = 4;
+/// How many backquotes of a here-document are looked at.
+const MOST_BACKQUOTES: usize = 100;
 /// How many redirections of one command are looked at.
 const MOST_REDIRECTS: usize = 32;
+
+/// Words that begin or end what is no simple command.
+const RESERVED: &[&str] = &[
+    "!", "{", "}", "(", ")", "if", "then", "elif", "else", "fi", "for", "while", "until", "do",
+    "done", "case", "esac", "select", "function", "coproc", "time",
+];
 
 thread_local! {
     /// Its tables are large; it keeps nothing of a text.
@@ -43,10 +52,10 @@ pub(super) fn read_at(text: &str, directories: Arc<[Dir]>, depth: usize) -> Scri
     if text.len() > LONGEST || text.contains('\0') {
         return not_understood;
     }
+    let mut work = 0;
     let tree = PARSER.with_borrow_mut(|parser| {
         let parser = parser.as_mut()?;
         parser.reset();
-        let mut work = 0;
         let mut go_on = |_: &_| {
             work += 1;
             if work > MOST_WORK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -61,7 +70,12 @@ pub(super) fn read_at(text: &str, directories: Arc<[Dir]>, depth: usize) -> Scri
         text,
         directories,
         depth,
-        script: Script { is_understood: !root.has_error(), is_plain: true, ..Script::default() },
+        script: Script {
+            // The grammar begins a comment in the middle of a word that is broken over two lines.
+            is_understood: !root.has_error() && !text.contains("\\\n#"),
+            is_plain: true,
+            ..Script::default()
+        },
         covered: 0,
     };
     reader.statements(root, &Context { is_top: true, ..Context::default() });
@@ -170,7 +184,7 @@ impl Reader<'_> {
         match node.kind() {
             kind if is_simple_kind(kind) => {
                 if context.is_top {
-                    self.note_pipeline(&[Stage { node, owner: None }]);
+                    self.note_pipeline(&[Stage { node, owner: None, before: Vec::new() }]);
                 }
                 self.simple(node, &[], Vec::new(), context);
             }
@@ -275,16 +289,16 @@ impl Reader<'_> {
             let mut inner = context.inner();
             inner.reads_pipe |= n > 0;
             inner.writes_pipe |= n + 1 < n_stages;
-            if n > 0 {
-                // The `|` before it.
-                self.covered = self.covered.max(stage.node.start_byte());
+            for between in stage.before {
+                self.cover(between);
             }
-            match stage {
-                Stage { node, owner: Some(owner) } => self.redirected(owner, Some(node), &inner),
-                Stage { node, owner: None } if node.kind() == "redirected_statement" => {
+            let Stage { node, owner, .. } = stage;
+            match owner {
+                Some(owner) => self.redirected(owner, Some(node), &inner),
+                None if node.kind() == "redirected_statement" => {
                     self.redirected(node, node.child_by_field_name("body"), &inner);
                 }
-                Stage { node, owner: None } => self.statement(node, &inner),
+                None => self.statement(node, &inner),
             }
             // Each runs in a shell of its own.
             if n_stages > 1 {
@@ -312,19 +326,25 @@ impl Reader<'_> {
                 if parts.iter().any(|part| part.kind() == "||") {
                     self.either(&before);
                 }
-                self.covered = self.covered.max(last.start_byte());
+                for part in &parts[1..parts.len() - 1] {
+                    self.cover(part.byte_range());
+                }
                 self.deeper(|reader| reader.flatten(*last, owner, context, stages));
             }
             "pipeline" => {
-                let mut parts = children(node);
-                parts.retain(|part| part.is_named() && !part.is_extra());
-                let n_parts = parts.len();
+                let parts = children(node);
+                let last = parts.iter().rposition(|part| part.is_named() && !part.is_extra());
+                // The operators, and comments between them.
+                let mut before = Vec::new();
                 for (n, part) in parts.into_iter().enumerate() {
-                    let owner = owner.filter(|_| n + 1 == n_parts);
+                    let owner = owner.filter(|_| Some(n) == last);
                     if n == 0 {
                         self.deeper(|reader| reader.flatten(part, owner, context, stages));
+                    } else if part.is_named() && !part.is_extra() {
+                        let before = std::mem::take(&mut before);
+                        stages.push(Stage { node: part, owner, before });
                     } else {
-                        stages.push(Stage { node: part, owner });
+                        before.push(part.byte_range());
                     }
                 }
             }
@@ -338,7 +358,7 @@ impl Reader<'_> {
                     self.deeper(|reader| reader.flatten(body, Some(node), context, stages));
                 }
             }
-            _ => stages.push(Stage { node, owner }),
+            _ => stages.push(Stage { node, owner, before: Vec::new() }),
         }
     }
 
@@ -423,10 +443,16 @@ impl Reader<'_> {
                 }
             }
             Some(body) => {
+                // `! x=1 >file a b`: words of which command?
+                self.script.is_understood &= words.is_empty();
                 inner.redirects.extend(redirects);
                 self.statement(body, &inner);
             }
-            None => self.command(Vec::new(), Vec::new(), &redirects, &inner, node.byte_range()),
+            // `> file a b`
+            None => {
+                let words = self.words(&words);
+                self.command(words, Vec::new(), &redirects, &inner, node.byte_range());
+            }
         }
         for redirect in own {
             self.nested(redirect);
@@ -458,6 +484,13 @@ impl Reader<'_> {
         let text = if is_quoted {
             Word::literal(self.of(body))
         } else {
+            let found = holes(body);
+            let is_in_hole = |at: usize| found.iter().any(|(hole, _)| hole.contains(&at));
+            let mut backquotes = self.of(body).match_indices('`').take(MOST_BACKQUOTES);
+            // The grammar finds few of the commands in backquotes here.
+            if backquotes.any(|(at, _)| !is_in_hole(body.start_byte() + at)) {
+                self.script.is_understood = false;
+            }
             word::read_body(self.text, body.byte_range(), &holes(body))
         };
         let text = if strips {
@@ -479,12 +512,17 @@ impl Reader<'_> {
         let mut how = How::Read;
         let mut descriptor = None;
         let mut target = None;
+        let mut closes = false;
         for child in children(node) {
             match child.kind() {
                 "file_descriptor" => descriptor = self.of(child).parse().ok(),
                 "<<<" => how = How::Text,
                 "<" => how = How::Read,
-                "<&" | "<&-" | ">&-" => how = How::Copy,
+                "<&" => how = How::Copy,
+                "<&-" | ">&-" => {
+                    how = How::Copy;
+                    closes = true;
+                }
                 ">&" => {
                     // `>&2` copies, `>& file` writes both.
                     let next = child.next_sibling().map(|next| self.of(next).to_owned());
@@ -494,7 +532,7 @@ impl Reader<'_> {
                     how = if copies { How::Copy } else { How::Write };
                 }
                 kind if kind.starts_with('>') || kind.starts_with('&') => how = How::Write,
-                _ if target.is_none() => target = Some(child),
+                _ if target.is_none() && !closes => target = Some(child),
                 _ => words.push(child),
             }
         }
@@ -543,11 +581,28 @@ impl Reader<'_> {
         }
         words.extend(further);
         words.sort_by_key(Node::start_byte);
+        // The grammar lets a command go on behind the end of a line that a quote follows.
+        let goes_on = words.windows(2).any(|pair| {
+            let between = self.text.get(pair[0].end_byte()..pair[1].start_byte());
+            between.is_some_and(|between| between.replace("\\\n", "").contains('\n'))
+        });
+        if goes_on {
+            self.script.is_understood = false;
+        }
         // A `[[ … ]]` runs nothing itself.
         if is_test {
             words.truncate(1);
         }
         let words = self.words(&words);
+        // The grammar takes `*x=1` for one; to bash it is the name of a program.
+        let is_named = |node: &Node<'_>| {
+            let text = self.of(*node);
+            let end = text.find(['=', '[', '+']).unwrap_or(text.len());
+            runs::is_assignment(&format!("{}=", &text[..end]))
+        };
+        if !assignments.iter().all(is_named) {
+            self.script.is_understood = false;
+        }
         let assignments = assignments
             .iter()
             .map(|node| word::read(self.text, node.byte_range(), &holes(*node)))
@@ -586,6 +641,12 @@ impl Reader<'_> {
         at: Range<usize>,
     ) {
         let directories = Arc::clone(&self.directories);
+        // The grammar takes `! { a; }` and `time if …` for commands of these names.
+        let behind_time = words.first().is_some_and(|word| word.text == "time");
+        let first = words.iter().skip(usize::from(behind_time)).find(|word| word.text != "-p");
+        if first.is_some_and(|word| RESERVED.contains(&word.text.as_str())) {
+            self.script.is_understood = false;
+        }
         let mut plain =
             words.iter().skip_while(|word| matches!(word.known(), Some("command" | "builtin")));
         match plain.next().and_then(Word::known) {
@@ -644,6 +705,8 @@ impl Reader<'_> {
 struct Stage<'t> {
     node: Node<'t>,
     owner: Option<Node<'t>>,
+    /// What stands between it and the one before.
+    before: Vec<Range<usize>>,
 }
 
 /// What a here-document consists of besides words.

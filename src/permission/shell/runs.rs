@@ -67,7 +67,9 @@ const WRAPPERS: &[Wrapper] = &[
         &[],
         0,
     ),
-    wrapper(&["setsid", "time", "toybox", "unbuffer", "winpty", "exec"], &["-a", "-f", "-o"], 0),
+    wrapper(&["setsid", "toybox", "unbuffer", "winpty"], &[], 0),
+    wrapper(&["time"], &["-f", "-o"], 0),
+    wrapper(&["exec"], &["-a"], 0),
     wrapper(&["env"], &["-u", "--unset", "-C", "--chdir", "-S", "--split-string"], 0),
     wrapper(&["nice"], &["-n", "--adjustment"], 0),
     wrapper(&["ionice"], &["-c", "-n", "--class", "--classdata"], 0),
@@ -104,7 +106,8 @@ const WRAPPERS: &[Wrapper] = &[
 ];
 
 /// Programs that run a text, given after `-c`, in a file, or as their input.
-pub(in super::super) const SHELLS: &[&str] = &["ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"];
+pub(in super::super) const SHELLS: &[&str] =
+    &["ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "rbash", "sh", "tcsh", "yash", "zsh"];
 
 /// Every command that may be run, and whether that is certain to be all.
 pub(super) fn runs(script: &Script) -> (Vec<Run>, bool) {
@@ -124,6 +127,11 @@ impl Finder {
         self.is_known &= script.is_understood;
         for (n, simple) in script.commands.iter().enumerate() {
             let mut run = run_of(simple, by.map_or(n, |by| by.of));
+            if run.input == Input::Pipe
+                && let Some(text) = n.checked_sub(1).and_then(|n| said(&script.commands[n]))
+            {
+                run.input = Input::Text(text);
+            }
             if let Some(by) = by {
                 run.is_wrapped = true;
                 run.writes_pipe |= by.writes_pipe;
@@ -146,6 +154,10 @@ impl Finder {
             self.runs.push(run);
             return;
         };
+        if matches!(program.text.as_str(), "$SHELL" | "${SHELL}" | "$BASH" | "${BASH}") {
+            *program = Word::literal("bash");
+            self.is_known = false;
+        }
         if !program.is_literal() {
             self.is_known = false;
         }
@@ -178,7 +190,18 @@ impl Finder {
             name if SHELLS.contains(&name) => self.shell(&run, depth),
             "su" | "script" | "runuser" => self.after_c(&run, depth),
             name => {
-                self.is_known &= !matches!(name, "coproc");
+                // Their options are many.
+                let is_odd = matches!(
+                    name,
+                    "coproc"
+                        | "unshare"
+                        | "bwrap"
+                        | "firejail"
+                        | "xvfb-run"
+                        | "systemd-run"
+                        | "setarch"
+                );
+                self.is_known &= !is_odd;
                 if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name))
                 {
                     self.wrapped(wrapper, &run, depth);
@@ -285,20 +308,20 @@ impl Finder {
             let rest = arguments[at + 1..].iter().filter(|word| word.text != "--recursive");
             self.text(&joined(&rest.cloned().collect::<Vec<_>>()), run, depth);
         }
+        let (rebases, own) = (position("rebase").is_some(), position_of_command(arguments));
         for (at, word) in arguments.iter().enumerate() {
             let is_exec = matches!(word.text.as_str(), "--exec" | "-x");
             if let Some(text) = word.after("--exec=") {
                 self.text(&text, run, depth);
             } else if is_exec
-                && position("rebase").is_some()
+                && rebases
                 && let Some(text) = arguments.get(at + 1)
             {
                 self.text(text, run, depth);
             }
             // Configuration may name programs: `core.pager`, `alias.x=!…`.
             let sets = matches!(word.text.as_str(), "-c" | "--config-env" | "--exec-path");
-            if sets && at < position_of_command(arguments) || word.text.starts_with("--exec-path=")
-            {
+            if sets && at < own || word.text.starts_with("--exec-path=") {
                 self.is_known = false;
             }
         }
@@ -343,6 +366,19 @@ impl Finder {
             self.text(text, run, depth);
         }
     }
+}
+
+/// What `echo` and `printf` write into a pipe, where that stands in the line.
+fn said(simple: &Simple) -> Option<Word> {
+    let (program, arguments) = simple.words.split_first()?;
+    let text = joined(arguments);
+    let text = text.known().filter(|_| simple.writes_pipe && simple.redirects.is_empty())?;
+    let is_as_written = match program.known()? {
+        "echo" => !text.starts_with('-'),
+        "printf" => arguments.len() == 1 && !text.contains(['%', '\\']),
+        _ => false,
+    };
+    is_as_written.then(|| Word::literal(text))
 }
 
 fn run_of(simple: &Simple, of: usize) -> Run {
