@@ -95,6 +95,8 @@ pub struct Outcome {
     pub protected_changed: Vec<PathBuf>,
     /// How long it took.
     pub time: Duration,
+    /// How long it could have taken.
+    pub timeout: Duration,
 }
 
 impl Outcome {
@@ -102,7 +104,7 @@ impl Outcome {
     pub fn how(&self) -> String {
         let code = self.exit_code.map(|code| format!("exited {code}"));
         match (self.ended, code, &self.signal) {
-            (Ended::TimedOut, ..) => format!("did not end within {}", seconds(self.time)),
+            (Ended::TimedOut, ..) => format!("did not end within {}", seconds(self.timeout)),
             (Ended::Cancelled, ..) => "was cancelled".to_owned(),
             (Ended::Exited, Some(code), None) => code,
             (Ended::Exited, Some(code), Some(signal)) => format!("{code} ({signal})"),
@@ -224,6 +226,7 @@ impl Exec {
             self.left().extend(running.leave());
         }
         outcome.left_running = left;
+        outcome.timeout = command.timeout;
         outcome.protected_changed = watch.map(|watch| watch.changed()).unwrap_or_default();
         if let Some(sandbox) = &self.sandbox {
             let stderr = &outcome.stderr.text;
@@ -393,5 +396,6 @@ fn outcome(
         refused: None,
         protected_changed: Vec::new(),
         time: begun.elapsed(),
+        timeout: Duration::ZERO,
     }
 }

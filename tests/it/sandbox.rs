@@ -701,6 +701,18 @@ fn a_folder_outside_is_written_if_the_user_says_so() {
 }
 
 #[test]
+fn who_works_in_a_folder_of_startup_files_can_write_there() {
+    for place in places() {
+        let folder = place.home().join(".config/nvim");
+        write(&folder.join("init.lua"), "-- one\n");
+        let input = json!({"command": "echo two > init.lua; cat init.lua"}).to_string();
+        let mut command = place.command(&["tool", "call", "Bash", &input]);
+        let done = Done::new(&command.current_dir(&folder).output().unwrap());
+        assert!(done.stdout.contains("two\\n"), "{} {:?} {done:?}", place.backend, place.user);
+    }
+}
+
+#[test]
 fn where_the_home_is_the_project_its_startup_files_are_not_written() {
     for place in places() {
         if place.backend == "landlock" {
