@@ -362,8 +362,6 @@ impl Drop for Exec {
 
 /// `0.25 s`, `120 s`.
 fn seconds(time: Duration) -> String {
-    // A limit is passed by a moment, which nobody wants to read.
-    let time = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX) / 10 * 10);
     match time.as_secs() {
         0..10 => format!("{} s", time.as_secs_f64()),
         whole => format!("{whole} s"),

@@ -128,7 +128,7 @@ impl Sandbox {
         // Without a home the caches last as long as the session.
         match &self.settings.cache {
             Some(cache) if cache.is_dir() || fs::create_dir_all(cache).is_ok() => cache.clone(),
-            Some(_) | None => self.folder.temporary().join("cache"),
+            Some(_) | None => self.folder.cache().to_owned(),
         }
     }
 
@@ -196,7 +196,8 @@ impl Sandbox {
             .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_block_device()))
             .map(|entry| entry.path());
         let memory = tables::RAW_MEMORY.iter().map(PathBuf::from);
-        let hidden = self.hidden().into_iter().chain(disks).chain(memory);
+        let devices = disks.chain(memory).filter(can_be_read);
+        let hidden = self.hidden().into_iter().chain(devices);
         hidden.map(|path| path.as_path().into()).collect()
     }
 
@@ -206,7 +207,7 @@ impl Sandbox {
             .homes
             .iter()
             .flat_map(|home| tables::SECRET_STORES.iter().map(move |name| home.join(name)));
-        let of_system = tables::SYSTEM_SECRETS.iter().map(PathBuf::from);
+        let of_system = tables::SYSTEM_SECRETS.iter().map(PathBuf::from).filter(can_be_read);
         let mut hidden: Vec<PathBuf> = of_homes
             .chain(of_system)
             .chain(self.settings.hidden.iter().cloned())
@@ -249,4 +250,9 @@ fn is_covered(path: &Path) -> bool {
 
 fn is_real_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
+/// By this user: what he can not read himself needs no cover.
+fn can_be_read(path: &PathBuf) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::READ_OK).is_ok()
 }
