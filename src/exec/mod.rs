@@ -97,6 +97,8 @@ pub struct Outcome {
     pub protected_changed: Vec<PathBuf>,
     /// How long it took.
     pub time: Duration,
+    /// How long it could have taken.
+    pub timeout: Duration,
 }
 
 impl Outcome {
@@ -104,7 +106,7 @@ impl Outcome {
     pub fn how(&self) -> String {
         let code = self.exit_code.map(|code| format!("exited {code}"));
         match (self.ended, code, &self.signal) {
-            (Ended::TimedOut, ..) => format!("did not end within {}", seconds(self.time)),
+            (Ended::TimedOut, ..) => format!("did not end within {}", seconds(self.timeout)),
             (Ended::Cancelled, ..) => "was cancelled".to_owned(),
             (Ended::Exited, Some(code), None) => code,
             (Ended::Exited, Some(code), Some(signal)) => format!("{code} ({signal})"),
@@ -231,6 +233,7 @@ impl Exec {
             self.left().extend(running.leave());
         }
         outcome.left_running = left;
+        outcome.timeout = command.timeout;
         outcome.protected_changed = watch.map(|watch| watch.changed()).unwrap_or_default();
         if let Some(sandbox) = &self.sandbox {
             let stderr = &outcome.stderr.text;
@@ -401,7 +404,7 @@ impl Drop for Exec {
 
 /// `0.25 s`, `120 s`.
 pub fn seconds(time: Duration) -> String {
-    // A limit is passed by a moment, which nobody wants to read.
+    // Nobody wants to read of less.
     let time = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX) / 10 * 10);
     match time.as_secs() {
         0..10 => format!("{} s", time.as_secs_f64()),
@@ -430,6 +433,7 @@ fn outcome(
         refused: None,
         protected_changed: Vec::new(),
         time: begun.elapsed(),
+        timeout: Duration::ZERO,
     }
 }
 

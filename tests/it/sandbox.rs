@@ -302,9 +302,10 @@ fn git_and_agent_folders_are_written_by_git_alone() {
             assert_eq!(commit["status"], "success", "{commit}");
             let log = place.call(&json!({"command": "git log --oneline"}));
             assert!(log["data"]["stdout"].as_str().unwrap().contains("first one"), "{log}");
+            // A setting can name a program: those are the user's.
             let told = place.call(&json!({"command": "git config core.fsmonitor ./own"}));
-            assert!(told["text"].as_str().unwrap().contains(".git/config"), "{told}");
-            git(&["config", "--unset", "core.fsmonitor"]);
+            assert_eq!(told["status"], "error", "{told}");
+            assert!(told["text"].as_str().unwrap().contains(".git/config is protected"), "{told}");
             // A worktree keeps its own elsewhere.
             git(&["worktree", "add", "-q", "../tree"]);
             let tree = |line: &str| {
@@ -697,6 +698,18 @@ fn a_folder_outside_is_written_if_the_user_says_so() {
         let input = json!({"command": "true"}).to_string();
         let done = Done::new(&place.command(&["tool", "call", "Bash", &input]).output().unwrap());
         done.expect_code(2).expect_one_line_of_stderr("sandbox.extra_writable: \"nowhere\"");
+    }
+}
+
+#[test]
+fn who_works_in_a_folder_of_startup_files_can_write_there() {
+    for place in places() {
+        let folder = place.home().join(".config/nvim");
+        write(&folder.join("init.lua"), "-- one\n");
+        let input = json!({"command": "echo two > init.lua; cat init.lua"}).to_string();
+        let mut command = place.command(&["tool", "call", "Bash", &input]);
+        let done = Done::new(&command.current_dir(&folder).output().unwrap());
+        assert!(done.stdout.contains("two\\n"), "{} {:?} {done:?}", place.backend, place.user);
     }
 }
 

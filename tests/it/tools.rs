@@ -48,8 +48,19 @@ fn every_tool_is_listed_with_what_it_takes() {
         .iter()
         .map(|line| line["name"].clone())
         .collect();
-    let expected =
-        ["LS", "Glob", "Grep", "Read", "Write", "Edit", "MultiEdit", "Bash", "BashOutput", "BashKill", "TodoWrite"];
+    let expected = [
+        "LS",
+        "Glob",
+        "Grep",
+        "Read",
+        "Write",
+        "Edit",
+        "MultiEdit",
+        "Bash",
+        "BashOutput",
+        "BashKill",
+        "TodoWrite",
+    ];
     assert_eq!(names, expected);
     test.agent(&["tool", "list"]).expect_code(0);
 }

@@ -8,7 +8,7 @@ use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, Scope,
 };
-use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
+use rustix::fs::FileType;
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
@@ -18,8 +18,8 @@ use seccompiler::{
     SeccompRule, apply_filter, sock_filter,
 };
 
-use super::Network;
 use super::plan::Plan;
+use super::{Network, sys};
 
 /// The newest that was looked at; what the kernel does not know is left out.
 const NEWEST: ABI = ABI::V9;
@@ -64,11 +64,10 @@ fn allow(
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, landlock::RulesetError> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let Ok(descriptor) = openat(CWD, path, flags, Mode::empty()) else { return Ok(ruleset) };
+    // What is reached by a link is read where it lies, which has a rule or is hidden.
+    let Ok(descriptor) = sys::open_without_links(path) else { return Ok(ruleset) };
     let Ok(stat) = rustix::fs::fstat(&descriptor) else { return Ok(ruleset) };
     let access = match FileType::from_raw_mode(stat.st_mode) {
-        // It is read through what it points to, which has a rule or is hidden.
         FileType::Symlink => return Ok(ruleset),
         FileType::Directory => access,
         _ => access & AccessFs::from_file(NEWEST),
@@ -177,16 +176,6 @@ fn filter(network: Network) -> Result<BpfProgram, seccompiler::BackendError> {
     let denied = || SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         DENIED.iter().map(|call| (*call, Vec::new())).collect();
-    // Each flag for itself: there is no "any of these" in one condition.
-    let namespaces = |argument| {
-        (0..32)
-            .map(|bit| 1_u64 << bit)
-            .filter(|flag| u64::from(NEW_NAMESPACES.cast_unsigned()) & flag != 0)
-            .map(|flag| rule([(argument, SeccompCmpOp::MaskedEq(flag), flag)]))
-            .collect::<Result<Vec<_>, _>>()
-    };
-    rules.insert(libc::SYS_unshare, namespaces(0)?);
-    rules.insert(libc::SYS_clone, namespaces(0)?);
     let families: &[i32] = match network {
         Network::Off => &[libc::AF_UNIX],
         Network::Loopback | Network::On => {
@@ -219,22 +208,34 @@ fn rule(
     SeccompRule::new(conditions)
 }
 
-/// What the crate has no words for. `clone3` hides its flags in memory: "not implemented" makes every
-/// libc use `clone` instead. Numbers from bit 30 on are the x32 ABI: the same calls under other numbers.
+/// What the crate has no words for, or many. `clone3` hides its flags in memory: "not implemented" makes
+/// every libc use `clone` instead. Numbers from bit 30 on are the x32 ABI: the same calls under other
+/// numbers. `clone` and `unshare` are denied with any flag for a namespace.
 fn prelude() -> BpfProgram {
-    const LOAD_NUMBER: u16 = 0x20;
+    const LOAD: u16 = 0x20;
     const IF_EQUAL: u16 = 0x15;
     const IF_AT_LEAST: u16 = 0x35;
+    const IF_ANY_BIT: u16 = 0x45;
     const RETURN: u16 = 0x06;
     const ERRNO: u32 = 0x0005_0000;
     const X32: u32 = 0x4000_0000;
-    let step = |code, otherwise, k| sock_filter { code, jt: 0, jf: otherwise, k };
-    let clone3 = u32::try_from(libc::SYS_clone3).unwrap_or(u32::MAX);
+    /// Where the number of the call stands, and the lower half of its first argument.
+    const NUMBER: u32 = 0;
+    const FIRST_ARGUMENT: u32 = if cfg!(target_endian = "little") { 16 } else { 20 };
+    // Each goes on with the next step, or skips so many.
+    let step = |code, k, if_so, otherwise| sock_filter { code, jt: if_so, jf: otherwise, k };
+    let number = |call: i64| u32::try_from(call).unwrap_or(u32::MAX);
+    let denied = |errno: i32| step(RETURN, ERRNO | errno.cast_unsigned(), 0, 0);
     vec![
-        step(LOAD_NUMBER, 0, 0),
-        step(IF_EQUAL, 1, clone3),
-        step(RETURN, 0, ERRNO | libc::ENOSYS.cast_unsigned()),
-        step(IF_AT_LEAST, 1, X32),
-        step(RETURN, 0, ERRNO | libc::EPERM.cast_unsigned()),
+        step(LOAD, NUMBER, 0, 0),
+        step(IF_EQUAL, number(libc::SYS_clone3), 0, 1),
+        denied(libc::ENOSYS),
+        step(IF_AT_LEAST, X32, 0, 1),
+        denied(libc::EPERM),
+        step(IF_EQUAL, number(libc::SYS_clone), 1, 0),
+        step(IF_EQUAL, number(libc::SYS_unshare), 0, 3),
+        step(LOAD, FIRST_ARGUMENT, 0, 0),
+        step(IF_ANY_BIT, NEW_NAMESPACES.cast_unsigned(), 0, 1),
+        denied(libc::EPERM),
     ]
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, mkdirat, openat};
 
 use super::tables;
 
@@ -21,6 +21,7 @@ pub(super) struct Folder {
     path: PathBuf,
     temporary: PathBuf,
     runtime: PathBuf,
+    cache: PathBuf,
     closed_directory: PathBuf,
     closed_file: PathBuf,
     /// Locked as long as the session lives, whatever ends it.
@@ -37,6 +38,7 @@ impl Folder {
             _lock: lock(&path)?,
             temporary: path.join("tmp"),
             runtime: path.join("run"),
+            cache: path.join("cache"),
             closed_directory: path.join("nothing"),
             closed_file: path.join("empty"),
             path,
@@ -44,6 +46,7 @@ impl Folder {
         fs::create_dir(&folder.temporary)?;
         fs::set_permissions(&folder.temporary, Permissions::from_mode(0o1777))?;
         fs::create_dir(&folder.runtime)?;
+        fs::create_dir(&folder.cache)?;
         let kept = tables::RUNTIME_KEPT.iter().chain(tables::RUNTIME_KEPT_WITH_NETWORK);
         for name in kept {
             if Path::new(tables::RUNTIME).join(name).is_dir() {
@@ -76,8 +79,14 @@ impl Folder {
     pub(super) fn make_place(&self, path: &Path) {
         let mut shared = tables::SHARED_TEMPORARY.iter();
         if let Some(below) = shared.find_map(|shared| path.strip_prefix(shared).ok()) {
-            _ = fs::create_dir_all(self.temporary.join(below));
+            _ = make_below(&self.temporary, below);
         }
+    }
+
+    /// What commands have for caches where there is no home to keep them in. Not in their /tmp: there they
+    /// could put a link in its place.
+    pub(super) fn cache(&self) -> &Path {
+        &self.cache
     }
 
     /// A folder that can not be opened.
@@ -95,6 +104,20 @@ impl Drop for Folder {
     fn drop(&mut self) {
         remove(&self.path);
     }
+}
+
+/// Follows no link: commands write there, and this process is not in their box.
+fn make_below(folder: &Path, below: &Path) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut folder = openat(CWD, folder, flags, Mode::empty())?;
+    for name in below.components() {
+        match mkdirat(&folder, name.as_os_str(), Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        folder = openat(&folder, name.as_os_str(), flags, Mode::empty())?;
+    }
+    Ok(())
 }
 
 fn lock(path: &Path) -> io::Result<File> {

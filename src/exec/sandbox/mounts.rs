@@ -52,7 +52,13 @@ fn copy(bind: &Bind) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
-    let tree = open_tree(CWD, bind.from.0.as_path(), flags)?;
+    let tree = if bind.access == Access::Write {
+        // A link could have been put into its place by a command that may write there.
+        let path = sys::open_without_links(&bind.from.0)?;
+        open_tree(&path, "", flags | OpenTreeFlags::AT_EMPTY_PATH)?
+    } else {
+        open_tree(CWD, bind.from.0.as_path(), flags)?
+    };
     restrict_mounts(
         &tree,
         match bind.access {

@@ -86,7 +86,7 @@ fn candidates<'a>(line: &'a str, directory: &'a Path) -> impl Iterator<Item = Pa
         line.split_whitespace().map(|word| word.trim_matches([',', ':', '(', ')', '\'', '"']));
     quoted
         .chain(between_colons)
-        .chain(words.filter(|word| word.starts_with('/')))
+        .chain(words.filter(|word| word.starts_with('/') || word.starts_with(".git/")))
         .filter(|text| !text.is_empty() && !text.contains(['\0', '\n']))
         .map(|text| resolved(&directory.join(text)))
 }
@@ -121,8 +121,8 @@ fn why(path: &Path, view: &View<'_>) -> Option<String> {
     let is_git = path.components().any(|component| component.as_os_str() == ".git");
     if below(view.protected) || is_git && !below(view.writable) {
         return Some(format!(
-            "{shown} is protected: .git is written by git's own commands alone, .agent and start-up \
-             files by the user"
+            "{shown} is protected: .git is written by commands of git's alone, in a call of their own, its \
+             settings and hooks, .agent and start-up files by the user"
         ));
     }
     let is_private =

@@ -1,0 +1,258 @@
+//! How the box of a command is laid out: what can be written, what is protected, what is not there.
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use super::plan::{self, Access, Bind, Bytes, Plan};
+use super::{Grants, Namespaces, Network, Sandbox, git, tables};
+
+impl Sandbox {
+    pub(super) fn plan(
+        &self,
+        directory: &Path,
+        grants: Grants,
+        network: Network,
+        report: Option<i32>,
+        protected: &[PathBuf],
+    ) -> Plan {
+        let mut writable: Vec<Bytes> =
+            self.all_writable().iter().map(|path| path.as_path().into()).collect();
+        writable.extend(tables::DEVICES.iter().map(|path| Path::new(path).into()));
+        writable.extend(tables::TERMINALS.iter().map(|path| Path::new(path).into()));
+        if grants.git {
+            let repositories = self.repositories().iter();
+            writable.extend(repositories.flat_map(|r| &r.own).map(|path| path.as_path().into()));
+        }
+        if self.namespaces {
+            let own = tables::OWN_IN_NAMESPACES.iter();
+            writable.extend(own.map(|path| Path::new(path).into()));
+        }
+        Plan {
+            namespaces: self.namespaces,
+            network,
+            binds: if self.namespaces {
+                self.binds(grants, network, protected)
+            } else {
+                Vec::new()
+            },
+            writable,
+            hidden: if self.namespaces { Vec::new() } else { self.hidden_from_landlock() },
+            directory: directory.into(),
+            report,
+            session: self.session_for(network).map(|namespaces| plan::Session {
+                user: namespaces.user.as_ref().map(AsRawFd::as_raw_fd),
+                network: namespaces.network.as_raw_fd(),
+            }),
+            only_tries: false,
+        }
+    }
+
+    /// The namespaces of the session that a command with this network enters.
+    pub(super) fn session_for(&self, network: Network) -> Option<&Namespaces> {
+        self.session.as_ref().filter(|_| network == self.settings.network)
+    }
+
+    /// What lies where in the box; what comes later lies over what came before.
+    fn binds(&self, grants: Grants, network: Network, protected: &[PathBuf]) -> Vec<Bind> {
+        let mut binds = Vec::new();
+        let mut bind = |from: &Path, to: &Path, access| {
+            binds.push(Bind { from: from.into(), to: to.into(), access });
+        };
+        for device in tables::DEVICES.iter().map(Path::new).filter(|path| path.exists()) {
+            bind(device, device, Access::Device);
+        }
+        for shared in tables::SHARED_TEMPORARY.iter().map(Path::new) {
+            if is_real_folder(shared) {
+                bind(self.folder.temporary(), shared, Access::Write);
+            }
+        }
+        let runtime = Path::new(tables::RUNTIME);
+        if is_real_folder(runtime) {
+            bind(self.folder.runtime(), runtime, Access::Read);
+            let with_network = tables::RUNTIME_KEPT_WITH_NETWORK.iter();
+            let kept = tables::RUNTIME_KEPT
+                .iter()
+                .chain(with_network.filter(|_| network == Network::On))
+                .map(|name| runtime.join(name));
+            for path in kept.filter(|path| path.is_dir()) {
+                if self.folder.has_runtime(&path) {
+                    bind(&path, &path, Access::Read);
+                }
+            }
+        }
+        // A home that lies in a shared temporary folder is a home all the same.
+        for home in self.homes.iter().filter(|home| is_covered(home)) {
+            self.folder.make_place(home);
+            bind(home, home, Access::Read);
+        }
+        for path in self.writable.iter().chain([&self.cache()]).filter(|path| path.is_dir()) {
+            bind(path, path, Access::Write);
+        }
+        for path in protected.iter().filter(|path| path.exists()) {
+            bind(path, path, Access::Read);
+        }
+        if grants.git {
+            for repository in self.repositories() {
+                for path in repository.own.iter().filter(|path| path.exists()) {
+                    bind(path, path, Access::Write);
+                }
+                for path in repository.hooks.iter().filter(|path| path.exists()) {
+                    bind(path, path, Access::Read);
+                }
+            }
+        }
+        for path in self.hidden().iter().chain(self.sockets()) {
+            let nothing =
+                if path.is_dir() { self.folder.closed_folder() } else { self.folder.closed_file() };
+            // Covered by the folder above it already, or by the private /tmp.
+            let is_there = !is_covered(path)
+                || self.homes.iter().chain(&self.writable).any(|kept| path.starts_with(kept));
+            if is_there {
+                bind(nothing, path, Access::Nothing);
+            }
+        }
+        binds
+    }
+
+    /// Everything that commands may write, as it is named outside.
+    pub(super) fn all_writable(&self) -> Vec<PathBuf> {
+        let mut all = self.writable.clone();
+        all.push(self.cache());
+        all.push(self.folder.temporary().to_owned());
+        all
+    }
+
+    pub(super) fn cache(&self) -> PathBuf {
+        // Without a home the caches last as long as the session.
+        match &self.settings.cache {
+            Some(cache) if cache.is_dir() || fs::create_dir_all(cache).is_ok() => cache.clone(),
+            Some(_) | None => self.folder.cache().to_owned(),
+        }
+    }
+
+    pub(super) fn temporary_folder(&self) -> PathBuf {
+        let shared = Path::new("/tmp");
+        if self.namespaces && is_real_folder(shared) {
+            shared.to_owned()
+        } else {
+            self.folder.temporary().to_owned()
+        }
+    }
+
+    pub(super) fn repositories(&self) -> &[git::Repository] {
+        self.repositories.get_or_init(|| git::find(&self.settings.root, &self.writable))
+    }
+
+    /// What is never written although it lies in a writable place, whether it is there or not.
+    pub(super) fn protected(&self) -> Vec<PathBuf> {
+        let mut protected: Vec<PathBuf> = Vec::new();
+        for root in &self.writable {
+            protected.push(root.join(tables::AGENT_FOLDER));
+            protected.push(root.join(".git"));
+        }
+        protected.extend(
+            self.repositories()
+                .iter()
+                .flat_map(|repository| repository.links.iter().chain(&repository.own).cloned()),
+        );
+        for home in &self.homes {
+            protected.extend(tables::STARTUP_FILES.iter().map(|name| home.join(name)));
+        }
+        // Who works on a start-up file, in its own folder, has said so by that.
+        let lies_in = |path: &PathBuf| {
+            self.writable.iter().any(|root| path.starts_with(root) && path != root)
+        };
+        protected.retain(lies_in);
+        // A link is protected by what it points to; where that lies outside, it is by its place.
+        let mut protected: Vec<PathBuf> =
+            protected.into_iter().map(|path| path.canonicalize().unwrap_or(path)).collect();
+        protected.sort();
+        protected.dedup();
+        protected
+    }
+
+    /// What of it is looked at before and after: all of it where nothing else protects it, and what is
+    /// not there and so can not be covered.
+    pub(super) fn watched(&self, mut watched: Vec<PathBuf>, grants: Grants) -> Vec<PathBuf> {
+        if self.namespaces {
+            watched.retain(|path| !path.exists());
+        }
+        if grants.git {
+            let repositories = self.repositories();
+            watched.retain(|path| {
+                !path.ends_with(".git")
+                    && !repositories.iter().any(|r| r.own.contains(path) || r.links.contains(path))
+            });
+        }
+        watched
+    }
+
+    /// The same, and the raw disks, which root could read; namespaces have no devices.
+    fn hidden_from_landlock(&self) -> Vec<Bytes> {
+        let devices = fs::read_dir("/dev").into_iter().flatten().flatten();
+        let disks = devices
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_block_device()))
+            .map(|entry| entry.path());
+        let memory = tables::RAW_MEMORY.iter().map(PathBuf::from);
+        let devices = disks.chain(memory).filter(can_be_read);
+        let hidden = self.hidden().into_iter().chain(devices);
+        hidden.map(|path| path.as_path().into()).collect()
+    }
+
+    /// What is there and is not to be read. A folder that the user gave to commands is none of it.
+    pub fn hidden(&self) -> Vec<PathBuf> {
+        let of_homes = self
+            .homes
+            .iter()
+            .flat_map(|home| tables::SECRET_STORES.iter().map(move |name| home.join(name)));
+        let of_system = tables::SYSTEM_SECRETS.iter().map(PathBuf::from).filter(can_be_read);
+        let mut hidden: Vec<PathBuf> = of_homes
+            .chain(of_system)
+            .chain(self.settings.hidden.iter().cloned())
+            // Few are there; to look is cheaper than to resolve.
+            .filter(|path| fs::symlink_metadata(path).is_ok())
+            .filter_map(|path| path.canonicalize().ok())
+            .filter(|path| !self.writable.iter().any(|root| root.starts_with(path)))
+            .collect();
+        hidden.sort();
+        // What lies in another of them is hidden with it; the outer one sorts first.
+        hidden.dedup_by(|inner, outer| inner.starts_with(outer));
+        hidden
+    }
+
+    /// Sockets that lie somewhere, of services that were running when the first command was.
+    fn sockets(&self) -> &[PathBuf] {
+        self.sockets.get_or_init(|| {
+            let hidden = self.hidden();
+            let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+            let mut sockets: Vec<PathBuf> = table
+                .lines()
+                .filter_map(|line| line.find(" /").map(|at| PathBuf::from(&line[at + 1..])))
+                .filter_map(|path| path.canonicalize().ok())
+                .filter(|path| !path.starts_with(tables::RUNTIME) && !is_covered(path))
+                .filter(|path| !self.writable.iter().any(|root| path.starts_with(root)))
+                .filter(|path| !hidden.iter().any(|folder| path.starts_with(folder)))
+                .collect();
+            sockets.sort();
+            sockets.dedup();
+            sockets
+        })
+    }
+}
+
+/// In the box there is something else of this name.
+fn is_covered(path: &Path) -> bool {
+    tables::SHARED_TEMPORARY.iter().any(|shared| path.starts_with(shared))
+        || path.starts_with("/dev/shm")
+}
+
+fn is_real_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
+/// By this user: what he can not read himself needs no cover.
+fn can_be_read(path: &PathBuf) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::READ_OK).is_ok()
+}
