@@ -52,6 +52,8 @@ pub struct Command<'a> {
     pub writes_git: bool,
     /// It has the user's network in the sandbox: a rule or a person allowed it.
     pub network: bool,
+    /// In the sandbox it writes nothing but its private temporary folder.
+    pub read_only: bool,
 }
 
 impl Command<'_> {
@@ -65,7 +67,13 @@ impl Command<'_> {
             whole_output: None,
             writes_git: false,
             network: false,
+            read_only: false,
         }
+    }
+
+    fn grants(&self) -> Grants {
+        let git = self.writes_git && !self.read_only;
+        Grants { git, network: self.network, read_only: self.read_only }
     }
 }
 
@@ -237,7 +245,7 @@ impl Exec {
         outcome.protected_changed = watch.map(|watch| watch.changed()).unwrap_or_default();
         if let Some(sandbox) = &self.sandbox {
             let stderr = &outcome.stderr.text;
-            outcome.refused = sandbox.explain(stderr, &command.directory, command.network);
+            outcome.refused = sandbox.explain(stderr, &command.directory, command.grants());
         }
         Ok(outcome)
     }
@@ -310,7 +318,7 @@ impl Exec {
         let mut command = match &self.sandbox {
             None => new_command(bash),
             Some(sandbox) => {
-                let grants = Grants { git: wanted.writes_git, network: wanted.network };
+                let grants = wanted.grants();
                 let prepared =
                     sandbox.prepare(directory, grants, report.as_ref().map(Report::number))?;
                 let (own, theirs) = UnixStream::pair()?;

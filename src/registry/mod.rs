@@ -24,7 +24,7 @@ use repetition::Repetition;
 use validate::Validator;
 
 use crate::permission::Policy;
-use crate::protocol::control::{Reason, Ruling};
+use crate::protocol::control::{PermissionMode, Reason, Ruling};
 use crate::protocol::envelope::{
     Context, Envelope, ErrorCode, Failure, Report, ToolError, Verdict,
 };
@@ -257,6 +257,7 @@ impl Registry {
     ) -> Result<Report, Failure> {
         let Passed { entry, arguments, effect, key } = passed;
         let mut cx = self.cx.clone();
+        cx.read_only = self.policy.mode() == PermissionMode::ReadOnly || self.frozen().is_some();
         if let Effect::Write { path } = &effect {
             cx.seen = self.lock(path, input).await;
         }

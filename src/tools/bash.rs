@@ -94,6 +94,7 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
         writes_git: line.writes_git(),
         // One that needs it came through the gate only because a rule or a person allowed it.
         network: line.needs_network(),
+        read_only: cx.read_only,
         ..Command::new(
             args.command.clone(),
             directory.absolute().to_path_buf(),

@@ -57,6 +57,8 @@ pub struct ToolCx {
     pub exec: Arc<Exec>,
     /// Where output goes that is too large to be shown.
     pub spill: Arc<Spill>,
+    /// Commands change nothing: the mode or the user forbids it.
+    pub read_only: bool,
     /// Cancelled when the call should stop.
     pub cancel: CancellationToken,
     /// The lock: what the file to be changed looked like when it was last read in this session.

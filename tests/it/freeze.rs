@@ -72,3 +72,27 @@ fn after_an_interrupt_nothing_is_changed_before_the_next_message() {
     assert_eq!(test.read("a.txt"), "x\n");
     assert_eq!(test.events_of("freeze.lifted").len(), 1);
 }
+
+#[test]
+fn in_read_only_mode_commands_run_and_write_nothing() {
+    let test = Test::new().file("a.txt", "one\n");
+    let call = |command: &str| {
+        let input = json!({"command": command}).to_string();
+        let done = test.agent(&["tool", "call", "Bash", &input, "--permission-mode", "read-only"]);
+        serde_json::from_str::<serde_json::Value>(&done.stdout).unwrap()
+    };
+    let seen = call("wc -c a.txt; echo x > $TMPDIR/own && wc -c < $TMPDIR/own");
+    if seen["error"]["code"] == "ACCESS_DENIED" {
+        crate::support::say("SKIPPED: no sandbox here, so no command runs in read-only mode");
+        return;
+    }
+    assert_eq!(seen["data"]["stdout"], "4 a.txt\n2\n", "{seen}");
+    let denied = call("echo two > new.txt; : > a.txt; mkdir folder; rm -f a.txt; true");
+    assert!(
+        denied["text"].as_str().unwrap().contains("commands change nothing at present"),
+        "{denied}"
+    );
+    assert_eq!(test.read("a.txt"), "one\n");
+    let names = std::fs::read_dir(test.root()).unwrap().count();
+    assert_eq!(names, 1);
+}

@@ -17,8 +17,12 @@ impl Sandbox {
         report: Option<i32>,
         protected: &[PathBuf],
     ) -> Plan {
-        let mut writable: Vec<Bytes> =
-            self.all_writable().iter().map(|path| path.as_path().into()).collect();
+        let places = if grants.read_only {
+            vec![self.folder.temporary().to_owned()]
+        } else {
+            self.all_writable()
+        };
+        let mut writable: Vec<Bytes> = places.iter().map(|path| path.as_path().into()).collect();
         writable.extend(tables::DEVICES.iter().map(|path| Path::new(path).into()));
         writable.extend(tables::TERMINALS.iter().map(|path| Path::new(path).into()));
         if grants.git {
@@ -87,8 +91,9 @@ impl Sandbox {
             self.folder.make_place(home);
             bind(home, home, Access::Read);
         }
+        let access = if grants.read_only { Access::Read } else { Access::Write };
         for path in self.writable.iter().chain([&self.cache()]).filter(|path| path.is_dir()) {
-            bind(path, path, Access::Write);
+            bind(path, path, access);
         }
         for path in protected.iter().filter(|path| path.exists()) {
             bind(path, path, Access::Read);

@@ -108,6 +108,8 @@ pub(super) struct Grants {
     pub(super) git: bool,
     /// It has the user's network.
     pub(super) network: bool,
+    /// It writes nothing but its private temporary folder.
+    pub(super) read_only: bool,
 }
 
 /// The box of the commands of one session.
@@ -236,13 +238,14 @@ impl Sandbox {
     }
 
     /// What stderr says of the box, in words: the path that was refused, and how it can be allowed.
-    pub(super) fn explain(&self, stderr: &str, directory: &Path, network: bool) -> Option<String> {
+    pub(super) fn explain(&self, stderr: &str, directory: &Path, grants: Grants) -> Option<String> {
         if stderr.is_empty() {
             return None;
         }
-        let network = if network { Network::On } else { self.settings.network };
+        let network = if grants.network { Network::On } else { self.settings.network };
         let hidden = self.hidden();
         let view = refusal::View {
+            read_only: grants.read_only,
             writable: &self.all_writable(),
             hidden: &hidden,
             protected: &self.protected(),

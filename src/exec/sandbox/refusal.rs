@@ -48,6 +48,8 @@ const LINES: usize = 200;
 
 /// What the box lets through.
 pub(super) struct View<'a> {
+    /// Nothing but the private temporary folder is written.
+    pub(super) read_only: bool,
     pub(super) writable: &'a [PathBuf],
     pub(super) hidden: &'a [PathBuf],
     pub(super) protected: &'a [PathBuf],
@@ -118,6 +120,9 @@ fn why(path: &Path, view: &View<'_>) -> Option<String> {
             "{shown} belongs to the user's secret stores, which no command in the sandbox can read"
         ));
     }
+    if view.read_only && below(view.writable) {
+        return Some(format!("{shown} is not written now: commands change nothing at present"));
+    }
     let is_git = path.components().any(|component| component.as_os_str() == ".git");
     if below(view.protected) || is_git && !below(view.writable) {
         return Some(format!(
@@ -155,6 +160,7 @@ mod tests {
             std::fs::create_dir_all(root.join(folder)).expect("a folder");
         }
         let view = View {
+            read_only: false,
             writable: &[root.join("project")],
             hidden: &[root.join("home/.ssh")],
             protected: &[root.join("project/.git")],
