@@ -124,6 +124,7 @@ pub fn open_gate(
         exec: exec.clone(),
         spill: Arc::new(spill),
         cancel: control.cancel().clone(),
+        network: false,
         read_only: false,
         seen: None,
     };

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,12 +16,14 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::capture::Capture;
-use super::running::{Left, Running};
+use super::running::Running;
 use super::sandbox::Watch;
-use super::{Captured, Ended, exit_of};
+use super::{Captured, Ended, LeftRunning, exit_of};
 
 /// So many may run at the same time.
 pub(super) const MAX_JOBS: usize = 16;
+/// So many that ended can still be asked.
+const MAX_ENDED: usize = 32;
 /// What is written in one go is read in one go.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Far away.
@@ -52,6 +55,10 @@ pub struct End {
     pub signal: Option<String>,
     /// Protected files that it changed where nothing prevents that.
     pub protected_changed: Vec<PathBuf>,
+    /// Processes that outlived the shell; they end with the session, or when it is ended.
+    pub left_running: Vec<LeftRunning>,
+    /// Why it could not be run, or not be followed to its end.
+    pub error: Option<String>,
 }
 
 /// The background commands of one [`Exec`](super::Exec).
@@ -69,21 +76,27 @@ struct Jobs {
 struct Job {
     questions: mpsc::Sender<Question>,
     cancel: CancellationToken,
+    state: Arc<AtomicU8>,
 }
+
+/// What becomes of a job: it runs; it ended, and left processes or none.
+const RUNS: u8 = 0;
+const LEFT: u8 = 1;
+const ENDED: u8 = 2;
 
 #[derive(Debug)]
 struct Question {
     /// How long news are waited for.
     until: Instant,
-    /// Output is no news, only the end is.
-    only_end: bool,
+    /// It is to end, with what it left running; output is no news.
+    kills: bool,
     answer: oneshot::Sender<Piece>,
 }
 
 impl Question {
     /// There is news: the answer waits only for what belongs to it.
     fn hurry(&mut self) {
-        if !self.only_end {
+        if !self.kills {
             self.until = self.until.min(Instant::now() + PAUSE);
         }
     }
@@ -95,15 +108,13 @@ pub(super) struct Started {
     pub(super) capture: Capture<'static>,
     pub(super) timeout: Option<Duration>,
     pub(super) watch: Option<Watch>,
-    /// Takes what outlives the shell.
-    pub(super) left: Arc<Mutex<Vec<Left>>>,
 }
 
 impl Background {
     /// As many run as may.
     pub(super) fn is_full(&self) -> bool {
         let jobs = self.jobs();
-        jobs.by_id.values().filter(|job| !job.cancel.is_cancelled()).count() >= MAX_JOBS
+        jobs.by_id.values().filter(|job| job.state() == RUNS).count() >= MAX_JOBS
     }
 
     /// Looks after it from now on, under the id that this gives.
@@ -113,8 +124,15 @@ impl Background {
         let id = format!("bg_{}", jobs.last);
         let (questions, asked) = mpsc::channel(8);
         let cancel = CancellationToken::new();
-        jobs.tasks.spawn(attend(started, asked, cancel.clone()));
-        jobs.by_id.insert(id.clone(), Job { questions, cancel });
+        let state = Arc::new(AtomicU8::new(RUNS));
+        jobs.tasks.spawn(attend(started, asked, cancel.clone(), Arc::clone(&state)));
+        jobs.by_id.insert(id.clone(), Job { questions, cancel, state });
+        // What ended long ago is forgotten.
+        let ended = jobs.by_id.iter().filter(|(_, job)| job.state() == ENDED);
+        let ended: Vec<String> = ended.map(|(id, _)| id.clone()).collect();
+        for id in ended.iter().take(ended.len().saturating_sub(MAX_ENDED)) {
+            jobs.by_id.remove(id);
+        }
         id
     }
 
@@ -151,27 +169,38 @@ impl Background {
 }
 
 impl Job {
-    async fn ask(&self, wait: Duration, only_end: bool) -> Option<Piece> {
+    fn state(&self) -> u8 {
+        self.state.load(Ordering::Relaxed)
+    }
+
+    async fn ask(&self, wait: Duration, kills: bool) -> Option<Piece> {
         let (answer, answered) = oneshot::channel();
         let until = Instant::now() + wait;
-        self.questions.send(Question { until, only_end, answer }).await.ok()?;
+        self.questions.send(Question { until, kills, answer }).await.ok()?;
         answered.await.ok()
     }
 }
 
 /// Reads what the command writes and answers questions, until nobody can ask any more.
-async fn attend(started: Started, mut asked: mpsc::Receiver<Question>, cancel: CancellationToken) {
-    let Started { mut running, mut capture, timeout, watch, left } = started;
+async fn attend(
+    started: Started,
+    mut asked: mpsc::Receiver<Question>,
+    cancel: CancellationToken,
+    state: Arc<AtomicU8>,
+) {
+    let Started { mut running, mut capture, timeout, watch } = started;
     let begun = Instant::now();
     let deadline = begun + timeout.unwrap_or(LONG);
     let mut question: Option<Question> = None;
+    let mut error = None;
     let (ended, status) = loop {
         let until = question.as_ref().map_or(begun + LONG, |question| question.until);
+        let is_asked = question.is_some();
         tokio::select! {
             biased;
             () = cancel.cancelled() => break (Ended::Cancelled, None),
             () = sleep_until(deadline) => break (Ended::TimedOut, None),
-            next = asked.recv(), if question.is_none() => match next {
+            next = asked.recv(), if !is_asked => match next {
                 Some(mut next) => {
                     if capture.has_news() {
                         next.hurry();
@@ -180,7 +209,9 @@ async fn attend(started: Started, mut asked: mpsc::Receiver<Question>, cancel: C
                 }
                 None => break (Ended::Cancelled, None),
             },
-            () = sleep_until(until), if question.is_some() => {
+            // Who does not wait any more takes nothing with him.
+            () = gone(question.as_mut()), if is_asked => question = None,
+            () = sleep_until(until), if is_asked => {
                 if let Some(question) = question.take() {
                     _ = question.answer.send(piece(&mut capture, begun.elapsed(), None));
                 }
@@ -192,32 +223,42 @@ async fn attend(started: Started, mut asked: mpsc::Receiver<Question>, cancel: C
                         question.hurry();
                     }
                 }
-                // Nobody can be told what the system said; it is over.
-                Err(_) => break (Ended::Cancelled, None),
+                Err(failed) => {
+                    error = Some(failed.to_string());
+                    break (Ended::Cancelled, None);
+                }
             }
         }
     };
     if ended != Ended::Exited {
         running.end().await;
     }
-    let n_left = running.settle(&mut capture).await.len();
-    if n_left > 0 {
-        let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
-        left.extend(running.leave());
-    }
-    // It does not count as running any more.
-    cancel.cancel();
-    let end = end(ended, status, watch);
+    let left_running = running.settle(&mut capture).await;
+    let mut left = if left_running.is_empty() { None } else { running.leave() };
+    capture.close();
+    let mut end = end(ended, status, watch);
+    (end.error, end.left_running) = (error, left_running);
     let time = begun.elapsed();
+    state.store(if left.is_some() { LEFT } else { ENDED }, Ordering::Relaxed);
     let mut next = question;
     loop {
-        if let Some(question) = next.take() {
+        if let Some(question) = next.take().filter(|question| !question.answer.is_closed()) {
+            if question.kills && left.take().is_some() {
+                end.left_running.clear();
+                state.store(ENDED, Ordering::Relaxed);
+            }
             _ = question.answer.send(piece(&mut capture, time, Some(end.clone())));
         }
         next = asked.recv().await;
         if next.is_none() {
             return;
         }
+    }
+}
+
+async fn gone(question: Option<&mut Question>) {
+    if let Some(question) = question {
+        question.answer.closed().await;
     }
 }
 
@@ -230,5 +271,6 @@ fn piece(capture: &mut Capture<'_>, time: Duration, end: Option<End>) -> Piece {
 fn end(ended: Ended, status: Option<ExitStatus>, watch: Option<Watch>) -> End {
     let (exit_code, signal) = exit_of(status);
     let protected_changed = watch.map(|watch| watch.changed()).unwrap_or_default();
-    End { ended, exit_code, signal, protected_changed }
+    let (error, left_running) = (None, Vec::new());
+    End { ended, exit_code, signal, protected_changed, left_running, error }
 }

@@ -60,6 +60,13 @@ impl<'a> Capture<'a> {
         Self { keeps_all: true, ..Self::new(whole_output) }
     }
 
+    /// Nothing comes any more: the file is closed.
+    pub(super) fn close(&mut self) {
+        if let Whole::Open { name, .. } = std::mem::replace(&mut self.whole, Whole::Unwanted) {
+            self.whole = Whole::Closed { name };
+        }
+    }
+
     /// Something came since it was last taken.
     pub(super) fn has_news(&self) -> bool {
         self.stdout.total + self.stderr.total > 0
@@ -73,6 +80,7 @@ impl<'a> Capture<'a> {
                 Ok(()) => (Some(name.clone()), None),
                 Err(error) => (None, Some(error.to_string())),
             },
+            Whole::Closed { name } => (Some(name.clone()), None),
             Whole::Failed(error) => (None, Some(error.clone())),
         };
         Kept {
@@ -84,6 +92,9 @@ impl<'a> Capture<'a> {
     }
 
     pub(super) fn push(&mut self, source: Source, piece: &[u8]) {
+        if piece.is_empty() {
+            return;
+        }
         match source {
             Source::Stdout => self.stdout.push(piece),
             Source::Stderr => self.stderr.push(piece),
@@ -102,6 +113,7 @@ enum Whole<'a> {
     Unwanted,
     Pending { factory: WholeOutput<'a>, so_far: Vec<u8> },
     Open { file: Box<dyn Write + Send>, name: String },
+    Closed { name: String },
     Failed(String),
 }
 
@@ -122,7 +134,7 @@ impl Whole<'_> {
                 Ok(()) => Self::Open { file, name },
                 Err(error) => Self::Failed(error.to_string()),
             },
-            unchanged @ (Self::Unwanted | Self::Failed(_)) => unchanged,
+            unchanged @ (Self::Unwanted | Self::Closed { .. } | Self::Failed(_)) => unchanged,
         }
     }
 }

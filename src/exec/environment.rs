@@ -37,6 +37,7 @@ impl Environment {
             let name = &*name.to_string_lossy();
             let is_secret = is_secret_name(name) && !HARMLESS.contains(&name) && !is_path(value);
             is_secret
+                || (has_password(value) && !name.to_ascii_lowercase().ends_with("_proxy"))
                 || STARTUP_FILES.contains(&name)
                 || secret_names.iter().any(|secret| secret == name)
         };
@@ -74,6 +75,15 @@ impl Environment {
         let (_, value) = self.0.iter().find(|(variable, _)| variable == name)?;
         Some(value)
     }
+}
+
+/// An address with a password in it: `postgres://user:password@host/db`.
+fn has_password(value: &OsStr) -> bool {
+    let value = value.to_string_lossy();
+    let Some((_, rest)) = value.split_once("://") else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let user = authority.rsplit_once('@').map(|(user, _)| user);
+    user.and_then(|user| user.split_once(':')).is_some_and(|(_, password)| !password.is_empty())
 }
 
 /// It names where a secret lies (a key file, a socket) and is none itself.

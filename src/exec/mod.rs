@@ -20,7 +20,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -176,7 +176,7 @@ pub struct Exec {
     environment: Environment,
     bash: OnceLock<Option<PathBuf>>,
     sandbox: Option<Sandbox>,
-    left: Arc<Mutex<Vec<Left>>>,
+    left: Mutex<Vec<Left>>,
     background: Background,
 }
 
@@ -203,7 +203,7 @@ impl Exec {
             environment: Environment::new(variables, secret_names),
             bash: OnceLock::new(),
             sandbox: None,
-            left: Arc::default(),
+            left: Mutex::default(),
             background: Background::default(),
         }
     }
@@ -238,7 +238,9 @@ impl Exec {
             outcome.stages = report.stages(running.root());
         }
         if !left.is_empty() {
-            self.left().extend(running.leave());
+            let mut others = self.left();
+            others.retain_mut(|other| !other.is_over());
+            others.extend(running.leave());
         }
         outcome.left_running = left;
         outcome.timeout = command.timeout;
@@ -264,8 +266,7 @@ impl Exec {
         }
         let capture = Capture::keeping_all(command.whole_output.take());
         let Started { running, watch, .. } = self.start(&command)?;
-        let left = Arc::clone(&self.left);
-        Ok(self.background.add(background::Started { running, capture, timeout, watch, left }))
+        Ok(self.background.add(background::Started { running, capture, timeout, watch }))
     }
 
     /// What a background command wrote since this was last asked; waits that long for output or the
@@ -288,9 +289,7 @@ impl Exec {
     pub fn shutdown(&self) {
         self.background.shutdown();
         let left = std::mem::take(&mut *self.left());
-        for mut left in left {
-            left.kill();
-        }
+        drop(left);
     }
 
     fn left(&self) -> MutexGuard<'_, Vec<Left>> {

@@ -62,7 +62,17 @@ pub(super) struct Left {
 }
 
 impl Left {
-    pub(super) fn kill(&mut self) {
+    /// Nothing of it lives any more.
+    pub(super) fn is_over(&mut self) -> bool {
+        match &mut self.tree {
+            Tree::Marked(family) => family.living().is_empty(),
+            Tree::Supervised(supervisor, _) => supervisor.living().is_empty(),
+        }
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
         self.tree.kill();
     }
 }

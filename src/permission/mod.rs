@@ -97,6 +97,19 @@ impl Policy {
         ruling.unwrap_or_else(|| self.by_mode(&question))
     }
 
+    /// A line that talks to other machines, and every command of it is allowed by a rule, or by a mode that
+    /// allows everything: it has the user's network. What only the sandbox lets run does not.
+    pub fn gives_network(&self, tool: &str, effect: &Effect, ground: &dyn Ground) -> bool {
+        let Some((line, directory)) = judge::line_of(effect) else { return false };
+        if !line.needs_network() {
+            return false;
+        }
+        let findings = judge::judge(&line, directory, ground);
+        let question = Question { tool, effect, command: Some((line, findings)) };
+        self.mode == PermissionMode::Full
+            || matches!(self.granted(&question), Some(Ruling::Allow(_)))
+    }
+
     fn denied(&self, question: &Question<'_>) -> Option<Ruling> {
         let is_it = |entry: &Entry| entry.verb == Verb::Deny && question.may_be(&entry.rule);
         let entry = self.find(question.tool, is_it)?;

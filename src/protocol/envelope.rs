@@ -37,9 +37,10 @@ pub struct ToolError {
 impl ToolError {
     /// The error as a sentence, and what to do next as another.
     pub fn in_words(&self) -> String {
+        let message = self.message.trim_end_matches('.');
         match &self.hint {
-            Some(hint) => format!("{}. Next: {hint}.", self.message),
-            None => format!("{}.", self.message),
+            Some(hint) => format!("{message}. Next: {}.", hint.trim_end_matches('.')),
+            None => format!("{message}."),
         }
     }
 }

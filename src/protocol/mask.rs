@@ -18,7 +18,8 @@ use serde_json::Value;
 const SHAPES: &[(&str, &str)] = &[
     (
         "private-key",
-        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[A-Za-z0-9+/=\s\\:,.-]{16,}?-----END [A-Z ]*PRIVATE KEY-----",
+        // Its lines may have numbers before them, and its end may be missing.
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[A-Za-z0-9+/=\s\\:,.|-]{16,}?-----END [A-Z ]*PRIVATE KEY-----|[A-Za-z0-9+/=\s\\:,.|-]{16,})",
     ),
     ("api-key", r"\b(?:sk|rk|pk)-(?:[A-Za-z0-9]+-)*[A-Za-z0-9_-]{20,}"),
     ("api-key", r"\b(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}"),
@@ -83,14 +84,23 @@ static HINT: LazyLock<Option<packed::Searcher>> = LazyLock::new(|| packed::Searc
 
 /// All well-known shapes in one expression: most texts hold none, and are looked at once.
 static ANY_SHAPE: LazyLock<Regex> = LazyLock::new(|| {
-    let any: Vec<String> = SHAPES.iter().map(|(_, shape)| format!("(?:{shape})")).collect();
+    let any: Vec<String> =
+        SHAPES.iter().map(|(_, shape)| format!("(?:{})", begun(shape))).collect();
     Regex::new(&any.join("|")).expect("the shapes are expressions")
 });
 
 static EACH_SHAPE: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
-    let compiled = |shape| Regex::new(shape).expect("the shapes are expressions");
+    let compiled = |shape| Regex::new(&begun(shape)).expect("the shapes are expressions");
     SHAPES.iter().map(|(kind, shape)| (*kind, compiled(shape))).collect()
 });
+
+/// The shape may also begin behind a colour, whose last character is a letter.
+fn begun(shape: &str) -> String {
+    match shape.strip_prefix(r"\b") {
+        Some(rest) => format!(r"(?:\b|\x1b\[[0-9;]*m){rest}"),
+        None => shape.to_owned(),
+    }
+}
 
 /// Takes secrets out of texts.
 #[derive(Debug)]
@@ -126,10 +136,10 @@ impl Masker {
 
     /// The text, which may be JSON, may hold a secret: a quick look.
     pub(super) fn may_find(&self, text: &str) -> bool {
+        // Shapes are looked for in the texts themselves: in JSON a line break before one is a letter.
         !self.extra.is_empty()
             || self.values.iter().any(|(value, _)| text.contains(value.as_str()))
-            || (HINT.as_ref().is_none_or(|hint| hint.find(text).is_some())
-                && ANY_SHAPE.is_match(text))
+            || HINT.as_ref().is_none_or(|hint| hint.find(text).is_some())
     }
 
     /// A value as JSON in one line, without the secrets in its texts.
@@ -168,6 +178,10 @@ impl Masker {
             if text.contains(value.as_str()) {
                 text = Cow::Owned(text.replace(value.as_str(), mask));
             }
+        }
+        let has_shape = !self.extra.is_empty() || ANY_SHAPE.is_match(&text);
+        if !has_shape {
+            return text;
         }
         let extra = self.extra.iter().map(|shape| ("extra", shape));
         for (kind, shape) in EACH_SHAPE.iter().map(|(kind, shape)| (*kind, shape)).chain(extra) {
@@ -225,6 +239,13 @@ fn looks_secret(value: &str) -> bool {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_secret_at_the_beginning_of_a_line_is_masked_in_json_too() {
+        let masker = Masker::new([], &[]).expect("no expressions");
+        let value = serde_json::json!({"text": "first\nAKIAIOSFODNN7EXAMPLE\n"});
+        assert_eq!(masker.json(&value), r#"{"text":"first\n[redacted:aws-key]\n"}"#);
+    }
+
     fn check(text: &str, expected: &str) {
         let environment = [
             ("MY_API_KEY", "q7Zp-93kd-Lmx2-0aWb"),
@@ -244,6 +265,11 @@ mod tests {
         check("key sk-proj-abcdefghij0123456789ABCD!", "key [redacted:api-key]!");
         check("ghp_abcdefghijklmnopqrstuvwxyz0123456789", "[redacted:github-token]");
         check("id AKIAIOSFODNN7EXAMPLE.", "id [redacted:aws-key].");
+        check("\x1b[32mAKIAIOSFODNN7EXAMPLE\x1b[0m", "[redacted:aws-key]\x1b[0m");
+        check(
+            "   1 | -----BEGIN PRIVATE KEY-----\n   2 | MIIEvQIBADANBgkqhkiG9w0\n   3 | rest+of/it==\n",
+            "   1 | [redacted:private-key]",
+        );
         check(
             "Authorization: Bearer abcdef0123456789abcdef",
             "Authorization: Bearer [redacted:bearer]",

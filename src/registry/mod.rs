@@ -257,7 +257,11 @@ impl Registry {
     ) -> Result<Report, Failure> {
         let Passed { entry, arguments, effect, key } = passed;
         let mut cx = self.cx.clone();
-        cx.read_only = self.policy.mode() == PermissionMode::ReadOnly || self.frozen().is_some();
+        cx.read_only = self.policy.mode() == PermissionMode::ReadOnly
+            || self.frozen().is_some()
+            // Should the judge be wrong about it, it still writes nothing.
+            || effect.is_read_only();
+        cx.network = self.policy.gives_network(&call.name, &effect, &*cx.workspace);
         if let Effect::Write { path } = &effect {
             cx.seen = self.lock(path, input).await;
         }
@@ -296,8 +300,12 @@ impl Registry {
 
     fn refuse_repetition(&self, tool: &str, key: &str, effect: &Effect) -> Result<(), Failure> {
         // A command may be a poll.
-        let limit =
-            if matches!(effect, Effect::Command { .. } | Effect::Job { .. }) { 5 } else { 3 };
+        let limit = match effect {
+            // To wait for a command that runs is no repetition; a turn has its own limit.
+            Effect::Job { .. } => return Ok(()),
+            Effect::Command { .. } => 5,
+            Effect::Read { .. } | Effect::Write { .. } | Effect::Plan => 3,
+        };
         let times = self.state().repetition.times(key);
         if times + 1 < limit {
             return Ok(());

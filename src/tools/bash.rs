@@ -92,8 +92,7 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let command = Command {
         whole_output: Some(whole_output),
         writes_git: line.writes_git(),
-        // One that needs it came through the gate only because a rule or a person allowed it.
-        network: line.needs_network(),
+        network: cx.network,
         read_only: cx.read_only,
         ..Command::new(
             args.command.clone(),
@@ -242,8 +241,8 @@ fn answer(
             ErrorCode::Timeout,
             format!("`{shown}` {how}; all of its processes were ended"),
             Some(
-                "run less of it, or raise timeout_ms (at most 600000); what waits for input or \
-                 never ends needs another form"
+                "a server, or what never ends: background: true, then BashOutput; else run less of it, or \
+                 raise timeout_ms (at most 600000); what waits for input needs another form"
                     .to_owned(),
             ),
         ),

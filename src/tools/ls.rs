@@ -56,6 +56,7 @@ fn list(workspace: &Workspace, args: &Args) -> Result<Report, Failure> {
         let n = workspace.n_entries(&folder)?;
         (visible(workspace, &folder), n)
     };
+    let n_visible = entries.len();
     if !unwanted.is_empty() {
         entries.retain(|entry| {
             let name = entry.path.absolute().strip_prefix(folder.absolute());
@@ -63,7 +64,8 @@ fn list(workspace: &Workspace, args: &Args) -> Result<Report, Failure> {
         });
     }
     let total = entries.len();
-    let hidden = n_everything.saturating_sub(total);
+    let hidden = n_everything.saturating_sub(n_visible);
+    let n_unwanted = n_visible - total;
     if args.offset > 0 && args.offset >= total {
         let message = format!(
             "offset {} is past the end: {} has {}",
@@ -95,6 +97,9 @@ fn list(workspace: &Workspace, args: &Args) -> Result<Report, Failure> {
         let kinds = kinds.iter().filter(|(n, _)| *n > 0).map(|(n, what)| count(*n as u64, what));
         format!("{at} has {}.", kinds.collect::<Vec<_>>().join(", "))
     };
+    if n_unwanted > 0 {
+        text.push_str(&format!(" {n_unwanted} left out as `ignore` wants."));
+    }
     if hidden > 0 {
         text.push_str(&format!(" {hidden} left out"));
         text.push_str(if args.include_hidden {
@@ -124,7 +129,7 @@ fn list(workspace: &Workspace, args: &Args) -> Result<Report, Failure> {
             "files": files,
             "links": links,
             "returned": shown.len(),
-            "hidden": hidden,
+            "hidden": hidden + n_unwanted,
         })),
         path: Some(at.to_owned()),
     })

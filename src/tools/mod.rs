@@ -57,7 +57,9 @@ pub struct ToolCx {
     pub exec: Arc<Exec>,
     /// Where output goes that is too large to be shown.
     pub spill: Arc<Spill>,
-    /// Commands change nothing: the mode or the user forbids it.
+    /// This command has the user's network.
+    pub network: bool,
+    /// This command changes nothing: the mode or the user forbids it, or it is known only to read.
     pub read_only: bool,
     /// Cancelled when the call should stop.
     pub cancel: CancellationToken,

@@ -33,6 +33,7 @@ impl Desk {
             exec: Arc::new(Exec::new(&[])),
             spill: Arc::new(Spill::none()),
             cancel: CancellationToken::new(),
+            network: false,
             read_only: false,
             seen: None,
         };

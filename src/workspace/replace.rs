@@ -102,7 +102,12 @@ impl Workspace {
         let hashes = (seen.hash.as_str(), new.hash.as_str());
         let mut file = beside.write(new.bytes, hashes, Some((&old, &data))).map_err(failed)?;
         match beside.exchange(&file) {
-            Ok(true) => self.settle(path, seen, &beside, &mut file, new)?,
+            Ok(true) => {
+                // Where the old file itself is kept, what is written to it late is not lost: nobody is
+                // waited for.
+                let waits = !self.keeps_itself(path, &data);
+                self.settle(path, seen, &beside, &mut file, (new, waits))?;
+            }
             // Without an exchange: one more look, then a rename.
             Ok(false) => {
                 self.content(path, Some(seen))?;
@@ -156,13 +161,12 @@ impl Workspace {
         seen: &Snapshot,
         beside: &Beside,
         new: &mut Temporary<'_>,
-        wanted: &New<'_>,
+        (wanted, waits): (&New<'_>, bool),
     ) -> Result<(), Failure> {
         // What lies under the temporary name is somebody's file now.
         new.keep();
         let until = Instant::now() + PATIENCE;
-        // Where old files are kept, what is written to them late is not lost: nobody is waited for.
-        let mut in_hand = beside.look(new, self.undo.is_none().then_some(until));
+        let mut in_hand = beside.look(new, waits.then_some(until));
         if in_hand.as_ref().is_ok_and(|held| held.hash.as_ref() == Some(&seen.hash)) {
             new.give_up();
             return Ok(());

@@ -9,12 +9,13 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 use super::replace::New;
-use super::snapshot::{FileStat, Snapshot, hash};
+use super::snapshot::{FileStat, Snapshot, hash, hash_of};
 use super::{ProjectPath, Workspace, io_failure};
 use crate::protocol::envelope::{ErrorCode, Failure};
 
@@ -209,6 +210,11 @@ struct Old<'a> {
     is_copied: bool,
 }
 
+/// The hash of a file that is there, in little memory.
+fn hash_of_path(path: &Path) -> Option<String> {
+    hash_of(&mut fs::File::open(path).ok()?, &AtomicBool::new(false)).ok()
+}
+
 impl Old<'_> {
     fn store(&self, at: &Path) -> io::Result<()> {
         // Under another name of its own it could still be changed by honest means.
@@ -247,12 +253,21 @@ impl Workspace {
             .filter_map(|(path, before)| {
                 let before = before.as_ref()?;
                 let kept = folder.join(&before.file);
-                let now = hash(&fs::read(&kept).ok()?);
+                let now = hash_of_path(&kept)?;
                 (now != before.hash).then(|| LateWrite { path: path.clone(), kept })
             })
             .collect();
         late.sort_by(|a, b| a.path.cmp(&b.path));
         late
+    }
+
+    /// The very file that stands there is kept for the turn: what a program writes to it late is found.
+    pub(super) fn keeps_itself(&self, path: &ProjectPath, data: &fs::Metadata) -> bool {
+        let Some(undo) = &self.undo else { return false };
+        let turn = undo.turn();
+        let Some(Some(before)) = turn.kept.get(path.relative()) else { return false };
+        let kept = fs::metadata(undo.folder_of(turn.number).join(&before.file));
+        kept.is_ok_and(|kept| (kept.dev(), kept.ino()) == (data.dev(), data.ino()))
     }
 
     /// Runs a change of a file that was `seen` (`None`: of one that is created) with what is to be
@@ -281,7 +296,8 @@ impl Workspace {
     }
 
     /// Keeps what these files are before a command runs that may take them away, overwrite or create
-    /// them. A file that is too large to be copied is left out.
+    /// them. Of a large file only the name is kept: that holds where it is taken away, and where it is
+    /// overwritten in place an undo refuses it.
     pub fn keep(&self, paths: &[String]) -> Result<Kept, Failure> {
         let mut kept = Kept::default();
         let Some(undo) = &self.undo else { return Ok(kept) };
@@ -289,23 +305,23 @@ impl Workspace {
             let path = self.resolve(path)?;
             let before = if self.exists(&path) {
                 let (mut file, data) = self.open_file(&path)?;
-                if data.len() > MOST_BYTES {
-                    continue;
-                }
-                let mut bytes = Vec::new();
-                let read = io::Read::read_to_end(&mut file, &mut bytes);
-                read.map_err(|error| io_failure(&error, "read", path.relative()))?;
-                Some(hash(&bytes))
+                let hash = hash_of(&mut file, &AtomicBool::new(false))
+                    .map_err(|error| io_failure(&error, "read", path.relative()))?;
+                Some((hash, data.len() <= MOST_BYTES))
             } else {
                 None
             };
             let was_first = !undo.turn().kept.contains_key(path.relative());
-            let old = before.as_deref();
-            let old = old.map(|hash| Old { path: path.absolute(), hash, is_copied: true });
+            let old = before.as_ref().map(|(hash, is_copied)| Old {
+                path: path.absolute(),
+                hash,
+                is_copied: *is_copied,
+            });
             undo.keep(path.relative(), old, GONE.to_owned()).map_err(|error| {
                 let failure = io_failure(&error, "keep the old content of", path.relative());
                 failure.hint("nothing was run; make room, or run without keeping a session")
             })?;
+            let before = before.map(|(hash, _)| hash);
             kept.files.push(KeptFile { path, before, was_first });
         }
         Ok(kept)
@@ -316,7 +332,7 @@ impl Workspace {
         let Some(undo) = &self.undo else { return };
         for KeptFile { path, before, was_first } in kept.files {
             // What can no longer be read is taken to be gone: an undo then refuses to overwrite it.
-            let now = fs::read(path.absolute()).ok().map(|bytes| hash(&bytes));
+            let now = hash_of_path(path.absolute());
             if now == before {
                 undo.void(path.relative(), was_first);
             } else if let Some(after) = now {

@@ -67,6 +67,29 @@ fn a_background_command_is_ended_with_all_of_its_processes() {
 }
 
 #[test]
+fn what_a_background_shell_leaves_is_told_and_can_be_ended() {
+    let mut project = Project::new(&[]);
+    project.ok("Bash", &bash("sleep 1000 & echo started"));
+    let wait = json!({"id": "bg_1", "wait_ms": 20_000});
+    let mut piece = project.ok("BashOutput", &wait);
+    while piece["data"]["running"] == true {
+        piece = project.ok("BashOutput", &wait);
+    }
+    let left = &piece["data"]["left_running"][0];
+    assert!(left["name"].as_str().unwrap().contains("sleep 1000"), "{piece}");
+    let pid = left["pid"].as_i64().unwrap();
+    assert!(lives(pid));
+    project.ok("BashKill", &json!({"id": "bg_1"}));
+    let begun = Instant::now();
+    while lives(pid) && begun.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(!lives(pid));
+    let again = project.ok("BashOutput", &json!({"id": "bg_1"}));
+    assert_eq!(again["data"].get("left_running"), None, "{again}");
+}
+
+#[test]
 fn background_commands_end_with_the_session_whatever_ends_it() {
     for is_killed in [false, true] {
         // Outside the sandbox: there a process has the number that it has here.

@@ -734,3 +734,47 @@ fn where_the_home_is_the_project_its_startup_files_are_not_written() {
         assert!(envelope["text"].as_str().unwrap().contains(".zshrc"), "{envelope}");
     }
 }
+
+#[test]
+fn what_lies_above_something_protected_can_not_be_moved() {
+    for place in places().into_iter().filter(|place| place.backend == "namespaces") {
+        let root = place.test.root();
+        std::fs::create_dir_all(root.join("deep/sub/.git/hooks")).unwrap();
+        std::fs::write(root.join("deep/sub/.git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        std::fs::create_dir_all(root.join("deep/sub/.git/objects")).unwrap();
+        std::fs::create_dir_all(root.join("deep/sub/.git/refs")).unwrap();
+        if let Some(user) = place.user {
+            for path in ["deep", "deep/sub", "deep/sub/.git", "deep/sub/.git/hooks"] {
+                std::os::unix::fs::chown(root.join(path), Some(user), Some(user)).unwrap();
+            }
+        }
+        let attack = "exec 2>/dev/null; mv deep deep2; mv deep/sub deep/sub2; touch deep/sub/free; \
+                      for d in deep/sub deep2/sub deep/sub2; do echo x > $d/.git/hooks/post-commit; done; \
+                      echo over";
+        let envelope = place.script(attack);
+        assert!(root.join("deep/sub/.git").is_dir(), "{envelope}");
+        assert!(!root.join("deep/sub/.git/hooks/post-commit").exists(), "{envelope}");
+        assert!(root.join("deep/sub/free").exists(), "the rest can be written: {envelope}");
+    }
+}
+
+#[test]
+fn the_network_of_one_command_is_not_that_of_its_neighbours() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo open");
+    let test = Test::new().file("connect.sh", connect);
+    let call = |command: &str, options: &[&str]| {
+        let input = json!({"command": command}).to_string();
+        let done = test.agent(&[&["tool", "call", "Bash", &input], options].concat());
+        serde_json::from_str::<Value>(&done.stdout).unwrap()["data"]["stdout"].to_string()
+    };
+    let fetch = ["--allow", "Bash(git fetch *)"];
+    let both = call("git fetch -q nowhere; bash connect.sh", &fetch);
+    assert!(!both.contains("open"), "{both}");
+    let quoted = call("cat <<< /dev/tcp/; bash connect.sh", &[]);
+    assert!(!quoted.contains("open"), "{quoted}");
+    // Each of its commands is allowed: then it has it.
+    let all = call("git fetch -q nowhere; bash connect.sh", &["--allow", "Bash"]);
+    assert!(all.contains("open"), "{all}");
+}

@@ -39,6 +39,22 @@ fn calls_without_a_model_are_kept_and_undone_if_asked_for() {
 }
 
 #[test]
+fn what_is_written_late_is_not_lost_at_the_second_edit_either() {
+    let test = Test::new().file("a.txt", "one\n");
+    let mut batch = crate::batch::Batch::start(&mut test.command(&["tool", "batch", "--record"]));
+    let edit =
+        |old: &str, new: &str| json!({"path": "a.txt", "old_string": old, "new_string": new});
+    batch.call("Read", &json!({"path": "a.txt"}));
+    assert_eq!(batch.call("Edit", &edit("one", "two"))["status"], "success");
+    // Somebody has it open for writing while it is edited again: he would write into a file without a name.
+    let mut open = std::fs::File::options().append(true).open(test.root().join("a.txt")).unwrap();
+    let refused = batch.call("Edit", &edit("two", "three"));
+    assert_eq!(refused["error"]["code"], "CONFLICT", "{refused}");
+    std::io::Write::write_all(&mut open, b"late\n").unwrap();
+    assert_eq!(test.read("a.txt"), "two\nlate\n");
+}
+
+#[test]
 fn files_are_as_before_and_created_ones_are_gone() {
     let test = changed();
     let done = test.agent(&["session", "undo"]).expect_code(0);

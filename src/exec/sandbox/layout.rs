@@ -95,6 +95,21 @@ impl Sandbox {
         for path in self.writable.iter().chain([&self.cache()]).filter(|path| path.is_dir()) {
             bind(path, path, access);
         }
+        // A folder above something that is covered is a mount of its own: else it could be renamed, and
+        // what lies in it would lie somewhere else.
+        let hidden = self.hidden();
+        let covered = protected.iter().chain(&hidden);
+        let roots = &self.writable;
+        let mut above: Vec<&Path> = covered
+            .flat_map(|path| path.ancestors().skip(1))
+            .filter(|path| roots.iter().any(|root| path.starts_with(root) && *path != root))
+            .filter(|path| path.is_dir())
+            .collect();
+        above.sort();
+        above.dedup();
+        for path in above {
+            bind(path, path, access);
+        }
         for path in protected.iter().filter(|path| path.exists()) {
             bind(path, path, Access::Read);
         }
@@ -108,7 +123,7 @@ impl Sandbox {
                 }
             }
         }
-        for path in self.hidden().iter().chain(self.sockets()) {
+        for path in hidden.iter().chain(self.sockets()) {
             let nothing =
                 if path.is_dir() { self.folder.closed_folder() } else { self.folder.closed_file() };
             // Covered by the folder above it already, or by the private /tmp.

@@ -246,6 +246,7 @@ impl Sandbox {
         let hidden = self.hidden();
         let view = refusal::View {
             read_only: grants.read_only,
+            namespaces: self.namespaces,
             writable: &self.all_writable(),
             hidden: &hidden,
             protected: &self.protected(),
@@ -313,6 +314,7 @@ impl Sandbox {
             gap(true, ".git and .agent can be written: a change is reported, not prevented");
             gap(true, "sockets of local services (docker, ssh-agent, dbus) can be connected to");
             gap(true, "names in folders of secrets can be listed, their content not read");
+            gap(true, "in mode read-only, mode and times of the user's own files can be changed");
             gap(abi < 2, "files can not be moved between folders (kernel before 5.19)");
             gap(abi < 3, "files outside can be truncated (kernel before 6.2)");
             gap(abi < 6, "the user's other processes can be sent signals (kernel before 6.12)");

@@ -50,6 +50,8 @@ const LINES: usize = 200;
 pub(super) struct View<'a> {
     /// Nothing but the private temporary folder is written.
     pub(super) read_only: bool,
+    /// Namespaces hold: what is not writable says that it is read-only.
+    pub(super) namespaces: bool,
     pub(super) writable: &'a [PathBuf],
     pub(super) hidden: &'a [PathBuf],
     pub(super) protected: &'a [PathBuf],
@@ -63,7 +65,10 @@ pub(super) fn explain(stderr: &str, directory: &Path, view: &View<'_>) -> Option
         .iter()
         .rev()
         .filter(|line| REFUSED.iter().any(|words| line.contains(words)))
-        .find_map(|line| candidates(line, directory).find_map(|path| why(&path, view)));
+        .find_map(|line| {
+            let words = without_speaker(line);
+            candidates(words, directory).find_map(|path| why(&path, words, view))
+        });
     let network = match view.network {
         Network::Off => "commands have no network",
         Network::Loopback => "commands have no network but a loopback of their own",
@@ -78,6 +83,20 @@ pub(super) fn explain(stderr: &str, directory: &Path, view: &View<'_>) -> Option
     });
     let all: Vec<String> = refused.into_iter().chain(network).collect();
     (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// A complaint without the shell's own name and line before it: that is a path, and not the one.
+fn without_speaker(line: &str) -> &str {
+    let Some((speaker, rest)) = line.split_once("bash: ") else { return line };
+    if speaker.contains(' ') {
+        return line;
+    }
+    let said = match rest.strip_prefix("line ").and_then(|rest| rest.split_once(": ")) {
+        Some((number, said)) if number.bytes().all(|byte| byte.is_ascii_digit()) => said,
+        Some(_) | None => rest,
+    };
+    // With the colon before it, as others put it behind their names.
+    &line[line.len() - said.len() - ": ".len()..]
 }
 
 /// What may be a path in a line of complaint.
@@ -112,7 +131,7 @@ fn resolved(path: &Path) -> PathBuf {
 }
 
 /// Why the box refused this path; `None` where it did not.
-fn why(path: &Path, view: &View<'_>) -> Option<String> {
+fn why(path: &Path, line: &str, view: &View<'_>) -> Option<String> {
     let shown = path.display();
     let below = |all: &[PathBuf]| all.iter().any(|root| path.starts_with(root));
     if below(view.hidden) {
@@ -120,7 +139,9 @@ fn why(path: &Path, view: &View<'_>) -> Option<String> {
             "{shown} belongs to the user's secret stores, which no command in the sandbox can read"
         ));
     }
-    if view.read_only && below(view.writable) {
+    let is_told_so = line.contains("ead-only file system") || line.contains("EROFS");
+    let is_name = path.exists() || !path.to_string_lossy().contains(' ');
+    if view.read_only && below(view.writable) && is_name && (is_told_so || !view.namespaces) {
         return Some(format!("{shown} is not written now: commands change nothing at present"));
     }
     let is_git = path.components().any(|component| component.as_os_str() == ".git");
@@ -161,6 +182,7 @@ mod tests {
         }
         let view = View {
             read_only: false,
+            namespaces: true,
             writable: &[root.join("project")],
             hidden: &[root.join("home/.ssh")],
             protected: &[root.join("project/.git")],

@@ -99,6 +99,19 @@ impl<'a> Args<'a> {
         self.has(option) || self.words().any(|word| may_be(word) || is_begun(word))
     }
 
+    /// It has this option for certain: by itself, or among a few letters that take no value.
+    fn surely_has(&self, option: &str) -> bool {
+        let is_it = |word: &Word| {
+            let letters = word.text.strip_prefix('-').unwrap_or_default();
+            word.text == option
+                || option.len() == 2
+                    && letters.contains(&option[1..])
+                    && !letters.is_empty()
+                    && letters.chars().all(|letter| "ndxXfqiyvams".contains(letter))
+        };
+        self.words().take_while(|word| word.text != "--").any(is_it)
+    }
+
     /// Options stand before its first word.
     pub(super) fn has_globals(&self) -> bool {
         let harmless = ["--no-pager", "--no-optional-locks", "--no-color"];
@@ -117,16 +130,20 @@ impl<'a> Args<'a> {
         })
     }
 
-    pub(super) fn fit(&self, when: &When) -> bool {
+    /// Whether it is so. What is `grave` is better suspected than missed; what exempts has to be certain.
+    pub(super) fn fit(&self, when: &When, is_grave: bool) -> bool {
         let any_sub = |subs: &[&str]| subs.iter().any(|sub| self.sub_is(sub));
-        let any = |options: &[&str]| options.iter().any(|option| self.has(option));
+        let has = |option: &str| if is_grave { self.may_have(option) } else { self.has(option) };
+        let any = |options: &[&str]| options.iter().any(|option| has(option));
         match when {
             When::Always => true,
             When::Has(options) => any(options),
             When::HasNot(options) => !options.iter().any(|option| self.may_have(option)),
             When::Sub(subs) => any_sub(subs),
             When::SubHas(subs, options) => any_sub(subs) && any(options),
-            When::SubHasNot(subs, options) => any_sub(subs) && !any(options),
+            When::SubHasNot(subs, options) => {
+                any_sub(subs) && !options.iter().any(|option| self.surely_has(option))
+            }
             When::SubMayNot(subs, options) => {
                 any_sub(subs) && !options.iter().any(|option| self.may_have(option))
             }
@@ -350,13 +367,16 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// `--version` or `--help` and nothing else.
+    /// `--version` or `--help` and nothing else. (Of few programs is `version` no file and no target.)
     pub(super) fn only_asks_version(&self) -> bool {
+        const HAVE_VERSION: &[&str] =
+            &["cargo", "docker", "go", "helm", "kubectl", "npm", "pnpm", "terraform", "yarn"];
+        let name = self.run.words.first().map_or("", |program| program.text.as_str());
         let mut words = self.words();
-        let asks = words
-            .next()
-            .and_then(Word::known)
-            .is_some_and(|word| matches!(word, "--version" | "--help" | "-V" | "version"));
+        let asks = words.next().and_then(Word::known).is_some_and(|word| {
+            matches!(word, "--version" | "--help" | "-V")
+                || word == "version" && HAVE_VERSION.contains(&name)
+        });
         asks && words.next().is_none()
     }
 

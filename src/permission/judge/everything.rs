@@ -15,7 +15,7 @@ const INTERPRETERS: &[&str] =
 const FORK_BOMB: &str = ":(){:|:&};:";
 
 pub(super) fn removes(args: &Args<'_>) -> bool {
-    let is_recursive = ["-r", "-R", "--recursive"].iter().any(|option| args.has(option));
+    let is_recursive = ["-r", "-R", "--recursive"].iter().any(|option| args.may_have(option));
     is_recursive && args.operands().any(|word| covers(args, word, &[Place::Project, Place::Above]))
 }
 
@@ -57,7 +57,7 @@ pub(super) fn finds(args: &Args<'_>) -> bool {
 }
 
 pub(super) fn changes(args: &Args<'_>) -> bool {
-    let is_recursive = args.has("-R") || args.has("--recursive");
+    let is_recursive = args.may_have("-R") || args.may_have("--recursive");
     is_recursive && args.operands().any(|word| covers(args, word, &[Place::Above]))
 }
 

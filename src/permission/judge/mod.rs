@@ -86,21 +86,22 @@ fn classes(args: &Args<'_>) -> Vec<&'static Entry> {
         return Vec::new();
     };
     let asks_version = args.only_asks_version();
+    let is_grave = |entry: &Entry| matches!(entry.class, Class::Never | Class::Destructive);
     let fits = |entry: &&Entry| match entry.class {
         Class::Interactive | Class::Network | Class::Destructive if asks_version => false,
         // A person gave the editor.
         Class::Interactive if name.text == "git" => {
             let has_editor =
                 args.run.sets_variables || args.words().any(|word| word.text.contains("editor="));
-            !has_editor && args.fit(&entry.when)
+            !has_editor && args.fit(&entry.when, is_grave(entry))
         }
         Class::Reads => {
             !(name.text == "git" && args.has_globals() && !asks_version)
                 && (matches!(entry.when, table::When::Always) || args.has_known_words())
-                && args.fit(&entry.when)
+                && args.fit(&entry.when, is_grave(entry))
         }
         Class::Interactive | Class::Network | Class::Destructive | Class::Never | Class::Git => {
-            args.fit(&entry.when)
+            args.fit(&entry.when, is_grave(entry))
         }
     };
     let mut entries: Vec<&Entry> = entries_of(&name.text).filter(fits).collect();
@@ -183,6 +184,10 @@ fn look_at(run: &Run, directory: &str, ground: &dyn Ground, found: &mut Findings
             found.asks.push((run.of, Class::Network, "it talks to other machines".to_owned()));
         }
     }
+    let read = run.redirects.iter().filter(|to| to.how == How::Read).map(|to| &to.target.text);
+    if found.secret.is_none() {
+        found.secret = read.into_iter().find(|path| is_secret(path)).cloned();
+    }
     let Some(program) = run.words.first() else { return };
     for entry in classes(&args) {
         match entry.class {
@@ -255,10 +260,12 @@ pub(super) fn has(line: &Line, class: Class) -> bool {
         let args = Args { run, directory: "", ground: &Nowhere };
         classes(&args).iter().any(|entry| entry.class == class)
             || class == Class::Network
-                && run.redirects.iter().any(|to| {
-                    to.target.text.starts_with("/dev/tcp/")
-                        || to.target.text.starts_with("/dev/udp/")
-                })
+                && run.redirects.iter().filter(|to| matches!(to.how, How::Read | How::Write)).any(
+                    |to| {
+                        to.target.text.starts_with("/dev/tcp/")
+                            || to.target.text.starts_with("/dev/udp/")
+                    },
+                )
     })
 }
 

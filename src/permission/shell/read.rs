@@ -189,6 +189,21 @@ impl Reader<'_> {
                 self.simple(node, &[], Vec::new(), context);
             }
             "pipeline" | "redirected_statement" => self.piped(node, context),
+            // `$(< file)`: all that it does is to read.
+            "file_redirect" => {
+                let (mut redirects, mut words) = (Vec::new(), Vec::new());
+                self.redirect(node, &mut redirects, &mut words);
+                self.cover(node.byte_range());
+                self.script.commands.push(Simple {
+                    words: Vec::new(),
+                    assignments: Vec::new(),
+                    redirects,
+                    reads_pipe: false,
+                    writes_pipe: context.writes_pipe,
+                    directories: Arc::clone(&self.directories),
+                    at: node.byte_range(),
+                });
+            }
             "list" => {
                 for child in children(node) {
                     let before = Arc::clone(&self.directories);

@@ -53,6 +53,61 @@ struct Wrapper {
     n_own: usize,
 }
 
+/// Options of wrappers without a value.
+const WITHOUT_VALUE: &[&str] = &[
+    "-",
+    "-0",
+    "-E",
+    "-H",
+    "-a",
+    "-b",
+    "-c",
+    "-e",
+    "-f",
+    "-ff",
+    "-i",
+    "-k",
+    "-l",
+    "-n",
+    "-o",
+    "-p",
+    "-q",
+    "-qq",
+    "-r",
+    "-s",
+    "-t",
+    "-u",
+    "-v",
+    "-w",
+    "-x",
+    "--foreground",
+    "--ignore-environment",
+    "--no-run-if-empty",
+    "--null",
+    "--preserve-status",
+    "--verbose",
+    "--fork",
+    "--wait",
+    "--shared",
+    "--exclusive",
+    "--nonblock",
+    "--portability",
+    "--non-interactive",
+];
+
+impl Wrapper {
+    /// It is certain how far this option reaches.
+    fn knows(&self, option: &str) -> bool {
+        let has_value_inside = option.starts_with("--") && option.contains('=')
+            || self.with_value.iter().any(|own| own.len() == 2 && option.starts_with(own));
+        let is_number = option[1..].bytes().all(|byte| byte.is_ascii_digit());
+        has_value_inside
+            || is_number
+            || self.with_value.contains(&option)
+            || WITHOUT_VALUE.contains(&option)
+    }
+}
+
 const fn wrapper(
     names: &'static [&'static str],
     with_value: &'static [&'static str],
@@ -101,7 +156,8 @@ const WRAPPERS: &[Wrapper] = &[
     ),
     wrapper(&["flock"], &["-w", "-E", "--timeout"], 1),
     wrapper(&["watch"], &["-n", "--interval", "-q"], 0),
-    wrapper(&["unshare", "bwrap", "firejail", "dbus-run-session", "xvfb-run", "faketime"], &[], 0),
+    wrapper(&["unshare", "bwrap", "firejail", "dbus-run-session", "prlimit", "xvfb-run"], &[], 0),
+    wrapper(&["faketime"], &["-f"], 1),
     wrapper(&["chroot"], &["--userspec", "--groups"], 1),
 ];
 
@@ -212,7 +268,18 @@ impl Finder {
 
     fn inner(&mut self, run: &Run, words: Vec<Word>, depth: usize) {
         if !words.is_empty() {
-            self.add(Run { words, is_wrapped: true, ..run.clone() }, depth);
+            // (Not by a clone of the run: its own words may be many, and there may be many of it.)
+            let inner = Run {
+                words,
+                input: run.input.clone(),
+                writes_pipe: run.writes_pipe,
+                redirects: run.redirects.clone(),
+                directories: Arc::clone(&run.directories),
+                sets_variables: run.sets_variables,
+                of: run.of,
+                is_wrapped: true,
+            };
+            self.add(inner, depth);
         }
     }
 
@@ -233,6 +300,7 @@ impl Finder {
         let mut n_own = wrapper.n_own;
         let mut at = 0;
         let mut sets_variables = run.sets_variables;
+        let mut is_odd = false;
         while let Some(word) = arguments.get(at) {
             let text = word.text.as_str();
             let is_assignment = name == "env" && text.contains('=') || is_assignment(text);
@@ -246,6 +314,7 @@ impl Finder {
                 break;
             } else if text.starts_with('-') && text.len() > 1 && word.is_literal() {
                 at += if wrapper.with_value.contains(&text) { 2 } else { 1 };
+                is_odd |= !wrapper.knows(text);
             } else if is_assignment {
                 sets_variables = true;
                 at += 1;
@@ -254,6 +323,16 @@ impl Finder {
                 at += 1;
             } else {
                 break;
+            }
+        }
+        if is_odd {
+            // Perhaps it takes a value: then the command begins later than it seems.
+            self.is_known = false;
+            for at in at + 1..arguments.len().min(at + 4) {
+                self.inner(run, arguments[at..].to_vec(), depth);
+            }
+            for word in arguments.iter().filter(|word| word.text.contains(' ')) {
+                self.text(word, run, depth);
             }
         }
         let mut words = arguments.get(at..).unwrap_or_default().to_vec();
@@ -282,7 +361,16 @@ impl Finder {
             let runs = match word.text.as_str() {
                 "-exec" | "-execdir" | "-ok" | "-okdir" => is_find,
                 "-x" | "-X" | "--exec" | "--exec-batch" => !is_find,
-                _ => false,
+                text if text.starts_with("--exec") && !is_find => {
+                    self.is_known = false;
+                    let program = text.split_once('=').map_or("", |(_, program)| program);
+                    let mut words = vec![Word::literal(program)];
+                    words.extend(rest.iter().cloned());
+                    words.push(Word { text: "{}".to_owned(), kind: Kind::Output });
+                    self.inner(run, words, depth);
+                    false
+                }
+                text => !is_find && !text.starts_with("--") && is_cluster_of(text, ['x', 'X']),
             };
             if runs {
                 let is_end = |word: &Word| matches!(word.text.as_str(), ";" | "+");
@@ -332,13 +420,17 @@ impl Finder {
         let mut reads_text = false;
         while let Some(word) = arguments.next() {
             match word.text.as_str() {
-                "--rcfile" | "--init-file" | "-o" | "-O" | "+O" | "+o" => _ = arguments.next(),
+                "--rcfile" | "--init-file" => {
+                    self.is_known = false;
+                    arguments.next();
+                }
+                "-o" | "-O" | "+O" | "+o" => _ = arguments.next(),
                 "-" | "--" => {}
                 text if text.starts_with("--") => {}
                 text if text.starts_with(['-', '+']) && word.is_literal() => {
                     reads_text |= text.contains('c');
                     // `-euo pipefail`
-                    if text.ends_with('o') {
+                    if text.contains(['o', 'O']) {
                         arguments.next();
                     }
                 }
@@ -366,6 +458,13 @@ impl Finder {
             self.text(text, run, depth);
         }
     }
+}
+
+/// `-Hx`: short options, the last of which is one of these.
+fn is_cluster_of(text: &str, last: [char; 2]) -> bool {
+    text.strip_prefix('-').is_some_and(|letters| {
+        letters.ends_with(last) && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
+    })
 }
 
 /// What `echo` and `printf` write into a pipe, where that stands in the line.

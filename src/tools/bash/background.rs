@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
+use serde_json::json;
 
 use super::super::{Tool, ToolCx, parse, spec};
 use super::{seconds, shown};
-use crate::exec::{Ended, Piece};
+use crate::exec::{End, Ended, Piece};
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
@@ -87,6 +88,10 @@ impl Tool for Job {
                 }
             };
             match cx.cancel.run_until_cancelled(asked).await {
+                Some(Some(Piece { end: Some(End { error: Some(why), .. }), .. })) => {
+                    let message = format!("{id} could not be run: {why}");
+                    Err(Failure::new(ErrorCode::ExecutionError, message))
+                }
                 Some(Some(piece)) => Ok(report(&id, piece)),
                 Some(None) => Err(unknown(&id, &cx.exec.background_ids())),
                 None => Err(Failure::new(ErrorCode::Cancelled, "interrupted before it was done")),
@@ -127,6 +132,17 @@ fn report(id: &str, piece: Piece) -> Report {
     if let Some(name) = full_output.as_ref().filter(|_| truncated) {
         text.push_str(&format!(" Too large, cut: all of it is in {name}."));
     }
+    let left: Vec<(i32, String)> = end
+        .iter()
+        .flat_map(|end| &end.left_running)
+        .map(|left| (left.pid, left.name.clone()))
+        .collect();
+    if !left.is_empty() {
+        let names: Vec<String> =
+            left.iter().map(|(pid, name)| format!("{pid} (`{name}`)")).collect();
+        let names = names.join(", ");
+        text.push_str(&format!(" Still running, until BashKill or the session's end: {names}."));
+    }
     let protected: Vec<String> = end
         .iter()
         .flat_map(|end| &end.protected_changed)
@@ -142,6 +158,11 @@ fn report(id: &str, piece: Piece) -> Report {
     if let Some(end) = end {
         data.insert("exit_code".to_owned(), end.exit_code.into());
         data.insert("signal".to_owned(), end.signal.into());
+    }
+    if !left.is_empty() {
+        let left: Vec<_> =
+            left.into_iter().map(|(pid, name)| json!({"pid": pid, "name": name})).collect();
+        data.insert("left_running".to_owned(), left.into());
     }
     if truncated {
         data.insert("truncated".to_owned(), true.into());

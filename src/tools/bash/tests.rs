@@ -15,6 +15,7 @@ fn cx(dir: &TempDir) -> ToolCx {
         exec: Arc::new(Exec::new(&[])),
         spill: Arc::new(Spill::none()),
         cancel: CancellationToken::new(),
+        network: false,
         read_only: false,
         seen: None,
     }
