@@ -238,8 +238,10 @@ fn big_file(tree: &Path) {
     let mut batch = Batch::new(&dir);
     let mut ours = || {
         n += 1;
-        // The page is there before the hash of the file is: an edit waits for that.
         batch.ok("Read", &json!({"path": "hundred.txt", "start_line": 600_000 + n, "limit": 3}));
+        // The page is there before the hash of the file is, and an edit waits for that; a model takes
+        // longer to answer.
+        std::thread::sleep(Duration::from_millis(300));
         let old = format!("{:09} a line", 600_000 + n);
         let new = format!("{:09} A LINE", 600_000 + n);
         let edit = json!({"path": "hundred.txt", "old_string": old, "new_string": new});

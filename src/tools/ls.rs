@@ -53,8 +53,19 @@ fn list(workspace: &Workspace, args: &Args) -> Result<Report, Failure> {
         let n = everything.len();
         (everything, n)
     } else {
-        let n = workspace.n_entries(&folder)?;
-        (visible(workspace, &folder), n)
+        // Two looks at the folder, at the same time.
+        std::thread::scope(|scope| {
+            let count = std::thread::Builder::new()
+                .spawn_scoped(scope, || workspace.n_entries(&folder))
+                .ok();
+            let visible = visible(workspace, &folder);
+            let counted = match count.map(std::thread::ScopedJoinHandle::join) {
+                Some(Ok(counted)) => counted,
+                Some(Err(panic)) => std::panic::resume_unwind(panic),
+                None => workspace.n_entries(&folder),
+            };
+            Ok::<_, Failure>((visible, counted?))
+        })?
     };
     let n_visible = entries.len();
     if !unwanted.is_empty() {

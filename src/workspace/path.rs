@@ -106,6 +106,14 @@ impl Workspace {
 
     /// A path as it is shown: relative to the root where it is inside, escaped where needed.
     pub fn display(&self, path: &Path) -> String {
+        // Nearly always it is the root's bytes and more: that is seen without taking paths apart.
+        let (bytes, root) = (path.as_os_str().as_bytes(), self.root.as_os_str().as_bytes());
+        if let Some([b'/', inside @ ..]) = bytes.strip_prefix(root)
+            && !inside.is_empty()
+            && !inside.starts_with(b"/")
+        {
+            return escape(Path::new(OsStr::from_bytes(inside)));
+        }
         match path.strip_prefix(&self.root) {
             Ok(inside) if inside.as_os_str().is_empty() => ".".to_owned(),
             Ok(inside) => escape(inside),

@@ -21,8 +21,10 @@ use super::writers;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A file of this size is looked at twice in no time.
 const SMALL: u64 = 256 * 1024;
-/// Times of change are that coarse, at worst (FAT).
-const TICK: Duration = Duration::from_secs(2);
+/// Times of change are that coarse, where they have fractions of a second (the kernel's clock ticks every
+/// few milliseconds), and where they have none (FAT).
+const TICK: Duration = Duration::from_millis(100);
+const COARSE_TICK: Duration = Duration::from_secs(2);
 
 /// The target's folder, open and locked, and the target's name in it.
 pub(super) struct Beside {
@@ -218,9 +220,10 @@ impl Beside {
         let is_untouched = i128::from(data.len()) == i128::from(after.st_size)
             && (data.mtime(), i128::from(data.mtime_nsec()))
                 == (after.st_mtime, i128::from(after.st_mtime_nsec));
+        let tick = if data.mtime_nsec() == 0 { COARSE_TICK } else { TICK };
         let is_old = data
             .modified()
-            .is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|age| age > TICK));
+            .is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|age| age > tick));
         if data.len() > SMALL && is_untouched && is_old {
             return Ok(held);
         }
