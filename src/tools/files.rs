@@ -37,6 +37,21 @@ pub(super) fn place(at: &str) -> &str {
     if at == "." { "the project" } else { at }
 }
 
+/// How long a search that found nothing looks at what it had left out.
+pub(super) const HINT_TIME: Duration = Duration::from_millis(500);
+
+/// What a search that found nothing says of what it had left out. `example` is seen from its base.
+pub(super) fn elsewhere(files: &str, example: &str, include_hidden: bool) -> String {
+    let is_hidden = !include_hidden && example.split('/').any(|part| part.starts_with('.'));
+    let flag = if is_hidden { "include_hidden" } else { "include_ignored" };
+    format!("In hidden or ignored places {files}, for instance {example}: set {flag}.")
+}
+
+/// `1 file matches`, `2 files match`.
+pub(super) fn matching(n: u64) -> String {
+    format!("{} {}", count(n, "file"), if n == 1 { "matches" } else { "match" })
+}
+
 /// When a search has to end, and why it did. Shared by its threads.
 #[derive(Clone, Debug)]
 pub(super) struct Stop {

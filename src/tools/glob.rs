@@ -1,7 +1,6 @@
 //! Glob: find files by name.
 
 use std::cmp::Reverse;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -12,7 +11,9 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::file_tool::FileTool;
-use super::files::{Aborted, Stop, cancelled, count, object, place};
+use super::files::{
+    Aborted, HINT_TIME, Stop, cancelled, count, elsewhere, matching, object, place,
+};
 use super::{Tool, pattern, spec};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::{Entry, Kind, ProjectPath, Rules, Walk, Workspace};
@@ -242,22 +243,14 @@ impl Search<'_> {
             base: self.base,
             exact: self.exact.clone(),
             caseless: self.exact.clone(),
-            stop: Stop::after(Duration::from_millis(500), cancel),
+            stop: Stop::after(HINT_TIME, cancel),
             max_visited: self.max_visited,
         };
         let mut found = again.run(everything).paths;
         found.sort();
         let (_, example) = found.first()?;
-        let is_dotted = |part: &std::ffi::OsStr| part.as_encoded_bytes().starts_with(b".");
-        let is_hidden = Path::new(example).iter().any(is_dotted) && !rules.include_hidden;
-        let flag = if is_hidden { "include_hidden" } else { "include_ignored" };
-        Some(format!(
-            "In hidden or ignored places {}, for instance {example}: set {flag}.",
-            match found.len() {
-                1 => "1 file matches".to_owned(),
-                n => format!("{n} files match"),
-            }
-        ))
+        let files = matching(found.len() as u64);
+        Some(elsewhere(&files, example, rules.include_hidden))
     }
 }
 

@@ -8,7 +8,9 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::file_tool::FileTool;
-use super::files::{Aborted, Stop, cancelled, count, object, place};
+use super::files::{
+    Aborted, HINT_TIME, Stop, cancelled, count, elsewhere, matching, object, place,
+};
 use super::{Tool, pattern, spec};
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
@@ -112,7 +114,7 @@ fn grep(
         context: args.context,
         output: args.output,
         limit: args.limit,
-        stop: Stop::after(time, cancel),
+        stop: Stop::after(time, cancel.clone()),
     };
     let rules =
         Rules { include_hidden: args.include_hidden, include_ignored: args.include_ignored };
@@ -131,7 +133,27 @@ fn grep(
             .hint("name a smaller folder in `path`, or a file_pattern")
             .at(path.relative()));
     }
-    Ok(report(args, &path, &found, aborted))
+    let mut report = report(args, &path, &found, aborted);
+    if found.matched_files == 0 && !one_file && aborted.is_none() {
+        let stop = Stop::after(HINT_TIME, cancel);
+        let elsewhere =
+            left_out(&Search { output: Output::Files, limit: 1, stop, ..search }, &path, rules);
+        report.text.push_str(&elsewhere.unwrap_or_default());
+    }
+    Ok(report)
+}
+
+/// Where it matches among what was left out, for a reader who found nothing.
+fn left_out(search: &Search<'_>, base: &ProjectPath, rules: Rules) -> Option<String> {
+    let everything = Rules { include_hidden: true, include_ignored: true };
+    if rules == everything {
+        return None;
+    }
+    let found = search.folder(base, everything);
+    let example = &found.files.first()?.path;
+    let bound = if search.stop.reason().is_some() { "at least " } else { "" };
+    let files = format!("{bound}{}", matching(found.matched_files));
+    Some(format!(" {}", elsewhere(&files, example, rules.include_hidden)))
 }
 
 fn matcher(args: &Args) -> Result<RegexMatcher, Failure> {

@@ -209,7 +209,7 @@ fn nothing_found_is_told_from_nothing_searched() {
         ("src/a.rs", "x\n"),
         (".gitignore", "out\n"),
         ("out/b", "secret\n"),
-        ("only/.hidden", "x\n"),
+        ("only/.hidden", "other\n"),
     ]);
     let mut check = |input: Value, text: &str| {
         let none = project.ok("Grep", &input);
@@ -246,4 +246,22 @@ fn the_time_limit_ends_a_search_that_takes_too_long() {
     }
     let none = project.fails("Grep", &json!({"pattern": "(a|l|s)+q"}), "TIMEOUT");
     says(&none, "/error/message", "before the time limit was reached");
+}
+
+#[test]
+fn a_search_that_found_nothing_says_where_it_did_not_look() {
+    let mut project = Project::new(&[
+        ("a.txt", "nothing\n"),
+        (".gitignore", "out/\n"),
+        ("out/log", "needle one\n"),
+        (".hidden/b", "needle two\n"),
+    ]);
+    let none = project.ok("Grep", &json!({"pattern": "needle one"}));
+    let expected =
+        "In hidden or ignored places 1 file matches, for instance out/log: set include_ignored.";
+    assert!(none["text"].as_str().unwrap().ends_with(expected), "{none}");
+    let none = project.ok("Grep", &json!({"pattern": "needle two"}));
+    assert!(none["text"].as_str().unwrap().ends_with(".hidden/b: set include_hidden."), "{none}");
+    let none = project.ok("Grep", &json!({"pattern": "nowhere at all"}));
+    assert!(!none["text"].as_str().unwrap().contains("hidden or ignored"), "{none}");
 }
