@@ -159,9 +159,13 @@ impl Stage {
     }
 
     /// It did not do what it should. One that was ended by SIGPIPE only did not get to say all that
-    /// it had, because its reader had enough.
+    /// it had, because its reader had enough; and to find nothing is no failure of a search.
     fn has_failed(&self) -> bool {
-        !matches!(self.exit_code, 0 | 141)
+        const FINDS_NOTHING: &[&str] = &["grep", "egrep", "fgrep", "rg", "ag", "diff", "cmp"];
+        let program = self.command.as_deref().and_then(|text| text.split_whitespace().next());
+        let found_nothing =
+            self.exit_code == 1 && program.is_some_and(|name| FINDS_NOTHING.contains(&name));
+        !matches!(self.exit_code, 0 | 141) && !found_nothing
     }
 }
 

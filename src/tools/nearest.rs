@@ -20,10 +20,18 @@ const MAX_COMPARED: usize = 32 * 1024;
 /// Less alike than this, a line is another line.
 const LIKENESS: f64 = 0.5;
 
+/// Whole lines, or long enough that it does not stand there by chance.
+fn is_telling(new: &str, before: &str, after: &str) -> bool {
+    let n_telling = new.chars().filter(|char| char.is_alphanumeric()).count();
+    let is_lines = (before.is_empty() || before.ends_with('\n'))
+        && (after.is_empty() || after.starts_with('\n') || new.ends_with('\n'));
+    n_telling >= 6 || n_telling > 0 && is_lines
+}
+
 /// `NO_MATCH` for a text in which `old` does not occur. All have `\n` line ends.
 pub(super) fn no_match(text: &str, old: &str, new: &str, path: &str) -> Failure {
-    if new.contains(char::is_alphanumeric)
-        && let Some(at) = text.find(new)
+    if let Some(at) = text.find(new)
+        && is_telling(new, &text[..at], &text[at + new.len()..])
     {
         let line = text[..at].matches('\n').count() + 1;
         let message = format!(

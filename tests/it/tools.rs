@@ -261,7 +261,8 @@ fn reads_of_one_answer_run_together_and_answer_in_order() {
     let reads: String = (0..8).map(|n| format!("call: Read {{\"path\": \"{n}.txt\"}}\n")).collect();
     let mut test = Test::new().script(&format!("{reads}---\ntext: ok"));
     for n in 0..8 {
-        test = test.file(&format!("{n}.txt"), format!("file {n}\n"));
+        // Large enough that none is through before the next is begun.
+        test = test.file(&format!("{n}.txt"), format!("file {n}\n{}", "x".repeat(8 << 20)));
     }
     test.run(&["task"]).expect_code(0);
     let calls = test.events_of("model.responded")[0]["calls"].clone();
