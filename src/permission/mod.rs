@@ -403,7 +403,11 @@ impl Question<'_> {
             Effect::Read { path } | Effect::Write { path } => rule.fits_path(path),
             Effect::Job { .. } | Effect::Plan => rule.is_bare(),
             Effect::Command { command, .. } => self.command.as_ref().is_some_and(|(line, _)| {
-                let mut runs = line.runs().iter().map(|run| texts(&run.words));
+                // Options before its first word make no other command of it.
+                let mut runs = line
+                    .runs()
+                    .iter()
+                    .flat_map(|run| [texts(&run.words), judge::without_globals(run)]);
                 rule.is_bare()
                     || line.script().commands.iter().any(|simple| rule.fits_words(&written(simple)))
                     || runs.any(|words| !words.is_empty() && rule.fits_words(&words))

@@ -137,6 +137,8 @@ fn each_command_of_a_line_has_to_be_allowed() {
 fn a_deny_rule_finds_any_command_of_a_line() {
     let rules = ["deny Bash(git push*)", "--allow Bash"];
     for line in [
+        "git -C . push",
+        "git --no-pager -c a.b=c push origin",
         "git push",
         "git push --force",
         "a && git push",

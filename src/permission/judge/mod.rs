@@ -345,6 +345,15 @@ pub(super) fn notes(line: &Line, directory: &str, ground: &dyn Ground) -> Option
     instead::note(line, directory, ground)
 }
 
+/// The program and its words from the first on that is no option: `git push` of `git -C x push`.
+pub(super) fn without_globals(run: &Run) -> Vec<String> {
+    let args = Args { run, directory: "", ground: &Nowhere };
+    let first = args.operands().next();
+    let at = run.words.iter().position(|word| first.is_some_and(|first| std::ptr::eq(word, first)));
+    let words = run.words.iter().take(1).chain(run.words.iter().skip(at.unwrap_or(usize::MAX)));
+    words.map(|word| word.text.clone()).collect()
+}
+
 /// A ground of which nothing is known.
 pub(super) struct Nowhere;
 
