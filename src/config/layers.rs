@@ -107,7 +107,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     }
     for (key, value, option) in &sources.command_line {
         let table = nested(key, value.clone());
-        check_alone(&table).map_err(|reason| ConfigError(format!("{option}: {reason}")))?;
+        check_alone(&table).map_err(|reason| ConfigError(format!("{option}: {key}: {reason}")))?;
         loaded.lay_over(&mut merged, table, &|_| Origin::CommandLine(option.clone()));
     }
     loaded.config = merged
