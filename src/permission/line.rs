@@ -24,12 +24,6 @@ impl Line {
         Self { text: command.to_owned(), script, runs, is_known }
     }
 
-    /// The texts of the stages of each pipeline that stands in no other command, in the order of the
-    /// line; a command alone is a pipeline of one, a loop or a group one of none.
-    pub fn pipelines(&self) -> impl Iterator<Item = &[String]> {
-        self.script.pipelines.iter().map(|pipeline| &*pipeline.stages)
-    }
-
     /// The stages of the pipeline that the shell ends with, where it is certain which one that is.
     pub fn last_pipeline(&self) -> Option<&[String]> {
         let (last, others) = self.script.pipelines.split_last()?;
@@ -168,7 +162,8 @@ mod tests {
     #[test]
     fn pipelines_are_told_in_order() {
         let line = Line::read("a | b && c; (d | e); f");
-        let pipelines: Vec<String> = line.pipelines().map(|stages| stages.join("|")).collect();
+        let pipelines: Vec<String> =
+            line.script.pipelines.iter().map(|pipeline| pipeline.stages.join("|")).collect();
         assert_eq!(pipelines, ["a|b", "c", "", "f"]);
     }
 

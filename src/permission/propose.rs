@@ -12,8 +12,6 @@ const HAS_VERBS: &[&str] = &[
     "npm",
     "pnpm",
     "yarn",
-    "bun",
-    "deno",
     "go",
     "dotnet",
     "mvn",
@@ -41,7 +39,6 @@ const HAS_VERBS: &[&str] = &[
     "bundle",
     "composer",
     "rustup",
-    "terraform",
     "systemctl",
     "apt",
     "brew",
@@ -95,13 +92,7 @@ pub fn propose(tool: &str, effect: &Effect) -> Option<Vec<String>> {
             }
             let mut rules: Vec<String> = Vec::new();
             for simple in &line.script().commands {
-                let name = simple.words.first()?.known()?;
-                let name = name.rsplit('/').next().unwrap_or(name);
-                let rule = match rule_for(simple) {
-                    Ok(_) if RUN_ANYTHING.contains(&name) => exact(simple)?,
-                    Ok(rule) => rule,
-                    Err(_) => return None,
-                };
+                let rule = rule_for(simple).ok()?;
                 if !rules.contains(&rule) {
                     rules.push(rule);
                 }
@@ -111,7 +102,8 @@ pub fn propose(tool: &str, effect: &Effect) -> Option<Vec<String>> {
     }
 }
 
-/// The rule for one simple command: its program and what it is told to do. Else why there is none.
+/// The rule for one simple command: its program and what it is told to do, or all of its words where it
+/// would run whatever it is given. Else why there is none.
 pub(super) fn rule_for(simple: &Simple) -> Result<String, &'static str> {
     if simple.redirects.iter().any(|to| to.writes().is_some()) {
         return Err("no pattern fits a redirection into a file: the Write tool can write it");
@@ -134,6 +126,10 @@ pub(super) fn rule_for(simple: &Simple) -> Result<String, &'static str> {
             Some(text) if is_verb && HAS_VERBS.contains(&name) => leading.push(text),
             _ => break,
         }
+    }
+    let is_wide = |word: &&str| RUN_ANYTHING.contains(word);
+    if is_wide(&name) || leading.len() > 2 && leading.last().is_some_and(is_wide) {
+        return exact(simple).ok_or("no pattern fits these words of a program that runs anything");
     }
     Ok(format!("Bash({} *)", leading.join(" ")))
 }

@@ -397,12 +397,7 @@ mod properties {
         let (tool, effect) = bash(line);
         let line = Line::read(line);
         // All that is asked of a line, of any line.
-        _ = (
-            line.writes_git(),
-            line.needs_network(),
-            line.last_pipeline(),
-            line.pipelines().count(),
-        );
+        _ = (line.writes_git(), line.needs_network(), line.last_pipeline());
         _ = (line.removes(".", &Files), line.note("sub", &Files), propose(tool, &effect));
         shown(&Policy::new(AutoEdit, true).rule_on(tool, &effect, &Files))
     }
