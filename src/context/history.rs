@@ -68,7 +68,7 @@ impl History {
     /// Takes one more event of a recorded session.
     pub fn apply(&mut self, event: &Event) {
         match &event.body {
-            Body::TurnStarted { input } => self.user(input),
+            Body::TurnStarted { input } | Body::TurnSteered { input } => self.user(input),
             Body::Feedback { text } => self.user(text),
             Body::TurnUndone { undone, files } => {
                 let files: Vec<String> =
@@ -98,6 +98,8 @@ impl History {
             | Body::ToolStarted { .. }
             | Body::Frozen { .. }
             | Body::Thawed { .. }
+            | Body::ModeChanged { .. }
+            | Body::PermissionRequested { .. }
             | Body::PermissionDecided { .. }
             | Body::Evaluation { .. }
             | Body::ControlDecided { .. }

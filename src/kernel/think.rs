@@ -19,7 +19,7 @@ impl Kernel {
         if let Some(words) = self.parts.registry.frozen() {
             reminders.insert(0, FROZEN.replace("{{words}}", &words));
         }
-        let trailing = trailing(self.parts.mode, &reminders, &self.plan);
+        let trailing = trailing(self.parts.registry.mode(), &reminders, &self.plan);
         let asked = self.parts.events.clock().now();
         let (mut reply, request_bytes) = match self.ask(&trailing).await {
             Some(Ok(answer)) => answer,
