@@ -103,6 +103,10 @@ impl History {
             | Body::ControlDecided { .. }
             | Body::PlanUpdated { .. }
             | Body::CheckFinished { .. }
+            | Body::ContextCompacted(_)
+            | Body::PinAdded { .. }
+            | Body::PinRemoved { .. }
+            | Body::RulesFound { .. }
             | Body::Error { .. }
             | Body::TurnFinished(_)
             | Body::SessionSummary(_) => {}

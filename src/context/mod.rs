@@ -104,9 +104,11 @@ impl Layers {
             if !text.is_empty() && told.insert(hash.clone()) {
                 texts.insert(hash.clone(), text.to_owned());
             }
-            layers.insert(name.to_owned(), Layer { hash, bytes: text.len() });
+            let tokens = estimate_tokens(text.len());
+            layers.insert(name.to_owned(), Layer { hash, bytes: text.len(), tokens });
         }
-        layers.insert("l3".to_owned(), Layer { hash: String::new(), bytes: l3_bytes });
+        let tokens = estimate_tokens(l3_bytes);
+        layers.insert("l3".to_owned(), Layer { hash: String::new(), bytes: l3_bytes, tokens });
         let trailing = request.trailing.map(str::to_owned);
         let bytes = layers.values().map(|layer| layer.bytes).sum::<usize>()
             + trailing.as_ref().map_or(0, String::len);
@@ -116,6 +118,8 @@ impl Layers {
             messages: request.messages.len(),
             bytes,
             estimated_tokens: estimate_tokens(bytes),
+            window: None,
+            shared_bytes: 0,
             layers,
             texts,
             trailing,

@@ -63,6 +63,7 @@ impl Kernel {
             reasoning: reply.reasoning.clone(),
             calls: reply.calls.clone(),
             usage: reply.usage,
+            cost_usd: None,
             discarded: cut_off_calls || empty || stop == StopReason::Refused,
             stop,
             time_ms: millis(took),

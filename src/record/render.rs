@@ -112,6 +112,18 @@ fn timeline_line(body: &Body) -> Option<String> {
             };
             format!("  check {command}: {how} ({time_ms} ms)")
         }
+        Body::ContextCompacted(compacted) => {
+            let (before, after) = (compacted.tokens_before, compacted.tokens_after);
+            format!(
+                "  compacted: {} messages gave way to a summary, ~{before} → ~{after} tokens",
+                compacted.archived
+            )
+        }
+        Body::PinAdded { pin } => format!("  pin {}: {}", pin.id, one_line(&pin.text, 120)),
+        Body::PinRemoved { id, reason } => {
+            format!("  pin {id} removed: {}", one_line(reason, 120))
+        }
+        Body::RulesFound { path, .. } => format!("  rules found: {path}"),
         Body::Error { source, message, retry_in_ms, .. } => {
             let retry = retry_in_ms.map_or_else(String::new, |ms| format!("; again in {ms} ms"));
             format!("  error ({source}): {message}{retry}")
