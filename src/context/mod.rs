@@ -2,15 +2,24 @@
 //!
 //! Pure: texts and events in, a request out. L1 and L2 never change between compactions and L3 only
 //! grows at its end, so that each request begins with the whole request before it: what providers cache.
+//! `docs/CONTEXT.md` shows one, layer by layer.
 
+mod budget;
+mod compaction;
 mod history;
+mod outcome;
+mod summary;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use history::History;
+pub use budget::{Budget, DEFAULT_WINDOW};
+pub use compaction::{Large, Stretch, cut, forgotten, large, stale, stretch, summary_tokens};
+pub use history::{History, Mark};
+pub use summary::{Parts as SummaryParts, Sections, author, compose, request as summary_request};
+pub use summary::{sections, transcript};
 
 use crate::protocol::control::PermissionMode;
-use crate::protocol::event::{Layer, ModelRequested};
+use crate::protocol::event::{Body, Event, Layer, ModelRequested};
 use crate::protocol::model::{Purpose, Request};
 use crate::protocol::plan::Plan;
 use crate::protocol::tool::ToolSpec;
@@ -37,8 +46,34 @@ pub struct Layers {
     l1_bytes: usize,
 }
 
-/// Hashes of the texts that the log has already.
-pub type Told = BTreeSet<String>;
+/// What was sent so far, as far as the next request has to know it.
+#[derive(Clone, Debug, Default)]
+pub struct Sent {
+    /// Hashes of the texts that the log has already.
+    texts: BTreeSet<String>,
+    prefix: Option<Prefix>,
+    /// The conversation was compacted since.
+    begins_anew: bool,
+}
+
+impl Sent {
+    /// The conversation was compacted: what comes begins in another way.
+    pub fn compacted(&mut self) {
+        self.begins_anew = true;
+    }
+
+    /// How many bytes the next request has to begin with, where one was sent in this process.
+    pub fn promised(&self) -> Option<usize> {
+        self.prefix.as_ref().filter(|_| !self.begins_anew).map(|prefix| prefix.bytes)
+    }
+
+    /// Takes one more event of a recorded session.
+    pub fn apply(&mut self, event: &Event) {
+        if let Body::ModelRequested(requested) = &event.body {
+            self.texts.extend(requested.texts.keys().cloned());
+        }
+    }
+}
 
 impl Layers {
     /// L1 with what the program knows of the place, and L2 of these rules. `append` is the user's own
@@ -65,6 +100,11 @@ impl Layers {
         Self { system, l1_bytes }
     }
 
+    /// Size of L1 and L2, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.system.len()
+    }
+
     /// The request for the next answer.
     pub fn request<'a>(
         &'a self,
@@ -83,13 +123,15 @@ impl Layers {
         }
     }
 
-    /// What the log keeps of a request. Each text that it refers to by hash is given once.
+    /// What the log keeps of a request of the conversation. Each text that it refers to by hash is given
+    /// once.
     pub fn describe(
         &self,
-        told: &mut Told,
+        sent: &mut Sent,
         model: &str,
         request: &Request<'_>,
-        l3_bytes: usize,
+        history: &History,
+        budget: &Budget,
     ) -> ModelRequested {
         let (l1, l2) = request.system.split_at(self.l1_bytes.min(request.system.len()));
         let tools: String = request
@@ -99,38 +141,68 @@ impl Layers {
             .collect();
         let mut layers = BTreeMap::new();
         let mut texts = BTreeMap::new();
+        let mut fixed = 0;
         for (name, text) in [("l1", l1), ("l2", l2), ("tools", tools.as_str())] {
             let hash = blake3::hash(text.as_bytes()).to_hex()[..16].to_owned();
-            if !text.is_empty() && told.insert(hash.clone()) {
+            if !text.is_empty() && sent.texts.insert(hash.clone()) {
                 texts.insert(hash.clone(), text.to_owned());
             }
-            let tokens = estimate_tokens(text.len());
+            fixed += text.len();
+            let tokens = budget.tokens(text.len());
             layers.insert(name.to_owned(), Layer { hash, bytes: text.len(), tokens });
         }
-        let tokens = estimate_tokens(l3_bytes);
-        layers.insert("l3".to_owned(), Layer { hash: String::new(), bytes: l3_bytes, tokens });
-        let trailing = request.trailing.map(str::to_owned);
-        let bytes = layers.values().map(|layer| layer.bytes).sum::<usize>()
-            + trailing.as_ref().map_or(0, String::len);
+        let trailing = request.trailing.unwrap_or_default();
+        for (name, bytes) in [("l3", history.bytes()), ("trailing", trailing.len())] {
+            let tokens = budget.tokens(bytes);
+            layers.insert(name.to_owned(), Layer { hash: String::new(), bytes, tokens });
+        }
+        let hash = |name: &str| layers.get(name).map_or("", |layer| layer.hash.as_str()).to_owned();
+        let prefix = Prefix {
+            fixed: [hash("l1"), hash("tools"), hash("l2")],
+            sizes: [l1.len(), tools.len(), l2.len()],
+            conversation: history.mark(),
+            bytes: fixed + history.bytes(),
+        };
+        let shared_bytes = sent.prefix.as_ref().map_or(0, |last| last.shared_with(&prefix, history));
+        let bytes = prefix.bytes + trailing.len();
+        sent.prefix = Some(prefix);
+        sent.begins_anew = false;
         ModelRequested {
             purpose: request.purpose,
             model: model.to_owned(),
             messages: request.messages.len(),
             bytes,
-            estimated_tokens: estimate_tokens(bytes),
-            window: None,
-            shared_bytes: 0,
+            estimated_tokens: budget.request_tokens(bytes),
+            window: Some(budget.window()),
+            shared_bytes,
             layers,
             texts,
-            trailing,
+            trailing: request.trailing.map(str::to_owned),
         }
     }
 }
 
-/// A rough estimate of the tokens in so many bytes; the provider's own count replaces it.
-pub fn estimate_tokens(bytes: usize) -> u64 {
-    // 3.6 bytes a token: measured on code and prose with o200k.
-    u64::try_from(bytes).unwrap_or(u64::MAX).saturating_mul(10) / 36
+/// What the last request of the conversation was made of, to be compared with the next.
+#[derive(Clone, Debug)]
+struct Prefix {
+    /// Hashes of what is no conversation, in the order in which it is sent.
+    fixed: [String; 3],
+    sizes: [usize; 3],
+    conversation: Mark,
+    /// Of all that stands before the trailing message.
+    bytes: usize,
+}
+
+impl Prefix {
+    /// How many bytes of this request the next one begins with.
+    fn shared_with(&self, next: &Self, history: &History) -> usize {
+        let same = self.fixed.iter().zip(&next.fixed).take_while(|(a, b)| a == b).count();
+        if same == self.fixed.len() && history.continues(&self.conversation) {
+            self.bytes
+        } else {
+            self.sizes[..same].iter().sum()
+        }
+    }
 }
 
 /// The one message behind the conversation: the mode, what the kernel has to say about the next

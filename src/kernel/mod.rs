@@ -7,10 +7,12 @@
 
 mod answer;
 mod checks;
+mod compact;
 mod completion;
 mod evaluate;
 mod reflect;
 mod signature;
+mod spend;
 mod state;
 mod think;
 
@@ -25,15 +27,17 @@ pub use checks::Checks;
 use completion::{Completion, Gate};
 use evaluate::{Round, evaluate};
 use reflect::reflect;
+pub use spend::{Price, Speaker};
+use spend::Spent;
 pub use state::{RecoveryLimits, State};
 
-use crate::context::{History, Layers, Told};
+use crate::context::{self, Budget, History, Large, Layers, Sent};
 use crate::protocol::control::{
     Control, ControlDecision, Ending, PermissionMode, Replan, Retry, Signal,
 };
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
-use crate::protocol::model::{Model, Reply, StopReason, Usage};
+use crate::protocol::model::{Reply, StopReason};
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::tool::Effect;
 use crate::registry::Registry;
@@ -50,32 +54,12 @@ pub struct Limits {
     pub max_budget_usd: Option<f64>,
 }
 
-/// What tokens cost, in US dollars a million.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Price {
-    /// Of the request.
-    pub input: f64,
-    /// Of the answer.
-    pub output: f64,
-    /// Of the part of the request that came from the provider's cache.
-    pub cached: f64,
-}
-
-impl Price {
-    fn of(self, usage: Usage) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
-        let millions = |tokens: u64| tokens as f64 / 1e6;
-        let fresh = usage.input_tokens.saturating_sub(usage.cached_tokens);
-        millions(fresh) * self.input
-            + millions(usage.cached_tokens) * self.cached
-            + millions(usage.output_tokens) * self.output
-    }
-}
-
 /// What the kernel is made of.
 pub struct Parts {
     /// Who answers.
-    pub model: Arc<dyn Model>,
+    pub main: Speaker,
+    /// Who writes summaries.
+    pub light: Speaker,
     /// The tools behind their gate.
     pub registry: Registry,
     /// L1 and L2.
@@ -92,10 +76,10 @@ pub struct Parts {
     pub mode: PermissionMode,
     /// What a turn may cost.
     pub limits: Limits,
-    /// What tokens cost, where it is known.
-    pub price: Option<Price>,
-    /// The most tokens of an answer that are asked for.
-    pub max_output_tokens: Option<u64>,
+    /// How much of the model's window may be used.
+    pub budget: Budget,
+    /// So many of the last rounds survive a compaction as they are.
+    pub keep_rounds: usize,
     /// The limits of recovery.
     pub recovery: RecoveryLimits,
 }
@@ -107,7 +91,8 @@ pub struct Kernel {
     plan: Plan,
     turn: u32,
     call_ids: HashSet<String>,
-    told: Told,
+    sent: Sent,
+    budget: Budget,
 }
 
 /// What belongs to one turn.
@@ -122,8 +107,7 @@ struct Turn {
     continuations: u32,
     /// The parts of a final text that came in pieces.
     text: String,
-    usage: Usage,
-    model_time: Duration,
+    spent: Spent,
     errors: Vec<String>,
     /// `seq` of the last evaluation.
     evidence: u64,
@@ -134,19 +118,23 @@ struct Turn {
 impl Kernel {
     /// A kernel at the start of a session.
     pub fn new(parts: Parts) -> Self {
+        let budget = parts.budget.clone();
         Self {
             parts,
+            budget,
             history: History::default(),
             plan: Plan::default(),
             turn: 0,
             call_ids: HashSet::new(),
-            told: Told::new(),
+            sent: Sent::default(),
         }
     }
 
     /// Takes one more event of the recorded session that goes on.
     pub fn apply(&mut self, event: &Event) {
         self.history.apply(event);
+        self.budget.apply(event);
+        self.sent.apply(event);
         self.parts.registry.apply(event);
         match &event.body {
             Body::TurnStarted { .. } => self.turn = event.header.place.turn,
@@ -154,7 +142,6 @@ impl Kernel {
             Body::ModelResponded(answer) => {
                 self.call_ids.extend(answer.calls.iter().map(|call| call.id.clone()));
             }
-            Body::ModelRequested(requested) => self.told.extend(requested.texts.keys().cloned()),
             _ => {}
         }
     }
@@ -199,9 +186,10 @@ impl Kernel {
         self.turn += 1;
         self.take_place(0);
         self.parts.registry.begin_turn(self.turn);
-        self.parts.events.emit(Body::TurnStarted { input: input.to_owned() });
+        let shown = self.too_long_to_show(input);
+        self.history.task(shown.as_deref().unwrap_or(input));
+        self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
         self.parts.registry.hear(input);
-        self.history.user(input);
         Turn {
             started: self.parts.events.clock().now(),
             round: 0,
@@ -211,12 +199,22 @@ impl Kernel {
             completion: Completion::default(),
             continuations: 0,
             text: String::new(),
-            usage: Usage::default(),
-            model_time: Duration::ZERO,
+            spent: Spent::nothing(),
             errors: Vec::new(),
             evidence: 0,
             feedback: None,
         }
+    }
+
+    /// What is shown of a task that would fill the window: its beginning and its end, and where the whole
+    /// of it lies.
+    fn too_long_to_show(&self, input: &str) -> Option<String> {
+        let room = self.budget.bytes(self.budget.window() / 8);
+        if input.len() <= room {
+            return None;
+        }
+        let path = self.parts.registry.cx().spill.write("task", input).ok()?;
+        Some(context::cut(&Large { call: "", tool: "task", text: input, room }, &path))
     }
 
     fn limit_reached(&self, turn: &Turn) -> Option<Ending> {
@@ -226,8 +224,7 @@ impl Kernel {
         if turn.round >= self.parts.limits.max_turns {
             return Some(Ending::MaxTurns);
         }
-        let spent = self.parts.price.map(|price| price.of(turn.usage));
-        match (spent, self.parts.limits.max_budget_usd) {
+        match (turn.spent.cost_usd, self.parts.limits.max_budget_usd) {
             (Some(spent), Some(budget)) if spent >= budget => Some(Ending::MaxBudget),
             _ => None,
         }
@@ -404,10 +401,10 @@ impl Kernel {
             structured_output: turn.completion.structured,
             files_changed: turn.completion.files_changed,
             rounds: turn.answers,
-            usage: turn.usage,
-            cost_usd: self.parts.price.map(|price| price.of(turn.usage)),
+            usage: turn.spent.usage,
+            cost_usd: turn.spent.cost_usd,
             time_ms: millis(elapsed),
-            model_ms: millis(turn.model_time),
+            model_ms: millis(turn.spent.model_time),
         };
         self.parts.events.emit(Body::TurnFinished(finished.clone()));
         finished
@@ -436,8 +433,10 @@ impl Kernel {
         self.plan.current().map_or(0, |(at, _)| u32::try_from(at).unwrap_or(u32::MAX))
     }
 
-    fn take_place(&self, round: u32) {
-        self.parts.events.at(Place { turn: self.turn, round, step: self.step() });
+    fn take_place(&mut self, round: u32) {
+        let place = Place { turn: self.turn, round, step: self.step() };
+        self.parts.events.at(place);
+        self.history.at(place);
     }
 }
 
