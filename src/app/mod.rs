@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, settings};
 use gate::{checks, recovery};
-pub use models::{endpoint, script};
+pub use models::{Facts, endpoint, facts, script};
 use models::{open_model, price};
 pub use storage::Storage;
 pub use undo::{in_words, undo};

@@ -124,9 +124,62 @@ async fn key_from(command: &str, root: &Path, control: &Control) -> Result<Strin
     Ok(key)
 }
 
-/// What tokens of this model cost, where the configuration says it.
+/// What is known of a model; a field that nobody knows is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// The most tokens that a request and its answer may have together.
+    pub context_window: Option<u64>,
+    /// The most tokens that an answer may have.
+    pub max_output_tokens: Option<u64>,
+    /// What tokens cost.
+    pub price: Option<Price>,
+}
+
+impl Facts {
+    /// In one line, for people: `window 272,000 tokens · 5 in, 30 out, 0.5 cached $ per million tokens`.
+    pub fn in_words(&self) -> String {
+        let window = self.context_window.map_or_else(
+            || "window not known".to_owned(),
+            |window| format!("window {} tokens", thousands(window)),
+        );
+        let price = self.price.map_or_else(
+            || "price not known".to_owned(),
+            |Price { input, output, cached }| {
+                format!("{input} in, {output} out, {cached} cached $ per million tokens")
+            },
+        );
+        format!("{window} · {price}")
+    }
+}
+
+/// What is known of `provider/model`: what the configuration says, then what the program knows.
+pub fn facts(config: &Config, id: &str) -> Facts {
+    let known = config::known(config, id);
+    let price = known.price_in.zip(known.price_out).map(|(input, output)| Price {
+        input,
+        output,
+        cached: known.price_cached.unwrap_or(input),
+    });
+    Facts {
+        context_window: known.context_window,
+        max_output_tokens: known.max_output_tokens,
+        price,
+    }
+}
+
+/// What tokens of this model cost, where it is known.
 pub(super) fn price(config: &Config, id: &str) -> Option<Price> {
-    let table = config.models.get(id)?;
-    let (input, output) = (table.price_in?, table.price_out?);
-    Some(Price { input, output, cached: table.price_cached.unwrap_or(input) })
+    facts(config, id).price
+}
+
+fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }
