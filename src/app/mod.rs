@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, settings};
 use gate::{checks, recovery};
 pub use models::{Facts, endpoint, facts, script};
-use models::{open_model, price};
+use models::open_model;
 pub use storage::Storage;
 pub use undo::{in_words, undo};
 
-use crate::config::{self, ConfigError, Loaded, UserDirs};
-use crate::context::{Layers, Rules};
+use crate::config::{self, Config, ConfigError, Loaded, UserDirs};
+use crate::context::{Budget, Layers, Rules};
 use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Kernel, Limits, Parts};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
@@ -146,16 +146,25 @@ impl Session {
         let workspace = open_workspace(&options.root, &options.add_dirs)?;
         let (sandbox, holds) = open_sandbox(config, &workspace, options.dirs.as_ref())?;
         let settings = settings(&options.config, mode, sandbox.is_some())?;
-        let (model, key) = open_model(config, &options.root, &control).await?;
-        let price = price(config, model.id());
-        if config.limits.max_budget_usd.is_some() && price.is_none() {
-            let id = model.id();
-            return Err(OpenError::Usage(format!(
-                "--max-budget-usd needs the price of {id}: set models.\"{id}\".price_in and price_out \
-                 (US dollars per million tokens)"
-            )));
+        let (main, key) = open_model(config, &options.root, &control).await?;
+        let (light, light_key) = match &config.light_model {
+            None => (main.clone(), None),
+            Some(light) => {
+                let config = Config { model: light.clone(), ..config.clone() };
+                open_model(&config, &options.root, &control).await?
+            }
+        };
+        for speaker in [&main, &light] {
+            if config.limits.max_budget_usd.is_some() && speaker.price.is_none() {
+                let id = speaker.model.id();
+                return Err(OpenError::Usage(format!(
+                    "--max-budget-usd needs the price of {id}: set models.\"{id}\".price_in and \
+                     price_out (US dollars per million tokens)"
+                )));
+            }
         }
-        let masker = masker(config, key.as_deref())?;
+        let keys: Vec<&str> = [&key, &light_key].into_iter().flatten().map(String::as_str).collect();
+        let masker = masker(config, &keys)?;
 
         let storage = if options.ephemeral {
             Storage::find(workspace.root(), options.dirs.as_ref())
@@ -186,7 +195,7 @@ impl Session {
         let rules = rules(&workspace, options.dirs.as_ref());
         let started = SessionStarted {
             cwd: workspace.root().display().to_string(),
-            model: model.id().to_owned(),
+            model: main.model.id().to_owned(),
             permission_mode: mode,
             tools: tools::all().iter().map(|tool| tool.spec().name.to_owned()).collect(),
             sandbox: holds.clone(),
@@ -203,10 +212,13 @@ impl Session {
         let layers = Layers::new(&environment, &rules, additions.as_deref());
         let gate = open_gate(config, settings, sandbox, workspace.clone(), spill, events, &control);
         let Gate { registry, events, exec } = gate;
-        let max_output_tokens =
-            config.models.get(model.id()).and_then(|model| model.max_output_tokens);
+        let budget =
+            Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let parts = Parts {
-            model,
+            main,
+            light,
+            budget,
+            keep_rounds: config.context.keep_rounds,
             registry,
             layers,
             checks,
@@ -218,8 +230,6 @@ impl Session {
                 max_turns: config.limits.max_turns,
                 max_budget_usd: config.limits.max_budget_usd,
             },
-            price,
-            max_output_tokens,
             recovery: recovery(config),
         };
         let mut kernel = Kernel::new(parts);

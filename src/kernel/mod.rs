@@ -17,7 +17,6 @@ mod state;
 mod think;
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
