@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::compaction::{Stretch, middle_out, pairs};
-use super::history::{History, Kind};
+use super::history::{History, Kind, running_task};
 use super::outcome::What;
 use crate::protocol::event::{Pin, Place, SummaryAuthor};
 use crate::protocol::message::{Part, Role};
@@ -104,7 +104,7 @@ pub fn compose(history: &History, parts: &Parts<'_>) -> String {
         place(parts.stretch.to)
     );
     // A pin stands in the summary of the words it was taken from; all of them stand in L2.
-    let pins = parts.pins.iter().filter(|pin| facts.said.iter().any(|said| said.contains(&pin.text)));
+    let pins = parts.pins.iter().filter(|pin| facts.said.iter().any(|(_, said)| said.contains(&pin.text)));
     let pins: Vec<&Pin> = pins.collect();
     if !pins.is_empty() {
         out.push_str("Pinned constraints, in the user's words:\n");
@@ -165,8 +165,8 @@ pub fn transcript(history: &History, stretch: &Stretch, cap: usize) -> String {
 /// What the program knows of a stretch.
 #[derive(Default)]
 struct Facts {
-    /// What the user said, in order.
-    said: Vec<String>,
+    /// What the user said, in order, each with its turn.
+    said: Vec<(u32, String)>,
     files: BTreeMap<String, File>,
     /// Each command and how it ended last.
     commands: Vec<(String, Option<i64>)>,
@@ -189,13 +189,16 @@ impl Facts {
     fn of(history: &History, stretch: &Stretch) -> Self {
         let (messages, notes) = history.body();
         let mut facts = Self::default();
-        for (message, note) in messages.iter().zip(notes).take(stretch.archived) {
+        // The words of the running task stand in the conversation.
+        let running = running_task(notes, stretch.archived);
+        for (at, (message, note)) in messages.iter().zip(notes).enumerate().take(stretch.archived) {
             let words = message.parts.iter().find_map(|part| match part {
                 Part::Text { text } => Some(text),
                 Part::Reasoning { .. } | Part::Call(_) | Part::Result(_) => None,
             });
             match (&note.kind, words) {
-                (Kind::Task, Some(text)) => facts.said.push(text.clone()),
+                (Kind::Task, Some(_)) if Some(at) == running => {}
+                (Kind::Task, Some(text)) => facts.said.push((note.place.turn, text.clone())),
                 (Kind::Answer, Some(text)) => facts.last_words = Some(text.clone()),
                 (Kind::Results(_), _) => {
                     for (_, _, outcome) in pairs(message, note) {
@@ -217,8 +220,11 @@ impl Facts {
         match what {
             What::Read { path, lines, total, mtime_ms } => {
                 let file = self.files.entry(path.clone()).or_default();
-                let total = total.map_or_else(String::new, |total| format!(" of {total}"));
-                file.read = Some(format!("lines {}-{}{total}", lines.start(), lines.end()));
+                file.read = Some(match total {
+                    Some(total) if *lines == (1..=*total) => format!("whole, {total} lines"),
+                    Some(total) => format!("lines {}-{} of {total}", lines.start(), lines.end()),
+                    None => format!("lines {}-{}", lines.start(), lines.end()),
+                });
                 file.mtime_ms = *mtime_ms;
             }
             What::Changed { path, added, removed, mtime_ms } => {
@@ -236,12 +242,11 @@ impl Facts {
         }
     }
 
-    /// What the user said, oldest first, each message in the first words of it. The task that is being
-    /// worked on stands in the conversation itself as well.
+    /// What the user said, oldest first, each message in the first words of it.
     fn said_in_short(&self, room: usize) -> String {
         let mut out = String::new();
-        for (at, said) in self.said.iter().enumerate() {
-            let label = if at == 0 { "Original goal" } else { "The user then said" };
+        for (at, (turn, said)) in self.said.iter().enumerate() {
+            let label = if *turn == 1 { "Original goal" } else { "The user then said" };
             let line = format!("{label}: {}\n", shorten(&said.trim().replace('\n', " "), 400));
             if out.len() + line.len() > room {
                 _ = writeln!(out, "({} more messages of the user)", self.said.len() - at);

@@ -41,6 +41,8 @@ use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::tool::Effect;
 use crate::registry::Registry;
 
+/// All results of one round share this part of the window, and a task takes no more: an eighth.
+const RESULTS: u64 = 8;
 /// How often an answer that was cut by its length is continued.
 const MAX_CONTINUATIONS: u32 = 3;
 
@@ -208,7 +210,7 @@ impl Kernel {
     /// What is shown of a task that would fill the window: its beginning and its end, and where the whole
     /// of it lies.
     fn too_long_to_show(&self, input: &str) -> Option<String> {
-        let room = self.budget.bytes(self.budget.window() / 8);
+        let room = self.budget.bytes(self.budget.window() / RESULTS);
         if input.len() <= room {
             return None;
         }
@@ -231,7 +233,8 @@ impl Kernel {
 
     /// Carries out the calls of an answer and evaluates what they came to.
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
-        let answers = self.parts.registry.carry_out(&reply.calls).await;
+        let room = self.budget.bytes(self.budget.window() / RESULTS);
+        let answers = self.parts.registry.carry_out(&reply.calls, room).await;
         let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &answer.envelope).collect();
         self.history.exchange(&reply.text, &reply.calls, &envelopes);
         turn.text.clear();

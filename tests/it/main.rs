@@ -8,6 +8,7 @@ mod background;
 mod bad_input;
 mod batch;
 mod commands;
+mod context;
 mod file_contract;
 mod freeze;
 mod fuzz;
