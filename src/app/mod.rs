@@ -4,6 +4,7 @@
 
 mod gate;
 mod models;
+mod prompts;
 mod storage;
 mod undo;
 
@@ -13,21 +14,25 @@ use std::time::{Duration, Instant};
 
 pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, settings};
 use gate::{checks, recovery};
-pub use models::{Facts, endpoint, facts, script};
 use models::open_model;
+pub use models::{Facts, endpoint, facts, script};
 pub use storage::Storage;
 pub use undo::{in_words, undo};
 
 use crate::config::{self, Config, ConfigError, Loaded, UserDirs};
-use crate::context::{Budget, Layers, Rules};
+use crate::context::{Budget, Layers, MAX_RULES_BYTES, Rules};
 use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Kernel, Limits, Parts};
+use crate::prompt;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::event::{Body, Clock, Events, Place, SessionStarted, Sink, TurnFinished};
+use crate::protocol::prompt::{Prompt, Prompts};
 use crate::record::{self, Log, LogError, SummarySink};
 use crate::tools;
 use crate::workspace::{Spill, Workspace};
 
+/// A rules file takes no more than this part of the model's window: a sixteenth.
+const RULES_SHARE: u64 = 16;
 /// Names of the files in which a project gives rules, each in any case.
 const RULES_FILES: [&str; 2] = ["CODE_LAW.md", "AGENTS.md"];
 /// Read where a project has none of those.
@@ -107,8 +112,8 @@ pub struct Session {
     exec: Arc<Exec>,
     control: Control,
     timeout: Option<Duration>,
-    /// What the person should know about where the session is kept.
-    pub notice: Option<String>,
+    /// What the person should know before the session begins, a line each.
+    pub notices: Vec<String>,
     /// Where the session is recorded; `None` where nothing is kept.
     pub log_path: Option<PathBuf>,
 }
@@ -163,15 +168,17 @@ impl Session {
                 )));
             }
         }
-        let keys: Vec<&str> = [&key, &light_key].into_iter().flatten().map(String::as_str).collect();
+        let keys: Vec<&str> =
+            [&key, &light_key].into_iter().flatten().map(String::as_str).collect();
         let masker = masker(config, &keys)?;
+        let (prompts, ignored) = prompts::prompts(&options.root, options.config.trusted)?;
 
         let storage = if options.ephemeral {
             Storage::find(workspace.root(), options.dirs.as_ref())
         } else {
             Storage::make(workspace.root(), options.dirs.as_ref())
         };
-        let notice = storage.notice.clone();
+        let notices: Vec<String> = storage.notice.iter().cloned().chain(ignored).collect();
         let (log, loaded, id) = open_log(&options, &storage)?;
         let log_path = (!options.ephemeral).then(|| storage.log_path(&id));
         let seq = loaded.as_ref().map_or(0, |loaded| loaded.events.len() as u64);
@@ -192,6 +199,7 @@ impl Session {
             workspace = workspace.with_undo(storage.undo_folder(&id));
         }
         let workspace = Arc::new(workspace);
+        let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let rules = rules(&workspace, options.dirs.as_ref());
         let started = SessionStarted {
             cwd: workspace.root().display().to_string(),
@@ -208,12 +216,19 @@ impl Session {
             holds.backend,
             holds.network
         );
-        let additions = additions(&options);
-        let layers = Layers::new(&environment, &rules, additions.as_deref());
+        let additions = additions(&options, &prompts);
         let gate = open_gate(config, settings, sandbox, workspace.clone(), spill, events, &control);
-        let Gate { registry, events, exec } = gate;
-        let budget =
-            Budget::new(main.model.id(), main.context_window, config.context.compact_at);
+        let Gate { mut registry, events, exec } = gate;
+        registry.describe(&prompts);
+        let max_rules_bytes = MAX_RULES_BYTES.min(budget.bytes(budget.window() / RULES_SHARE));
+        let layers = Layers::new(
+            &prompts,
+            registry.specs(),
+            &environment,
+            additions.as_deref(),
+            &rules,
+            max_rules_bytes,
+        );
         let parts = Parts {
             main,
             light,
@@ -231,6 +246,7 @@ impl Session {
                 max_budget_usd: config.limits.max_budget_usd,
             },
             recovery: recovery(config),
+            prompts: Arc::new(prompts),
         };
         let mut kernel = Kernel::new(parts);
         match loaded {
@@ -243,7 +259,7 @@ impl Session {
                 resume(&mut kernel, &events, &summary, &loaded, started);
             }
         }
-        Ok(Self { kernel, events, summary, exec, control, timeout, notice, log_path })
+        Ok(Self { kernel, events, summary, exec, control, timeout, notices, log_path })
     }
 
     /// The session's id.
@@ -361,9 +377,10 @@ fn sweep(workspace: &Workspace, unanswered: &[record::Unanswered]) {
 }
 
 /// What is added to the prompt: the user's own words, and the schema for the answer.
-fn additions(options: &Options) -> Option<String> {
-    const SCHEMA: &str = include_str!("../../prompts/answer_schema.md");
-    let schema = options.answer_schema.as_ref().map(|schema| format!("{SCHEMA}{schema}"));
+fn additions(options: &Options, prompts: &Prompts) -> Option<String> {
+    const SCHEMA: Prompt = prompt!("answer_schema.md");
+    let schema = options.answer_schema.as_ref();
+    let schema = schema.map(|schema| format!("{}{schema}", prompts.text(SCHEMA)));
     let parts = [options.append_system_prompt.clone(), schema];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join("\n\n"))

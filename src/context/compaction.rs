@@ -9,11 +9,13 @@ use std::collections::BTreeMap;
 use super::budget::{Budget, share};
 use super::history::{History, Kind, Note, running_task};
 use super::outcome::{Outcome, What};
+use crate::prompt;
 use crate::protocol::event::Place;
 use crate::protocol::message::{Message, Part};
+use crate::protocol::prompt::{Prompt, Prompts};
 
-const STALE: &str = include_str!("../../prompts/summary/stale.md");
-const CUT: &str = include_str!("../../prompts/summary/cut.md");
+const STALE: Prompt = prompt!("summary/stale.md");
+const CUT: Prompt = prompt!("summary/cut.md");
 
 /// After a compaction a request is at most this share of the window.
 const TARGET: f64 = 0.5;
@@ -55,7 +57,8 @@ pub struct Large<'a> {
 /// stays is half the window. `fixed` is the size of all that is no conversation, in bytes.
 pub fn stretch(history: &History, budget: &Budget, fixed: usize, keep_rounds: usize) -> Stretch {
     let (_, notes) = history.body();
-    let starts: Vec<usize> = (0..notes.len()).filter(|at| notes[*at].kind == Kind::Answer).collect();
+    let starts: Vec<usize> =
+        (0..notes.len()).filter(|at| notes[*at].kind == Kind::Answer).collect();
     let target = budget.bytes(share(budget.window(), TARGET));
     let summaries: usize = history.summaries().iter().map(String::len).sum();
     let beside = fixed
@@ -86,7 +89,9 @@ pub fn stale(history: &History, stretch: &Stretch) -> BTreeMap<String, String> {
     for (at, (call, text, outcome)) in results.iter().enumerate() {
         let later = results[at + 1..].iter().any(|(_, _, later)| outcome.is_repeated_by(later));
         if let (true, What::Read { path, lines, .. }) = (later, &outcome.what) {
-            let note = STALE
+            let note = history
+                .prompts()
+                .text(STALE)
                 .replace("{{path}}", path)
                 .replace("{{first}}", &lines.start().to_string())
                 .replace("{{last}}", &lines.end().to_string());
@@ -133,8 +138,9 @@ pub fn large<'a>(
 }
 
 /// What stands for a large result: its beginning and its end, and where the whole of it lies.
-pub fn cut(large: &Large<'_>, path: &str) -> String {
-    let note = CUT.replace("{{bytes}}", &large.text.len().to_string()).replace("{{path}}", path);
+pub fn cut(prompts: &Prompts, large: &Large<'_>, path: &str) -> String {
+    let note = prompts.text(CUT).replace("{{bytes}}", &large.text.len().to_string());
+    let note = note.replace("{{path}}", path);
     let room = large.room.saturating_sub(note.len()).max(WORTH_CUTTING / 4);
     middle_out(large.text, room, note.trim_end())
 }

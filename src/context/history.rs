@@ -2,20 +2,24 @@
 //! its end, until its older part gives way to a summary.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::outcome::Outcome;
+use crate::prompt;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Compacted, Event, Place};
 use crate::protocol::message::{Message, Part, Role, ToolCall, ToolResult};
 use crate::protocol::model::Purpose;
+use crate::protocol::prompt::{Prompt, Prompts};
 use crate::protocol::view::view;
 
-const UNDONE: &str = include_str!("../../prompts/feedback/undone.md");
-const FORGOTTEN: &str = include_str!("../../prompts/summary/forgotten.md");
+const UNDONE: Prompt = prompt!("feedback/undone.md");
+const FORGOTTEN: Prompt = prompt!("summary/forgotten.md");
 
 /// The conversation.
 #[derive(Clone, Debug, Default)]
 pub struct History {
+    prompts: Arc<Prompts>,
     messages: Vec<Message>,
     /// What is known of each message, in the same order.
     notes: Vec<Note>,
@@ -72,6 +76,16 @@ struct Waiting {
 }
 
 impl History {
+    /// A conversation that has not begun, in which the program uses these words.
+    pub fn new(prompts: Arc<Prompts>) -> Self {
+        Self { prompts, ..Self::default() }
+    }
+
+    /// The words that the program uses.
+    pub(super) fn prompts(&self) -> &Prompts {
+        &self.prompts
+    }
+
     /// The messages, oldest first. Every call in them has exactly one result.
     pub fn messages(&self) -> &[Message] {
         &self.messages
@@ -148,7 +162,7 @@ impl History {
             Body::TurnUndone { undone, files } => {
                 let files: Vec<String> =
                     files.iter().map(|(path, how)| format!("{path} ({how})")).collect();
-                let text = UNDONE.replace("{{turn}}", &undone.to_string());
+                let text = self.prompts.text(UNDONE).replace("{{turn}}", &undone.to_string());
                 self.user(text.replace("{{files}}", &files.join(", ")).trim_end());
             }
             Body::ModelResponded(answer)
@@ -204,7 +218,8 @@ impl History {
         }
         let now = self.place;
         if compacted.forgotten > 0 {
-            let line = FORGOTTEN.replace("{{n}}", &compacted.forgotten.to_string());
+            let line =
+                self.prompts.text(FORGOTTEN).replace("{{n}}", &compacted.forgotten.to_string());
             self.push(Message::text(Role::System, line.trim_end()), Kind::Front);
         }
         for summary in self.summaries.clone().into_iter().skip(compacted.forgotten) {

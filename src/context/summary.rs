@@ -10,14 +10,16 @@ use std::fmt::Write as _;
 use super::compaction::{Stretch, middle_out, pairs};
 use super::history::{History, Kind, running_task};
 use super::outcome::What;
+use crate::prompt;
 use crate::protocol::event::{Pin, Place, SummaryAuthor};
 use crate::protocol::message::{Part, Role};
 use crate::protocol::plan::{Plan, TodoStatus};
+use crate::protocol::prompt::Prompt;
 use crate::protocol::shorten;
 
-const SYSTEM: &str = include_str!("../../prompts/summary/system.md");
-const TASK: &str = include_str!("../../prompts/summary/task.md");
-const ARCHIVED: &str = include_str!("../../prompts/summary/archived.md");
+const SYSTEM: Prompt = prompt!("summary/system.md");
+const TASK: Prompt = prompt!("summary/task.md");
+const ARCHIVED: Prompt = prompt!("summary/archived.md");
 
 /// The headings that a model fills, and a word by which each is known.
 const HEADINGS: [(&str, &str); 4] = [
@@ -37,12 +39,12 @@ const CAPS: [usize; 5] = [8000, 3000, 1000, 300, 100];
 pub type Sections = [Option<String>; 4];
 
 /// What a model is asked: the system prompt and the message.
-pub fn request(
-    history: &History,
+pub fn request<'a>(
+    history: &'a History,
     stretch: &Stretch,
     focus: Option<&str>,
     room: usize,
-) -> (&'static str, String) {
+) -> (&'a str, String) {
     let texts = CAPS.iter().map(|cap| transcript(history, stretch, *cap));
     let fits = texts.into_iter().find(|text| text.len() <= room);
     let text = fits.unwrap_or_else(|| {
@@ -50,7 +52,8 @@ pub fn request(
         middle_out(&least, room, "(…)")
     });
     let focus = focus.map_or_else(String::new, |focus| format!("Say most about: {focus}"));
-    (SYSTEM, TASK.replace("{{focus}}", &focus).replace("{{stretch}}", &text))
+    let task = history.prompts().text(TASK).replace("{{focus}}", &focus);
+    (history.prompts().text(SYSTEM), task.replace("{{stretch}}", &text))
 }
 
 /// What a model answered, by heading. `None`: not one heading with a word below it is there.
@@ -68,7 +71,8 @@ pub fn sections(answer: &str) -> Option<Sections> {
         }
     }
     for section in &mut sections {
-        *section = section.take().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+        *section =
+            section.take().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
     }
     sections.iter().any(Option::is_some).then_some(sections)
 }
@@ -104,7 +108,8 @@ pub fn compose(history: &History, parts: &Parts<'_>) -> String {
         place(parts.stretch.to)
     );
     // A pin stands in the summary of the words it was taken from; all of them stand in L2.
-    let pins = parts.pins.iter().filter(|pin| facts.said.iter().any(|(_, said)| said.contains(&pin.text)));
+    let pins =
+        parts.pins.iter().filter(|pin| facts.said.iter().any(|(_, said)| said.contains(&pin.text)));
     let pins: Vec<&Pin> = pins.collect();
     if !pins.is_empty() {
         out.push_str("Pinned constraints, in the user's words:\n");
@@ -133,7 +138,7 @@ pub fn compose(history: &History, parts: &Parts<'_>) -> String {
     }
     _ = writeln!(out, "{FILES}\n{files}");
     let record = parts.record.unwrap_or("nothing: no record of this session is kept");
-    out.push_str(ARCHIVED.replace("{{record}}", record).trim_end());
+    out.push_str(history.prompts().text(ARCHIVED).replace("{{record}}", record).trim_end());
     out
 }
 
@@ -317,7 +322,8 @@ impl File {
     fn in_words(&self) -> String {
         let mut words = Vec::new();
         if self.changes > 0 {
-            words.push(format!("changed {} times, +{} -{}", self.changes, self.added, self.removed));
+            words
+                .push(format!("changed {} times, +{} -{}", self.changes, self.added, self.removed));
         }
         if let Some(read) = &self.read {
             words.push(format!("read {read}"));

@@ -37,11 +37,7 @@ impl Kernel {
 
     /// Size of what is sent and is no conversation, in bytes.
     pub(super) fn fixed_bytes(&self) -> usize {
-        let tools = self.parts.registry.specs().iter();
-        let tools: usize = tools
-            .map(|tool| tool.name.len() + tool.description.len() + tool.schema.to_string().len())
-            .sum();
-        self.parts.layers.bytes() + tools
+        self.parts.layers.bytes()
     }
 
     /// Compacts; what it costs is spent here. `false`: nothing could give way.
@@ -54,8 +50,7 @@ impl Kernel {
     ) -> Result<bool, Ending> {
         let fixed = self.fixed_bytes() + trailing;
         let tokens_before = self.budget.request_tokens(fixed + self.history.bytes());
-        let stretch =
-            context::stretch(&self.history, &self.budget, fixed, self.parts.keep_rounds);
+        let stretch = context::stretch(&self.history, &self.budget, fixed, self.parts.keep_rounds);
         let (summary, by) = if stretch.archived == 0 {
             (String::new(), context::author(None))
         } else {
@@ -215,7 +210,7 @@ impl Kernel {
         cut.extend(large.into_iter().filter_map(|large| {
             // What could not be kept is not cut: the provider may take it all the same.
             let path = spill.write(large.tool, large.text).ok()?;
-            Some((large.call.to_owned(), context::cut(&large, &path)))
+            Some((large.call.to_owned(), context::cut(&self.parts.prompts, &large, &path)))
         }));
         cut
     }

@@ -17,6 +17,7 @@ mod state;
 mod think;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -26,11 +27,12 @@ pub use checks::Checks;
 use completion::{Completion, Gate};
 use evaluate::{Round, evaluate};
 use reflect::reflect;
-pub use spend::{Price, Speaker};
 use spend::Spent;
+pub use spend::{Price, Speaker};
 pub use state::{RecoveryLimits, State};
 
 use crate::context::{self, Budget, History, Large, Layers, Sent};
+use crate::prompt;
 use crate::protocol::control::{
     Control, ControlDecision, Ending, PermissionMode, Replan, Retry, Signal,
 };
@@ -38,6 +40,7 @@ use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
 use crate::protocol::model::{Reply, StopReason};
 use crate::protocol::plan::{Plan, TodoStatus};
+use crate::protocol::prompt::{Prompt, Prompts};
 use crate::protocol::tool::Effect;
 use crate::registry::Registry;
 
@@ -83,6 +86,8 @@ pub struct Parts {
     pub keep_rounds: usize,
     /// The limits of recovery.
     pub recovery: RecoveryLimits,
+    /// What is said to models.
+    pub prompts: Arc<Prompts>,
 }
 
 /// The loop and what it knows.
@@ -119,11 +124,11 @@ struct Turn {
 impl Kernel {
     /// A kernel at the start of a session.
     pub fn new(parts: Parts) -> Self {
-        let budget = parts.budget.clone();
+        let (budget, history) = (parts.budget.clone(), History::new(parts.prompts.clone()));
         Self {
             parts,
             budget,
-            history: History::default(),
+            history,
             plan: Plan::default(),
             turn: 0,
             call_ids: HashSet::new(),
@@ -215,7 +220,11 @@ impl Kernel {
             return None;
         }
         let path = self.parts.registry.cx().spill.write("task", input).ok()?;
-        Some(context::cut(&Large { call: "", tool: "task", text: input, room }, &path))
+        Some(context::cut(
+            &self.parts.prompts,
+            &Large { call: "", tool: "task", text: input, room },
+            &path,
+        ))
     }
 
     fn limit_reached(&self, turn: &Turn) -> Option<Ending> {
@@ -249,23 +258,24 @@ impl Kernel {
 
     /// Takes an answer without calls that can be carried out: a candidate for the end, or a bad one.
     async fn answer(&mut self, turn: &mut Turn, reply: &Reply) -> Option<Ending> {
-        const EMPTY: &str = include_str!("../../prompts/feedback/empty.md");
-        const CUT_OFF: &str = include_str!("../../prompts/feedback/cut_off.md");
-        const REFUSED: &str = include_str!("../../prompts/feedback/refused.md");
-        const CONTINUE: &str = include_str!("../../prompts/feedback/continue.md");
+        const EMPTY: Prompt = prompt!("feedback/empty.md");
+        const CUT_OFF: Prompt = prompt!("feedback/cut_off.md");
+        const REFUSED: Prompt = prompt!("feedback/refused.md");
+        const CONTINUE: Prompt = prompt!("feedback/continue.md");
 
+        let prompts = self.parts.prompts.clone();
         let bad = |why| Round::Answer { signal: Signal::BadAnswer, about: "", why };
         if !reply.calls.is_empty() {
             // A cut-off answer may hold a half-written call: it is never executed.
-            self.send_back(turn, CUT_OFF, &bad("an answer with calls was cut off"));
+            self.send_back(turn, prompts.text(CUT_OFF), &bad("an answer with calls was cut off"));
             return None;
         }
         if reply.stop == Some(StopReason::Refused) {
-            self.send_back(turn, REFUSED, &bad("the provider withheld the answer"));
+            self.send_back(turn, prompts.text(REFUSED), &bad("the provider withheld the answer"));
             return None;
         }
         if reply.text.trim().is_empty() {
-            self.send_back(turn, EMPTY, &bad("the answer was empty"));
+            self.send_back(turn, prompts.text(EMPTY), &bad("the answer was empty"));
             return None;
         }
         self.history.assistant(&reply.text);
@@ -274,7 +284,7 @@ impl Kernel {
             if turn.continuations < MAX_CONTINUATIONS {
                 turn.continuations += 1;
                 turn.state.step_success = true;
-                turn.feedback = Some(CONTINUE.to_owned());
+                turn.feedback = Some(prompts.text(CONTINUE).to_owned());
                 return None;
             }
             turn.text.push_str("\n\n(cut off here by the length limit of the model's answers)");
@@ -284,7 +294,7 @@ impl Kernel {
         let checks =
             self.parts.checks.run(&self.parts.events, &cx.exec, registry.root(), &cx.cancel);
         let schema = self.parts.answer_schema.as_ref();
-        match turn.completion.gate(&self.plan, &turn.text, schema, checks).await {
+        match turn.completion.gate(&prompts, &self.plan, &turn.text, schema, checks).await {
             Gate::Accepted(ending) => Some(ending),
             // What an interrupt ended is no evidence.
             Gate::SentBack { .. } if self.parts.control.interrupted().is_some() => None,
@@ -322,9 +332,10 @@ impl Kernel {
 
     /// Carries out what [`reflect`](reflect()) decides; an ending where no decision is left.
     fn decide(&mut self, turn: &mut Turn) -> Option<Ending> {
-        const STEP: &str = include_str!("../../prompts/feedback/replan_step.md");
-        const TASK: &str = include_str!("../../prompts/feedback/replan_task.md");
+        const STEP: Prompt = prompt!("feedback/replan_step.md");
+        const TASK: Prompt = prompt!("feedback/replan_task.md");
 
+        let prompts = &self.parts.prompts;
         let (decision, reason) = reflect(&turn.state);
         let Some(decision) = decision else {
             turn.errors.push(reason);
@@ -347,14 +358,20 @@ impl Kernel {
                 Retry::Feedback | Retry::Same | Retry::Adjusted | Retry::Alternative,
             ) => {}
             ControlDecision::Replan(Replan::Step) => turn.reminders.push(
-                STEP.replace("{{times}}", &(retries + 1).to_string())
+                prompts
+                    .text(STEP)
+                    .replace("{{times}}", &(retries + 1).to_string())
                     .replace("{{failure}}", &failure),
             ),
             ControlDecision::Replan(Replan::Task) => {
                 let files = turn.completion.files_changed.join(", ");
                 let files = if files.is_empty() { "none".to_owned() } else { files };
-                turn.reminders
-                    .push(TASK.replace("{{failure}}", &failure).replace("{{files}}", &files));
+                turn.reminders.push(
+                    prompts
+                        .text(TASK)
+                        .replace("{{failure}}", &failure)
+                        .replace("{{files}}", &files),
+                );
                 if !self.plan.todos.is_empty() {
                     self.plan = Plan::default();
                     let plan = self.plan.clone();

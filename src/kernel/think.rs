@@ -5,11 +5,13 @@ use futures_util::StreamExt as _;
 use super::spend::Speaker;
 use super::{Kernel, Turn, millis};
 use crate::context::trailing;
+use crate::prompt;
 use crate::protocol::control::{Control, Ending};
 use crate::protocol::event::{Body, CompactionCause, Events, ModelResponded};
 use crate::protocol::model::{
     Delta, ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason, Usage,
 };
+use crate::protocol::prompt::Prompt;
 
 /// How often one answer may be asked for again because the request was longer than the window.
 const MAX_OVERFLOWS: u32 = 3;
@@ -32,9 +34,7 @@ impl Kernel {
                     self.budget.overflowed(self.budget.request_tokens(bytes), error.window);
                     let cause = CompactionCause::Overflow;
                     let made_room = overflows <= MAX_OVERFLOWS
-                        && self
-                            .compact_into(&mut turn.spent, cause, None, trailing.len())
-                            .await?;
+                        && self.compact_into(&mut turn.spent, cause, None, trailing.len()).await?;
                     if !made_room {
                         return Err(self.no_answer(turn, error));
                     }
@@ -48,11 +48,11 @@ impl Kernel {
 
     /// The one message behind the conversation.
     fn trailing(&mut self, turn: &mut Turn) -> String {
-        const FROZEN: &str = include_str!("../../prompts/feedback/frozen.md");
+        const FROZEN: Prompt = prompt!("feedback/frozen.md");
 
         let mut reminders = std::mem::take(&mut turn.reminders);
         if let Some(words) = self.parts.registry.frozen() {
-            reminders.insert(0, FROZEN.replace("{{words}}", &words));
+            reminders.insert(0, self.parts.prompts.text(FROZEN).replace("{{words}}", &words));
         }
         trailing(self.parts.mode, &reminders, &self.plan)
     }

@@ -30,6 +30,7 @@ use crate::protocol::envelope::{
 };
 use crate::protocol::event::{Body, Event, Events, FreezeCause};
 use crate::protocol::message::ToolCall;
+use crate::protocol::prompt::Prompts;
 use crate::protocol::tool::{Effect, ToolSpec};
 use crate::protocol::{Object, nearest};
 use crate::tools::{Tool, ToolCx};
@@ -131,6 +132,20 @@ impl Registry {
         &self.specs
     }
 
+    /// The tools are described in these words, before anybody is told of them.
+    pub fn describe(&mut self, prompts: &Prompts) {
+        for (name, text) in prompts.own() {
+            // `tools/multi_edit.md` describes `MultiEdit`.
+            let tool = name.strip_prefix("tools/").map(|name| name.replace('_', ""));
+            let is_named = |spec: &&mut ToolSpec| {
+                tool.as_deref() == Some(format!("{}.md", spec.name.to_lowercase()).as_str())
+            };
+            if let Some(spec) = self.specs.iter_mut().find(is_named) {
+                spec.description = text.trim_end().to_owned().into();
+            }
+        }
+    }
+
     /// What the tools can reach.
     pub fn cx(&self) -> &ToolCx {
         &self.cx
@@ -198,12 +213,14 @@ impl Registry {
             let reads = rest.iter().take_while(|call| self.reads_only(call)).count();
             let (now, later) = rest.split_at(reads.max(1));
             let tried = join_all(now.iter().map(|call| self.attempt(call))).await;
-            let sizes: Vec<usize> = tried.iter().map(|tried| limits::size_of(&tried.outcome)).collect();
+            let sizes: Vec<usize> =
+                tried.iter().map(|tried| limits::size_of(&tried.outcome)).collect();
             let reserved = (later.len() * limits::MIN_SHARE).min(room / 2);
             let share = limits::fair_share(&sizes, room - reserved);
             let taken: usize = sizes.iter().map(|size| size.min(&share)).sum();
             room = room.saturating_sub(taken);
-            let finished = now.iter().zip(tried).map(|(call, tried)| self.finish(call, tried, share));
+            let finished =
+                now.iter().zip(tried).map(|(call, tried)| self.finish(call, tried, share));
             answers.extend(finished);
             rest = later;
         }

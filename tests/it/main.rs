@@ -13,6 +13,7 @@ mod file_contract;
 mod freeze;
 mod fuzz;
 mod never_lose;
+mod prompts;
 mod properties;
 mod race;
 mod resume;
