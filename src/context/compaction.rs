@@ -9,10 +9,9 @@ use std::collections::BTreeMap;
 use super::budget::{Budget, share};
 use super::history::{History, Kind, Note, running_task};
 use super::outcome::{Outcome, What};
-use crate::prompt;
 use crate::protocol::event::Place;
 use crate::protocol::message::{Message, Part};
-use crate::protocol::prompt::{Prompt, Prompts};
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
 
 const STALE: Prompt = prompt!("summary/stale.md");
 const CUT: Prompt = prompt!("summary/cut.md");

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::outcome::Outcome;
-use crate::prompt;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Compacted, Event, Place};
 use crate::protocol::message::{Message, Part, Role, ToolCall, ToolResult};
 use crate::protocol::model::Purpose;
-use crate::protocol::prompt::{Prompt, Prompts};
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::protocol::view::view;
 
 const UNDONE: Prompt = prompt!("feedback/undone.md");

@@ -18,12 +18,11 @@ pub use history::{History, Mark};
 pub use summary::{Parts as SummaryParts, Sections, author, compose, request as summary_request};
 pub use summary::{sections, transcript};
 
-use crate::prompt;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::event::{Body, Event, Layer, ModelRequested};
 use crate::protocol::model::{Purpose, Request};
 use crate::protocol::plan::Plan;
-use crate::protocol::prompt::{BOUNDARY, Prompt, Prompts};
+use crate::protocol::prompt::{BOUNDARY, Prompt, Prompts, prompt};
 use crate::protocol::tool::ToolSpec;
 
 /// L1, in three layers: what must not happen, how to decide, what to do about failures.

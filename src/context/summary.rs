@@ -10,11 +10,10 @@ use std::fmt::Write as _;
 use super::compaction::{Stretch, middle_out, pairs};
 use super::history::{History, Kind, running_task};
 use super::outcome::What;
-use crate::prompt;
 use crate::protocol::event::{Pin, Place, SummaryAuthor};
 use crate::protocol::message::{Part, Role};
 use crate::protocol::plan::{Plan, TodoStatus};
-use crate::protocol::prompt::Prompt;
+use crate::protocol::prompt::{Prompt, prompt};
 use crate::protocol::shorten;
 
 const SYSTEM: Prompt = prompt!("summary/system.md");

@@ -6,11 +6,10 @@ use super::Limits;
 use super::answer::AnswerSchema;
 use super::checks::FailedCheck;
 use super::state::State;
-use crate::prompt;
 use crate::protocol::control::{Ending, Signal};
 use crate::protocol::envelope::{ErrorCode, Verdict};
 use crate::protocol::plan::Plan;
-use crate::protocol::prompt::{Prompt, Prompts};
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 

@@ -32,7 +32,6 @@ pub use spend::{Price, Speaker};
 pub use state::{RecoveryLimits, State};
 
 use crate::context::{self, Budget, History, Large, Layers, Sent};
-use crate::prompt;
 use crate::protocol::control::{
     Control, ControlDecision, Ending, PermissionMode, Replan, Retry, Signal,
 };
@@ -40,7 +39,7 @@ use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
 use crate::protocol::model::{Reply, StopReason};
 use crate::protocol::plan::{Plan, TodoStatus};
-use crate::protocol::prompt::{Prompt, Prompts};
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::protocol::tool::Effect;
 use crate::registry::Registry;
 

@@ -5,13 +5,12 @@ use futures_util::StreamExt as _;
 use super::spend::Speaker;
 use super::{Kernel, Turn, millis};
 use crate::context::trailing;
-use crate::prompt;
 use crate::protocol::control::{Control, Ending};
 use crate::protocol::event::{Body, CompactionCause, Events, ModelResponded};
 use crate::protocol::model::{
     Delta, ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason, Usage,
 };
-use crate::protocol::prompt::Prompt;
+use crate::protocol::prompt::{Prompt, prompt};
 
 /// How often one answer may be asked for again because the request was longer than the window.
 const MAX_OVERFLOWS: u32 = 3;

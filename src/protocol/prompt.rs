@@ -13,14 +13,13 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// What [`prompt!`](crate::prompt) makes.
+    /// What [`prompt!`] makes.
     pub const fn new(name: &'static str, text: &'static str) -> Self {
         Self { name, text }
     }
 }
 
 /// The [`Prompt`] of a file in `prompts/`, by its path there.
-#[macro_export]
 macro_rules! prompt {
     ($name:literal) => {
         $crate::protocol::prompt::Prompt::new(
@@ -29,6 +28,8 @@ macro_rules! prompt {
         )
     };
 }
+
+pub(crate) use prompt;
 
 /// What stands at the front of every request: red lines can be added to it, and none taken away.
 pub const BOUNDARY: Prompt = prompt!("system/boundary.md");
