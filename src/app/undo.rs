@@ -27,7 +27,7 @@ pub fn undo(
     let files = workspace
         .undo(turn, force)
         .map_err(|failure| OpenError::Usage(format!("session {id}: {}", failure.message)))?;
-    let masker = masker(&Config::default(), None)?;
+    let masker = masker(&Config::default(), &[])?;
     let seq = loaded.events.len() as u64;
     let events =
         Events::new(id.to_owned(), seq, Arc::new(SystemClock), masker, vec![Box::new(log)]);

@@ -114,6 +114,14 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
     match config::resolve(&loaded.config, &variable) {
         Ok(Some(resolved)) => {
             let what = format!("{} at {}", resolved.id, resolved.base_url);
+            let facts = app::facts(&loaded.config, &resolved.id);
+            let said = facts.in_words();
+            if facts.context_window.is_some() {
+                report.good("facts", &said);
+            } else {
+                let key = format!("models.\"{}\".context_window", resolved.id);
+                report.note("facts", &format!("{said}; set {key} in the configuration"));
+            }
             if args.offline {
                 return report.good("model", &what);
             }

@@ -174,7 +174,7 @@ fn list(place: &Place) -> Result<String, OpenError> {
 
 fn task_of(event: &Event) -> Option<String> {
     match &event.body {
-        Body::TurnStarted { input } => Some(input.clone()),
+        Body::TurnStarted { input, .. } => Some(input.clone()),
         _ => None,
     }
 }
@@ -202,7 +202,9 @@ fn show(path: &Path, loaded: &record::Loaded) -> String {
     }
     for event in &loaded.events {
         match &event.body {
-            Body::TurnStarted { input } => line("task", &shorten(&input.replace('\n', " "), 200)),
+            Body::TurnStarted { input, .. } => {
+                line("task", &shorten(&input.replace('\n', " "), 200))
+            }
             Body::TurnFinished(finished) => {
                 line("ended", finished.ending.as_str());
                 if !finished.files_changed.is_empty() {

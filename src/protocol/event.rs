@@ -86,6 +86,9 @@ pub enum Body {
     TurnStarted {
         /// What the user said.
         input: String,
+        /// What the model is shown of it, where it is too long to be shown whole.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shown: Option<String>,
     },
     /// The user said something while the turn ran; the model hears it now.
     #[serde(rename = "turn.steered")]
@@ -246,6 +249,31 @@ pub enum Body {
         /// How long it took.
         time_ms: u64,
     },
+    /// The older part of the conversation gave way to a summary. The record keeps all of it.
+    #[serde(rename = "context.compacted")]
+    ContextCompacted(Compacted),
+    /// Words of the user's that hold for the rest of the session, whatever is summarised.
+    #[serde(rename = "pin.added")]
+    PinAdded {
+        /// The pin.
+        pin: Pin,
+    },
+    /// A pin holds no longer.
+    #[serde(rename = "pin.removed")]
+    PinRemoved {
+        /// Which: [`Pin::id`].
+        id: u32,
+        /// Why, in the user's words where the user said it.
+        reason: String,
+    },
+    /// A rules file was met on the way, in the folder of a file that was touched.
+    #[serde(rename = "rules.found")]
+    RulesFound {
+        /// Where it stands, relative to the project.
+        path: String,
+        /// What it says, as it is shown.
+        text: String,
+    },
     /// Something went wrong that is no answer of a tool.
     #[serde(rename = "error")]
     Error {
@@ -332,7 +360,14 @@ pub struct ModelRequested {
     pub bytes: usize,
     /// Estimate of the request's tokens.
     pub estimated_tokens: u64,
-    /// Hash and bytes of each layer: `l1`, `l2`, `tools`; of `l3` only the bytes.
+    /// The model's window in tokens, as far as it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
+    /// How many of the bytes, from the first, are those of the request before with the same purpose:
+    /// what the provider's cache can use.
+    #[serde(default)]
+    pub shared_bytes: usize,
+    /// Hash, bytes and tokens of each layer: `l1`, `l2`, `tools`; of `l3` and `trailing` no hash.
     pub layers: BTreeMap<String, Layer>,
     /// Texts that appear here for the first time in the session, by hash.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -350,6 +385,79 @@ pub struct Layer {
     pub hash: String,
     /// Its size.
     pub bytes: usize,
+    /// Estimate of its tokens.
+    #[serde(default)]
+    pub tokens: u64,
+}
+
+/// The older part of the conversation gave way to a summary. Whoever applies this to the conversation
+/// before it has the conversation after it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Compacted {
+    /// Why now.
+    pub cause: CompactionCause,
+    /// What the user wants the summary to be about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus: Option<String>,
+    /// How many messages behind the earlier summaries gave way.
+    pub archived: usize,
+    /// Where the first of them was said, and the last.
+    pub from: Place,
+    /// See `from`.
+    pub to: Place,
+    /// The summary, whole, as the model is shown it; empty where only results were cut.
+    pub summary: String,
+    /// Who wrote it.
+    pub by: SummaryAuthor,
+    /// How many of the oldest summaries gave way to one line, counting from the first of the session.
+    pub forgotten: usize,
+    /// What stands for the result of a call that is kept: a later reading of the same lines made it
+    /// stale, or it was too large. By the call's id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cut: BTreeMap<String, String>,
+    /// Estimate of the next request's tokens before.
+    pub tokens_before: u64,
+    /// Estimate of the next request's tokens after.
+    pub tokens_after: u64,
+    /// The model's window in tokens, as it is known now.
+    pub window: u64,
+}
+
+/// Why the conversation was compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionCause {
+    /// The next request would have used more of the window than `context.compact_at`.
+    Threshold,
+    /// The provider said that the request was longer than the model's window.
+    Overflow,
+    /// The user asked for it.
+    Manual,
+}
+
+/// Who wrote a summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SummaryAuthor {
+    /// The model; the program filled in what it left out.
+    Model,
+    /// The program, from the record: no model answered in a way that could be used.
+    Program,
+}
+
+/// Words of the user's that hold for the rest of the session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pin {
+    /// Its number in the session, from 1; never given twice.
+    pub id: u32,
+    /// A whole sentence, in the user's words.
+    pub text: String,
+    /// The rules that the program made of it, as a person would write them: `deny Edit(tests/**)`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<String>,
+    /// The user pinned it by hand, so that nothing but the user's hand takes it away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_hand: bool,
 }
 
 /// The model answered.
@@ -368,6 +476,9 @@ pub struct ModelResponded {
     /// What it cost, where the provider says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// What it cost in US dollars, where the model's price is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
     /// Why it ended.
     pub stop: StopReason,
     /// Time from the request to the end of the answer.

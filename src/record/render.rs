@@ -41,7 +41,7 @@ fn timeline_line(body: &Body) -> Option<String> {
             };
             format!("session resumed: {events} events{torn}{uncertain}")
         }
-        Body::TurnStarted { input } => format!("user: {}", one_line(input, 100)),
+        Body::TurnStarted { input, .. } => format!("user: {}", one_line(input, 100)),
         Body::ModelRequested(request) => format!(
             "→ model: {} messages, {} bytes, ~{} tokens",
             request.messages, request.bytes, request.estimated_tokens
@@ -117,6 +117,18 @@ fn timeline_line(body: &Body) -> Option<String> {
             };
             format!("  check {command}: {how} ({time_ms} ms)")
         }
+        Body::ContextCompacted(compacted) => {
+            let (before, after) = (compacted.tokens_before, compacted.tokens_after);
+            format!(
+                "  compacted: {} messages gave way to a summary, ~{before} → ~{after} tokens",
+                compacted.archived
+            )
+        }
+        Body::PinAdded { pin } => format!("  pin {}: {}", pin.id, one_line(&pin.text, 120)),
+        Body::PinRemoved { id, reason } => {
+            format!("  pin {id} removed: {}", one_line(reason, 120))
+        }
+        Body::RulesFound { path, .. } => format!("  rules found: {path}"),
         Body::Error { source, message, retry_in_ms, .. } => {
             let retry = retry_in_ms.map_or_else(String::new, |ms| format!("; again in {ms} ms"));
             format!("  error ({source}): {message}{retry}")
@@ -162,7 +174,7 @@ pub fn markdown(events: &[Event]) -> String {
                 _ = writeln!(out, "# Session {}\n", event.header.session);
                 _ = writeln!(out, "{} · {} · {}\n", event.header.ts, started.model, started.cwd);
             }
-            Body::TurnStarted { input } => _ = writeln!(out, "## User\n\n{input}\n"),
+            Body::TurnStarted { input, .. } => _ = writeln!(out, "## User\n\n{input}\n"),
             Body::TurnSteered { input } => _ = writeln!(out, "## User, meanwhile\n\n{input}\n"),
             Body::Feedback { text } => _ = writeln!(out, "> {}\n", text.replace('\n', "\n> ")),
             Body::ModelResponded(answer) if !answer.discarded && !answer.text.is_empty() => {
