@@ -6,6 +6,7 @@ mod gate;
 mod models;
 mod prompts;
 mod storage;
+mod talk;
 mod undo;
 
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ use crate::context::{Budget, Layers, MAX_RULES_BYTES, Rules};
 use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Kernel, Limits, Parts};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
-use crate::protocol::event::{Body, Clock, Events, Place, SessionStarted, Sink, TurnFinished};
+use crate::protocol::event::{Body, Clock, Event, Events, Place, SessionStarted, Sink, TurnFinished};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::record::{self, Log, LogError, SummarySink};
 use crate::tools;
@@ -43,6 +44,9 @@ pub enum OpenError {
     /// Wrong usage or configuration: exit 2.
     #[error("{0}")]
     Usage(String),
+    /// No model was named and none was found: exit 2.
+    #[error("{0}")]
+    NoModel(String),
     /// Another process holds the session: exit 75.
     #[error("{0}")]
     InUse(String),
@@ -55,7 +59,7 @@ impl OpenError {
     /// The process's exit code.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) => 2,
+            Self::Usage(_) | Self::NoModel(_) => 2,
             Self::InUse(_) => 75,
             Self::Interrupted(interrupt) => interrupt.ending().exit_code(),
         }
@@ -111,6 +115,9 @@ pub struct Session {
     exec: Arc<Exec>,
     control: Control,
     timeout: Option<Duration>,
+    workspace: Arc<Workspace>,
+    /// What had happened before, where a person wants to see it.
+    recorded: Vec<Event>,
     /// What the person should know before the session begins, a line each.
     pub notices: Vec<String>,
     /// Where the session is recorded; `None` where nothing is kept.
@@ -247,6 +254,7 @@ impl Session {
             prompts: Arc::new(prompts),
         };
         let mut kernel = Kernel::new(parts);
+        let mut recorded = Vec::new();
         match loaded {
             None => {
                 events.emit(Body::SessionStarted(started));
@@ -255,9 +263,23 @@ impl Session {
                 let unanswered = record::unanswered(&loaded.events);
                 sweep(&workspace, &unanswered);
                 resume(&mut kernel, &events, &summary, &loaded, started);
+                if control.is_attended() {
+                    recorded = loaded.events;
+                }
             }
         }
-        Ok(Self { kernel, events, summary, exec, control, timeout, notices, log_path })
+        Ok(Self {
+            kernel,
+            events,
+            summary,
+            exec,
+            control,
+            timeout,
+            workspace,
+            recorded,
+            notices,
+            log_path,
+        })
     }
 
     /// The session's id.

@@ -103,7 +103,7 @@ async fn model_of_a_server(config: &Config) -> Result<config::Resolved, OpenErro
         .filter(|preset| preset.default_model.is_some())
         .filter_map(|preset| preset.api_key_env)
         .collect();
-    Err(OpenError::Usage(format!(
+    Err(OpenError::NoModel(format!(
         "no model: set a key ({}), start a local server (ollama, llama.cpp, vLLM, LM Studio), or name \
          one with --model provider/model; `agent demo` needs none",
         keys.join(", ")

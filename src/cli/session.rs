@@ -152,24 +152,33 @@ fn load(one: &One) -> Result<(PathBuf, record::Loaded), OpenError> {
 fn list(place: &Place) -> Result<String, OpenError> {
     let (_, storage) = root_and_storage(place)?;
     let mut out = String::new();
-    for id in storage.sessions().iter().rev() {
-        let Ok((head, tail)) = record::ends(&storage.log_path(id)) else { continue };
-        let started = head.first().map_or("", |event| event.header.ts.as_str());
-        let task = head.iter().find_map(task_of).unwrap_or_default();
-        // A long answer may be all that the end of the file holds.
-        let ending = ending_of(&tail).or_else(|| {
-            let loaded = record::load(&storage.log_path(id)).ok()?;
-            ending_of(&loaded.events)
-        });
-        let ending = ending.unwrap_or("unfinished");
-        let started = started.get(..16).unwrap_or(started).replace('T', " ");
-        let task = shorten(&task.replace('\n', " "), 60);
-        out.push_str(&format!("{id}  {started}  {ending:<20}  {task}\n"));
+    for (id, what) in listed(&storage) {
+        out.push_str(&format!("{id}  {what}\n"));
     }
     if out.is_empty() {
         ui::tell("no session of this project is recorded yet");
     }
     Ok(out)
+}
+
+/// The recorded sessions, the latest first: id, and when, how it ended and what it was about.
+pub(super) fn listed(storage: &Storage) -> Vec<(String, String)> {
+    let sessions = storage.sessions().into_iter().rev();
+    let listed = sessions.filter_map(|id| {
+        let (head, tail) = record::ends(&storage.log_path(&id)).ok()?;
+        let started = head.first().map_or("", |event| event.header.ts.as_str());
+        let task = head.iter().find_map(task_of).unwrap_or_default();
+        // A long answer may be all that the end of the file holds.
+        let ending = ending_of(&tail).or_else(|| {
+            let loaded = record::load(&storage.log_path(&id)).ok()?;
+            ending_of(&loaded.events)
+        });
+        let ending = ending.unwrap_or("unfinished");
+        let started = started.get(..16).unwrap_or(started).replace('T', " ");
+        let task = shorten(&task.replace('\n', " "), 60);
+        Some((id, format!("{started}  {ending:<20}  {task}")))
+    });
+    listed.collect()
 }
 
 fn task_of(event: &Event) -> Option<String> {

@@ -13,6 +13,7 @@ use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::protocol::view::view;
 
 const UNDONE: Prompt = prompt!("feedback/undone.md");
+const USER_COMMAND: Prompt = prompt!("feedback/user_command.md");
 const FORGOTTEN: Prompt = prompt!("summary/forgotten.md");
 
 /// The conversation.
@@ -158,6 +159,15 @@ impl History {
         match &event.body {
             Body::TurnStarted { input, shown } => self.task(shown.as_ref().unwrap_or(input)),
             Body::TurnSteered { input } => self.task(input),
+            Body::UserCommand { command, output, exit_code } => {
+                let how = exit_code.map_or_else(
+                    || "was ended".to_owned(),
+                    |code| format!("exited {code}"),
+                );
+                let text = self.prompts.text(USER_COMMAND).replace("{{how}}", &how);
+                let text = text.replace("{{command}}", command).replace("{{output}}", output);
+                self.user(text.trim_end());
+            }
             Body::Feedback { text } => self.user(text),
             Body::TurnUndone { undone, files } => {
                 let files: Vec<String> =

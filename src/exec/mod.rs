@@ -6,6 +6,7 @@
 mod background;
 mod capture;
 mod environment;
+mod foreground;
 mod process;
 mod running;
 pub mod sandbox;
@@ -35,6 +36,7 @@ use stages::Report;
 
 pub use background::{End, Piece};
 pub use capture::{Captured, WholeOutput};
+pub use foreground::foreground;
 
 /// One line of bash, and how it is to be run.
 pub struct Command<'a> {

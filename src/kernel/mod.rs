@@ -6,6 +6,7 @@
 //! terminals or of files.
 
 mod answer;
+mod between;
 mod checks;
 mod compact;
 mod completion;

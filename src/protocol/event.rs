@@ -96,6 +96,16 @@ pub enum Body {
         /// What the user said.
         input: String,
     },
+    /// The user ran a command by hand, and shares what it wrote with the model.
+    #[serde(rename = "user.command")]
+    UserCommand {
+        /// The command.
+        command: String,
+        /// What it wrote, or the end of that.
+        output: String,
+        /// Its exit status; `None` where it was ended.
+        exit_code: Option<i32>,
+    },
     /// The user chose another mode.
     #[serde(rename = "mode.changed")]
     ModeChanged {

@@ -48,6 +48,7 @@ pub const NAMES: &[&str] = &[
     "feedback/replan_step.md",
     "feedback/replan_task.md",
     "feedback/undone.md",
+    "feedback/user_command.md",
     "summary/archived.md",
     "summary/cut.md",
     "summary/forgotten.md",

@@ -19,6 +19,8 @@ pub enum Deed {
     Sessions,
     /// Goes on with another session.
     Resume,
+    /// Summarises the older part of the conversation.
+    Compact,
     /// Begins a new session.
     Clear,
     /// Shows what happened, step by step.
@@ -73,6 +75,7 @@ pub const COMMANDS: &[Command] = &[
     command(Deed::Diff, "diff", "", "what changed since the last commit"),
     command(Deed::Sessions, "sessions", "", "the sessions of this project"),
     command(Deed::Resume, "resume", "[ID]", "go on with another session"),
+    command(Deed::Compact, "compact", "[FOCUS]", "summarise the older part of the conversation"),
     command(Deed::Clear, "clear", "", "begin a new session; this one stays recorded"),
     command(Deed::Trace, "trace", "", "what happened in this session, step by step"),
     command(Deed::Cost, "cost", "", "tokens and money of this session"),

@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use ratatui::text::Line;
 
-use super::cells::{Call, CallState, Cell, Detail, Kind, Look, Question, Tone, decision};
+use super::cells::{
+    Call, CallState, Cell, Detail, Kind, Look, Question, Tone, decision, seconds, thousands,
+};
 use super::markdown::Stream;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::event::{Body, Event, FreezeCause, SessionStarted};
@@ -43,6 +45,8 @@ pub(super) struct Conversation {
     pub(super) cwd: String,
     /// Tokens of the last request.
     pub(super) context_tokens: u64,
+    /// The model's window, where it is known.
+    pub(super) window: Option<u64>,
     pub(super) usage: Usage,
     pub(super) cost_usd: Option<f64>,
     /// In whose words nothing may be changed.
@@ -96,7 +100,7 @@ impl Conversation {
                     self.note(Tone::Warn, &text);
                 }
             }
-            Body::TurnStarted { input } => {
+            Body::TurnStarted { input, .. } => {
                 self.cells.push(Cell::User(input.clone()));
                 self.turn = Some(Turn { started: now, doing: Doing::Waiting, since: now });
             }
@@ -115,6 +119,8 @@ impl Conversation {
             Body::Thawed { .. } => self.frozen = None,
             Body::ModelRequested(requested) if requested.purpose == Purpose::Main => {
                 self.context_tokens = requested.estimated_tokens;
+                self.window = requested.window;
+                self.model.clone_from(&requested.model);
                 self.does(Doing::Waiting, now);
             }
             Body::ModelDelta { text, reasoning: true } => {
@@ -207,7 +213,7 @@ impl Conversation {
                     (false, Some(code)) => format!("exit {code}"),
                     (false, None) => "did not end by itself".to_owned(),
                 };
-                let how = format!("{how}  {}", super::cells::seconds(*time_ms));
+                let how = format!("{how}  {}", seconds(*time_ms));
                 let (command, passed, tail) = (command.clone(), *passed, tail.clone());
                 self.cells.push(Cell::Check { command, passed, how, tail });
             }
@@ -215,7 +221,7 @@ impl Conversation {
                 self.end_stream();
                 self.does(Doing::Retrying, now);
                 let n = attempt.unwrap_or(1);
-                let wait = super::cells::seconds(*ms);
+                let wait = seconds(*ms);
                 self.note(Tone::Warn, &format!("try {n} failed: {message}; the next in {wait}"));
             }
             // The report at the turn's end says what the model's own error was.
@@ -224,6 +230,25 @@ impl Conversation {
                 if source != "model" {
                     self.note(Tone::Bad, message);
                 }
+            }
+            Body::ContextCompacted(compacted) => {
+                self.context_tokens = compacted.tokens_after;
+                let text = format!(
+                    "compacted: {} → {} tokens, {} messages became a summary",
+                    thousands(compacted.tokens_before),
+                    thousands(compacted.tokens_after),
+                    compacted.archived
+                );
+                self.note(Tone::Quiet, &text);
+            }
+            Body::PinAdded { pin } => {
+                self.note(Tone::Quiet, &format!("pin {}: “{}”", pin.id, pin.text));
+            }
+            Body::PinRemoved { id, .. } => {
+                self.note(Tone::Quiet, &format!("pin {id} holds no longer"));
+            }
+            Body::RulesFound { path, .. } => {
+                self.note(Tone::Quiet, &format!("rules of {path} count from now on"));
             }
             Body::TurnFinished(finished) => {
                 self.end_thought();
@@ -252,7 +277,9 @@ impl Conversation {
                     self.does(Doing::Waiting, now);
                 }
             }
-            Body::ModelRequested(_)
+            // What the user ran is shown when it ends; a recorded one is shown as it was.
+            Body::UserCommand { .. }
+            | Body::ModelRequested(_)
             | Body::ModelResponded(_)
             | Body::Evaluation { .. }
             | Body::SessionSummary(_) => {}

@@ -7,7 +7,7 @@ use super::keys::{Code, Key};
 
 /// What came from the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Typed {
+pub(super) enum Typed {
     /// A key.
     Key(Key),
     /// A paste, whole.
@@ -22,7 +22,7 @@ pub enum Typed {
 
 /// Bytes that were read and are not understood yet.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub(super) struct Decoder {
     buffer: Vec<u8>,
     /// Inside a bracketed paste.
     paste: Option<Vec<u8>>,
@@ -41,18 +41,18 @@ enum Step {
 
 impl Decoder {
     /// Takes bytes, and says what they are.
-    pub fn feed(&mut self, bytes: &[u8]) -> Vec<Typed> {
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Typed> {
         self.buffer.extend_from_slice(bytes);
         self.drain(false)
     }
 
     /// Nothing came for a while: what is there is all there is.
-    pub fn pause(&mut self) -> Vec<Typed> {
+    pub(super) fn pause(&mut self) -> Vec<Typed> {
         self.drain(true)
     }
 
     /// Something is there that may go on, or be complete.
-    pub fn is_waiting(&self) -> bool {
+    pub(super) fn is_waiting(&self) -> bool {
         !self.buffer.is_empty() && self.paste.is_none()
     }
 

@@ -189,7 +189,11 @@ impl State {
             parts.push((clean(&conversation.model).into_owned(), Part::Quiet));
         }
         if conversation.context_tokens > 0 {
-            parts.push((format!("{} tokens", thousands(conversation.context_tokens)), Part::Quiet));
+            let tokens = thousands(conversation.context_tokens);
+            let share = conversation.window.map(|window| {
+                format!(" ({} %)", conversation.context_tokens.saturating_mul(100) / window.max(1))
+            });
+            parts.push((format!("{tokens} tokens{}", share.unwrap_or_default()), Part::Quiet));
         }
         if let Some(cost) = conversation.cost_usd {
             parts.push((format!("${cost:.2}"), Part::Quiet));

@@ -45,6 +45,10 @@ use crate::protocol::event::{Sink, Stamped};
 
 /// Frames are this far apart, unless a key was pressed.
 const FRAME: Duration = Duration::from_millis(16);
+/// A program that was not stopped within this time will not be.
+const STOPPED: Duration = Duration::from_millis(200);
+/// Going on is told twice: by the clock and by a signal.
+const JUST_NOW: Duration = Duration::from_secs(1);
 /// So many messages are taken before the next frame.
 const BATCH: usize = 512;
 
@@ -147,6 +151,17 @@ impl Drop for Chat {
     }
 }
 
+/// Who has the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Away {
+    /// It is ours.
+    No,
+    /// An editor has it.
+    Editor,
+    /// The program is about to be stopped, or was, and goes on: then it is ours again.
+    Suspended,
+}
+
 /// The screen, and what it shows.
 struct Face<'a> {
     state: State,
@@ -156,8 +171,9 @@ struct Face<'a> {
     page: Option<Screen>,
     ask: &'a UnboundedSender<Request>,
     reflows: bool,
-    /// Another program has the terminal.
-    is_away: bool,
+    away: Away,
+    /// When it came back from being suspended.
+    came_back: Option<Instant>,
     is_over: bool,
 }
 
@@ -177,7 +193,8 @@ fn on_screen(
         page: None,
         ask,
         reflows,
-        is_away: false,
+        away: Away::No,
+        came_back: None,
         is_over: false,
     };
     face.draw()?;
@@ -185,7 +202,9 @@ fn on_screen(
     let mut is_stale = false;
     while !face.is_over {
         let tick = face.state.next_tick();
-        let patience = if is_stale { Some(FRAME.saturating_sub(drawn.elapsed())) } else { tick };
+        let patience = if face.away == Away::Suspended {
+            Some(STOPPED)
+        } else if is_stale { Some(FRAME.saturating_sub(drawn.elapsed())) } else { tick };
         let first = match patience {
             None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(patience) => messages.recv_timeout(patience),
@@ -200,6 +219,9 @@ fn on_screen(
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
+                if face.away == Away::Suspended {
+                    face.come_back()?;
+                }
                 face.update(Input::Tick)?;
                 is_urgent = true;
             }
@@ -226,14 +248,19 @@ impl Face<'_> {
                 self.update(Input::Typed(typed, at))
             }
             Message::News(news) => {
-                if self.is_away && matches!(news, News::Edited(_)) {
+                if self.away == Away::Editor && matches!(news, News::Edited(_)) {
                     self.come_back()?;
                 }
                 self.update(Input::News(news))
             }
             Message::Line(_) | Message::Resized => Ok(()),
-            Message::Continued if self.is_away => Ok(()),
-            Message::Continued => self.come_back(),
+            Message::Continued => match self.away {
+                Away::Editor => Ok(()),
+                Away::Suspended => self.come_back(),
+                // It is known already, or somebody else stopped the program.
+                Away::No if self.came_back.is_some_and(|at| at.elapsed() < JUST_NOW) => Ok(()),
+                Away::No => self.come_back(),
+            },
             Message::Closed => {
                 self.is_over = true;
                 Ok(())
@@ -253,7 +280,7 @@ impl Face<'_> {
             Action::Ask(request) => {
                 if matches!(request, Request::Edit(_)) {
                     self.step_aside()?;
-                    self.is_away = true;
+                    self.away = Away::Editor;
                 }
                 // A session that is over wants nothing more.
                 self.is_over |= self.ask.send(request).is_err();
@@ -268,12 +295,14 @@ impl Face<'_> {
             }
             Action::Suspend => {
                 self.step_aside()?;
-                // The whole program stops here, and goes on from here.
+                self.away = Away::Suspended;
+                // The whole program stops, but perhaps not this very moment: the terminal is taken again
+                // only when it goes on.
                 _ = rustix::process::kill_process(
                     rustix::process::getpid(),
                     rustix::process::Signal::TSTP,
                 );
-                self.come_back()
+                Ok(())
             }
             Action::Redraw => {
                 self.screen.forget();
@@ -301,14 +330,17 @@ impl Face<'_> {
 
     fn come_back(&mut self) -> io::Result<()> {
         self.terminal.resume()?;
-        self.is_away = false;
+        if self.away == Away::Suspended {
+            self.came_back = Some(Instant::now());
+        }
+        self.away = Away::No;
         self.page = None;
         self.screen = Screen::inline(terminal::size().0, self.reflows);
         Ok(())
     }
 
     fn draw(&mut self) -> io::Result<()> {
-        if self.is_away {
+        if self.away != Away::No {
             return Ok(());
         }
         let size = terminal::size();
@@ -346,7 +378,7 @@ impl Face<'_> {
 
     /// The end: all that was said stays in the terminal's history.
     fn leave(mut self) -> io::Result<()> {
-        if !self.is_away {
+        if self.away == Away::No {
             self.terminal.alternate(false)?;
             let look = self.state.look();
             let history = self.state.conversation.take_finished(look);

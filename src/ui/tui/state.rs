@@ -91,8 +91,11 @@ pub enum News {
     Recorded(Vec<Event>),
     /// Another session begins.
     Anew,
-    /// Nothing runs any more; what was said and not heard comes back.
-    Idle,
+    /// Nothing runs any more.
+    Idle {
+        /// The turn was stopped: what was said and not heard comes back.
+        interrupted: bool,
+    },
     /// The files of the project.
     Files(Arc<[String]>),
     /// Other sessions: id and what it was about.
@@ -315,12 +318,12 @@ impl State {
                     viewer.reset();
                 }
             }
-            News::Idle => {
+            News::Idle { interrupted } => {
                 self.is_working = false;
                 self.is_stopping = false;
                 self.drop_question();
                 let unheard: Vec<String> = self.queue.drain(..).collect();
-                if !unheard.is_empty() {
+                if interrupted && !unheard.is_empty() {
                     let mut text = unheard.join("\n");
                     if !self.composer.is_empty() {
                         text.push('\n');
@@ -766,7 +769,9 @@ impl State {
         }
         if self.is_working {
             self.queue.push_back(message.clone());
-            return vec![Action::Ask(Request::Steer(message))];
+            // A turn that is being stopped hears nothing more: the message comes back.
+            let hears = !self.is_stopping;
+            return hears.then_some(Action::Ask(Request::Steer(message))).into_iter().collect();
         }
         self.is_working = true;
         vec![Action::Ask(Request::Submit(message))]
@@ -855,8 +860,12 @@ impl State {
                 }
             },
             CommandDeed::Quit => return vec![Action::Ask(Request::Quit)],
-            CommandDeed::Undo | CommandDeed::Resume | CommandDeed::Clear | CommandDeed::Model
-                if self.is_working && !(deed == CommandDeed::Model && arguments.is_empty()) =>
+            CommandDeed::Undo
+            | CommandDeed::Resume
+            | CommandDeed::Clear
+            | CommandDeed::Compact
+            | CommandDeed::Model
+                if self.is_working =>
             {
                 self.say("the agent works; Esc stops it");
             }
@@ -865,6 +874,7 @@ impl State {
             | CommandDeed::Diff
             | CommandDeed::Sessions
             | CommandDeed::Resume
+            | CommandDeed::Compact
             | CommandDeed::Clear
             | CommandDeed::Trace
             | CommandDeed::Export
