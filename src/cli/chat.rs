@@ -337,6 +337,8 @@ async fn converse(
         let unheard = control.take_messages();
         let interrupted = control.interrupted();
         quits |= interrupted == Some(Interrupt::Terminate);
+        // What stopped this turn stops nothing after it.
+        control.begin_turn();
         if interrupted.is_none() && !unheard.is_empty() {
             message = Some(unheard.join("\n\n"));
         } else {

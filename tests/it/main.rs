@@ -7,6 +7,7 @@ mod architecture;
 mod background;
 mod bad_input;
 mod batch;
+mod chat;
 mod commands;
 mod context;
 mod file_contract;

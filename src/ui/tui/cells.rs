@@ -233,7 +233,7 @@ impl Cell {
                 }
                 lines
             }
-            Self::Ended(finished) => ended(finished, look),
+            Self::Ended(finished) => ended(finished, look, detail),
             Self::Shell(shell) => {
                 let (part, how) = match shell.exit_code {
                     Some(0) => (Part::User, String::new()),
@@ -247,11 +247,13 @@ impl Cell {
             Self::Page { title, text } => {
                 let mut lines = vec![Line::styled(title.clone(), theme.style(Part::Strong))];
                 lines.extend(text.lines().flat_map(|line| {
-                    let line = clean(line).into_owned();
-                    let indent = line.len() - line.trim_start().len();
-                    let hanging = Span::raw(" ".repeat(indent.min(look.width / 2)));
-                    let text = [Span::raw(line.trim_start().to_owned())];
-                    hang(&hanging, &hanging, &text, look.width)
+                    let line = clean(line);
+                    // What goes on in a second column goes on below it.
+                    let indent = second_column(&line).filter(|at| *at <= look.width / 2).unwrap_or(0);
+                    let (first, text) = line.split_at(indent);
+                    let rest = Span::raw(" ".repeat(width(first)));
+                    let text = [Span::raw(text.to_owned())];
+                    hang(&Span::raw(first.to_owned()), &rest, &text, look.width)
                 }));
                 lines
             }
@@ -308,7 +310,11 @@ impl Call {
         let Some(question) = &self.question else { return Vec::new() };
         let mut lines = vec![title(("? ", Part::Warn), &self.tool, &first_line(&self.subject), "", look)];
         let quiet = look.theme.style(Part::Quiet);
-        let why = format!("{} ({})", clean(&question.reason), clean(&question.rule));
+        let why = match question.rule.strip_prefix("mode ") {
+            // What a mode always asks needs no reason.
+            Some(mode) => format!("mode {mode} asks before this"),
+            None => format!("{} ({})", clean(&question.reason), clean(&question.rule)),
+        };
         let indent = Span::raw("  ");
         lines.extend(hang(&indent, &indent, &[Span::styled(why, quiet)], look.width));
         match &question.diff {
@@ -343,7 +349,8 @@ impl Call {
             Mark::Bad => ("✗ ", Part::Bad),
         };
         let mut how = outcome.summary.clone();
-        if outcome.time_ms >= 1000 {
+        // The time that the person took to answer is not the call's.
+        if outcome.time_ms >= 1000 && self.question.is_none() {
             how.push_str(&format!("  {}", seconds(outcome.time_ms)));
         }
         let mut lines = vec![title(mark, &self.tool, &subject, how.trim(), look)];
@@ -472,7 +479,8 @@ fn failing_stages(data: &Object) -> String {
     let failing = stages.iter().enumerate().filter_map(|(n, stage)| {
         let code = stage["exit_code"].as_i64().filter(|code| !matches!(code, 0 | 141))?;
         let name = stage["command"].as_str().unwrap_or_default();
-        Some(format!("stage {}/{} {name} exited {code}", n + 1, stages.len()))
+        let name = if name.is_empty() { String::new() } else { format!(" {name}") };
+        Some(format!("stage {}/{}{name} exited {code}", n + 1, stages.len()))
     });
     failing.collect::<Vec<_>>().join(", ")
 }
@@ -521,6 +529,14 @@ fn title(
         spans.push(Span::styled(format!("  {how}"), theme.style(part)));
     }
     Line::from(spans)
+}
+
+/// Where the second of two columns begins: behind two spaces or more.
+fn second_column(line: &str) -> Option<usize> {
+    let start = line.len() - line.trim_start().len();
+    let gap = start + line[start..].find("  ")?;
+    let text = line[gap..].trim_start();
+    (!text.is_empty()).then(|| line.len() - text.len())
 }
 
 fn first_line(text: &str) -> String {
@@ -705,8 +721,13 @@ pub(super) fn decision(decision: ControlDecision, reason: &str, after: &Counters
     Some(format!("↻ {words} {}/{} · {reason}", count.n, count.max))
 }
 
-fn ended(finished: &TurnFinished, look: Look) -> Vec<Line<'static>> {
+fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'static>> {
     let theme = look.theme;
+    // A quick answer without any work speaks for itself.
+    let is_trifle = finished.ending.is_success() && finished.rounds <= 1 && finished.time_ms < 10_000;
+    if is_trifle && detail == Detail::Brief {
+        return Vec::new();
+    }
     let mut facts = vec![seconds(finished.time_ms)];
     let tokens = finished.usage.input_tokens + finished.usage.output_tokens;
     facts.push(format!("{} tokens", thousands(tokens)));

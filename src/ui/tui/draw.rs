@@ -98,7 +98,10 @@ impl State {
                 let text = format!("∴ {}", clean(last.trim()));
                 lines.push(Line::styled(cut(&text, look.width).into_owned(), quiet));
             }
-            let calls: Vec<_> = self.conversation.open_calls().collect();
+            // What is asked about stands with its question.
+            let asked = self.asked.as_ref().map(|asked| asked.call.as_str());
+            let calls = self.conversation.open_calls().filter(|call| Some(call.id.as_str()) != asked);
+            let calls: Vec<_> = calls.collect();
             let n_running = calls.iter().filter(|call| !matches!(call.state, CallState::Waiting)).count();
             let room = room.saturating_sub(end.len() + 2);
             for (n, call) in calls.iter().enumerate() {

@@ -115,13 +115,10 @@ impl Screen {
     /// History, and then the live area, written over what is there.
     fn write_all(&mut self, out: &mut Vec<u8>, history: &[Line<'_>], rows: &[Vec<Cell>]) {
         self.go(out, (0, 0));
+        // Not from the very first cell: of a screen that is erased as a whole some keep a copy in the history.
+        out.extend_from_slice(b" \x1b[J\r\x1b[K");
         for line in history {
-            out.extend_from_slice(b"\x1b[K");
-            let columns = print(out, line);
-            // In the last column the terminal would erase what was just written.
-            if columns == 0 || !columns.is_multiple_of(self.columns) {
-                out.extend_from_slice(b"\x1b[K");
-            }
+            print(out, line);
             out.extend_from_slice(b"\r\n");
         }
         // A row that is too long, because the terminal became narrower this moment, is cut and not wrapped.
@@ -130,11 +127,9 @@ impl Screen {
             if n > 0 {
                 out.extend_from_slice(b"\r\n");
             }
-            out.extend_from_slice(b"\x1b[K");
             paint(out, row, 0, used(row));
         }
         self.cursor = (rows.len().saturating_sub(1), rows.last().map_or(0, |row| used(row)));
-        self.clear_below(out, rows);
         out.extend_from_slice(b"\x1b[?7h");
     }
 
@@ -173,21 +168,15 @@ impl Screen {
         }
         if rows.len() < n_before {
             let last = rows.len().saturating_sub(1);
-            self.go(out, (last, rows.last().map_or(0, |row| used(row))));
-            self.clear_below(out, rows);
+            let end = rows.last().map_or(0, |row| used(row));
+            self.go(out, (last, end.min(self.columns - 1)));
+            // Where the row is full, its last character is written again.
+            out.extend_from_slice(b"\x1b[J");
+            if let Some(row) = rows.last().filter(|_| end >= self.columns) {
+                paint(out, row, wide_start(row, self.columns - 1), end);
+            }
         }
         out.extend_from_slice(b"\x1b[?7h");
-    }
-
-    /// Erases what stands behind the last row, from its end on.
-    fn clear_below(&self, out: &mut Vec<u8>, rows: &[Vec<Cell>]) {
-        let end = rows.last().map_or(0, |row| used(row));
-        if end < self.columns {
-            out.extend_from_slice(b"\x1b[J");
-        } else {
-            // The cursor stands on the last character, which has to stay.
-            out.extend_from_slice(b"\x1b7\r\n\x1b[J\x1b8");
-        }
     }
 
     fn go(&mut self, out: &mut Vec<u8>, (row, column): (usize, usize)) {
@@ -197,7 +186,9 @@ impl Screen {
             let (from, _) = self.cursor;
             match row.cmp(&from) {
                 std::cmp::Ordering::Less => out.extend(format!("\x1b[{}A", from - row).bytes()),
-                std::cmp::Ordering::Greater => out.extend(format!("\x1b[{}B", row - from).bytes()),
+                // Line feeds, which scroll where rows are missing: had the terminal become lower, "down"
+                // would stop at its last row, and the way back would lead into the history.
+                std::cmp::Ordering::Greater => out.extend(std::iter::repeat_n(b'\n', row - from)),
                 std::cmp::Ordering::Equal => {}
             }
             match column {
@@ -240,9 +231,8 @@ fn wide_start(row: &[Cell], at: usize) -> usize {
     if before.is_some_and(|cell| width(cell.symbol()) > 1) { at - 1 } else { at }
 }
 
-/// Writes a line of history; returns its columns.
-fn print(out: &mut Vec<u8>, line: &Line<'_>) -> usize {
-    let mut columns = 0;
+/// Writes a line of history.
+fn print(out: &mut Vec<u8>, line: &Line<'_>) {
     for span in &line.spans {
         let style = line.style.patch(span.style);
         let is_styled = style != Style::default();
@@ -253,9 +243,7 @@ fn print(out: &mut Vec<u8>, line: &Line<'_>) -> usize {
         if is_styled {
             out.extend_from_slice(b"\x1b[0m");
         }
-        columns += width(&span.content);
     }
-    columns
 }
 
 /// Writes the cells of a row from one column to another.
