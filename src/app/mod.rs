@@ -25,7 +25,7 @@ use crate::context::{Budget, Layers, MAX_RULES_BYTES, Rules};
 use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Kernel, Limits, Parts};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
-use crate::protocol::event::{Body, Clock, Event, Events, Place, SessionStarted, Sink, TurnFinished};
+use crate::protocol::event::{Body, Clock, Events, Place, SessionStarted, Sink, TurnFinished};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::record::{self, Log, LogError, SummarySink};
 use crate::tools;
@@ -116,8 +116,6 @@ pub struct Session {
     control: Control,
     timeout: Option<Duration>,
     workspace: Arc<Workspace>,
-    /// What had happened before, where a person wants to see it.
-    recorded: Vec<Event>,
     /// What the person should know before the session begins, a line each.
     pub notices: Vec<String>,
     /// Where the session is recorded; `None` where nothing is kept.
@@ -189,6 +187,10 @@ impl Session {
         let log_path = (!options.ephemeral).then(|| storage.log_path(&id));
         let seq = loaded.as_ref().map_or(0, |loaded| loaded.events.len() as u64);
 
+        let mut faces = faces;
+        if let Some(loaded) = &loaded {
+            faces.iter_mut().for_each(|face| face.recorded(&loaded.events));
+        }
         let summary = SummarySink::default();
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
         sinks.extend(log.map(|log| Box::new(log) as Box<dyn Sink>));
@@ -254,7 +256,6 @@ impl Session {
             prompts: Arc::new(prompts),
         };
         let mut kernel = Kernel::new(parts);
-        let mut recorded = Vec::new();
         match loaded {
             None => {
                 events.emit(Body::SessionStarted(started));
@@ -263,23 +264,9 @@ impl Session {
                 let unanswered = record::unanswered(&loaded.events);
                 sweep(&workspace, &unanswered);
                 resume(&mut kernel, &events, &summary, &loaded, started);
-                if control.is_attended() {
-                    recorded = loaded.events;
-                }
             }
         }
-        Ok(Self {
-            kernel,
-            events,
-            summary,
-            exec,
-            control,
-            timeout,
-            workspace,
-            recorded,
-            notices,
-            log_path,
-        })
+        Ok(Self { kernel, events, summary, exec, control, timeout, workspace, notices, log_path })
     }
 
     /// The session's id.

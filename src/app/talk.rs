@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::{OpenError, Options, Session, in_words, models};
 use crate::config::Config;
 use crate::protocol::control::Control;
-use crate::protocol::event::Event;
 use crate::protocol::mask::Masker;
 use crate::workspace::Workspace;
 
@@ -26,11 +25,6 @@ impl Session {
     /// The project's files.
     pub fn workspace(&self) -> &Arc<Workspace> {
         &self.workspace
-    }
-
-    /// What had happened before, in a session that goes on and that a person attends; given once.
-    pub fn take_recorded(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.recorded)
     }
 
     /// A wish for another mode comes true now, and not only with the next call.
@@ -62,7 +56,11 @@ impl Session {
     }
 
     /// From now on this model answers.
-    pub async fn answer_with(&mut self, options: &Options, model: &str) -> Result<String, OpenError> {
+    pub async fn answer_with(
+        &mut self,
+        options: &Options,
+        model: &str,
+    ) -> Result<String, OpenError> {
         let config = Config { model: model.to_owned(), ..options.config.config.clone() };
         let (speaker, key) = models::open_model(&config, &options.root, &self.control).await?;
         if let Some(key) = key

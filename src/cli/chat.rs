@@ -239,10 +239,6 @@ async fn converse(
     for notice in &session.notices {
         handle.tell(News::Note(false, notice.clone()));
     }
-    let recorded = session.take_recorded();
-    if !recorded.is_empty() {
-        handle.tell(News::Recorded(recorded));
-    }
     let control = session.control().clone();
     let mut jobs = Jobs::new(session, options, places, handle.clone());
     let kinds = [SignalKind::window_change(), SignalKind::from_raw(libc::SIGCONT)];
@@ -443,7 +439,8 @@ fn trace(session_log: Option<&PathBuf>) -> Result<String, String> {
     let timeline = record::timeline(&loaded.events);
     let lines: Vec<&str> = timeline.lines().collect();
     let from = lines.len().saturating_sub(TRACE_LINES);
-    let more = if from > 0 { format!("… {from} lines more: agent trace show\n") } else { String::new() };
+    let more =
+        if from > 0 { format!("… {from} lines more: agent trace show\n") } else { String::new() };
     Ok(format!("{more}{}", lines[from..].join("\n")))
 }
 

@@ -160,10 +160,8 @@ impl History {
             Body::TurnStarted { input, shown } => self.task(shown.as_ref().unwrap_or(input)),
             Body::TurnSteered { input } => self.task(input),
             Body::UserCommand { command, output, exit_code } => {
-                let how = exit_code.map_or_else(
-                    || "was ended".to_owned(),
-                    |code| format!("exited {code}"),
-                );
+                let how = exit_code
+                    .map_or_else(|| "was ended".to_owned(), |code| format!("exited {code}"));
                 let text = self.prompts.text(USER_COMMAND).replace("{{how}}", &how);
                 let text = text.replace("{{command}}", command).replace("{{output}}", output);
                 self.user(text.trim_end());

@@ -562,6 +562,9 @@ pub struct Stamped {
 pub trait Sink: Send {
     /// Takes the next event.
     fn take(&mut self, stamped: &Stamped);
+
+    /// What had happened before, in a session that goes on: told once, before its next event.
+    fn recorded(&mut self, _events: &[Event]) {}
 }
 
 /// The time, as the program is told it: injected, so that tests own it.

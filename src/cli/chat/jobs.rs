@@ -114,7 +114,11 @@ impl<'a> Jobs<'a> {
             CommandDeed::Diff => {
                 let line = "git --no-pager -c color.ui=never diff HEAD && \
                             git ls-files --others --exclude-standard | sed 's/^/new: /'";
-                self.tell_output("Changes since the last commit", line.to_owned(), "nothing changed");
+                self.tell_output(
+                    "Changes since the last commit",
+                    line.to_owned(),
+                    "nothing changed",
+                );
             }
             CommandDeed::Help
             | CommandDeed::Model
@@ -137,7 +141,9 @@ impl<'a> Jobs<'a> {
 
     fn page(&self, title: &str, text: Result<String, String>) {
         self.handle.tell(match text {
-            Ok(text) => News::Page { title: title.to_owned(), text: self.masker.mask(&text).into_owned() },
+            Ok(text) => {
+                News::Page { title: title.to_owned(), text: self.masker.mask(&text).into_owned() }
+            }
             Err(reason) => News::Note(false, reason),
         });
     }
@@ -151,9 +157,13 @@ impl<'a> Jobs<'a> {
             file.to_owned()
         };
         let path = self.options.root.join(name);
-        let written = std::fs::OpenOptions::new().write(true).create_new(true).open(&path).and_then(
-            |mut file| std::io::Write::write_all(&mut file, record::markdown(&loaded.events).as_bytes()),
-        );
+        let written = std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .and_then(|mut file| {
+                std::io::Write::write_all(&mut file, record::markdown(&loaded.events).as_bytes())
+            });
         written.map_err(|error| format!("{}: {error}; name another file", path.display()))?;
         Ok(path)
     }
@@ -204,7 +214,8 @@ impl<'a> Jobs<'a> {
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
-        let command = Command { environment, ..Command::new(line, self.options.root.clone(), PATIENCE) };
+        let command =
+            Command { environment, ..Command::new(line, self.options.root.clone(), PATIENCE) };
         let cancel = tokio_util::sync::CancellationToken::new();
         async move {
             match exec.run(command, &cancel).await {
@@ -249,7 +260,8 @@ async fn edited(text: &str, root: &std::path::Path) -> Result<String, String> {
     let editor = variable("VISUAL").or_else(|| variable("EDITOR"));
     let editor = editor.ok_or("set VISUAL or EDITOR to the editor you like")?;
     let failed = |error: std::io::Error| format!("the editor {editor}: {error}");
-    let file = tempfile::Builder::new().prefix("message-").suffix(".md").tempfile().map_err(failed)?;
+    let file =
+        tempfile::Builder::new().prefix("message-").suffix(".md").tempfile().map_err(failed)?;
     std::fs::write(file.path(), text).map_err(failed)?;
     let status = exec::foreground(&editor, file.path(), root).await.map_err(failed)?;
     if !status.success() {

@@ -45,9 +45,7 @@ impl Places {
     pub(super) fn remember(&self, message: &str) {
         let Some(path) = &self.history else { return };
         let line = format!("{}\n", serde_json::Value::from(message));
-        let open = || {
-            OpenOptions::new().create(true).append(true).mode(0o600).open(path)
-        };
+        let open = || OpenOptions::new().create(true).append(true).mode(0o600).open(path);
         let file = open().or_else(|_| {
             fs::create_dir_all(path.parent().unwrap_or(path))?;
             open()
@@ -66,7 +64,9 @@ impl Places {
     /// The user's own commands.
     pub(super) fn commands(&self) -> Vec<OwnCommand> {
         let mut commands: Vec<OwnCommand> = Vec::new();
-        for entry in self.commands.iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten() {
+        for entry in
+            self.commands.iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten()
+        {
             let path = entry.path();
             let is_command = path.extension().is_some_and(|extension| extension == "md");
             let name = path.file_stem().and_then(|stem| stem.to_str()).filter(|_| is_command);

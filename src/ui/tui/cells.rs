@@ -221,13 +221,7 @@ impl Cell {
             }
             Self::Check { command, passed, how, tail } => {
                 let (mark, part) = if *passed { ("✓ ", Part::Good) } else { ("✗ ", Part::Bad) };
-                let mut lines = vec![title(
-                    (mark, part),
-                    "check",
-                    &first_line(command),
-                    how,
-                    look,
-                )];
+                let mut lines = vec![title((mark, part), "check", &first_line(command), how, look)];
                 if !passed || detail == Detail::Full {
                     lines.extend(output(tail, FAILED_LINES, look, detail));
                 }
@@ -240,7 +234,8 @@ impl Cell {
                     Some(code) => (Part::Bad, format!("exit {code}")),
                     None => (Part::Bad, "ended".to_owned()),
                 };
-                let mut lines = vec![title(("! ", part), "", &first_line(&shell.command), &how, look)];
+                let mut lines =
+                    vec![title(("! ", part), "", &first_line(&shell.command), &how, look)];
                 lines.extend(output(&shell.output, 40, look, detail));
                 lines
             }
@@ -249,7 +244,8 @@ impl Cell {
                 lines.extend(text.lines().flat_map(|line| {
                     let line = clean(line);
                     // What goes on in a second column goes on below it.
-                    let indent = second_column(&line).filter(|at| *at <= look.width / 2).unwrap_or(0);
+                    let indent =
+                        second_column(&line).filter(|at| *at <= look.width / 2).unwrap_or(0);
                     let (first, text) = line.split_at(indent);
                     let rest = Span::raw(" ".repeat(width(first)));
                     let text = [Span::raw(text.to_owned())];
@@ -308,7 +304,8 @@ impl Call {
     /// What the person is asked, with all that it is about.
     pub(super) fn question_lines(&self, look: Look) -> Vec<Line<'static>> {
         let Some(question) = &self.question else { return Vec::new() };
-        let mut lines = vec![title(("? ", Part::Warn), &self.tool, &first_line(&self.subject), "", look)];
+        let mut lines =
+            vec![title(("? ", Part::Warn), &self.tool, &first_line(&self.subject), "", look)];
         let quiet = look.theme.style(Part::Quiet);
         let why = match question.rule.strip_prefix("mode ") {
             // What a mode always asks needs no reason.
@@ -403,7 +400,10 @@ impl Outcome {
         let code = envelope.error().map(|error| error.code);
         let mut body = Body::None;
         let summary = match (tool, code) {
-            ("Bash", None | Some(ErrorCode::CommandFailed | ErrorCode::Timeout | ErrorCode::Cancelled)) => {
+            (
+                "Bash",
+                None | Some(ErrorCode::CommandFailed | ErrorCode::Timeout | ErrorCode::Cancelled),
+            ) => {
                 body = Body::Output(format!("{}{}", text("stdout"), text("stderr")));
                 let exit = data.get("exit_code").and_then(Value::as_i64);
                 // The first line says what stderr says below; the stage that failed is told.
@@ -425,7 +425,7 @@ impl Outcome {
                 let (from, to) = (number("start_line"), number("end_line"));
                 let total = number("total_lines").unwrap_or(0);
                 match (from, to) {
-                    (Some(1), Some(to)) if to == total => format!("{total} lines"),
+                    (Some(1), Some(to)) if to == total => counted(total, "line"),
                     (Some(from), Some(to)) => format!("{from}–{to} of {total}"),
                     _ => String::new(),
                 }
@@ -450,8 +450,11 @@ impl Outcome {
                     n => format!("{lines}{n} files"),
                 }
             }
-            ("Glob", None) => format!("{} files", count("paths")),
-            ("LS", None) => format!("{} entries", stat("total_entries")),
+            ("Glob", None) => counted(count("paths") as u64, "file"),
+            ("LS", None) => match stat("total_entries") {
+                1 => "1 entry".to_owned(),
+                n => format!("{n} entries"),
+            },
             ("BashOutput", None) => {
                 body = Body::Output(format!("{}{}", text("stdout"), text("stderr")));
                 let is_running = data.get("running").and_then(Value::as_bool) == Some(true);
@@ -470,6 +473,10 @@ impl Outcome {
         }
         Self { mark, summary, note, body, time_ms: stat("time_ms") }
     }
+}
+
+fn counted(n: u64, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
 /// The stages of a pipeline that failed before its end.
@@ -580,10 +587,11 @@ fn output(text: &str, most: usize, look: Look, detail: Detail) -> Vec<Line<'stat
     let room = look.width.saturating_sub(4).max(1);
     if detail == Detail::Full {
         let text = settled(text);
-        let lines = text.trim_end().split('\n').filter(|_| !text.trim().is_empty()).flat_map(|line| {
-            let lines = wrap(&[Span::styled(line.to_owned(), quiet)], room).into_iter();
-            lines.map(|line| Line::from_iter(std::iter::once(Span::raw("    ")).chain(line)))
-        });
+        let lines =
+            text.trim_end().split('\n').filter(|_| !text.trim().is_empty()).flat_map(|line| {
+                let lines = wrap(&[Span::styled(line.to_owned(), quiet)], room).into_iter();
+                lines.map(|line| Line::from_iter(std::iter::once(Span::raw("    ")).chain(line)))
+            });
         return lines.collect();
     }
     let text = text.trim_end();
@@ -680,9 +688,10 @@ pub(super) fn plan_lines(plan: &Plan, look: Look, most: usize) -> Vec<Line<'stat
     let head = cut(&head, look.width).into_owned();
     let mut lines = vec![Line::styled(head, theme.style(Part::Strong))];
     let room = most.saturating_sub(1).max(1);
-    let current = plan.todos.iter().position(|todo| {
-        matches!(todo.status, TodoStatus::InProgress | TodoStatus::Pending)
-    });
+    let current = plan
+        .todos
+        .iter()
+        .position(|todo| matches!(todo.status, TodoStatus::InProgress | TodoStatus::Pending));
     let from = if plan.todos.len() > room {
         current.unwrap_or(0).saturating_sub(1).min(plan.todos.len() - room)
     } else {
@@ -711,7 +720,11 @@ pub(super) fn plan_lines(plan: &Plan, look: Look, most: usize) -> Vec<Line<'stat
 }
 
 /// What a decision of the kernel is, for people; none where nothing failed.
-pub(super) fn decision(decision: ControlDecision, reason: &str, after: &Counters) -> Option<String> {
+pub(super) fn decision(
+    decision: ControlDecision,
+    reason: &str,
+    after: &Counters,
+) -> Option<String> {
     let (words, count) = match decision {
         ControlDecision::Continue => return None,
         ControlDecision::Retry(_) => ("retry", after.retry_count),
@@ -724,7 +737,8 @@ pub(super) fn decision(decision: ControlDecision, reason: &str, after: &Counters
 fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'static>> {
     let theme = look.theme;
     // A quick answer without any work speaks for itself.
-    let is_trifle = finished.ending.is_success() && finished.rounds <= 1 && finished.time_ms < 10_000;
+    let is_trifle =
+        finished.ending.is_success() && finished.rounds <= 1 && finished.time_ms < 10_000;
     if is_trifle && detail == Detail::Brief {
         return Vec::new();
     }
@@ -765,9 +779,11 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
     let has_report = !finished.ending.is_success() && finished.ending != Ending::Interrupted;
     if has_report && !finished.result.trim().is_empty() {
         let narrower = Look { width: look.width.saturating_sub(2).max(1), ..look };
-        lines.extend(markdown::render(&finished.result, narrower).into_iter().map(|line| {
-            Line::from_iter(std::iter::once(indent.clone()).chain(line.spans))
-        }));
+        lines.extend(
+            markdown::render(&finished.result, narrower)
+                .into_iter()
+                .map(|line| Line::from_iter(std::iter::once(indent.clone()).chain(line.spans))),
+        );
     }
     lines
 }

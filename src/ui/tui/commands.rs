@@ -68,10 +68,25 @@ const fn command(
 /// Every command.
 pub const COMMANDS: &[Command] = &[
     command(Deed::Help, "help", "", "what there is, and the most useful keys"),
-    command(Deed::Model, "model", "[PROVIDER/MODEL]", "which model answers; or another from now on"),
-    command(Deed::Mode, "mode", "[MODE]", "how freely the agent may act: read-only, ask, auto-edit, full"),
+    command(
+        Deed::Model,
+        "model",
+        "[PROVIDER/MODEL]",
+        "which model answers; or another from now on",
+    ),
+    command(
+        Deed::Mode,
+        "mode",
+        "[MODE]",
+        "how freely the agent may act: read-only, ask, auto-edit, full",
+    ),
     command(Deed::Plan, "plan", "", "the plan, whole"),
-    command(Deed::Undo, "undo", "[TURN]", "take back the file changes of the last turn, or of that one"),
+    command(
+        Deed::Undo,
+        "undo",
+        "[TURN]",
+        "take back the file changes of the last turn, or of that one",
+    ),
     command(Deed::Diff, "diff", "", "what changed since the last commit"),
     command(Deed::Sessions, "sessions", "", "the sessions of this project"),
     command(Deed::Resume, "resume", "[ID]", "go on with another session"),
@@ -118,7 +133,8 @@ mod tests {
 
     #[test]
     fn a_command_of_the_users_own_takes_arguments() {
-        let own = |text: &str| OwnCommand { name: "x".into(), what: String::new(), text: text.into() };
+        let own =
+            |text: &str| OwnCommand { name: "x".into(), what: String::new(), text: text.into() };
         assert_eq!(own("Fix $ARGUMENTS now").message("a.rs"), "Fix a.rs now");
         assert_eq!(own("Review.\n").message("a.rs"), "Review.\n\na.rs");
         assert_eq!(own("Review.\n").message(""), "Review.\n");

@@ -99,20 +99,23 @@ impl Finder {
 /// The commands that fit what stands behind the slash.
 pub(super) fn commands(query: &str, own: &[OwnCommand]) -> Vec<Item> {
     let built_in = COMMANDS.iter().map(|command| {
-        let args = if command.args.is_empty() { String::new() } else { format!("{}  ", command.args) };
+        let args =
+            if command.args.is_empty() { String::new() } else { format!("{}  ", command.args) };
         (command.name, format!("{args}{}", command.what), !command.args.is_empty())
     });
     let own = own.iter().map(|command| (command.name.as_str(), command.what.clone(), true));
     let all = built_in.chain(own);
     let mut fitting: Vec<(usize, Item)> = all
         .filter_map(|(name, what, takes_more)| {
-            // What begins so, then what contains it, then what is meant by it.
-            let rank = if name.starts_with(query) {
+            // What is called so, then what begins so, contains it, and has its letters in this order.
+            let rank = if name == query {
                 0
-            } else if name.contains(query) {
+            } else if name.starts_with(query) {
                 1
-            } else if is_part(query, name) {
+            } else if name.contains(query) {
                 2
+            } else if is_part(query, name) {
+                3
             } else {
                 return None;
             };
@@ -174,6 +177,7 @@ mod tests {
         };
         assert_eq!(names("co"), ["/cost", "/copy", "/config", "/doctor"]);
         assert_eq!(names("mde"), ["/model", "/mode"]);
+        assert_eq!(names("mode"), ["/mode", "/model"]);
         assert_eq!(names("").len(), COMMANDS.len());
     }
 }

@@ -44,8 +44,6 @@ pub(super) enum Motion {
     WordRight,
     LineStart,
     LineEnd,
-    Start,
-    End,
 }
 
 /// One row of the text as it is shown: bytes of the text.
@@ -285,11 +283,7 @@ impl Composer {
                 self.text.len() - rest.trim_start_matches(is_word).len()
             }
             Motion::LineStart => before.rfind('\n').map_or(0, |at| at + 1),
-            Motion::LineEnd => {
-                behind.find('\n').map_or(self.text.len(), |at| self.cursor + at)
-            }
-            Motion::Start => 0,
-            Motion::End => self.text.len(),
+            Motion::LineEnd => behind.find('\n').map_or(self.text.len(), |at| self.cursor + at),
         }
     }
 
@@ -319,7 +313,8 @@ impl Composer {
             .any(|at| at == self.cursor);
         if !is_boundary && self.cursor < self.text.len() {
             let behind = self.text[near..].grapheme_indices(true).map(|(at, _)| near + at);
-            self.cursor = behind.into_iter().find(|at| *at > self.cursor).unwrap_or(self.text.len());
+            self.cursor =
+                behind.into_iter().find(|at| *at > self.cursor).unwrap_or(self.text.len());
         }
     }
 }
@@ -353,7 +348,7 @@ mod tests {
         assert_eq!(it.text(), "one two\nthree four");
         it.redo();
         assert_eq!(it.text(), "one two\nthree ");
-        it.go(Motion::Start);
+        it.go_to(0);
         it.delete(Motion::LineEnd);
         it.delete(Motion::LineEnd);
         assert_eq!(it.text(), "three ");
@@ -393,7 +388,7 @@ mod tests {
         it.go(Motion::Left);
         it.delete(Motion::Left);
         assert_eq!(it.text(), "aé中");
-        it.go(Motion::End);
+        it.go_to(usize::MAX);
         it.delete(Motion::Left);
         assert_eq!(it.text(), "aé");
     }

@@ -16,6 +16,8 @@ use crate::protocol::plan::Plan;
 
 /// Bytes of a command's live output that are kept.
 const TAIL: usize = 4096;
+/// Turns of an earlier session that are printed again.
+const RECALLED: usize = 3;
 
 /// Everything that was said and done, and what is going on.
 #[derive(Debug, Default)]
@@ -37,6 +39,8 @@ pub(super) struct Conversation {
     ended: VecDeque<Ended>,
     /// What the model is thinking.
     pub(super) thought: String,
+    /// The user's words are on the terminal already: it has shown them as they were typed.
+    pub(super) hides_user: bool,
     pub(super) plan: Plan,
     pub(super) turn: Option<Turn>,
     pub(super) session: String,
@@ -196,7 +200,8 @@ impl Conversation {
                 if !plan.todos.is_empty() {
                     // One plan after the other: the last is the one that counts.
                     let from = self.printed;
-                    let old = self.cells.iter().skip(from).position(|cell| matches!(cell, Cell::Plan(_)));
+                    let old =
+                        self.cells.iter().skip(from).position(|cell| matches!(cell, Cell::Plan(_)));
                     match old {
                         Some(at) => self.cells[from + at] = Cell::Plan(plan.clone()),
                         None => self.cells.push(Cell::Plan(plan.clone())),
@@ -402,6 +407,10 @@ impl Conversation {
                 self.question_is_printed = true;
                 continue;
             }
+            if self.hides_user && matches!(cell, Cell::User(_)) {
+                self.printed += 1;
+                continue;
+            }
             if !cell.is_done() {
                 return lines;
             }
@@ -424,10 +433,21 @@ impl Conversation {
         lines
     }
 
-    /// Everything is in the terminal's history, or will never be.
-    pub(super) fn all_printed(&mut self) {
-        self.printed = self.cells.len();
-        self.ended.clear();
+    /// What was applied happened before. Only the last turns of it are printed; the rest can be looked at.
+    pub(super) fn recall(&mut self) {
+        self.turn = None;
+        // Other sessions' heads say nothing any more.
+        self.cells.retain(|cell| !matches!(cell, Cell::Head(_)));
+        let turns = self.cells.iter().enumerate().filter(|(_, cell)| matches!(cell, Cell::User(_)));
+        let from = turns.rev().nth(RECALLED - 1).map_or(0, |(at, _)| at);
+        self.printed = from;
+        if from > 0 {
+            let text =
+                format!("{from} earlier things are not printed again; they can be looked at");
+            self.cells.insert(from, Cell::Note(Tone::Quiet, text));
+        }
+        self.usage = Usage::default();
+        self.cost_usd = None;
     }
 
     fn part(

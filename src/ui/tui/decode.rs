@@ -177,7 +177,11 @@ fn csi(rest: &[u8], is_all: bool) -> Step {
         if rest.is_empty() && is_all {
             return Step::Took(2, key(Key { alt: true, ..Key::plain(Code::Char('[')) }));
         }
-        return if rest.len() > MAX_SEQUENCE { Step::Took(rest.len() + 2, None) } else { Step::More };
+        return if rest.len() > MAX_SEQUENCE {
+            Step::Took(rest.len() + 2, None)
+        } else {
+            Step::More
+        };
     };
     // The Linux console sends ESC [ [ A for F1.
     if rest[0] == b'[' {
@@ -278,7 +282,11 @@ fn string(kind: u8, rest: &[u8]) -> Step {
         _ => None,
     });
     let Some((end, after)) = end else {
-        return if rest.len() > MAX_SEQUENCE { Step::Took(rest.len() + 2, None) } else { Step::More };
+        return if rest.len() > MAX_SEQUENCE {
+            Step::Took(rest.len() + 2, None)
+        } else {
+            Step::More
+        };
     };
     let text = String::from_utf8_lossy(&rest[..end]);
     let typed = match kind {

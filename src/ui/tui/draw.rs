@@ -100,9 +100,11 @@ impl State {
             }
             // What is asked about stands with its question.
             let asked = self.asked.as_ref().map(|asked| asked.call.as_str());
-            let calls = self.conversation.open_calls().filter(|call| Some(call.id.as_str()) != asked);
+            let calls =
+                self.conversation.open_calls().filter(|call| Some(call.id.as_str()) != asked);
             let calls: Vec<_> = calls.collect();
-            let n_running = calls.iter().filter(|call| !matches!(call.state, CallState::Waiting)).count();
+            let n_running =
+                calls.iter().filter(|call| !matches!(call.state, CallState::Waiting)).count();
             let room = room.saturating_sub(end.len() + 2);
             for (n, call) in calls.iter().enumerate() {
                 let of_call = call.outcome_lines(look, Detail::Brief);
@@ -155,7 +157,11 @@ impl State {
         };
         let passed = self.now.saturating_duration_since(turn.started).as_secs();
         let of_this = self.now.saturating_duration_since(turn.since).as_secs();
-        let of_this = if of_this >= 5 && of_this + 2 < passed { format!(" {of_this} s") } else { String::new() };
+        let of_this = if of_this >= 5 && of_this + 2 < passed {
+            format!(" {of_this} s")
+        } else {
+            String::new()
+        };
         Some(format!("{what}{of_this} · {}", whole_seconds(passed)))
     }
 
@@ -181,7 +187,9 @@ impl State {
         if let Some(mode) = conversation.mode {
             let part = match mode {
                 PermissionMode::Full => Part::Bad,
-                PermissionMode::ReadOnly | PermissionMode::Ask | PermissionMode::AutoEdit => Part::Quiet,
+                PermissionMode::ReadOnly | PermissionMode::Ask | PermissionMode::AutoEdit => {
+                    Part::Quiet
+                }
             };
             parts.push((mode.as_str().to_owned(), part));
         }
@@ -294,7 +302,8 @@ impl Foot {
             self.lines.push(Line::styled(line, theme.style(Part::Quiet)));
             return;
         }
-        let rules: Vec<String> = state.rules().iter().map(|rule| clean(rule).into_owned()).collect();
+        let rules: Vec<String> =
+            state.rules().iter().map(|rule| clean(rule).into_owned()).collect();
         let always = (!rules.is_empty())
             .then(|| ("a", format!("yes, and for this session: allow {}", rules.join(", "))));
         let choices = [("y", "yes".to_owned())]
@@ -308,7 +317,14 @@ impl Foot {
         }
     }
 
-    fn write(&mut self, composer: &Composer, mark: &'static str, state: &State, look: Look, most: usize) {
+    fn write(
+        &mut self,
+        composer: &Composer,
+        mark: &'static str,
+        state: &State,
+        look: Look,
+        most: usize,
+    ) {
         let columns = look.width.saturating_sub(width(mark) + 1).max(1);
         let rows = composer.rows(columns);
         let at = composer.row_of_cursor(&rows);
@@ -348,7 +364,8 @@ fn mark_cursor(line: &mut Line<'static>, column: usize) {
     let used: usize = line.spans.iter().map(|span| width(&span.content)).sum();
     // It is only so shown where nothing is written: behind the end.
     line.spans.push(Span::raw(" ".repeat(column.saturating_sub(used))));
-    line.spans.push(Span::styled(" ", ratatui::style::Style::new().add_modifier(Modifier::REVERSED)));
+    line.spans
+        .push(Span::styled(" ", ratatui::style::Style::new().add_modifier(Modifier::REVERSED)));
 }
 
 fn whole_seconds(seconds_passed: u64) -> String {

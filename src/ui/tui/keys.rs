@@ -240,12 +240,32 @@ const fn binding(
 
 /// Every deed, the keys that do it, and what it is in one line.
 pub const BINDINGS: &[Binding] = &[
-    binding(Deed::Send, "send", &["enter"], "send the message; while the agent works, after the current tool"),
-    binding(Deed::NewLine, "new-line", &["alt-enter", "shift-enter", "ctrl-j"], "a new line in the message (so does `\\` at its end and Enter)"),
+    binding(
+        Deed::Send,
+        "send",
+        &["enter"],
+        "send the message; while the agent works, after the current tool",
+    ),
+    binding(
+        Deed::NewLine,
+        "new-line",
+        &["alt-enter", "shift-enter", "ctrl-j"],
+        "a new line in the message (so does `\\` at its end and Enter)",
+    ),
     binding(Deed::Escape, "escape", &["esc"], "stop the agent; close what is open"),
     binding(Deed::Cancel, "cancel", &["ctrl-c"], "clear the message; stop the agent; twice: quit"),
-    binding(Deed::EndOfInput, "end-of-input", &["ctrl-d"], "quit, where the message is empty; else delete the character behind"),
-    binding(Deed::Transcript, "transcript", &["ctrl-t"], "the whole conversation, everything in full"),
+    binding(
+        Deed::EndOfInput,
+        "end-of-input",
+        &["ctrl-d"],
+        "quit, where the message is empty; else delete the character behind",
+    ),
+    binding(
+        Deed::Transcript,
+        "transcript",
+        &["ctrl-t"],
+        "the whole conversation, everything in full",
+    ),
     binding(Deed::NextMode, "next-mode", &["shift-tab"], "the next permission mode"),
     binding(Deed::TogglePlan, "toggle-plan", &["alt-p"], "show or hide the plan"),
     binding(Deed::Editor, "editor", &["ctrl-g"], "write the message in $VISUAL or $EDITOR"),
@@ -254,18 +274,43 @@ pub const BINDINGS: &[Binding] = &[
     binding(Deed::Redraw, "redraw", &["ctrl-l"], "draw the screen anew"),
     binding(Deed::Suspend, "suspend", &["ctrl-z"], "suspend the program; `fg` brings it back"),
     binding(Deed::Up, "up", &["up", "ctrl-p"], "a line up; on the first line an earlier message"),
-    binding(Deed::Down, "down", &["down", "ctrl-n"], "a line down; on the last line a later message"),
+    binding(
+        Deed::Down,
+        "down",
+        &["down", "ctrl-n"],
+        "a line down; on the last line a later message",
+    ),
     binding(Deed::Left, "left", &["left", "ctrl-b"], "a character to the left"),
     binding(Deed::Right, "right", &["right", "ctrl-f"], "a character to the right"),
     binding(Deed::WordLeft, "word-left", &["alt-b", "alt-left", "ctrl-left"], "a word to the left"),
-    binding(Deed::WordRight, "word-right", &["alt-f", "alt-right", "ctrl-right"], "a word to the right"),
+    binding(
+        Deed::WordRight,
+        "word-right",
+        &["alt-f", "alt-right", "ctrl-right"],
+        "a word to the right",
+    ),
     binding(Deed::LineStart, "line-start", &["ctrl-a", "home"], "to the beginning of the line"),
     binding(Deed::LineEnd, "line-end", &["ctrl-e", "end"], "to the end of the line"),
-    binding(Deed::DeleteBack, "delete-back", &["backspace", "ctrl-h"], "delete the character before"),
+    binding(
+        Deed::DeleteBack,
+        "delete-back",
+        &["backspace", "ctrl-h"],
+        "delete the character before",
+    ),
     binding(Deed::DeleteForward, "delete-forward", &["delete"], "delete the character behind"),
-    binding(Deed::DeleteWordBack, "delete-word-back", &["ctrl-w", "alt-backspace"], "delete the word before"),
+    binding(
+        Deed::DeleteWordBack,
+        "delete-word-back",
+        &["ctrl-w", "alt-backspace"],
+        "delete the word before",
+    ),
     binding(Deed::DeleteWordForward, "delete-word-forward", &["alt-d"], "delete the word behind"),
-    binding(Deed::DeleteToStart, "delete-to-start", &["ctrl-u"], "delete to the beginning of the line"),
+    binding(
+        Deed::DeleteToStart,
+        "delete-to-start",
+        &["ctrl-u"],
+        "delete to the beginning of the line",
+    ),
     binding(Deed::DeleteToEnd, "delete-to-end", &["ctrl-k"], "delete to the end of the line"),
     binding(Deed::Yank, "yank", &["ctrl-y"], "insert what was deleted last"),
     binding(Deed::Undo, "undo", &["ctrl-_", "ctrl-x"], "undo"),
@@ -387,6 +432,8 @@ mod tests {
         assert_eq!(map.deed(Key::plain(Code::F(2))), Some(Deed::Transcript));
         assert_eq!(map.deed(Key::ctrl('t')), None);
         let wrong = BTreeMap::from([("transcripts".to_owned(), vec![])]);
-        assert!(Keymap::new(&wrong).is_err_and(|reason| reason.contains("did you mean transcript?")));
+        assert!(
+            Keymap::new(&wrong).is_err_and(|reason| reason.contains("did you mean transcript?"))
+        );
     }
 }

@@ -196,7 +196,12 @@ impl Stream {
         let has_begun = self.has_begun;
         let Some(fence) = &mut self.fence else {
             lines.extend(text.lines().map(|line| {
-                let fence = Fence { mark: String::new(), language: None, open: Open::Nothing, is_first: false };
+                let fence = Fence {
+                    mark: String::new(),
+                    language: None,
+                    open: Open::Nothing,
+                    is_first: false,
+                };
                 code_line(line, &fence, look).0
             }));
             return;
@@ -545,7 +550,9 @@ impl Table {
         }
         let of_cell = |cell: &Vec<Span<'static>>| cell.iter().map(|s| width(&s.content)).sum();
         let mut widths: Vec<usize> = (0..n_columns)
-            .map(|at| self.rows.iter().filter_map(|row| row.get(at)).map(of_cell).max().unwrap_or(0))
+            .map(|at| {
+                self.rows.iter().filter_map(|row| row.get(at)).map(of_cell).max().unwrap_or(0)
+            })
             .map(|columns| columns.max(1))
             .collect();
         let room = look.width.saturating_sub(3 * (n_columns - 1));

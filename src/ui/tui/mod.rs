@@ -41,7 +41,7 @@ use screen::Screen;
 use state::{Action, Input, State};
 use terminal::Terminal;
 
-use crate::protocol::event::{Sink, Stamped};
+use crate::protocol::event::{Event, Sink, Stamped};
 
 /// Frames are this far apart, unless a key was pressed.
 const FRAME: Duration = Duration::from_millis(16);
@@ -101,6 +101,10 @@ impl Handle {
 impl Sink for Handle {
     fn take(&mut self, stamped: &Stamped) {
         self.tell(News::Event(Box::new(stamped.event.clone())));
+    }
+
+    fn recorded(&mut self, events: &[Event]) {
+        self.tell(News::Recorded(events.to_vec()));
     }
 }
 
@@ -204,7 +208,11 @@ fn on_screen(
         let tick = face.state.next_tick();
         let patience = if face.away == Away::Suspended {
             Some(STOPPED)
-        } else if is_stale { Some(FRAME.saturating_sub(drawn.elapsed())) } else { tick };
+        } else if is_stale {
+            Some(FRAME.saturating_sub(drawn.elapsed()))
+        } else {
+            tick
+        };
         let first = match patience {
             None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(patience) => messages.recv_timeout(patience),
@@ -413,7 +421,9 @@ mod tests {
 
     #[test]
     fn a_copied_text_is_base64() {
-        for (text, expected) in [("", ""), ("a", "YQ=="), ("ab", "YWI="), ("abc", "YWJj"), ("é中", "w6nkuK0=")] {
+        for (text, expected) in
+            [("", ""), ("a", "YQ=="), ("ab", "YWI="), ("abc", "YWJj"), ("é中", "w6nkuK0=")]
+        {
             assert_eq!(base64(text.as_bytes()), expected);
         }
     }

@@ -1,7 +1,7 @@
 //! The chat as plain lines: for screen readers, for terminals that can do nothing, and for pipes. Nothing
 //! moves, nothing is written twice.
 
-use std::io::{self, BufRead as _, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
@@ -26,10 +26,13 @@ pub(super) fn run(
     ask: &UnboundedSender<Request>,
 ) -> io::Result<()> {
     let theme = Theme::new(Depth::None, Background::Dark);
-    let settings = Settings { theme, theme_is_chosen: true, full_screen: false, vi: false, ..settings };
+    let settings =
+        Settings { theme, theme_is_chosen: true, full_screen: false, vi: false, ..settings };
     let mut state = State::new(settings, (COLUMNS, 24), Instant::now());
     // It ends with the program: nothing stops it from waiting for a line.
     std::thread::Builder::new().name("lines".to_owned()).spawn(move || read(&sender))?;
+    let is_echoed = io::stdin().is_terminal();
+    state.conversation.hides_user = is_echoed;
     let mut is_prompted = false;
     let mut asked = None;
     // Lines that came before they could be taken, and the end of the input.
@@ -47,6 +50,9 @@ pub(super) fn run(
             let is_free = !state.is_working && state.shells.is_empty();
             if state.asked.is_some() || is_free {
                 if let Some(line) = waiting.pop_front() {
+                    if !is_echoed {
+                        write("\n")?;
+                    }
                     is_prompted = false;
                     actions.extend(take(&mut state, &line));
                 } else if is_closed && is_free {
@@ -104,7 +110,7 @@ fn take(state: &mut State, line: &str) -> Vec<Action> {
             "n" | "no" | "" => Approval::No(None),
             _ => Approval::No(Some(words.to_owned())),
         };
-        return vec![Action::Ask(Request::Answer(call, approval))];
+        return state.answered(&call, approval);
     }
     state.composer.set(line);
     state.update(Input::Typed(Typed::Key(Key::plain(Code::Enter)), now), now)

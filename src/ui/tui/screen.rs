@@ -5,7 +5,6 @@
 //! nobody writes, the cursor rests there: when the terminal lays its lines out anew after a resize, the
 //! cursor moves with its text, and the live area is found again without any guess.
 
-
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -20,7 +19,6 @@ pub(super) struct Live {
     /// Row and column of the cursor; `None`: hidden, at the beginning.
     pub(super) cursor: Option<(usize, usize)>,
 }
-
 
 /// What is on the screen.
 #[derive(Debug)]
@@ -152,7 +150,8 @@ impl Screen {
                 continue;
             };
             let (was, is) = (used(&before), used(row));
-            let last = (0..self.columns).rfind(|at| before.get(*at) != row.get(*at)).unwrap_or(first);
+            let last =
+                (0..self.columns).rfind(|at| before.get(*at) != row.get(*at)).unwrap_or(first);
             // A wide character is written from its first column on.
             let first = wide_start(row, first).min(wide_start(&before, first));
             let end = is.min(last + 1).max(first.min(is));
@@ -291,7 +290,9 @@ fn sgr(fg: Option<Color>, bg: Option<Color>, modifier: Modifier) -> String {
 fn color_code(color: Color, base: u8) -> Option<String> {
     let of_sixteen = match color {
         Color::Reset => return None,
-        Color::Rgb(red, green, blue) => return Some(format!("{};2;{red};{green};{blue}", base + 8)),
+        Color::Rgb(red, green, blue) => {
+            return Some(format!("{};2;{red};{green};{blue}", base + 8));
+        }
         Color::Indexed(index) => return Some(format!("{};5;{index}", base + 8)),
         Color::Black => 0,
         Color::Red => 1,

@@ -12,8 +12,8 @@ use super::conversation::Conversation;
 use super::decode::Typed;
 use super::keys::{Code, Deed, Key, Keymap};
 use super::theme::{Background, Theme};
-use super::viewer::{Outcome, Viewer};
 use super::vi::{self, Vi};
+use super::viewer::{Outcome, Viewer};
 use crate::protocol::control::{Approval, Ending, PermissionMode};
 use crate::protocol::event::{Body, Event};
 
@@ -306,8 +306,7 @@ impl State {
                 for event in &events {
                     self.conversation.apply(event, self.now);
                 }
-                self.is_working = false;
-                self.conversation.turn = None;
+                self.conversation.recall();
             }
             News::Anew => {
                 self.conversation = Conversation::default();
@@ -572,7 +571,7 @@ impl State {
         }
     }
 
-    fn answered(&mut self, call: &str, approval: Approval) -> Vec<Action> {
+    pub(super) fn answered(&mut self, call: &str, approval: Approval) -> Vec<Action> {
         self.drop_question();
         vec![Action::Ask(Request::Answer(call.to_owned(), approval))]
     }
@@ -748,14 +747,16 @@ impl State {
             }
             let own = self.settings.own_commands.iter().find(|own| own.name == name);
             if let Some(own) = own {
-                let message = own.message(arguments.trim());
+                let message = own.message(arguments.trim()).trim_end().to_owned();
                 return self.submit(message);
             }
             // A path is no command.
             if !name.contains('/') {
                 let names = COMMANDS.iter().map(|command| command.name);
-                let hint = crate::protocol::nearest(name, names)
-                    .map_or_else(|| "/help lists them".to_owned(), |it| format!("did you mean /{it}?"));
+                let hint = crate::protocol::nearest(name, names).map_or_else(
+                    || "/help lists them".to_owned(),
+                    |it| format!("did you mean /{it}?"),
+                );
                 self.conversation.note(Tone::Bad, &format!("there is no command /{name}: {hint}"));
                 return Vec::new();
             }
@@ -794,7 +795,8 @@ impl State {
             }
             CommandDeed::Keys => {
                 let rows = self.settings.keymap.rows();
-                let text = rows.iter().map(|(keys, name, what)| format!("{keys:<26} {what} ({name})\n"));
+                let text =
+                    rows.iter().map(|(keys, name, what)| format!("{keys:<26} {what} ({name})\n"));
                 let text = text.collect();
                 self.page("Keys", text);
             }
@@ -843,19 +845,23 @@ impl State {
                 self.settings.theme = self.settings.theme.on(background);
                 self.settings.theme_is_chosen = true;
                 let word = if background == Background::Dark { "dark" } else { "light" };
-                let text = format!("colours for a {word} background; ui.theme = \"{word}\" keeps them");
+                let text =
+                    format!("colours for a {word} background; ui.theme = \"{word}\" keeps them");
                 self.conversation.note(Tone::Quiet, &text);
                 return vec![Action::Redraw];
             }
             CommandDeed::Mode if arguments.is_empty() => {
                 let mode = self.conversation.mode.map_or("not known yet", PermissionMode::as_str);
-                let text = format!("the mode is {mode}; /mode read-only, ask, auto-edit or full changes it");
+                let text = format!(
+                    "the mode is {mode}; /mode read-only, ask, auto-edit or full changes it"
+                );
                 self.conversation.note(Tone::Quiet, &text);
             }
             CommandDeed::Mode => match mode_named(arguments) {
                 Some(mode) => return self.set_mode(mode),
                 None => {
-                    let text = format!("there is no mode {arguments:?}: read-only, ask, auto-edit, full");
+                    let text =
+                        format!("there is no mode {arguments:?}: read-only, ask, auto-edit, full");
                     self.conversation.note(Tone::Bad, &text);
                 }
             },
@@ -996,7 +1002,10 @@ impl State {
                     [
                         ("read-only", "it looks and changes nothing"),
                         ("ask", "it asks before every change and command"),
-                        ("auto-edit", "it changes files of the project; commands run in the sandbox"),
+                        (
+                            "auto-edit",
+                            "it changes files of the project; commands run in the sandbox",
+                        ),
                         ("full", "it may do anything but what is never done"),
                     ],
                 ),

@@ -133,7 +133,8 @@ pub(super) fn size() -> (usize, usize) {
 /// The terminal breaks lines that became too long when it is made narrower, as far as its name says it.
 pub(super) fn reflows(variable: &dyn Fn(&str) -> Option<String>) -> bool {
     let term = variable("TERM").unwrap_or_default();
-    let is_old = ["linux", "vt", "ansi", "cons", "st-", "sun"].iter().any(|it| term.starts_with(it));
+    let is_old =
+        ["linux", "vt", "ansi", "cons", "st-", "sun"].iter().any(|it| term.starts_with(it));
     let is_screen = term.starts_with("screen") && variable("TMUX").is_none();
     !is_old && !is_screen && term != "st" && variable("XTERM_VERSION").is_none()
 }
@@ -165,10 +166,9 @@ fn read(stopped: &OwnedFd, messages: &Sender<Message>) {
     let mut decoder = Decoder::default();
     let mut buffer = vec![0; 64 * 1024];
     loop {
-        let patience = decoder.is_waiting().then(|| Timespec {
-            tv_sec: 0,
-            tv_nsec: ESCAPE.subsec_nanos().into(),
-        });
+        let patience = decoder
+            .is_waiting()
+            .then(|| Timespec { tv_sec: 0, tv_nsec: ESCAPE.subsec_nanos().into() });
         let mut waiting = [
             PollFd::new(&stdin, PollFlags::IN),
             PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN),

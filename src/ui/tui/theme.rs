@@ -180,7 +180,8 @@ fn nearest(red: u8, green: u8, blue: u8) -> u8 {
     };
     let (r, g, b) = (level(red), level(green), level(blue));
     let far = |from: [u8; 3]| -> u32 {
-        let differences = from.iter().zip([red, green, blue]).map(|(a, b)| u32::from(a.abs_diff(b)));
+        let differences =
+            from.iter().zip([red, green, blue]).map(|(a, b)| u32::from(a.abs_diff(b)));
         differences.map(|difference| difference * difference).sum()
     };
     let cube = far([r, g, b].map(|at| LEVELS[usize::from(at)]));

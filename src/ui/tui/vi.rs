@@ -204,7 +204,13 @@ fn cut(composer: &mut Composer, from: usize, to: usize) {
 }
 
 /// Where a motion leads.
-fn target(char: char, text: &str, at: usize, count: usize, operator: Option<char>) -> Option<usize> {
+fn target(
+    char: char,
+    text: &str,
+    at: usize,
+    count: usize,
+    operator: Option<char>,
+) -> Option<usize> {
     let repeated = |step: &dyn Fn(usize) -> usize| (0..count).fold(at, |at, _| step(at));
     Some(match char {
         'h' => repeated(&|at| previous(text, at).max(line_start(text, at))),

@@ -125,8 +125,11 @@ impl Viewer {
                 let skip = self.top.saturating_sub(row);
                 for line in lines.into_iter().skip(skip).take(height - rows.len()) {
                     let is_blank = line.spans.is_empty();
-                    let mark = if at == self.selected && !is_blank { bar.clone() } else { "  ".into() };
-                    rows.push(self.marked(Line::from_iter(std::iter::once(mark).chain(line.spans)), look));
+                    let mark =
+                        if at == self.selected && !is_blank { bar.clone() } else { "  ".into() };
+                    rows.push(
+                        self.marked(Line::from_iter(std::iter::once(mark).chain(line.spans)), look),
+                    );
                 }
             }
             row += cell_height;
@@ -136,7 +139,9 @@ impl Viewer {
         }
         let skip = self.top.saturating_sub(row);
         let rest = end.into_iter().skip(skip).take(height.saturating_sub(rows.len()));
-        rows.extend(rest.map(|line| Line::from_iter(std::iter::once("  ".into()).chain(line.spans))));
+        rows.extend(
+            rest.map(|line| Line::from_iter(std::iter::once("  ".into()).chain(line.spans))),
+        );
         rows
     }
 
@@ -149,7 +154,8 @@ impl Viewer {
             // Where lower case has other bytes, nothing is marked rather than the wrong thing.
             let at = (lower.len() == span.content.len()).then(|| lower.find(&query)).flatten();
             let Some(at) = at.filter(|at| {
-                span.content.is_char_boundary(*at) && span.content.is_char_boundary(at + query.len())
+                span.content.is_char_boundary(*at)
+                    && span.content.is_char_boundary(at + query.len())
             }) else {
                 return vec![span];
             };
@@ -268,7 +274,8 @@ impl Viewer {
     }
 
     fn select(&mut self, by: isize) {
-        self.selected = self.selected.saturating_add_signed(by).min(self.heights.len().saturating_sub(1));
+        self.selected =
+            self.selected.saturating_add_signed(by).min(self.heights.len().saturating_sub(1));
         self.show_selected();
     }
 

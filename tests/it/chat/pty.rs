@@ -13,8 +13,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Pty {
     master: Box<dyn MasterPty + Send>,
-    writer: Option<Box<dyn Write + Send>>,
-    pub(crate) child: Box<dyn Child + Send + Sync>,
+    writer: Box<dyn Write + Send>,
+    child: Box<dyn Child + Send + Sync>,
     seen: Arc<Mutex<Seen>>,
 }
 
@@ -59,7 +59,7 @@ impl Pty {
                 seen.bytes.extend_from_slice(&buffer[..n]);
             }
         });
-        Self { master: pair.master, writer: Some(writer), child, seen }
+        Self { master: pair.master, writer, child, seen }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -68,9 +68,8 @@ impl Pty {
 
     /// Types this, as the terminal would send it.
     pub(crate) fn send(&mut self, text: &str) {
-        let writer = self.writer.as_mut().unwrap();
-        writer.write_all(text.as_bytes()).unwrap();
-        writer.flush().unwrap();
+        self.writer.write_all(text.as_bytes()).unwrap();
+        self.writer.flush().unwrap();
     }
 
     /// A message, and Enter.
@@ -142,34 +141,27 @@ impl Pty {
         seen.parser.screen_mut().set_size(rows, cols);
     }
 
+    /// The terminal says that it has another size than it has.
+    pub(crate) fn lie(&self, rows: u16, cols: u16) {
+        let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
+        self.master.resize(size).unwrap();
+    }
+
     pub(crate) fn process(&self) -> rustix::process::Pid {
         let id = self.child.process_id().unwrap();
         rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap()
     }
 
-    /// Nobody sits at the terminal any more.
-    pub(crate) fn hang_up(mut self) -> Box<dyn Child + Send + Sync> {
-        self.writer = None;
-        let Self { master, child, .. } = self;
-        drop(master);
-        child
-    }
-
     /// Waits for the end; its exit code.
     #[track_caller]
     pub(crate) fn end(&mut self) -> u32 {
-        end_of(self.child.as_mut())
-    }
-}
-
-#[track_caller]
-pub(crate) fn end_of(child: &mut (dyn Child + Send + Sync)) -> u32 {
-    let begun = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.exit_code();
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.exit_code();
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not end\n{}", self.screen());
+            std::thread::sleep(Duration::from_millis(3));
         }
-        assert!(begun.elapsed() < PATIENCE, "it does not end");
-        std::thread::sleep(Duration::from_millis(3));
     }
 }

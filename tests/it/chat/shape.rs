@@ -20,7 +20,9 @@ fn streaming() -> Server {
         };
         let mut body = Vec::new();
         for n in 1..=PARAGRAPHS {
-            for part in [format!("Paragraph {n:03} "), "has some words 中文 ".into(), "end.\n\n".into()] {
+            for part in
+                [format!("Paragraph {n:03} "), "has some words 中文 ".into(), "end.\n\n".into()]
+            {
                 body.push(event(&json!({"content": part})));
                 body.push(Chunk::Pause(Duration::from_millis(3)));
             }
@@ -45,7 +47,8 @@ fn check(all: &str) {
     }
     expected.push("That is all.".to_owned());
     for (n, expected) in expected.iter().enumerate() {
-        let near = lines[from + n.saturating_sub(4)..].iter().take(9).map(|line| format!("{line}\n"));
+        let near =
+            lines[from + n.saturating_sub(4)..].iter().take(9).map(|line| format!("{line}\n"));
         assert_eq!(lines[from + n], expected, "line {n} of\n{}", near.collect::<String>());
     }
     // Nothing of the live area was left behind.

@@ -13,7 +13,12 @@ pub(crate) struct Tmux {
 
 impl Tmux {
     /// Starts a line of shell in a window. Nothing, loudly, where there is no tmux.
-    pub(crate) fn start(name: &str, test: &Test, line: &str, (cols, rows): (u16, u16)) -> Option<Self> {
+    pub(crate) fn start(
+        name: &str,
+        test: &Test,
+        line: &str,
+        (cols, rows): (u16, u16),
+    ) -> Option<Self> {
         let tmux = Self { socket: test.home().join("tmux") };
         let command = test.command(&[]);
         let mut start = tmux.command();
