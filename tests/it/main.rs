@@ -18,6 +18,7 @@ mod resume;
 mod run;
 mod sandbox;
 mod server;
+mod session;
 mod shell;
 mod support;
 mod tools;
