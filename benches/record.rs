@@ -39,6 +39,12 @@ impl Clock for SystemClock {
 }
 
 fn main() {
+    // Started by itself: what a loaded session takes, in a process that has done nothing else.
+    if let Some(log) = std::env::var_os("AGENT_BENCH_LOAD") {
+        let loaded = record::load(Path::new(&log)).unwrap();
+        println!("{} {:.1}", loaded.events.len(), peak_mib());
+        return;
+    }
     let wanted: u64 =
         std::env::var("AGENT_EVENTS").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000);
     let dir = tempfile::tempdir().unwrap();
@@ -57,6 +63,17 @@ fn main() {
         std::hint::black_box(record::load(&log).unwrap());
     });
     println!("load                                   {:>9.1} ms", micros(load) / 1e3);
+    let half = dir.path().join("half.jsonl");
+    let text = std::fs::read_to_string(&log).unwrap();
+    let lines = text.split_inclusive('\n').take((n / 2) as usize);
+    std::fs::write(&half, lines.collect::<String>()).unwrap();
+    for log in [&half, &log] {
+        let mut itself = Command::new(std::env::current_exe().unwrap());
+        let output = itself.env("AGENT_BENCH_LOAD", log).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let (n, mib) = said.trim().split_once(' ').unwrap();
+        println!("peak memory of loading {n:<8} events  {mib:>9} MiB");
+    }
     let fold = median(9, || {
         let loaded = record::load(&log).unwrap();
         let mut history = History::default();
@@ -87,7 +104,27 @@ fn main() {
     println!("a run that starts afresh               {:>9.1} ms", micros(fresh) / 1e3);
     println!("a run that takes the session up        {:>9.1} ms", micros(resumed) / 1e3);
     let list = median(9, || agent(&["session", "list"]));
-    println!("session list                           {:>9.1} ms", micros(list) / 1e3);
+    println!("session list, this one                 {:>9.1} ms", micros(list) / 1e3);
+    let text = std::fs::read(&log).unwrap();
+    for n in 0..300 {
+        let folder = project.join(format!(".agent/sessions/copy-{n}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        // The ends of a log that was closed: what a list reads.
+        let head = text.split_inclusive(|byte| *byte == b'\n').take(200).flatten();
+        let tail = text.rsplitn(4, |byte| *byte == b'\n').collect::<Vec<_>>().into_iter().rev();
+        let tail: Vec<u8> = tail.skip(1).flat_map(|line| [line, b"\n"].concat()).collect();
+        let log: Vec<u8> = head.copied().chain(tail).collect();
+        std::fs::write(folder.join("events.jsonl"), log).unwrap();
+    }
+    let list = median(9, || agent(&["session", "list"]));
+    println!("session list, and 300 others           {:>9.1} ms", micros(list) / 1e3);
+}
+
+fn peak_mib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib: f64 = peak.and_then(|p| p.split_whitespace().next()?.parse().ok()).unwrap_or(0.0);
+    kib / 1024.0
 }
 
 fn micros(duration: Duration) -> f64 {

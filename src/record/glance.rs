@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::log::load;
+use super::log::{event_in, load};
 use super::summary::summary;
 use crate::protocol::event::{Body, Event, SessionStarted, Summary};
 use crate::protocol::model::Usage;
@@ -121,7 +121,7 @@ fn until<'a>(
     mut is_wanted: impl FnMut(&Event) -> bool,
 ) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
-    for event in lines.filter_map(|line| serde_json::from_slice(line).ok()) {
+    for event in lines.filter_map(|line| event_in(line).ok()) {
         events.push(event);
         if events.last().is_some_and(&mut is_wanted) {
             break;

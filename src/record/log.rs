@@ -112,7 +112,8 @@ fn events_in(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
     lines.map(|(n, line)| event_in(line).map_err(|reason| (n + 1, reason))).collect()
 }
 
-fn event_in(line: &[u8]) -> Result<Event, String> {
+/// The event in a line, whatever format it was written in.
+pub(super) fn event_in(line: &[u8]) -> Result<Event, String> {
     match serde_json::from_slice::<Event>(line) {
         Ok(event) if event.header.v == VERSION => Ok(event),
         Ok(_) | Err(_) => upgrade(line),

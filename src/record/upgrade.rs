@@ -8,7 +8,7 @@ use crate::protocol::event::{Event, VERSION};
 /// What brings an event from format `n` to `n + 1`, in the order of `n`.
 const STEPS: [fn(&mut Object); VERSION as usize] = [from_0];
 
-/// The event in a line, whatever format it was written in.
+/// The event in a line of an older format.
 pub(super) fn upgrade(line: &[u8]) -> Result<Event, String> {
     let mut object: Object = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let version = object.get("v").and_then(Value::as_u64).ok_or("it has no version `v`")?;
