@@ -55,9 +55,9 @@ fn main() {
     let (n, append) = write_session(&project, &log, wanted);
     let bytes = std::fs::metadata(&log).unwrap().len();
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    let mib = bytes as f64 / 1_048_576.0;
+    let (mib, each) = (bytes as f64 / 1_048_576.0, micros(append) / n as f64);
     println!("a session of {n} events, {mib:.1} MiB");
-    println!("append, with its mask, an event        {:>9.1} µs", micros(append) / n as f64);
+    println!("append, with its mask, an event        {each:>9.1} µs");
 
     let load = median(9, || {
         std::hint::black_box(record::load(&log).unwrap());

@@ -106,10 +106,46 @@ pub fn load(path: &Path) -> Result<Loaded, LogError> {
     Ok(Loaded { events, torn: whole < text.len(), whole: whole as u64 })
 }
 
-/// The events in whole lines, or the number of the first line that is none and why.
+/// The events in whole lines, or the number of the first line that is none and why. A long record is read
+/// by several threads.
 fn events_in(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
-    let lines = text.split_inclusive(|byte| *byte == b'\n').enumerate();
-    lines.map(|(n, line)| event_in(line).map_err(|reason| (n + 1, reason))).collect()
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut parts = parts(text, threads.min(text.len() / LEAST_PART + 1)).into_iter();
+    let first = parts.next().unwrap_or_default();
+    std::thread::scope(|scope| {
+        let others: Vec<_> = parts.map(|part| scope.spawn(|| lines_in(part))).collect();
+        let mut events = lines_in(first)?;
+        for other in others {
+            let more = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            events.append(&mut more.map_err(|(line, why)| (events.len() + line, why))?);
+        }
+        Ok(events)
+    })
+}
+
+/// Fewer bytes are not worth a thread.
+const LEAST_PART: usize = 1024 * 1024;
+
+/// The text in about so many parts of whole lines.
+fn parts(mut text: &[u8], n: usize) -> Vec<&[u8]> {
+    let size = text.len().div_ceil(n);
+    let mut parts = Vec::with_capacity(n);
+    while text.len() > size {
+        let end = memchr::memchr(b'\n', &text[size..]).map_or(text.len(), |at| size + at + 1);
+        let (part, rest) = text.split_at(end);
+        parts.push(part);
+        text = rest;
+    }
+    parts.push(text);
+    parts
+}
+
+fn lines_in(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
+    let mut events = Vec::with_capacity(memchr::memchr_iter(b'\n', text).count());
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        events.push(event_in(line).map_err(|reason| (events.len() + 1, reason))?);
+    }
+    Ok(events)
 }
 
 /// The event in a line, whatever format it was written in.
@@ -190,5 +226,37 @@ impl Sink for Log {
             let path = self.path.display();
             _ = writeln!(io::stderr(), "agent: {path}: {error}; the session is no longer recorded");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "{\"v\":1,\"seq\":1,\"ts\":\"t\",\"session\":\"s\",\"agent\":\"main\",\
+        \"turn\":1,\"round\":0,\"step\":0,\"type\":\"feedback\",\"text\":\"x\"}\n";
+
+    #[test]
+    fn parts_are_of_whole_lines_and_lose_nothing() {
+        for text in ["", "a\n", "a\nbb\nccc\n\ndddd\n", "one long line and no other\n"] {
+            for n in 1..9 {
+                let parts = parts(text.as_bytes(), n);
+                assert_eq!(parts.concat(), text.as_bytes());
+                assert!(parts.iter().all(|part| part.is_empty() || part.ends_with(b"\n")));
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_no_event_is_named_in_whatever_part_it_is() {
+        let n = 3 * LEAST_PART / LINE.len();
+        for broken in [0, n / 2, n - 1] {
+            let mut lines = vec![LINE; n];
+            lines[broken] = "{\"v\":1,\"what\":2}\n";
+            let (line, _) = events_in(lines.concat().as_bytes()).expect_err("it is broken");
+            assert_eq!(line, broken + 1);
+        }
+        let events = events_in(LINE.repeat(n).as_bytes()).map(|events| events.len());
+        assert_eq!(events, Ok(n));
     }
 }

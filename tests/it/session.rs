@@ -371,6 +371,23 @@ fn sessions_are_deleted_only_if_a_person_agrees() {
 }
 
 #[test]
+fn in_a_terminal_a_person_is_asked() {
+    let test = Test::new().script("text: ok");
+    test.run(&["the task"]).expect_code(0);
+    let id = latest_id(&test);
+    for no in ["n\n", "\n", "\u{4}"] {
+        let done = test.in_terminal(&["session", "rm", &id], no).expect_code(1);
+        assert!(done.stdout.contains(&format!("delete session {id}")), "{done:?}");
+        assert!(test.log().exists());
+    }
+    // Without an id there is something to choose from.
+    let done = test.in_terminal(&["run", "--resume"], "").expect_code(2);
+    assert!(done.stdout.contains(&id) && done.stdout.contains("the task"), "{done:?}");
+    test.in_terminal(&["session", "rm", &id], "y\n").expect_code(0);
+    assert!(test.try_log().is_none());
+}
+
+#[test]
 fn a_session_in_use_is_neither_deleted_nor_gone_back_in() {
     let test = Test::new().script("text: ok");
     test.run(&["idle"]).expect_code(0);
