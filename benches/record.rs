@@ -168,7 +168,10 @@ fn session(project: &Path, wanted: u64) -> Vec<(Place, Body)> {
         turn += 1;
         bodies.push((
             Place { turn, round: 0, step: 0 },
-            Body::TurnStarted { input: format!("task number {turn}: find out why it fails") },
+            Body::TurnStarted {
+                input: format!("task number {turn}: find out why it fails"),
+                shown: None,
+            },
         ));
         for round in 1..=ROUNDS_A_TURN {
             let place = Place { turn, round, step: 0 };

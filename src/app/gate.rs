@@ -137,14 +137,14 @@ pub fn open_workspace(root: &Path, add_dirs: &[PathBuf]) -> Result<Workspace, Op
     Workspace::open(root, add_dirs).map_err(|failure| OpenError::Usage(failure.message))
 }
 
-/// The masker of this process's environment and this key.
-pub fn masker(config: &Config, key: Option<&str>) -> Result<Arc<Masker>, OpenError> {
+/// The masker of this process's environment and these keys.
+pub fn masker(config: &Config, keys: &[&str]) -> Result<Arc<Masker>, OpenError> {
     // Variables whose names or values are not UTF-8 are no keys.
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let mut masker = Masker::new(environment, &config.record.redact_extra)
         .map_err(|error| OpenError::Usage(format!("record.redact_extra: {error}")))?;
-    if let Some(key) = key {
+    for key in keys {
         masker.add("api-key", key);
     }
     for (name, value) in config.providers.values().flat_map(|provider| &provider.headers) {

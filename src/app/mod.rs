@@ -5,6 +5,7 @@
 mod changed;
 mod gate;
 mod models;
+mod prompts;
 mod storage;
 mod undo;
 
@@ -14,21 +15,24 @@ use std::time::{Duration, Instant};
 
 pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, settings};
 use gate::{checks, recovery};
+use models::open_model;
 pub use models::{Facts, endpoint, facts, script};
-use models::{open_model, price};
 pub use storage::Storage;
 pub use undo::{Files, Recorded, Rewind, Rewound, in_words};
 
-use crate::config::{self, ConfigError, Loaded, UserDirs};
-use crate::context::{Layers, Rules};
+use crate::config::{self, Config, ConfigError, Loaded, UserDirs};
+use crate::context::{Budget, Layers, MAX_RULES_BYTES, Rules};
 use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Kernel, Limits, Parts};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::event::{Body, Clock, Events, Place, SessionStarted, Sink, TurnFinished};
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::record::{self, Log, LogError, SummarySink};
 use crate::tools;
 use crate::workspace::{Spill, Workspace};
 
+/// A rules file takes no more than this part of the model's window: a sixteenth.
+const RULES_SHARE: u64 = 16;
 /// Names of the files in which a project gives rules, each in any case.
 const RULES_FILES: [&str; 2] = ["CODE_LAW.md", "AGENTS.md"];
 /// Read where a project has none of those.
@@ -110,8 +114,8 @@ pub struct Session {
     exec: Arc<Exec>,
     control: Control,
     timeout: Option<Duration>,
-    /// What the person should know about where the session is kept.
-    pub notice: Option<String>,
+    /// What the person should know before the session begins, a line each.
+    pub notices: Vec<String>,
     /// Where the session is recorded; `None` where nothing is kept.
     pub log_path: Option<PathBuf>,
 }
@@ -149,23 +153,34 @@ impl Session {
         let workspace = open_workspace(&options.root, &options.add_dirs)?;
         let (sandbox, holds) = open_sandbox(config, &workspace, options.dirs.as_ref())?;
         let settings = settings(&options.config, mode, sandbox.is_some())?;
-        let (model, key) = open_model(config, &options.root, &control).await?;
-        let price = price(config, model.id());
-        if config.limits.max_budget_usd.is_some() && price.is_none() {
-            let id = model.id();
-            return Err(OpenError::Usage(format!(
-                "--max-budget-usd needs the price of {id}: set models.\"{id}\".price_in and price_out \
-                 (US dollars per million tokens)"
-            )));
+        let (main, key) = open_model(config, &options.root, &control).await?;
+        let (light, light_key) = match &config.light_model {
+            None => (main.clone(), None),
+            Some(light) => {
+                let config = Config { model: light.clone(), ..config.clone() };
+                open_model(&config, &options.root, &control).await?
+            }
+        };
+        for speaker in [&main, &light] {
+            if config.limits.max_budget_usd.is_some() && speaker.price.is_none() {
+                let id = speaker.model.id();
+                return Err(OpenError::Usage(format!(
+                    "--max-budget-usd needs the price of {id}: set models.\"{id}\".price_in and \
+                     price_out (US dollars per million tokens)"
+                )));
+            }
         }
-        let masker = masker(config, key.as_deref())?;
+        let keys: Vec<&str> =
+            [&key, &light_key].into_iter().flatten().map(String::as_str).collect();
+        let masker = masker(config, &keys)?;
+        let (prompts, ignored) = prompts::prompts(&options.root, options.config.trusted)?;
 
         let storage = if options.ephemeral {
             Storage::find(workspace.root(), options.dirs.as_ref())
         } else {
             Storage::make(workspace.root(), options.dirs.as_ref())
         };
-        let notice = storage.notice.clone();
+        let notices: Vec<String> = storage.notice.iter().cloned().chain(ignored).collect();
         let (log, loaded, id) = open_log(&options, &storage)?;
         let log_path = (!options.ephemeral).then(|| storage.log_path(&id));
         let seq = loaded.as_ref().map_or(0, |loaded| loaded.events.len() as u64);
@@ -186,10 +201,11 @@ impl Session {
             workspace = workspace.with_undo(storage.undo_folder(&id));
         }
         let workspace = Arc::new(workspace);
+        let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let rules = rules(&workspace, options.dirs.as_ref());
         let started = SessionStarted {
             cwd: workspace.root().display().to_string(),
-            model: model.id().to_owned(),
+            model: main.model.id().to_owned(),
             permission_mode: mode,
             tools: tools::all().iter().map(|tool| tool.spec().name.to_owned()).collect(),
             sandbox: holds.clone(),
@@ -202,14 +218,24 @@ impl Session {
             holds.backend,
             holds.network
         );
-        let additions = additions(&options);
-        let layers = Layers::new(&environment, &rules, additions.as_deref());
+        let additions = additions(&options, &prompts);
         let gate = open_gate(config, settings, sandbox, workspace.clone(), spill, events, &control);
-        let Gate { registry, events, exec } = gate;
-        let max_output_tokens =
-            config.models.get(model.id()).and_then(|model| model.max_output_tokens);
+        let Gate { mut registry, events, exec } = gate;
+        registry.describe(&prompts);
+        let max_rules_bytes = MAX_RULES_BYTES.min(budget.bytes(budget.window() / RULES_SHARE));
+        let layers = Layers::new(
+            &prompts,
+            registry.specs(),
+            &environment,
+            additions.as_deref(),
+            &rules,
+            max_rules_bytes,
+        );
         let parts = Parts {
-            model,
+            main,
+            light,
+            budget,
+            keep_rounds: config.context.keep_rounds,
             registry,
             layers,
             checks,
@@ -221,9 +247,8 @@ impl Session {
                 max_turns: config.limits.max_turns,
                 max_budget_usd: config.limits.max_budget_usd,
             },
-            price,
-            max_output_tokens,
             recovery: recovery(config),
+            prompts: Arc::new(prompts),
         };
         let mut kernel = Kernel::new(parts);
         match loaded {
@@ -234,7 +259,7 @@ impl Session {
                 resume(&mut kernel, &events, &summary, &workspace, &loaded, started);
             }
         }
-        Ok(Self { kernel, events, summary, exec, control, timeout, notice, log_path })
+        Ok(Self { kernel, events, summary, exec, control, timeout, notices, log_path })
     }
 
     /// The session's id.
@@ -364,9 +389,10 @@ fn sweep(workspace: &Workspace, unanswered: &[record::Unanswered]) {
 }
 
 /// What is added to the prompt: the user's own words, and the schema for the answer.
-fn additions(options: &Options) -> Option<String> {
-    const SCHEMA: &str = include_str!("../../prompts/answer_schema.md");
-    let schema = options.answer_schema.as_ref().map(|schema| format!("{SCHEMA}{schema}"));
+fn additions(options: &Options, prompts: &Prompts) -> Option<String> {
+    const SCHEMA: Prompt = prompt!("answer_schema.md");
+    let schema = options.answer_schema.as_ref();
+    let schema = schema.map(|schema| format!("{}{schema}", prompts.text(SCHEMA)));
     let parts = [options.append_system_prompt.clone(), schema];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join("\n\n"))

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::OpenError;
 use crate::config::{self, Config};
+use crate::context::DEFAULT_WINDOW;
 use crate::exec::{Command, Exec};
-use crate::kernel::Price;
+use crate::kernel::{Price, Speaker};
 use crate::model;
 use crate::protocol::control::Control;
 use crate::protocol::model::Model;
@@ -18,8 +19,8 @@ use crate::protocol::thousands;
 const LOCAL_PATIENCE: Duration = Duration::from_millis(500);
 const OWN_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A model, and the key in use.
-pub(super) type Opened = (Arc<dyn Model>, Option<String>);
+/// A model with what is known of it, and the key in use.
+pub(super) type Opened = (Speaker, Option<String>);
 
 /// The model that the configuration means.
 pub(super) async fn open_model(
@@ -28,7 +29,7 @@ pub(super) async fn open_model(
     control: &Control,
 ) -> Result<Opened, OpenError> {
     if let Some(path) = config.model.strip_prefix("script:") {
-        return Ok((Arc::new(script(path)?), None));
+        return Ok((speaker(config, Arc::new(script(path)?)), None));
     }
     let variable = |name: &str| std::env::var(name).ok();
     let resolved = match config::resolve(config, &variable)? {
@@ -38,7 +39,18 @@ pub(super) async fn open_model(
     let endpoint = endpoint(&resolved, root, control).await?;
     let key = endpoint.api_key.clone();
     let model = model::connect(endpoint).map_err(|error| OpenError::Usage(error.to_string()))?;
-    Ok((Arc::from(model), key))
+    Ok((speaker(config, Arc::from(model)), key))
+}
+
+fn speaker(config: &Config, model: Arc<dyn Model>) -> Speaker {
+    let facts = facts(config, model.id());
+    Speaker {
+        price: facts.price,
+        context_window: facts.context_window.unwrap_or(DEFAULT_WINDOW),
+        // What a model could say at most is not what it is asked for.
+        max_output_tokens: config.models.get(model.id()).and_then(|table| table.max_output_tokens),
+        model,
+    }
 }
 
 /// The scripted model in this file.
@@ -166,9 +178,4 @@ pub fn facts(config: &Config, id: &str) -> Facts {
         max_output_tokens: known.max_output_tokens,
         price,
     }
-}
-
-/// What tokens of this model cost, where it is known.
-pub(super) fn price(config: &Config, id: &str) -> Option<Price> {
-    facts(config, id).price
 }

@@ -53,7 +53,7 @@ impl Recorded {
         let (log, loaded) =
             Log::resume(&storage.log_path(id)).map_err(|error| log_error(&error))?;
         let workspace = open_workspace(root, add_dirs)?.with_undo(storage.undo_folder(id));
-        let masker = masker(&Config::default(), None)?;
+        let masker = masker(&Config::default(), &[])?;
         let seq = loaded.events.len() as u64;
         let events =
             Events::new(id.to_owned(), seq, Arc::new(SystemClock), masker, vec![Box::new(log)]);

@@ -82,7 +82,7 @@ async fn work(
         dirs,
     };
     let mut session = Session::open(options, control.clone(), faces).await?;
-    if let Some(notice) = &session.notice {
+    for notice in &session.notices {
         ui::tell(notice);
     }
     let finished = session.run(task).await;

@@ -101,6 +101,9 @@ pub enum Body {
     TurnStarted {
         /// What the user said.
         input: String,
+        /// What the model is shown of it, where it is too long to be shown whole.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shown: Option<String>,
     },
     /// From now on nothing is changed, whatever rules and modes say.
     #[serde(rename = "freeze.set")]

@@ -11,6 +11,7 @@ pub mod mask;
 pub mod message;
 pub mod model;
 pub mod plan;
+pub mod prompt;
 pub mod tool;
 pub mod view;
 

@@ -56,7 +56,7 @@ pub fn glance(log: &Path) -> io::Result<Glance> {
             _ => None,
         });
     let task = head.iter().find_map(|event| match &event.body {
-        Body::TurnStarted { input } => Some(input.clone()),
+        Body::TurnStarted { input, .. } => Some(input.clone()),
         _ => None,
     });
     Ok(Glance {

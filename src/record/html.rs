@@ -29,7 +29,7 @@ pub fn html(events: &[Event]) -> String {
     let turns = turns(events);
     let mut is_open = false;
     for event in events {
-        if let Body::TurnStarted { input } = &event.body {
+        if let Body::TurnStarted { input, .. } = &event.body {
             page.raw(if is_open { "</section>\n" } else { "" });
             is_open = true;
             let turn = turns.iter().find(|turn| turn.number == event.header.place.turn);

@@ -132,7 +132,7 @@ mod tests {
         let live: Vec<String> = live(&events)
             .into_iter()
             .map(|event| match &event.body {
-                Body::TurnStarted { input } => input.clone(),
+                Body::TurnStarted { input, .. } => input.clone(),
                 Body::SessionRewound { from_turn } => format!("rewound {from_turn}"),
                 Body::TurnUndone { undone, .. } => format!("undone {undone}"),
                 other => format!("{other:?}"),

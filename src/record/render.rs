@@ -49,7 +49,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         Body::SessionRewound { from_turn } => {
             format!("rewound: turn {from_turn} and what follows is no longer part of the session")
         }
-        Body::TurnStarted { input } => format!("user: {}", one_line(input, 100)),
+        Body::TurnStarted { input, .. } => format!("user: {}", one_line(input, 100)),
         Body::ModelRequested(request) => format!(
             "→ model: {} messages, {} bytes, ~{} tokens",
             request.messages, request.bytes, request.estimated_tokens
@@ -181,7 +181,7 @@ pub fn markdown(events: &[Event]) -> String {
                 _ = writeln!(out, "# Session {}\n", event.header.session);
                 _ = writeln!(out, "{} · {} · {}\n", event.header.ts, started.model, started.cwd);
             }
-            Body::TurnStarted { input } => _ = writeln!(out, "## User\n\n{input}\n"),
+            Body::TurnStarted { input, .. } => _ = writeln!(out, "## User\n\n{input}\n"),
             Body::Feedback { text } => _ = writeln!(out, "> {}\n", text.replace('\n', "\n> ")),
             Body::ModelResponded(answer) if !answer.discarded && !answer.text.is_empty() => {
                 _ = writeln!(out, "{}\n", answer.text);

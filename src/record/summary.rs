@@ -86,7 +86,7 @@ pub fn turns(events: &[Event]) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     for event in events {
         match (&event.body, turns.last_mut()) {
-            (Body::TurnStarted { input }, _) => turns.push(Turn {
+            (Body::TurnStarted { input, .. }, _) => turns.push(Turn {
                 number: event.header.place.turn,
                 input: input.clone(),
                 is_live: true,

@@ -30,6 +30,7 @@ use crate::protocol::envelope::{
 };
 use crate::protocol::event::{Body, Event, Events, FreezeCause};
 use crate::protocol::message::ToolCall;
+use crate::protocol::prompt::Prompts;
 use crate::protocol::tool::{Effect, ToolSpec};
 use crate::protocol::{Object, nearest};
 use crate::tools::{Tool, ToolCx};
@@ -79,6 +80,13 @@ pub struct Answer {
     pub denied: bool,
 }
 
+/// A call that was tried and is not answered yet.
+struct Attempt {
+    outcome: Result<Report, Failure>,
+    known: Known,
+    time_ms: u64,
+}
+
 /// What is known of a call on its way through the gate.
 #[derive(Default)]
 struct Known {
@@ -122,6 +130,20 @@ impl Registry {
     /// The tools as the model is told of them: the same list, in the same order, all session long.
     pub fn specs(&self) -> &[ToolSpec] {
         &self.specs
+    }
+
+    /// The tools are described in these words, before anybody is told of them.
+    pub fn describe(&mut self, prompts: &Prompts) {
+        for (name, text) in prompts.own() {
+            // `tools/multi_edit.md` describes `MultiEdit`.
+            let tool = name.strip_prefix("tools/").map(|name| name.replace('_', ""));
+            let is_named = |spec: &&mut ToolSpec| {
+                tool.as_deref() == Some(format!("{}.md", spec.name.to_lowercase()).as_str())
+            };
+            if let Some(spec) = self.specs.iter_mut().find(is_named) {
+                spec.description = text.trim_end().to_owned().into();
+            }
+        }
     }
 
     /// What the tools can reach.
@@ -182,13 +204,24 @@ impl Registry {
 
     /// Carries out the calls of one answer: neighbouring read-only calls at the same time, anything
     /// else alone, in order. Every call is answered, in call order; after an interrupt nothing starts.
-    pub async fn carry_out(&self, calls: &[ToolCall]) -> Vec<Answer> {
+    /// All results together may take `room` bytes: small ones are shown whole, the large ones share.
+    pub async fn carry_out(&self, calls: &[ToolCall], room: usize) -> Vec<Answer> {
         let mut answers = Vec::with_capacity(calls.len());
+        let mut room = room;
         let mut rest = calls;
         while !rest.is_empty() {
             let reads = rest.iter().take_while(|call| self.reads_only(call)).count();
             let (now, later) = rest.split_at(reads.max(1));
-            answers.extend(join_all(now.iter().map(|call| self.call(call))).await);
+            let tried = join_all(now.iter().map(|call| self.attempt(call))).await;
+            let sizes: Vec<usize> =
+                tried.iter().map(|tried| limits::size_of(&tried.outcome)).collect();
+            let reserved = (later.len() * limits::MIN_SHARE).min(room / 2);
+            let share = limits::fair_share(&sizes, room - reserved);
+            let taken: usize = sizes.iter().map(|size| size.min(&share)).sum();
+            room = room.saturating_sub(taken);
+            let finished =
+                now.iter().zip(tried).map(|(call, tried)| self.finish(call, tried, share));
+            answers.extend(finished);
             rest = later;
         }
         answers
@@ -196,6 +229,11 @@ impl Registry {
 
     /// Carries out one call.
     pub async fn call(&self, call: &ToolCall) -> Answer {
+        let tried = self.attempt(call).await;
+        self.finish(call, tried, usize::MAX)
+    }
+
+    async fn attempt(&self, call: &ToolCall) -> Attempt {
         let started = self.events.clock().now();
         let mut known = Known::default();
         let outcome = match self.pass(call, &mut known) {
@@ -203,15 +241,22 @@ impl Registry {
             Err(failure) => Err(failure),
         };
         let time_ms = self.events.clock().now().duration_since(started).as_millis();
-        let Known { input, effect, denied } = known;
-        let envelope = envelope(outcome, input, u64::try_from(time_ms).unwrap_or(u64::MAX));
+        Attempt { outcome, known, time_ms: u64::try_from(time_ms).unwrap_or(u64::MAX) }
+    }
+
+    /// Makes an envelope of what a call came to, of which so many bytes may be shown.
+    fn finish(&self, call: &ToolCall, tried: Attempt, share: usize) -> Answer {
+        let Attempt { outcome, known, time_ms } = tried;
+        let limits = OutputLimits { max_bytes: self.limits.max_bytes.min(share), ..self.limits };
+        let outcome = limits::apply(outcome, &call.name, &limits, &self.cx.spill);
+        let envelope = envelope(outcome, known.input, time_ms);
         self.events.emit(Body::ToolFinished {
             call: call.id.clone(),
             tool: call.name.clone(),
             envelope: envelope.clone(),
             synthetic: false,
         });
-        Answer { envelope, effect, denied }
+        Answer { envelope, effect: known.effect, denied: known.denied }
     }
 
     /// Everything before the tool itself runs.
@@ -273,8 +318,7 @@ impl Registry {
             effect: effect.clone(),
         });
         let run = AssertUnwindSafe(entry.tool.run(arguments, &cx)).catch_unwind().await;
-        let outcome = run.unwrap_or_else(|panic| Err(panicked(&call.name, panic.as_ref())));
-        let mut outcome = limits::apply(outcome, &call.name, &self.limits, &self.cx.spill);
+        let mut outcome = run.unwrap_or_else(|panic| Err(panicked(&call.name, panic.as_ref())));
 
         let mut state = self.state();
         let class = outcome.as_ref().err().map(|failure| failure.code.class(&call.name));
