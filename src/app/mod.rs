@@ -2,6 +2,7 @@
 //!
 //! Several sessions may live in one process: everything that belongs to one is held by its [`Session`].
 
+mod changed;
 mod gate;
 mod models;
 mod prompts;
@@ -17,7 +18,7 @@ use gate::{checks, recovery};
 use models::open_model;
 pub use models::{Facts, endpoint, facts, script};
 pub use storage::Storage;
-pub use undo::{in_words, undo};
+pub use undo::{Files, Recorded, Rewind, Rewound, in_words};
 
 use crate::config::{self, Config, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Rules};
@@ -79,6 +80,8 @@ pub enum Which {
     Latest,
     /// This one.
     Resume(String),
+    /// A copy of this one, or of the latest.
+    Fork(Option<String>),
 }
 
 /// What is asked for.
@@ -252,9 +255,7 @@ impl Session {
                 events.emit(Body::SessionStarted(started));
             }
             Some(loaded) => {
-                let unanswered = record::unanswered(&loaded.events);
-                sweep(&workspace, &unanswered);
-                resume(&mut kernel, &events, &summary, &loaded, started);
+                resume(&mut kernel, &events, &summary, &workspace, &loaded, started);
             }
         }
         Ok(Self { kernel, events, summary, exec, control, timeout, notices, log_path })
@@ -299,6 +300,7 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
         Which::New | Which::NewWithId(_) => None,
         Which::Latest => Some(storage.choose(None)?),
         Which::Resume(id) => Some(storage.choose(Some(id))?),
+        Which::Fork(id) => Some(storage.fork(&storage.choose(id.as_deref())?, None)?),
     };
     if let Some(id) = resumed {
         let (log, loaded) =
@@ -317,7 +319,9 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
             }
             id.clone()
         }
-        Which::New | Which::Latest | Which::Resume(_) => uuid::Uuid::now_v7().to_string(),
+        Which::New | Which::Latest | Which::Resume(_) | Which::Fork(_) => {
+            uuid::Uuid::now_v7().to_string()
+        }
     };
     let log = if options.ephemeral {
         None
@@ -329,7 +333,7 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
 
 fn log_error(error: &LogError) -> OpenError {
     match error {
-        LogError::InUse(_) => OpenError::InUse(error.to_string()),
+        LogError::InUse(..) => OpenError::InUse(error.to_string()),
         LogError::Broken { .. } | LogError::Io { .. } => OpenError::Usage(error.to_string()),
     }
 }
@@ -339,16 +343,22 @@ fn resume(
     kernel: &mut Kernel,
     events: &Events,
     summary: &SummarySink,
+    workspace: &Workspace,
     loaded: &record::Loaded,
     now: SessionStarted,
 ) {
     for event in &loaded.events {
-        kernel.apply(event);
         summary.apply(event);
+    }
+    let live = record::live(&loaded.events);
+    for event in &live {
+        kernel.apply(event);
     }
     let place = loaded.events.last().map_or_else(Place::default, |event| event.header.place);
     events.at(place);
-    let unanswered = record::unanswered(&loaded.events);
+    // What a rewind took back may have been killed in the middle too.
+    sweep(workspace, &record::unanswered(&loaded.events));
+    let unanswered = record::unanswered(live.iter().copied());
     let uncertain = unanswered
         .iter()
         .filter(|unanswered| unanswered.uncertain)
@@ -362,6 +372,9 @@ fn resume(
     });
     for unanswered in &unanswered {
         kernel.apply(&events.emit(record::synthetic_answer(unanswered)));
+    }
+    if let Some(text) = changed::told(workspace, &live) {
+        kernel.apply(&events.emit(Body::Feedback { text }));
     }
 }
 

@@ -183,6 +183,8 @@ impl History {
             Body::ModelResponded(_)
             | Body::SessionStarted(_)
             | Body::SessionResumed { .. }
+            | Body::SessionForked { .. }
+            | Body::SessionRewound { .. }
             | Body::ModelRequested(_)
             | Body::ModelDelta { .. }
             | Body::ToolStarted { .. }

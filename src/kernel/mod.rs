@@ -138,7 +138,10 @@ impl Kernel {
         self.sent.apply(event);
         self.parts.registry.apply(event);
         match &event.body {
-            Body::TurnStarted { .. } => self.turn = event.header.place.turn,
+            // After a rewind the turns are counted on: each number is given once.
+            Body::TurnStarted { .. } | Body::SessionRewound { .. } => {
+                self.turn = event.header.place.turn;
+            }
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
             Body::ModelResponded(answer) => {
                 self.call_ids.extend(answer.calls.iter().map(|call| call.id.clone()));

@@ -81,6 +81,21 @@ pub enum Body {
         /// A torn last line was dropped.
         torn: bool,
     },
+    /// The session goes on from a copy of what another one had recorded: everything before this event.
+    #[serde(rename = "session.forked")]
+    SessionForked {
+        /// The other session.
+        from: String,
+        /// Its last turn that was copied.
+        up_to: u32,
+    },
+    /// What was said from a turn on is no longer part of the session; the record keeps it. What became of
+    /// files stays as it is: see [`Body::TurnUndone`].
+    #[serde(rename = "session.rewound")]
+    SessionRewound {
+        /// The first turn that is no longer part of it.
+        from_turn: u32,
+    },
     /// The user said something; a turn begins.
     #[serde(rename = "turn.started")]
     TurnStarted {
