@@ -145,7 +145,7 @@ impl Session {
         })?;
         let workspace = open_workspace(&options.root, &options.add_dirs)?;
         let (sandbox, holds) = open_sandbox(config, &workspace, options.dirs.as_ref())?;
-        let settings = settings(&options.config, mode, sandbox.is_some())?;
+        let settings = settings(&options.config, workspace.root(), mode, sandbox.is_some())?;
         let (model, key) = open_model(config, &options.root, &control).await?;
         let price = price(config, model.id());
         if config.limits.max_budget_usd.is_some() && price.is_none() {

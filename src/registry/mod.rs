@@ -261,6 +261,7 @@ impl Registry {
             || self.frozen().is_some()
             // Should the judge be wrong about it, it still writes nothing.
             || effect.is_read_only();
+        cx.withheld = self.policy.withheld();
         cx.network = self.policy.gives_network(&call.name, &effect, &*cx.workspace);
         if let Effect::Write { path } = &effect {
             cx.seen = self.lock(path, input).await;

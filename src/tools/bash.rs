@@ -69,7 +69,8 @@ impl Tool for Bash {
         }
         let directory = cx.workspace.resolve(&args.directory)?.relative().to_owned();
         let reads_only = !args.background && Line::read(&args.command).is_read_only();
-        Ok(Effect::Command { command: args.command, directory, reads_only })
+        let (command, background) = (args.command, args.background);
+        Ok(Effect::Command { command, directory, reads_only, background })
     }
 
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {

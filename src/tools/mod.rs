@@ -29,6 +29,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::exec::Exec;
+use crate::permission::Withheld;
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
@@ -61,6 +62,8 @@ pub struct ToolCx {
     pub network: bool,
     /// This command changes nothing: the mode or the user forbids it, or it is known only to read.
     pub read_only: bool,
+    /// Which files are not to be shown by who meets them on the way.
+    pub withheld: Withheld,
     /// Cancelled when the call should stop.
     pub cancel: CancellationToken,
     /// The lock: what the file to be changed looked like when it was last read in this session.

@@ -35,6 +35,7 @@ impl Desk {
             cancel: CancellationToken::new(),
             network: false,
             read_only: false,
+            withheld: crate::permission::Withheld::default(),
             seen: None,
         };
         Self { dir, cx }

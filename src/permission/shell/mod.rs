@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) use place::{Dir, join, path_of};
-pub(super) use runs::{Input, Run, SHELLS};
+pub(super) use runs::{By, Input, Run, SHELLS};
 pub(super) use word::{Kind, Word};
 
 /// A text that bash runs.
@@ -53,6 +53,8 @@ pub(super) struct Simple {
     pub(super) reads_pipe: bool,
     /// Another command reads what it writes.
     pub(super) writes_pipe: bool,
+    /// In so many substitutions it stands.
+    pub(super) nesting: usize,
     /// Where it may run, seen from where the line runs.
     pub(super) directories: Arc<[Dir]>,
     /// Its place in the text.

@@ -76,6 +76,7 @@ pub(super) fn read_at(text: &str, directories: Arc<[Dir]>, depth: usize) -> Scri
             is_plain: true,
             ..Script::default()
         },
+        nesting: 0,
         covered: 0,
     };
     reader.statements(root, &Context { is_top: true, ..Context::default() });
@@ -89,6 +90,8 @@ struct Reader<'a> {
     directories: Arc<[Dir]>,
     depth: usize,
     script: Script,
+    /// In so many substitutions it is now.
+    nesting: usize,
     /// Up to here every byte of the text belongs to something that was looked at.
     covered: usize,
 }
@@ -200,6 +203,7 @@ impl Reader<'_> {
                     redirects,
                     reads_pipe: false,
                     writes_pipe: context.writes_pipe,
+                    nesting: self.nesting,
                     directories: Arc::clone(&self.directories),
                     at: node.byte_range(),
                 });
@@ -388,6 +392,8 @@ impl Reader<'_> {
         inner.writes_pipe |=
             node.kind() == "process_substitution" && self.of(node).starts_with('<');
         inner.reads_pipe |= node.kind() == "process_substitution" && self.of(node).starts_with('>');
+        let nesting = self.nesting;
+        self.nesting += usize::from(node.kind() != "subshell");
         let text = self.of(node);
         match text.strip_prefix('`').and_then(|text| text.strip_suffix('`')) {
             // In backquotes a backslash stands for the one after it: what is run is another text.
@@ -397,6 +403,7 @@ impl Reader<'_> {
             }
             _ => self.statements(node, &inner),
         }
+        self.nesting = nesting;
         self.directories = before;
         self.covered = covered.max(node.end_byte());
     }
@@ -409,7 +416,12 @@ impl Reader<'_> {
             None => Script::default(),
         };
         self.script.is_understood &= script.is_understood;
-        self.script.commands.extend(script.commands);
+        let commands = script.commands.into_iter();
+        let deeper = commands.map(|command| {
+            let nesting = self.nesting + command.nesting;
+            Simple { nesting, ..command }
+        });
+        self.script.commands.extend(deeper);
         self.script.functions.extend(script.functions);
     }
 
@@ -685,6 +697,7 @@ impl Reader<'_> {
             redirects: all,
             reads_pipe: context.reads_pipe,
             writes_pipe: context.writes_pipe,
+            nesting: self.nesting,
             directories,
             at,
         });

@@ -17,6 +17,7 @@ fn cx(dir: &TempDir) -> ToolCx {
         cancel: CancellationToken::new(),
         network: false,
         read_only: false,
+        withheld: crate::permission::Withheld::default(),
         seen: None,
     }
 }
@@ -109,8 +110,12 @@ async fn the_directory_is_a_directory_of_the_project() {
     assert_eq!(run("file").await.unwrap_err().code, ErrorCode::NotADirectory);
     assert_eq!(run("/").await.unwrap_err().code, ErrorCode::AccessDenied);
     let effect = |arguments| Bash::default().effect(&input(arguments), &cx(&dir));
-    let expected =
-        Effect::Command { command: "ls".into(), directory: "sub".into(), reads_only: true };
+    let expected = Effect::Command {
+        command: "ls".into(),
+        directory: "sub".into(),
+        reads_only: true,
+        background: false,
+    };
     assert_eq!(effect(json!({"command": "ls", "directory": "sub"})), Ok(expected));
     let empty = effect(json!({"command": " \n"})).unwrap_err();
     assert_eq!(empty.code, ErrorCode::InvalidParam);
