@@ -226,7 +226,7 @@ impl Registry {
         let effect = entry.tool.effect(&arguments, &self.cx)?;
         known.effect = Some(effect.clone());
 
-        let key = repetition::key(&call.name, &arguments);
+        let key = repetition::key(&call.name, entry.tool.canonical(&arguments), &effect);
         self.refuse_repetition(&call.name, &key, &effect)?;
         if let Gate::Open { seconds_left } =
             self.state().breaker.enter(&call.name, self.events.clock().now())

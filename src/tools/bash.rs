@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Tool, ToolCx, blocking, parse, spec};
+use super::{Tool, ToolCx, blocking, filled_in, parse, spec};
 use crate::exec::{self, Command, Ended, Outcome, WholeOutput, seconds};
 use crate::permission::Line;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
@@ -31,7 +31,7 @@ pub(super) struct Bash {
     spec: ToolSpec,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct Args {
     command: String,
     #[serde(default = "here")]
@@ -71,6 +71,11 @@ impl Tool for Bash {
         let reads_only = !args.background && Line::read(&args.command).is_read_only();
         let (command, background) = (args.command, args.background);
         Ok(Effect::Command { command, directory, reads_only, background })
+    }
+
+    /// What the model says that it does makes no other call of it.
+    fn canonical(&self, input: &Object) -> Object {
+        filled_in::<Args>(input)
     }
 
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +22,7 @@ mod sink;
 
 use search::{Found, Search};
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "they are the tool's parameters")]
 struct Args {
     pattern: String,
@@ -49,7 +49,7 @@ struct Args {
 }
 
 /// What is told of a match.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Output {
     #[default]

@@ -24,6 +24,7 @@ mod write;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -43,6 +44,12 @@ pub trait Tool: Send + Sync {
     /// What a call with this input would touch. The input has passed the schema. Looks at the file
     /// system only to resolve paths.
     fn effect(&self, input: &Object, cx: &ToolCx) -> Result<Effect, Failure>;
+
+    /// The input as it is meant, by which calls are told apart: what was left out is filled in, what makes
+    /// no difference is left out.
+    fn canonical(&self, input: &Object) -> Object {
+        input.clone()
+    }
 
     /// Does it. The input has passed the schema. Answers within 100 ms of a cancellation; what must
     /// not be half done is one blocking call.
@@ -100,6 +107,14 @@ pub(crate) fn spec(name: &'static str, description: &'static str, schema: &str) 
 pub(crate) fn parse<T: DeserializeOwned>(input: &Object) -> Result<T, Failure> {
     serde_json::from_value(Value::Object(input.clone()))
         .map_err(|error| Failure::new(ErrorCode::InvalidParam, error.to_string()))
+}
+
+/// The input as its type says it, with the values that it did not give.
+pub(crate) fn filled_in<T: DeserializeOwned + Serialize>(input: &Object) -> Object {
+    match parse::<T>(input).map(serde_json::to_value) {
+        Ok(Ok(Value::Object(object))) => object,
+        Ok(Ok(_) | Err(_)) | Err(_) => input.clone(),
+    }
 }
 
 /// Runs blocking work off the loop's thread. It is not aborted by a cancellation: long work looks at
