@@ -266,7 +266,18 @@ impl Exec {
         }
         let capture = Capture::keeping_all(command.whole_output.take());
         let Started { running, watch, .. } = self.start(&command)?;
-        Ok(self.background.add(background::Started { running, capture, timeout, watch }))
+        let may_write = !command.read_only;
+        let started = background::Started { running, capture, timeout, watch, may_write };
+        Ok(self.background.add(started))
+    }
+
+    /// Everything that runs in the background and may change something stands still until it is to go
+    /// on.
+    pub fn set_paused(&self, is_paused: bool) {
+        self.background.set_paused(is_paused);
+        for left in self.left().iter_mut() {
+            left.set_paused(is_paused);
+        }
     }
 
     /// What a background command wrote since this was last asked; waits that long for output or the

@@ -45,6 +45,15 @@ pub(super) enum Tree {
 }
 
 impl Tree {
+    fn set_paused(&mut self, is_paused: bool) {
+        match (self, is_paused) {
+            (Self::Marked(family), true) => family.pause(),
+            (Self::Marked(family), false) => family.resume(),
+            (Self::Supervised(supervisor, _), true) => supervisor.pause(),
+            (Self::Supervised(supervisor, _), false) => supervisor.resume(),
+        }
+    }
+
     fn kill(&mut self) {
         match self {
             Self::Marked(family) => family.kill(),
@@ -62,6 +71,11 @@ pub(super) struct Left {
 }
 
 impl Left {
+    /// Stops it until it is to go on, or lets it go on.
+    pub(super) fn set_paused(&mut self, is_paused: bool) {
+        self.tree.set_paused(is_paused);
+    }
+
     /// Nothing of it lives any more.
     pub(super) fn is_over(&mut self) -> bool {
         match &mut self.tree {
@@ -120,6 +134,13 @@ impl Running {
         };
         self.end().await;
         Ok((ended, None))
+    }
+
+    /// Stops it with all that it started until it is to go on, or lets it go on.
+    pub(super) fn set_paused(&mut self, is_paused: bool) {
+        if let Some(tree) = &mut self.tree {
+            tree.set_paused(is_paused);
+        }
     }
 
     /// Waits for the next thing to happen: some output, or the shell's end. Nothing is lost if it is

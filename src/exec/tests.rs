@@ -374,3 +374,43 @@ async fn what_can_not_be_run_says_why() {
     let no_bash = no_bash.run(command("true", dir.path()), &cancel).await.unwrap_err();
     assert!(matches!(no_bash, Error::NoBash));
 }
+
+#[tokio::test]
+async fn what_runs_in_the_background_stands_still_while_nothing_may_be_changed() {
+    let dir = TempDir::new().unwrap();
+    let exec = Exec::new(&[]);
+    // Its own process, one that left its session, and one that outlives the shell.
+    let count = |file: &str| format!("while true; do echo x >> {file}; sleep 0.001; done");
+    let line = format!(
+        "(setsid bash -c '{}' &) ; {} & {}; true",
+        count("apart"),
+        count("beside"),
+        count("own")
+    );
+    let id = exec.start_background(command(&line, dir.path()), None).unwrap();
+    let left = format!("{} >/dev/null 2>&1 & true", count("left"));
+    exec.run(command(&left, dir.path()), &CancellationToken::new()).await.unwrap();
+    let size = |file: &str| std::fs::metadata(dir.path().join(file)).map_or(0, |data| data.len());
+    let all = || ["apart", "beside", "own", "left"].map(size);
+    let grown = async |before: [u64; 4]| {
+        for _ in 0..5000 {
+            if all().iter().zip(before).all(|(now, before)| *now > before) {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        false
+    };
+    assert!(grown([0; 4]).await, "{:?}", all());
+    exec.set_paused(true);
+    let piece = exec.output(&id, Duration::ZERO).await.unwrap();
+    assert!(piece.paused && piece.end.is_none());
+    let before = all();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(all(), before);
+    exec.set_paused(false);
+    assert!(grown(before).await, "{before:?} {:?}", all());
+    exec.set_paused(true);
+    exec.kill(&id).await.unwrap();
+    exec.shutdown();
+}

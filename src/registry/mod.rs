@@ -153,6 +153,10 @@ impl Registry {
     /// Takes one more event of a recorded session.
     pub fn apply(&self, event: &Event) {
         self.state().freeze.apply(&event.body);
+        if matches!(event.body, Body::Frozen { .. } | Body::Thawed { .. }) {
+            // What was started before could still change something.
+            self.cx.exec.set_paused(self.frozen().is_some());
+        }
     }
 
     /// In whose words nothing may be changed now.
