@@ -128,6 +128,7 @@ pub fn open_gate(
         network: false,
         read_only: false,
         withheld: Withheld::default(),
+        watcher: None,
         seen: None,
     };
     let registry = Registry::new(tools::all(), cx, events.clone(), settings);

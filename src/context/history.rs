@@ -95,6 +95,7 @@ impl History {
             | Body::SessionResumed { .. }
             | Body::ModelRequested(_)
             | Body::ModelDelta { .. }
+            | Body::ToolOutput { .. }
             | Body::ToolStarted { .. }
             | Body::Frozen { .. }
             | Body::Thawed { .. }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, ChildStderr, ChildStdout};
-use tokio::time::{sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::capture::{Capture, Source};
@@ -121,10 +121,14 @@ impl Running {
         let deadline = tokio::time::sleep(timeout);
         tokio::pin!(deadline);
         let ended = loop {
+            let due = capture.due();
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => break Ended::Cancelled,
                 () = &mut deadline => break Ended::TimedOut,
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    capture.tell();
+                }
                 step = self.step(capture) => {
                     if let Some(status) = step? {
                         return Ok((Ended::Exited, Some(status)));
@@ -175,7 +179,7 @@ impl Running {
     /// Reads what is still in the pipes and looks for processes that outlived the shell. What is
     /// about to end gets a moment for it.
     pub(super) async fn settle(&mut self, capture: &mut Capture<'_>) -> Vec<LeftRunning> {
-        let grace = tokio::time::Instant::now() + GRACE;
+        let grace = Instant::now() + GRACE;
         let drained = async {
             while self.pipes.is_open() {
                 self.pipes.read(capture).await;

@@ -12,6 +12,7 @@ mod propose;
 mod reading;
 mod rule;
 mod shell;
+mod statuses;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,7 @@ pub use line::Line;
 pub use propose::propose;
 pub use reading::{Why, Withheld};
 pub use rule::{Origin, Places, Rule, Verb};
+pub use statuses::Ran;
 
 /// The rules of a session.
 #[derive(Clone, Debug)]

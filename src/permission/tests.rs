@@ -245,6 +245,36 @@ fn what_may_not_be_read_is_read_in_no_way() {
 }
 
 #[test]
+fn who_waits_for_input_is_known() {
+    for (line, expected) in [
+        ("read x; echo $x", Some("read")),
+        ("cat", Some("cat")),
+        ("cat > new.txt", Some("cat")),
+        ("grep x | wc", Some("grep")),
+        ("sed s/a/b/", Some("sed")),
+        ("xargs ls", Some("xargs")),
+        ("if read -r x; then a; fi", Some("read")),
+        ("cat a.txt", None),
+        ("cat < a.txt", None),
+        ("cat <<X\nX", None),
+        ("a | cat", None),
+        ("a | while read x; do b; done", None),
+        ("while read x; do b; done < a.txt", None),
+        ("(read x; cat) <<< a", None),
+        ("grep -r x", None),
+        ("sed -e s/a/b/ a.txt", None),
+        ("read -u 3 x", None),
+        ("read x <&3", None),
+        ("awk 'BEGIN { print 1 }'", None),
+        ("jq -n 1", None),
+        ("f() { cat; }; a | f", None),
+        ("a | x=$(cat)", None),
+    ] {
+        assert_eq!(Line::read(line).reads_input().as_deref(), expected, "{line}");
+    }
+}
+
+#[test]
 fn what_never_ends_runs_in_the_background() {
     for (line, expected) in [
         ("tail -f build.log", "allow: --allow Bash"),
@@ -531,7 +561,13 @@ mod properties {
         let (tool, effect) = bash(line);
         let line = Line::read(line);
         // All that is asked of a line, of any line.
-        _ = (line.writes_git(), line.needs_network(), line.last_pipeline());
+        _ = (
+            line.writes_git(),
+            line.needs_network(),
+            line.last_pipeline(),
+            line.has_inner_pipelines(),
+            line.reads_input(),
+        );
         _ = (line.removes(".", &Files), line.note("sub", &Files), propose(tool, &effect));
         shown(&Policy::new(AutoEdit, true).rule_on(tool, &effect, &Files))
     }

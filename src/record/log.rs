@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::protocol::event::{Body, Event, Sink, Stamped, VERSION};
+use crate::protocol::event::{Event, Sink, Stamped, VERSION};
 
 /// Why a session can not be recorded or loaded.
 #[derive(Debug, thiserror::Error)]
@@ -132,7 +132,7 @@ impl Log {
 
 impl Sink for Log {
     fn take(&mut self, stamped: &Stamped) {
-        if self.broken || matches!(stamped.event.body, Body::ModelDelta { .. }) {
+        if self.broken || !stamped.event.body.is_stored() {
             return;
         }
         // One write: a line is in the file whole, or it is the torn last one.

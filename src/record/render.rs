@@ -144,7 +144,9 @@ fn timeline_line(body: &Body) -> Option<String> {
             };
             format!("session: {} turns, calls: {}{failures}", summary.turns, calls.join(", "))
         }
-        Body::ModelDelta { .. } | Body::Evaluation { failure: None, .. } => return None,
+        Body::ModelDelta { .. }
+        | Body::ToolOutput { .. }
+        | Body::Evaluation { failure: None, .. } => return None,
     })
 }
 

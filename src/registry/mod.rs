@@ -11,7 +11,7 @@ mod validate;
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
@@ -265,6 +265,10 @@ impl Registry {
             || self.frozen().is_some()
             // Should the judge be wrong about it, it still writes nothing.
             || effect.is_read_only();
+        let (events, id) = (self.events.clone(), call.id.clone());
+        cx.watcher = Some(Arc::new(move |text| {
+            events.emit(Body::ToolOutput { call: id.clone(), text: text.to_owned() });
+        }));
         cx.withheld = self.policy.withheld();
         cx.network = self.policy.gives_network(&call.name, &effect, &*cx.workspace);
         if let Effect::Write { path } = &effect {

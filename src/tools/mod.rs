@@ -56,6 +56,9 @@ pub trait Tool: Send + Sync {
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>>;
 }
 
+/// Told what a command that runs wrote last.
+pub type OutputWatcher = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// All that a tool can reach.
 #[derive(Clone)]
 pub struct ToolCx {
@@ -71,6 +74,8 @@ pub struct ToolCx {
     pub read_only: bool,
     /// Which files are not to be shown by who meets them on the way.
     pub withheld: Withheld,
+    /// Told what a command that runs wrote last.
+    pub watcher: Option<OutputWatcher>,
     /// Cancelled when the call should stop.
     pub cancel: CancellationToken,
     /// The lock: what the file to be changed looked like when it was last read in this session.

@@ -36,6 +36,7 @@ impl Desk {
             network: false,
             read_only: false,
             withheld: crate::permission::Withheld::default(),
+            watcher: None,
             seen: None,
         };
         Self { dir, cx }

@@ -13,10 +13,10 @@ use std::sync::LazyLock;
 use args::Args;
 pub(super) use shows::{Suspicion, shows};
 pub(super) use table::Class;
-use table::{Entry, TABLE};
+use table::{Entry, READ_INPUT, TABLE};
 
 use super::line::Line;
-use super::shell::{By, How, Run};
+use super::shell::{By, How, Input, Run};
 use crate::protocol::tool::Effect;
 
 /// What stands at a path. Whoever asks for a ruling tells it: this room looks at no file.
@@ -379,6 +379,34 @@ fn touched(line: &Line, directory: &str, ground: &dyn Ground) -> Vec<(String, bo
         files.extend(all.map(|path| (path, moves)));
     }
     files
+}
+
+/// A command of the line that reads standard input, and is given none.
+pub(super) fn reads_input(line: &Line) -> Option<String> {
+    let script = line.script();
+    // What is given in another way is not followed.
+    if !line.is_known() || !script.functions.is_empty() || line.text().contains("exec ") {
+        return None;
+    }
+    let mut own = line.runs().iter().filter(|run| run.nesting == 0 && run.input == Input::None);
+    own.find_map(|run| {
+        let args = Args { run, directory: "", ground: &Nowhere };
+        let name = run.words.first()?.known()?;
+        let (_, most) = READ_INPUT.iter().find(|(names, _)| names.contains(&name))?;
+        let elsewhere = run
+            .redirects
+            .iter()
+            .any(|to| to.how == How::Copy && to.descriptor.is_none_or(|n| n == 0));
+        let gives_program = *most == 1 && ["-e", "-f"].iter().any(|option| args.may_have(option));
+        let needs_none = ["-n", "-r", "-R", "-u"].iter().any(|option| args.may_have(option))
+            && *most == 1
+            || name == "read" && args.may_have("-u")
+            || args.words().any(|word| word.text.starts_with("BEGIN"))
+            || args.only_asks_version();
+        let n_operands = args.operands().filter(|word| word.text != "-").count();
+        let reads = n_operands <= if gives_program { 0 } else { *most };
+        (reads && !needs_none && !elsewhere).then(|| name.to_owned())
+    })
 }
 
 /// Tools that would do a part of the line.

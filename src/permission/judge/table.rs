@@ -1230,6 +1230,32 @@ pub(super) const NAMES_ONLY: &[&str] = &[
     "truncate", "mktemp",
 ];
 
+/// Programs that read standard input where they are given no more operands than this.
+pub(super) const READ_INPUT: &[(&[&str], usize)] = &[
+    (
+        &[
+            "cat",
+            "sort",
+            "wc",
+            "tac",
+            "nl",
+            "rev",
+            "uniq",
+            "cut",
+            "head",
+            "tail",
+            "base64",
+            "column",
+            "fold",
+            "md5sum",
+            "sha256sum",
+        ],
+        0,
+    ),
+    (&["grep", "egrep", "fgrep", "sed", "awk", "jq"], 1),
+    (&["read", "mapfile", "readarray", "tr", "tee", "xargs"], usize::MAX),
+];
+
 /// Options of programs with a value in the next word that stand before the first word.
 pub(super) const GLOBAL_VALUES: &[(&str, &[&str])] = &[
     (

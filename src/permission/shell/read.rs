@@ -191,7 +191,7 @@ impl Reader<'_> {
                 }
                 self.simple(node, &[], Vec::new(), context);
             }
-            "pipeline" | "redirected_statement" => self.piped(node, context),
+            "pipeline" | "redirected_statement" => self.piped(node, None, context),
             // `$(< file)`: all that it does is to read.
             "file_redirect" => {
                 let (mut redirects, mut words) = (Vec::new(), Vec::new());
@@ -287,18 +287,20 @@ impl Reader<'_> {
             is_command(stage) && !goes_on(stage.node) && !stage.owner.is_some_and(goes_on)
         });
         self.script.is_plain &= is_simple;
-        let text = |stage: &Stage<'_>| {
-            let end = stage.owner.map_or(stage.node.end_byte(), |owner| owner.end_byte());
-            self.text[stage.node.start_byte()..end].trim().to_owned()
-        };
+        let end =
+            |stage: &Stage<'_>| stage.owner.map_or(stage.node.end_byte(), |owner| owner.end_byte());
+        let text =
+            |stage: &Stage<'_>| self.text[stage.node.start_byte()..end(stage)].trim().to_owned();
+        let start = stages.first().map_or(0, |stage| stage.node.start_byte());
+        let at = start..stages.last().map_or(start, end);
         let stages = stages.iter().map(text).collect();
-        self.script.pipelines.push(Pipeline { stages, is_simple });
+        self.script.pipelines.push(Pipeline { stages, is_simple, at });
     }
 
-    /// A pipeline, or a statement with redirections.
-    fn piped(&mut self, node: Node<'_>, context: &Context) {
-        let mut stages = Vec::new();
-        self.deeper(|reader| reader.flatten(node, None, context, &mut stages));
+    /// A pipeline, or a statement with redirections, which may stand in the node around it.
+    fn piped<'t>(&mut self, node: Node<'t>, owner: Option<Node<'t>>, context: &Context) {
+        let (mut stages, mut rest) = (Vec::new(), Vec::new());
+        self.deeper(|reader| reader.flatten(node, owner, context, &mut stages, &mut rest));
         if context.is_top {
             self.note_pipeline(&stages);
         }
@@ -324,6 +326,17 @@ impl Reader<'_> {
                 self.directories = before;
             }
         }
+        for Rest { operator, node, owner } in rest {
+            self.cover(operator.byte_range());
+            let before = Arc::clone(&self.directories);
+            match owner {
+                Some(_) => self.deeper(|reader| reader.piped(node, owner, context)),
+                None => self.statement(node, context),
+            }
+            if operator.kind() != "&&" {
+                self.either(&before);
+            }
+        }
     }
 
     /// The stages of a pipeline. The grammar takes `a && b | c >d | e` for `(a && b | c) >d | e`: what
@@ -334,6 +347,7 @@ impl Reader<'_> {
         owner: Option<Node<'t>>,
         context: &Context,
         stages: &mut Vec<Stage<'t>>,
+        rest: &mut Vec<Rest<'t>>,
     ) {
         let body = node.child_by_field_name("body");
         match node.kind() {
@@ -348,7 +362,7 @@ impl Reader<'_> {
                 for part in &parts[1..parts.len() - 1] {
                     self.cover(part.byte_range());
                 }
-                self.deeper(|reader| reader.flatten(*last, owner, context, stages));
+                self.deeper(|reader| reader.flatten(*last, owner, context, stages, rest));
             }
             "pipeline" => {
                 let parts = children(node);
@@ -358,10 +372,10 @@ impl Reader<'_> {
                 for (n, part) in parts.into_iter().enumerate() {
                     let owner = owner.filter(|_| Some(n) == last);
                     if n == 0 {
-                        self.deeper(|reader| reader.flatten(part, owner, context, stages));
+                        self.deeper(|reader| reader.flatten(part, owner, context, stages, rest));
                     } else if part.is_named() && !part.is_extra() {
                         let before = std::mem::take(&mut before);
-                        stages.push(Stage { node: part, owner, before });
+                        self.continued(part, owner, before, stages, rest);
                     } else {
                         before.push(part.byte_range());
                     }
@@ -374,7 +388,7 @@ impl Reader<'_> {
                     self.script.is_understood = false;
                 }
                 if let Some(body) = body {
-                    self.deeper(|reader| reader.flatten(body, Some(node), context, stages));
+                    self.deeper(|reader| reader.flatten(body, Some(node), context, stages, rest));
                 }
             }
             _ => stages.push(Stage { node, owner, before: Vec::new() }),
@@ -423,6 +437,45 @@ impl Reader<'_> {
         });
         self.script.commands.extend(deeper);
         self.script.functions.extend(script.functions);
+    }
+
+    /// The next stages of a pipeline. The grammar takes `a | b | c && d` for `a | (b | c && d)`: the first
+    /// in the list belongs to the pipeline, the others come after it.
+    fn continued<'t>(
+        &mut self,
+        node: Node<'t>,
+        owner: Option<Node<'t>>,
+        before: Vec<Range<usize>>,
+        stages: &mut Vec<Stage<'t>>,
+        rest: &mut Vec<Rest<'t>>,
+    ) {
+        let parts: Vec<Node<'t>> = match node.kind() {
+            "list" | "pipeline" => {
+                children(node).into_iter().filter(|part| !part.is_extra()).collect()
+            }
+            _ => Vec::new(),
+        };
+        let Some((first, others)) = parts.split_first() else {
+            stages.push(Stage { node, owner, before });
+            return;
+        };
+        let is_list = node.kind() == "list";
+        let at_end = |n: usize| owner.filter(|_| n + 1 == others.len());
+        let own = owner.filter(|_| others.is_empty());
+        self.deeper(|reader| reader.continued(*first, own, before, stages, rest));
+        let mut operator = *first;
+        for (n, part) in others.iter().enumerate() {
+            match (part.is_named(), is_list) {
+                (false, _) => operator = *part,
+                (true, true) => rest.push(Rest { operator, node: *part, owner: at_end(n) }),
+                (true, false) => {
+                    let before = vec![operator.byte_range()];
+                    self.deeper(|reader| {
+                        reader.continued(*part, at_end(n), before, stages, rest);
+                    });
+                }
+            }
+        }
     }
 
     /// A command, or several, whose streams are redirected by what stands in this node.
@@ -735,6 +788,13 @@ struct Stage<'t> {
     owner: Option<Node<'t>>,
     /// What stands between it and the one before.
     before: Vec<Range<usize>>,
+}
+
+/// What follows a pipeline behind `&&` or `||`.
+struct Rest<'t> {
+    operator: Node<'t>,
+    node: Node<'t>,
+    owner: Option<Node<'t>>,
 }
 
 /// What a here-document consists of besides words.
