@@ -152,7 +152,7 @@ impl Session {
         })?;
         let workspace = open_workspace(&options.root, &options.add_dirs)?;
         let (sandbox, holds) = open_sandbox(config, &workspace, options.dirs.as_ref())?;
-        let settings = settings(&options.config, mode, sandbox.is_some())?;
+        let settings = settings(&options.config, workspace.root(), mode, sandbox.is_some())?;
         let (main, key) = open_model(config, &options.root, &control).await?;
         let (light, light_key) = match &config.light_model {
             None => (main.clone(), None),
