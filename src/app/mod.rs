@@ -2,6 +2,7 @@
 //!
 //! Several sessions may live in one process: everything that belongs to one is held by its [`Session`].
 
+mod changed;
 mod gate;
 mod models;
 mod prompts;
@@ -18,14 +19,16 @@ use gate::{checks, recovery};
 use models::open_model;
 pub use models::{Facts, endpoint, facts, script};
 pub use storage::Storage;
-pub use undo::{in_words, undo};
+pub use undo::{Files, Recorded, Rewind, Rewound};
 
 use crate::config::{self, Config, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Rules};
 use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Kernel, Limits, Parts};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
-use crate::protocol::event::{Body, Clock, Events, Place, SessionStarted, Sink, TurnFinished};
+use crate::protocol::event::{
+    Body, Clock, Event, Events, Place, SessionStarted, Sink, TurnFinished,
+};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::record::{self, Log, LogError, SummarySink};
 use crate::tools;
@@ -83,6 +86,8 @@ pub enum Which {
     Latest,
     /// This one.
     Resume(String),
+    /// A copy of this one, or of the latest.
+    Fork(Option<String>),
 }
 
 /// What is asked for.
@@ -154,7 +159,7 @@ impl Session {
         })?;
         let workspace = open_workspace(&options.root, &options.add_dirs)?;
         let (sandbox, holds) = open_sandbox(config, &workspace, options.dirs.as_ref())?;
-        let settings = settings(&options.config, mode, sandbox.is_some())?;
+        let settings = settings(&options.config, workspace.root(), mode, sandbox.is_some())?;
         let (main, key) = open_model(config, &options.root, &control).await?;
         let (light, light_key) = match &config.light_model {
             None => (main.clone(), None),
@@ -189,7 +194,8 @@ impl Session {
 
         let mut faces = faces;
         if let Some(loaded) = &loaded {
-            faces.iter_mut().for_each(|face| face.recorded(&loaded.events));
+            let live = record::live(&loaded.events);
+            faces.iter_mut().for_each(|face| face.recorded(&live));
         }
         let summary = SummarySink::default();
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
@@ -228,6 +234,7 @@ impl Session {
         let gate = open_gate(config, settings, sandbox, workspace.clone(), spill, events, &control);
         let Gate { mut registry, events, exec } = gate;
         registry.describe(&prompts);
+        let prompts = Arc::new(prompts);
         let max_rules_bytes = MAX_RULES_BYTES.min(budget.bytes(budget.window() / RULES_SHARE));
         let layers = Layers::new(
             &prompts,
@@ -253,7 +260,8 @@ impl Session {
                 max_budget_usd: config.limits.max_budget_usd,
             },
             recovery: recovery(config),
-            prompts: Arc::new(prompts),
+            undo_on_failure: config.recovery.undo_on_failure,
+            prompts: prompts.clone(),
         };
         let mut kernel = Kernel::new(parts);
         match loaded {
@@ -261,9 +269,10 @@ impl Session {
                 events.emit(Body::SessionStarted(started));
             }
             Some(loaded) => {
-                let unanswered = record::unanswered(&loaded.events);
-                sweep(&workspace, &unanswered);
-                resume(&mut kernel, &events, &summary, &loaded, started);
+                let told = |live: &[&Event]| changed::told(&prompts, &workspace, live);
+                resume(&mut kernel, &events, &summary, &loaded, started, &told);
+                // What a rewind took back may have been killed in the middle too.
+                sweep(&workspace, &record::unanswered(&loaded.events));
             }
         }
         Ok(Self { kernel, events, summary, exec, control, timeout, workspace, notices, log_path })
@@ -308,6 +317,7 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
         Which::New | Which::NewWithId(_) => None,
         Which::Latest => Some(storage.choose(None)?),
         Which::Resume(id) => Some(storage.choose(Some(id))?),
+        Which::Fork(id) => Some(storage.fork(&storage.choose(id.as_deref())?, None)?),
     };
     if let Some(id) = resumed {
         let (log, loaded) =
@@ -326,7 +336,9 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
             }
             id.clone()
         }
-        Which::New | Which::Latest | Which::Resume(_) => uuid::Uuid::now_v7().to_string(),
+        Which::New | Which::Latest | Which::Resume(_) | Which::Fork(_) => {
+            uuid::Uuid::now_v7().to_string()
+        }
     };
     let log = if options.ephemeral {
         None
@@ -338,7 +350,7 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
 
 fn log_error(error: &LogError) -> OpenError {
     match error {
-        LogError::InUse(_) => OpenError::InUse(error.to_string()),
+        LogError::InUse(..) => OpenError::InUse(error.to_string()),
         LogError::Broken { .. } | LogError::Io { .. } => OpenError::Usage(error.to_string()),
     }
 }
@@ -350,14 +362,18 @@ fn resume(
     summary: &SummarySink,
     loaded: &record::Loaded,
     now: SessionStarted,
+    changed: &dyn Fn(&[&Event]) -> Option<String>,
 ) {
     for event in &loaded.events {
-        kernel.apply(event);
         summary.apply(event);
+    }
+    let live = record::live(&loaded.events);
+    for event in &live {
+        kernel.apply(event);
     }
     let place = loaded.events.last().map_or_else(Place::default, |event| event.header.place);
     events.at(place);
-    let unanswered = record::unanswered(&loaded.events);
+    let unanswered = record::unanswered(live.iter().copied());
     let uncertain = unanswered
         .iter()
         .filter(|unanswered| unanswered.uncertain)
@@ -371,6 +387,9 @@ fn resume(
     });
     for unanswered in &unanswered {
         kernel.apply(&events.emit(record::synthetic_answer(unanswered)));
+    }
+    if let Some(text) = changed(&live) {
+        kernel.apply(&events.emit(Body::Feedback { text }));
     }
 }
 

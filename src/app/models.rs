@@ -12,6 +12,7 @@ use crate::kernel::{Price, Speaker};
 use crate::model;
 use crate::protocol::control::Control;
 use crate::protocol::model::Model;
+use crate::protocol::thousands;
 
 /// How long a server may take to say which models it has: one that may not be there, and one that
 /// the configuration names.
@@ -177,16 +178,4 @@ pub fn facts(config: &Config, id: &str) -> Facts {
         max_output_tokens: known.max_output_tokens,
         price,
     }
-}
-
-fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{OpenError, Options, Session, in_words, models};
+use super::{OpenError, Options, Session, models};
 use crate::config::Config;
 use crate::protocol::control::Control;
 use crate::protocol::mask::Masker;
@@ -50,7 +50,7 @@ impl Session {
         let turn = turn.or_else(|| self.workspace.last_changing_turn());
         let turn = turn.ok_or("no turn of this session changed a file that could be taken back")?;
         let files = self.workspace.undo(turn, false).map_err(|failure| failure.message)?;
-        let files = files.iter().map(|(path, how)| (path.clone(), in_words(how)));
+        let files = files.iter().map(|(path, how)| (path.clone(), how.to_string()));
         self.kernel.heard_of_undo(turn, files.collect());
         Ok(())
     }

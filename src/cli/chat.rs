@@ -10,14 +10,14 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::options::{self, RunArgs, ToolOptions};
 use super::{Cli, session};
-use crate::app::{OpenError, Options, Session, Storage, Which};
+use crate::app::{OpenError, Options, Recorded, Rewind, Session, Storage, Which};
 use crate::config::{self, Loaded, UiEditing, UiScreen, UiTheme, UserDirs};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::ui::tui::{
     self, Arrangement, Background, Chat, CommandDeed, Depth, Keymap, News, Request, Settings, Theme,
 };
 use crate::{record, ui};
-use jobs::{Done, Jobs};
+use jobs::{Jobs, Ran};
 use places::Places;
 
 /// Lines of a trace that are shown.
@@ -145,6 +145,8 @@ pub(super) fn chat(args: &ChatArgs) -> u8 {
 enum Next {
     Quit,
     Open(Which),
+    /// This session, from before that turn on.
+    Rewind(u32),
 }
 
 async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, OpenError> {
@@ -189,6 +191,15 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         session.close();
         match next {
             Next::Quit => break id,
+            Next::Rewind(turn) => {
+                let Some(id) = id else { continue };
+                chat.handle.tell(News::Anew);
+                if let Err(error) = rewind(&options, &id, turn) {
+                    chat.handle.tell(News::Note(false, error.to_string()));
+                }
+                options.session = Which::Resume(id);
+                control.begin_turn();
+            }
             Next::Open(which) => {
                 options.session = which;
                 chat.handle.tell(News::Anew);
@@ -244,14 +255,12 @@ async fn converse(
     let kinds = [SignalKind::window_change(), SignalKind::from_raw(libc::SIGCONT)];
     let [mut resized, mut continued] = kinds.map(|kind| signal(kind).ok());
     // What the user ran while the model worked, for the model to know with the next message.
-    let mut ran: Vec<Done> = Vec::new();
+    let mut ran: Vec<Ran> = Vec::new();
     let mut quits = false;
     let mut message: Option<String> = None;
     loop {
         for done in ran.drain(..) {
-            if let Done::Command { command, output, exit_code } = done {
-                session.share(&command, &output, exit_code);
-            }
+            session.share(&done.command, &done.output, done.exit_code);
         }
         if quits {
             return Next::Quit;
@@ -272,6 +281,16 @@ async fn converse(
                         Ok(id) => return Next::Open(Which::Resume(id)),
                         Err(reason) => handle.tell(News::Note(false, reason)),
                     },
+                    Request::Command(CommandDeed::Rewind, turn) => {
+                        match turn.parse().map_err(|_| ()).and_then(|turn| kept(session, turn)) {
+                            Ok(turn) => return Next::Rewind(turn),
+                            Err(()) => {
+                                let text = "say to before which turn, as a number; a session that is \
+                                            not kept can not go back";
+                                handle.tell(News::Note(false, text.to_owned()));
+                            }
+                        }
+                    }
                     Request::Command(CommandDeed::Undo, turn) => {
                         if let Err(reason) = undo(session, &turn) {
                             handle.tell(News::Note(false, reason));
@@ -362,6 +381,17 @@ fn resume(options: &Options, session: &Session, id: &str) -> Result<String, Stri
     if id == session.id() { Err("that is this session".to_owned()) } else { Ok(id) }
 }
 
+fn kept(session: &Session, turn: u32) -> Result<u32, ()> {
+    session.log_path.is_some().then_some(turn).ok_or(())
+}
+
+/// Takes a session that nobody works on back to before a turn.
+fn rewind(options: &Options, id: &str, turn: u32) -> Result<(), OpenError> {
+    let storage = Storage::find(&options.root, options.dirs.as_ref());
+    let recorded = Recorded::open((&options.root, &options.add_dirs), &storage, id)?;
+    recorded.rewind(turn, Rewind::Both, false).map(|_| ())
+}
+
 fn undo(session: &mut Session, turn: &str) -> Result<(), String> {
     let turn = match turn {
         "" => None,
@@ -447,5 +477,7 @@ fn trace(session_log: Option<&PathBuf>) -> Result<String, String> {
 /// The sessions of the project: id and what each is about, the latest first.
 fn sessions(options: &Options) -> Vec<(String, String)> {
     let storage = Storage::find(&options.root, options.dirs.as_ref());
-    session::listed(&storage)
+    let list = session::list_of_sessions(&storage);
+    let lines = list.lines().filter_map(|line| line.split_once(char::is_whitespace));
+    lines.map(|(id, what)| (id.to_owned(), what.trim().to_owned())).collect()
 }

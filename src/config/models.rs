@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_file_is_whole() {
-        let table: Known = toml::from_str(TEXT).unwrap();
+        let table: Known = toml::from_str(TEXT).expect("it parses");
         for (provider, models) in &table {
             assert!(presets().iter().any(|preset| preset.name == provider), "{provider}");
             for (name, facts) in models {

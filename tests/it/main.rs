@@ -21,6 +21,7 @@ mod resume;
 mod run;
 mod sandbox;
 mod server;
+mod session;
 mod shell;
 mod support;
 mod tools;

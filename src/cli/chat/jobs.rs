@@ -22,15 +22,16 @@ const PATIENCE: Duration = Duration::from_hours(1);
 /// The most files that are offered.
 const MAX_FILES: usize = 200_000;
 
-/// What a job came to, beyond what the chat was told.
-pub(super) enum Done {
-    /// A command of the user's own, which the model is to know.
-    Command { command: String, output: String, exit_code: Option<i32> },
+/// A command of the user's own that is over: the model is to know of it.
+pub(super) struct Ran {
+    pub(super) command: String,
+    pub(super) output: String,
+    pub(super) exit_code: Option<i32>,
 }
 
 /// The jobs that run.
 pub(super) struct Jobs<'a> {
-    running: FuturesUnordered<LocalBoxFuture<'a, Option<Done>>>,
+    running: FuturesUnordered<LocalBoxFuture<'a, Option<Ran>>>,
     options: &'a Options,
     places: &'a Places,
     handle: Handle,
@@ -63,7 +64,7 @@ impl<'a> Jobs<'a> {
     }
 
     /// The end of the next of them; none ends where none runs.
-    pub(super) async fn next(&mut self) -> Option<Done> {
+    pub(super) async fn next(&mut self) -> Option<Ran> {
         match self.running.next().await {
             Some(done) => done,
             None => std::future::pending().await,
@@ -125,6 +126,7 @@ impl<'a> Jobs<'a> {
             | CommandDeed::Mode
             | CommandDeed::Plan
             | CommandDeed::Undo
+            | CommandDeed::Rewind
             | CommandDeed::Compact
             | CommandDeed::Resume
             | CommandDeed::Clear
@@ -200,9 +202,9 @@ impl<'a> Jobs<'a> {
             async move {
                 let (output, exit_code) = run.await;
                 let output = masker.mask(&output).into_owned();
-                let told = (command.clone(), output.clone());
-                handle.tell(News::Shell { command: told.0, output: told.1, exit_code });
-                Some(Done::Command { command, output, exit_code })
+                let (shown, wrote) = (command.clone(), output.clone());
+                handle.tell(News::Shell { command: shown, output: wrote, exit_code });
+                Some(Ran { command, output, exit_code })
             }
             .boxed_local(),
         );

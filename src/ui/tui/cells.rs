@@ -399,6 +399,7 @@ impl Outcome {
         };
         let code = envelope.error().map(|error| error.code);
         let mut body = Body::None;
+        let mut is_told = false;
         let summary = match (tool, code) {
             (
                 "Bash",
@@ -419,6 +420,12 @@ impl Outcome {
                     }
                     (_, None, _) => String::new(),
                 }
+            }
+            (_, Some(ErrorCode::ApprovalRejected)) => {
+                let said = envelope.error().and_then(|error| error.message.split_once(": "));
+                note = said.map_or_else(String::new, |(_, words)| words.to_owned());
+                is_told = true;
+                "you said no".to_owned()
             }
             (_, Some(code)) => code.as_str().to_owned(),
             ("Read", None) => {
@@ -468,7 +475,8 @@ impl Outcome {
         if matches!(body, Body::None) {
             body = Body::Text(view(envelope));
         }
-        if code.is_some_and(|code| note.is_empty() && code != ErrorCode::CommandFailed) {
+        let needs_words = code.is_some_and(|code| code != ErrorCode::CommandFailed) && !is_told;
+        if needs_words && note.is_empty() {
             note = envelope.text.clone();
         }
         Self { mark, summary, note, body, time_ms: stat("time_ms") }
@@ -778,11 +786,11 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
     let mut lines = hang(&Span::raw(""), &indent, &head, look.width);
     let has_report = !finished.ending.is_success() && finished.ending != Ending::Interrupted;
     if has_report && !finished.result.trim().is_empty() {
-        let narrower = Look { width: look.width.saturating_sub(2).max(1), ..look };
+        let report = clean(finished.result.trim_end());
         lines.extend(
-            markdown::render(&finished.result, narrower)
-                .into_iter()
-                .map(|line| Line::from_iter(std::iter::once(indent.clone()).chain(line.spans))),
+            report
+                .lines()
+                .flat_map(|line| hang(&indent, &indent, &[Span::raw(line.to_owned())], look.width)),
         );
     }
     lines

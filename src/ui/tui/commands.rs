@@ -13,6 +13,8 @@ pub enum Deed {
     Plan,
     /// Takes back what a turn changed.
     Undo,
+    /// Goes back to what was before a turn.
+    Rewind,
     /// Shows what changed since the last commit.
     Diff,
     /// Lists the sessions of this project.
@@ -86,6 +88,12 @@ pub const COMMANDS: &[Command] = &[
         "undo",
         "[TURN]",
         "take back the file changes of the last turn, or of that one",
+    ),
+    command(
+        Deed::Rewind,
+        "rewind",
+        "TURN",
+        "go back to what was before that turn: words and files",
     ),
     command(Deed::Diff, "diff", "", "what changed since the last commit"),
     command(Deed::Sessions, "sessions", "", "the sessions of this project"),

@@ -14,8 +14,6 @@ use crate::protocol::event::{Body, Event, FreezeCause, SessionStarted};
 use crate::protocol::model::{Purpose, Usage};
 use crate::protocol::plan::Plan;
 
-/// Bytes of a command's live output that are kept.
-const TAIL: usize = 4096;
 /// Turns of an earlier session that are printed again.
 const RECALLED: usize = 3;
 
@@ -168,6 +166,11 @@ impl Conversation {
                     call.state = CallState::Running { tail: String::new() };
                 }
             }
+            Body::ToolOutput { call, text } => {
+                if let Some(Call { state: CallState::Running { tail }, .. }) = self.call(call) {
+                    tail.clone_from(text);
+                }
+            }
             Body::ToolFinished { call, tool, envelope, .. } => {
                 if self.call(call).is_none() {
                     let arguments = serde_json::to_string(&envelope.context.params_input);
@@ -189,6 +192,9 @@ impl Conversation {
                 if let Some(call) = self.call(call) {
                     call.question = Some(Box::new(question));
                 }
+            }
+            Body::Reflected { reflection: Some(reflection), .. } => {
+                self.note(Tone::Quiet, &format!("reflection: {}", reflection.root_cause.text));
             }
             Body::ControlDecided { decision: decided, reason, after, .. } => {
                 if let Some(text) = decision(*decided, reason, after) {
@@ -286,6 +292,10 @@ impl Conversation {
             Body::UserCommand { .. }
             | Body::ModelRequested(_)
             | Body::ModelResponded(_)
+            // What is taken back or copied is told to whoever goes on from there.
+            | Body::SessionForked { .. }
+            | Body::SessionRewound { .. }
+            | Body::Reflected { reflection: None, .. }
             | Body::Evaluation { .. }
             | Body::SessionSummary(_) => {}
         }
@@ -315,15 +325,6 @@ impl Conversation {
     /// One sentence more.
     pub(super) fn note(&mut self, tone: Tone, text: &str) {
         self.cells.push(Cell::Note(tone, text.to_owned()));
-    }
-
-    /// Output of a call that runs.
-    pub(super) fn output(&mut self, call: &str, text: &str) {
-        if let Some(Call { state: CallState::Running { tail }, .. }) = self.call(call) {
-            tail.push_str(text);
-            let from = tail.ceil_char_boundary(tail.len().saturating_sub(TAIL));
-            tail.drain(..from);
-        }
     }
 
     /// The call that a person is asked about.

@@ -103,8 +103,8 @@ impl Sink for Handle {
         self.tell(News::Event(Box::new(stamped.event.clone())));
     }
 
-    fn recorded(&mut self, events: &[Event]) {
-        self.tell(News::Recorded(events.to_vec()));
+    fn recorded(&mut self, events: &[&Event]) {
+        self.tell(News::Recorded(events.iter().copied().cloned().collect()));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The chat as plain lines: for screen readers, for terminals that can do nothing, and for pipes. Nothing
 //! moves, nothing is written twice.
 
+use std::collections::VecDeque;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
@@ -35,8 +36,8 @@ pub(super) fn run(
     state.conversation.hides_user = is_echoed;
     let mut is_prompted = false;
     let mut asked = None;
-    // Lines that came before they could be taken, and the end of the input.
-    let mut waiting = std::collections::VecDeque::new();
+    // From a pipe all lines come at once: each waits until it can be taken.
+    let mut waiting = VecDeque::new();
     let mut is_closed = false;
     while let Ok(message) = messages.recv() {
         let mut actions = Vec::new();
@@ -47,22 +48,6 @@ pub(super) fn run(
             Message::Typed(..) | Message::Resized | Message::Continued => {}
         }
         loop {
-            let is_free = !state.is_working && state.shells.is_empty();
-            if state.asked.is_some() || is_free {
-                if let Some(line) = waiting.pop_front() {
-                    if !is_echoed {
-                        write("\n")?;
-                    }
-                    is_prompted = false;
-                    actions.extend(take(&mut state, &line));
-                } else if is_closed && is_free {
-                    actions.push(Action::Ask(Request::Quit));
-                    is_closed = false;
-                }
-            }
-            if actions.is_empty() {
-                break;
-            }
             for action in actions.drain(..) {
                 match action {
                     Action::Ask(request) => {
@@ -77,26 +62,47 @@ pub(super) fn run(
                     Action::Copy(_) | Action::Notify(_) | Action::Suspend | Action::Redraw => {}
                 }
             }
-        }
-        let has_printed = print(&mut state)?;
-        let call = state.asked.as_ref().map(|asked| asked.call.clone());
-        if call.is_some() && call != asked {
-            let always = state.rules().join(", ");
-            let always = if always.is_empty() {
-                String::new()
-            } else {
-                format!(", a: yes, and for this session allow {}", clean(&always))
-            };
-            write(&format!("Allow it? y: yes{always}, n: no, or say what to do instead\n› "))?;
-        }
-        asked = call;
-        let is_free = !state.is_working && state.shells.is_empty() && asked.is_none();
-        if is_free && (!is_prompted || has_printed) {
-            write("\n› ")?;
-            is_prompted = true;
+            is_prompted &= !print(&mut state)?;
+            let call = state.asked.as_ref().map(|asked| asked.call.clone());
+            if call.is_some() && call != asked {
+                write(&question(&state))?;
+            }
+            asked = call;
+            let is_free = !state.is_working && state.shells.is_empty();
+            if is_free && !is_prompted {
+                write("\n› ")?;
+                is_prompted = true;
+            }
+            // Who types while the agent works speaks to it; an answer is only what comes after its question.
+            let line =
+                if is_free || is_echoed || asked.is_some() { waiting.pop_front() } else { None };
+            match line {
+                Some(line) => {
+                    if !is_echoed {
+                        write("\n")?;
+                    }
+                    is_prompted = false;
+                    actions = take(&mut state, &line);
+                }
+                None if is_closed && is_free => {
+                    is_closed = false;
+                    actions = vec![Action::Ask(Request::Quit)];
+                }
+                None => break,
+            }
         }
     }
     Ok(())
+}
+
+fn question(state: &State) -> String {
+    let always = clean(&state.rules().join(", ")).into_owned();
+    let always = if always.is_empty() {
+        String::new()
+    } else {
+        format!(", a: yes, and for this session allow {always}")
+    };
+    format!("Allow it? y: yes{always}, n: no, or say what to do instead\n› ")
 }
 
 /// A line is an answer where one is waited for, else a message.

@@ -867,6 +867,7 @@ impl State {
             },
             CommandDeed::Quit => return vec![Action::Ask(Request::Quit)],
             CommandDeed::Undo
+            | CommandDeed::Rewind
             | CommandDeed::Resume
             | CommandDeed::Clear
             | CommandDeed::Compact
@@ -877,6 +878,7 @@ impl State {
             }
             CommandDeed::Model
             | CommandDeed::Undo
+            | CommandDeed::Rewind
             | CommandDeed::Diff
             | CommandDeed::Sessions
             | CommandDeed::Resume

@@ -51,7 +51,7 @@ fn commands_of_the_chat_itself_answer() {
     let copied = "\x1b]52;c;QW4gYW5zd2VyIHRvIGNvcHku\x07";
     assert!(String::from_utf8_lossy(&pty.bytes()).contains(copied));
     pty.say("/modle");
-    pty.wait_for("did you mean /model?");
+    pty.wait_for("did you mean /mode?");
     pty.say("/quit");
     assert_eq!(pty.end(), 0);
 }
@@ -110,9 +110,8 @@ fn sessions_are_listed_resumed_and_begun_anew() {
 
 #[test]
 fn a_session_goes_on_with_what_was_said() {
-    let test = Test::new().script(
-        "when: carry it on\ntext: the new answer\n---\ntext: the old answer",
-    );
+    let test =
+        Test::new().script("when: carry it on\ntext: the new answer\n---\ntext: the old answer");
     test.run(&["the old question"]).expect_code(0);
     let mut pty = Pty::chat(&test, &["-c"]);
     pty.wait_for("the old answer");
@@ -172,4 +171,22 @@ fn commands_of_the_users_own_are_files() {
     pty.send("\tthe tests\r");
     pty.wait_for("heard");
     assert_eq!(test.events_of("turn.started")[0]["input"], "Please fix the tests now.");
+}
+
+#[test]
+fn a_session_goes_back_to_before_a_turn() {
+    let (test, mut pty) = chat(
+        "when: change it\ncall: Read {\"path\": \"a.txt\"}\n---\n\
+         call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n\
+         text: changed",
+    );
+    pty.say("change it");
+    pty.wait_for("changed");
+    pty.wait_for("/help");
+    pty.say("/rewind 1");
+    pty.wait_for("resumed");
+    assert_eq!(test.read("a.txt"), "one\n");
+    assert_eq!(test.events_of("session.rewound")[0]["from_turn"], 1);
+    pty.say("/rewind");
+    pty.wait_for("say to before which turn");
 }
