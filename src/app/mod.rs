@@ -195,7 +195,9 @@ impl Session {
         let mut faces = faces;
         if let Some(loaded) = &loaded {
             let live = record::live(&loaded.events);
-            faces.iter_mut().for_each(|face| face.recorded(&live));
+            for face in &mut faces {
+                face.recorded(&live);
+            }
         }
         let summary = SummarySink::default();
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::highlight::{Language, Open};
 use super::markdown;
-use super::text::{clean, cut, hang, settled, width, wrap};
+use super::text::{behind, clean, cut, hang, settled, width, wrap};
 use super::theme::{Part, Theme};
 use crate::protocol::Object;
 use crate::protocol::control::{ControlDecision, Counters, Ending, Replan};
@@ -369,7 +369,6 @@ impl Call {
         }
         let is_shown = self.question.as_ref().is_some_and(|question| question.diff.is_some());
         match &outcome.body {
-            Body::None => {}
             Body::Diff(_) if is_shown && detail == Detail::Brief => {}
             Body::Diff(diff) => lines.extend(diff_lines(diff, DIFF_LINES, look, detail)),
             Body::Output(text) => {
@@ -379,7 +378,7 @@ impl Call {
             Body::Text(text) if detail == Detail::Full => {
                 lines.extend(output(text, usize::MAX, look, detail));
             }
-            Body::Text(_) => {}
+            Body::None | Body::Text(_) => {}
         }
         lines
     }
@@ -477,7 +476,7 @@ impl Outcome {
         }
         let needs_words = code.is_some_and(|code| code != ErrorCode::CommandFailed) && !is_told;
         if needs_words && note.is_empty() {
-            note = envelope.text.clone();
+            note.clone_from(&envelope.text);
         }
         Self { mark, summary, note, body, time_ms: stat("time_ms") }
     }
@@ -598,7 +597,7 @@ fn output(text: &str, most: usize, look: Look, detail: Detail) -> Vec<Line<'stat
         let lines =
             text.trim_end().split('\n').filter(|_| !text.trim().is_empty()).flat_map(|line| {
                 let lines = wrap(&[Span::styled(line.to_owned(), quiet)], room).into_iter();
-                lines.map(|line| Line::from_iter(std::iter::once(Span::raw("    ")).chain(line)))
+                lines.map(|line| behind(Span::raw("    "), line))
             });
         return lines.collect();
     }
@@ -775,10 +774,9 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
         Ending::Timeout => ("■", Part::Warn, "the limit of time was reached"),
     };
     let mut head = mark.to_owned();
+    head.push(' ');
     if !word.is_empty() {
-        head.push_str(&format!(" {word}  "));
-    } else {
-        head.push(' ');
+        head.push_str(&format!("{word}  "));
     }
     let facts = Span::styled(facts.join(" · "), theme.style(Part::Quiet));
     let indent = Span::raw("  ");

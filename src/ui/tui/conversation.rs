@@ -10,7 +10,10 @@ use super::cells::{
 };
 use super::markdown::Stream;
 use crate::protocol::control::PermissionMode;
-use crate::protocol::event::{Body, Event, FreezeCause, SessionStarted};
+use crate::protocol::envelope::Envelope;
+use crate::protocol::event::{
+    Body, Event, FreezeCause, ModelResponded, SessionStarted, TurnFinished,
+};
 use crate::protocol::model::{Purpose, Usage};
 use crate::protocol::plan::Plan;
 
@@ -95,8 +98,8 @@ impl Conversation {
     pub(super) fn apply(&mut self, event: &Event, now: Instant) {
         match &event.body {
             Body::SessionStarted(started) => self.begin(&event.header.session, started, None),
-            Body::SessionResumed { now, events, uncertain, .. } => {
-                self.begin(&event.header.session, now, Some(*events));
+            Body::SessionResumed { now: started, events, uncertain, .. } => {
+                self.begin(&event.header.session, started, Some(*events));
                 if !uncertain.is_empty() {
                     let text = format!("nobody knows what these did: {}", uncertain.join(", "));
                     self.note(Tone::Warn, &text);
@@ -107,18 +110,6 @@ impl Conversation {
                 self.turn = Some(Turn { started: now, doing: Doing::Waiting, since: now });
             }
             Body::TurnSteered { input } => self.cells.push(Cell::User(input.clone())),
-            Body::ModeChanged { mode } => {
-                self.mode = Some(*mode);
-                self.note(Tone::Quiet, &format!("mode {}", mode.as_str()));
-            }
-            Body::Frozen { by, words } => {
-                self.frozen = Some(words.clone());
-                if *by == FreezeCause::User {
-                    let text = format!("nothing is changed until you lift it: “{words}”");
-                    self.note(Tone::Quiet, &text);
-                }
-            }
-            Body::Thawed { .. } => self.frozen = None,
             Body::ModelRequested(requested) if requested.purpose == Purpose::Main => {
                 self.context_tokens = requested.estimated_tokens;
                 self.window = requested.window;
@@ -136,29 +127,7 @@ impl Conversation {
                 self.does(Doing::Answering, now);
             }
             Body::ModelResponded(answer) if answer.purpose == Purpose::Main => {
-                if self.thought.is_empty() && self.said.is_empty() {
-                    self.thought.clone_from(&answer.reasoning);
-                }
-                self.end_thought();
-                if self.said.is_empty() {
-                    if !answer.text.is_empty() {
-                        self.cells.push(Cell::Answer(answer.text.clone()));
-                    }
-                } else {
-                    self.end_stream();
-                }
-                if let Some(usage) = answer.usage {
-                    self.usage += usage;
-                    self.context_tokens = usage.input_tokens + usage.output_tokens;
-                }
-                if answer.discarded {
-                    self.note(Tone::Warn, "this answer can not be used; the model is asked again");
-                } else {
-                    let calls = answer.calls.iter();
-                    self.cells.extend(calls.map(|call| {
-                        Cell::Call(Box::new(Call::new(&call.id, &call.name, &call.arguments)))
-                    }));
-                }
+                self.responded(answer);
             }
             Body::ToolStarted { call, tool, .. } => {
                 self.does(Doing::Calling(tool.clone()), now);
@@ -171,47 +140,80 @@ impl Conversation {
                     tail.clone_from(text);
                 }
             }
-            Body::ToolFinished { call, tool, envelope, .. } => {
-                if self.call(call).is_none() {
-                    let arguments = serde_json::to_string(&envelope.context.params_input);
-                    let call = Call::new(call, tool, &arguments.unwrap_or_default());
-                    self.cells.push(Cell::Call(Box::new(call)));
-                }
-                if let Some(call) = self.call(call) {
-                    call.finish(envelope);
-                }
-            }
+            Body::ToolFinished { call, tool, envelope, .. } => self.answered(call, tool, envelope),
             Body::PermissionRequested { call, reason, rule, rules, diff, .. } => {
                 self.does(Doing::Asking, now);
-                let question = Question {
-                    reason: reason.clone(),
-                    rule: rule.clone(),
-                    rules: rules.clone(),
-                    diff: diff.clone(),
-                };
+                let (reason, rule) = (reason.clone(), rule.clone());
+                let question = Question { reason, rule, rules: rules.clone(), diff: diff.clone() };
                 if let Some(call) = self.call(call) {
                     call.question = Some(Box::new(question));
                 }
             }
+            Body::PermissionDecided { ruling, .. } => {
+                if ruling == "allow" || ruling == "reject" {
+                    self.does(Doing::Waiting, now);
+                }
+            }
+            Body::PlanUpdated { plan, .. } => self.plan_is(plan),
+            Body::Error { message, retry_in_ms: Some(ms), attempt, .. } => {
+                self.end_stream();
+                self.does(Doing::Retrying, now);
+                let (n, wait) = (attempt.unwrap_or(1), seconds(*ms));
+                self.note(Tone::Warn, &format!("try {n} failed: {message}; the next in {wait}"));
+            }
+            // The report at the turn's end says what the model's own error was.
+            Body::Error { source, message, retry_in_ms: None, .. } => {
+                self.end_stream();
+                if source != "model" {
+                    self.note(Tone::Bad, message);
+                }
+            }
+            Body::TurnFinished(finished) => self.finished(finished),
+            Body::ModeChanged { .. }
+            | Body::Frozen { .. }
+            | Body::Thawed { .. }
+            | Body::Reflected { .. }
+            | Body::ControlDecided { .. }
+            | Body::Feedback { .. }
+            | Body::CheckFinished { .. }
+            | Body::ContextCompacted(_)
+            | Body::PinAdded { .. }
+            | Body::PinRemoved { .. }
+            | Body::RulesFound { .. }
+            | Body::TurnUndone { .. } => self.noted(&event.body),
+            // What the user ran is shown when it ends; what is taken back or copied is told to whoever
+            // goes on from there.
+            Body::UserCommand { .. }
+            | Body::ModelRequested(_)
+            | Body::ModelResponded(_)
+            | Body::SessionForked { .. }
+            | Body::SessionRewound { .. }
+            | Body::Evaluation { .. }
+            | Body::SessionSummary(_) => {}
+        }
+    }
+
+    /// What is worth a sentence.
+    fn noted(&mut self, body: &Body) {
+        match body {
+            Body::ModeChanged { mode } => {
+                self.mode = Some(*mode);
+                self.note(Tone::Quiet, &format!("mode {}", mode.as_str()));
+            }
+            Body::Frozen { by, words } => {
+                self.frozen = Some(words.clone());
+                if *by == FreezeCause::User {
+                    let text = format!("nothing is changed until you lift it: “{words}”");
+                    self.note(Tone::Quiet, &text);
+                }
+            }
+            Body::Thawed { .. } => self.frozen = None,
             Body::Reflected { reflection: Some(reflection), .. } => {
                 self.note(Tone::Quiet, &format!("reflection: {}", reflection.root_cause.text));
             }
             Body::ControlDecided { decision: decided, reason, after, .. } => {
                 if let Some(text) = decision(*decided, reason, after) {
                     self.note(Tone::Warn, &text);
-                }
-            }
-            Body::PlanUpdated { plan, .. } => {
-                self.plan.clone_from(plan);
-                if !plan.todos.is_empty() {
-                    // One plan after the other: the last is the one that counts.
-                    let from = self.printed;
-                    let old =
-                        self.cells.iter().skip(from).position(|cell| matches!(cell, Cell::Plan(_)));
-                    match old {
-                        Some(at) => self.cells[from + at] = Cell::Plan(plan.clone()),
-                        None => self.cells.push(Cell::Plan(plan.clone())),
-                    }
                 }
             }
             Body::Feedback { text } => {
@@ -227,20 +229,6 @@ impl Conversation {
                 let how = format!("{how}  {}", seconds(*time_ms));
                 let (command, passed, tail) = (command.clone(), *passed, tail.clone());
                 self.cells.push(Cell::Check { command, passed, how, tail });
-            }
-            Body::Error { message, retry_in_ms: Some(ms), attempt, .. } => {
-                self.end_stream();
-                self.does(Doing::Retrying, now);
-                let n = attempt.unwrap_or(1);
-                let wait = seconds(*ms);
-                self.note(Tone::Warn, &format!("try {n} failed: {message}; the next in {wait}"));
-            }
-            // The report at the turn's end says what the model's own error was.
-            Body::Error { source, message, retry_in_ms: None, .. } => {
-                self.end_stream();
-                if source != "model" {
-                    self.note(Tone::Bad, message);
-                }
             }
             Body::ContextCompacted(compacted) => {
                 self.context_tokens = compacted.tokens_after;
@@ -261,44 +249,80 @@ impl Conversation {
             Body::RulesFound { path, .. } => {
                 self.note(Tone::Quiet, &format!("rules of {path} count from now on"));
             }
-            Body::TurnFinished(finished) => {
-                self.end_thought();
-                self.end_stream();
-                for cell in &mut self.cells {
-                    if let Cell::Call(call) = cell
-                        && !matches!(call.state, CallState::Done(_))
-                    {
-                        call.give_up();
-                    }
-                }
-                if let Some(cost) = finished.cost_usd {
-                    *self.cost_usd.get_or_insert(0.0) += cost;
-                }
-                self.cells.push(Cell::Ended(Box::new(finished.clone())));
-                self.turn = None;
-            }
             Body::TurnUndone { undone, files } => {
                 let files: Vec<String> =
                     files.iter().map(|(path, how)| format!("{path} {how}")).collect();
                 let text = format!("turn {undone} undone: {}", files.join(", "));
                 self.note(Tone::Quiet, &text);
             }
-            Body::PermissionDecided { ruling, .. } => {
-                if ruling == "allow" || ruling == "reject" {
-                    self.does(Doing::Waiting, now);
-                }
-            }
-            // What the user ran is shown when it ends; a recorded one is shown as it was.
-            Body::UserCommand { .. }
-            | Body::ModelRequested(_)
-            | Body::ModelResponded(_)
-            // What is taken back or copied is told to whoever goes on from there.
-            | Body::SessionForked { .. }
-            | Body::SessionRewound { .. }
-            | Body::Reflected { reflection: None, .. }
-            | Body::Evaluation { .. }
-            | Body::SessionSummary(_) => {}
+            _ => {}
         }
+    }
+
+    fn responded(&mut self, answer: &ModelResponded) {
+        if self.thought.is_empty() && self.said.is_empty() {
+            self.thought.clone_from(&answer.reasoning);
+        }
+        self.end_thought();
+        if !self.said.is_empty() {
+            self.end_stream();
+        } else if !answer.text.is_empty() {
+            self.cells.push(Cell::Answer(answer.text.clone()));
+        }
+        if let Some(usage) = answer.usage {
+            self.usage += usage;
+            self.context_tokens = usage.input_tokens + usage.output_tokens;
+        }
+        if answer.discarded {
+            self.note(Tone::Warn, "this answer can not be used; the model is asked again");
+        } else {
+            let calls = answer.calls.iter();
+            self.cells.extend(calls.map(|call| {
+                Cell::Call(Box::new(Call::new(&call.id, &call.name, &call.arguments)))
+            }));
+        }
+    }
+
+    fn answered(&mut self, call: &str, tool: &str, envelope: &Envelope) {
+        if self.call(call).is_none() {
+            let arguments = serde_json::to_string(&envelope.context.params_input);
+            let call = Call::new(call, tool, &arguments.unwrap_or_default());
+            self.cells.push(Cell::Call(Box::new(call)));
+        }
+        if let Some(call) = self.call(call) {
+            call.finish(envelope);
+        }
+    }
+
+    fn plan_is(&mut self, plan: &Plan) {
+        self.plan.clone_from(plan);
+        if plan.todos.is_empty() {
+            return;
+        }
+        // One plan after the other: the last is the one that counts.
+        let from = self.printed;
+        let mut waiting = self.cells.iter_mut().skip(from);
+        match waiting.find(|cell| matches!(cell, Cell::Plan(_))) {
+            Some(cell) => *cell = Cell::Plan(plan.clone()),
+            None => self.cells.push(Cell::Plan(plan.clone())),
+        }
+    }
+
+    fn finished(&mut self, finished: &TurnFinished) {
+        self.end_thought();
+        self.end_stream();
+        for cell in &mut self.cells {
+            if let Cell::Call(call) = cell
+                && !matches!(call.state, CallState::Done(_))
+            {
+                call.give_up();
+            }
+        }
+        if let Some(cost) = finished.cost_usd {
+            *self.cost_usd.get_or_insert(0.0) += cost;
+        }
+        self.cells.push(Cell::Ended(Box::new(finished.clone())));
+        self.turn = None;
     }
 
     fn begin(&mut self, session: &str, started: &SessionStarted, resumed: Option<u64>) {
@@ -392,7 +416,8 @@ impl Conversation {
     pub(super) fn take_finished(&mut self, look: Look) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         while let Some(cell) = self.cells.get(self.printed) {
-            if let Some(mut ended) = self.ended.pop_front_if(|ended| ended.cell == self.printed) {
+            let is_ended = self.ended.front().is_some_and(|ended| ended.cell == self.printed);
+            if is_ended && let Some(mut ended) = self.ended.pop_front() {
                 let mut rest = ended.rest.take_finished(look);
                 rest.extend(ended.rest.finish(look));
                 self.part(Kind::Words, ended.has_begun, rest, &mut lines);

@@ -120,6 +120,7 @@ fn step(bytes: &[u8], is_all: bool) -> Step {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it stands where bytes may also be no key")]
 fn key(key: Key) -> Option<Typed> {
     Some(Typed::Key(key))
 }

@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 
 use super::cells::Look;
 use super::highlight::{Language, Open};
-use super::text::{clean, hang, width, wrap};
+use super::text::{behind, clean, hang, width, wrap};
 use super::theme::Part;
 
 /// More text without an end of a block is cut here: what a frame costs has a limit.
@@ -221,7 +221,7 @@ fn code_line(text: &str, fence: &Fence, look: Look) -> (Line<'static>, Open) {
         Some(language) => language.line(&text, fence.open, look.theme),
         None => (vec![Span::raw(text.into_owned())], Open::Nothing),
     };
-    (Line::from_iter(std::iter::once(Span::raw(CODE)).chain(spans)), open)
+    (behind(Span::raw(CODE), spans), open)
 }
 
 /// The mark of the code fence that this line opens.
@@ -365,8 +365,7 @@ impl Page {
             let (line, open) = code_line(line, fence, self.look);
             fence.open = open;
             let prefix: String = self.prefixes.iter().map(|prefix| &*prefix.rest.content).collect();
-            let spans = std::iter::once(Span::raw(prefix)).chain(line.spans);
-            self.lines.push(Line::from_iter(spans));
+            self.lines.push(behind(Span::raw(prefix), line.spans));
         }
     }
 

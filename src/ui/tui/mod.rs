@@ -264,10 +264,10 @@ impl Face<'_> {
             Message::Line(_) | Message::Resized => Ok(()),
             Message::Continued => match self.away {
                 Away::Editor => Ok(()),
-                Away::Suspended => self.come_back(),
-                // It is known already, or somebody else stopped the program.
+                // It is known already.
                 Away::No if self.came_back.is_some_and(|at| at.elapsed() < JUST_NOW) => Ok(()),
-                Away::No => self.come_back(),
+                // Perhaps somebody else had stopped the program.
+                Away::Suspended | Away::No => self.come_back(),
             },
             Message::Closed => {
                 self.is_over = true;

@@ -332,9 +332,9 @@ mod tests {
         }
 
         fn frame(&mut self, history: &[&str], live: &[&str], cursor: Option<(usize, usize)>) {
-            let line = |text: &&str| Line::raw((*text).to_owned());
-            let history: Vec<Line<'_>> = history.iter().map(line).collect();
-            let live = Live { lines: live.iter().map(line).collect(), cursor };
+            let raw = |text: &&str| Line::raw((*text).to_owned());
+            let history: Vec<Line<'_>> = history.iter().map(raw).collect();
+            let live = Live { lines: live.iter().map(raw).collect(), cursor };
             let bytes = self.screen.frame(&history, &live);
             self.parser.process(&bytes);
         }
@@ -369,7 +369,7 @@ mod tests {
         for n in 0..300 {
             let line = format!("line {n}");
             let more = ["live", "area", "three"];
-            desk.frame(&[&line], &more[..1 + n % 3], Some((0, 2)));
+            desk.frame(&[&line], &more[..=(n % 3)], Some((0, 2)));
             expected.push(line);
         }
         desk.frame(&[], &["› ", "status"], Some((0, 2)));

@@ -53,24 +53,29 @@ pub(super) fn settled(output: &str) -> Cow<'_, str> {
 }
 
 fn needs_cleaning(char: char) -> bool {
-    match char {
-        '\n' => false,
-        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => true,
-        // Zero width, direction, separators, and tags: they hide or turn what a person reads. (Joiners
-        // and variation selectors belong to scripts and emoji.)
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' => true,
-        '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => true,
-        '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => true,
-        _ => false,
-    }
+    // Controls; then zero width, direction, separators and tags: they hide or turn what a person reads.
+    // (Joiners and variation selectors belong to scripts and emoji.)
+    char != '\n'
+        && matches!(
+            char,
+            '\0'..='\u{1f}'
+                | '\u{7f}'..='\u{9f}'
+                | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 /// Bytes of the escape sequence at the start of the text.
 fn sequence(text: &str) -> usize {
-    let start = if text.starts_with('\u{1b}') { 1 } else { 0 };
     let bytes = text.as_bytes();
-    let kind = if start == 0 { b'[' } else { bytes.get(1).copied().unwrap_or(0) };
-    let body = if start == 0 { 2 } else { 2.min(bytes.len()) };
+    // Either ESC and a letter, or one character that says both.
+    let is_short = !text.starts_with('\u{1b}');
+    let kind = if is_short { b'[' } else { bytes.get(1).copied().unwrap_or(0) };
+    let body = 2.min(bytes.len());
     let end = match kind {
         b'[' => bytes[body..].iter().position(|byte| !(0x20..=0x3f).contains(byte)),
         b']' | b'P' | b'_' | b'^' | b'X' => {
@@ -191,9 +196,17 @@ pub(super) fn hang(
     let room = columns.saturating_sub(width(&first.content)).max(1);
     let lines = wrap(spans, room).into_iter().enumerate().map(|(n, line)| {
         let prefix = if n == 0 { first } else { rest };
-        Line::from_iter(std::iter::once(prefix.clone()).chain(line))
+        behind(prefix.clone(), line)
     });
     lines.collect()
+}
+
+/// A line that begins with this mark.
+pub(super) fn behind(
+    mark: Span<'static>,
+    spans: impl IntoIterator<Item = Span<'static>>,
+) -> Line<'static> {
+    std::iter::once(mark).chain(spans).collect()
 }
 
 #[cfg(test)]

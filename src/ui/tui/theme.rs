@@ -121,8 +121,7 @@ impl Theme {
                 _ => dim,
             },
             Part::Strong => bold,
-            Part::Tool => self.fg(bold, part),
-            Part::User => self.fg(bold, part),
+            Part::Tool | Part::User => self.fg(bold, part),
             Part::Link => self.fg(style.add_modifier(Modifier::UNDERLINED), part),
             Part::Keyword if self.depth == Depth::None => bold,
             Part::Good

@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use super::cells::{Cell, Detail, Kind, Look};
 use super::keys::{Code, Key};
 use super::markdown;
-use super::text::{cut, wrap};
+use super::text::{behind, cut, wrap};
 use super::theme::Part;
 
 /// So many bytes of what is being said are laid out.
@@ -127,9 +127,7 @@ impl Viewer {
                     let is_blank = line.spans.is_empty();
                     let mark =
                         if at == self.selected && !is_blank { bar.clone() } else { "  ".into() };
-                    rows.push(
-                        self.marked(Line::from_iter(std::iter::once(mark).chain(line.spans)), look),
-                    );
+                    rows.push(self.marked(behind(mark, line.spans), look));
                 }
             }
             row += cell_height;
@@ -139,9 +137,7 @@ impl Viewer {
         }
         let skip = self.top.saturating_sub(row);
         let rest = end.into_iter().skip(skip).take(height.saturating_sub(rows.len()));
-        rows.extend(
-            rest.map(|line| Line::from_iter(std::iter::once("  ".into()).chain(line.spans))),
-        );
+        rows.extend(rest.map(|line| behind("  ".into(), line.spans)));
         rows
     }
 
@@ -168,7 +164,7 @@ impl Viewer {
                 Span::styled(after.to_owned(), span.style),
             ]
         });
-        Line::from_iter(spans)
+        spans.collect()
     }
 
     /// The line at the foot of the screen.

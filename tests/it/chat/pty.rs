@@ -52,7 +52,7 @@ impl Pty {
         let seen = Arc::new(Mutex::new(Seen { parser, bytes: Vec::new() }));
         let theirs = Arc::clone(&seen);
         std::thread::spawn(move || {
-            let mut buffer = [0; 65536];
+            let mut buffer = vec![0; 65536];
             while let Ok(n @ 1..) = reader.read(&mut buffer) {
                 let mut seen = theirs.lock().unwrap();
                 seen.parser.process(&buffer[..n]);
