@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::path::Path;
-use std::process::Command;
 
 /// A project, a model's answers, and what is to come of them.
 #[derive(Debug, Default)]
@@ -155,13 +154,27 @@ impl Scenario {
     }
 }
 
-/// The words of a line as a shell reads them.
+/// The words of a line as a shell reads them, but that nothing is expanded.
 fn words(line: &str) -> Result<Vec<String>, String> {
-    let print = format!("printf '%s\\0' {line}");
-    let output = Command::new("bash").args(["-c", &print]).output().unwrap();
-    if !output.status.success() {
-        return Err(format!("`{line}`: {}", String::from_utf8_lossy(&output.stderr)));
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        match (letter, quote) {
+            ('\'' | '"', None) => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (_, Some(open)) if letter == open => quote = None,
+            ('\\', None | Some('"')) => word.get_or_insert_default().extend(letters.next()),
+            (' ', None) => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(letter),
+        }
     }
-    let text = String::from_utf8(output.stdout).unwrap();
-    Ok(text.split_terminator('\0').map(str::to_owned).collect())
+    if quote.is_some() {
+        return Err(format!("`{line}`: a quote that is not closed"));
+    }
+    words.extend(word);
+    Ok(words)
 }
