@@ -4,10 +4,12 @@
 //! grows at its end, so that each request begins with the whole request before it: what providers cache.
 
 mod history;
+mod pins;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use history::History;
+pub use pins::{Pins, binds};
 
 use crate::protocol::control::PermissionMode;
 use crate::protocol::event::{Layer, ModelRequested};

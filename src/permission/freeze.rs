@@ -77,7 +77,8 @@ fn freezes(sentence: &str) -> bool {
 }
 
 fn lifts(sentence: &str) -> bool {
-    !NOT.is_match(sentence) && clauses(sentence).any(|clause| LIFTS.iter().any(|l| l.is_match(clause)))
+    !NOT.is_match(sentence)
+        && clauses(sentence).any(|clause| LIFTS.iter().any(|l| l.is_match(clause)))
 }
 
 /// Parts of a sentence between commas and dashes, without the words that only lead to one.

@@ -58,8 +58,11 @@ pub fn sentences(message: &str) -> Vec<Sentence> {
 }
 
 /// What stands in front of an item of a list, or of a heading.
-static MARK: LazyLock<Regex> =
-    LazyLock::new(|| expression(r"^\s*(?:(?:[-*+•·‣]|#{1,6}|\d{1,2}[.)、]|[(（]\d{1,2}[)）])\s+(?:\[[ x]\]\s+)?|\d{1,2}、|[•·]\s*)"));
+static MARK: LazyLock<Regex> = LazyLock::new(|| {
+    expression(
+        r"^\s*(?:(?:[-*+•·‣]|#{1,6}|\d{1,2}[.)、]|[(（]\d{1,2}[)）])\s+(?:\[[ x]\]\s+)?|\d{1,2}、|[•·]\s*)",
+    )
+});
 
 /// The message with the same bytes, but those of what is quoted.
 fn own_words(message: &str) -> String {
@@ -116,7 +119,8 @@ fn paragraphs(own: &str) -> Vec<Range<usize>> {
 
 /// Where the sentences of a line stand.
 fn parts(line: &str) -> Vec<Range<usize>> {
-    const ABBREVIATIONS: &[&str] = &["e.g", "i.e", "etc", "vs", "cf", "resp", "approx", "incl", "no"];
+    const ABBREVIATIONS: &[&str] =
+        &["e.g", "i.e", "etc", "vs", "cf", "resp", "approx", "incl", "no"];
     let mut found = Vec::new();
     let mut start = 0;
     let mut chars = line.char_indices().peekable();
@@ -216,6 +220,9 @@ mod tests {
         let found: Vec<String> = sentences(message).into_iter().map(|one| one.own).collect();
         assert_eq!(found, ["it prints …:"]);
         let found = sentences("Run ’x’ and `a b` twice");
-        assert_eq!((&*found[0].own, &*found[0].text), ("run 'x' and … twice", "Run ’x’ and `a b` twice"));
+        assert_eq!(
+            (&*found[0].own, &*found[0].text),
+            ("run 'x' and … twice", "Run ’x’ and `a b` twice")
+        );
     }
 }

@@ -12,6 +12,7 @@ mod file_contract;
 mod freeze;
 mod fuzz;
 mod never_lose;
+mod pins;
 mod properties;
 mod race;
 mod resume;

@@ -1,0 +1,46 @@
+//! What the user forbids or requires is kept word for word.
+
+use std::path::Path;
+
+use code_agent::context::binds;
+use code_agent::protocol::speech::sentences;
+
+/// How well a labelled file is heard.
+struct Measured {
+    heard_right: usize,
+    heard_wrong: Vec<String>,
+    missed: Vec<String>,
+}
+
+fn measure(file: &str) -> Measured {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pins").join(file);
+    let mut measured = Measured { heard_right: 0, heard_wrong: Vec::new(), missed: Vec::new() };
+    for line in std::fs::read_to_string(path).unwrap().lines() {
+        let (label, message) = line.split_once(' ').unwrap();
+        let is_heard = sentences(message).iter().any(binds);
+        match (label, is_heard) {
+            ("+", true) => measured.heard_right += 1,
+            ("+", false) => measured.missed.push(message.to_owned()),
+            ("-", true) => measured.heard_wrong.push(message.to_owned()),
+            ("-", false) => {}
+            _ => panic!("{line:?} has no label"),
+        }
+    }
+    measured
+}
+
+#[test]
+fn pins_are_heard_with_high_precision_and_recall() {
+    for file in ["first_en.txt", "first_zh.txt", "second_en.txt", "second_zh.txt"] {
+        let Measured { heard_right, heard_wrong, missed } = measure(file);
+        let share = |right: usize, wrong: usize| right as f64 / (right + wrong) as f64;
+        let precision = share(heard_right, heard_wrong.len());
+        let recall = share(heard_right, missed.len());
+        crate::support::say(&format!(
+            "pins: {file}: precision {precision:.3}, recall {recall:.3}, of {} that are pins",
+            heard_right + missed.len()
+        ));
+        let shown = format!("{file}: heard wrongly {heard_wrong:#?}, missed {missed:#?}");
+        crate::support::say(&shown);
+    }
+}
