@@ -1,5 +1,6 @@
 //! L3: the conversation as the model has had it. A call and its result enter it together.
 
+use super::rules;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event};
 use crate::protocol::message::{Message, Part, Role, ToolCall, ToolResult};
@@ -70,6 +71,7 @@ impl History {
         match &event.body {
             Body::TurnStarted { input } => self.user(input),
             Body::Feedback { text } => self.user(text),
+            Body::RulesFound { path, text } => self.user(&rules::met(path, text)),
             Body::TurnUndone { undone, files } => {
                 let files: Vec<String> =
                     files.iter().map(|(path, how)| format!("{path} ({how})")).collect();
@@ -106,7 +108,6 @@ impl History {
             | Body::ContextCompacted(_)
             | Body::PinAdded { .. }
             | Body::PinRemoved { .. }
-            | Body::RulesFound { .. }
             | Body::Error { .. }
             | Body::TurnFinished(_)
             | Body::SessionSummary(_) => {}

@@ -4,12 +4,16 @@
 //! grows at its end, so that each request begins with the whole request before it: what providers cache.
 
 mod history;
+mod mentions;
 mod pins;
+mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use history::History;
+pub use mentions::{Found, Mentions};
 pub use pins::{Pins, binds};
+pub use rules::{MAX_RULES_BYTES, Rules, RulesMet};
 
 use crate::protocol::control::PermissionMode;
 use crate::protocol::event::{Layer, ModelRequested};
@@ -20,16 +24,12 @@ use crate::protocol::tool::ToolSpec;
 /// L1: who the agent is and what it must not do.
 const L1: &str = include_str!("../../prompts/system.md");
 
-/// The most of one rules file that is shown, in bytes.
-pub const MAX_RULES_BYTES: usize = 32 * 1024;
-
-/// A file of rules that the project or the user gives (`CODE_LAW.md`, `AGENTS.md`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// Where it stands, for the model.
-    pub path: String,
-    /// What it says.
-    pub text: String,
+/// What stands in the project, as far as the context asks for it.
+pub trait Project: Send + Sync {
+    /// What a person means by this path, if it exists inside.
+    fn find(&self, path: &str) -> Option<Found>;
+    /// The rules files of one of its folders, whole. Where a file is a link to another, the other.
+    fn rules_in(&self, folder: &str) -> Vec<Rules>;
 }
 
 /// L1 and L2: one text, made once.
@@ -54,15 +54,9 @@ impl Layers {
             system.push_str(append);
         }
         let l1_bytes = system.len();
-        for Rules { path, text } in rules {
-            system.push_str(&format!("\n\n# Rules of this project ({path})\n\n"));
-            let end = text.floor_char_boundary(text.len().min(MAX_RULES_BYTES));
-            system.push_str(text[..end].trim_end());
-            if end < text.len() {
-                system.push_str(&format!(
-                    "\n\n({path} is longer than {MAX_RULES_BYTES} bytes: Read the rest when it matters.)"
-                ));
-            }
+        for file in rules {
+            let (path, text) = (&file.path, file.shown());
+            system.push_str(&format!("\n\n# Rules of this project ({path})\n\n{text}"));
         }
         Self { system, l1_bytes }
     }

@@ -1,0 +1,117 @@
+//! Rules that a project or its user gives as files, and those that are met on the way.
+
+use std::collections::BTreeSet;
+
+use crate::protocol::event::{Body, Event};
+
+/// The most of one rules file that is shown, in bytes.
+pub const MAX_RULES_BYTES: usize = 32 * 1024;
+
+/// A file of rules that the project or the user gives (`CODE_LAW.md`, `AGENTS.md`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Where it stands, for the model.
+    pub path: String,
+    /// What it says.
+    pub text: String,
+}
+
+impl Rules {
+    /// What is shown of it, with a notice where that is not all.
+    pub fn shown(&self) -> String {
+        let Self { path, text } = self;
+        let end = text.floor_char_boundary(text.len().min(MAX_RULES_BYTES));
+        let mut shown = text[..end].trim_end().to_owned();
+        if end < text.len() {
+            shown.push_str(&format!(
+                "\n\n({path} is longer than {MAX_RULES_BYTES} bytes: Read the rest when it matters.)"
+            ));
+        }
+        shown
+    }
+}
+
+/// The rules files that were met in folders below the root.
+#[derive(Clone, Debug, Default)]
+pub struct RulesMet {
+    /// In the order in which they were met.
+    rules: Vec<Rules>,
+    /// Folders that this turn has looked into: what is put there later is met in the next.
+    looked: BTreeSet<String>,
+}
+
+impl RulesMet {
+    /// The folders of this path in which nobody has looked yet, the outermost first; the root is not among
+    /// them. They count as looked into from now on.
+    pub fn folders(&mut self, path: &str, is_folder: bool) -> Vec<String> {
+        let mut folders: Vec<&str> = Vec::new();
+        let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
+        folders.extend(ends.map(|at| &path[..at]));
+        if is_folder && path != "." {
+            folders.push(path);
+        }
+        let new = folders.into_iter().filter(|folder| self.looked.insert((*folder).to_owned()));
+        new.map(str::to_owned).collect()
+    }
+
+    /// This file was met already.
+    pub fn has(&self, path: &str) -> bool {
+        self.rules.iter().any(|rules| rules.path == path)
+    }
+
+    /// Takes one more event of the session.
+    pub fn apply(&mut self, event: &Event) {
+        match &event.body {
+            Body::TurnStarted { .. } => self.looked.clear(),
+            Body::RulesFound { path, text } => {
+                self.rules.push(Rules { path: path.clone(), text: text.clone() });
+            }
+            _ => {}
+        }
+    }
+
+    /// The rules met so far, as they were shown, in the order in which they were met.
+    pub fn so_far(&self) -> &[Rules] {
+        &self.rules
+    }
+}
+
+/// What the model is told of a rules file that was met.
+pub(super) fn met(path: &str, text: &str) -> String {
+    const FOUND: &str = include_str!("../../prompts/feedback/rules_found.md");
+    let folder = path.rsplit_once('/').map_or(".", |(folder, _)| folder);
+    // The file's own text goes in last: what it holds is no place to put something.
+    FOUND
+        .trim_end()
+        .replace("{{folder}}", folder)
+        .replace("{{path}}", path)
+        .replace("{{rules}}", text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folders_of_a_path_are_looked_into_once() {
+        let mut met = RulesMet::default();
+        assert_eq!(met.folders("a/b/c.rs", false), ["a", "a/b"]);
+        assert_eq!(met.folders("a/b/d.rs", false), [""; 0]);
+        assert_eq!(met.folders("a/x", true), ["a/x"]);
+        assert_eq!(met.folders(".", true), [""; 0]);
+        assert_eq!(met.folders("c.rs", false), [""; 0]);
+        assert_eq!(met.folders("/added/a.rs", false), ["/added"]);
+    }
+
+    #[test]
+    fn a_long_file_says_that_there_is_more() {
+        let text = "ä".repeat(MAX_RULES_BYTES);
+        let shown = Rules { path: "a/AGENTS.md".into(), text }.shown();
+        assert!(
+            shown.ends_with(
+                "(a/AGENTS.md is longer than 32768 bytes: Read the rest when it matters.)"
+            )
+        );
+        assert!(shown.len() < MAX_RULES_BYTES + 200);
+    }
+}
