@@ -60,7 +60,7 @@ pub(super) enum Gate {
 impl Completion {
     /// Takes one more answer of the registry.
     pub(super) fn saw(&mut self, answer: &Answer) {
-        let Answer { envelope, effect, denied } = answer;
+        let Answer { envelope, effect, denied, violates_pin: _ } = answer;
         self.denied |= denied;
         match effect {
             Some(Effect::Write { path }) if envelope.data.get("applied") == Some(&true.into()) => {

@@ -8,11 +8,14 @@ mod freeze;
 mod judge;
 mod line;
 mod paths;
+mod pinned;
 mod propose;
 mod rule;
 mod shell;
 #[cfg(test)]
 mod tests;
+
+use std::collections::BTreeMap;
 
 use crate::protocol::control::{PermissionMode, Reason, Ruling};
 use crate::protocol::envelope::ErrorCode;
@@ -35,6 +38,8 @@ pub struct Policy {
     mode: PermissionMode,
     is_sandboxed: bool,
     entries: Vec<Entry>,
+    /// The words of the pins that have rules.
+    pins: BTreeMap<u32, String>,
 }
 
 #[derive(Clone, Debug)]
@@ -50,23 +55,27 @@ struct Question<'a> {
     effect: &'a Effect,
     /// A command's line, and what the judge says of it.
     command: Option<(Line, Findings)>,
+    /// The files that it changes, as far as it names them; looked at where a pin may forbid it.
+    changes: Vec<String>,
 }
 
-/// In this order: never, deny, secrets, a better way, a person's allow, ask, what needs a person, a file's
+/// In this order: never, deny (also of what a command changes), secrets, a better way, a person's allow, ask, what needs a person, a file's
 /// allow; then the mode.
 const GUARDS: &[fn(&Policy, &Question<'_>) -> Option<Ruling>] = &[
     |_, question| never(question),
     Policy::denied,
+    Policy::change_denied,
     Policy::secrets,
     Policy::better_way,
     Policy::granted,
+    Policy::change_asked,
     Policy::own_files,
 ];
 
 impl Policy {
     /// No rules yet. In a sandbox commands may run without a rule in the mode that edits.
     pub fn new(mode: PermissionMode, is_sandboxed: bool) -> Self {
-        Self { mode, is_sandboxed, entries: Vec::new() }
+        Self { mode, is_sandboxed, entries: Vec::new(), pins: BTreeMap::new() }
     }
 
     /// Adds rules of one verb from one place.
@@ -92,7 +101,13 @@ impl Policy {
             let findings = judge::judge(&line, directory, ground);
             (line, findings)
         });
-        let question = Question { tool, effect, command };
+        let changes = match (&command, judge::line_of(effect)) {
+            (Some((line, _)), Some((_, directory))) if !self.pins.is_empty() => {
+                line.removes(directory, ground)
+            }
+            _ => Vec::new(),
+        };
+        let question = Question { tool, effect, command, changes };
         let ruling = GUARDS.iter().find_map(|guard| guard(self, &question));
         ruling.unwrap_or_else(|| self.by_mode(&question))
     }
@@ -105,7 +120,8 @@ impl Policy {
             return false;
         }
         let findings = judge::judge(&line, directory, ground);
-        let question = Question { tool, effect, command: Some((line, findings)) };
+        let command = Some((line, findings));
+        let question = Question { tool, effect, command, changes: Vec::new() };
         self.mode == PermissionMode::Full
             || matches!(self.granted(&question), Some(Ruling::Allow(_)))
     }
@@ -113,6 +129,11 @@ impl Policy {
     fn denied(&self, question: &Question<'_>) -> Option<Ruling> {
         let is_it = |entry: &Entry| entry.verb == Verb::Deny && question.may_be(&entry.rule);
         let entry = self.find(question.tool, is_it)?;
+        Some(self.refusal(question, entry))
+    }
+
+    /// No, by this rule.
+    fn refusal(&self, question: &Question<'_>, entry: &Entry) -> Ruling {
         let code = match question.effect {
             Effect::Command { .. } => ErrorCode::CommandBlocked,
             Effect::Read { .. } | Effect::Write { .. } | Effect::Job { .. } | Effect::Plan => {
@@ -120,7 +141,7 @@ impl Policy {
             }
         };
         let text = "a rule forbids this; find another way, or say what you would need it for";
-        Some(Ruling::Refuse(code, reason(entry.shown(), text)))
+        Ruling::Refuse(code, self.reason_of(entry, text))
     }
 
     /// A rule that allows everything does not mean the secrets: they need one that names them.
@@ -254,7 +275,7 @@ impl Policy {
             return Some(Ruling::Allow(reason(entry.shown(), "a rule allows this")));
         }
         if let Some(entry) = self.find(tool, |e| e.verb == Verb::Ask && asks(&e.rule)) {
-            return Some(Ruling::Ask(reason(entry.shown(), "a rule asks before this")));
+            return Some(Ruling::Ask(self.reason_of(entry, "a rule asks before this")));
         }
         // A rule in a file that names the command allows it the network, none what can not be undone.
         let class = class.filter(|_| self.mode != PermissionMode::Full);
@@ -391,6 +412,7 @@ impl Entry {
             Origin::CommandLine => format!("--{verb} {rule}"),
             Origin::UserFile => format!("{verb} {rule} (user configuration)"),
             Origin::ProjectFile => format!("{verb} {rule} (project configuration)"),
+            Origin::Pin(id) => format!("{verb} {rule} (pin {id})"),
         }
     }
 }
@@ -445,5 +467,5 @@ fn texts(words: &[shell::Word]) -> Vec<String> {
 }
 
 fn reason(rule: impl Into<String>, text: impl Into<String>) -> Reason {
-    Reason { rule: rule.into(), text: text.into(), hint: None }
+    Reason { rule: rule.into(), text: text.into(), hint: None, pin: None }
 }

@@ -23,7 +23,7 @@ pub use limits::OutputLimits;
 use repetition::Repetition;
 use validate::Validator;
 
-use crate::permission::Policy;
+use crate::permission::{Heard, Policy, heard};
 use crate::protocol::control::{PermissionMode, Reason, Ruling};
 use crate::protocol::envelope::{
     Context, Envelope, ErrorCode, Failure, Report, ToolError, Verdict,
@@ -42,7 +42,6 @@ const LOCK_FIELDS: [&str; 2] = ["file_mtime_ms", "file_size_bytes"];
 pub struct Registry {
     entries: Vec<Entry>,
     specs: Vec<ToolSpec>,
-    policy: Policy,
     limits: OutputLimits,
     cx: ToolCx,
     events: Events,
@@ -55,6 +54,7 @@ struct Entry {
 }
 
 struct State {
+    policy: Policy,
     breaker: Breaker,
     repetition: Repetition,
     freeze: Freeze,
@@ -68,6 +68,14 @@ struct Passed<'a> {
     key: String,
 }
 
+/// A call that may not run.
+struct Refused {
+    failure: Failure,
+    /// An effect on the world was denied.
+    denied: bool,
+    violates_pin: bool,
+}
+
 /// What became of a call.
 #[derive(Debug)]
 pub struct Answer {
@@ -77,6 +85,8 @@ pub struct Answer {
     pub effect: Option<Effect>,
     /// A rule or the mode refused a write or a command.
     pub denied: bool,
+    /// The rule of a pin refused it, or wants the user to be asked.
+    pub violates_pin: bool,
 }
 
 /// What is known of a call on its way through the gate.
@@ -85,6 +95,7 @@ struct Known {
     input: Object,
     effect: Option<Effect>,
     denied: bool,
+    violates_pin: bool,
 }
 
 /// How the gate is set.
@@ -104,19 +115,12 @@ impl Registry {
         let entries =
             tools.into_iter().map(|tool| Entry { tool, validator: Validator::default() }).collect();
         let state = State {
+            policy: settings.policy,
             breaker: Breaker::new(settings.breaker),
             repetition: Repetition::default(),
             freeze: Freeze::default(),
         };
-        Self {
-            entries,
-            specs,
-            policy: settings.policy,
-            limits: settings.limits,
-            cx,
-            events,
-            state: Mutex::new(state),
-        }
+        Self { entries, specs, limits: settings.limits, cx, events, state: Mutex::new(state) }
     }
 
     /// The tools as the model is told of them: the same list, in the same order, all session long.
@@ -152,7 +156,14 @@ impl Registry {
 
     /// Takes one more event of a recorded session.
     pub fn apply(&self, event: &Event) {
-        self.state().freeze.apply(&event.body);
+        let mut state = self.state();
+        state.freeze.apply(&event.body);
+        state.policy.apply(&event.body);
+    }
+
+    /// The sentence forbids all changes: it is held as a freeze, and as nothing else.
+    pub fn is_freeze(&self, sentence: &str) -> bool {
+        matches!(heard(sentence, false), Some(Heard::Freeze(_)))
     }
 
     /// In whose words nothing may be changed now.
@@ -203,7 +214,7 @@ impl Registry {
             Err(failure) => Err(failure),
         };
         let time_ms = self.events.clock().now().duration_since(started).as_millis();
-        let Known { input, effect, denied } = known;
+        let Known { input, effect, denied, violates_pin } = known;
         let envelope = envelope(outcome, input, u64::try_from(time_ms).unwrap_or(u64::MAX));
         self.events.emit(Body::ToolFinished {
             call: call.id.clone(),
@@ -211,7 +222,7 @@ impl Registry {
             envelope: envelope.clone(),
             synthetic: false,
         });
-        Answer { envelope, effect, denied }
+        Answer { envelope, effect, denied, violates_pin }
     }
 
     /// Everything before the tool itself runs.
@@ -240,8 +251,9 @@ impl Registry {
             )
             .hint("use another tool, or go on with another part of the task"));
         }
-        if let Err((failure, denied)) = self.permit(call, &effect) {
+        if let Err(Refused { failure, denied, violates_pin }) = self.permit(call, &effect) {
             known.denied = denied;
+            known.violates_pin = violates_pin;
             // The tool was not tried: a trial call stays to be made.
             self.state().breaker.leave(&call.name);
             return Err(failure);
@@ -257,11 +269,12 @@ impl Registry {
     ) -> Result<Report, Failure> {
         let Passed { entry, arguments, effect, key } = passed;
         let mut cx = self.cx.clone();
-        cx.read_only = self.policy.mode() == PermissionMode::ReadOnly
+        let mode = self.state().policy.mode();
+        cx.read_only = mode == PermissionMode::ReadOnly
             || self.frozen().is_some()
             // Should the judge be wrong about it, it still writes nothing.
             || effect.is_read_only();
-        cx.network = self.policy.gives_network(&call.name, &effect, &*cx.workspace);
+        cx.network = self.state().policy.gives_network(&call.name, &effect, &*cx.workspace);
         if let Effect::Write { path } = &effect {
             cx.seen = self.lock(path, input).await;
         }
@@ -323,13 +336,11 @@ impl Registry {
         .hint("use the answer you have, change the arguments, or do something else first"))
     }
 
-    /// A refusal comes with whether it denied an effect on the world.
-    fn permit(&self, call: &ToolCall, effect: &Effect) -> Result<(), (Failure, bool)> {
+    fn permit(&self, call: &ToolCall, effect: &Effect) -> Result<(), Refused> {
         let frozen = self.state().freeze.rule_on(effect);
-        // What the user wants is no permission that is missing.
         let is_frozen = frozen.is_some();
-        let ruling =
-            frozen.unwrap_or_else(|| self.policy.rule_on(&call.name, effect, &*self.cx.workspace));
+        let by_policy = || self.state().policy.rule_on(&call.name, effect, &*self.cx.workspace);
+        let ruling = frozen.unwrap_or_else(by_policy);
         let reads = matches!(effect, Effect::Read { .. });
         let (word, reason, failure) = match ruling {
             Ruling::Allow(reason)
@@ -349,13 +360,16 @@ impl Registry {
             }
             Ruling::Refuse(code, reason) => {
                 let failure = failure_of(code, &reason);
-                ("refuse", reason, Some((failure, !reads && !is_frozen)))
+                // What the user wants is no permission that is missing.
+                let is_wanted = is_frozen || reason.pin.is_some();
+                ("refuse", reason, Some((failure, !reads && !is_wanted)))
             }
             Ruling::Instead(code, reason) => {
                 let failure = failure_of(code, &reason);
                 ("instead", reason, Some((failure, false)))
             }
         };
+        let violates_pin = reason.pin.is_some();
         self.events.emit(Body::PermissionDecided {
             call: call.id.clone(),
             tool: call.name.clone(),
@@ -364,7 +378,10 @@ impl Registry {
             reason: reason.text,
             denied_effect: failure.as_ref().is_some_and(|(_, denied)| *denied),
         });
-        failure.map_or(Ok(()), Err)
+        match failure {
+            None => Ok(()),
+            Some((failure, denied)) => Err(Refused { failure, denied, violates_pin }),
+        }
     }
 
     /// The optimistic lock: what the file looked like when it was last read, for the tool and for the
