@@ -4,6 +4,7 @@
 
 mod gate;
 mod models;
+mod project;
 mod storage;
 mod undo;
 
@@ -15,23 +16,19 @@ pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, settings};
 use gate::{checks, recovery};
 pub use models::{endpoint, script};
 use models::{open_model, price};
+use project::ProjectFiles;
 pub use storage::Storage;
 pub use undo::{in_words, undo};
 
 use crate::config::{self, ConfigError, Loaded, UserDirs};
-use crate::context::{Layers, Rules};
+use crate::context::{Layers, Project as _, Rules};
 use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Kernel, Limits, Parts};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
-use crate::protocol::event::{Body, Clock, Events, Place, SessionStarted, Sink, TurnFinished};
+use crate::protocol::event::{Body, Clock, Events, Pin, Place, SessionStarted, Sink, TurnFinished};
 use crate::record::{self, Log, LogError, SummarySink};
 use crate::tools;
 use crate::workspace::{Spill, Workspace};
-
-/// Names of the files in which a project gives rules, each in any case.
-const RULES_FILES: [&str; 2] = ["CODE_LAW.md", "AGENTS.md"];
-/// Read where a project has none of those.
-const OTHER_RULES_FILE: &str = "CLAUDE.md";
 
 /// Why a session could not be opened. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -183,7 +180,8 @@ impl Session {
             workspace = workspace.with_undo(storage.undo_folder(&id));
         }
         let workspace = Arc::new(workspace);
-        let rules = rules(&workspace, options.dirs.as_ref());
+        let project = ProjectFiles(workspace.clone());
+        let rules = rules(&project, options.dirs.as_ref());
         let started = SessionStarted {
             cwd: workspace.root().display().to_string(),
             model: model.id().to_owned(),
@@ -209,6 +207,7 @@ impl Session {
             model,
             registry,
             layers,
+            project: Arc::new(project),
             checks,
             answer_schema,
             events: events.clone(),
@@ -259,6 +258,21 @@ impl Session {
         };
         finished.result = self.events.masker().mask(&finished.result).into_owned();
         finished
+    }
+
+    /// The user's demands that hold now.
+    pub fn pins(&self) -> &[Pin] {
+        self.kernel.pins()
+    }
+
+    /// The user pins this by hand; `None` where it is a pin already, or says nothing.
+    pub fn pin(&mut self, text: &str) -> Option<Pin> {
+        self.kernel.pin(text)
+    }
+
+    /// The user takes a pin away by hand; false where there is none of this number.
+    pub fn unpin(&mut self, id: u32) -> bool {
+        self.kernel.unpin(id)
     }
 
     /// Ends the session: what commands left running is ended, and the summary is written.
@@ -360,7 +374,7 @@ fn additions(options: &Options) -> Option<String> {
 }
 
 /// The rules that L2 is made of: the user's own first, then the project's.
-fn rules(workspace: &Workspace, dirs: Option<&UserDirs>) -> Vec<Rules> {
+fn rules(project: &ProjectFiles, dirs: Option<&UserDirs>) -> Vec<Rules> {
     let mut rules = Vec::new();
     let own = dirs.map(|dirs| dirs.config.join("AGENTS.md"));
     if let Some((path, text)) =
@@ -368,9 +382,6 @@ fn rules(workspace: &Workspace, dirs: Option<&UserDirs>) -> Vec<Rules> {
     {
         rules.push(Rules { path: path.display().to_string(), text });
     }
-    let project = workspace.texts_at_root(&RULES_FILES);
-    let project =
-        if project.is_empty() { workspace.texts_at_root(&[OTHER_RULES_FILE]) } else { project };
-    rules.extend(project.into_iter().map(|(path, text)| Rules { path, text }));
+    rules.extend(project.rules_in("."));
     rules
 }

@@ -28,7 +28,7 @@ const L1: &str = include_str!("../../prompts/system.md");
 pub trait Project: Send + Sync {
     /// What a person means by this path, if it exists inside.
     fn find(&self, path: &str) -> Option<Found>;
-    /// The rules files of one of its folders, whole. Where a file is a link to another, the other.
+    /// The rules files of one of its folders, whole; `.` is the root.
     fn rules_in(&self, folder: &str) -> Vec<Rules>;
 }
 

@@ -54,9 +54,10 @@ impl RulesMet {
         new.map(str::to_owned).collect()
     }
 
-    /// This file was met already.
-    pub fn has(&self, path: &str) -> bool {
-        self.rules.iter().any(|rules| rules.path == path)
+    /// The file was met already, or says what another one said: a link to it, or a copy.
+    pub fn has(&self, rules: &Rules) -> bool {
+        let shown = rules.shown();
+        self.rules.iter().any(|met| met.path == rules.path || met.text == shown)
     }
 
     /// Takes one more event of the session.

@@ -9,6 +9,7 @@ mod answer;
 mod checks;
 mod completion;
 mod evaluate;
+mod heard;
 mod reflect;
 mod signature;
 mod state;
@@ -27,7 +28,7 @@ use evaluate::{Round, evaluate};
 use reflect::reflect;
 pub use state::{RecoveryLimits, State};
 
-use crate::context::{History, Layers, Told};
+use crate::context::{History, Layers, Mentions, Pins, Project, RulesMet, Told};
 use crate::protocol::control::{
     Control, ControlDecision, Ending, PermissionMode, Replan, Retry, Signal,
 };
@@ -80,6 +81,8 @@ pub struct Parts {
     pub registry: Registry,
     /// L1 and L2.
     pub layers: Layers,
+    /// What stands in the project: for mentions, and for rules met on the way.
+    pub project: Arc<dyn Project>,
     /// What decides about the task.
     pub checks: Checks,
     /// The shape that the final answer has to have.
@@ -104,6 +107,8 @@ pub struct Parts {
 pub struct Kernel {
     parts: Parts,
     history: History,
+    pins: Pins,
+    rules_met: RulesMet,
     plan: Plan,
     turn: u32,
     call_ids: HashSet<String>,
@@ -118,6 +123,7 @@ struct Turn {
     answers: u32,
     state: State,
     reminders: Vec<String>,
+    mentions: Mentions,
     completion: Completion,
     continuations: u32,
     /// The parts of a final text that came in pieces.
@@ -137,6 +143,8 @@ impl Kernel {
         Self {
             parts,
             history: History::default(),
+            pins: Pins::default(),
+            rules_met: RulesMet::default(),
             plan: Plan::default(),
             turn: 0,
             call_ids: HashSet::new(),
@@ -147,7 +155,7 @@ impl Kernel {
     /// Takes one more event of the recorded session that goes on.
     pub fn apply(&mut self, event: &Event) {
         self.history.apply(event);
-        self.parts.registry.apply(event);
+        self.note(event);
         match &event.body {
             Body::TurnStarted { .. } => self.turn = event.header.place.turn,
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
@@ -199,8 +207,10 @@ impl Kernel {
         self.turn += 1;
         self.take_place(0);
         self.parts.registry.begin_turn(self.turn);
-        self.parts.events.emit(Body::TurnStarted { input: input.to_owned() });
+        let started = self.parts.events.emit(Body::TurnStarted { input: input.to_owned() });
+        self.rules_met.apply(&started);
         self.parts.registry.hear(input);
+        self.hear(input);
         self.history.user(input);
         Turn {
             started: self.parts.events.clock().now(),
@@ -208,6 +218,7 @@ impl Kernel {
             answers: 0,
             state: State::new(self.parts.recovery),
             reminders: Vec::new(),
+            mentions: Mentions::of(input, |path| self.parts.project.find(path)),
             completion: Completion::default(),
             continuations: 0,
             text: String::new(),
@@ -246,6 +257,7 @@ impl Kernel {
                 self.take_plan(turn, &answer.envelope);
             }
         }
+        self.look_around(turn, &reply.calls, &answers);
     }
 
     /// Takes an answer without calls that can be carried out: a candidate for the end, or a bad one.

@@ -16,6 +16,10 @@ impl Kernel {
         const FROZEN: &str = include_str!("../../prompts/feedback/frozen.md");
 
         let mut reminders = std::mem::take(&mut turn.reminders);
+        reminders.extend(turn.mentions.reminder());
+        if let Some(pins) = self.pins.trailing() {
+            reminders.insert(0, pins);
+        }
         if let Some(words) = self.parts.registry.frozen() {
             reminders.insert(0, FROZEN.replace("{{words}}", &words));
         }

@@ -10,7 +10,7 @@ use regex::Regex;
 /// One sentence of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sentence {
-    /// As it was written, without the mark of a list in front.
+    /// As it was written, in one line, without the mark of a list in front.
     pub text: String,
     /// In lower case, with `…` for what is quoted.
     pub own: String,
@@ -48,7 +48,7 @@ pub fn sentences(message: &str) -> Vec<Sentence> {
             let at = range.start + mark + part.start..range.start + mark + part.end;
             let shown = in_one_line(&own[at.clone()]);
             if shown.chars().any(char::is_alphanumeric) {
-                let text = in_one_line(&message[at]);
+                let text = LINE_BREAK.replace_all(message[at].trim(), " ").into_owned();
                 let own = shown.to_lowercase().replace('’', "'");
                 sentences.push(Sentence { text, own, heading: heading.clone() });
             }
@@ -148,6 +148,8 @@ fn parts(line: &str) -> Vec<Range<usize>> {
     found.push(start..line.len());
     found
 }
+
+static LINE_BREAK: LazyLock<Regex> = LazyLock::new(|| expression(r"\s*\n\s*"));
 
 fn in_one_line(text: &str) -> String {
     static HIDDEN: LazyLock<Regex> = LazyLock::new(|| expression(r"\x01+"));

@@ -4,6 +4,7 @@
 #![expect(clippy::similar_names, reason = "a test and its text are told apart well enough")]
 
 mod architecture;
+mod attention;
 mod background;
 mod bad_input;
 mod batch;

@@ -16,12 +16,15 @@ const TASK: &str = "(?:add|analy[sz]e|audit|build|bump|change|check|clean|conver
 /// The sentence forbids, requires or limits something. In lower case, without what it quotes.
 pub(super) fn binds(sentence: &str) -> bool {
     // An insertion parts the prohibition from its verb: "do not, under any circumstances, run".
-    let sentence = sentence.replace("**", "").replace("__", "");
+    let sentence = sentence.replace("**", "").replace("__", "").replace("even think about ", "");
+    let sentence = sentence.replace("never, ever", "never");
     let sentence = INSERTED.replace(&sentence, "$1 ");
     if ASKS.is_match(&sentence) {
         return false;
     }
     let is_task = begins_a_task(&sentence);
+    // What is made is itself a rule: what it demands is no demand on who makes it.
+    let makes_a_rule = is_task && RULE.is_match(strip_lead(&sentence));
     if SENTENCE.is_match(strip_lead(&sentence)) || is_task && WITHOUT.is_match(&sentence) {
         return true;
     }
@@ -31,7 +34,7 @@ pub(super) fn binds(sentence: &str) -> bool {
         }
         let directs = DIRECTS.iter().any(|form| form.is_match(clause));
         let states = STATES.iter().any(|form| form.is_match(clause));
-        let states = states && !begins_a_task(clause) && !REPORTS.is_match(clause);
+        let states = states && !makes_a_rule && !begins_a_task(clause) && !REPORTS.is_match(clause);
         if (directs || states) && !IDLE.is_match(clause) {
             return true;
         }
@@ -44,7 +47,8 @@ pub(super) fn binds(sentence: &str) -> bool {
 }
 
 fn begins_a_task(sentence: &str) -> bool {
-    static BEGINS: LazyLock<Regex> = LazyLock::new(|| expression(&format!(r"^{TASK}\b")));
+    static BEGINS: LazyLock<Regex> =
+        LazyLock::new(|| expression(&format!(r"^(?:{TASK}|do (?:it|this|that|all|the))\b")));
     BEGINS.is_match(strip_lead(sentence))
 }
 
@@ -97,19 +101,24 @@ static ASKS: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
+static RULE: LazyLock<Regex> = LazyLock::new(|| {
+    expression(
+        r"^(?:add|write|implement|create|make|build) (?:\S+ ){0,4}?(?:validation|validator|check|rule|lint|constraint|limit|policy|guard|assertion|test)s?\b",
+    )
+});
 static INSERTED: LazyLock<Regex> =
     LazyLock::new(|| expression(r"\b(not|never|don't|always|must), [^,]{2,40}, "));
 
 /// Seen only in the whole sentence: two parts make one demand.
 static SENTENCE: LazyLock<Regex> = LazyLock::new(|| {
     expression(&format!(
-        r"^(?:use|prefer|write|choose|pick|take|go with|call|import|log|return|indent with|stay with|name)\b.*(?:\b(?:instead of|rather than|in place of|as opposed to)\b|(?:,|\band\b|\bbut\b) ?(?:not|never)\b)|^before\b.+, ?(?:please )?(?:ask|check with|consult|confirm with|notify|tell|warn|talk to) (?:me|us)\b|^(?:do )?nothing (?:else )?(?:but|except|outside|beyond)\b|^(?:if|when|before|unless|until) .+, (?:always|never)\b|^{TASK}\b.*(?:,|\band\b) ?(?:nothing (?:else|more)|no(?:thing)? other (?:files?|changes?))[.!]?$|^(?:the )?(?:hard |strict )?(?:constraints?|restrictions?|non-goals?|off.?limits|out of scope|forbidden|taboo|boundar(?:y|ies)|limits?)\s?[:=] ?\S"
+        r"^(?:use|prefer|write|choose|pick|take|go with|call|import|log|return|indent with|stay with|name)\b.*(?:\b(?:instead of|rather than|in place of|as opposed to)\b|(?:,|\band\b|\bbut\b) ?(?:not|never)\b)|^before\b.+, ?(?:please )?(?:ask|check with|consult|confirm with|notify|tell|warn|talk to) (?:me|us)\b|^(?:do )?nothing (?:else )?(?:but|except|outside|beyond)\b|^(?:if|when|before|unless|until) .+, (?:always|never)\b|^only .+(?:,|\band\b|\bbut\b) ?(?:no|not|never|nothing)\b|\b(?:as|so) long as\b.*\b(?:stays?|remains?|keeps?|is not|isn't|are not|aren't|does not|doesn't|do not|don't)\b|^(?:nobody|no one|nothing) (?:but|except|other than)\b.*\b(?:may|must|can|should)\b|^{TASK}\b.*(?:,|\band\b) ?(?:nothing (?:else|more)|no(?:thing)? other (?:files?|changes?))[.!]?$|^(?:the )?(?:hard |strict )?(?:constraints?|restrictions?|non-goals?|off.?limits|out of scope|forbidden|taboo|boundar(?:y|ies)|limits?)\s?[:=] ?\S"
     ))
 });
 
 static WITHOUT: LazyLock<Regex> = LazyLock::new(|| {
     expression(
-        r"\bwithout (?:ever )?(?:chang|touch|modify|break|edit|add|alter|remov|delet|us|introduc|install|renam|rewrit|affect|reformat|refactor|los|rely|relax|weaken|disabl|bump|upgrad|creat|mov|ask|increas|chang|regress|slow|block|pull|going over|allocat|log|leak|expos|stor|writ|runn|restart|download|access)\w*",
+        r"\bwithout (?:ever )?(?:chang|touch|modify|break|edit|add|alter|remov|delet|us|introduc|install|renam|rewrit|affect|reformat|refactor|los|rely|relax|weaken|disabl|bump|upgrad|creat|mov|ask|increas|chang|regress|slow|block|pull|going over|allocat|log|leak|expos|stor|writ|runn|restart|download|access)\w*|\bwithout (?:any |a |the |adding )?(?:new |additional |extra |external |third-party |further |breaking |other |big )*(?:dependenc|librar|package|change|framework|plugin|side effect|regression|downtime|lock|allocation|network)\w*",
     )
 });
 
@@ -127,6 +136,11 @@ static DIRECTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r"^i (?:need|want|expect|require) (?:all|every|each|no|zero)\b".to_owned(),
         r"^i(?:'d| would) (?:prefer|rather) (?:that )?(?:you|we) (?:not|never|didn't|don't|only|keep|avoid)\b".to_owned(),
         r"^i (?:forbid|require|insist)\b".to_owned(),
+        r"^i (?:only want|want only) (?:to )?(?:change|see|have|you|the|a|one|\w+s)\b".to_owned(),
+        r"^let's (?:not|never|keep|stick|avoid|only|stay)\b".to_owned(),
+        r"^only (?:\S+ ){1,4}(?:please|and nothing else|from now on)$".to_owned(),
+        r"^(?:use|change|edit|touch|modify|run|work on|target|support|read|write|test|import|fix|call|commit)\b.* (?:only|exclusively)$".to_owned(),
+        r"^(?:no more than|not more than|at most|at least|max(?:imum)?|no fewer than|no less than) (?:\d+|one|two|three|four|five|ten|a|half)\b".to_owned(),
         format!(r"^(?:just|only) (?:the|in|within|inside|under|{ACT})\b.*\S"),
         format!(r"^(?:{ACT}|work|look|focus|operate)(?: (?:on|in|at|with))? (?:only|exclusively|nothing but|at most|no more than|at least|exactly one)\b"),
         r"^(?:limit|restrict|confine|constrain|cap)\b.+\bto\b".to_owned(),
@@ -141,6 +155,7 @@ static DIRECTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r"^(?:try to )?(?:avoid|refrain from|abstain from|steer clear of|stay clear of)\b".to_owned(),
         r"^(?:stop|no more|quit|cease) (?:using|adding|writing|making|committing|changing|touching|editing|creating|putting|removing|deleting|renaming|running|pushing|installing|reformatting)\b".to_owned(),
         format!(r"^(?:always )?(?:ask|check with|consult|consult with|confirm with|notify|tell|warn|talk to|wait for|get|seek|request|run it by|let) {me}\b.*\b(?:before|first|prior to|beforehand)\b"),
+        r"^(?:always )?ask (?:me |us )?(?:first|before)\b".to_owned(),
         r"^(?:under no (?:circumstances?|conditions?)|in no (?:case|event)|on no account|at no (?:time|point)|not under any)\b".to_owned(),
         r"^treat .+ as (?:read-?only|immutable|frozen|off.?limits|untouchable|secret|confidential|untrusted)\b".to_owned(),
         r"^(?:and )?nothing (?:else|more)(?: (?:please|than that))?$".to_owned(),
@@ -165,6 +180,7 @@ static STATES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         format!(r"^(?:nothing|nobody|no one|none of|no \w+)\b.*\b(?:may|must|should|shall|can|is to|are to|gets?|leaves?|goes)\b(?: ever)?(?: (?:be )?(?:{ACTED}|{ACT})\b| .*\b(?:without|unless|outside)\b)"),
         r"^.{2,60}\b(?:is|are|remains?|stays?)(?: (?:strictly|absolutely|completely|all|totally|currently|now|still|explicitly))* (?:off[- ]?limits|not to be|forbidden|prohibited|banned|taboo|not allowed|not permitted|disallowed|mandatory|out of (?:scope|bounds)|not negotiable|non-negotiable|untouchable|sacred|a (?:hard )?(?:requirement|must)|a no-?go|not an option|required (?:for|on|in|before|to be)|frozen until|confidential|not up for)\b".to_owned(),
         format!(r"^(?:{ACT}ing|\w+ing) .{{0,60}}\bis (?:forbidden|prohibited|not allowed|banned|not permitted|off.?limits)\b"),
+        r"^(?:every|each|all|any|new) .{2,60}\b(?:needs?|requires?|gets?) (?:a|an|its|their|at least|one|two|to (?:have|be|pass|carry|include|contain))\b".to_owned(),
         r"^it(?:'s| is) (?:strictly )?(?:forbidden|prohibited|not allowed|not permitted) to\b".to_owned(),
         format!(r"^(?:tests?|{np}code|changes?|commits?|prs?|everything|all|every|each|any|the) .{{0,60}}\b(?:should|may|can) (?:never|only|always)\b"),
         r"^(?:only )?.{2,60}\bonly (?:after|with|on|upon) (?:my|our|explicit|prior|written|a) .*\b(?:approval|permission|ok|okay|consent|review|confirmation|go-?ahead|request)\b".to_owned(),
@@ -178,14 +194,14 @@ static STATES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 /// They look like directions and bind nobody.
 static IDLE: LazyLock<Regex> = LazyLock::new(|| {
     expression(
-        r"^(?:you )?(?:do not|don't|dont|never|do never)(?: (?:you|just|even|really|ever|actually))* (?:worry|bother|hesitate|be (?:afraid|shy|surprised|sorry|too|so|mad|silly)|know|knew|think|get (?:me|it|that|why|how|what|the)|mind|care|understand|see|have|need|recall|like|feel|expect|believe|look (?:like|right|good)|seem|work|works|worked|pass|remember|really|panic|give up|ask me (?:why|how)|blame|laugh|say|happen\w*|fires?|fired|loads?|loaded|mentioned|got|found|saw|seen|had|has|been|was|were|did|tried|again|once|in my|before|called|gets?|ends?|ended|stops?|stopped|returns?|returned|terminat\w+|finish\w*|wrote|used|ran|went|came|made|said|told|heard|asked|thought|could|would|should|a|an|the|this|that|it|is|are|will|i|we|he|she|they|quite|mind)\b|^(?:you )?never (?:\w+[^e]ed|[a-rt-z]\w*[^s]s)\b|^you (?:must|can't|cannot|can not|may not|shouldn't|should not)(?: not)? (?:have (?:\w+ed|been|seen|meant|had|made|got\w*|missed)|be (?:kidding|joking|tired|serious|wrong|right|able|aware|surprised)|know|miss it|see|tell|worry|mind|need|have to)\b|^(?:always|only) (?:the (?:first|last|second|one|same)|happens|fails|works|returns|when|if|a|an|in (?:production|prod|ci|release|debug|chrome|firefox|safari|windows))\b|^(?:keep|leave) (?:going|it up|up|on|me|in touch|trying|a |an |you)\b|^remember (?:when|the|how|why|me|last|that (?:time|bug))\b|^ensure\w*d\b|^make sure(?: i| that i) (?:understand|got)\b|^let (?:me|us) (?:know|see|think|check|try|first|just|be|explain|start|begin)\b(?:.*\bif\b|$)|^we don't (?:have|support|use|want to (?:bother|worry))\b.*\b(?:yet|anymore|any more|any longer|at the moment|currently)\b|^we (?:don't|do not|only|never|always|cannot|can't) (?:have|had)\b|^we (?:must|shall) (?:have \w+ed|have been|talk|discuss|meet|look)\b|^we never (?:\w+ed|got|found|made|had|did|ran|wrote)\b|^stop the\b|^get (?:me|the|us)\b.*\bfirst\b|^let (?:me|us) know first\b|^tell (?:me|us)(?: \w+)* first (?:which|what|how|why)\b|^not (?:in|to|on|the|any) (?:the mood|mention|be|sure|best|only|problem|idea|good|one|same|right|case|a)\b",
+        r"^(?:you )?(?:do not|don't|dont|never|do never)(?: (?:you|just|even|really|ever|actually))* (?:worry|bother|hesitate|be (?:afraid|shy|surprised|sorry|too|so|mad|silly)|know|knew|think|get (?:me|it|that|why|how|what|the)|mind|care|understand|see|have|need|recall|like|feel|expect|believe|look (?:like|right|good)|seem|work|works|worked|pass|remember|really|panic|give up|ask me (?:why|how)|blame|laugh|say|happen\w*|fires?|fired|loads?|loaded|mentioned|got|found|saw|seen|had|has|been|was|were|did|tried|again|once|in my|before|called|gets?|ends?|ended|stops?|stopped|returns?|returned|terminat\w+|finish\w*|wrote|used|ran|went|came|made|said|told|heard|asked|thought|could|would|should|a|an|the|this|that|it|is|are|will|i|we|he|she|they|quite|mind)\b|^(?:you )?never (?:\w+[^e]ed|[a-rt-z]\w*[^s]s)\b|^you (?:must|can't|cannot|can not|may not|shouldn't|should not)(?: not)? (?:have (?:\w+ed|been|seen|meant|had|made|got\w*|missed)|be (?:kidding|joking|tired|serious|wrong|right|able|aware|surprised)|know|miss it|see|tell|worry|mind|need|have to)\b|^(?:always|only) (?:the (?:first|last|second|one|same)|happens|fails|works|returns|when|if|a|an|in (?:production|prod|ci|release|debug|chrome|firefox|safari|windows))\b|^(?:keep|leave) (?:going|it up|up|on|me|in touch|trying|a |an |you)\b|^remember (?:when|the|how|why|me|last|that (?:time|bug))\b|^ensure\w*d\b|^make sure(?: i| that i) (?:understand|got)\b|^let (?:me|us) (?:know|see|think|check|try|first|just|be|explain|start|begin)\b(?:.*\bif\b|$)|^we don't (?:have|support|use|want to (?:bother|worry))\b.*\b(?:yet|anymore|any more|any longer|at the moment|currently)\b|^we (?:don't|do not|only|never|always|cannot|can't) (?:have|had)\b|^we (?:must|shall) (?:have \w+ed|have been|talk|discuss|meet|look)\b|^we never (?:\w+ed|got|found|made|had|did|ran|wrote)\b|^stop the\b|^get (?:me|the|us)\b.*\bfirst\b|^let (?:me|us) know first\b|^tell (?:me|us)(?: \w+)* first (?:which|what|how|why)\b|^i (?:only want|want only) to (?:know|see|understand|ask|say|check|find)\b|^let's (?:keep|stay) (?:going|in touch|at it)\b|^(?:at least|at most|max(?:imum)?|no more than) (?:\w+ )*(?:is|are|was|were|works?|fails?)\b|^not (?:in|to|on|the|any) (?:the mood|mention|be|sure|best|only|problem|idea|good|one|same|right|case|a)\b",
     )
 });
 
 /// A statement of how things are or must have come about, not of how they are to be.
 static REPORTS: LazyLock<Regex> = LazyLock::new(|| {
     expression(&format!(
-        r"^\S+ (?:don't|doesn't|do not|does not|needn't) (?:need|have)\b|^(?:it|this|that|there|something|someone|somebody|the (?:\w+ )?(?:bug|problem|error|issue|cause|reason|fault|crash|failure|culprit|leak|regression)s?) (?:must|shall) (?:be (?:a|an|the|some\w*|due|because|caused|related|coming|in|on|here|there|somewhere|wrong|broken|another|from|why|possible|missing|something|my|our|one|hidden|triggered|that)\b|have|come|happen|exist|lie|do with|originate)|\bmust have (?:\w+ed|been|gone|got|gotten|come|made|lost|left|broken|run|had|forgotten|put|set)\b|^i\b|^(?:he|she|they|it|he|who) (?:can't|cannot|could|can|will|should|may|might)\b|\b(?:says?|said|claims?|complains?|states?|warns?|reports?|prints?|shows?|tells?|told|mentions?|according|reads|suggests?|thinks?|asks?|asked|seems?|looks like|apparently|somehow|currently|sometimes|keeps?|fails?|crash\w*|whenever|every time|each time)\b.*\b(?:must|should|shall|can|cannot|can't|may|has to|have to|needs? to|forbidden|not allowed|prohibited|required|mandatory)\b|\b(?:can|cannot|can't|could|will) (?:not )?be (?:read|used|created|accessed|installed|called|changed|opened|updated|removed|deleted|replaced|imported|run|written|moved|merged|logged|dropped|skipped|printed|sent|stored|reset|copied|renamed|applied|added)\b|^(?:there|here|no (?:problem|idea|need|way|one|error)|thanks|not sure|i think|maybe|perhaps|probably)\b|\b(?:be|to) fixed\b|\bmust be (?:\w+ing|fixed|wrong|missing|broken|possible|confused|a (?:bug|mistake|typo|better|way))\b|^(?:users?|customers?|visitors?|clients?|admins?|players?) (?:can|could|cannot|can't)\b"
+        r"^\S+ (?:don't|doesn't|do not|does not|needn't) (?:need|have)\b|^(?:it|this|that|there|something|someone|somebody|the (?:\w+ )?(?:bug|problem|error|issue|cause|reason|fault|crash|failure|culprit|leak|regression)s?) (?:must|shall) (?:be (?:a|an|the|some\w*|due|because|caused|related|coming|in|on|here|there|somewhere|wrong|broken|another|from|why|possible|missing|something|my|our|one|hidden|triggered|that)\b|have|come|happen|exist|lie|do with|originate)|\bmust have (?:\w+ed|been|gone|got|gotten|come|made|lost|left|broken|run|had|forgotten|put|set)\b|^i\b|^(?:he|she|they|it|he|who) (?:can't|cannot|could|can|will|should|may|might)\b|\b(?:says?|said|claims?|complains?|states?|warns?|reports?|prints?|shows?|tells?|told|mentions?|according|reads|suggests?|thinks?|asks?|asked|seems?|looks like|apparently|somehow|currently|sometimes|keeps?|fails?|crash\w*|whenever|every time|each time)\b.*\b(?:must|should|shall|can|cannot|can't|may|has to|have to|needs? to|forbidden|not allowed|prohibited|required|mandatory)\b|\b(?:can|cannot|can't|could|will) (?:not )?be (?:read|used|created|accessed|installed|called|changed|opened|updated|removed|deleted|replaced|imported|run|written|moved|merged|logged|dropped|skipped|printed|sent|stored|reset|copied|renamed|applied|added)\b|^(?:there|here|no (?:problem|idea|need|way|one|error)|thanks|not sure|i think|maybe|perhaps|probably)\b|\b(?:be|to) fixed\b|\bmust be (?:\w+ing|fixed|wrong|missing|broken|possible|confused|a (?:bug|mistake|typo|better|way))\b|^(?:the )?(?:users?|customers?|visitors?|clients?|admins?|players?) (?:can|could|cannot|can't|(?:is|are) not allowed)\b"
     ))
 });
 

@@ -50,8 +50,8 @@ impl Pins {
                 pin(sentence.text.clone(), Vec::new());
             } else if binds(sentence) && !is_held(&sentence.text) {
                 let text = text_of(sentence);
-                if !after.has(&text) {
-                    let rules = rules::of(sentence, &sentences);
+                let rules = rules::of(sentence, &sentences);
+                if !after.has(&text, &rules) {
                     pin(text, rules);
                 }
             }
@@ -69,8 +69,11 @@ impl Pins {
             [sentence] => rules::of(sentence, std::slice::from_ref(sentence)),
             _ => Vec::new(),
         };
+        if self.has(text, &rules) {
+            return None;
+        }
         let pin = Pin { id: self.last_id + 1, text: text.to_owned(), rules, by_hand: true };
-        (!self.has(text)).then_some(Body::PinAdded { pin })
+        Some(Body::PinAdded { pin })
     }
 
     /// The user takes a pin away by hand; `None` where there is none of this number.
@@ -125,8 +128,11 @@ impl Pins {
         self.in_l2.clone_from(&self.pins);
     }
 
-    fn has(&self, text: &str) -> bool {
-        self.pins.iter().any(|pin| normal(&pin.text) == normal(text))
+    /// The same is pinned already: in the same words, or in others that come to the same rules.
+    fn has(&self, text: &str, rules: &[String]) -> bool {
+        self.pins
+            .iter()
+            .any(|pin| normal(&pin.text) == normal(text) || !rules.is_empty() && pin.rules == rules)
     }
 }
 
