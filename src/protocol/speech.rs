@@ -46,10 +46,11 @@ pub fn sentences(message: &str) -> Vec<Sentence> {
         let heading = heading.filter(|_| mark > 0).map(str::to_owned);
         for part in parts(&line[mark..]) {
             let at = range.start + mark + part.start..range.start + mark + part.end;
-            let shown = in_one_line(&own[at.clone()]);
+            let shown = without_quotes(&own[at.clone()]);
             if shown.chars().any(char::is_alphanumeric) {
-                let text = LINE_BREAK.replace_all(message[at].trim(), " ").into_owned();
-                let own = shown.to_lowercase().replace('’', "'");
+                let text = in_one_line(&message[at]);
+                let own = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+                let own = own.to_lowercase().replace('’', "'");
                 sentences.push(Sentence { text, own, heading: heading.clone() });
             }
         }
@@ -149,16 +150,29 @@ fn parts(line: &str) -> Vec<Range<usize>> {
     found
 }
 
-static LINE_BREAK: LazyLock<Regex> = LazyLock::new(|| expression(r"\s*\n\s*"));
-
+/// Without the line breaks, and otherwise as it was written.
 fn in_one_line(text: &str) -> String {
-    static HIDDEN: LazyLock<Regex> = LazyLock::new(|| expression(r"\x01+"));
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    HIDDEN.replace_all(&text, "…").into_owned()
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
+/// With one sign for all that is quoted in one go.
+fn without_quotes(text: &str) -> String {
+    let mut own = String::with_capacity(text.len());
+    for char in in_one_line(text).chars() {
+        match (char == char::from(QUOTED), own.ends_with('…')) {
+            (true, true) => {}
+            (true, false) => own.push('…'),
+            (false, _) => own.push(char),
+        }
+    }
+    own
+}
+
+/// What is looked for is ASCII: the tables of all letters are not needed.
 fn expression(text: &str) -> Regex {
-    Regex::new(text).expect("a fixed expression")
+    let text =
+        text.replace(r"\b", r"(?-u:\b)").replace(r"\d", "[0-9]").replace(r"\w", "[A-Za-z0-9_]");
+    Regex::new(&text).expect("a fixed expression")
 }
 
 #[cfg(test)]

@@ -11,6 +11,9 @@ const ACT: &str = "(?:修改|改动|更改|变更|改变|改|动|碰|编辑|删�
 
 /// The sentence forbids, requires or limits something.
 pub(super) fn binds(sentence: &str) -> bool {
+    if !sentence.chars().any(|char| ('\u{4e00}'..='\u{9fff}').contains(&char)) {
+        return false;
+    }
     // "In any case" holds the word for "how".
     let sentence = IN_ANY_CASE.replace_all(sentence, "一定");
     let sentence = sentence.as_ref();

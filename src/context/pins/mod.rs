@@ -197,6 +197,10 @@ fn normal(text: &str) -> String {
     words.filter(|word| !word.is_empty() && *word != "please").collect::<Vec<_>>().join(" ")
 }
 
+/// The words that are looked for are ASCII, or have no ends: so the tables of all letters are not needed, which
+/// are most of what an expression costs to be made.
 fn expression(text: &str) -> Regex {
-    Regex::new(text).expect("a fixed expression")
+    let text = text.replace(r"\b", r"(?-u:\b)");
+    let text = text.replace(r"\w", "[A-Za-z0-9_]").replace(r"\W", "[^A-Za-z0-9_]");
+    Regex::new(&text).expect("a fixed expression")
 }
