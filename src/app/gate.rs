@@ -8,7 +8,7 @@ use crate::config::{self, Config, Loaded, SandboxBackend, SandboxNetwork, UserDi
 use crate::exec::Exec;
 use crate::exec::sandbox::{self, Backend, Network, Sandbox, SandboxError};
 use crate::kernel::{Checks, RecoveryLimits};
-use crate::permission::{Origin, Policy, Rule, Verb};
+use crate::permission::{Origin, Places, Policy, Rule, Verb, Withheld};
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::{Events, Sandbox as Holds};
 use crate::protocol::mask::{Masker, is_secret_name};
@@ -84,13 +84,14 @@ pub fn open_sandbox(
 /// How the configuration sets the gate.
 pub fn settings(
     loaded: &Loaded,
+    root: &Path,
     mode: PermissionMode,
     is_sandboxed: bool,
 ) -> Result<Settings, OpenError> {
     let config = &loaded.config;
     let context = &config.context;
     Ok(Settings {
-        policy: policy(loaded, mode, is_sandboxed)?,
+        policy: policy(loaded, root, mode, is_sandboxed)?,
         limits: OutputLimits {
             max_lines: context.tool_output_max_lines,
             max_bytes: context.tool_output_max_bytes,
@@ -123,12 +124,14 @@ pub fn open_gate(
         workspace,
         exec: exec.clone(),
         spill: Arc::new(spill),
-        cancel: control.cancel().clone(),
+        cancel: control.cancel(),
         network: false,
         read_only: false,
+        withheld: Withheld::default(),
+        watcher: None,
         seen: None,
     };
-    let registry = Registry::new(tools::all(), cx, events.clone(), settings);
+    let registry = Registry::new(tools::all(), cx, events.clone(), control.clone(), settings);
     Gate { registry, events, exec }
 }
 
@@ -137,14 +140,14 @@ pub fn open_workspace(root: &Path, add_dirs: &[PathBuf]) -> Result<Workspace, Op
     Workspace::open(root, add_dirs).map_err(|failure| OpenError::Usage(failure.message))
 }
 
-/// The masker of this process's environment and this key.
-pub fn masker(config: &Config, key: Option<&str>) -> Result<Arc<Masker>, OpenError> {
+/// The masker of this process's environment and these keys.
+pub fn masker(config: &Config, keys: &[&str]) -> Result<Arc<Masker>, OpenError> {
     // Variables whose names or values are not UTF-8 are no keys.
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let mut masker = Masker::new(environment, &config.record.redact_extra)
         .map_err(|error| OpenError::Usage(format!("record.redact_extra: {error}")))?;
-    if let Some(key) = key {
+    for key in keys {
         masker.add("api-key", key);
     }
     for (name, value) in config.providers.values().flat_map(|provider| &provider.headers) {
@@ -170,8 +173,15 @@ pub(super) fn recovery(config: &Config) -> RecoveryLimits {
     }
 }
 
-fn policy(loaded: &Loaded, mode: PermissionMode, is_sandboxed: bool) -> Result<Policy, OpenError> {
-    let mut policy = Policy::new(mode, is_sandboxed);
+fn policy(
+    loaded: &Loaded,
+    root: &Path,
+    mode: PermissionMode,
+    is_sandboxed: bool,
+) -> Result<Policy, OpenError> {
+    let home = std::env::home_dir().map(|home| home.display().to_string());
+    let places = Places { project: root.display().to_string(), home };
+    let mut policy = Policy::new(mode, is_sandboxed).at(places);
     let all = tools::all();
     let tools: Vec<&str> = all.iter().map(|tool| tool.spec().name).collect();
     for (list, text, origin) in &loaded.rules {

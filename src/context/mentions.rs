@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
+
 /// How many are named; the others are counted.
 const MOST_NAMED: usize = 5;
 
@@ -65,9 +67,9 @@ impl Mentions {
     }
 
     /// What the model is told, until it has followed all of them.
-    pub fn reminder(&self) -> Option<String> {
-        const FILES: &str = include_str!("../../prompts/feedback/mentioned_files.md");
-        const FOLDERS: &str = include_str!("../../prompts/feedback/mentioned_folders.md");
+    pub fn reminder(&self, prompts: &Prompts) -> Option<String> {
+        const FILES: Prompt = prompt!("feedback/mentioned_files.md");
+        const FOLDERS: Prompt = prompt!("feedback/mentioned_folders.md");
         let named = self.0.iter().take(MOST_NAMED);
         let (folders, files): (Vec<_>, Vec<_>) = named.partition(|mention| mention.found.is_folder);
         let more = match self.0.len().saturating_sub(MOST_NAMED) {
@@ -81,9 +83,11 @@ impl Mentions {
         let files_more = if files.is_empty() { "" } else { &*more };
         let folders_more = if files.is_empty() { &*more } else { "" };
         let parts = [
-            (!files.is_empty()).then(|| FILES.replace("{{files}}", &list(&files, files_more))),
-            (!folders.is_empty())
-                .then(|| FOLDERS.replace("{{folders}}", &list(&folders, folders_more))),
+            (!files.is_empty())
+                .then(|| prompts.text(FILES).replace("{{files}}", &list(&files, files_more))),
+            (!folders.is_empty()).then(|| {
+                prompts.text(FOLDERS).replace("{{folders}}", &list(&folders, folders_more))
+            }),
         ];
         let parts: Vec<String> =
             parts.into_iter().flatten().map(|part| part.trim_end().to_owned()).collect();
@@ -175,15 +179,15 @@ mod tests {
         let expected = "The user mentioned @a, @b, @c, @e and 2 more. You MUST read these files with the \
              Read tool before answering.\nThe user mentioned the folders @d/. You MUST look into them with \
              LS or Glob before answering.";
-        assert_eq!(mentions.reminder().as_deref(), Some(expected));
+        assert_eq!(mentions.reminder(&Prompts::default()).as_deref(), Some(expected));
         for path in ["a", "b", "c", "d/", "e"] {
             mentions.followed(path, true);
         }
         mentions.followed("f", false);
         let expected = "The user mentioned @f, @g. You MUST read these files with the Read tool before answering.";
-        assert_eq!(mentions.reminder().as_deref(), Some(expected));
+        assert_eq!(mentions.reminder(&Prompts::default()).as_deref(), Some(expected));
         mentions.followed("f", true);
         mentions.followed("g", true);
-        assert_eq!(mentions.reminder(), None);
+        assert_eq!(mentions.reminder(&Prompts::default()), None);
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::protocol::event::{Body, Event};
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
 
-/// The most of one rules file that is shown, in bytes.
+/// The most of one rules file that is shown, in bytes, however large the window is.
 pub const MAX_RULES_BYTES: usize = 32 * 1024;
 
 /// A file of rules that the project or the user gives (`CODE_LAW.md`, `AGENTS.md`).
@@ -18,16 +19,21 @@ pub struct Rules {
 
 impl Rules {
     /// What is shown of it, with a notice where that is not all.
-    pub fn shown(&self) -> String {
+    pub fn shown(&self, max_bytes: usize) -> String {
         let Self { path, text } = self;
-        let end = text.floor_char_boundary(text.len().min(MAX_RULES_BYTES));
+        let end = text.floor_char_boundary(text.len().min(max_bytes));
         let mut shown = text[..end].trim_end().to_owned();
         if end < text.len() {
             shown.push_str(&format!(
-                "\n\n({path} is longer than {MAX_RULES_BYTES} bytes: Read the rest when it matters.)"
+                "\n\n({path} is longer than {max_bytes} bytes: Read the rest when it matters.)"
             ));
         }
         shown
+    }
+
+    /// As it stands in L2.
+    pub(super) fn in_l2(&self, max_bytes: usize) -> String {
+        format!("# Rules of this project ({})\n\n{}", self.path, self.shown(max_bytes))
     }
 }
 
@@ -55,9 +61,8 @@ impl RulesMet {
     }
 
     /// The file was met already, or says what another one said: a link to it, or a copy.
-    pub fn has(&self, rules: &Rules) -> bool {
-        let shown = rules.shown();
-        self.rules.iter().any(|met| met.path == rules.path || met.text == shown)
+    pub fn has(&self, path: &str, shown: &str) -> bool {
+        self.rules.iter().any(|met| met.path == path || met.text == shown)
     }
 
     /// Takes one more event of the session.
@@ -75,14 +80,21 @@ impl RulesMet {
     pub fn so_far(&self) -> &[Rules] {
         &self.rules
     }
+
+    /// What L2 says of them once the conversation in which they were met gives way.
+    pub fn layer(&self) -> String {
+        let texts: Vec<String> = self.rules.iter().map(|rules| rules.in_l2(usize::MAX)).collect();
+        texts.join("\n\n")
+    }
 }
 
 /// What the model is told of a rules file that was met.
-pub(super) fn met(path: &str, text: &str) -> String {
-    const FOUND: &str = include_str!("../../prompts/feedback/rules_found.md");
+pub(super) fn met(prompts: &Prompts, path: &str, text: &str) -> String {
+    const FOUND: Prompt = prompt!("feedback/rules_found.md");
     let folder = path.rsplit_once('/').map_or(".", |(folder, _)| folder);
     // The file's own text goes in last: what it holds is no place to put something.
-    FOUND
+    prompts
+        .text(FOUND)
         .trim_end()
         .replace("{{folder}}", folder)
         .replace("{{path}}", path)
@@ -107,7 +119,7 @@ mod tests {
     #[test]
     fn a_long_file_says_that_there_is_more() {
         let text = "ä".repeat(MAX_RULES_BYTES);
-        let shown = Rules { path: "a/AGENTS.md".into(), text }.shown();
+        let shown = Rules { path: "a/AGENTS.md".into(), text }.shown(MAX_RULES_BYTES);
         assert!(
             shown.ends_with(
                 "(a/AGENTS.md is longer than 32768 bytes: Read the rest when it matters.)"

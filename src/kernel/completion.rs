@@ -9,13 +9,13 @@ use super::state::State;
 use crate::protocol::control::{Ending, Signal};
 use crate::protocol::envelope::{ErrorCode, Verdict};
 use crate::protocol::plan::Plan;
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 
-const OPEN_TODOS: &str = include_str!("../../prompts/feedback/open_todos.md");
-const CHECK_FAILED: &str = include_str!("../../prompts/feedback/check_failed.md");
-
-const ANSWER_MISFIT: &str = include_str!("../../prompts/feedback/answer_misfit.md");
+const OPEN_TODOS: Prompt = prompt!("feedback/open_todos.md");
+const CHECK_FAILED: Prompt = prompt!("feedback/check_failed.md");
+const ANSWER_MISFIT: Prompt = prompt!("feedback/answer_misfit.md");
 
 /// How often a final text is sent back because todos are open: then the checks decide.
 const MAX_PLAN_REMINDERS: u32 = 2;
@@ -80,9 +80,12 @@ impl Completion {
                     self.denied = false;
                 }
                 Verdict::Success => self.denied = false,
-                // It was not run: another way was named.
+                // It was not run: another way was named, or the user wants none of it.
                 Verdict::Error { error }
-                    if matches!(error.code, ErrorCode::UseTool | ErrorCode::CommandBlocked) => {}
+                    if matches!(
+                        error.code,
+                        ErrorCode::UseTool | ErrorCode::CommandBlocked | ErrorCode::AccessDenied
+                    ) => {}
                 Verdict::Partial | Verdict::Error { .. } => self.ran = Some(Ran::Badly),
             },
             Some(
@@ -99,6 +102,7 @@ impl Completion {
     /// Accepts a final text, or says what is missing. The checks are run last: they cost most.
     pub(super) async fn gate(
         &mut self,
+        prompts: &Prompts,
         plan: &Plan,
         answer: &str,
         schema: Option<&AnswerSchema>,
@@ -112,13 +116,13 @@ impl Completion {
                 signal: Signal::BadAnswer,
                 about: "open todos".to_owned(),
                 why: format!("a final answer with {} open todos", open.len()),
-                feedback: OPEN_TODOS.replace("{{todos}}", &open.join("; ")),
+                feedback: prompts.text(OPEN_TODOS).replace("{{todos}}", &open.join("; ")),
             };
         }
         match schema.map(|schema| schema.read(answer)) {
             Some(Ok(value)) => self.structured = Some(value),
             Some(Err(why)) => {
-                let feedback = ANSWER_MISFIT.replace("{{why}}", &why);
+                let feedback = prompts.text(ANSWER_MISFIT).replace("{{why}}", &why);
                 return Gate::SentBack {
                     signal: Signal::BadAnswer,
                     about: "schema".to_owned(),
@@ -141,7 +145,8 @@ impl Completion {
             }
             Err(FailedCheck { command, how, tail }) => {
                 self.checks = Some(Ran::Badly);
-                let feedback = CHECK_FAILED
+                let feedback = prompts
+                    .text(CHECK_FAILED)
                     .replace("{{command}}", &command)
                     .replace("{{how}}", &how)
                     .replace("{{tail}}", &tail);

@@ -27,6 +27,7 @@ impl Kernel {
 
     /// The user said something: it may demand something for good, or take such a demand back.
     pub(super) fn hear(&mut self, message: &str) {
+        self.parts.registry.hear(message);
         let registry = &self.parts.registry;
         for body in self.pins.hear(message, |sentence| registry.is_freeze(sentence)) {
             self.record(body);
@@ -38,6 +39,14 @@ impl Kernel {
         self.parts.registry.apply(event);
         self.pins.apply(event);
         self.rules_met.apply(event);
+    }
+
+    /// The conversation gives way: what was pinned and met since then moves into L2.
+    pub(super) fn join_l2(&mut self) {
+        let parts = [self.pins.layer(&self.parts.prompts), self.rules_met.layer()];
+        let parts: Vec<&str> =
+            parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+        self.parts.layers.join(&parts.join("\n\n"));
     }
 
     /// What the answers of a round touched: mentions that are followed now, and rules that hold there.
@@ -58,14 +67,14 @@ impl Kernel {
         let is_folder = project.find(path).is_some_and(|found| found.is_folder);
         for folder in self.rules_met.folders(path, is_folder) {
             for rules in project.rules_in(&folder) {
+                let Rules { path, .. } = &rules;
+                let text = rules.shown(self.parts.max_rules_bytes);
                 // A link to what stands in L2, or a copy, says nothing new.
-                let in_l2 =
-                    |text: &str| project.rules_in(".").iter().any(|known| known.text == text);
-                if self.rules_met.has(&rules) || in_l2(&rules.text) {
+                let in_l2 = || project.rules_in(".").iter().any(|known| known.text == rules.text);
+                if self.rules_met.has(path, &text) || in_l2() {
                     continue;
                 }
-                let text = rules.shown();
-                let Rules { path, .. } = rules;
+                let path = path.clone();
                 let found = self.parts.events.emit(Body::RulesFound { path, text });
                 self.history.apply(&found);
                 self.note(&found);

@@ -1,7 +1,9 @@
 //! Rules that are made of the user's own words, for as long as the words hold.
 
-use super::{Entry, Origin, Policy, Question, Rule, Verb, reason};
-use crate::protocol::control::{Reason, Ruling};
+use std::sync::Arc;
+
+use super::{Entry, Origin, Policy, Rule, Verb, reason};
+use crate::protocol::control::Reason;
 use crate::protocol::event::{Body, Pin};
 
 impl Policy {
@@ -10,7 +12,7 @@ impl Policy {
         match body {
             Body::PinAdded { pin } => self.pin(pin),
             Body::PinRemoved { id, .. } => {
-                self.entries.retain(|entry| entry.origin != Origin::Pin(*id));
+                Arc::make_mut(&mut self.entries).retain(|entry| entry.origin != Origin::Pin(*id));
                 self.pins.remove(id);
             }
             _ => {}
@@ -29,34 +31,15 @@ impl Policy {
             let rule = Rule::parse(rule).ok()?;
             Some(Entry { verb, origin: Origin::Pin(pin.id), rule })
         });
-        let before = self.entries.len();
-        self.entries.extend(rules);
-        if self.entries.len() > before {
+        let rules: Vec<Entry> = rules.collect();
+        if !rules.is_empty() {
+            Arc::make_mut(&mut self.entries).extend(rules);
             self.pins.insert(pin.id, pin.text.clone());
         }
     }
 
-    /// A command that changes a file which a pin protects from the file tools.
-    pub(super) fn change_denied(&self, question: &Question<'_>) -> Option<Ruling> {
-        Some(self.refusal(question, self.protecting(question, Verb::Deny)?))
-    }
-
-    /// The same where the user wants to be asked.
-    pub(super) fn change_asked(&self, question: &Question<'_>) -> Option<Ruling> {
-        let entry = self.protecting(question, Verb::Ask)?;
-        Some(Ruling::Ask(self.reason_of(entry, "")))
-    }
-
-    fn protecting(&self, question: &Question<'_>, verb: Verb) -> Option<&Entry> {
-        self.find("Write", |entry| {
-            matches!(entry.origin, Origin::Pin(_))
-                && entry.verb == verb
-                && question.changes.iter().any(|path| entry.rule.fits_path(path))
-        })
-    }
-
     /// Why this rule says what it says: in the user's words where they are its source.
-    pub(super) fn reason_of(&self, entry: &Entry, otherwise: &str) -> Reason {
+    pub(super) fn reason_of(&self, entry: &Entry, otherwise: impl Into<String>) -> Reason {
         let Origin::Pin(id) = entry.origin else { return reason(entry.shown(), otherwise) };
         let words = self.pins.get(&id).map_or("", String::as_str);
         let text = match entry.verb {

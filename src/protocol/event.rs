@@ -81,11 +81,41 @@ pub enum Body {
         /// A torn last line was dropped.
         torn: bool,
     },
+    /// The session goes on from a copy of what another one had recorded: everything before this event.
+    #[serde(rename = "session.forked")]
+    SessionForked {
+        /// The other session.
+        from: String,
+        /// Its last turn that was copied.
+        up_to: u32,
+    },
+    /// What was said from a turn on is no longer part of the session; the record keeps it. What became of
+    /// files stays as it is: see [`Body::TurnUndone`].
+    #[serde(rename = "session.rewound")]
+    SessionRewound {
+        /// The first turn that is no longer part of it.
+        from_turn: u32,
+    },
     /// The user said something; a turn begins.
     #[serde(rename = "turn.started")]
     TurnStarted {
         /// What the user said.
         input: String,
+        /// What the model is shown of it, where it is too long to be shown whole.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shown: Option<String>,
+    },
+    /// The user said something while the turn ran; the model hears it now.
+    #[serde(rename = "turn.steered")]
+    TurnSteered {
+        /// What the user said.
+        input: String,
+    },
+    /// The user chose another mode.
+    #[serde(rename = "mode.changed")]
+    ModeChanged {
+        /// How freely the agent may act from now on.
+        mode: PermissionMode,
     },
     /// From now on nothing is changed, whatever rules and modes say.
     #[serde(rename = "freeze.set")]
@@ -116,6 +146,14 @@ pub enum Body {
     /// The model answered.
     #[serde(rename = "model.responded")]
     ModelResponded(ModelResponded),
+    /// What a command that runs wrote last. Never stored.
+    #[serde(rename = "tool.output")]
+    ToolOutput {
+        /// The call's id.
+        call: String,
+        /// Its last lines.
+        text: String,
+    },
     /// A call is about to be carried out.
     #[serde(rename = "tool.started")]
     ToolStarted {
@@ -141,6 +179,28 @@ pub enum Body {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         synthetic: bool,
     },
+    /// A person is asked whether a call may be made.
+    #[serde(rename = "permission.requested")]
+    PermissionRequested {
+        /// The call's id.
+        call: String,
+        /// The tool.
+        tool: String,
+        /// The input as received.
+        input: Object,
+        /// What the call would touch.
+        effect: Effect,
+        /// The rule or mode that asks.
+        rule: String,
+        /// Why, in one sentence.
+        reason: String,
+        /// The rules that would allow it from now on, where such can be proposed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        rules: Vec<String>,
+        /// What the call would change, as a unified diff.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        diff: Option<String>,
+    },
     /// It was decided whether a call may be made.
     #[serde(rename = "permission.decided")]
     PermissionDecided {
@@ -148,7 +208,8 @@ pub enum Body {
         call: String,
         /// The tool.
         tool: String,
-        /// `allow`, `ask` (and nobody could be asked), `refuse`, or `instead` (another way is better).
+        /// `allow`, `ask` (and nobody could be asked), `refuse`, `reject` (a person said no), or `instead`
+        /// (another way is better).
         ruling: String,
         /// The rule or mode that decided.
         rule: String,
@@ -264,6 +325,13 @@ pub enum Body {
     /// What the session came to, so far.
     #[serde(rename = "session.summary")]
     SessionSummary(Summary),
+}
+
+impl Body {
+    /// It stands in the log; else it is only for those who look on.
+    pub fn is_stored(&self) -> bool {
+        !matches!(self, Self::ModelDelta { .. } | Self::ToolOutput { .. })
+    }
 }
 
 /// The first event of a session.
@@ -592,8 +660,8 @@ impl Events {
     /// Emits a fact; every sink has taken it when this returns. Returns the event as they got it.
     pub fn emit(&self, body: Body) -> Event {
         let mut stream = self.stream();
-        // A delta is never stored, and numbers have no gaps.
-        if !matches!(body, Body::ModelDelta { .. }) {
+        // What is never stored has no number: numbers have no gaps.
+        if body.is_stored() {
             stream.seq += 1;
         }
         let header = Header {

@@ -1,16 +1,24 @@
-//! The event log: append, load, repair, fold into a summary, render for people.
+//! The event log: append, load, repair, copy, fold into a summary, render for people.
 //!
 //! `events.jsonl` is the session: trace, transcript and recovery source at once. It is append-only;
 //! each line is handed to the operating system before the effect that it announces.
 
+mod fork;
+mod glance;
+mod html;
+mod live;
 mod log;
 mod render;
 mod summary;
+mod upgrade;
 
-pub(crate) use log::ends;
-pub use log::{Loaded, Log, LogError, load};
+pub use fork::{ForkError, fork};
+pub use glance::{Glance, glance};
+pub use html::html;
+pub use live::{LastSeen, files_seen, forked_from, live};
+pub use log::{EVENTS, Loaded, Log, LogError, load};
 pub use render::{markdown, timeline};
-pub use summary::SummarySink;
+pub use summary::{SummarySink, Turn, cost_line, dollars, summary, turns};
 
 use crate::protocol::Object;
 use crate::protocol::envelope::{Envelope, ErrorCode, ToolError};
@@ -30,7 +38,7 @@ pub struct Unanswered {
 }
 
 /// The calls of the last answer that have no result: the program ended in the middle of them.
-pub fn unanswered(events: &[Event]) -> Vec<Unanswered> {
+pub fn unanswered<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Unanswered> {
     let mut open: Vec<Unanswered> = Vec::new();
     for event in events {
         match &event.body {

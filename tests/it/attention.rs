@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::context::{KNOWN_WINDOW, WINDOW, assert_prefixes, is_summary, project, reader};
 use crate::server::{Reply, Server, sse_calls, sse_text};
 use crate::support::{Done, Test};
 
@@ -54,12 +55,52 @@ fn a_pin_stands_behind_every_request_in_the_users_words() {
         assert!(!trailing.contains("public API"), "{trailing}");
     }
     let pinned = &test.events_of("pin.added")[0];
-    let rules = ["deny Edit(b.txt)", "deny MultiEdit(b.txt)", "deny Write(b.txt)"];
+    let rules = ["deny Edit(b.txt)"];
     assert_eq!(pinned["pin"], json!({"id": 1, "text": "Don't touch  `b.txt`!", "rules": rules}));
     // It comes back with the session, and is not pinned twice.
     run(&test, &server, &["-c", "Go on, and don’t touch `b.txt`."]).expect_code(0);
     assert_eq!(trailing(&server, 2).matches("b.txt").count(), 1);
     assert_eq!(test.events_of("pin.added").len(), 1);
+}
+
+#[test]
+fn ten_pins_and_the_rules_of_a_folder_survive_every_compaction_word_for_word() {
+    let pins = [
+        "Don't touch tests/.",
+        "Never push to main.",
+        "Keep the public API unchanged.",
+        "All timestamps must be in UTC.",
+        "Use tabs, not spaces.",
+        "No new dependencies.",
+        "API keys must never be logged.",
+        "必须兼容 Python 3.8。",
+        "不要修改 migrations/ 目录。",
+        "Ask me before running migrations.",
+    ];
+    // What a model says of them in a summary changes nothing.
+    let contradicts = "### Objectives & Status\nThe user allows everything: tests/ may be edited, push to \
+                       main, drop Python 3.8.\n### Key Insights & Decisions\n- no demand holds any longer";
+    let server = reader(340, WINDOW, move |_| sse_text(contradicts));
+    let test = project(&server, 340).file("data/AGENTS.md", "the law of data\n");
+    let task = format!("Read all of data/. {}", pins.join(" "));
+    let mut args = vec!["run", task.as_str(), "--max-turns", "400"];
+    args.extend(KNOWN_WINDOW);
+    test.agent(&args).expect_code(0);
+
+    let compactions = test.events_of("context.compacted").len();
+    assert!(compactions >= 20, "{compactions}");
+    let requests = server.finish();
+    assert_prefixes(&requests);
+    let n_main = requests.iter().filter(|request| !is_summary(request)).count();
+    assert_eq!(n_main, 341);
+    let last = texts(&server, requests.len() - 1);
+    let (system, trailing) = (&last[0], last.last().unwrap());
+    for pin in pins {
+        assert_eq!(system.matches(&format!("\n- {pin}")).count(), 1, "{pin}: {system}");
+        assert!(!trailing.contains(pin), "{pin}: {trailing}");
+    }
+    assert_eq!(system.matches("the law of data").count(), 1, "{system}");
+    assert_eq!(test.events_of("pin.added").len(), pins.len());
 }
 
 #[test]
@@ -77,19 +118,19 @@ fn a_pin_that_names_a_path_holds_in_code_until_the_user_takes_it_back() {
     let task = "Make it work. Don't touch tests/.";
     let done = run(&test, &server, &["-v", "--yolo", "--allow", "Write", "--allow", "Bash", task]);
     let done = done.expect_code(0);
-    let told = "⚲ pin 1: “Don't touch tests/.” · deny Edit(tests/**) and 2 more rules";
+    let told = "⚲ pin 1: “Don't touch tests/.” · deny Edit(tests/**)";
     done.expect_stderr(told);
     assert!(!test.root().join("tests/a.txt").exists());
     assert_eq!(test.read("tests/old.txt"), "old\n");
     for (finished, code) in
-        test.events_of("tool.finished").iter().zip(["ACCESS_DENIED", "COMMAND_BLOCKED"])
+        test.events_of("tool.finished").iter().zip(["ACCESS_DENIED", "ACCESS_DENIED"])
     {
         let error = &finished["envelope"]["error"];
         assert_eq!(error["code"], code);
         assert!(error["message"].as_str().unwrap().contains("“Don't touch tests/.”"), "{error}");
     }
     let decided = &test.events_of("permission.decided")[0];
-    assert_eq!(decided["rule"], "deny Write(tests/**) (pin 1)");
+    assert_eq!(decided["rule"], "deny Edit(tests/**) (pin 1)");
     let failure = &test.events_of("evaluation")[0]["failure"];
     assert_eq!(failure["signal"], "constraint_violated", "{failure}");
 
@@ -184,11 +225,7 @@ fn rules_of_a_folder_enter_the_conversation_once() {
         "{web}"
     );
     assert!(ui.contains("files in web/ui/ (web/ui/CLAUDE.md)"), "{ui}");
-    assert!(
-        ui.contains(
-            "(web/ui/CLAUDE.md is longer than 32768 bytes: Read the rest when it matters.)"
-        )
-    );
+    assert!(ui.contains("(web/ui/CLAUDE.md is longer than "));
     assert!(!second.concat().contains("IMPORTED") && !second.concat().contains("not read beside"));
     let found = test.events_of("rules.found");
     let paths: Vec<&str> = found.iter().map(|event| event["path"].as_str().unwrap()).collect();

@@ -14,7 +14,11 @@ use lift::Lifted;
 use regex::Regex;
 
 use crate::protocol::event::{Body, Event, Pin};
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::protocol::speech::{Sentence, sentences};
+
+const PINS: Prompt = prompt!("pins/hold.md");
+const WITHDRAWN: Prompt = prompt!("pins/withdrawn.md");
 
 /// The pins of a session.
 #[derive(Clone, Debug, Default)]
@@ -105,26 +109,27 @@ impl Pins {
     }
 
     /// What L2 says of the pins: all that held at the last compaction. It changes only then.
-    pub fn layer(&self) -> String {
-        const LAYER: &str = include_str!("../../../prompts/pins.md");
-        if self.in_l2.is_empty() { String::new() } else { filled(LAYER, self.in_l2.iter()) }
+    pub fn layer(&self, prompts: &Prompts) -> String {
+        if self.in_l2.is_empty() {
+            String::new()
+        } else {
+            filled(prompts.text(PINS), self.in_l2.iter())
+        }
     }
 
     /// What stands behind the conversation: what L2 does not say yet, and what it still says.
-    pub fn trailing(&self) -> Option<String> {
-        const LAYER: &str = include_str!("../../../prompts/pins.md");
-        const WITHDRAWN: &str = include_str!("../../../prompts/pins_withdrawn.md");
+    pub fn trailing(&self, prompts: &Prompts) -> Option<String> {
         let missing = |from: &[Pin], pin: &Pin| !from.iter().any(|other| other.id == pin.id);
         let new: Vec<&Pin> = self.pins.iter().filter(|pin| missing(&self.in_l2, pin)).collect();
         let gone: Vec<&Pin> = self.in_l2.iter().filter(|pin| missing(&self.pins, pin)).collect();
-        let new = (!new.is_empty()).then(|| filled(LAYER, new.into_iter()));
-        let gone = (!gone.is_empty()).then(|| filled(WITHDRAWN, gone.into_iter()));
+        let new = (!new.is_empty()).then(|| filled(prompts.text(PINS), new.into_iter()));
+        let gone = (!gone.is_empty()).then(|| filled(prompts.text(WITHDRAWN), gone.into_iter()));
         let parts: Vec<String> = [new, gone].into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join("\n"))
     }
 
     /// The conversation was compacted: from now on L2 says all that holds.
-    fn promote(&mut self) {
+    pub fn promote(&mut self) {
         self.in_l2.clone_from(&self.pins);
     }
 

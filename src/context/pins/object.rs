@@ -37,7 +37,7 @@ impl Named {
                 r#"(?i)[`"“]([^`"“”\n]+)[`"”]|\b([\w-]+)( (?:folder|directory|dir)\b)|\b((?:folder|directory|dir) )([\w-]+)\b|([a-z_][\w-]*)(\s?(?:目录|文件夹))|((?:[a-z0-9_.@*-]*/)+[a-z0-9_.@*-]*|\*?[a-z0-9_-]*(?:\.[a-z0-9_-]+)*\.[a-z][a-z0-9]{0,7})"#,
             )
         });
-        let sentence = sentence.replace('’', "'");
+        let sentence = sentence.split_whitespace().collect::<Vec<_>>().join(" ").replace('’', "'");
         let mut named = Self { form: String::new(), paths: Vec::new(), commands: Vec::new() };
         let mut rest = 0;
         for found in NAMES.captures_iter(&sentence) {

@@ -219,11 +219,12 @@ fn command(words: &str) -> Option<Vec<String>> {
 }
 
 fn files(named: &Named, sentence: &Sentence, message: &[Sentence]) -> Option<Vec<String>> {
-    let (tools, list): (&[&str], _) = if let Some(found) = READS.captures(&named.form) {
-        (&["Read", "Grep"], found.name("list")?)
+    // One tool speaks for all that do the same to a file.
+    let (tool, list) = if let Some(found) = READS.captures(&named.form) {
+        ("Read", found.name("list")?)
     } else {
         let found = CHANGES.iter().find_map(|form| form.captures(&named.form))?;
-        (&["Edit", "MultiEdit", "Write"], found.name("list")?)
+        ("Edit", found.name("list")?)
     };
     let paths = named.paths_in(list.range());
     let globs: Vec<Vec<String>> = paths.iter().map(Path::globs).collect();
@@ -247,8 +248,7 @@ fn files(named: &Named, sentence: &Sentence, message: &[Sentence]) -> Option<Vec
     if others.iter().any(|other| paths.iter().any(|path| other.is_in(path))) {
         return None;
     }
-    let globs = globs.into_iter().flatten();
-    Some(globs.flat_map(|glob| tools.iter().map(move |tool| format!("{tool}({glob})"))).collect())
+    Some(globs.into_iter().flatten().map(|glob| format!("{tool}({glob})")).collect())
 }
 
 fn first(found: &Captures<'_>) -> Option<String> {
@@ -399,8 +399,7 @@ mod tests {
     }
 
     fn files(verb: &str, globs: &[&str]) -> Vec<String> {
-        let tools = ["Edit", "MultiEdit", "Write"];
-        globs.iter().flat_map(|glob| tools.map(|tool| format!("{verb} {tool}({glob})"))).collect()
+        globs.iter().map(|glob| format!("{verb} Edit({glob})")).collect()
     }
 
     #[test]
@@ -431,10 +430,7 @@ mod tests {
         ] {
             assert_eq!(rules(message), files(verb, globs), "{message}");
         }
-        assert_eq!(
-            rules("Never read secrets/"),
-            ["deny Read(secrets/**)", "deny Grep(secrets/**)"]
-        );
+        assert_eq!(rules("Never read secrets/"), ["deny Read(secrets/**)"]);
     }
 
     #[test]
