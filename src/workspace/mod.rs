@@ -118,11 +118,11 @@ impl Workspace {
             .flat_map(|name| there.iter().filter(move |file| file.eq_ignore_ascii_case(name)));
         matching
             .filter_map(|file| {
-                let named = folder.absolute().join(file);
-                let path = self.resolve(named.to_str()?).ok()?;
+                let given = folder.absolute().join(file);
+                let path = self.resolve(given.to_str()?).ok()?;
                 let is_file = fs::metadata(path.absolute()).is_ok_and(|data| data.is_file());
                 let text = is_file.then(|| fs::read_to_string(path.absolute()).ok())??;
-                Some((self.display(&named), text))
+                Some((self.display(&given), text))
             })
             .collect()
     }

@@ -250,7 +250,7 @@ fn rules_that_lead_outside_or_say_nothing_new_are_not_met() {
         .file("out/a.txt", "a\n");
     std::fs::write(test.home().join("evil.md"), "EVIL\n").unwrap();
     let link = |to: std::path::PathBuf, at: &str| {
-        std::os::unix::fs::symlink(to, test.root().join(at)).unwrap()
+        std::os::unix::fs::symlink(to, test.root().join(at)).unwrap();
     };
     link("../AGENTS.md".into(), "sub/CLAUDE.md");
     link(test.home().join("evil.md"), "out/AGENTS.md");

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::expression;
+use super::{any, expression};
 
 /// Verbs of what an agent could do to a project.
 const ACT: &str = "(?:access|accept|add|allow|alter|amend|apply|assume|break|bump|bypass|call|change|check in|clean|commit|convert|copy|create|delete|depend|deploy|disable|downgrade|download|drop|edit|enable|exceed|execute|expose|extend|fetch|fix|force|format|generate|hard-?code|hardcode|import|include|inline|install|introduce|invoke|leak|log|make|merge|migrate|mix|modify|move|mutate|open|overwrite|print|publish|push|put|read|rebase|refactor|reformat|regenerate|rely|remove|rename|reorder|replace|reset|restart|revert|rewrite|run|save|send|set|ship|share|skip|spawn|start|store|suppress|swallow|switch|throw|touch|update|upgrade|upload|use|weaken|write)";
@@ -164,9 +164,12 @@ fn strip_lead(sentence: &str) -> &str {
 /// Parts of a sentence between commas, dashes and the words that join clauses.
 fn clauses(sentence: &str) -> impl Iterator<Item = &str> {
     static ENDS: LazyLock<Regex> = LazyLock::new(|| {
-        expression(
-            r"[,;:()–—]+(?:\s|$)| - |\s(?:but|and|so|because|since|then|although|though|yet|which means)\s|\s(?:if|when|whenever|while|unless|until|till|once)\s",
-        )
+        any(&[
+            r"[,;:()–—]+(?:\s|$)",
+            r" - ",
+            r"\s(?:but|and|so|because|since|then|although|though|yet|which means)\s",
+            r"\s(?:if|when|whenever|while|unless|until|till|once)\s",
+        ])
     });
     // What joins two clauses belongs to the second.
     let mut starts = vec![0];
@@ -209,9 +212,19 @@ static INSERTED: LazyLock<Regex> =
 
 /// Seen only in the whole sentence: two parts make one demand.
 static SENTENCE: LazyLock<Regex> = LazyLock::new(|| {
-    expression(&format!(
-        r"^(?:use|prefer|write|choose|pick|take|go with|call|import|log|return|indent with|stay with|name)\b.*(?:\b(?:instead of|rather than|in place of|as opposed to)\b|(?:,|\band\b|\bbut\b) ?(?:not|never)\b)|^before\b.+, ?(?:please )?(?:ask|check with|consult|confirm with|notify|tell|warn|talk to) (?:me|us)\b|^(?:do )?nothing (?:else )?(?:but|except|outside|beyond)\b|^(?:if|when|before|unless|until) .+, (?:always|never)\b|^only .+(?:,|\band\b|\bbut\b) ?(?:no|not|never|nothing)\b|\b(?:as|so) long as\b.*\b(?:stays?|remains?|keeps?|is not|isn't|are not|aren't|does not|doesn't|do not|don't)\b|^(?:nobody|no one|nothing) (?:but|except|other than)\b.*\b(?:may|must|can|should)\b|^{TASK}\b.*(?:,|\band\b) ?(?:nothing (?:else|more)|no(?:thing)? other (?:files?|changes?))[.!]?$|^(?:the )?(?:hard |strict )?(?:constraints?|restrictions?|non-goals?|off.?limits|out of scope|forbidden|taboo|boundar(?:y|ies)|limits?)\s?[:=] ?\S"
-    ))
+    any(&[
+        r"^(?:use|prefer|write|choose|pick|take|go with|call|import|log|return|indent with|stay with|name)\b.*(?:\b(?:instead of|rather than|in place of|as opposed to)\b|(?:,|\band\b|\bbut\b) ?(?:not|never)\b)",
+        r"^before\b.+, ?(?:please )?(?:ask|check with|consult|confirm with|notify|tell|warn|talk to) (?:me|us)\b",
+        r"^(?:do )?nothing (?:else )?(?:but|except|outside|beyond)\b",
+        r"^(?:if|when|before|unless|until) .+, (?:always|never)\b",
+        r"^only .+(?:,|\band\b|\bbut\b) ?(?:no|not|never|nothing)\b",
+        r"\b(?:as|so) long as\b.*\b(?:stays?|remains?|keeps?|is not|isn't|are not|aren't|does not|doesn't|do not|don't)\b",
+        r"^(?:nobody|no one|nothing) (?:but|except|other than)\b.*\b(?:may|must|can|should)\b",
+        &format!(
+            r"^{TASK}\b.*(?:,|\band\b) ?(?:nothing (?:else|more)|no(?:thing)? other (?:files?|changes?))[.!]?$"
+        ),
+        r"^(?:the )?(?:hard |strict )?(?:constraints?|restrictions?|non-goals?|off.?limits|out of scope|forbidden|taboo|boundar(?:y|ies)|limits?)\s?[:=] ?\S",
+    ])
 });
 
 static WITHOUT: LazyLock<Regex> = LazyLock::new(|| {
@@ -291,16 +304,46 @@ static STATES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 
 /// They look like directions and bind nobody.
 static IDLE: LazyLock<Regex> = LazyLock::new(|| {
-    expression(
-        r"^(?:you )?(?:do not|don't|dont|never|do never)(?: (?:you|just|even|really|ever|actually))* (?:worry|bother|hesitate|be (?:afraid|shy|surprised|sorry|too|so|mad|silly)|know|knew|think|get (?:me|it|that|why|how|what|the)|mind|care|understand|see|have|need|recall|like|feel|expect|believe|look (?:like|right|good)|seem|work|works|worked|pass|remember|really|panic|give up|ask me (?:why|how)|blame|laugh|say|happen\w*|fires?|fired|loads?|loaded|mentioned|got|found|saw|seen|had|has|been|was|were|did|tried|again|once|in my|before|called|gets?|ends?|ended|stops?|stopped|returns?|returned|terminat\w+|finish\w*|wrote|used|ran|went|came|made|said|told|heard|asked|thought|could|would|should|a|an|the|this|that|it|is|are|will|i|we|he|she|they|quite|mind)\b|^(?:you )?never (?:\w+[^e]ed|[a-rt-z]\w*[^s]s)\b|^you (?:must|can't|cannot|can not|may not|shouldn't|should not)(?: not)? (?:have (?:\w+ed|been|seen|meant|had|made|got\w*|missed)|be (?:kidding|joking|tired|serious|wrong|right|able|aware|surprised)|know|miss it|see|tell|worry|mind|need|have to)\b|^(?:always|only) (?:the (?:first|last|second|one|same)|happens|fails|works|returns|when|if|a|an|in (?:production|prod|ci|release|debug|chrome|firefox|safari|windows))\b|^(?:keep|leave) (?:going|it up|up|on|me|in touch|trying|a |an |you)\b|^remember (?:when|the|how|why|me|last|that (?:time|bug))\b|^ensure\w*d\b|^make sure(?: i| that i) (?:understand|got)\b|^let (?:me|us) (?:know|see|think|check|try|first|just|be|explain|start|begin)\b(?:.*\bif\b|$)|^we don't (?:have|support|use|want to (?:bother|worry))\b.*\b(?:yet|anymore|any more|any longer|at the moment|currently)\b|^we (?:don't|do not|only|never|always|cannot|can't) (?:have|had)\b|^we (?:must|shall) (?:have \w+ed|have been|talk|discuss|meet|look)\b|^we never (?:\w+ed|got|found|made|had|did|ran|wrote)\b|^stop the\b|^get (?:me|the|us)\b.*\bfirst\b|^let (?:me|us) know first\b|^tell (?:me|us)(?: \w+)* first (?:which|what|how|why)\b|^i (?:only want|want only) to (?:know|see|understand|ask|say|check|find)\b|^let's (?:keep|stay) (?:going|in touch|at it)\b|^(?:at least|at most|max(?:imum)?|no more than) (?:\w+ )*(?:is|are|was|were|works?|fails?)\b|^not (?:in|to|on|the|any) (?:the mood|mention|be|sure|best|only|problem|idea|good|one|same|right|case|a)\b",
-    )
+    any(&[
+        r"^(?:you )?(?:do not|don't|dont|never|do never)(?: (?:you|just|even|really|ever|actually))* (?:worry|bother|hesitate|be (?:afraid|shy|surprised|sorry|too|so|mad|silly)|know|knew|think|get (?:me|it|that|why|how|what|the)|mind|care|understand|see|have|need|recall|like|feel|expect|believe|look (?:like|right|good)|seem|work|works|worked|pass|remember|really|panic|give up|ask me (?:why|how)|blame|laugh|say|happen\w*|fires?|fired|loads?|loaded|mentioned|got|found|saw|seen|had|has|been|was|were|did|tried|again|once|in my|before|called|gets?|ends?|ended|stops?|stopped|returns?|returned|terminat\w+|finish\w*|wrote|used|ran|went|came|made|said|told|heard|asked|thought|could|would|should|a|an|the|this|that|it|is|are|will|i|we|he|she|they|quite|mind)\b",
+        r"^(?:you )?never (?:\w+[^e]ed|[a-rt-z]\w*[^s]s)\b",
+        r"^you (?:must|can't|cannot|can not|may not|shouldn't|should not)(?: not)? (?:have (?:\w+ed|been|seen|meant|had|made|got\w*|missed)|be (?:kidding|joking|tired|serious|wrong|right|able|aware|surprised)|know|miss it|see|tell|worry|mind|need|have to)\b",
+        r"^(?:always|only) (?:the (?:first|last|second|one|same)|happens|fails|works|returns|when|if|a|an|in (?:production|prod|ci|release|debug|chrome|firefox|safari|windows))\b",
+        r"^(?:keep|leave) (?:going|it up|up|on|me|in touch|trying|a |an |you)\b",
+        r"^remember (?:when|the|how|why|me|last|that (?:time|bug))\b",
+        r"^ensure\w*d\b",
+        r"^make sure(?: i| that i) (?:understand|got)\b",
+        r"^let (?:me|us) (?:know|see|think|check|try|first|just|be|explain|start|begin)\b(?:.*\bif\b|$)",
+        r"^we don't (?:have|support|use|want to (?:bother|worry))\b.*\b(?:yet|anymore|any more|any longer|at the moment|currently)\b",
+        r"^we (?:don't|do not|only|never|always|cannot|can't) (?:have|had)\b",
+        r"^we (?:must|shall) (?:have \w+ed|have been|talk|discuss|meet|look)\b",
+        r"^we never (?:\w+ed|got|found|made|had|did|ran|wrote)\b",
+        r"^stop the\b",
+        r"^get (?:me|the|us)\b.*\bfirst\b",
+        r"^let (?:me|us) know first\b",
+        r"^tell (?:me|us)(?: \w+)* first (?:which|what|how|why)\b",
+        r"^i (?:only want|want only) to (?:know|see|understand|ask|say|check|find)\b",
+        r"^let's (?:keep|stay) (?:going|in touch|at it)\b",
+        r"^(?:at least|at most|max(?:imum)?|no more than) (?:\w+ )*(?:is|are|was|were|works?|fails?)\b",
+        r"^not (?:in|to|on|the|any) (?:the mood|mention|be|sure|best|only|problem|idea|good|one|same|right|case|a)\b",
+    ])
 });
 
 /// A statement of how things are or must have come about, not of how they are to be.
 static REPORTS: LazyLock<Regex> = LazyLock::new(|| {
-    expression(&format!(
-        r"^\S+ (?:don't|doesn't|do not|does not|needn't) (?:need|have)\b|^(?:it|this|that|there|something|someone|somebody|the (?:\w+ )?(?:bug|problem|error|issue|cause|reason|fault|crash|failure|culprit|leak|regression)s?) (?:must|shall) (?:be (?:a|an|the|some\w*|due|because|caused|related|coming|in|on|here|there|somewhere|wrong|broken|another|from|why|possible|missing|something|my|our|one|hidden|triggered|that)\b|have|come|happen|exist|lie|do with|originate)|\bmust have (?:\w+ed|been|gone|got|gotten|come|made|lost|left|broken|run|had|forgotten|put|set)\b|^i\b|^(?:he|she|they|it|he|who) (?:can't|cannot|could|can|will|should|may|might)\b|\b(?:says?|said|claims?|complains?|states?|warns?|reports?|prints?|shows?|tells?|told|mentions?|according|reads|suggests?|thinks?|asks?|asked|seems?|looks like|apparently|somehow|currently|sometimes|keeps?|fails?|crash\w*|whenever|every time|each time)\b.*\b(?:must|should|shall|can|cannot|can't|may|has to|have to|needs? to|forbidden|not allowed|prohibited|required|mandatory)\b|\b(?:can|cannot|can't|could|will) (?:not )?be (?:read|used|created|accessed|installed|called|changed|opened|updated|removed|deleted|replaced|imported|run|written|moved|merged|logged|dropped|skipped|printed|sent|stored|reset|copied|renamed|applied|added)\b|^(?:there|here|no (?:problem|idea|need|way|one|error)|thanks|not sure|i think|maybe|perhaps|probably)\b|\b(?:be|to) fixed\b|\bmust be (?:\w+ing|fixed|wrong|missing|broken|possible|confused|a (?:bug|mistake|typo|better|way))\b|^(?:the )?(?:users?|customers?|visitors?|clients?|admins?|players?) (?:can|could|cannot|can't|(?:is|are) not allowed)\b"
-    ))
+    any(&[
+        r"^\S+ (?:don't|doesn't|do not|does not|needn't) (?:need|have)\b",
+        r"^(?:it|this|that|there|something|someone|somebody|the (?:\w+ )?(?:bug|problem|error|issue|cause|reason|fault|crash|failure|culprit|leak|regression)s?) (?:must|shall) (?:be (?:a|an|the|some\w*|due|because|caused|related|coming|in|on|here|there|somewhere|wrong|broken|another|from|why|possible|missing|something|my|our|one|hidden|triggered|that)\b|have|come|happen|exist|lie|do with|originate)",
+        r"\bmust have (?:\w+ed|been|gone|got|gotten|come|made|lost|left|broken|run|had|forgotten|put|set)\b",
+        r"^i\b",
+        r"^(?:he|she|they|it|he|who) (?:can't|cannot|could|can|will|should|may|might)\b",
+        r"\b(?:says?|said|claims?|complains?|states?|warns?|reports?|prints?|shows?|tells?|told|mentions?|according|reads|suggests?|thinks?|asks?|asked|seems?|looks like|apparently|somehow|currently|sometimes|keeps?|fails?|crash\w*|whenever|every time|each time)\b.*\b(?:must|should|shall|can|cannot|can't|may|has to|have to|needs? to|forbidden|not allowed|prohibited|required|mandatory)\b",
+        r"\b(?:can|cannot|can't|could|will) (?:not )?be (?:read|used|created|accessed|installed|called|changed|opened|updated|removed|deleted|replaced|imported|run|written|moved|merged|logged|dropped|skipped|printed|sent|stored|reset|copied|renamed|applied|added)\b",
+        r"^(?:there|here|no (?:problem|idea|need|way|one|error)|thanks|not sure|i think|maybe|perhaps|probably)\b",
+        r"\b(?:be|to) fixed\b",
+        r"\bmust be (?:\w+ing|fixed|wrong|missing|broken|possible|confused|a (?:bug|mistake|typo|better|way))\b",
+        r"^(?:the )?(?:users?|customers?|visitors?|clients?|admins?|players?) (?:can|could|cannot|can't|(?:is|are) not allowed)\b",
+    ])
 });
 
 /// What follows is said by somebody or something else.

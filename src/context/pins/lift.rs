@@ -282,15 +282,15 @@ fn things(form: &str) -> Vec<String> {
         "了",
         "吧",
     ];
-    let is_verb = |word: &str| VERB.split('|').any(|verb| stem(verb) == stem(word));
     static TAIL: LazyLock<Regex> =
         LazyLock::new(|| expression("(?:了|吧|哦|啊|呢|的|文件|目录|代码)+$"));
-    // Chinese parts no words: what forbids and what is done are taken out.
     static DONE_ZH: LazyLock<Regex> = LazyLock::new(|| {
         expression(&format!(
             "(?:先|千万|请|暂时|绝对)*(?:不要|别|不许|不准|禁止|严禁|勿|不能|不得|不可以|不允许)(?:再|直接|擅自)*|{VERB_ZH}"
         ))
     });
+    let is_verb = |word: &str| VERB.split('|').any(|verb| stem(verb) == stem(word));
+    // Chinese parts no words: what forbids and what is done are taken out.
     let form = DONE_ZH.replace_all(form, " ");
     let words = form.split(|c: char| !c.is_alphanumeric() && !"'-_¤".contains(c));
     let words =

@@ -23,7 +23,7 @@ const WITHDRAWN: Prompt = prompt!("pins/withdrawn.md");
 /// The pins of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Pins {
-    pins: Vec<Pin>,
+    current: Vec<Pin>,
     /// Those that stand in L2, as they were when they moved there.
     in_l2: Vec<Pin>,
     last_id: u32,
@@ -37,7 +37,7 @@ impl Pins {
         let mut after = self.clone();
         let mut bodies = Vec::new();
         for sentence in &sentences {
-            let Lifted { ended, narrowed } = lift::lifted(&after.pins, sentence);
+            let Lifted { ended, narrowed } = lift::lifted(&after.current, sentence);
             let reason = &sentence.text;
             let mut changes: Vec<Body> = ended
                 .into_iter()
@@ -50,7 +50,9 @@ impl Pins {
             };
             if !narrowed.is_empty() {
                 // Both words hold, as words only: no rule can say the exception.
-                narrowed.into_iter().for_each(|text| pin(text, Vec::new()));
+                for text in narrowed {
+                    pin(text, Vec::new());
+                }
                 pin(sentence.text.clone(), Vec::new());
             } else if binds(sentence) && !is_held(&sentence.text) {
                 let text = text_of(sentence);
@@ -59,7 +61,9 @@ impl Pins {
                     pin(text, rules);
                 }
             }
-            changes.iter().for_each(|body| after.take(body));
+            for body in &changes {
+                after.take(body);
+            }
             bodies.append(&mut changes);
         }
         bodies
@@ -82,7 +86,7 @@ impl Pins {
 
     /// The user takes a pin away by hand; `None` where there is none of this number.
     pub fn remove(&self, id: u32) -> Option<Body> {
-        let is_there = self.pins.iter().any(|pin| pin.id == id);
+        let is_there = self.current.iter().any(|pin| pin.id == id);
         is_there.then(|| Body::PinRemoved { id, reason: "removed by hand".to_owned() })
     }
 
@@ -95,9 +99,9 @@ impl Pins {
         match body {
             Body::PinAdded { pin } => {
                 self.last_id = self.last_id.max(pin.id);
-                self.pins.push(pin.clone());
+                self.current.push(pin.clone());
             }
-            Body::PinRemoved { id, .. } => self.pins.retain(|pin| pin.id != *id),
+            Body::PinRemoved { id, .. } => self.current.retain(|pin| pin.id != *id),
             Body::ContextCompacted(_) => self.promote(),
             _ => {}
         }
@@ -105,7 +109,7 @@ impl Pins {
 
     /// The pins that hold now, oldest first.
     pub fn current(&self) -> &[Pin] {
-        &self.pins
+        &self.current
     }
 
     /// What L2 says of the pins: all that held at the last compaction. It changes only then.
@@ -120,8 +124,8 @@ impl Pins {
     /// What stands behind the conversation: what L2 does not say yet, and what it still says.
     pub fn trailing(&self, prompts: &Prompts) -> Option<String> {
         let missing = |from: &[Pin], pin: &Pin| !from.iter().any(|other| other.id == pin.id);
-        let new: Vec<&Pin> = self.pins.iter().filter(|pin| missing(&self.in_l2, pin)).collect();
-        let gone: Vec<&Pin> = self.in_l2.iter().filter(|pin| missing(&self.pins, pin)).collect();
+        let new: Vec<&Pin> = self.current.iter().filter(|pin| missing(&self.in_l2, pin)).collect();
+        let gone: Vec<&Pin> = self.in_l2.iter().filter(|pin| missing(&self.current, pin)).collect();
         let new = (!new.is_empty()).then(|| filled(prompts.text(PINS), new.into_iter()));
         let gone = (!gone.is_empty()).then(|| filled(prompts.text(WITHDRAWN), gone.into_iter()));
         let parts: Vec<String> = [new, gone].into_iter().flatten().collect();
@@ -130,12 +134,12 @@ impl Pins {
 
     /// The conversation was compacted: from now on L2 says all that holds.
     pub fn promote(&mut self) {
-        self.in_l2.clone_from(&self.pins);
+        self.in_l2.clone_from(&self.current);
     }
 
     /// The same is pinned already: in the same words, or in others that come to the same rules.
     fn has(&self, text: &str, rules: &[String]) -> bool {
-        self.pins
+        self.current
             .iter()
             .any(|pin| normal(&pin.text) == normal(text) || !rules.is_empty() && pin.rules == rules)
     }
@@ -200,6 +204,11 @@ fn normal(text: &str) -> String {
     let text = text.to_lowercase().replace('’', "'");
     let words = text.split(|c: char| c.is_whitespace() || ".!,;。！，；".contains(c));
     words.filter(|word| !word.is_empty() && *word != "please").collect::<Vec<_>>().join(" ")
+}
+
+/// Any of these fits.
+fn any(forms: &[&str]) -> Regex {
+    expression(&forms.join("|"))
 }
 
 /// The words that are looked for are ASCII, or have no ends: so the tables of all letters are not needed, which

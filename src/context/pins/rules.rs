@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::expression;
 use super::object::{Named, Path};
+use super::{any, expression};
 use crate::protocol::speech::Sentence;
 
 /// Commands that install what is named or listed.
@@ -117,9 +117,17 @@ pub(super) fn of(sentence: &Sentence, message: &[Sentence]) -> Vec<String> {
 /// They are blanked out, so that places in the form stay what they were.
 fn asking(form: &str) -> (String, bool) {
     static ASKING: LazyLock<Regex> = LazyLock::new(|| {
-        expression(
-            r"\b(?:without|before) (?:first )?(?:asking|checking with|consulting|telling)(?: with)? ?(?:me|us)?(?: first)?|\bwithout (?:my|our|explicit|prior|an?) (?:\w+ )?(?:approval|permission|ok|okay|consent|confirmation|go-?ahead)|\bunless i (?:say|tell|ask|approve|allow|confirm|agree)[^,.;]*|\b(?:please )?(?:always )?(?:ask|check with|consult|confirm with|consult with) (?:me|us)(?: first)? before (?:you )?|^(?:please )?before|, ?(?:please )?(?:always )?(?:ask|check with|consult|tell) (?:me|us)(?: first)?|未经我?的?(?:同意|允许|许可|批准|确认)[，,]?|没(?:有)?(?:经过)?我的?(?:同意|允许|批准|许可|确认)[，,]?|(?:之前|以前|前)[，,]?(?:请|先|要|必须|都|得|一定|务必)*(?:问|征求|告诉|通知|请示|跟|和|经过)(?:一下|过)?我.*$",
-        )
+        any(&[
+            r"\b(?:without|before) (?:first )?(?:asking|checking with|consulting|telling)(?: with)? ?(?:me|us)?(?: first)?",
+            r"\bwithout (?:my|our|explicit|prior|an?) (?:\w+ )?(?:approval|permission|ok|okay|consent|confirmation|go-?ahead)",
+            r"\bunless i (?:say|tell|ask|approve|allow|confirm|agree)[^,.;]*",
+            r"\b(?:please )?(?:always )?(?:ask|check with|consult|confirm with|consult with) (?:me|us)(?: first)? before (?:you )?",
+            r"^(?:please )?before",
+            r", ?(?:please )?(?:always )?(?:ask|check with|consult|tell) (?:me|us)(?: first)?",
+            r"未经我?的?(?:同意|允许|许可|批准|确认)[，,]?",
+            r"没(?:有)?(?:经过)?我的?(?:同意|允许|批准|许可|确认)[，,]?",
+            r"(?:之前|以前|前)[，,]?(?:请|先|要|必须|都|得|一定|务必)*(?:问|征求|告诉|通知|请示|跟|和|经过)(?:一下|过)?我.*$",
+        ])
     });
     // Both halves of "before …, ask me" have to be there.
     let has_before = |text: &str| text.starts_with("before") || text.starts_with("please before");
@@ -140,9 +148,18 @@ fn asking(form: &str) -> (String, bool) {
 
 /// There is a condition or an exception.
 static EXCEPT: LazyLock<Regex> = LazyLock::new(|| {
-    expression(
-        r"\b(?:except|excepting|other than|apart from|aside from|besides|unless|if|when|whenever|while|else|only|outside|beyond|after|friday|weekends?|production|prod|(?:but|though) (?:you|it is|it's) (?:can|may|fine|ok|okay)?)\b|除|如果|要是|只|以外|否则|之后|但可以|生产",
-    )
+    any(&[
+        r"\b(?:except|excepting|other than|apart from|aside from|besides|unless|if|when|whenever|while|else|only|outside|beyond|after|friday|weekends?|production|prod|(?:but|though) (?:you|it is|it's) (?:can|may|fine|ok|okay)?)\b",
+        r"除",
+        r"如果",
+        r"要是",
+        r"只",
+        r"以外",
+        r"否则",
+        r"之后",
+        r"但可以",
+        r"生产",
+    ])
 });
 
 /// How a prohibition begins.
@@ -212,10 +229,10 @@ fn command(words: &str) -> Option<Vec<String>> {
     let is_certain = words.len() > 1
         || words.first().is_some_and(|name| PROGRAMS.split('|').any(|p| p == *name));
     let removes_all = matches!(words.as_slice(), ["rm", "-rf" | "-fr" | "-r"]);
-    (is_command && is_certain).then(|| match removes_all {
-        true => vec!["Bash(rm * -r*)".to_owned(), "Bash(rm * -fr*)".to_owned()],
-        false => vec![format!("Bash({})", words.join(" "))],
-    })
+    let words = if removes_all { "rm * -r*" } else { &words.join(" ") };
+    let fr = removes_all.then(|| "Bash(rm * -fr*)".to_owned());
+    let rules = std::iter::once(format!("Bash({words})")).chain(fr);
+    (is_command && is_certain).then(|| rules.collect())
 }
 
 fn files(named: &Named, sentence: &Sentence, message: &[Sentence]) -> Option<Vec<String>> {
@@ -257,9 +274,16 @@ fn first(found: &Captures<'_>) -> Option<String> {
 
 /// Something is to be changed.
 static ALTERS: LazyLock<Regex> = LazyLock::new(|| {
-    expression(
-        r"\b(?:fix|change|edit|update|modify|add|write|create|rename|refactor|implement|remove|delete|move|repair|rewrite|extend|touch)\b|修|改|写|加|更新|重构|删",
-    )
+    any(&[
+        r"\b(?:fix|change|edit|update|modify|add|write|create|rename|refactor|implement|remove|delete|move|repair|rewrite|extend|touch)\b",
+        r"修",
+        r"改",
+        r"写",
+        r"加",
+        r"更新",
+        r"重构",
+        r"删",
+    ])
 });
 
 /// Paths as an object: "anything in § or the § folder".
