@@ -446,6 +446,7 @@ mod tests {
             envelope: envelope(Some("NOT_FOUND"), &json!({})),
             effect: None,
             denied: false,
+            violates_pin: false,
         });
         evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
         state.carry_out(ControlDecision::Retry(Retry::Feedback));
