@@ -52,13 +52,17 @@ pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
 
 fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
     let mut failures = Vec::new();
+    let mut failed_calls = Vec::new();
     let mut any_success = false;
     let mut circle = None;
     for (call, answer) in calls.iter().zip(answers) {
         let chain = chain_of(call, &answer.envelope);
-        circle = circle.or(state.circles.see(call, &answer.envelope));
+        let plans = answer.effect == Some(Effect::Plan);
+        circle = circle.or(state.circles.see(call, &answer.envelope, plans));
         if answer.envelope.error().is_none() {
             any_success = true;
+            // A list brought up to date is no work on what stands in it.
+            state.step_had_success |= !plans;
             if answer.envelope.data.get("applied") == Some(&Value::Bool(true)) {
                 state.n_edits += 1;
             }
@@ -71,6 +75,9 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
             if answer.violates_pin {
                 failure.signal = Signal::ConstraintViolated;
             }
+            join(state, &mut failure);
+            let reads = matches!(answer.effect, Some(Effect::Read { .. }));
+            failed_calls.push((failure.chain.clone(), FailedCall { call: call.clone(), reads }));
             failures.push(failure);
         }
     }
@@ -79,7 +86,6 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
     }
     if any_success {
         state.consecutive_failures = 0;
-        state.step_had_success = true;
         state.chains.remove(BAD_ANSWERS);
     }
     if failures.is_empty() {
@@ -97,20 +103,39 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
         round = calls.chain(failures.iter().map(|failure| failure.signature.clone())).collect();
     }
     failed(state, failures, round);
-    let speaks = state.last_failure.as_ref().map(|failure| failure.chain.clone());
-    let is_it = |(call, answer): &(&ToolCall, &Answer)| {
-        answer.envelope.error().is_some() && speaks == Some(chain_of(call, &answer.envelope))
-    };
-    state.failed_call = calls.iter().zip(answers).find(is_it).map(|(call, answer)| FailedCall {
-        call: call.clone(),
-        reads: matches!(answer.effect, Some(Effect::Read { .. })),
-    });
+    let speaks = state.last_failure.as_ref().map(|failure| failure.chain.as_str());
+    let speaker = failed_calls.into_iter().find(|(chain, _)| Some(chain.as_str()) == speaks);
+    state.failed_call = speaker.map(|(_, call)| call);
+}
+
+/// A target that is new, and fails as another did the round before: one guess after the other is one
+/// chain, until anything succeeds.
+fn join(state: &State, failure: &mut LastFailure) {
+    if let Some(before) = &state.last_failure
+        && before.signature == failure.signature
+        && !state.chains.contains_key(&failure.chain)
+    {
+        failure.chain.clone_from(&before.chain);
+    }
 }
 
 /// What the kernel's own call came to belongs to the chain for which it was made.
 fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
     let Some(before) = state.last_failure.take() else { return };
-    let Some(mut failure) = failure_of(state, before.chain.clone(), call, &answer.envelope) else {
+    let envelope = &answer.envelope;
+    let failure = failure_of(state, before.chain.clone(), call, envelope).or_else(|| {
+        // A command that fails is something to look at for those who called it. Here nobody did, and what
+        // it was to make good still stands.
+        let error = envelope.error()?;
+        Some(LastFailure {
+            code: Some(error.code),
+            class: Some(error.code.class(&call.name)),
+            message: shorten(&error.message, 300),
+            reflection: None,
+            ..before.clone()
+        })
+    });
+    let Some(mut failure) = failure else {
         if let Some(chain) = state.chains.get_mut(&before.chain) {
             chain.open = false;
         }
@@ -120,7 +145,7 @@ fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
         state.unvaried_failures = 0;
         state.failing.clear();
         state.failed_call = None;
-        if answer.envelope.data.get("applied") == Some(&Value::Bool(true)) {
+        if envelope.data.get("applied") == Some(&Value::Bool(true)) {
             state.n_edits += 1;
         }
         return;
@@ -436,6 +461,61 @@ mod tests {
             state.carry_out(ControlDecision::Retry(Retry::Feedback));
             assert_eq!(state.unvaried_failures, times);
         }
+    }
+
+    #[test]
+    fn one_guess_after_the_other_is_one_chain_until_anything_succeeds() {
+        let mut state = new();
+        let mut guess = |path: &str| {
+            let mut envelope = envelope(Some("NOT_FOUND"), &json!({}));
+            envelope.context.path_resolved = Some(path.to_owned());
+            let answers = [Answer { envelope, effect: None, denied: false, violates_pin: false }];
+            let calls = [call("Read", &format!("{{\"path\":\"{path}\"}}"))];
+            evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+            state.carry_out(ControlDecision::Retry(Retry::Feedback));
+            assert!(state.failed_call.as_ref().is_some_and(|failed| failed.call == calls[0]));
+            state.retry_count().n
+        };
+        assert_eq!([guess("a"), guess("b"), guess("c")], [1, 2, 3]);
+        round(&mut state, "Grep", "{}", None, &json!({}));
+        let calls = [call("Read", "{}")];
+        let mut envelope = envelope(Some("NOT_FOUND"), &json!({}));
+        envelope.context.path_resolved = Some("d".into());
+        let answers = [Answer { envelope, effect: None, denied: false, violates_pin: false }];
+        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+        assert_eq!(state.retry_count().n, 0);
+    }
+
+    #[test]
+    fn a_command_of_the_kernels_that_fails_makes_nothing_good() {
+        let mut state = new();
+        round(&mut state, "Read", "{}", Some("NOT_FOUND"), &json!({}));
+        let data = json!({"stdout": "", "stderr": "no", "exit_code": 1});
+        let envelope = envelope(Some("COMMAND_FAILED"), &data);
+        let answer = Answer { envelope, effect: None, denied: false, violates_pin: false };
+        evaluate(&mut state, &Round::Kernel { call: &call("Bash", "{}"), answer: &answer });
+        assert!(!state.step_success);
+        assert!(state.is_open("Read a.rs"));
+        let failure = state.last_failure.expect("evidence");
+        assert_eq!((failure.chain.as_str(), failure.message.as_str()), ("Read a.rs", "line 12"));
+    }
+
+    #[test]
+    fn a_list_brought_up_to_date_is_no_success_of_the_step() {
+        let mut state = new();
+        let answer = |effect| Answer {
+            envelope: envelope(None, &json!({})),
+            effect,
+            denied: false,
+            violates_pin: false,
+        };
+        let calls = [call("TodoWrite", "{}")];
+        let answers = [answer(Some(Effect::Plan))];
+        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+        assert!(!state.step_had_success);
+        let answers = [answer(Some(Effect::Read { path: "a".into() }))];
+        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+        assert!(state.step_had_success);
     }
 
     #[test]

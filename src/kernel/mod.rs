@@ -145,6 +145,8 @@ struct Turn {
     patch: Option<Patch>,
     /// Calls that the kernel made itself.
     kernel_calls: u32,
+    /// The model was told that it ticked off what no call was made for.
+    told_of_nothing_done: bool,
 }
 
 impl Kernel {
@@ -255,6 +257,7 @@ impl Kernel {
             attempts: Vec::new(),
             patch: None,
             kernel_calls: 0,
+            told_of_nothing_done: false,
         }
     }
 
@@ -469,6 +472,8 @@ impl Kernel {
     }
 
     fn take_plan(&mut self, turn: &mut Turn, envelope: &Envelope) {
+        const NOTHING_DONE: Prompt = prompt!("feedback/nothing_done.md");
+
         let todos = envelope.data.get("todos").cloned().unwrap_or_default();
         let Ok(todos) = serde_json::from_value(todos) else { return };
         let summary = envelope.context.params_input.get("summary").and_then(Value::as_str);
@@ -479,6 +484,11 @@ impl Kernel {
                 .iter()
                 .any(|todo| todo.content == old.content && todo.status == TodoStatus::Completed)
         {
+            if !turn.state.step_had_success && !turn.told_of_nothing_done {
+                turn.told_of_nothing_done = true;
+                let text = self.parts.prompts.text(NOTHING_DONE);
+                turn.reminders.push(text.trim_end().replace("{{todo}}", &old.content));
+            }
             turn.state.step_completed();
         }
         self.plan = plan;

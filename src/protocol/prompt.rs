@@ -48,6 +48,7 @@ pub const NAMES: &[&str] = &[
     "feedback/frozen.md",
     "feedback/mentioned_files.md",
     "feedback/mentioned_folders.md",
+    "feedback/nothing_done.md",
     "feedback/open_todos.md",
     "feedback/refused.md",
     "feedback/replan_step.md",

@@ -456,10 +456,11 @@ impl Registry {
     fn refuse_repetition(&self, tool: &str, key: &str, effect: &Effect) -> Result<(), Failure> {
         // A command may be a poll.
         let limit = match effect {
-            // To wait for a command that runs is no repetition; a turn has its own limit.
-            Effect::Job { .. } => return Ok(()),
+            // To wait for a command that runs is no repetition; a turn has its own limit. The plan may have
+            // become another meanwhile: then the same list sets it right.
+            Effect::Job { .. } | Effect::Plan => return Ok(()),
             Effect::Command { .. } => 5,
-            Effect::Read { .. } | Effect::Write { .. } | Effect::Plan => 3,
+            Effect::Read { .. } | Effect::Write { .. } => 3,
         };
         let times = self.state().repetition.times(key);
         if times + 1 < limit {
