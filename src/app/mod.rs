@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, settings};
-use gate::{checks, recovery};
+use gate::{begin_sandbox, checks, recovery};
 pub use models::{endpoint, script};
 use models::{open_model, price};
 pub use storage::Storage;
@@ -144,9 +144,13 @@ impl Session {
             OpenError::Usage(format!("--json-schema: this is no JSON Schema: {reason}"))
         })?;
         let workspace = open_workspace(&options.root, &options.add_dirs)?;
-        let (sandbox, holds) = open_sandbox(config, &workspace, options.dirs.as_ref())?;
+        let trying = begin_sandbox(config, &workspace, options.dirs.as_ref())?;
+        let model = open_model(config, &options.root, &control).await;
+        // Waited for in any case: what it has made is to be taken away again.
+        let tried = trying.finish();
+        let (model, key) = model?;
+        let (sandbox, holds) = tried?;
         let settings = settings(&options.config, workspace.root(), mode, sandbox.is_some())?;
-        let (model, key) = open_model(config, &options.root, &control).await?;
         let price = price(config, model.id());
         if config.limits.max_budget_usd.is_some() && price.is_none() {
             let id = model.id();

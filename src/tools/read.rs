@@ -36,7 +36,11 @@ pub(super) fn tool() -> impl Tool {
         include_str!("../../prompts/tools/read.json"),
     );
     FileTool::looking(spec, |args: &Args| &args.path, read)
+        .at_once_where(|workspace, path| workspace.is_file_up_to(path, SMALL))
 }
+
+/// A file of this size is read in less time than another thread needs to hear of it.
+const SMALL: u64 = 64 * 1024;
 
 fn read(args: &Args, cx: &ToolCx) -> Result<Report, Failure> {
     if args.start_line == 0 {

@@ -52,14 +52,29 @@ pub(in super::super) fn shows(
     let directory = if directory == "." { "" } else { directory };
     let found = line.runs().iter().find_map(|run| {
         let looker = Looker { args: Args { run, directory, ground }, is_it, suspicion };
-        looker.look()
+        // Names that one command writes are read by another.
+        let hands_on = run.writes_pipe && has_xargs(line) || looker.runs_others();
+        looker.look(hands_on)
     });
-    found.or_else(|| {
-        // Of a line that is not understood each word may be one.
-        let is_all_known = line.is_known() || suspicion == Suspicion::Known;
-        let mut words = fragments(line.text()).filter(|_| !is_all_known);
-        words.find(|word| is_it(word)).map(ToOwned::to_owned)
-    })
+    found
+        .or_else(|| {
+            // `x=secret.txt; cat $x`
+            let commands = line.script().commands.iter().filter(|_| suspicion == Suspicion::Any);
+            let mut set = commands.flat_map(|command| &command.assignments);
+            set.find_map(|word| {
+                fragments(&word.text).find(|text| is_it(text)).map(ToOwned::to_owned)
+            })
+        })
+        .or_else(|| {
+            // Of a line that is not understood each word may be one.
+            let is_all_known = line.is_known() || suspicion == Suspicion::Known;
+            let mut words = fragments(line.text()).filter(|_| !is_all_known);
+            words.find(|word| is_it(word)).map(ToOwned::to_owned)
+        })
+}
+
+fn has_xargs(line: &Line) -> bool {
+    line.runs().iter().any(|run| run.words.first().is_some_and(|word| word.text == "xargs"))
 }
 
 struct Looker<'a> {
@@ -69,14 +84,21 @@ struct Looker<'a> {
 }
 
 impl Looker<'_> {
-    fn look(&self) -> Option<String> {
+    /// `find -exec`, `fd -x`.
+    fn runs_others(&self) -> bool {
+        let options = ["-exec", "-execdir", "-ok", "-x", "-X", "--exec", "--exec-batch"];
+        matches!(self.name(), "find" | "fd" | "fdfind")
+            && self.args.words().any(|word| options.contains(&word.text.as_str()))
+    }
+
+    fn look(&self, hands_on: bool) -> Option<String> {
         let run = self.args.run;
         let read = run.redirects.iter().filter(|to| to.how == How::Read).map(|to| &to.target);
-        read.chain(self.operands()).find_map(|word| self.named(word)).or_else(|| {
-            match self.suspicion {
-                Suspicion::Known => None,
-                Suspicion::Any => self.in_texts().or_else(|| self.below()),
-            }
+        read.chain(self.operands(hands_on)).find_map(|word| self.named(word)).or_else(|| match self
+            .suspicion
+        {
+            Suspicion::Known => None,
+            Suspicion::Any => self.in_texts().or_else(|| self.below()),
         })
     }
 
@@ -84,8 +106,8 @@ impl Looker<'_> {
         self.args.run.words.first().map_or("", |word| word.text.as_str())
     }
 
-    /// The words that name what it shows.
-    fn operands(&self) -> Vec<&Word> {
+    /// The words that name what it shows, or hands on to others.
+    fn operands(&self, hands_on: bool) -> Vec<&Word> {
         let name = self.name();
         let searches = SEARCHES.contains(&name);
         let is_suspect = match self.suspicion {
@@ -94,7 +116,7 @@ impl Looker<'_> {
             Suspicion::Any if name == "git" => {
                 self.args.operands().next().is_some_and(|sub| GIT_SHOWS.contains(&&*sub.text))
             }
-            Suspicion::Any => !NAMES_ONLY.contains(&name),
+            Suspicion::Any => hands_on || !NAMES_ONLY.contains(&name),
         };
         if !is_suspect {
             return Vec::new();
