@@ -162,14 +162,14 @@ pub fn open_gate(
         workspace,
         exec: exec.clone(),
         spill: Arc::new(spill),
-        cancel: control.cancel().clone(),
+        cancel: control.cancel(),
         network: false,
         read_only: false,
         withheld: Withheld::default(),
         watcher: None,
         seen: None,
     };
-    let registry = Registry::new(tools::all(), cx, events.clone(), settings);
+    let registry = Registry::new(tools::all(), cx, events.clone(), control.clone(), settings);
     Gate { registry, events, exec }
 }
 
@@ -178,14 +178,14 @@ pub fn open_workspace(root: &Path, add_dirs: &[PathBuf]) -> Result<Workspace, Op
     Workspace::open(root, add_dirs).map_err(|failure| OpenError::Usage(failure.message))
 }
 
-/// The masker of this process's environment and this key.
-pub fn masker(config: &Config, key: Option<&str>) -> Result<Arc<Masker>, OpenError> {
+/// The masker of this process's environment and these keys.
+pub fn masker(config: &Config, keys: &[&str]) -> Result<Arc<Masker>, OpenError> {
     // Variables whose names or values are not UTF-8 are no keys.
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let mut masker = Masker::new(environment, &config.record.redact_extra)
         .map_err(|error| OpenError::Usage(format!("record.redact_extra: {error}")))?;
-    if let Some(key) = key {
+    for key in keys {
         masker.add("api-key", key);
     }
     for (name, value) in config.providers.values().flat_map(|provider| &provider.headers) {
@@ -208,6 +208,9 @@ pub(super) fn recovery(config: &Config) -> RecoveryLimits {
         max_single_step_repairs: recovery.max_single_step_repairs,
         max_task_replanning_attempts: recovery.max_task_replanning_attempts,
         max_consecutive_failures: recovery.max_consecutive_failures,
+        reflect_after: recovery.reflect_after,
+        max_reflections: recovery.max_reflections,
+        enable_step_level_reflection: recovery.enable_step_level_reflection,
     }
 }
 

@@ -2,8 +2,10 @@
 //!
 //! Several sessions may live in one process: everything that belongs to one is held by its [`Session`].
 
+mod changed;
 mod gate;
 mod models;
+mod prompts;
 mod storage;
 mod undo;
 
@@ -13,21 +15,26 @@ use std::time::{Duration, Instant};
 
 pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, settings};
 use gate::{begin_sandbox, checks, recovery};
-pub use models::{endpoint, script};
-use models::{open_model, price};
+use models::open_models;
+pub use models::{Facts, endpoint, facts, script};
 pub use storage::Storage;
-pub use undo::{in_words, undo};
+pub use undo::{Files, Recorded, Rewind, Rewound};
 
 use crate::config::{self, ConfigError, Loaded, UserDirs};
-use crate::context::{Layers, Rules};
+use crate::context::{Budget, Layers, MAX_RULES_BYTES, Rules};
 use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Kernel, Limits, Parts};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
-use crate::protocol::event::{Body, Clock, Events, Place, SessionStarted, Sink, TurnFinished};
+use crate::protocol::event::{
+    Body, Clock, Event, Events, Place, SessionStarted, Sink, TurnFinished,
+};
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::record::{self, Log, LogError, SummarySink};
 use crate::tools;
 use crate::workspace::{Spill, Workspace};
 
+/// A rules file takes no more than this part of the model's window: a sixteenth.
+const RULES_SHARE: u64 = 16;
 /// Names of the files in which a project gives rules, each in any case.
 const RULES_FILES: [&str; 2] = ["CODE_LAW.md", "AGENTS.md"];
 /// Read where a project has none of those.
@@ -75,6 +82,8 @@ pub enum Which {
     Latest,
     /// This one.
     Resume(String),
+    /// A copy of this one, or of the latest.
+    Fork(Option<String>),
 }
 
 /// What is asked for.
@@ -107,8 +116,8 @@ pub struct Session {
     exec: Arc<Exec>,
     control: Control,
     timeout: Option<Duration>,
-    /// What the person should know about where the session is kept.
-    pub notice: Option<String>,
+    /// What the person should know before the session begins, a line each.
+    pub notices: Vec<String>,
     /// Where the session is recorded; `None` where nothing is kept.
     pub log_path: Option<PathBuf>,
 }
@@ -145,28 +154,32 @@ impl Session {
         })?;
         let workspace = open_workspace(&options.root, &options.add_dirs)?;
         let trying = begin_sandbox(config, &workspace, options.dirs.as_ref())?;
-        let model = open_model(config, &options.root, &control).await;
+        let models = open_models(config, &options.root, &control).await;
         // Waited for in any case: what it has made is to be taken away again.
         let tried = trying.finish();
-        let (model, key) = model?;
+        let ((main, key), (light, light_key)) = models?;
         let (sandbox, holds) = tried?;
         let settings = settings(&options.config, workspace.root(), mode, sandbox.is_some())?;
-        let price = price(config, model.id());
-        if config.limits.max_budget_usd.is_some() && price.is_none() {
-            let id = model.id();
-            return Err(OpenError::Usage(format!(
-                "--max-budget-usd needs the price of {id}: set models.\"{id}\".price_in and price_out \
-                 (US dollars per million tokens)"
-            )));
+        for speaker in [&main, &light] {
+            if config.limits.max_budget_usd.is_some() && speaker.price.is_none() {
+                let id = speaker.model.id();
+                return Err(OpenError::Usage(format!(
+                    "--max-budget-usd needs the price of {id}: set models.\"{id}\".price_in and \
+                     price_out (US dollars per million tokens)"
+                )));
+            }
         }
-        let masker = masker(config, key.as_deref())?;
+        let keys: Vec<&str> =
+            [&key, &light_key].into_iter().flatten().map(String::as_str).collect();
+        let masker = masker(config, &keys)?;
+        let (prompts, ignored) = prompts::prompts(&options.root, options.config.trusted)?;
 
         let storage = if options.ephemeral {
             Storage::find(workspace.root(), options.dirs.as_ref())
         } else {
             Storage::make(workspace.root(), options.dirs.as_ref())
         };
-        let notice = storage.notice.clone();
+        let notices: Vec<String> = storage.notice.iter().cloned().chain(ignored).collect();
         let (log, loaded, id) = open_log(&options, &storage)?;
         let log_path = (!options.ephemeral).then(|| storage.log_path(&id));
         let seq = loaded.as_ref().map_or(0, |loaded| loaded.events.len() as u64);
@@ -187,10 +200,11 @@ impl Session {
             workspace = workspace.with_undo(storage.undo_folder(&id));
         }
         let workspace = Arc::new(workspace);
+        let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let rules = rules(&workspace, options.dirs.as_ref());
         let started = SessionStarted {
             cwd: workspace.root().display().to_string(),
-            model: model.id().to_owned(),
+            model: main.model.id().to_owned(),
             permission_mode: mode,
             tools: tools::all().iter().map(|tool| tool.spec().name.to_owned()).collect(),
             sandbox: holds.clone(),
@@ -203,28 +217,38 @@ impl Session {
             holds.backend,
             holds.network
         );
-        let additions = additions(&options);
-        let layers = Layers::new(&environment, &rules, additions.as_deref());
+        let additions = additions(&options, &prompts);
         let gate = open_gate(config, settings, sandbox, workspace.clone(), spill, events, &control);
-        let Gate { registry, events, exec } = gate;
-        let max_output_tokens =
-            config.models.get(model.id()).and_then(|model| model.max_output_tokens);
+        let Gate { mut registry, events, exec } = gate;
+        registry.describe(&prompts);
+        let prompts = Arc::new(prompts);
+        let max_rules_bytes = MAX_RULES_BYTES.min(budget.bytes(budget.window() / RULES_SHARE));
+        let layers = Layers::new(
+            &prompts,
+            registry.specs(),
+            &environment,
+            additions.as_deref(),
+            &rules,
+            max_rules_bytes,
+        );
         let parts = Parts {
-            model,
+            main,
+            light,
+            budget,
+            keep_rounds: config.context.keep_rounds,
             registry,
             layers,
             checks,
             answer_schema,
             events: events.clone(),
             control: control.clone(),
-            mode,
             limits: Limits {
                 max_turns: config.limits.max_turns,
                 max_budget_usd: config.limits.max_budget_usd,
             },
-            price,
-            max_output_tokens,
             recovery: recovery(config),
+            undo_on_failure: config.recovery.undo_on_failure,
+            prompts: prompts.clone(),
         };
         let mut kernel = Kernel::new(parts);
         match loaded {
@@ -232,12 +256,13 @@ impl Session {
                 events.emit(Body::SessionStarted(started));
             }
             Some(loaded) => {
-                let unanswered = record::unanswered(&loaded.events);
-                sweep(&workspace, &unanswered);
-                resume(&mut kernel, &events, &summary, &loaded, started);
+                let told = |live: &[&Event]| changed::told(&prompts, &workspace, live);
+                resume(&mut kernel, &events, &summary, &loaded, started, &told);
+                // What a rewind took back may have been killed in the middle too.
+                sweep(&workspace, &record::unanswered(&loaded.events));
             }
         }
-        Ok(Self { kernel, events, summary, exec, control, timeout, notice, log_path })
+        Ok(Self { kernel, events, summary, exec, control, timeout, notices, log_path })
     }
 
     /// The session's id.
@@ -279,6 +304,7 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
         Which::New | Which::NewWithId(_) => None,
         Which::Latest => Some(storage.choose(None)?),
         Which::Resume(id) => Some(storage.choose(Some(id))?),
+        Which::Fork(id) => Some(storage.fork(&storage.choose(id.as_deref())?, None)?),
     };
     if let Some(id) = resumed {
         let (log, loaded) =
@@ -297,7 +323,9 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
             }
             id.clone()
         }
-        Which::New | Which::Latest | Which::Resume(_) => uuid::Uuid::now_v7().to_string(),
+        Which::New | Which::Latest | Which::Resume(_) | Which::Fork(_) => {
+            uuid::Uuid::now_v7().to_string()
+        }
     };
     let log = if options.ephemeral {
         None
@@ -309,7 +337,7 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
 
 fn log_error(error: &LogError) -> OpenError {
     match error {
-        LogError::InUse(_) => OpenError::InUse(error.to_string()),
+        LogError::InUse(..) => OpenError::InUse(error.to_string()),
         LogError::Broken { .. } | LogError::Io { .. } => OpenError::Usage(error.to_string()),
     }
 }
@@ -321,14 +349,18 @@ fn resume(
     summary: &SummarySink,
     loaded: &record::Loaded,
     now: SessionStarted,
+    changed: &dyn Fn(&[&Event]) -> Option<String>,
 ) {
     for event in &loaded.events {
-        kernel.apply(event);
         summary.apply(event);
+    }
+    let live = record::live(&loaded.events);
+    for event in &live {
+        kernel.apply(event);
     }
     let place = loaded.events.last().map_or_else(Place::default, |event| event.header.place);
     events.at(place);
-    let unanswered = record::unanswered(&loaded.events);
+    let unanswered = record::unanswered(live.iter().copied());
     let uncertain = unanswered
         .iter()
         .filter(|unanswered| unanswered.uncertain)
@@ -343,6 +375,9 @@ fn resume(
     for unanswered in &unanswered {
         kernel.apply(&events.emit(record::synthetic_answer(unanswered)));
     }
+    if let Some(text) = changed(&live) {
+        kernel.apply(&events.emit(Body::Feedback { text }));
+    }
 }
 
 /// Takes away what changes that were killed in the middle left beside their files.
@@ -355,9 +390,10 @@ fn sweep(workspace: &Workspace, unanswered: &[record::Unanswered]) {
 }
 
 /// What is added to the prompt: the user's own words, and the schema for the answer.
-fn additions(options: &Options) -> Option<String> {
-    const SCHEMA: &str = include_str!("../../prompts/answer_schema.md");
-    let schema = options.answer_schema.as_ref().map(|schema| format!("{SCHEMA}{schema}"));
+fn additions(options: &Options, prompts: &Prompts) -> Option<String> {
+    const SCHEMA: Prompt = prompt!("answer_schema.md");
+    let schema = options.answer_schema.as_ref();
+    let schema = schema.map(|schema| format!("{}{schema}", prompts.text(SCHEMA)));
     let parts = [options.append_system_prompt.clone(), schema];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join("\n\n"))

@@ -6,28 +6,43 @@ use std::time::Duration;
 
 use super::OpenError;
 use crate::config::{self, Config};
+use crate::context::DEFAULT_WINDOW;
 use crate::exec::{Command, Exec};
-use crate::kernel::Price;
+use crate::kernel::{Price, Speaker};
 use crate::model;
 use crate::protocol::control::Control;
 use crate::protocol::model::Model;
+use crate::protocol::thousands;
 
 /// How long a server may take to say which models it has: one that may not be there, and one that
 /// the configuration names.
 const LOCAL_PATIENCE: Duration = Duration::from_millis(500);
 const OWN_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A model, and the key in use.
-pub(super) type Opened = (Arc<dyn Model>, Option<String>);
+/// A model with what is known of it, and the key in use.
+pub(super) type Opened = (Speaker, Option<String>);
 
-/// The model that the configuration means.
-pub(super) async fn open_model(
+/// The models that the configuration means: the main one, and the light one, which may be the same.
+pub(super) async fn open_models(
     config: &Config,
     root: &Path,
     control: &Control,
-) -> Result<Opened, OpenError> {
+) -> Result<(Opened, Opened), OpenError> {
+    let main = open_model(config, root, control).await?;
+    let light = match &config.light_model {
+        None => (main.0.clone(), None),
+        Some(light) => {
+            let config = Config { model: light.clone(), ..config.clone() };
+            open_model(&config, root, control).await?
+        }
+    };
+    Ok((main, light))
+}
+
+/// The model that the configuration means.
+async fn open_model(config: &Config, root: &Path, control: &Control) -> Result<Opened, OpenError> {
     if let Some(path) = config.model.strip_prefix("script:") {
-        return Ok((Arc::new(script(path)?), None));
+        return Ok((speaker(config, Arc::new(script(path)?)), None));
     }
     let variable = |name: &str| std::env::var(name).ok();
     let resolved = match config::resolve(config, &variable)? {
@@ -37,7 +52,18 @@ pub(super) async fn open_model(
     let endpoint = endpoint(&resolved, root, control).await?;
     let key = endpoint.api_key.clone();
     let model = model::connect(endpoint).map_err(|error| OpenError::Usage(error.to_string()))?;
-    Ok((Arc::from(model), key))
+    Ok((speaker(config, Arc::from(model)), key))
+}
+
+fn speaker(config: &Config, model: Arc<dyn Model>) -> Speaker {
+    let facts = facts(config, model.id());
+    Speaker {
+        price: facts.price,
+        context_window: facts.context_window.unwrap_or(DEFAULT_WINDOW),
+        // What a model could say at most is not what it is asked for.
+        max_output_tokens: config.models.get(model.id()).and_then(|table| table.max_output_tokens),
+        model,
+    }
 }
 
 /// The scripted model in this file.
@@ -108,7 +134,7 @@ async fn key_from(command: &str, root: &Path, control: &Control) -> Result<Strin
         ..Command::new(command.to_owned(), root.to_path_buf(), Duration::from_secs(30))
     };
     let outcome = Exec::new(&[])
-        .run(line, control.cancel())
+        .run(line, &control.cancel())
         .await
         .map_err(|error| OpenError::Usage(format!("api_key_command: {error}")))?;
     if let Some(interrupt) = control.interrupted() {
@@ -124,9 +150,45 @@ async fn key_from(command: &str, root: &Path, control: &Control) -> Result<Strin
     Ok(key)
 }
 
-/// What tokens of this model cost, where the configuration says it.
-pub(super) fn price(config: &Config, id: &str) -> Option<Price> {
-    let table = config.models.get(id)?;
-    let (input, output) = (table.price_in?, table.price_out?);
-    Some(Price { input, output, cached: table.price_cached.unwrap_or(input) })
+/// What is known of a model; a field that nobody knows is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// The most tokens that a request and its answer may have together.
+    pub context_window: Option<u64>,
+    /// The most tokens that an answer may have.
+    pub max_output_tokens: Option<u64>,
+    /// What tokens cost.
+    pub price: Option<Price>,
+}
+
+impl Facts {
+    /// In one line, for people: `window 272,000 tokens · 5 in, 30 out, 0.5 cached $ per million tokens`.
+    pub fn in_words(&self) -> String {
+        let window = self.context_window.map_or_else(
+            || "window not known".to_owned(),
+            |window| format!("window {} tokens", thousands(window)),
+        );
+        let price = self.price.map_or_else(
+            || "price not known".to_owned(),
+            |Price { input, output, cached }| {
+                format!("{input} in, {output} out, {cached} cached $ per million tokens")
+            },
+        );
+        format!("{window} · {price}")
+    }
+}
+
+/// What is known of `provider/model`: what the configuration says, then what the program knows.
+pub fn facts(config: &Config, id: &str) -> Facts {
+    let known = config::known(config, id);
+    let price = known.price_in.zip(known.price_out).map(|(input, output)| Price {
+        input,
+        output,
+        cached: known.price_cached.unwrap_or(input),
+    });
+    Facts {
+        context_window: known.context_window,
+        max_output_tokens: known.max_output_tokens,
+        price,
+    }
 }

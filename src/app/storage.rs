@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::OpenError;
+use super::{OpenError, log_error};
 use crate::config::{AGENT_DIR, UserDirs};
+use crate::record::{self, EVENTS, Log};
 
 /// Where a project's sessions are kept.
 pub struct Storage {
@@ -38,7 +39,7 @@ impl Storage {
 
     /// Where the events of a session stand.
     pub fn log_path(&self, id: &str) -> PathBuf {
-        self.sessions.join(id).join("events.jsonl")
+        self.sessions.join(id).join(EVENTS)
     }
 
     /// Where the files are kept that a session has changed, as they were before.
@@ -61,6 +62,41 @@ impl Storage {
             .collect();
         sessions.sort();
         sessions.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// A new session that begins as a copy of this one up to the end of a turn (`None`: of all that is
+    /// recorded); its id.
+    pub fn fork(&self, id: &str, up_to: Option<u32>) -> Result<String, OpenError> {
+        let new = uuid::Uuid::now_v7().to_string();
+        let now = format!("{:.3}", jiff::Timestamp::now());
+        record::fork(&self.sessions.join(id), &self.sessions.join(&new), up_to, now)
+            .map_err(|error| OpenError::Usage(error.to_string()))?;
+        Ok(new)
+    }
+
+    /// Takes sessions away, with all that is kept for them, once `is_agreed` says so. None is, where
+    /// somebody works on one of them.
+    pub fn remove(
+        &self,
+        ids: &[String],
+        is_agreed: impl FnOnce() -> Result<bool, OpenError>,
+    ) -> Result<bool, OpenError> {
+        let held = ids.iter().map(|id| Log::reserve(&self.log_path(id)));
+        let held: Vec<Log> = held.collect::<Result<_, _>>().map_err(|error| log_error(&error))?;
+        if !is_agreed()? {
+            return Ok(false);
+        }
+        for folder in ids.iter().flat_map(|id| [self.undo_folder(id), self.sessions.join(id)]) {
+            match std::fs::remove_dir_all(&folder) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    let folder = folder.display();
+                    return Err(OpenError::Usage(format!("{folder}: {error}; remove it by hand")));
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
+        drop(held);
+        Ok(true)
     }
 
     /// The session that is meant by this id, or the beginning of one; without any, the latest.

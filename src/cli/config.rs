@@ -50,7 +50,7 @@ fn show(options: &ToolOptions) -> Result<String, OpenError> {
     }
     let table = toml::Table::try_from(&loaded.config)
         .map_err(|error| OpenError::Usage(error.to_string()))?;
-    let masker = app::masker(&loaded.config, None)?;
+    let masker = app::masker(&loaded.config, &[])?;
     let mut lines = Vec::new();
     leaves(&Value::Table(table), "", &mut lines);
     let width = lines.iter().map(|(key, value)| key.len() + value.len()).max().unwrap_or(0).min(60);

@@ -76,7 +76,7 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
         ("git", "git --version", "install git to see what a task changed; nothing else needs it"),
     ] {
         let line = Command::new(line.to_owned(), root.clone(), Duration::from_secs(10));
-        match exec.run(line, control.cancel()).await {
+        match exec.run(line, &control.cancel()).await {
             Ok(outcome) if outcome.exit_code == Some(0) => {
                 report.good(what, outcome.stdout.text.trim());
             }
@@ -114,6 +114,14 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
     match config::resolve(&loaded.config, &variable) {
         Ok(Some(resolved)) => {
             let what = format!("{} at {}", resolved.id, resolved.base_url);
+            let facts = app::facts(&loaded.config, &resolved.id);
+            let said = facts.in_words();
+            if facts.context_window.is_some() {
+                report.good("facts", &said);
+            } else {
+                let key = format!("models.\"{}\".context_window", resolved.id);
+                report.note("facts", &format!("{said}; set {key} in the configuration"));
+            }
             if args.offline {
                 return report.good("model", &what);
             }

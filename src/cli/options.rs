@@ -76,9 +76,15 @@ pub(super) struct RunArgs {
     /// Go on with the latest session of this project
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "session_id"])]
     pub(super) continue_latest: bool,
-    /// Go on with this session
-    #[arg(short = 'r', long, value_name = "ID", conflicts_with = "session_id")]
+    /// Go on with this session, or the one whose id begins so
+    #[arg(
+        short = 'r', long, value_name = "ID", num_args = 0..=1, default_missing_value = "",
+        hide_default_value = true, conflicts_with = "session_id"
+    )]
     pub(super) resume: Option<String>,
+    /// With -c or --resume: go on with a copy, and leave the session as it is
+    #[arg(long, conflicts_with = "session_id")]
+    pub(super) fork: bool,
     /// The id of the new session, a UUID
     #[arg(long, value_name = "UUID")]
     pub(super) session_id: Option<String>,

@@ -6,7 +6,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use super::options::{self, RunArgs};
-use crate::app::{OpenError, Options, Session, Which};
+use super::session::list_of_sessions;
+use crate::app::{OpenError, Options, Session, Storage, Which};
 use crate::config::UserDirs;
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::Sink;
@@ -18,8 +19,11 @@ const TELL_AFTER: Duration = Duration::from_secs(1);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(59);
 
 pub(super) fn run(args: &RunArgs) -> u8 {
-    let task = match task(&args.task) {
-        Ok(task) => task,
+    let asked = which(args)
+        .map_err(|error| error.to_string())
+        .and_then(|session| Ok((session, task(&args.task)?)));
+    let (session, task) = match asked {
+        Ok(asked) => asked,
         Err(reason) => {
             ui::tell(&reason);
             return 2;
@@ -29,7 +33,7 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     super::block_on(
         async {
             let face = ui::face(args.output_format, verbosity(args));
-            match work(args, &task, &control, vec![face]).await {
+            match work(args, session, &task, &control, vec![face]).await {
                 Ok(code) => code,
                 Err(error) => {
                     let code = error.exit_code();
@@ -48,6 +52,7 @@ pub(super) fn run(args: &RunArgs) -> u8 {
 
 async fn work(
     args: &RunArgs,
+    session: Which,
     task: &str,
     control: &Control,
     faces: Vec<Box<dyn Sink>>,
@@ -69,7 +74,7 @@ async fn work(
         root,
         add_dirs: args.tools.add_dir.clone(),
         config,
-        session: which(args),
+        session,
         ephemeral: args.ephemeral,
         append_system_prompt: args.append_system_prompt.clone(),
         answer_schema: answer_schema(args)?,
@@ -77,7 +82,7 @@ async fn work(
         dirs,
     };
     let mut session = Session::open(options, control.clone(), faces).await?;
-    if let Some(notice) = &session.notice {
+    for notice in &session.notices {
         ui::tell(notice);
     }
     let finished = session.run(task).await;
@@ -100,13 +105,34 @@ fn answer_schema(args: &RunArgs) -> Result<Option<serde_json::Value>, OpenError>
     serde_json::from_str(&text).map(Some).map_err(|error| wrong(&error))
 }
 
-fn which(args: &RunArgs) -> Which {
-    match (args.continue_latest, &args.resume, &args.session_id) {
+fn which(args: &RunArgs) -> Result<Which, OpenError> {
+    let which = match (args.continue_latest, &args.resume, &args.session_id) {
+        (true, ..) if args.fork => Which::Fork(None),
         (true, ..) => Which::Latest,
+        (_, Some(id), _) if id.is_empty() => return Err(which_session(args)),
+        (_, Some(id), _) if args.fork => Which::Fork(Some(id.clone())),
         (_, Some(id), _) => Which::Resume(id.clone()),
+        _ if args.fork => {
+            let why = "--fork goes with -c (the latest session) or --resume ID";
+            return Err(OpenError::Usage(why.to_owned()));
+        }
         (_, _, Some(id)) => Which::NewWithId(id.clone()),
         _ => Which::New,
+    };
+    Ok(which)
+}
+
+/// `--resume` alone: a person is shown what there is.
+fn which_session(args: &RunArgs) -> OpenError {
+    let mut why =
+        "--resume needs the id of a session, or its beginning; -c takes the latest".to_owned();
+    if std::io::stderr().is_terminal()
+        && let Ok(root) = options::root(args.tools.cwd.as_deref())
+    {
+        let storage = Storage::find(&root, UserDirs::find().as_ref());
+        why.push_str(&format!("\n{}", list_of_sessions(&storage)));
     }
+    OpenError::Usage(why)
 }
 
 fn verbosity(args: &RunArgs) -> Verbosity {

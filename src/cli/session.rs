@@ -1,27 +1,35 @@
 //! `agent session` and `agent trace`: what was recorded.
 
-use std::path::{Path, PathBuf};
+mod change;
+mod look;
+
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::options;
-use crate::app::{self, OpenError, Storage};
+use crate::app::{OpenError, Storage};
 use crate::config::UserDirs;
-use crate::protocol::event::{Body, Event};
-use crate::protocol::shorten;
-use crate::workspace::Undone;
 use crate::{record, ui};
+
+pub(super) use look::list_of_sessions;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SessionCommand {
     /// List the sessions of this project, the latest first
-    List(Place),
-    /// Show what a session was about and how it stands
+    List(look::ListArgs),
+    /// Show what a session was about, what it cost and how it stands
     Show(One),
     /// Write a session to standard output
     Export(ExportArgs),
     /// Take back the file changes of a turn
-    Undo(UndoArgs),
+    Undo(change::UndoArgs),
+    /// Go back to before a turn: what was said, what was changed, or both
+    Rewind(change::RewindArgs),
+    /// Begin a new session with a copy of another one, and print its id
+    Fork(change::ForkArgs),
+    /// Delete sessions
+    Rm(change::RmArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -46,21 +54,6 @@ pub(super) struct One {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct UndoArgs {
-    #[command(flatten)]
-    one: One,
-    /// Which turn; the latest that changed anything where none is given
-    #[arg(long, value_name = "N")]
-    turn: Option<u32>,
-    /// Also where somebody changed the file since
-    #[arg(long)]
-    force: bool,
-    /// A further folder whose files may be taken back
-    #[arg(long, value_name = "DIR")]
-    add_dir: Vec<PathBuf>,
-}
-
-#[derive(Debug, Args)]
 pub(super) struct ExportArgs {
     #[command(flatten)]
     one: One,
@@ -75,19 +68,25 @@ enum ExportFormat {
     Md,
     /// The events, as one JSON array
     Json,
+    /// One page for a browser, complete in itself
+    Html,
 }
 
 pub(super) fn session(command: &SessionCommand) -> u8 {
     let done = match command {
-        SessionCommand::List(place) => list(place),
-        SessionCommand::Show(one) => load(one).map(|(path, loaded)| show(&path, &loaded)),
-        SessionCommand::Undo(args) => return undo(args),
+        SessionCommand::List(args) => look::list(args),
+        SessionCommand::Show(one) => load(one).map(|(path, loaded)| look::show(&path, &loaded)),
         SessionCommand::Export(args) => load(&args.one).map(|(_, loaded)| match args.format {
             ExportFormat::Md => record::markdown(&loaded.events),
             ExportFormat::Json => {
                 format!("{}\n", serde_json::to_string_pretty(&loaded.events).unwrap_or_default())
             }
+            ExportFormat::Html => record::html(&loaded.events),
         }),
+        SessionCommand::Undo(args) => return code(change::undo(args)),
+        SessionCommand::Rewind(args) => return code(change::rewind(args)),
+        SessionCommand::Fork(args) => change::fork(args),
+        SessionCommand::Rm(args) => return code(change::rm(args)),
     };
     answer(done)
 }
@@ -98,38 +97,17 @@ pub(super) fn trace(command: &TraceCommand) -> u8 {
 }
 
 fn answer(done: Result<String, OpenError>) -> u8 {
-    match done {
-        Ok(text) => {
-            ui::print(&text);
-            0
-        }
-        Err(error) => {
-            ui::tell(&error.to_string());
-            error.exit_code()
-        }
-    }
+    code(done.map(|text| {
+        ui::print(&text);
+        0
+    }))
 }
 
-fn undo(args: &UndoArgs) -> u8 {
-    let undone = root_and_storage(&args.one.place).and_then(|(root, storage)| {
-        let id = storage.choose(args.one.id.as_deref())?;
-        app::undo((&root, &args.add_dir), &storage, &id, args.turn, args.force)
-    });
-    match undone {
-        Ok((turn, files)) => {
-            let mut out = format!("turn {turn}\n");
-            for (path, how) in &files {
-                out.push_str(&format!("  {path}: {}\n", app::in_words(how)));
-            }
-            ui::print(&out);
-            // Something was left: a script should see it.
-            u8::from(files.iter().any(|(_, how)| matches!(how, Undone::Refused(_))))
-        }
-        Err(error) => {
-            ui::tell(&error.to_string());
-            error.exit_code()
-        }
-    }
+fn code(done: Result<u8, OpenError>) -> u8 {
+    done.unwrap_or_else(|error| {
+        ui::tell(&error.to_string());
+        error.exit_code()
+    })
 }
 
 fn root_and_storage(place: &Place) -> Result<(PathBuf, Storage), OpenError> {
@@ -147,76 +125,4 @@ fn load(one: &One) -> Result<(PathBuf, record::Loaded), OpenError> {
         ui::tell(&format!("{}: the last line is torn and is left out", path.display()));
     }
     Ok((path, loaded))
-}
-
-fn list(place: &Place) -> Result<String, OpenError> {
-    let (_, storage) = root_and_storage(place)?;
-    let mut out = String::new();
-    for id in storage.sessions().iter().rev() {
-        let Ok((head, tail)) = record::ends(&storage.log_path(id)) else { continue };
-        let started = head.first().map_or("", |event| event.header.ts.as_str());
-        let task = head.iter().find_map(task_of).unwrap_or_default();
-        // A long answer may be all that the end of the file holds.
-        let ending = ending_of(&tail).or_else(|| {
-            let loaded = record::load(&storage.log_path(id)).ok()?;
-            ending_of(&loaded.events)
-        });
-        let ending = ending.unwrap_or("unfinished");
-        let started = started.get(..16).unwrap_or(started).replace('T', " ");
-        let task = shorten(&task.replace('\n', " "), 60);
-        out.push_str(&format!("{id}  {started}  {ending:<20}  {task}\n"));
-    }
-    if out.is_empty() {
-        ui::tell("no session of this project is recorded yet");
-    }
-    Ok(out)
-}
-
-fn task_of(event: &Event) -> Option<String> {
-    match &event.body {
-        Body::TurnStarted { input } => Some(input.clone()),
-        _ => None,
-    }
-}
-
-/// How the last turn ended; it did not where the program was killed or is still at work.
-fn ending_of(events: &[Event]) -> Option<&'static str> {
-    events.iter().rev().find_map(|event| match &event.body {
-        Body::TurnFinished(finished) => Some(finished.ending.as_str()),
-        Body::TurnStarted { .. } | Body::ModelRequested(_) => Some("unfinished"),
-        _ => None,
-    })
-}
-
-fn show(path: &Path, loaded: &record::Loaded) -> String {
-    let mut out = String::new();
-    let mut line = |name: &str, value: &str| out.push_str(&format!("{name:<9} {value}\n"));
-    let first = loaded.events.first();
-    line("session", first.map_or("", |event| event.header.session.as_str()));
-    line("file", &path.display().to_string());
-    if let Some(Event { header, body: Body::SessionStarted(started) }) = first {
-        line("started", &header.ts);
-        line("model", &started.model);
-        line("folder", &started.cwd);
-        line("mode", started.permission_mode.as_str());
-    }
-    for event in &loaded.events {
-        match &event.body {
-            Body::TurnStarted { input } => line("task", &shorten(&input.replace('\n', " "), 200)),
-            Body::TurnFinished(finished) => {
-                line("ended", finished.ending.as_str());
-                if !finished.files_changed.is_empty() {
-                    line("changed", &finished.files_changed.join(", "));
-                }
-                line("answer", &shorten(&finished.result.replace('\n', " "), 400));
-            }
-            _ => {}
-        }
-    }
-    let unanswered = record::unanswered(&loaded.events);
-    for open in unanswered.iter().filter(|open| open.uncertain) {
-        line("unknown", &format!("the outcome of {} ({})", open.call.name, open.call.id));
-    }
-    line("events", &loaded.events.len().to_string());
-    out
 }

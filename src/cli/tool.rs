@@ -239,7 +239,7 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
     for warning in &config.warnings {
         ui::tell(warning);
     }
-    let masker = app::masker(&config.config, None)?;
+    let masker = app::masker(&config.config, &[])?;
     let mut workspace = app::open_workspace(&root, &options.add_dir)?;
     let mut id = String::new();
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();

@@ -70,6 +70,8 @@ pub struct Loaded {
     pub warnings: Vec<String>,
     /// The project's file wants checks and the folder is not trusted.
     pub untrusted_checks: bool,
+    /// The user trusts the folder.
+    pub trusted: bool,
 }
 
 /// The modes of permission, from the most careful to the freest.
@@ -83,6 +85,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
         rules: Vec::new(),
         warnings: Vec::new(),
         untrusted_checks: false,
+        trusted: sources.trusted,
     };
     let mut merged = Table::new();
     if let Some(path) = &sources.user_file {

@@ -5,10 +5,12 @@
 //! a folder (keys, endpoints, permissions, checks), unless the user trusts the folder.
 
 mod layers;
+mod models;
 mod providers;
 mod types;
 
 pub use layers::{ConfigError, Loaded, Origin, Sources, load};
+pub use models::known;
 pub use providers::{Provider, Resolved, presets, resolve};
 pub use types::{
     Breaker, Checks, Config, Context, Limits, ModelTable, Permissions, ProviderTable, Record,

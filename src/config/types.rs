@@ -15,6 +15,8 @@ use crate::protocol::tool::Direction;
 pub struct Config {
     /// `provider/model`; `auto` looks for a key in the environment, then for a local server.
     pub model: String,
+    /// `provider/model` for summaries and reflections; unset: `model`.
+    pub light_model: Option<String>,
     /// Providers besides the presets, or changes of a preset.
     pub providers: BTreeMap<String, ProviderTable>,
     /// What is known of single models, by `provider/model`.
@@ -69,6 +71,9 @@ pub enum Wire {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelTable {
+    /// The most tokens that a request and its answer may have together.
+    #[schemars(range(min = 1024))]
+    pub context_window: Option<u64>,
     /// The most tokens of an answer that are asked for.
     pub max_output_tokens: Option<u64>,
     /// US dollars per million tokens of request.
@@ -178,9 +183,16 @@ impl Default for Limits {
 }
 
 /// How much the model is shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Context {
+    /// The share of the model's window from which on the older part of the conversation gives way to a
+    /// summary.
+    #[schemars(range(min = 0.1, max = 0.95))]
+    pub compact_at: f64,
+    /// So many of the last answers, with their results, are kept as they are.
+    #[schemars(range(min = 1))]
+    pub keep_rounds: usize,
     /// A tool's output of more lines is cut.
     #[schemars(range(min = 1))]
     pub tool_output_max_lines: usize,
@@ -197,6 +209,8 @@ pub struct Context {
 impl Default for Context {
     fn default() -> Self {
         Self {
+            compact_at: 0.8,
+            keep_rounds: 6,
             tool_output_max_lines: 2000,
             tool_output_max_bytes: 50 * 1024,
             tool_output_head_tail_lines: 40,
@@ -218,6 +232,15 @@ pub struct Recovery {
     /// Failing rounds in a row with one signature and nothing tried differently.
     #[schemars(range(min = 1))]
     pub max_consecutive_failures: u32,
+    /// A model is asked why something failed from so many failures of it on.
+    #[schemars(range(min = 1))]
+    pub reflect_after: u32,
+    /// Such questions in one task.
+    pub max_reflections: u32,
+    /// Whether a model is asked at all; the counted decisions stand without it.
+    pub enable_step_level_reflection: bool,
+    /// Whether a task that failed takes back the files it changed.
+    pub undo_on_failure: bool,
 }
 
 impl Default for Recovery {
@@ -227,6 +250,10 @@ impl Default for Recovery {
             max_single_step_repairs: 1,
             max_task_replanning_attempts: 1,
             max_consecutive_failures: 3,
+            reflect_after: 2,
+            max_reflections: 4,
+            enable_step_level_reflection: true,
+            undo_on_failure: false,
         }
     }
 }
@@ -260,6 +287,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             model: "auto".into(),
+            light_model: None,
             providers: BTreeMap::new(),
             models: BTreeMap::new(),
             permissions: Permissions::default(),

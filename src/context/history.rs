@@ -1,20 +1,71 @@
-//! L3: the conversation as the model has had it. A call and its result enter it together.
+//! L3: the conversation as the model has had it. A call and its result enter it together; it grows only at
+//! its end, until its older part gives way to a summary.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::outcome::Outcome;
 use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{Body, Event};
+use crate::protocol::event::{Body, Compacted, Event, Place};
 use crate::protocol::message::{Message, Part, Role, ToolCall, ToolResult};
 use crate::protocol::model::Purpose;
-use crate::protocol::view::view;
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use crate::protocol::view::{call_line, view};
 
-const UNDONE: &str = include_str!("../../prompts/feedback/undone.md");
+const UNDONE: Prompt = prompt!("feedback/undone.md");
+const KERNEL_CALL: Prompt = prompt!("recovery/kernel_call.md");
+const FORGOTTEN: Prompt = prompt!("summary/forgotten.md");
 
-/// The conversation. It grows only at its end.
+/// The conversation.
 #[derive(Clone, Debug, Default)]
 pub struct History {
+    prompts: Arc<Prompts>,
     messages: Vec<Message>,
+    /// What is known of each message, in the same order.
+    notes: Vec<Note>,
     bytes: usize,
+    /// Where in the work the next message is said.
+    place: Place,
+    /// Messages at the front that stand for what gave way.
+    front: usize,
+    /// Every summary of the session, also those that gave way to one line.
+    summaries: Vec<String>,
     /// While events are folded: an answer whose calls are not all answered yet.
     waiting: Option<Waiting>,
+}
+
+/// What is known of a message.
+#[derive(Clone, Debug)]
+pub(super) struct Note {
+    pub(super) place: Place,
+    pub(super) kind: Kind,
+    pub(super) bytes: usize,
+    /// Of all messages up to this one.
+    digest: Digest,
+}
+
+/// What a message is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// Stands for what gave way.
+    Front,
+    /// The user's own words: the task of a turn.
+    Task,
+    /// What the program said in between.
+    Said,
+    /// The model's answer: a round begins.
+    Answer,
+    /// What its calls came to, in order.
+    Results(Vec<Outcome>),
+}
+
+type Digest = [u8; 32];
+
+/// A state of the conversation, to be compared with a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    messages: usize,
+    digest: Digest,
 }
 
 #[derive(Clone, Debug)]
@@ -25,6 +76,16 @@ struct Waiting {
 }
 
 impl History {
+    /// A conversation that has not begun, in which the program uses these words.
+    pub fn new(prompts: Arc<Prompts>) -> Self {
+        Self { prompts, ..Self::default() }
+    }
+
+    /// The words that the program uses.
+    pub(super) fn prompts(&self) -> &Prompts {
+        &self.prompts
+    }
+
     /// The messages, oldest first. Every call in them has exactly one result.
     pub fn messages(&self) -> &[Message] {
         &self.messages
@@ -35,15 +96,40 @@ impl History {
         self.bytes
     }
 
-    /// The user said something, or the program on the user's behalf.
+    /// From now on messages are said here.
+    pub fn at(&mut self, place: Place) {
+        self.place = place;
+    }
+
+    /// The conversation as it is now.
+    pub fn mark(&self) -> Mark {
+        let digest = self.notes.last().map_or_else(Digest::default, |note| note.digest);
+        Mark { messages: self.messages.len(), digest }
+    }
+
+    /// Nothing but the end has changed since.
+    pub fn continues(&self, mark: &Mark) -> bool {
+        let before = mark.messages.checked_sub(1).map(|last| self.notes.get(last));
+        match before {
+            None => true,
+            Some(note) => note.is_some_and(|note| note.digest == mark.digest),
+        }
+    }
+
+    /// The user gave a task, or said more about it.
+    pub fn task(&mut self, text: &str) {
+        self.push(Message::text(Role::User, text), Kind::Task);
+    }
+
+    /// The program said something on the user's behalf.
     pub fn user(&mut self, text: &str) {
-        self.push(Message::text(Role::User, text));
+        self.push(Message::text(Role::User, text), Kind::Said);
     }
 
     /// The model said something and called nothing.
     pub fn assistant(&mut self, text: &str) {
         if !text.is_empty() {
-            self.push(Message::text(Role::Assistant, text));
+            self.push(Message::text(Role::Assistant, text), Kind::Answer);
         }
     }
 
@@ -54,7 +140,7 @@ impl History {
             parts.push(Part::Text { text: text.to_owned() });
         }
         parts.extend(calls.iter().cloned().map(Part::Call));
-        self.push(Message { role: Role::Assistant, parts });
+        self.push(Message { role: Role::Assistant, parts }, Kind::Answer);
         let results = calls.iter().zip(envelopes).map(|(call, envelope)| {
             Part::Result(ToolResult {
                 call: call.id.clone(),
@@ -62,18 +148,48 @@ impl History {
                 is_error: envelope.error().is_some(),
             })
         });
-        self.push(Message { role: Role::Tool, parts: results.collect() });
+        let message = Message { role: Role::Tool, parts: results.collect() };
+        let outcomes = calls.iter().zip(envelopes).map(|(call, e)| Outcome::of(&call.name, e));
+        self.push(message, Kind::Results(outcomes.collect()));
+    }
+
+    /// The kernel made a call on behalf of one of the last message: what it came to stands below that
+    /// one's result, which the model has not been sent yet.
+    pub fn amend(&mut self, parent: &str, call: &str, envelope: &Envelope) {
+        let label = self.prompts.text(KERNEL_CALL).replace("{{call}}", call);
+        let Some(mut message) = self.messages.pop() else { return };
+        let Some(note) = self.notes.pop() else { return };
+        self.bytes -= note.bytes;
+        for part in &mut message.parts {
+            if let Part::Result(result) = part
+                && result.call == parent
+            {
+                result.text.push_str(&format!("\n\n{}\n{}", label.trim_end(), view(envelope)));
+            }
+        }
+        let kind = match note.kind {
+            Kind::Results(mut outcomes) => {
+                // One for each result stands first; what the kernel did is known besides.
+                outcomes.push(Outcome::of(call.split(' ').next().unwrap_or_default(), envelope));
+                Kind::Results(outcomes)
+            }
+            kind @ (Kind::Front | Kind::Task | Kind::Said | Kind::Answer) => kind,
+        };
+        self.place = note.place;
+        self.push(message, kind);
     }
 
     /// Takes one more event of a recorded session.
     pub fn apply(&mut self, event: &Event) {
+        self.place = event.header.place;
         match &event.body {
-            Body::TurnStarted { input } => self.user(input),
+            Body::TurnStarted { input, shown } => self.task(shown.as_ref().unwrap_or(input)),
+            Body::TurnSteered { input } => self.task(input),
             Body::Feedback { text } => self.user(text),
             Body::TurnUndone { undone, files } => {
                 let files: Vec<String> =
                     files.iter().map(|(path, how)| format!("{path} ({how})")).collect();
-                let text = UNDONE.replace("{{turn}}", &undone.to_string());
+                let text = self.prompts.text(UNDONE).replace("{{turn}}", &undone.to_string());
                 self.user(text.replace("{{files}}", &files.join(", ")).trim_end());
             }
             Body::ModelResponded(answer)
@@ -89,25 +205,84 @@ impl History {
                     });
                 }
             }
+            Body::ToolFinished { parent_call: Some(parent), envelope, tool, .. } => {
+                let call = call_line(tool, &envelope.context.params_input);
+                self.amend(parent, &call, envelope);
+            }
             Body::ToolFinished { call, envelope, .. } => self.answered(call, envelope),
+            Body::ContextCompacted(compacted) => self.compact(compacted),
             Body::ModelResponded(_)
             | Body::SessionStarted(_)
             | Body::SessionResumed { .. }
+            | Body::SessionForked { .. }
+            | Body::SessionRewound { .. }
             | Body::ModelRequested(_)
             | Body::ModelDelta { .. }
             | Body::ToolOutput { .. }
             | Body::ToolStarted { .. }
             | Body::Frozen { .. }
             | Body::Thawed { .. }
+            | Body::ModeChanged { .. }
+            | Body::PermissionRequested { .. }
             | Body::PermissionDecided { .. }
             | Body::Evaluation { .. }
+            | Body::Reflected { .. }
             | Body::ControlDecided { .. }
             | Body::PlanUpdated { .. }
             | Body::CheckFinished { .. }
+            | Body::PinAdded { .. }
+            | Body::PinRemoved { .. }
+            | Body::RulesFound { .. }
             | Body::Error { .. }
             | Body::TurnFinished(_)
             | Body::SessionSummary(_) => {}
         }
+    }
+
+    /// The older part gives way, as it was decided and recorded.
+    pub fn compact(&mut self, compacted: &Compacted) {
+        let kept_from = (self.front + compacted.archived).min(self.messages.len());
+        let tasks = running_tasks(&self.notes[self.front..], kept_from - self.front)
+            .map(|at| at + self.front)
+            .map(|at| (self.messages[at].clone(), self.notes[at].place));
+        let tasks: Vec<(Message, Place)> = tasks.collect();
+        let messages = std::mem::take(&mut self.messages).split_off(kept_from);
+        let notes = std::mem::take(&mut self.notes).split_off(kept_from);
+        self.bytes = 0;
+
+        if !compacted.summary.is_empty() {
+            self.summaries.push(compacted.summary.clone());
+        }
+        let now = self.place;
+        if compacted.forgotten > 0 {
+            let line =
+                self.prompts.text(FORGOTTEN).replace("{{n}}", &compacted.forgotten.to_string());
+            self.push(Message::text(Role::System, line.trim_end()), Kind::Front);
+        }
+        for summary in self.summaries.clone().into_iter().skip(compacted.forgotten) {
+            self.push(Message::text(Role::System, summary), Kind::Front);
+        }
+        self.front = self.messages.len();
+        for (message, place) in tasks {
+            self.place = place;
+            self.push(message, Kind::Task);
+        }
+        for (mut message, note) in messages.into_iter().zip(notes) {
+            cut(&mut message, &compacted.cut);
+            self.place = note.place;
+            self.push(message, note.kind);
+        }
+        self.place = now;
+    }
+
+    /// The summaries that stand in front, oldest first, of all that were ever made.
+    pub(super) fn summaries(&self) -> &[String] {
+        &self.summaries
+    }
+
+    /// The messages behind the summaries, and what is known of them.
+    pub(super) fn body(&self) -> (&[Message], &[Note]) {
+        (&self.messages[self.front..], &self.notes[self.front..])
     }
 
     fn answered(&mut self, call: &str, envelope: &Envelope) {
@@ -128,9 +303,32 @@ impl History {
         }
     }
 
-    fn push(&mut self, message: Message) {
-        self.bytes += message.parts.iter().map(size).sum::<usize>();
+    fn push(&mut self, message: Message, kind: Kind) {
+        let bytes = message.parts.iter().map(size).sum::<usize>();
+        let digest = digest(self.mark().digest, &message);
+        self.bytes += bytes;
         self.messages.push(message);
+        self.notes.push(Note { place: self.place, kind, bytes, digest });
+    }
+}
+
+/// Where the user's words of the turn that is being worked on stand, as far as that is before
+/// `kept_from`: they stay as they are.
+pub(super) fn running_tasks(notes: &[Note], kept_from: usize) -> impl Iterator<Item = usize> + '_ {
+    let is_task = |note: &&Note| note.kind == Kind::Task;
+    let turn = notes.iter().rev().find(is_task).map(|note| note.place.turn);
+    let running = move |note: &Note| note.kind == Kind::Task && Some(note.place.turn) == turn;
+    (0..kept_from).filter(move |at| running(&notes[*at]))
+}
+
+/// Puts what stands for some results in their place.
+fn cut(message: &mut Message, cut: &BTreeMap<String, String>) {
+    for part in &mut message.parts {
+        if let Part::Result(result) = part
+            && let Some(text) = cut.get(&result.call)
+        {
+            result.text.clone_from(text);
+        }
     }
 }
 
@@ -140,4 +338,23 @@ fn size(part: &Part) -> usize {
         Part::Call(call) => call.name.len() + call.arguments.len(),
         Part::Result(result) => result.text.len(),
     }
+}
+
+fn digest(before: Digest, message: &Message) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&before);
+    hasher.update(&[message.role as u8]);
+    for part in &message.parts {
+        let texts: [&str; 3] = match part {
+            Part::Text { text } => ["text", text, ""],
+            Part::Reasoning { text } => ["reasoning", text, ""],
+            Part::Call(call) => [&call.id, &call.name, &call.arguments],
+            Part::Result(result) => ["result", &result.call, &result.text],
+        };
+        for text in texts {
+            hasher.update(&text.len().to_le_bytes());
+            hasher.update(text.as_bytes());
+        }
+    }
+    hasher.finalize().into()
 }

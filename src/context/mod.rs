@@ -2,23 +2,33 @@
 //!
 //! Pure: texts and events in, a request out. L1 and L2 never change between compactions and L3 only
 //! grows at its end, so that each request begins with the whole request before it: what providers cache.
+//! `docs/CONTEXT.md` shows one, layer by layer.
 
+mod budget;
+mod compaction;
 mod history;
+mod outcome;
+mod summary;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use history::History;
+pub use budget::{Budget, DEFAULT_WINDOW};
+pub use compaction::{Large, Stretch, cut, forgotten, large, stale, stretch, summary_tokens};
+pub use history::{History, Mark};
+pub use summary::{Parts as SummaryParts, Sections, author, compose, request as summary_request};
+pub use summary::{sections, transcript};
 
 use crate::protocol::control::PermissionMode;
-use crate::protocol::event::{Layer, ModelRequested};
+use crate::protocol::event::{Body, Event, Layer, ModelRequested};
 use crate::protocol::model::{Purpose, Request};
 use crate::protocol::plan::Plan;
+use crate::protocol::prompt::{BOUNDARY, Prompt, Prompts, prompt};
 use crate::protocol::tool::ToolSpec;
 
-/// L1: who the agent is and what it must not do.
-const L1: &str = include_str!("../../prompts/system.md");
+/// L1, in three layers: what must not happen, how to decide, what to do about failures.
+const L1: [Prompt; 3] = [BOUNDARY, prompt!("system/decision.md"), prompt!("system/recovery.md")];
 
-/// The most of one rules file that is shown, in bytes.
+/// The most of one rules file that is shown, in bytes, however large the window is.
 pub const MAX_RULES_BYTES: usize = 32 * 1024;
 
 /// A file of rules that the project or the user gives (`CODE_LAW.md`, `AGENTS.md`).
@@ -30,39 +40,104 @@ pub struct Rules {
     pub text: String,
 }
 
-/// L1 and L2: one text, made once.
+/// L1, the tools, and L2: what stands in front of the conversation.
 #[derive(Clone, Debug)]
 pub struct Layers {
+    /// L1 and L2, as they are sent.
     system: String,
     l1_bytes: usize,
+    /// Where that ends which holds since the session began.
+    base_bytes: usize,
+    tools: String,
+    /// Of L1, the tools, and L2.
+    hashes: [String; 3],
 }
 
-/// Hashes of the texts that the log has already.
-pub type Told = BTreeSet<String>;
+/// What was sent so far, as far as the next request has to know it.
+#[derive(Clone, Debug, Default)]
+pub struct Sent {
+    /// Hashes of the texts that the log has already.
+    texts: BTreeSet<String>,
+    prefix: Option<Prefix>,
+    /// The conversation was compacted since.
+    begins_anew: bool,
+}
+
+impl Sent {
+    /// The conversation was compacted: what comes begins in another way.
+    pub fn compacted(&mut self) {
+        self.begins_anew = true;
+    }
+
+    /// How many bytes the next request has to begin with, where one was sent in this process.
+    pub fn promised(&self) -> Option<usize> {
+        self.prefix.as_ref().filter(|_| !self.begins_anew).map(|prefix| prefix.bytes)
+    }
+
+    /// Takes one more event of a recorded session.
+    pub fn apply(&mut self, event: &Event) {
+        if let Body::ModelRequested(requested) = &event.body {
+            self.texts.extend(requested.texts.keys().cloned());
+        }
+    }
+}
 
 impl Layers {
-    /// L1 with what the program knows of the place, and L2 of these rules. `append` is the user's own
-    /// addition to the prompt.
-    pub fn new(environment: &str, rules: &[Rules], append: Option<&str>) -> Self {
-        let mut system = L1.trim_end().to_owned();
-        system.push_str("\n\n");
-        system.push_str(environment);
-        if let Some(append) = append {
-            system.push_str("\n\n");
-            system.push_str(append);
-        }
+    /// L1 with what the program knows of the place, and L2 of these rules, of which each may have so many
+    /// bytes. `append` is the user's own addition to the prompt.
+    pub fn new(
+        prompts: &Prompts,
+        tools: &[ToolSpec],
+        environment: &str,
+        append: Option<&str>,
+        rules: &[Rules],
+        max_rules_bytes: usize,
+    ) -> Self {
+        let mut system: Vec<&str> =
+            L1.iter().map(|layer| prompts.text(*layer).trim_end()).collect();
+        system.push(environment);
+        system.extend(append);
+        let mut system = system.join("\n\n");
         let l1_bytes = system.len();
         for Rules { path, text } in rules {
             system.push_str(&format!("\n\n# Rules of this project ({path})\n\n"));
-            let end = text.floor_char_boundary(text.len().min(MAX_RULES_BYTES));
+            let end = text.floor_char_boundary(text.len().min(max_rules_bytes));
             system.push_str(text[..end].trim_end());
             if end < text.len() {
                 system.push_str(&format!(
-                    "\n\n({path} is longer than {MAX_RULES_BYTES} bytes: Read the rest when it matters.)"
+                    "\n\n({path} is longer than {max_rules_bytes} bytes: Read the rest when it matters.)"
                 ));
             }
         }
-        Self { system, l1_bytes }
+        let tools = tools
+            .iter()
+            .map(|tool| format!("{}: {}\n{}\n", tool.name, tool.description, tool.schema))
+            .collect();
+        let base_bytes = system.len();
+        let mut layers = Self { system, l1_bytes, base_bytes, tools, hashes: Default::default() };
+        layers.hash();
+        layers
+    }
+
+    /// What has joined L2 since the session began: it moves there at a compaction.
+    pub fn join(&mut self, more: &str) {
+        self.system.truncate(self.base_bytes);
+        if !more.is_empty() {
+            self.system.push_str("\n\n");
+            self.system.push_str(more);
+        }
+        self.hash();
+    }
+
+    /// Size of L1, the tools and L2, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.system.len() + self.tools.len()
+    }
+
+    fn hash(&mut self) {
+        let (l1, l2) = self.system.split_at(self.l1_bytes);
+        self.hashes = [l1, &self.tools, l2]
+            .map(|text| blake3::hash(text.as_bytes()).to_hex()[..16].to_owned());
     }
 
     /// The request for the next answer.
@@ -83,50 +158,80 @@ impl Layers {
         }
     }
 
-    /// What the log keeps of a request. Each text that it refers to by hash is given once.
+    /// What the log keeps of a request of the conversation. Each text that it refers to by hash is given
+    /// once.
     pub fn describe(
         &self,
-        told: &mut Told,
+        sent: &mut Sent,
         model: &str,
         request: &Request<'_>,
-        l3_bytes: usize,
+        history: &History,
+        budget: &Budget,
     ) -> ModelRequested {
-        let (l1, l2) = request.system.split_at(self.l1_bytes.min(request.system.len()));
-        let tools: String = request
-            .tools
-            .iter()
-            .map(|tool| format!("{}: {}\n{}\n", tool.name, tool.description, tool.schema))
-            .collect();
+        let (l1, l2) = self.system.split_at(self.l1_bytes);
+        let fixed = [("l1", l1), ("tools", self.tools.as_str()), ("l2", l2)];
         let mut layers = BTreeMap::new();
         let mut texts = BTreeMap::new();
-        for (name, text) in [("l1", l1), ("l2", l2), ("tools", tools.as_str())] {
-            let hash = blake3::hash(text.as_bytes()).to_hex()[..16].to_owned();
-            if !text.is_empty() && told.insert(hash.clone()) {
+        for ((name, text), hash) in fixed.into_iter().zip(&self.hashes) {
+            if !text.is_empty() && sent.texts.insert(hash.clone()) {
                 texts.insert(hash.clone(), text.to_owned());
             }
-            layers.insert(name.to_owned(), Layer { hash, bytes: text.len() });
+            let tokens = budget.tokens(text.len());
+            let layer = Layer { hash: hash.clone(), bytes: text.len(), tokens };
+            layers.insert(name.to_owned(), layer);
         }
-        layers.insert("l3".to_owned(), Layer { hash: String::new(), bytes: l3_bytes });
-        let trailing = request.trailing.map(str::to_owned);
-        let bytes = layers.values().map(|layer| layer.bytes).sum::<usize>()
-            + trailing.as_ref().map_or(0, String::len);
+        let trailing = request.trailing.unwrap_or_default();
+        for (name, bytes) in [("l3", history.bytes()), ("trailing", trailing.len())] {
+            let tokens = budget.tokens(bytes);
+            layers.insert(name.to_owned(), Layer { hash: String::new(), bytes, tokens });
+        }
+        let prefix = Prefix {
+            fixed: self.hashes.clone(),
+            sizes: fixed.map(|(_, text)| text.len()),
+            conversation: history.mark(),
+            bytes: self.bytes() + history.bytes(),
+        };
+        let shared_bytes =
+            sent.prefix.as_ref().map_or(0, |last| last.shared_with(&prefix, history));
+        let bytes = prefix.bytes + trailing.len();
+        sent.prefix = Some(prefix);
+        sent.begins_anew = false;
         ModelRequested {
             purpose: request.purpose,
             model: model.to_owned(),
             messages: request.messages.len(),
             bytes,
-            estimated_tokens: estimate_tokens(bytes),
+            estimated_tokens: budget.request_tokens(bytes),
+            window: Some(budget.window()),
+            shared_bytes,
             layers,
             texts,
-            trailing,
+            trailing: request.trailing.map(str::to_owned),
         }
     }
 }
 
-/// A rough estimate of the tokens in so many bytes; the provider's own count replaces it.
-pub fn estimate_tokens(bytes: usize) -> u64 {
-    // 3.6 bytes a token: measured on code and prose with o200k.
-    u64::try_from(bytes).unwrap_or(u64::MAX).saturating_mul(10) / 36
+/// What the last request of the conversation was made of, to be compared with the next.
+#[derive(Clone, Debug)]
+struct Prefix {
+    /// Hashes of what is no conversation, in the order in which it is sent.
+    fixed: [String; 3],
+    sizes: [usize; 3],
+    conversation: Mark,
+    /// Of all that stands before the trailing message.
+    bytes: usize,
+}
+
+impl Prefix {
+    /// How many bytes of this request the next one begins with.
+    fn shared_with(&self, next: &Self, history: &History) -> usize {
+        let same = self.fixed.iter().zip(&next.fixed).take_while(|(a, b)| a == b).count();
+        if same == self.fixed.len() && history.continues(&self.conversation) {
+            self.bytes
+        } else {
+            self.sizes[..same].iter().sum()
+        }
+    }
 }
 
 /// The one message behind the conversation: the mode, what the kernel has to say about the next

@@ -7,10 +7,15 @@
 
 mod answer;
 mod checks;
+mod circles;
+mod compact;
 mod completion;
+mod consult;
 mod evaluate;
+mod recover;
 mod reflect;
 mod signature;
+mod spend;
 mod state;
 mod think;
 
@@ -24,20 +29,28 @@ pub use answer::AnswerSchema;
 pub use checks::Checks;
 use completion::{Completion, Gate};
 use evaluate::{Round, evaluate};
-use reflect::reflect;
+use recover::{Attempt, Patch};
+use spend::Spent;
+pub use spend::{Price, Speaker};
 pub use state::{RecoveryLimits, State};
 
-use crate::context::{History, Layers, Told};
-use crate::protocol::control::{
-    Control, ControlDecision, Ending, PermissionMode, Replan, Retry, Signal,
-};
+use crate::context::{self, Budget, History, Large, Layers, Sent};
+use crate::protocol::control::{Control, Ending, Signal};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
-use crate::protocol::model::{Model, Reply, StopReason, Usage};
+use crate::protocol::message::ToolCall;
+use crate::protocol::model::{Reply, StopReason};
 use crate::protocol::plan::{Plan, TodoStatus};
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use crate::protocol::shorten;
 use crate::protocol::tool::Effect;
-use crate::registry::Registry;
+use crate::protocol::view::{call_line, view};
+use crate::registry::{Answer, Registry};
 
+/// All results of one round share this part of the window, and a task takes no more: an eighth.
+const RESULTS: u64 = 8;
+/// How much of one piece of evidence a reflection is given.
+const EVIDENCE_BYTES: usize = 4000;
 /// How often an answer that was cut by its length is continued.
 const MAX_CONTINUATIONS: u32 = 3;
 
@@ -50,32 +63,12 @@ pub struct Limits {
     pub max_budget_usd: Option<f64>,
 }
 
-/// What tokens cost, in US dollars a million.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Price {
-    /// Of the request.
-    pub input: f64,
-    /// Of the answer.
-    pub output: f64,
-    /// Of the part of the request that came from the provider's cache.
-    pub cached: f64,
-}
-
-impl Price {
-    fn of(self, usage: Usage) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
-        let millions = |tokens: u64| tokens as f64 / 1e6;
-        let fresh = usage.input_tokens.saturating_sub(usage.cached_tokens);
-        millions(fresh) * self.input
-            + millions(usage.cached_tokens) * self.cached
-            + millions(usage.output_tokens) * self.output
-    }
-}
-
 /// What the kernel is made of.
 pub struct Parts {
     /// Who answers.
-    pub model: Arc<dyn Model>,
+    pub main: Speaker,
+    /// Who writes summaries.
+    pub light: Speaker,
     /// The tools behind their gate.
     pub registry: Registry,
     /// L1 and L2.
@@ -88,16 +81,18 @@ pub struct Parts {
     pub events: Events,
     /// The person's hand.
     pub control: Control,
-    /// How freely the agent may act.
-    pub mode: PermissionMode,
     /// What a turn may cost.
     pub limits: Limits,
-    /// What tokens cost, where it is known.
-    pub price: Option<Price>,
-    /// The most tokens of an answer that are asked for.
-    pub max_output_tokens: Option<u64>,
+    /// How much of the model's window may be used.
+    pub budget: Budget,
+    /// So many of the last rounds survive a compaction as they are.
+    pub keep_rounds: usize,
     /// The limits of recovery.
     pub recovery: RecoveryLimits,
+    /// A task that failed takes back the files it changed.
+    pub undo_on_failure: bool,
+    /// What is said to models.
+    pub prompts: Arc<Prompts>,
 }
 
 /// The loop and what it knows.
@@ -107,7 +102,8 @@ pub struct Kernel {
     plan: Plan,
     turn: u32,
     call_ids: HashSet<String>,
-    told: Told,
+    sent: Sent,
+    budget: Budget,
 }
 
 /// What belongs to one turn.
@@ -122,39 +118,54 @@ struct Turn {
     continuations: u32,
     /// The parts of a final text that came in pieces.
     text: String,
-    usage: Usage,
-    model_time: Duration,
+    spent: Spent,
     errors: Vec<String>,
     /// `seq` of the last evaluation.
     evidence: u64,
     /// What the model is told inside the conversation before it is asked again.
     feedback: Option<String>,
+    /// What the user wants, in the user's words.
+    goal: String,
+    /// The last evidence, as the failing tool or check gave it.
+    evidence_text: String,
+    /// What was tried, in order.
+    attempts: Vec<Attempt>,
+    /// Rules of a reflection that hold for now.
+    patch: Option<Patch>,
+    /// Calls that the kernel made itself.
+    kernel_calls: u32,
 }
 
 impl Kernel {
     /// A kernel at the start of a session.
     pub fn new(parts: Parts) -> Self {
+        let (budget, history) = (parts.budget.clone(), History::new(parts.prompts.clone()));
         Self {
             parts,
-            history: History::default(),
+            budget,
+            history,
             plan: Plan::default(),
             turn: 0,
             call_ids: HashSet::new(),
-            told: Told::new(),
+            sent: Sent::default(),
         }
     }
 
     /// Takes one more event of the recorded session that goes on.
     pub fn apply(&mut self, event: &Event) {
         self.history.apply(event);
+        self.budget.apply(event);
+        self.sent.apply(event);
         self.parts.registry.apply(event);
         match &event.body {
-            Body::TurnStarted { .. } => self.turn = event.header.place.turn,
+            // After a rewind the turns are counted on: each number is given once.
+            Body::TurnStarted { .. } | Body::SessionRewound { .. } => {
+                self.turn = event.header.place.turn;
+            }
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
             Body::ModelResponded(answer) => {
                 self.call_ids.extend(answer.calls.iter().map(|call| call.id.clone()));
             }
-            Body::ModelRequested(requested) => self.told.extend(requested.texts.keys().cloned()),
             _ => {}
         }
     }
@@ -182,15 +193,22 @@ impl Kernel {
             if let Some(interrupt) = self.parts.control.interrupted() {
                 break interrupt.ending();
             }
+            if self.parts.control.is_steered() && accepted.is_some_and(Ending::is_success) {
+                // The user was not done: there is more to do in this turn.
+                turn.text.clear();
+                self.listen();
+                continue;
+            }
             if let Some(ending) = accepted {
                 break ending;
             }
-            if let Some(ending) = self.decide(&mut turn) {
+            if let Some(ending) = self.recover(&mut turn).await {
                 break ending;
             }
             if let Some(feedback) = turn.feedback.take() {
                 self.say(&feedback);
             }
+            self.listen();
         };
         self.finish(turn, ending)
     }
@@ -199,9 +217,10 @@ impl Kernel {
         self.turn += 1;
         self.take_place(0);
         self.parts.registry.begin_turn(self.turn);
-        self.parts.events.emit(Body::TurnStarted { input: input.to_owned() });
+        let shown = self.too_long_to_show(input);
+        self.history.task(shown.as_deref().unwrap_or(input));
+        self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
         self.parts.registry.hear(input);
-        self.history.user(input);
         Turn {
             started: self.parts.events.clock().now(),
             round: 0,
@@ -211,12 +230,31 @@ impl Kernel {
             completion: Completion::default(),
             continuations: 0,
             text: String::new(),
-            usage: Usage::default(),
-            model_time: Duration::ZERO,
+            spent: Spent::nothing(),
             errors: Vec::new(),
             evidence: 0,
             feedback: None,
+            goal: input.to_owned(),
+            evidence_text: String::new(),
+            attempts: Vec::new(),
+            patch: None,
+            kernel_calls: 0,
         }
+    }
+
+    /// What is shown of a task that would fill the window: its beginning and its end, and where the whole
+    /// of it lies.
+    fn too_long_to_show(&self, input: &str) -> Option<String> {
+        let room = self.budget.bytes(self.budget.window() / RESULTS);
+        if input.len() <= room {
+            return None;
+        }
+        let path = self.parts.registry.cx().spill.write("task", input).ok()?;
+        Some(context::cut(
+            &self.parts.prompts,
+            &Large { call: "", tool: "task", text: input, room },
+            &path,
+        ))
     }
 
     fn limit_reached(&self, turn: &Turn) -> Option<Ending> {
@@ -226,8 +264,7 @@ impl Kernel {
         if turn.round >= self.parts.limits.max_turns {
             return Some(Ending::MaxTurns);
         }
-        let spent = self.parts.price.map(|price| price.of(turn.usage));
-        match (spent, self.parts.limits.max_budget_usd) {
+        match (turn.spent.cost_usd, self.parts.limits.max_budget_usd) {
             (Some(spent), Some(budget)) if spent >= budget => Some(Ending::MaxBudget),
             _ => None,
         }
@@ -235,38 +272,58 @@ impl Kernel {
 
     /// Carries out the calls of an answer and evaluates what they came to.
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
-        let answers = self.parts.registry.carry_out(&reply.calls).await;
+        let room = self.budget.bytes(self.budget.window() / RESULTS);
+        let answers = self.parts.registry.carry_out(&reply.calls, room).await;
         let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &answer.envelope).collect();
         self.history.exchange(&reply.text, &reply.calls, &envelopes);
         turn.text.clear();
         self.evaluate(turn, &Round::Calls { calls: &reply.calls, answers: &answers });
-        for answer in &answers {
-            turn.completion.saw(answer);
-            if answer.effect == Some(Effect::Plan) && answer.envelope.error().is_none() {
-                self.take_plan(turn, &answer.envelope);
+        self.take_note(turn, &reply.calls, &answers);
+    }
+
+    /// Takes over what calls came to: what was tried, what decides about the end, a new plan.
+    fn take_note(&mut self, turn: &mut Turn, calls: &[ToolCall], answers: &[Answer]) {
+        for (call, answer) in calls.iter().zip(answers) {
+            let envelope = &answer.envelope;
+            let input = &envelope.context.params_input;
+            let outcome = envelope.error().map_or_else(
+                || envelope.status().to_owned(),
+                |error| format!("{} {}", error.code.as_str(), shorten(&error.message, 200)),
+            );
+            turn.attempts.push(Attempt { call: call_line(&call.name, input), outcome });
+            if turn.state.failed_call.as_ref().is_some_and(|failed| failed.call.id == call.id) {
+                turn.evidence_text = shorten(&view(envelope), EVIDENCE_BYTES);
             }
+            turn.completion.saw(answer);
+            if answer.effect == Some(Effect::Plan) && envelope.error().is_none() {
+                self.take_plan(turn, envelope);
+            }
+        }
+        if turn.patch.as_ref().is_some_and(|patch| patch.is_over(turn)) {
+            turn.patch = None;
         }
     }
 
     /// Takes an answer without calls that can be carried out: a candidate for the end, or a bad one.
     async fn answer(&mut self, turn: &mut Turn, reply: &Reply) -> Option<Ending> {
-        const EMPTY: &str = include_str!("../../prompts/feedback/empty.md");
-        const CUT_OFF: &str = include_str!("../../prompts/feedback/cut_off.md");
-        const REFUSED: &str = include_str!("../../prompts/feedback/refused.md");
-        const CONTINUE: &str = include_str!("../../prompts/feedback/continue.md");
+        const EMPTY: Prompt = prompt!("feedback/empty.md");
+        const CUT_OFF: Prompt = prompt!("feedback/cut_off.md");
+        const REFUSED: Prompt = prompt!("feedback/refused.md");
+        const CONTINUE: Prompt = prompt!("feedback/continue.md");
 
+        let prompts = self.parts.prompts.clone();
         let bad = |why| Round::Answer { signal: Signal::BadAnswer, about: "", why };
         if !reply.calls.is_empty() {
             // A cut-off answer may hold a half-written call: it is never executed.
-            self.send_back(turn, CUT_OFF, &bad("an answer with calls was cut off"));
+            self.send_back(turn, prompts.text(CUT_OFF), &bad("an answer with calls was cut off"));
             return None;
         }
         if reply.stop == Some(StopReason::Refused) {
-            self.send_back(turn, REFUSED, &bad("the provider withheld the answer"));
+            self.send_back(turn, prompts.text(REFUSED), &bad("the provider withheld the answer"));
             return None;
         }
         if reply.text.trim().is_empty() {
-            self.send_back(turn, EMPTY, &bad("the answer was empty"));
+            self.send_back(turn, prompts.text(EMPTY), &bad("the answer was empty"));
             return None;
         }
         self.history.assistant(&reply.text);
@@ -275,17 +332,17 @@ impl Kernel {
             if turn.continuations < MAX_CONTINUATIONS {
                 turn.continuations += 1;
                 turn.state.step_success = true;
-                turn.feedback = Some(CONTINUE.to_owned());
+                turn.feedback = Some(prompts.text(CONTINUE).to_owned());
                 return None;
             }
             turn.text.push_str("\n\n(cut off here by the length limit of the model's answers)");
         }
         let registry = &self.parts.registry;
         let cx = registry.cx();
-        let checks =
-            self.parts.checks.run(&self.parts.events, &cx.exec, registry.root(), &cx.cancel);
+        let cancel = self.parts.control.cancel();
+        let checks = self.parts.checks.run(&self.parts.events, &cx.exec, registry.root(), &cancel);
         let schema = self.parts.answer_schema.as_ref();
-        match turn.completion.gate(&self.plan, &turn.text, schema, checks).await {
+        match turn.completion.gate(&prompts, &self.plan, &turn.text, schema, checks).await {
             Gate::Accepted(ending) => Some(ending),
             // What an interrupt ended is no evidence.
             Gate::SentBack { .. } if self.parts.control.interrupted().is_some() => None,
@@ -302,7 +359,20 @@ impl Kernel {
     /// Evaluates an answer that was not accepted; the model is told why, if the turn goes on.
     fn send_back(&mut self, turn: &mut Turn, feedback: &str, round: &Round<'_>) {
         self.evaluate(turn, round);
+        turn.evidence_text = shorten(feedback, EVIDENCE_BYTES);
+        let outcome =
+            turn.state.last_failure.as_ref().map_or("", |f| f.message.as_str()).to_owned();
+        turn.attempts.push(Attempt { call: "a final answer".to_owned(), outcome });
         turn.feedback = Some(feedback.to_owned());
+    }
+
+    /// Passes on what the user said while the turn ran.
+    fn listen(&mut self) {
+        for input in self.parts.control.take_messages() {
+            self.parts.events.emit(Body::TurnSteered { input: input.clone() });
+            self.parts.registry.hear(&input);
+            self.history.task(&input);
+        }
     }
 
     /// Says something to the model inside the conversation.
@@ -313,57 +383,13 @@ impl Kernel {
     }
 
     fn evaluate(&mut self, turn: &mut Turn, round: &Round<'_>) {
+        turn.state.step = self.step();
         evaluate(&mut turn.state, round);
         let event = self.parts.events.emit(Body::Evaluation {
             step_success: turn.state.step_success,
             failure: turn.state.last_failure.clone(),
         });
         turn.evidence = event.header.seq;
-    }
-
-    /// Carries out what [`reflect`](reflect()) decides; an ending where no decision is left.
-    fn decide(&mut self, turn: &mut Turn) -> Option<Ending> {
-        const STEP: &str = include_str!("../../prompts/feedback/replan_step.md");
-        const TASK: &str = include_str!("../../prompts/feedback/replan_task.md");
-
-        let (decision, reason) = reflect(&turn.state);
-        let Some(decision) = decision else {
-            turn.errors.push(reason);
-            return Some(turn.completion.ending_of(&turn.state));
-        };
-        let before = turn.state.counters();
-        let retries = turn.state.retry_count().n;
-        turn.state.carry_out(decision);
-        let after = turn.state.counters();
-        let evidence = turn.evidence;
-        let body =
-            Body::ControlDecided { decision, reason: reason.clone(), before, after, evidence };
-        self.parts.events.emit(body);
-
-        let failure =
-            turn.state.last_failure.as_ref().map_or_else(String::new, |f| f.signature.clone());
-        match decision {
-            ControlDecision::Continue
-            | ControlDecision::Retry(
-                Retry::Feedback | Retry::Same | Retry::Adjusted | Retry::Alternative,
-            ) => {}
-            ControlDecision::Replan(Replan::Step) => turn.reminders.push(
-                STEP.replace("{{times}}", &(retries + 1).to_string())
-                    .replace("{{failure}}", &failure),
-            ),
-            ControlDecision::Replan(Replan::Task) => {
-                let files = turn.completion.files_changed.join(", ");
-                let files = if files.is_empty() { "none".to_owned() } else { files };
-                turn.reminders
-                    .push(TASK.replace("{{failure}}", &failure).replace("{{files}}", &files));
-                if !self.plan.todos.is_empty() {
-                    self.plan = Plan::default();
-                    let plan = self.plan.clone();
-                    self.parts.events.emit(Body::PlanUpdated { plan, reason });
-                }
-            }
-        }
-        None
     }
 
     fn finish(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {
@@ -383,6 +409,7 @@ impl Kernel {
         if result.trim().is_empty() {
             result = std::mem::take(&mut turn.completion.candidate);
         }
+        let mut report = None;
         if ending.is_success() {
             turn.errors.clear();
             if turn.completion.structured.is_none() {
@@ -392,7 +419,17 @@ impl Kernel {
             if turn.errors.is_empty() {
                 turn.errors.push(completion::words(ending, &self.parts.limits));
             }
-            result = turn.completion.report(ending, &turn.errors, &turn.state, &result);
+            let evidence = turn.evidence_text.as_str();
+            let mut failed = turn.completion.report(ending, &turn.errors, &turn.state, evidence);
+            if self.parts.undo_on_failure && matches!(ending, Ending::Failed | Ending::CheckFailed)
+            {
+                failed.files_undone = self.parts.registry.undo(self.turn);
+                let (undone, files) = (self.turn, failed.files_undone.clone());
+                let event = self.parts.events.emit(Body::TurnUndone { undone, files });
+                self.history.apply(&event);
+            }
+            result = completion::report_in_words(&failed, &result);
+            report = Some(failed);
             turn.completion.structured = None;
         }
         let elapsed = self.parts.events.clock().now().duration_since(turn.started);
@@ -403,11 +440,12 @@ impl Kernel {
             verified: turn.completion.verified(),
             structured_output: turn.completion.structured,
             files_changed: turn.completion.files_changed,
+            report,
             rounds: turn.answers,
-            usage: turn.usage,
-            cost_usd: self.parts.price.map(|price| price.of(turn.usage)),
+            usage: turn.spent.usage,
+            cost_usd: turn.spent.cost_usd,
             time_ms: millis(elapsed),
-            model_ms: millis(turn.model_time),
+            model_ms: millis(turn.spent.model_time),
         };
         self.parts.events.emit(Body::TurnFinished(finished.clone()));
         finished
@@ -436,8 +474,10 @@ impl Kernel {
         self.plan.current().map_or(0, |(at, _)| u32::try_from(at).unwrap_or(u32::MAX))
     }
 
-    fn take_place(&self, round: u32) {
-        self.parts.events.at(Place { turn: self.turn, round, step: self.step() });
+    fn take_place(&mut self, round: u32) {
+        let place = Place { turn: self.turn, round, step: self.step() };
+        self.parts.events.at(place);
+        self.history.at(place);
     }
 }
 

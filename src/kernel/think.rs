@@ -2,117 +2,140 @@
 
 use futures_util::StreamExt as _;
 
+use super::spend::Speaker;
 use super::{Kernel, Turn, millis};
-use crate::context::{estimate_tokens, trailing};
-use crate::protocol::control::Ending;
-use crate::protocol::event::{Body, ModelResponded};
+use crate::context::trailing;
+use crate::protocol::control::{Control, Ending};
+use crate::protocol::event::{Body, CompactionCause, Events, ModelResponded};
 use crate::protocol::model::{
-    Delta, ModelError, ModelErrorKind, Purpose, Reply, StopReason, Usage,
+    Delta, ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason, Usage,
 };
+use crate::protocol::prompt::{Prompt, prompt};
+
+/// How often one answer may be asked for again because the request was longer than the window.
+const MAX_OVERFLOWS: u32 = 3;
 
 impl Kernel {
     /// Asks for the next answer. The reminders of this turn go with the request and are then gone.
     pub(super) async fn think(&mut self, turn: &mut Turn) -> Result<Reply, Ending> {
-        const FROZEN: &str = include_str!("../../prompts/feedback/frozen.md");
+        let trailing = self.trailing(turn);
+        if self.is_crowded(trailing.len()) {
+            let cause = CompactionCause::Threshold;
+            self.compact_into(&mut turn.spent, cause, None, trailing.len()).await?;
+        }
+        let mut overflows = 0;
+        let reply = loop {
+            match self.ask(turn, &trailing).await? {
+                Ok(reply) => break reply,
+                Err(error) if error.kind == ModelErrorKind::Overflow => {
+                    overflows += 1;
+                    let bytes = self.fixed_bytes() + self.history.bytes() + trailing.len();
+                    self.budget.overflowed(self.budget.request_tokens(bytes), error.window);
+                    let cause = CompactionCause::Overflow;
+                    let made_room = overflows <= MAX_OVERFLOWS
+                        && self.compact_into(&mut turn.spent, cause, None, trailing.len()).await?;
+                    if !made_room {
+                        return Err(self.no_answer(turn, error));
+                    }
+                }
+                Err(error) => return Err(self.no_answer(turn, error)),
+            }
+        };
+        turn.answers += 1;
+        Ok(reply)
+    }
+
+    /// The one message behind the conversation.
+    fn trailing(&mut self, turn: &mut Turn) -> String {
+        const FROZEN: Prompt = prompt!("feedback/frozen.md");
 
         let mut reminders = std::mem::take(&mut turn.reminders);
         if let Some(words) = self.parts.registry.frozen() {
-            reminders.insert(0, FROZEN.replace("{{words}}", &words));
+            reminders.insert(0, self.parts.prompts.text(FROZEN).replace("{{words}}", &words));
         }
-        let trailing = trailing(self.parts.mode, &reminders, &self.plan);
-        let asked = self.parts.events.clock().now();
-        let (mut reply, request_bytes) = match self.ask(&trailing).await {
-            Some(Ok(answer)) => answer,
-            Some(Err(error)) => {
-                self.parts.events.emit(Body::Error {
-                    source: "model".to_owned(),
-                    message: error.message.clone(),
-                    retry_in_ms: None,
-                    attempt: None,
-                });
-                turn.errors.push(error.message);
-                return Err(match error.kind {
-                    ModelErrorKind::Unavailable => Ending::ModelUnavailable,
-                    ModelErrorKind::Refused
-                    | ModelErrorKind::Overflow
-                    | ModelErrorKind::Configuration => Ending::ModelRefused,
-                    ModelErrorKind::Script => Ending::Failed,
-                });
-            }
-            None => {
-                let interrupt = self.parts.control.interrupted();
-                return Err(interrupt.map_or(Ending::Interrupted, |by| by.ending()));
-            }
+        if let Some(patch) = &turn.patch {
+            reminders.push(format!("Patch: {}", patch.text));
+        }
+        trailing(self.parts.registry.mode(), &reminders, &self.plan)
+    }
+
+    /// One request of the conversation and its answer, both recorded.
+    async fn ask(
+        &mut self,
+        turn: &mut Turn,
+        trailing: &str,
+    ) -> Result<Result<Reply, ModelError>, Ending> {
+        let Self { parts, history, sent, budget, .. } = self;
+        let parts = &*parts;
+        let mut request = parts.layers.request(parts.registry.specs(), history, trailing);
+        request.max_output_tokens = parts.main.max_output_tokens;
+        let promised = sent.promised();
+        let described =
+            parts.layers.describe(sent, parts.main.model.id(), &request, history, budget);
+        debug_assert!(
+            promised.is_none_or(|bytes| described.shared_bytes == bytes),
+            "between compactions each request begins with the one before it"
+        );
+        let bytes = described.bytes;
+        parts.events.emit(Body::ModelRequested(described));
+        let asked = parts.events.clock().now();
+        let answer = converse(&parts.main, &request, &parts.events, &parts.control).await?;
+        let took = parts.events.clock().now().duration_since(asked);
+        let mut reply = match answer {
+            Ok(reply) => reply,
+            Err(error) => return Ok(Err(error)),
         };
-        let took = self.parts.events.clock().now().duration_since(asked);
-        turn.model_time += took;
-        turn.answers += 1;
-        turn.usage += reply.usage.unwrap_or_else(|| Usage {
-            input_tokens: estimate_tokens(request_bytes),
-            output_tokens: estimate_tokens(size(&reply)),
-            cached_tokens: 0,
-        });
+        if let Some(usage) = reply.usage {
+            budget.counted(bytes, usage.input_tokens);
+        }
         self.name_calls(turn.round, &mut reply);
         let stop = reply.stop.clone().unwrap_or(StopReason::End);
         let cut_off_calls =
             !reply.calls.is_empty() && matches!(stop, StopReason::Length | StopReason::Refused);
         let empty = reply.calls.is_empty() && reply.text.trim().is_empty();
+        let discarded = cut_off_calls || empty || stop == StopReason::Refused;
+        let usage = self.usage_of(&reply, bytes);
+        let cost_usd = self.parts.main.cost(usage);
+        turn.spent.add(usage, cost_usd, took);
         self.parts.events.emit(Body::ModelResponded(ModelResponded {
             purpose: Purpose::Main,
             text: reply.text.clone(),
             reasoning: reply.reasoning.clone(),
             calls: reply.calls.clone(),
             usage: reply.usage,
-            discarded: cut_off_calls || empty || stop == StopReason::Refused,
+            cost_usd,
+            discarded,
             stop,
             time_ms: millis(took),
         }));
-        Ok(reply)
+        Ok(Ok(reply))
     }
 
-    /// One request, and its answer with the request's size; `None` after an interrupt.
-    async fn ask(&mut self, trailing: &str) -> Option<Result<(Reply, usize), ModelError>> {
-        let Self { parts, history, told, .. } = self;
-        let parts = &*parts;
-        let mut request = parts.layers.request(parts.registry.specs(), history, trailing);
-        request.max_output_tokens = parts.max_output_tokens;
-        let described = parts.layers.describe(told, parts.model.id(), &request, history.bytes());
-        let bytes = described.bytes;
-        parts.events.emit(Body::ModelRequested(described));
-        let events = &parts.events;
-        let mut stream = parts.model.stream(&request);
-        let answer = async {
-            let mut reply = Reply::default();
-            while let Some(delta) = stream.next().await {
-                let delta = delta?;
-                match &delta {
-                    Delta::Text(text) => {
-                        events.emit(Body::ModelDelta { text: text.clone(), reasoning: false });
-                    }
-                    Delta::Reasoning(text) => {
-                        events.emit(Body::ModelDelta { text: text.clone(), reasoning: true });
-                    }
-                    Delta::Retry(retry) => {
-                        events.emit(Body::Error {
-                            source: "model".to_owned(),
-                            message: retry.error.clone(),
-                            retry_in_ms: Some(millis(retry.delay)),
-                            attempt: Some(retry.attempt),
-                        });
-                    }
-                    Delta::Call { .. } | Delta::Usage(_) | Delta::Done(_) => {}
-                }
-                reply.fold(&delta);
+    /// What an answer cost, as the provider counts it or as it is estimated.
+    pub(super) fn usage_of(&self, reply: &Reply, request_bytes: usize) -> Usage {
+        reply.usage.unwrap_or_else(|| Usage {
+            input_tokens: self.budget.tokens(request_bytes),
+            output_tokens: self.budget.tokens(size(reply)),
+            cached_tokens: 0,
+        })
+    }
+
+    /// The turn ends because no model answers.
+    fn no_answer(&mut self, turn: &mut Turn, error: ModelError) -> Ending {
+        self.parts.events.emit(Body::Error {
+            source: "model".to_owned(),
+            message: error.message.clone(),
+            retry_in_ms: None,
+            attempt: None,
+        });
+        turn.errors.push(error.message);
+        match error.kind {
+            ModelErrorKind::Unavailable => Ending::ModelUnavailable,
+            ModelErrorKind::Refused | ModelErrorKind::Overflow | ModelErrorKind::Configuration => {
+                Ending::ModelRefused
             }
-            if reply.stop.is_none() {
-                return Err(ModelError::new(
-                    ModelErrorKind::Unavailable,
-                    "the model's answer broke off before its end; try again",
-                ));
-            }
-            Ok((reply, bytes))
-        };
-        parts.control.cancel().run_until_cancelled(answer).await
+            ModelErrorKind::Script => Ending::Failed,
+        }
     }
 
     /// Gives each call an id that no other call of the session has: servers leave ids out, or use the
@@ -125,6 +148,54 @@ impl Kernel {
             self.call_ids.insert(call.id.clone());
         }
     }
+}
+
+/// One request and its answer. Only what the user is told in the end is shown as it comes.
+pub(super) async fn converse(
+    speaker: &Speaker,
+    request: &Request<'_>,
+    events: &Events,
+    control: &Control,
+) -> Result<Result<Reply, ModelError>, Ending> {
+    let is_shown = request.purpose == Purpose::Main;
+    let mut stream = speaker.model.stream(request);
+    let answer = async {
+        let mut reply = Reply::default();
+        while let Some(delta) = stream.next().await {
+            let delta = delta?;
+            match &delta {
+                Delta::Text(text) if is_shown => {
+                    events.emit(Body::ModelDelta { text: text.clone(), reasoning: false });
+                }
+                Delta::Reasoning(text) if is_shown => {
+                    events.emit(Body::ModelDelta { text: text.clone(), reasoning: true });
+                }
+                Delta::Retry(retry) => {
+                    events.emit(Body::Error {
+                        source: "model".to_owned(),
+                        message: retry.error.clone(),
+                        retry_in_ms: Some(millis(retry.delay)),
+                        attempt: Some(retry.attempt),
+                    });
+                }
+                Delta::Text(_)
+                | Delta::Reasoning(_)
+                | Delta::Call { .. }
+                | Delta::Usage(_)
+                | Delta::Done(_) => {}
+            }
+            reply.fold(&delta);
+        }
+        if reply.stop.is_none() {
+            return Err(ModelError::new(
+                ModelErrorKind::Unavailable,
+                "the model's answer broke off before its end; try again",
+            ));
+        }
+        Ok(reply)
+    };
+    let answer = control.cancel().run_until_cancelled(answer).await;
+    answer.ok_or_else(|| control.interrupted().map_or(Ending::Interrupted, |by| by.ending()))
 }
 
 fn size(reply: &Reply) -> usize {

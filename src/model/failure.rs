@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::overflow;
 use crate::protocol::model::{ModelError, ModelErrorKind};
 use crate::protocol::shorten;
 
@@ -77,7 +78,8 @@ impl Place {
             (ModelErrorKind::Unavailable, None) => Again::Soon,
             _ => Again::Never,
         };
-        Failure { error: ModelError { kind, message, status }, again }
+        let window = (kind == ModelErrorKind::Overflow).then(|| overflow::window(&said.text));
+        Failure { error: ModelError { kind, message, status, window: window.flatten() }, again }
     }
 
     /// A page for people came instead of an answer.

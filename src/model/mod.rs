@@ -12,6 +12,7 @@ mod chat;
 mod endpoint;
 mod failure;
 pub mod openai_chat;
+mod overflow;
 pub mod retry;
 mod scripted;
 mod sse;

@@ -88,6 +88,17 @@ impl Policy {
         self
     }
 
+    /// From now on this mode counts.
+    pub fn set_mode(&mut self, mode: PermissionMode) {
+        self.mode = mode;
+    }
+
+    /// A person allows this from now on, as on the command line.
+    pub fn allow(&mut self, rules: impl IntoIterator<Item = Rule>) {
+        let entry = |rule| Entry { verb: Verb::Allow, origin: Origin::CommandLine, rule };
+        Arc::make_mut(&mut self.entries).extend(rules.into_iter().map(entry));
+    }
+
     /// Adds rules of one verb from one place.
     #[must_use]
     pub fn with(
@@ -130,6 +141,14 @@ impl Policy {
         let question = Question { tool, effect, command, places: &self.places, ground };
         self.mode == PermissionMode::Full
             || matches!(self.granted(&question), Some(Ruling::Allow(_)))
+    }
+
+    /// The command talks to other machines: whoever allows it gives it the user's network.
+    pub fn needs_network(effect: &Effect) -> bool {
+        match effect {
+            Effect::Command { command, .. } => Line::read(command).needs_network(),
+            Effect::Read { .. } | Effect::Write { .. } | Effect::Job { .. } | Effect::Plan => false,
+        }
     }
 
     fn denied(&self, question: &Question<'_>) -> Option<Ruling> {

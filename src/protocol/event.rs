@@ -17,6 +17,7 @@ use super::mask::Masker;
 use super::message::ToolCall;
 use super::model::{Purpose, StopReason, Usage};
 use super::plan::Plan;
+use super::reflection::Reflection;
 use super::tool::Effect;
 
 /// The version of the event format that this program writes.
@@ -81,11 +82,41 @@ pub enum Body {
         /// A torn last line was dropped.
         torn: bool,
     },
+    /// The session goes on from a copy of what another one had recorded: everything before this event.
+    #[serde(rename = "session.forked")]
+    SessionForked {
+        /// The other session.
+        from: String,
+        /// Its last turn that was copied.
+        up_to: u32,
+    },
+    /// What was said from a turn on is no longer part of the session; the record keeps it. What became of
+    /// files stays as it is: see [`Body::TurnUndone`].
+    #[serde(rename = "session.rewound")]
+    SessionRewound {
+        /// The first turn that is no longer part of it.
+        from_turn: u32,
+    },
     /// The user said something; a turn begins.
     #[serde(rename = "turn.started")]
     TurnStarted {
         /// What the user said.
         input: String,
+        /// What the model is shown of it, where it is too long to be shown whole.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shown: Option<String>,
+    },
+    /// The user said something while the turn ran; the model hears it now.
+    #[serde(rename = "turn.steered")]
+    TurnSteered {
+        /// What the user said.
+        input: String,
+    },
+    /// The user chose another mode.
+    #[serde(rename = "mode.changed")]
+    ModeChanged {
+        /// How freely the agent may act from now on.
+        mode: PermissionMode,
     },
     /// From now on nothing is changed, whatever rules and modes say.
     #[serde(rename = "freeze.set")]
@@ -135,6 +166,12 @@ pub enum Body {
         input: Object,
         /// What the call would touch.
         effect: Effect,
+        /// Who makes the call.
+        #[serde(default, skip_serializing_if = "Caller::is_model")]
+        by: Caller,
+        /// The call of the model's on whose behalf the kernel makes this one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent_call: Option<String>,
     },
     /// A call was answered.
     #[serde(rename = "tool.finished")]
@@ -148,6 +185,35 @@ pub enum Body {
         /// Written on resume for a call whose outcome is unknown.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         synthetic: bool,
+        /// Who made the call.
+        #[serde(default, skip_serializing_if = "Caller::is_model")]
+        by: Caller,
+        /// The call of the model's on whose behalf the kernel made this one: its outcome stands below
+        /// that call's result.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent_call: Option<String>,
+    },
+    /// A person is asked whether a call may be made.
+    #[serde(rename = "permission.requested")]
+    PermissionRequested {
+        /// The call's id.
+        call: String,
+        /// The tool.
+        tool: String,
+        /// The input as received.
+        input: Object,
+        /// What the call would touch.
+        effect: Effect,
+        /// The rule or mode that asks.
+        rule: String,
+        /// Why, in one sentence.
+        reason: String,
+        /// The rules that would allow it from now on, where such can be proposed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        rules: Vec<String>,
+        /// What the call would change, as a unified diff.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        diff: Option<String>,
     },
     /// It was decided whether a call may be made.
     #[serde(rename = "permission.decided")]
@@ -156,7 +222,8 @@ pub enum Body {
         call: String,
         /// The tool.
         tool: String,
-        /// `allow`, `ask` (and nobody could be asked), `refuse`, or `instead` (another way is better).
+        /// `allow`, `ask` (and nobody could be asked), `refuse`, `reject` (a person said no), or `instead`
+        /// (another way is better).
         ruling: String,
         /// The rule or mode that decided.
         rule: String,
@@ -174,6 +241,18 @@ pub enum Body {
         /// The evidence, where it did not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<LastFailure>,
+    },
+    /// A model was asked why something failed.
+    #[serde(rename = "reflection")]
+    Reflected {
+        /// `seq` of the evaluation that it is about.
+        evidence: u64,
+        /// What it answered; `None`: nothing that can be used.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reflection: Option<Box<Reflection>>,
+        /// What of it was not followed, and why.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        refused: Vec<String>,
     },
     /// What the kernel does next.
     #[serde(rename = "control.decided")]
@@ -218,6 +297,31 @@ pub enum Body {
         tail: String,
         /// How long it took.
         time_ms: u64,
+    },
+    /// The older part of the conversation gave way to a summary. The record keeps all of it.
+    #[serde(rename = "context.compacted")]
+    ContextCompacted(Compacted),
+    /// Words of the user's that hold for the rest of the session, whatever is summarised.
+    #[serde(rename = "pin.added")]
+    PinAdded {
+        /// The pin.
+        pin: Pin,
+    },
+    /// A pin holds no longer.
+    #[serde(rename = "pin.removed")]
+    PinRemoved {
+        /// Which: [`Pin::id`].
+        id: u32,
+        /// Why, in the user's words where the user said it.
+        reason: String,
+    },
+    /// A rules file was met on the way, in the folder of a file that was touched.
+    #[serde(rename = "rules.found")]
+    RulesFound {
+        /// Where it stands, relative to the project.
+        path: String,
+        /// What it says, as it is shown.
+        text: String,
     },
     /// Something went wrong that is no answer of a tool.
     #[serde(rename = "error")]
@@ -312,7 +416,14 @@ pub struct ModelRequested {
     pub bytes: usize,
     /// Estimate of the request's tokens.
     pub estimated_tokens: u64,
-    /// Hash and bytes of each layer: `l1`, `l2`, `tools`; of `l3` only the bytes.
+    /// The model's window in tokens, as far as it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
+    /// How many of the bytes, from the first, are those of the request before with the same purpose:
+    /// what the provider's cache can use.
+    #[serde(default)]
+    pub shared_bytes: usize,
+    /// Hash, bytes and tokens of each layer: `l1`, `l2`, `tools`; of `l3` and `trailing` no hash.
     pub layers: BTreeMap<String, Layer>,
     /// Texts that appear here for the first time in the session, by hash.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -330,6 +441,79 @@ pub struct Layer {
     pub hash: String,
     /// Its size.
     pub bytes: usize,
+    /// Estimate of its tokens.
+    #[serde(default)]
+    pub tokens: u64,
+}
+
+/// The older part of the conversation gave way to a summary. Whoever applies this to the conversation
+/// before it has the conversation after it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Compacted {
+    /// Why now.
+    pub cause: CompactionCause,
+    /// What the user wants the summary to be about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus: Option<String>,
+    /// How many messages behind the earlier summaries gave way.
+    pub archived: usize,
+    /// Where the first of them was said, and the last.
+    pub from: Place,
+    /// See `from`.
+    pub to: Place,
+    /// The summary, whole, as the model is shown it; empty where only results were cut.
+    pub summary: String,
+    /// Who wrote it.
+    pub by: SummaryAuthor,
+    /// How many of the oldest summaries gave way to one line, counting from the first of the session.
+    pub forgotten: usize,
+    /// What stands for the result of a call that is kept: a later reading of the same lines made it
+    /// stale, or it was too large. By the call's id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cut: BTreeMap<String, String>,
+    /// Estimate of the next request's tokens before.
+    pub tokens_before: u64,
+    /// Estimate of the next request's tokens after.
+    pub tokens_after: u64,
+    /// The model's window in tokens, as it is known now.
+    pub window: u64,
+}
+
+/// Why the conversation was compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionCause {
+    /// The next request would have used more of the window than `context.compact_at`.
+    Threshold,
+    /// The provider said that the request was longer than the model's window.
+    Overflow,
+    /// The user asked for it.
+    Manual,
+}
+
+/// Who wrote a summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SummaryAuthor {
+    /// The model; the program filled in what it left out.
+    Model,
+    /// The program, from the record: no model answered in a way that could be used.
+    Program,
+}
+
+/// Words of the user's that hold for the rest of the session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pin {
+    /// Its number in the session, from 1; never given twice.
+    pub id: u32,
+    /// A whole sentence, in the user's words.
+    pub text: String,
+    /// The rules that the program made of it, as a person would write them: `deny Edit(tests/**)`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<String>,
+    /// The user pinned it by hand, so that nothing but the user's hand takes it away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_hand: bool,
 }
 
 /// The model answered.
@@ -348,6 +532,9 @@ pub struct ModelResponded {
     /// What it cost, where the provider says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// What it cost in US dollars, where the model's price is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
     /// Why it ended.
     pub stop: StopReason,
     /// Time from the request to the end of the answer.
@@ -374,6 +561,9 @@ pub struct TurnFinished {
     pub structured_output: Option<serde_json::Value>,
     /// Files that the turn's tools changed, in the order of their first change.
     pub files_changed: Vec<String>,
+    /// What was tried and on what evidence it was given up; only where the turn did not end well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<FailureReport>,
     /// Answers of the model in the main loop.
     pub rounds: u32,
     /// What the turn cost in tokens.
@@ -384,6 +574,53 @@ pub struct TurnFinished {
     pub time_ms: u64,
     /// How long the model was waited for.
     pub model_ms: u64,
+}
+
+/// Who makes a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Caller {
+    /// The model.
+    #[default]
+    Model,
+    /// The kernel, to retry what failed.
+    Kernel,
+}
+
+impl Caller {
+    fn is_model(&self) -> bool {
+        *self == Self::Model
+    }
+}
+
+/// Why a task was given up, for people and for scripts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FailureReport {
+    /// What ended the turn.
+    pub reason: String,
+    /// What was tried, in order.
+    pub attempts: Vec<Tried>,
+    /// The last evidence, in its own words.
+    pub evidence: String,
+    /// Files that the turn changed and that are left so.
+    pub files_changed: Vec<String>,
+    /// Files that were taken back (`recovery.undo_on_failure`), and how.
+    pub files_undone: BTreeMap<String, String>,
+    /// What a person could do next.
+    pub next: Vec<String>,
+}
+
+/// Something that was tried and failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tried {
+    /// The step of the plan, from 1; 0 where there was no plan.
+    pub step: u32,
+    /// Tool and target.
+    pub what: String,
+    /// How often it failed.
+    pub times: u32,
+    /// How it failed last.
+    pub failure: String,
 }
 
 /// What a session came to, so far.

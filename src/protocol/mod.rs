@@ -11,6 +11,8 @@ pub mod mask;
 pub mod message;
 pub mod model;
 pub mod plan;
+pub mod prompt;
+pub mod reflection;
 pub mod tool;
 pub mod view;
 
@@ -26,6 +28,19 @@ pub fn shorten(text: &str, max: usize) -> String {
     }
     let end = text.floor_char_boundary(max.saturating_sub('…'.len_utf8()));
     format!("{}…", &text[..end])
+}
+
+/// A number for people: `1,234,567`.
+pub fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }
 
 /// The most similar of these names, if one is similar at all: for "did you mean".

@@ -159,12 +159,14 @@ pub struct ModelError {
     pub message: String,
     /// The HTTP status, where there was one.
     pub status: Option<u16>,
+    /// Of an overflow: the model's window in tokens, where the provider named it.
+    pub window: Option<u64>,
 }
 
 impl ModelError {
     /// An error of this kind.
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), status: None }
+        Self { kind, message: message.into(), status: None, window: None }
     }
 }
 

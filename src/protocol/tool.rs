@@ -1,5 +1,7 @@
 //! What a tool is to the model ([`ToolSpec`]) and what a call would touch ([`Effect`]).
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,7 +12,7 @@ pub struct ToolSpec {
     /// The name the model calls.
     pub name: &'static str,
     /// What it does, from `prompts/tools/<name>.md`.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
     /// JSON Schema of its input, from `prompts/tools/<name>.json`: an object that allows no
     /// additional properties.
     pub schema: Value,

@@ -1,17 +1,28 @@
 //! One file per session: one event a line, held by one process at a time.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
+use super::upgrade::upgrade;
 use crate::protocol::event::{Event, Sink, Stamped, VERSION};
+
+/// The name of a session's events in its folder.
+pub const EVENTS: &str = "events.jsonl";
+/// The name of the file that says who holds it.
+const HOLDER: &str = "holder.json";
 
 /// Why a session can not be recorded or loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// Another process works on it.
-    #[error("session {0} is in use by another process; wait for it to end")]
-    InUse(String),
+    #[error(
+        "session {0} is in use by {1}; wait for it to end, or go on with a copy: \
+         agent run --fork --resume {0}"
+    )]
+    InUse(String, Holder),
     /// A line in the middle of the file is no event.
     #[error("{path}:{line}: this line is no event that this program knows ({reason})")]
     Broken {
@@ -38,6 +49,38 @@ impl LogError {
     }
 }
 
+/// Who works on a session, as far as it has said so.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Holder {
+    pid: Option<u32>,
+    since: Option<String>,
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.pid, &self.since) {
+            (Some(pid), Some(since)) => write!(to, "process {pid} since {since}"),
+            (Some(pid), None) => write!(to, "process {pid}"),
+            (None, _) => write!(to, "another process"),
+        }
+    }
+}
+
+impl Holder {
+    fn of(path: &Path) -> Self {
+        let text = std::fs::read(path.with_file_name(HOLDER)).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or(Self { pid: None, since: None })
+    }
+
+    /// Says who holds it. That it is held is the lock; this is only for the message.
+    fn say(path: &Path) {
+        let since = Some(format!("{:.0}", jiff::Timestamp::now()));
+        let holder = Self { pid: Some(std::process::id()), since };
+        let text = serde_json::to_vec(&holder).unwrap_or_default();
+        _ = std::fs::write(path.with_file_name(HOLDER), text);
+    }
+}
+
 /// A recorded session.
 #[derive(Debug)]
 pub struct Loaded {
@@ -49,38 +92,68 @@ pub struct Loaded {
     whole: u64,
 }
 
-/// Reads a session. A torn last line (the program was killed while it wrote) is left out.
+/// Reads a session. A torn last line (the program was killed while it wrote) is left out; events of an
+/// older format are brought to the one of today.
 pub fn load(path: &Path) -> Result<Loaded, LogError> {
     let text = std::fs::read(path).map_err(LogError::io(path))?;
-    let mut loaded = Loaded { events: Vec::new(), torn: false, whole: 0 };
-    let mut lines = text.split_inclusive(|byte| *byte == b'\n').enumerate().peekable();
-    while let Some((n, line)) = lines.next() {
-        let last = lines.peek().is_none();
-        match serde_json::from_slice::<Event>(line) {
-            Ok(event) if event.header.v > VERSION => {
-                return Err(LogError::Broken {
-                    path: path.to_path_buf(),
-                    line: n + 1,
-                    reason: format!("written by a newer version, format {}", event.header.v),
-                });
-            }
-            Ok(event) if line.ends_with(b"\n") => {
-                loaded.events.push(event);
-                loaded.whole += line.len() as u64;
-            }
-            // Without its line break the line may be whole all the same, but then nothing says so.
-            Ok(_) | Err(_) if last && !line.ends_with(b"\n") => loaded.torn = true,
-            Ok(_) => {}
-            Err(error) => {
-                return Err(LogError::Broken {
-                    path: path.to_path_buf(),
-                    line: n + 1,
-                    reason: error.to_string(),
-                });
-            }
+    // Without its line break the last line may be whole all the same, but then nothing says so.
+    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    let events = events_in(&text[..whole]).map_err(|(line, reason)| LogError::Broken {
+        path: path.to_path_buf(),
+        line,
+        reason,
+    })?;
+    Ok(Loaded { events, torn: whole < text.len(), whole: whole as u64 })
+}
+
+/// The events in whole lines, or the number of the first line that is none and why. A long record is read
+/// by several threads.
+fn events_in(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut parts = parts(text, threads.min(text.len() / LEAST_PART + 1)).into_iter();
+    let first = parts.next().unwrap_or_default();
+    std::thread::scope(|scope| {
+        let others: Vec<_> = parts.map(|part| scope.spawn(|| lines_in(part))).collect();
+        let mut events = lines_in(first)?;
+        for other in others {
+            let more = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            events.append(&mut more.map_err(|(line, why)| (events.len() + line, why))?);
         }
+        Ok(events)
+    })
+}
+
+/// Fewer bytes are not worth a thread.
+const LEAST_PART: usize = 1024 * 1024;
+
+/// The text in about so many parts of whole lines.
+fn parts(mut text: &[u8], n: usize) -> Vec<&[u8]> {
+    let size = text.len().div_ceil(n);
+    let mut parts = Vec::with_capacity(n);
+    while text.len() > size {
+        let end = memchr::memchr(b'\n', &text[size..]).map_or(text.len(), |at| size + at + 1);
+        let (part, rest) = text.split_at(end);
+        parts.push(part);
+        text = rest;
     }
-    Ok(loaded)
+    parts.push(text);
+    parts
+}
+
+fn lines_in(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
+    let mut events = Vec::with_capacity(memchr::memchr_iter(b'\n', text).count());
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        events.push(event_in(line).map_err(|reason| (events.len() + 1, reason))?);
+    }
+    Ok(events)
+}
+
+/// The event in a line, whatever format it was written in.
+pub(super) fn event_in(line: &[u8]) -> Result<Event, String> {
+    match serde_json::from_slice::<Event>(line) {
+        Ok(event) if event.header.v == VERSION => Ok(event),
+        Ok(_) | Err(_) => upgrade(line),
+    }
 }
 
 /// The sink that writes the session.
@@ -118,12 +191,22 @@ impl Log {
         Ok((log, loaded))
     }
 
+    /// Takes hold of a session without reading it: nobody else works on it as long as this lives.
+    pub fn reserve(path: &Path) -> Result<Self, LogError> {
+        let file = OpenOptions::new().append(true).open(path).map_err(LogError::io(path))?;
+        Self::hold(file, path)
+    }
+
     fn hold(file: File, path: &Path) -> Result<Self, LogError> {
         match file.try_lock() {
-            Ok(()) => Ok(Self { file, path: path.to_path_buf(), broken: false }),
+            Ok(()) => {
+                Holder::say(path);
+                Ok(Self { file, path: path.to_path_buf(), broken: false })
+            }
             Err(TryLockError::WouldBlock) => {
                 let session = path.parent().and_then(Path::file_name).unwrap_or_default();
-                Err(LogError::InUse(session.to_string_lossy().into_owned()))
+                let session = session.to_string_lossy().into_owned();
+                Err(LogError::InUse(session, Holder::of(path)))
             }
             Err(TryLockError::Error(error)) => Err(LogError::io(path)(error)),
         }
@@ -146,22 +229,34 @@ impl Sink for Log {
     }
 }
 
-/// The first and the last events of a session, for a list of many: its ends are read, not all of it.
-pub(crate) fn ends(path: &Path) -> io::Result<(Vec<Event>, Vec<Event>)> {
-    const END: u64 = 64 * 1024;
-    let mut file = File::open(path)?;
-    let size = file.metadata()?.len();
-    let mut head = vec![0; usize::try_from(size.min(END)).unwrap_or(0)];
-    file.read_exact(&mut head)?;
-    file.seek(SeekFrom::Start(size.saturating_sub(END)))?;
-    let mut tail = Vec::new();
-    file.read_to_end(&mut tail)?;
-    Ok((whole_lines(&head), whole_lines(&tail)))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn whole_lines(bytes: &[u8]) -> Vec<Event> {
-    bytes
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| serde_json::from_slice(line).ok())
-        .collect()
+    const LINE: &str = "{\"v\":1,\"seq\":1,\"ts\":\"t\",\"session\":\"s\",\"agent\":\"main\",\
+        \"turn\":1,\"round\":0,\"step\":0,\"type\":\"feedback\",\"text\":\"x\"}\n";
+
+    #[test]
+    fn parts_are_of_whole_lines_and_lose_nothing() {
+        for text in ["", "a\n", "a\nbb\nccc\n\ndddd\n", "one long line and no other\n"] {
+            for n in 1..9 {
+                let parts = parts(text.as_bytes(), n);
+                assert_eq!(parts.concat(), text.as_bytes());
+                assert!(parts.iter().all(|part| part.is_empty() || part.ends_with(b"\n")));
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_no_event_is_named_in_whatever_part_it_is() {
+        let n = 3 * LEAST_PART / LINE.len();
+        for broken in [0, n / 2, n - 1] {
+            let mut lines = vec![LINE; n];
+            lines[broken] = "{\"v\":1,\"what\":2}\n";
+            let (line, _) = events_in(lines.concat().as_bytes()).expect_err("it is broken");
+            assert_eq!(line, broken + 1);
+        }
+        let events = events_in(LINE.repeat(n).as_bytes()).map(|events| events.len());
+        assert_eq!(events, Ok(n));
+    }
 }

@@ -1,20 +1,28 @@
-//! The event log: append, load, repair, fold into a summary, render for people.
+//! The event log: append, load, repair, copy, fold into a summary, render for people.
 //!
 //! `events.jsonl` is the session: trace, transcript and recovery source at once. It is append-only;
 //! each line is handed to the operating system before the effect that it announces.
 
+mod fork;
+mod glance;
+mod html;
+mod live;
 mod log;
 mod render;
 mod summary;
+mod upgrade;
 
-pub(crate) use log::ends;
-pub use log::{Loaded, Log, LogError, load};
+pub use fork::{ForkError, fork};
+pub use glance::{Glance, glance};
+pub use html::html;
+pub use live::{LastSeen, files_seen, forked_from, live};
+pub use log::{EVENTS, Loaded, Log, LogError, load};
 pub use render::{markdown, timeline};
-pub use summary::SummarySink;
+pub use summary::{SummarySink, Turn, cost_line, dollars, summary, turns};
 
 use crate::protocol::Object;
 use crate::protocol::envelope::{Envelope, ErrorCode, ToolError};
-use crate::protocol::event::{Body, Event};
+use crate::protocol::event::{Body, Caller, Event};
 use crate::protocol::message::ToolCall;
 use crate::protocol::tool::Effect;
 
@@ -27,18 +35,31 @@ pub struct Unanswered {
     pub uncertain: bool,
     /// The file that it was about to write, with the input that was recorded.
     pub writes: Option<(String, Object)>,
+    /// The call on whose behalf the kernel made this one.
+    pub parent: Option<String>,
+}
+
+impl Unanswered {
+    fn new(call: ToolCall, parent: Option<String>) -> Self {
+        Self { call, uncertain: false, writes: None, parent }
+    }
 }
 
 /// The calls of the last answer that have no result: the program ended in the middle of them.
-pub fn unanswered(events: &[Event]) -> Vec<Unanswered> {
+pub fn unanswered<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Unanswered> {
     let mut open: Vec<Unanswered> = Vec::new();
     for event in events {
         match &event.body {
             Body::ModelResponded(answer) if !answer.discarded => {
                 let calls = answer.calls.iter().cloned();
-                open.extend(calls.map(|call| Unanswered { call, uncertain: false, writes: None }));
+                open.extend(calls.map(|call| Unanswered::new(call, None)));
             }
-            Body::ToolStarted { call, effect, input, .. } => {
+            Body::ToolStarted { call, tool, effect, input, parent_call, .. } => {
+                if parent_call.is_some() {
+                    let arguments = serde_json::to_string(input).unwrap_or_default();
+                    let own = ToolCall { id: call.clone(), name: tool.clone(), arguments };
+                    open.push(Unanswered::new(own, parent_call.clone()));
+                }
                 if let Some(unanswered) = open.iter_mut().find(|open| open.call.id == *call) {
                     unanswered.uncertain =
                         matches!(effect, Effect::Write { .. } | Effect::Command { .. });
@@ -77,5 +98,12 @@ pub fn synthetic_answer(unanswered: &Unanswered) -> Body {
     };
     let input = serde_json::from_str(&call.arguments).unwrap_or_default();
     let envelope = Envelope::refusal(error, data, input);
-    Body::ToolFinished { call: call.id.clone(), tool: call.name.clone(), envelope, synthetic: true }
+    Body::ToolFinished {
+        call: call.id.clone(),
+        tool: call.name.clone(),
+        envelope,
+        synthetic: true,
+        by: if unanswered.parent.is_some() { Caller::Kernel } else { Caller::Model },
+        parent_call: unanswered.parent.clone(),
+    }
 }

@@ -1,11 +1,13 @@
 //! A session for people: a timeline of what happened, and a transcript of what was said.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::summary::cost_line;
 use crate::protocol::control::ControlDecision;
-use crate::protocol::event::{Body, Event, FreezeCause};
+use crate::protocol::event::{Body, Caller, Event, FreezeCause, ModelResponded, Summary};
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
 
@@ -23,7 +25,7 @@ pub fn timeline(events: &[Event]) -> String {
     out
 }
 
-fn timeline_line(body: &Body) -> Option<String> {
+pub(super) fn timeline_line(body: &Body) -> Option<String> {
     Some(match body {
         Body::SessionStarted(started) => format!(
             "session started: {} in {}, mode {}, sandbox {}",
@@ -41,25 +43,22 @@ fn timeline_line(body: &Body) -> Option<String> {
             };
             format!("session resumed: {events} events{torn}{uncertain}")
         }
-        Body::TurnStarted { input } => format!("user: {}", one_line(input, 100)),
+        Body::SessionForked { from, up_to } => {
+            format!("session forked from {from}, up to the end of turn {up_to}")
+        }
+        Body::SessionRewound { from_turn } => {
+            format!("rewound: turn {from_turn} and what follows is no longer part of the session")
+        }
+        Body::TurnStarted { input, .. } => format!("user: {}", one_line(input, 100)),
         Body::ModelRequested(request) => format!(
             "→ model: {} messages, {} bytes, ~{} tokens",
             request.messages, request.bytes, request.estimated_tokens
         ),
-        Body::ModelResponded(answer) => {
-            let tokens = answer.usage.map_or_else(String::new, |usage| {
-                format!(", {} in / {} out", usage.input_tokens, usage.output_tokens)
-            });
-            let text = one_line(&answer.text, 100);
-            let discarded = if answer.discarded { " (not used)" } else { "" };
-            let calls = match answer.calls.len() {
-                0 => String::new(),
-                1 => " [1 call]".to_owned(),
-                n => format!(" [{n} calls]"),
-            };
-            format!("← model{calls}{discarded}: {text} ({} ms{tokens})", answer.time_ms)
+        Body::ModelResponded(answer) => answer_line(answer),
+        Body::ToolStarted { tool, input, by, .. } => {
+            let by = if *by == Caller::Kernel { "the kernel tries " } else { "" };
+            format!("  ▸ {by}{}", call_line(tool, input))
         }
-        Body::ToolStarted { tool, input, .. } => format!("  ▸ {}", call_line(tool, input)),
         Body::ToolFinished { tool, envelope, synthetic, .. } => {
             let how = match envelope.error() {
                 Some(error) => {
@@ -78,11 +77,30 @@ fn timeline_line(body: &Body) -> Option<String> {
             "  frozen until the next message".to_owned()
         }
         Body::Thawed { words } => format!("  no longer frozen: {}", one_line(words, 120)),
+        Body::TurnSteered { input } => format!("  user, meanwhile: {}", one_line(input, 100)),
+        Body::ModeChanged { mode } => format!("  mode {}", mode.as_str()),
+        Body::PermissionRequested { tool, input, rule, .. } => {
+            format!("  asked ({rule}): {}", call_line(tool, input))
+        }
         Body::PermissionDecided { tool, ruling, rule, .. } => {
             format!("  permission: {tool} {ruling} by {rule}")
         }
         Body::Evaluation { failure: Some(failure), .. } => {
             format!("  evidence: {}", one_line(&failure.signature, 120))
+        }
+        Body::Reflected { reflection, refused, .. } => {
+            let said = reflection.as_deref().map_or_else(
+                || "no answer that can be used".to_owned(),
+                |said| {
+                    let cause = &said.root_cause;
+                    let (text, confidence) = (one_line(&cause.text, 160), cause.confidence);
+                    let patch = one_line(&said.patch_prompt, 160);
+                    let patch = if patch.is_empty() { patch } else { format!("; patch: {patch}") };
+                    format!("{text} (confidence {confidence:.1}){patch}")
+                },
+            );
+            let refused = refused.iter().map(|why| format!("; not followed: {why}"));
+            format!("  reflection: {said}{}", refused.collect::<String>())
         }
         Body::ControlDecided { decision: ControlDecision::Continue, reason, .. }
             if reason == "nothing failed" =>
@@ -112,19 +130,29 @@ fn timeline_line(body: &Body) -> Option<String> {
             };
             format!("  check {command}: {how} ({time_ms} ms)")
         }
+        Body::ContextCompacted(compacted) => {
+            let (before, after) = (compacted.tokens_before, compacted.tokens_after);
+            format!(
+                "  compacted: {} messages gave way to a summary, ~{before} → ~{after} tokens",
+                compacted.archived
+            )
+        }
+        Body::PinAdded { pin } => format!("  pin {}: {}", pin.id, one_line(&pin.text, 120)),
+        Body::PinRemoved { id, reason } => {
+            format!("  pin {id} removed: {}", one_line(reason, 120))
+        }
+        Body::RulesFound { path, .. } => format!("  rules found: {path}"),
         Body::Error { source, message, retry_in_ms, .. } => {
             let retry = retry_in_ms.map_or_else(String::new, |ms| format!("; again in {ms} ms"));
             format!("  error ({source}): {message}{retry}")
         }
         Body::TurnFinished(finished) => {
-            let cost = finished.cost_usd.map_or_else(String::new, |usd| format!(", ${usd:.4}"));
             format!(
-                "turn finished: {} (exit {}), {} model answers, {} in / {} out tokens{cost}",
+                "turn finished: {} (exit {}), {} model answers, {}",
                 finished.ending.as_str(),
                 finished.ending.exit_code(),
                 finished.rounds,
-                finished.usage.input_tokens,
-                finished.usage.output_tokens,
+                cost_line(finished.usage, finished.cost_usd),
             )
         }
         Body::TurnUndone { undone, files } => {
@@ -132,22 +160,40 @@ fn timeline_line(body: &Body) -> Option<String> {
                 files.iter().map(|(path, how)| format!("{path}: {how}")).collect();
             format!("turn {undone} undone: {}", files.join(", "))
         }
-        Body::SessionSummary(summary) => {
-            let calls: Vec<String> =
-                summary.calls.iter().map(|(tool, n)| format!("{tool} {n}")).collect();
-            let failures: Vec<String> =
-                summary.failures.iter().map(|(code, n)| format!("{code} {n}")).collect();
-            let failures = if failures.is_empty() {
-                String::new()
-            } else {
-                format!("; failures: {}", failures.join(", "))
-            };
-            format!("session: {} turns, calls: {}{failures}", summary.turns, calls.join(", "))
-        }
+        Body::SessionSummary(summary) => summary_line(summary),
         Body::ModelDelta { .. }
         | Body::ToolOutput { .. }
         | Body::Evaluation { failure: None, .. } => return None,
     })
+}
+
+fn answer_line(answer: &ModelResponded) -> String {
+    let tokens = answer
+        .usage
+        .map_or_else(String::new, |usage| format!(", {}", cost_line(usage, answer.cost_usd)));
+    let text = one_line(&answer.text, 100);
+    let discarded = if answer.discarded { " (not used)" } else { "" };
+    let calls = match answer.calls.len() {
+        0 => String::new(),
+        1 => " [1 call]".to_owned(),
+        n => format!(" [{n} calls]"),
+    };
+    format!("← model{calls}{discarded}: {text} ({} ms{tokens})", answer.time_ms)
+}
+
+fn summary_line(summary: &Summary) -> String {
+    let list = |counts: &BTreeMap<String, u32>| {
+        let counts: Vec<String> = counts.iter().map(|(name, n)| format!("{name} {n}")).collect();
+        counts.join(", ")
+    };
+    let failures = if summary.failures.is_empty() {
+        String::new()
+    } else {
+        format!("; failures: {}", list(&summary.failures))
+    };
+    let (turns, calls) = (summary.turns, list(&summary.calls));
+    let cost = cost_line(summary.usage, summary.cost_usd);
+    format!("session: {turns} turns, calls: {calls}{failures}; {cost}")
 }
 
 /// What was said and done, as Markdown.
@@ -159,7 +205,8 @@ pub fn markdown(events: &[Event]) -> String {
                 _ = writeln!(out, "# Session {}\n", event.header.session);
                 _ = writeln!(out, "{} · {} · {}\n", event.header.ts, started.model, started.cwd);
             }
-            Body::TurnStarted { input } => _ = writeln!(out, "## User\n\n{input}\n"),
+            Body::TurnStarted { input, .. } => _ = writeln!(out, "## User\n\n{input}\n"),
+            Body::TurnSteered { input } => _ = writeln!(out, "## User, meanwhile\n\n{input}\n"),
             Body::Feedback { text } => _ = writeln!(out, "> {}\n", text.replace('\n', "\n> ")),
             Body::ModelResponded(answer) if !answer.discarded && !answer.text.is_empty() => {
                 _ = writeln!(out, "{}\n", answer.text);
@@ -181,6 +228,19 @@ pub fn markdown(events: &[Event]) -> String {
                         "  ```diff\n  {}\n  ```\n",
                         diff.trim_end().replace('\n', "\n  ")
                     );
+                }
+            }
+            Body::ContextCompacted(compacted) if !compacted.summary.is_empty() => {
+                let summary = compacted.summary.trim_end().replace('\n', "\n> ");
+                _ = writeln!(out, "> {summary}\n");
+            }
+            Body::SessionForked { .. }
+            | Body::SessionRewound { .. }
+            | Body::TurnUndone { .. }
+            | Body::PinAdded { .. }
+            | Body::PinRemoved { .. } => {
+                if let Some(line) = timeline_line(&event.body) {
+                    _ = writeln!(out, "*{}*\n", line.trim());
                 }
             }
             Body::CheckFinished { command, passed, .. } => {

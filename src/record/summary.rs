@@ -1,9 +1,10 @@
-//! What a session came to: a fold over its events.
+//! What a session came to, in all and turn by turn: folds over its events.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::protocol::event::{Body, Event, Sink, Stamped, Summary};
-use crate::protocol::model::Purpose;
+use crate::protocol::event::{Body, Event, Sink, Stamped, Summary, TurnFinished};
+use crate::protocol::model::{Purpose, Usage};
+use crate::protocol::thousands;
 
 /// Folds the stream into a [`Summary`]. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -17,25 +18,7 @@ impl SummarySink {
 
     /// Takes one more event.
     pub fn apply(&self, event: &Event) {
-        let mut summary = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &event.body {
-            Body::TurnStarted { .. } => summary.turns += 1,
-            Body::ModelResponded(answer) if answer.purpose == Purpose::Main => summary.rounds += 1,
-            Body::ToolFinished { tool, envelope, .. } => {
-                *summary.calls.entry(tool.clone()).or_default() += 1;
-                if let Some(error) = envelope.error() {
-                    *summary.failures.entry(error.code.as_str().to_owned()).or_default() += 1;
-                }
-            }
-            Body::TurnFinished(finished) => {
-                summary.usage += finished.usage;
-                summary.time_ms += finished.time_ms;
-                if let Some(cost) = finished.cost_usd {
-                    *summary.cost_usd.get_or_insert(0.0) += cost;
-                }
-            }
-            _ => {}
-        }
+        apply(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), event);
     }
 }
 
@@ -43,4 +26,104 @@ impl Sink for SummarySink {
     fn take(&mut self, stamped: &Stamped) {
         self.apply(&stamped.event);
     }
+}
+
+/// What all of it came to; what a rewind took back was paid for all the same.
+pub fn summary(events: &[Event]) -> Summary {
+    let mut summary = Summary::default();
+    for event in events {
+        apply(&mut summary, event);
+    }
+    summary
+}
+
+fn apply(summary: &mut Summary, event: &Event) {
+    match &event.body {
+        Body::TurnStarted { .. } => summary.turns += 1,
+        Body::ModelResponded(answer) => {
+            summary.rounds += u32::from(answer.purpose == Purpose::Main);
+            summary.usage += answer.usage.unwrap_or_default();
+            add(&mut summary.cost_usd, answer.cost_usd);
+        }
+        Body::ToolFinished { tool, envelope, .. } => {
+            *summary.calls.entry(tool.clone()).or_default() += 1;
+            if let Some(error) = envelope.error() {
+                *summary.failures.entry(error.code.as_str().to_owned()).or_default() += 1;
+            }
+        }
+        Body::TurnFinished(finished) => summary.time_ms += finished.time_ms,
+        _ => {}
+    }
+}
+
+fn add(sum: &mut Option<f64>, cost: Option<f64>) {
+    if let Some(cost) = cost {
+        *sum.get_or_insert(0.0) += cost;
+    }
+}
+
+/// One turn of a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    /// Its number.
+    pub number: u32,
+    /// What the user said.
+    pub input: String,
+    /// It is still part of the session: no rewind took it back.
+    pub is_live: bool,
+    /// Answers of the model in the main loop.
+    pub rounds: u32,
+    /// Tokens of all requests.
+    pub usage: Usage,
+    /// US dollars, where the model's price is known.
+    pub cost_usd: Option<f64>,
+    /// How it ended; `None`: the program ended before, or is still at work.
+    pub finished: Option<TurnFinished>,
+}
+
+/// The turns of a session, oldest first.
+pub fn turns(events: &[Event]) -> Vec<Turn> {
+    let mut turns: Vec<Turn> = Vec::new();
+    for event in events {
+        match (&event.body, turns.last_mut()) {
+            (Body::TurnStarted { input, .. }, _) => turns.push(Turn {
+                number: event.header.place.turn,
+                input: input.clone(),
+                is_live: true,
+                rounds: 0,
+                usage: Usage::default(),
+                cost_usd: None,
+                finished: None,
+            }),
+            (Body::ModelResponded(answer), Some(turn)) => {
+                turn.rounds += u32::from(answer.purpose == Purpose::Main);
+                turn.usage += answer.usage.unwrap_or_default();
+                add(&mut turn.cost_usd, answer.cost_usd);
+            }
+            (Body::TurnFinished(finished), Some(turn)) => turn.finished = Some(finished.clone()),
+            (Body::SessionRewound { from_turn }, _) => {
+                for turn in turns.iter_mut().filter(|turn| turn.number >= *from_turn) {
+                    turn.is_live = false;
+                }
+            }
+            _ => {}
+        }
+    }
+    turns
+}
+
+/// Tokens and money for people: `1,234 in (1,000 cached), 56 out · $0.0123`.
+pub fn cost_line(usage: Usage, cost_usd: Option<f64>) -> String {
+    let cached = match usage.cached_tokens {
+        0 => String::new(),
+        n => format!(" ({} cached)", thousands(n)),
+    };
+    let (input, output) = (thousands(usage.input_tokens), thousands(usage.output_tokens));
+    let cost = cost_usd.map_or_else(String::new, |usd| format!(" · {}", dollars(usd)));
+    format!("{input} in{cached}, {output} out{cost}")
+}
+
+/// Money for people: four places, so that a cheap turn is not nothing.
+pub fn dollars(usd: f64) -> String {
+    format!("${usd:.4}")
 }

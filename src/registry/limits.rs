@@ -31,6 +31,34 @@ impl Default for OutputLimits {
     }
 }
 
+/// Of a result at least so many bytes are shown.
+pub(super) const MIN_SHARE: usize = 1024;
+
+/// About as many bytes as the reader is shown of this.
+pub(super) fn size_of(outcome: &Result<Report, Failure>) -> usize {
+    let data = match outcome {
+        Ok(report) => &report.data,
+        Err(failure) => &failure.data,
+    };
+    data.values().map(size).sum()
+}
+
+/// How many bytes each of these sizes may take so that all together fit the room: what a small one leaves
+/// is shared by the large ones.
+pub(super) fn fair_share(sizes: &[usize], room: usize) -> usize {
+    let mut sizes = sizes.to_vec();
+    sizes.sort_unstable();
+    let mut room = room;
+    for (at, size) in sizes.iter().enumerate() {
+        let share = room / (sizes.len() - at);
+        if *size > share {
+            return share.max(MIN_SHARE);
+        }
+        room -= size;
+    }
+    usize::MAX
+}
+
 /// Cuts every field of `data` that is too large, and keeps it whole in the spill.
 pub(super) fn apply(
     mut outcome: Result<Report, Failure>,
@@ -212,6 +240,15 @@ mod tests {
         let shown = excerpt(&text, &SMALL);
         assert!(shown.starts_with('é') && shown.ends_with("error"), "{shown}");
         assert!(shown.contains("not shown"));
+    }
+
+    #[test]
+    fn large_results_share_what_small_ones_leave() {
+        assert_eq!(fair_share(&[100, 200], 1000), usize::MAX);
+        assert_eq!(fair_share(&[100, 90_000, 80_000], 50_100), 25_000);
+        assert_eq!(fair_share(&[60_000, 10, 20_000], 50_010), 30_000);
+        assert_eq!(fair_share(&[90_000; 100], 50_000), MIN_SHARE);
+        assert_eq!(fair_share(&[], 0), usize::MAX);
     }
 
     #[test]

@@ -3,12 +3,14 @@
 //!
 //! It knows nothing of the kernel that calls it and nothing of what a tool does inside.
 
+mod approval;
 mod breaker;
 mod freeze;
 mod limits;
 mod repetition;
 mod validate;
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
+use approval::Permit;
 pub use breaker::BreakerConfig;
 use breaker::{Breaker, Gate};
 use freeze::Freeze;
@@ -24,12 +27,13 @@ use repetition::Repetition;
 use validate::Validator;
 
 use crate::permission::Policy;
-use crate::protocol::control::{PermissionMode, Reason, Ruling};
+use crate::protocol::control::{Control, PermissionMode, Reason};
 use crate::protocol::envelope::{
     Context, Envelope, ErrorCode, Failure, Report, ToolError, Verdict,
 };
-use crate::protocol::event::{Body, Event, Events, FreezeCause};
+use crate::protocol::event::{Body, Caller, Event, Events, FreezeCause};
 use crate::protocol::message::ToolCall;
+use crate::protocol::prompt::Prompts;
 use crate::protocol::tool::{Effect, ToolSpec};
 use crate::protocol::{Object, nearest};
 use crate::tools::{Tool, ToolCx};
@@ -42,10 +46,12 @@ const LOCK_FIELDS: [&str; 2] = ["file_mtime_ms", "file_size_bytes"];
 pub struct Registry {
     entries: Vec<Entry>,
     specs: Vec<ToolSpec>,
-    policy: Policy,
     limits: OutputLimits,
     cx: ToolCx,
     events: Events,
+    control: Control,
+    /// One question at a time.
+    asking: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -55,6 +61,7 @@ struct Entry {
 }
 
 struct State {
+    policy: Policy,
     breaker: Breaker,
     repetition: Repetition,
     freeze: Freeze,
@@ -66,6 +73,7 @@ struct Passed<'a> {
     arguments: Object,
     effect: Effect,
     key: String,
+    permit: Permit,
 }
 
 /// What became of a call.
@@ -79,12 +87,27 @@ pub struct Answer {
     pub denied: bool,
 }
 
+/// A call that was tried and is not answered yet.
+struct Attempt {
+    outcome: Result<Report, Failure>,
+    known: Known,
+    time_ms: u64,
+}
+
 /// What is known of a call on its way through the gate.
 #[derive(Default)]
 struct Known {
     input: Object,
     effect: Option<Effect>,
     denied: bool,
+    /// The call on whose behalf the kernel makes this one.
+    parent: Option<String>,
+}
+
+impl Known {
+    fn by(&self) -> Caller {
+        if self.parent.is_some() { Caller::Kernel } else { Caller::Model }
+    }
 }
 
 /// How the gate is set.
@@ -99,11 +122,18 @@ pub struct Settings {
 
 impl Registry {
     /// A gate in front of these tools, in this order.
-    pub fn new(tools: Vec<Box<dyn Tool>>, cx: ToolCx, events: Events, settings: Settings) -> Self {
+    pub fn new(
+        tools: Vec<Box<dyn Tool>>,
+        cx: ToolCx,
+        events: Events,
+        control: Control,
+        settings: Settings,
+    ) -> Self {
         let specs: Vec<ToolSpec> = tools.iter().map(|tool| tool.spec().clone()).collect();
         let entries =
             tools.into_iter().map(|tool| Entry { tool, validator: Validator::default() }).collect();
         let state = State {
+            policy: settings.policy,
             breaker: Breaker::new(settings.breaker),
             repetition: Repetition::default(),
             freeze: Freeze::default(),
@@ -111,10 +141,11 @@ impl Registry {
         Self {
             entries,
             specs,
-            policy: settings.policy,
             limits: settings.limits,
             cx,
             events,
+            control,
+            asking: tokio::sync::Mutex::default(),
             state: Mutex::new(state),
         }
     }
@@ -122,6 +153,20 @@ impl Registry {
     /// The tools as the model is told of them: the same list, in the same order, all session long.
     pub fn specs(&self) -> &[ToolSpec] {
         &self.specs
+    }
+
+    /// The tools are described in these words, before anybody is told of them.
+    pub fn describe(&mut self, prompts: &Prompts) {
+        for (name, text) in prompts.own() {
+            // `tools/multi_edit.md` describes `MultiEdit`.
+            let tool = name.strip_prefix("tools/").map(|name| name.replace('_', ""));
+            let is_named = |spec: &&mut ToolSpec| {
+                tool.as_deref() == Some(format!("{}.md", spec.name.to_lowercase()).as_str())
+            };
+            if let Some(spec) = self.specs.iter_mut().find(is_named) {
+                spec.description = text.trim_end().to_owned().into();
+            }
+        }
     }
 
     /// What the tools can reach.
@@ -164,6 +209,17 @@ impl Registry {
         self.state().freeze.words().map(str::to_owned)
     }
 
+    /// How freely the agent may act now; what the person wished meanwhile is taken first.
+    pub fn mode(&self) -> PermissionMode {
+        if let Some(mode) = self.control.take_mode()
+            && mode != self.state().policy.mode()
+        {
+            self.state().policy.set_mode(mode);
+            self.events.emit(Body::ModeChanged { mode });
+        }
+        self.state().policy.mode()
+    }
+
     /// From now on changes belong to this turn of the user.
     pub fn begin_turn(&self, turn: u32) {
         self.cx.workspace.begin_turn(turn);
@@ -184,43 +240,112 @@ impl Registry {
         .collect()
     }
 
+    /// Takes back what this turn changed: each file and what became of it.
+    pub fn undo(&self, turn: u32) -> BTreeMap<String, String> {
+        match self.cx.workspace.undo(turn, false) {
+            Ok(files) => files.into_iter().map(|(path, how)| (path, how.to_string())).collect(),
+            // Nothing was changed.
+            Err(failure) if failure.code == ErrorCode::NotFound => BTreeMap::new(),
+            Err(failure) => BTreeMap::from([(".".to_owned(), failure.message)]),
+        }
+    }
+
     /// Carries out the calls of one answer: neighbouring read-only calls at the same time, anything
-    /// else alone, in order. Every call is answered, in call order; after an interrupt nothing starts.
-    pub async fn carry_out(&self, calls: &[ToolCall]) -> Vec<Answer> {
+    /// else alone, in order. Every call is answered, in call order; after an interrupt nothing starts, and
+    /// once the user has said something nothing more: the model hears that first. All results together may
+    /// take `room` bytes: small ones are shown whole, the large ones share.
+    pub async fn carry_out(&self, calls: &[ToolCall], room: usize) -> Vec<Answer> {
         let mut answers = Vec::with_capacity(calls.len());
+        let mut room = room;
         let mut rest = calls;
         while !rest.is_empty() {
             let reads = rest.iter().take_while(|call| self.reads_only(call)).count();
             let (now, later) = rest.split_at(reads.max(1));
-            answers.extend(join_all(now.iter().map(|call| self.call(call))).await);
+            let tried = join_all(now.iter().map(|call| self.attempt(call, None))).await;
+            let sizes: Vec<usize> =
+                tried.iter().map(|tried| limits::size_of(&tried.outcome)).collect();
+            let reserved = (later.len() * limits::MIN_SHARE).min(room / 2);
+            let share = limits::fair_share(&sizes, room - reserved);
+            let taken: usize = sizes.iter().map(|size| size.min(&share)).sum();
+            room = room.saturating_sub(taken);
+            let finished =
+                now.iter().zip(tried).map(|(call, tried)| self.finish(call, tried, share));
+            answers.extend(finished);
             rest = later;
+            if self.control.is_steered() {
+                answers.extend(rest.iter().map(|call| self.put_off(call)));
+                break;
+            }
         }
         answers
     }
 
     /// Carries out one call.
     pub async fn call(&self, call: &ToolCall) -> Answer {
+        let tried = self.attempt(call, None).await;
+        self.finish(call, tried, usize::MAX)
+    }
+
+    /// Carries out a call that the kernel makes on behalf of one of the model's.
+    pub async fn call_for(&self, call: &ToolCall, parent: &str) -> Answer {
+        let tried = self.attempt(call, Some(parent)).await;
+        self.finish(call, tried, usize::MAX)
+    }
+
+    /// The tool exists and takes these arguments.
+    pub fn check(&self, call: &ToolCall) -> Result<(), Failure> {
+        let entry = self.find(&call.name)?;
+        entry.validator.check(&entry.tool.spec().schema, &arguments_of(call)?)
+    }
+
+    async fn attempt(&self, call: &ToolCall, parent: Option<&str>) -> Attempt {
         let started = self.events.clock().now();
-        let mut known = Known::default();
-        let outcome = match self.pass(call, &mut known) {
-            Ok(passed) => self.run(call, passed, &mut known.input).await,
+        let mut known = Known { parent: parent.map(str::to_owned), ..Known::default() };
+        let outcome = match self.pass(call, &mut known).await {
+            Ok(passed) => self.run(call, passed, &mut known).await,
             Err(failure) => Err(failure),
         };
         let time_ms = self.events.clock().now().duration_since(started).as_millis();
-        let Known { input, effect, denied } = known;
-        let envelope = envelope(outcome, input, u64::try_from(time_ms).unwrap_or(u64::MAX));
+        Attempt { outcome, known, time_ms: u64::try_from(time_ms).unwrap_or(u64::MAX) }
+    }
+
+    /// Makes an envelope of what a call came to, of which so many bytes may be shown.
+    fn finish(&self, call: &ToolCall, tried: Attempt, share: usize) -> Answer {
+        let Attempt { outcome, known, time_ms } = tried;
+        let limits = OutputLimits { max_bytes: self.limits.max_bytes.min(share), ..self.limits };
+        let outcome = limits::apply(outcome, &call.name, &limits, &self.cx.spill);
+        let envelope = envelope(outcome, known.input.clone(), time_ms);
         self.events.emit(Body::ToolFinished {
             call: call.id.clone(),
             tool: call.name.clone(),
             envelope: envelope.clone(),
             synthetic: false,
+            by: known.by(),
+            parent_call: known.parent,
         });
-        Answer { envelope, effect, denied }
+        Answer { envelope, effect: known.effect, denied: known.denied }
+    }
+
+    /// Answers a call that is not carried out because the user said something before it began.
+    fn put_off(&self, call: &ToolCall) -> Answer {
+        let failure =
+            Failure::new(ErrorCode::Cancelled, "not run: the user said something before it began")
+                .hint("heed the user's message, then call it again if it is still right");
+        let envelope = envelope(Err(failure), arguments_of(call).unwrap_or_default(), 0);
+        self.events.emit(Body::ToolFinished {
+            call: call.id.clone(),
+            tool: call.name.clone(),
+            envelope: envelope.clone(),
+            synthetic: false,
+            by: Caller::Model,
+            parent_call: None,
+        });
+        Answer { envelope, effect: None, denied: false }
     }
 
     /// Everything before the tool itself runs.
-    fn pass(&self, call: &ToolCall, known: &mut Known) -> Result<Passed<'_>, Failure> {
-        if self.cx.cancel.is_cancelled() {
+    async fn pass(&self, call: &ToolCall, known: &mut Known) -> Result<Passed<'_>, Failure> {
+        if self.control.interrupted().is_some() {
             return Err(Failure::new(ErrorCode::Cancelled, "not run: the turn was interrupted"));
         }
         let entry = self.find(&call.name)?;
@@ -244,24 +369,28 @@ impl Registry {
             )
             .hint("use another tool, or go on with another part of the task"));
         }
-        if let Err((failure, denied)) = self.permit(call, &effect) {
-            known.denied = denied;
-            // The tool was not tried: a trial call stays to be made.
-            self.state().breaker.leave(&call.name);
-            return Err(failure);
-        }
-        Ok(Passed { entry, arguments, effect, key })
+        let permit = match self.permit(call, entry, &arguments, &effect).await {
+            Ok(permit) => permit,
+            Err((failure, denied)) => {
+                known.denied = denied;
+                // The tool was not tried: a trial call stays to be made.
+                self.state().breaker.leave(&call.name);
+                return Err(failure);
+            }
+        };
+        Ok(Passed { entry, arguments, effect, key, permit })
     }
 
     async fn run(
         &self,
         call: &ToolCall,
         passed: Passed<'_>,
-        input: &mut Object,
+        known: &mut Known,
     ) -> Result<Report, Failure> {
-        let Passed { entry, arguments, effect, key } = passed;
+        let Passed { entry, arguments, effect, key, permit } = passed;
         let mut cx = self.cx.clone();
-        cx.read_only = self.policy.mode() == PermissionMode::ReadOnly
+        cx.cancel = self.control.cancel();
+        cx.read_only = self.mode() == PermissionMode::ReadOnly
             || self.frozen().is_some()
             // Should the judge be wrong about it, it still writes nothing.
             || effect.is_read_only();
@@ -269,21 +398,27 @@ impl Registry {
         cx.watcher = Some(Arc::new(move |text| {
             events.emit(Body::ToolOutput { call: id.clone(), text: text.to_owned() });
         }));
-        cx.withheld = self.policy.withheld();
-        cx.network = self.policy.gives_network(&call.name, &effect, &*cx.workspace);
+        cx.withheld = self.state().policy.withheld();
+        cx.network = match permit {
+            Permit::Person => Policy::needs_network(&effect),
+            Permit::Policy => {
+                self.state().policy.gives_network(&call.name, &effect, &*self.cx.workspace)
+            }
+        };
         if let Effect::Write { path } = &effect {
-            cx.seen = self.lock(path, input).await;
+            cx.seen = self.lock(path, &mut known.input).await;
         }
         let epoch = self.state().repetition.epoch();
         self.events.emit(Body::ToolStarted {
             call: call.id.clone(),
             tool: call.name.clone(),
-            input: input.clone(),
+            input: known.input.clone(),
             effect: effect.clone(),
+            by: known.by(),
+            parent_call: known.parent.clone(),
         });
         let run = AssertUnwindSafe(entry.tool.run(arguments, &cx)).catch_unwind().await;
-        let outcome = run.unwrap_or_else(|panic| Err(panicked(&call.name, panic.as_ref())));
-        let mut outcome = limits::apply(outcome, &call.name, &self.limits, &self.cx.spill);
+        let mut outcome = run.unwrap_or_else(|panic| Err(panicked(&call.name, panic.as_ref())));
 
         let mut state = self.state();
         let class = outcome.as_ref().err().map(|failure| failure.code.class(&call.name));
@@ -330,50 +465,6 @@ impl Registry {
             format!("the same {tool} call gave the same answer {times} times running; it was not run again"),
         )
         .hint("use the answer you have, change the arguments, or do something else first"))
-    }
-
-    /// A refusal comes with whether it denied an effect on the world.
-    fn permit(&self, call: &ToolCall, effect: &Effect) -> Result<(), (Failure, bool)> {
-        let frozen = self.state().freeze.rule_on(effect);
-        // What the user wants is no permission that is missing.
-        let is_frozen = frozen.is_some();
-        let ruling =
-            frozen.unwrap_or_else(|| self.policy.rule_on(&call.name, effect, &*self.cx.workspace));
-        let reads = matches!(effect, Effect::Read { .. });
-        let (word, reason, failure) = match ruling {
-            Ruling::Allow(reason)
-                if reads || matches!(effect, Effect::Job { .. } | Effect::Plan) =>
-            {
-                drop(reason);
-                return Ok(());
-            }
-            Ruling::Allow(reason) => ("allow", reason, None),
-            // Nobody can be asked yet: the question is answered to the model.
-            Ruling::Ask(reason) => {
-                let failure = Failure::new(ErrorCode::ApprovalRequired, reason.text.clone()).hint(
-                    "did the user approve this, is it within the task, is there a safer way? \
-                     Go on without it, or say in the final answer what the user has to allow",
-                );
-                ("ask", reason, Some((failure, !reads)))
-            }
-            Ruling::Refuse(code, reason) => {
-                let failure = failure_of(code, &reason);
-                ("refuse", reason, Some((failure, !reads && !is_frozen)))
-            }
-            Ruling::Instead(code, reason) => {
-                let failure = failure_of(code, &reason);
-                ("instead", reason, Some((failure, false)))
-            }
-        };
-        self.events.emit(Body::PermissionDecided {
-            call: call.id.clone(),
-            tool: call.name.clone(),
-            ruling: word.to_owned(),
-            rule: reason.rule,
-            reason: reason.text,
-            denied_effect: failure.as_ref().is_some_and(|(_, denied)| *denied),
-        });
-        failure.map_or(Ok(()), Err)
     }
 
     /// The optimistic lock: what the file looked like when it was last read, for the tool and for the

@@ -104,7 +104,7 @@ pub fn all() -> Vec<Box<dyn Tool>> {
 pub(crate) fn spec(name: &'static str, description: &'static str, schema: &str) -> ToolSpec {
     // The file is part of the program, and a test parses each.
     let schema = serde_json::from_str(schema).unwrap_or(Value::Null);
-    ToolSpec { name, description: description.trim_end(), schema }
+    ToolSpec { name, description: description.trim_end().into(), schema }
 }
 
 /// The input as a type. The schema has been checked; what the type forbids beyond it is

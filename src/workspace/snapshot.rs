@@ -33,7 +33,8 @@ pub struct FileStat {
 }
 
 impl FileStat {
-    pub(super) fn of(data: &Metadata) -> Self {
+    /// Of a file with this metadata.
+    pub fn of(data: &Metadata) -> Self {
         let nanoseconds =
             |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
         Self {

@@ -196,17 +196,3 @@ fn the_law_names_only_rooms_that_exist() {
         }
     }
 }
-
-#[test]
-fn the_first_request_is_lean() {
-    // 2,400 tokens for the prompt and all tools; 3.6 bytes a token.
-    let prompt = include_str!("../../prompts/system.md").len();
-    let tools: usize = code_agent::tools::all()
-        .iter()
-        .map(|tool| {
-            let spec = tool.spec();
-            spec.name.len() + spec.description.len() + spec.schema.to_string().len()
-        })
-        .sum();
-    assert!((prompt + tools) * 10 / 36 <= 2_400, "{prompt} bytes of prompt, {tools} of tools");
-}

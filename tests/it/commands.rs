@@ -94,6 +94,28 @@ fn doctor_says_what_works() {
 }
 
 #[test]
+fn doctor_says_what_is_known_of_the_model() {
+    let test = Test::new();
+    let doctor = |set: &[&str]| {
+        let mut args = vec!["doctor", "--offline"];
+        for value in set {
+            args.extend(["--set", value]);
+        }
+        test.agent(&args).expect_code(0).stdout
+    };
+    let known =
+        doctor(&["model=openai/gpt-5.5", "providers.openai.base_url=http://127.0.0.1:9/v1"]);
+    let facts =
+        "✓ facts      window 272,000 tokens · 5 in, 30 out, 0.5 cached $ per million tokens";
+    assert!(known.contains(facts), "{known}");
+    let unknown = doctor(&["model=vllm/mine"]);
+    assert!(unknown.contains("! facts      window not known · price not known"), "{unknown}");
+    assert!(unknown.contains("models.\"vllm/mine\".context_window"), "{unknown}");
+    let said = doctor(&["model=vllm/mine", "models.\"vllm/mine\".context_window=65536"]);
+    assert!(said.contains("✓ facts      window 65,536 tokens · price not known"), "{said}");
+}
+
+#[test]
 fn completions_and_man_pages_are_written() {
     let test = Test::new();
     for shell in ["bash", "zsh", "fish"] {

@@ -256,3 +256,141 @@ fn unanswered_before(events: &[Value]) -> Vec<&Value> {
         })
         .collect()
 }
+
+#[test]
+fn a_file_that_changed_meanwhile_is_told_and_read_again_before_an_edit() {
+    let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "two"});
+    let write = json!({"path": "new.txt", "content": "mine\n"});
+    let reads = "call: Read {\"path\": \"a.txt\"}\ncall: Read {\"path\": \"b.txt\"}\n\
+        call: Read {\"path\": \"gone.txt\"}\n";
+    let script = format!("{reads}---\ncall: Write {write}\n---\ntext: seen");
+    let test = Test::new()
+        .file("a.txt", "one\n")
+        .file("b.txt", "b\n")
+        .file("gone.txt", "gone\n")
+        .script(&script);
+    test.run(&["look"]).expect_code(0);
+    test.write("a.txt", "one more\n");
+    std::fs::remove_file(test.root().join("gone.txt")).unwrap();
+    let script = format!(
+        "when: no longer as you saw them: a.txt, gone.txt \\(gone\\)\\.\n\
+         call: Edit {edit}\n---\nexpect: NOT_READ\ncall: Read {{\"path\": \"a.txt\"}}\n---\n\
+         call: Edit {edit}\n---\nexpect: success\ntext: a.txt is done"
+    );
+    let test = test.script(&script);
+    test.run(&["change it", "-c"]).expect_code(0).expect_stdout("a.txt is done\n");
+    assert_eq!(test.read("a.txt"), "two more\n");
+    // What the session wrote itself is no news to it.
+    let told = |test: &Test| -> Vec<String> {
+        let feedback = test.events_of("feedback").into_iter();
+        feedback.map(|event| event["text"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(told(&test).len(), 1);
+    let test = test.script("text: ok");
+    test.run(&["go on", "-c"]).expect_code(0);
+    assert_eq!(told(&test).len(), 2, "{:?}", told(&test));
+    assert!(told(&test)[1].contains("saw them: gone.txt (gone)."), "a.txt was read since");
+    test.run(&["go on", "-c"]).expect_code(0);
+    assert_eq!(told(&test).len(), 2, "the same is not said again");
+}
+
+/// A session that a draft of this program wrote, in format 0: no rounds, and other words.
+#[test]
+fn a_session_of_an_older_format_goes_on() {
+    let id = "01890a5d-ac96-774b-bcce-b302099a8057";
+    let sandbox = json!({"backend": "none", "filesystem": "none", "network": "unenforced"});
+    let event = |n: u64, turn: u32, body: Value| {
+        let mut event = json!({"v": 0, "seq": n, "ts": "2026-06-01T12:00:00.000Z", "session": id,
+            "turn": turn});
+        event.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+        format!("{event}\n")
+    };
+    let started = json!({"type": "session.started", "cwd": "/", "model": "m", "tools": [],
+        "permission_mode": "auto-edit", "program": "0", "sandbox": sandbox});
+    let log: String = [
+        event(1, 0, started),
+        event(2, 1, json!({"type": "turn.started", "text": "the old task"})),
+        event(
+            3,
+            1,
+            json!({"type": "model.responded", "purpose": "main", "stop": "end",
+            "text": "the old answer", "time_ms": 1}),
+        ),
+    ]
+    .concat();
+    let path = format!(".agent/sessions/{id}/events.jsonl");
+    let test = Test::new().file(&path, &log).script("when: the old answer\ntext: ok");
+    let list = test.agent(&["session", "list"]).expect_code(0).stdout;
+    assert!(list.contains("the old task"), "{list}");
+    test.run(&["go on", "-c"]).expect_code(0).expect_stdout("ok\n");
+    assert!(test.read(&path).starts_with(&log), "what is on the disk stays as it is");
+    let events = test.events();
+    assert_eq!(events[3]["type"], "session.resumed");
+    assert_eq!((&events[3]["v"], &events[3]["seq"]), (&json!(1), &json!(4)));
+    let page = test.agent(&["session", "export"]).expect_code(0).stdout;
+    assert!(page.contains("## User\n\nthe old task"), "{page}");
+
+    let newer = log.replace("\"v\":0", "\"v\":9");
+    test.write(&path, &newer);
+    test.run(&["go on", "-c"]).expect_code(2).expect_one_line_of_stderr("newer version, format 9");
+    test.write(&path, log.replace("\"v\":0", "\"v\":\"x\""));
+    test.run(&["go on", "-c"]).expect_code(2).expect_one_line_of_stderr("events.jsonl:1");
+}
+
+/// What a reader of the event stream has seen is in the log, byte by byte, whenever the program is killed.
+/// `AGENT_KILL_ROUNDS` sets the number of kills.
+#[test]
+fn nothing_that_was_said_is_lost_at_kill_9() {
+    use std::io::{BufRead as _, BufReader};
+    let rounds: u64 =
+        std::env::var("AGENT_KILL_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(25);
+    let script: String = (0..40)
+        .map(|n| {
+            let write = json!({"path": format!("{n}.txt"), "content": "x".repeat(2000)});
+            format!(
+                "text: step {n}\ncall: Write {write}\ncall: Read {{\"path\": \"a.txt\"}}\n---\n"
+            )
+        })
+        .collect();
+    let script = format!("{script}text: done");
+    let args = ["run", "task", "--model", "script:../script", "--output-format", "events"];
+    let args = [&args[..], &["--set", "sandbox.enabled=false"]].concat();
+    let test = Test::in_memory().file("a.txt", "one\n").script(&script);
+    let whole = test.agent(&args).expect_code(0).lines().len() as u64;
+    let (mut seed, mut said_in_all) = (0x9e37_79b9_7f4a_7c15_u64, 0);
+    for round in 0..rounds {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        let enough = seed % whole;
+        let test = Test::in_memory().file("a.txt", "one\n").script(&script);
+        let mut child = test.spawn(&args);
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut said: Vec<String> = Vec::new();
+        while (said.len() as u64) < enough
+            && let Some(Ok(line)) = lines.next()
+        {
+            said.push(line);
+        }
+        child.kill().unwrap();
+        // What was on its way is said too; only a line without an end is none.
+        said.extend(lines.map_while(Result::ok));
+        child.wait().unwrap();
+        if said.last().is_some_and(|last| serde_json::from_str::<Value>(last).is_err()) {
+            said.pop();
+        }
+        said.retain(|line| !line.contains("\"type\":\"model.delta\""));
+        said_in_all += said.len();
+        if said.is_empty() {
+            continue;
+        }
+        let log = std::fs::read_to_string(test.log()).unwrap();
+        let kept: Vec<&str> = log.lines().collect();
+        assert!(kept.len() >= said.len(), "round {round}: {} of {}", kept.len(), said.len());
+        for (n, line) in said.iter().enumerate() {
+            assert_eq!(kept[n], line, "round {round}, line {n}");
+        }
+    }
+    assert!(said_in_all > 0, "every kill came too early: the test has seen nothing");
+    say(&format!("{said_in_all} events were said in {rounds} kills"));
+}

@@ -144,6 +144,31 @@ impl Test {
         Done::new(&output)
     }
 
+    /// Runs the binary to its end in a terminal, on which this is typed; what it wrote is in `stdout`.
+    pub(crate) fn in_terminal(&self, args: &[&str], typed: &str) -> Done {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+        let side = || std::fs::File::options().read(true).write(true).open(&name).unwrap();
+        let mut command = self.command(args);
+        let mut child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
+        // The last end of that side is the child's: reading ends with it.
+        drop(command);
+        let mut terminal = std::fs::File::from(terminal);
+        std::io::Write::write_all(&mut terminal, typed.as_bytes()).unwrap();
+        let mut written = Vec::new();
+        // Linux ends with an error what others end with nothing.
+        _ = std::io::Read::read_to_end(&mut terminal, &mut written);
+        let status = child.wait().unwrap();
+        Done {
+            code: status.code(),
+            stdout: String::from_utf8(written).unwrap().replace("\r\n", "\n"),
+            stderr: String::new(),
+        }
+    }
+
     /// `agent run` with the script.
     pub(crate) fn run(&self, args: &[&str]) -> Done {
         let mut all = vec!["run", "--model", "script:../script"];

@@ -217,8 +217,11 @@ mod tests {
 
     #[test]
     fn a_whole_conversation() {
-        let tools =
-            [ToolSpec { name: "Read", description: "reads", schema: json!({"type": "object"}) }];
+        let tools = [ToolSpec {
+            name: "Read",
+            description: "reads".into(),
+            schema: json!({"type": "object"}),
+        }];
         let messages = [
             Message::text(Role::User, "fix it"),
             Message {

@@ -268,7 +268,7 @@ impl Scripted {
             _ => (ModelErrorKind::Unavailable, 503, "the server is overloaded; try again later"),
         };
         let message = format!("{source} answered {status}: {message}");
-        ModelError { kind, message, status: Some(status) }
+        ModelError { kind, message, status: Some(status), window: None }
     }
 }
 

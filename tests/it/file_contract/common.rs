@@ -26,7 +26,7 @@ fn of_all(path: &str) -> [(&'static str, Value); 7] {
 fn a_path_is_relative_or_absolute_and_shown_relative() {
     for prefix in ["", "./", "ROOT/", "sub/../link/../"] {
         for folder in ["sub", "link"] {
-            // (In one session these were the same call again and again.)
+            // A project each: the same call in other words is the same call.
             let mut project = Project::new(&[("sub/a.txt", "x\n")]);
             symlink("sub", project.at("link")).unwrap();
             let prefix = prefix.replace("ROOT", &project.test.root().display().to_string());

@@ -1,0 +1,137 @@
+//! Looking at recorded sessions: the list, and one of them.
+
+use std::path::Path;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use super::{Place, root_and_storage};
+use crate::app::{OpenError, Storage};
+use crate::protocol::event::{Body, Event};
+use crate::protocol::shorten;
+use crate::record::{self, Glance, Turn};
+use crate::ui;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ListArgs {
+    #[command(flatten)]
+    place: Place,
+    /// As what
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: ListFormat,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ListFormat {
+    /// One line each: id, start, how the last turn ended, turns, cost, task
+    Text,
+    /// One JSON array
+    Json,
+}
+
+pub(super) fn list(args: &ListArgs) -> Result<String, OpenError> {
+    let (_, storage) = root_and_storage(&args.place)?;
+    match args.format {
+        ListFormat::Text => {
+            let list = list_of_sessions(&storage);
+            if list.is_empty() {
+                ui::tell("no session of this project is recorded yet");
+            }
+            Ok(list)
+        }
+        ListFormat::Json => {
+            let list: Vec<Value> =
+                glances(&storage).map(|(id, glance)| as_json(&id, &glance)).collect();
+            Ok(format!("{}\n", serde_json::to_string_pretty(&list).unwrap_or_default()))
+        }
+    }
+}
+
+/// One line for each session, the latest first.
+pub(in crate::cli) fn list_of_sessions(storage: &Storage) -> String {
+    glances(storage).map(|(id, glance)| line(&id, &glance)).collect()
+}
+
+fn glances(storage: &Storage) -> impl Iterator<Item = (String, Glance)> {
+    let ids = storage.sessions().into_iter().rev();
+    ids.filter_map(|id| {
+        let glance = record::glance(&storage.log_path(&id)).ok()?;
+        Some((id, glance))
+    })
+}
+
+fn line(id: &str, glance: &Glance) -> String {
+    let started = &glance.started;
+    let started = started.get(..16).unwrap_or(started).replace('T', " ");
+    let ending = glance.ending.as_deref().unwrap_or("unfinished");
+    let turns = if glance.turns == 1 { "turn" } else { "turns" };
+    let cost = glance.cost_usd.map_or_else(|| "-".to_owned(), record::dollars);
+    let task = shorten(&one_line(&glance.task), 60);
+    format!("{id}  {started}  {ending:<20}  {:>3} {turns:<5}  {cost:>9}  {task}\n", glance.turns)
+}
+
+fn as_json(id: &str, glance: &Glance) -> Value {
+    let mut value = json!({"id": id});
+    if let (Value::Object(value), Ok(Value::Object(glance))) =
+        (&mut value, serde_json::to_value(glance))
+    {
+        value.extend(glance);
+    }
+    value
+}
+
+pub(super) fn show(path: &Path, loaded: &record::Loaded) -> String {
+    let events = &loaded.events;
+    let mut page = Page::default();
+    let first = events.first();
+    page.line("session", first.map_or("", |event| event.header.session.as_str()));
+    page.line("file", &path.display().to_string());
+    if let Some(Event { header, body: Body::SessionStarted(started) }) = first {
+        page.line("started", &header.ts);
+        page.line("model", &started.model);
+        page.line("folder", &started.cwd);
+        page.line("mode", started.permission_mode.as_str());
+    }
+    if let Some((from, up_to)) = record::forked_from(events) {
+        page.line("forked", &format!("from {from}, up to the end of turn {up_to}"));
+    }
+    for turn in record::turns(events) {
+        page.turn(&turn);
+    }
+    let live = record::live(events);
+    for open in record::unanswered(live).iter().filter(|open| open.uncertain) {
+        page.line("unknown", &format!("the outcome of {} ({})", open.call.name, open.call.id));
+    }
+    let sum = record::summary(events);
+    page.line("in all", &record::cost_line(sum.usage, sum.cost_usd));
+    page.line("events", &events.len().to_string());
+    page.0
+}
+
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn line(&mut self, name: &str, value: &str) {
+        self.0.push_str(&format!("{name:<9} {value}\n"));
+    }
+
+    fn turn(&mut self, turn: &Turn) {
+        let gone = if turn.is_live { "" } else { " (taken back by a rewind)" };
+        let task = shorten(&one_line(&turn.input), 200);
+        self.line(&format!("turn {}", turn.number), &format!("{task}{gone}"));
+        let ending = turn.finished.as_ref().map_or("unfinished", |done| done.ending.as_str());
+        let answers = if turn.rounds == 1 { "answer" } else { "answers" };
+        let cost = record::cost_line(turn.usage, turn.cost_usd);
+        self.line("ended", &format!("{ending} · {} {answers} · {cost}", turn.rounds));
+        let Some(finished) = &turn.finished else { return };
+        if !finished.files_changed.is_empty() {
+            self.line("changed", &finished.files_changed.join(", "));
+        }
+        self.line("answer", &shorten(&one_line(&finished.result), 400));
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.replace('\n', " ")
+}

@@ -1,0 +1,102 @@
+//! What is known of models: `data/models.toml`, and what the configuration says of them, which outranks it.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use super::types::{Config, ModelTable};
+
+const TEXT: &str = include_str!("../../data/models.toml");
+
+/// Provider → name, or the beginning of one with `*` → facts.
+type Known = BTreeMap<String, BTreeMap<String, ModelTable>>;
+
+// A test reads the file too: what is embedded parses.
+static KNOWN: LazyLock<Known> = LazyLock::new(|| toml::from_str(TEXT).unwrap_or_default());
+
+/// What is known of `provider/model`, field by field; a field that nobody knows is `None`.
+pub fn known(config: &Config, id: &str) -> ModelTable {
+    let said = config.models.get(id).cloned().unwrap_or_default();
+    let known = id.split_once('/').and_then(|(provider, name)| find(provider, name));
+    let Some(known) = known else { return said };
+    ModelTable {
+        context_window: said.context_window.or(known.context_window),
+        max_output_tokens: said.max_output_tokens.or(known.max_output_tokens),
+        price_in: said.price_in.or(known.price_in),
+        price_out: said.price_out.or(known.price_out),
+        price_cached: said.price_cached.or(known.price_cached),
+    }
+}
+
+fn find(provider: &str, name: &str) -> Option<&'static ModelTable> {
+    let models = KNOWN.get(provider)?;
+    let fits = |key: &str| match key.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => name == key,
+    };
+    let longest = models.iter().filter(|(key, _)| fits(key)).max_by_key(|(key, _)| key.len());
+    longest.map(|(_, facts)| facts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::presets;
+
+    fn check(id: &str, window: Option<u64>, price: Option<(f64, f64)>) {
+        let known = known(&Config::default(), id);
+        assert_eq!(known.context_window, window, "{id}");
+        assert_eq!(known.price_in.zip(known.price_out), price, "{id}");
+    }
+
+    #[test]
+    fn the_longest_key_that_fits_counts() {
+        check("openai/gpt-5.6", Some(272_000), Some((2.0, 10.0)));
+        check("openai/gpt-5.6-sol", Some(272_000), Some((2.0, 10.0)));
+        check("openai/gpt-5.6-luna-2026-07-09", Some(272_000), Some((1.0, 6.0)));
+        check("openai/gpt-5.5-pro", Some(272_000), Some((30.0, 180.0)));
+        check("openrouter/anthropic/claude-haiku-4.5", Some(200_000), Some((1.0, 5.0)));
+        check("ollama/anything:7b", Some(32_768), None);
+    }
+
+    #[test]
+    fn what_nobody_knows_is_not_guessed() {
+        for id in ["openai/gpt-5.5-instant", "openai/m", "own/gpt-5.5", "script:x", "openai"] {
+            check(id, None, None);
+        }
+    }
+
+    #[test]
+    fn what_the_user_says_outranks_field_by_field() {
+        let mut config = Config::default();
+        let said = ModelTable { price_in: Some(7.0), ..ModelTable::default() };
+        config.models.insert("openai/gpt-5.5".into(), said);
+        let known = known(&config, "openai/gpt-5.5");
+        assert_eq!((known.price_in, known.price_out), (Some(7.0), Some(30.0)));
+        assert_eq!(known.context_window, Some(272_000));
+    }
+
+    #[test]
+    fn the_file_is_whole() {
+        let table: Known = toml::from_str(TEXT).expect("it parses");
+        for (provider, models) in &table {
+            assert!(presets().iter().any(|preset| preset.name == provider), "{provider}");
+            for (name, facts) in models {
+                assert!(!name.trim_end_matches('*').contains('*'), "{name}");
+                assert_eq!(facts.price_in.is_some(), facts.price_out.is_some(), "{name}");
+                let order = [facts.price_cached, facts.price_in, facts.price_out];
+                let order: Vec<f64> = order.into_iter().flatten().collect();
+                assert!(order.is_sorted(), "{name}: cached, in, out {order:?}");
+                assert!(facts.context_window.is_none_or(|window| window >= 32_768), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_models_that_auto_takes_are_known() {
+        for preset in presets() {
+            let Some(model) = preset.default_model else { continue };
+            let known = known(&Config::default(), &format!("{}/{model}", preset.name));
+            assert!(known.context_window.is_some() && known.price_in.is_some(), "{model}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! How much of the model's window is used: estimates, corrected by what the provider counts.
+
+use crate::protocol::event::{Body, CompactionCause, Event};
+use crate::protocol::model::Purpose;
+
+/// Bytes a token before the provider has counted anything: measured on code and prose with o200k.
+const BYTES_PER_TOKEN: f64 = 3.6;
+/// A provider that counts outside of these bounds counts something else.
+const PLAUSIBLE: std::ops::RangeInclusive<f64> = 1.0..=12.0;
+
+/// What is assumed of a model that nothing is known of, in tokens.
+pub const DEFAULT_WINDOW: u64 = 128_000;
+/// The smallest window that is believed.
+const MIN_WINDOW: u64 = 1024;
+
+/// The model's window, and how requests are measured against it.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    /// `provider/model`: what another model's provider said of its window counts for nothing.
+    model: String,
+    window: u64,
+    /// The share of the window from which on there is compaction.
+    compact_at: f64,
+    bytes_per_token: f64,
+    /// The last request that the provider counted: its bytes and its tokens.
+    counted: Option<(usize, u64)>,
+    /// While events are folded: the bytes of a request that is not answered yet.
+    asked: Option<usize>,
+    /// While events are folded: they are of this model.
+    is_same_model: bool,
+}
+
+impl Budget {
+    /// A window of so many tokens, of which this share is used.
+    pub fn new(model: &str, window: u64, compact_at: f64) -> Self {
+        Self {
+            model: model.to_owned(),
+            window: window.max(MIN_WINDOW),
+            compact_at,
+            bytes_per_token: BYTES_PER_TOKEN,
+            counted: None,
+            asked: None,
+            is_same_model: false,
+        }
+    }
+
+    /// The window, in tokens.
+    pub fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// From so many tokens on the older part of the conversation gives way.
+    pub fn threshold(&self) -> u64 {
+        share(self.window, self.compact_at)
+    }
+
+    /// The tokens of a text of so many bytes.
+    pub fn tokens(&self, bytes: usize) -> u64 {
+        #[expect(clippy::cast_precision_loss, reason = "2^53 bytes are out of reach")]
+        let tokens = bytes as f64 / self.bytes_per_token;
+        whole(tokens)
+    }
+
+    /// The bytes of a text of so many tokens.
+    pub fn bytes(&self, tokens: u64) -> usize {
+        #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
+        let bytes = tokens as f64 * self.bytes_per_token;
+        usize::try_from(whole(bytes)).unwrap_or(usize::MAX)
+    }
+
+    /// The tokens of the next request of the conversation, of so many bytes. What the provider counted
+    /// of the last one is kept, and only the difference is estimated.
+    pub fn request_tokens(&self, bytes: usize) -> u64 {
+        match self.counted {
+            Some((counted, tokens)) if bytes >= counted => tokens + self.tokens(bytes - counted),
+            Some(_) | None => self.tokens(bytes),
+        }
+    }
+
+    /// The provider counted a request of so many bytes.
+    pub fn counted(&mut self, bytes: usize, tokens: u64) {
+        #[expect(clippy::cast_precision_loss, reason = "2^53 bytes are out of reach")]
+        let bytes_per_token = bytes as f64 / tokens.max(1) as f64;
+        if PLAUSIBLE.contains(&bytes_per_token) {
+            self.bytes_per_token = bytes_per_token;
+            self.counted = Some((bytes, tokens));
+        }
+    }
+
+    /// The provider said that a request of so many estimated tokens was too long, and perhaps how long
+    /// one may be.
+    pub fn overflowed(&mut self, estimated: u64, said: Option<u64>) {
+        let below = share(estimated, 0.9);
+        let window = said.filter(|said| *said < self.window).unwrap_or(below.min(self.window));
+        self.window = window.max(MIN_WINDOW);
+    }
+
+    /// The conversation is another one: what was counted of it says nothing more.
+    pub fn restart(&mut self) {
+        self.counted = None;
+    }
+
+    /// Takes one more event of a recorded session.
+    pub fn apply(&mut self, event: &Event) {
+        match &event.body {
+            Body::ModelRequested(request) if request.purpose == Purpose::Main => {
+                self.is_same_model = request.model == self.model;
+                self.asked = Some(request.bytes).filter(|_| self.is_same_model);
+            }
+            Body::ModelResponded(answer) if answer.purpose == Purpose::Main => {
+                if let (Some(bytes), Some(usage)) = (self.asked.take(), answer.usage) {
+                    self.counted(bytes, usage.input_tokens);
+                }
+            }
+            Body::ContextCompacted(compacted) => {
+                if compacted.cause == CompactionCause::Overflow && self.is_same_model {
+                    self.window = compacted.window.min(self.window);
+                }
+                self.restart();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A share of so many tokens.
+pub(super) fn share(tokens: u64, share: f64) -> u64 {
+    #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
+    let part = tokens as f64 * share;
+    whole(part)
+}
+
+fn whole(number: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "sizes are not negative, and `as` saturates"
+    )]
+    let whole = number.ceil() as u64;
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_provider_counted_is_kept_and_the_rest_estimated() {
+        let mut budget = Budget::new("m", 10_000, 0.8);
+        assert_eq!((budget.window(), budget.threshold()), (10_000, 8000));
+        assert_eq!(budget.request_tokens(3600), 1000);
+        budget.counted(4000, 2000);
+        assert_eq!(budget.request_tokens(4000), 2000);
+        assert_eq!(budget.request_tokens(4200), 2100);
+        budget.restart();
+        assert_eq!(budget.request_tokens(1000), 500);
+    }
+
+    #[test]
+    fn what_can_not_be_is_not_believed() {
+        let mut budget = Budget::new("m", 10_000, 0.8);
+        budget.counted(4000, 1);
+        budget.counted(4000, 400_000);
+        assert_eq!(budget.request_tokens(3600), 1000);
+    }
+
+    #[test]
+    fn an_overflow_teaches_the_window() {
+        let mut budget = Budget::new("m", 128_000, 0.8);
+        budget.overflowed(20_000, Some(16_384));
+        assert_eq!(budget.window(), 16_384);
+        budget.overflowed(10_000, None);
+        assert_eq!(budget.window(), 9000);
+        budget.overflowed(100_000, Some(200_000));
+        assert_eq!(budget.window(), 9000, "a window never grows by an overflow");
+        budget.overflowed(10, None);
+        assert_eq!(budget.window(), MIN_WINDOW);
+    }
+}

@@ -1,0 +1,74 @@
+//! What a call came to, in the few words that outlive its result.
+
+use std::ops::RangeInclusive;
+
+use serde_json::Value;
+
+use crate::protocol::envelope::{Envelope, ErrorCode};
+use crate::protocol::shorten;
+
+/// What a call came to.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Outcome {
+    pub(super) tool: String,
+    pub(super) what: What,
+    pub(super) error: Option<ErrorCode>,
+}
+
+/// What the call was about.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum What {
+    /// Lines of a file were read.
+    Read { path: String, lines: RangeInclusive<u64>, total: Option<u64>, mtime_ms: Option<i64> },
+    /// A file was changed.
+    Changed { path: String, added: u64, removed: u64, mtime_ms: Option<i64> },
+    /// A command was run.
+    Ran { command: String, exit_code: Option<i64> },
+    /// Something else, at this place if there is one.
+    Other { path: Option<String> },
+}
+
+impl Outcome {
+    pub(super) fn of(tool: &str, envelope: &Envelope) -> Self {
+        let (data, stats) = (&envelope.data, &envelope.stats);
+        let count = |name: &str| stats.get(name).and_then(Value::as_u64).unwrap_or_default();
+        let line = |name: &str| data.get(name).and_then(Value::as_u64);
+        let mtime_ms = stats.get("file_mtime_ms").and_then(Value::as_i64);
+        let path = envelope.context.path_resolved.clone();
+        let command = envelope.context.params_input.get("command").and_then(Value::as_str);
+        let applied = data.get("applied").and_then(Value::as_bool).unwrap_or_default();
+        let error = envelope.error().map(|error| error.code);
+        let what = match (path, line("start_line"), line("end_line"), command) {
+            (_, _, _, Some(command)) => What::Ran {
+                command: shorten(&command.replace('\n', " "), 100),
+                exit_code: data.get("exit_code").and_then(Value::as_i64),
+            },
+            (Some(path), Some(first), Some(last), None) if error.is_none() => {
+                What::Read { path, lines: first..=last, total: line("total_lines"), mtime_ms }
+            }
+            (Some(path), ..) if applied => What::Changed {
+                path,
+                added: count("lines_added"),
+                removed: count("lines_removed"),
+                mtime_ms,
+            },
+            (path, ..) => What::Other { path },
+        };
+        Self { tool: tool.to_owned(), what, error }
+    }
+
+    /// A later reading shows all that this one showed.
+    pub(super) fn is_repeated_by(&self, later: &Self) -> bool {
+        match (&self.what, &later.what) {
+            (
+                What::Read { path, lines, .. },
+                What::Read { path: later_path, lines: later_lines, .. },
+            ) => {
+                path == later_path
+                    && later_lines.start() <= lines.start()
+                    && later_lines.end() >= lines.end()
+            }
+            _ => false,
+        }
+    }
+}

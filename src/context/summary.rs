@@ -1,0 +1,335 @@
+//! What stands for the part of a conversation that gave way: what a model said of it under four headings, and
+//! what the program knows of it for certain.
+//!
+//! Nothing that must survive is left to the model: the pins, the user's words and the state of the files are
+//! written by the program, and so is what the model left out.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::compaction::{Stretch, middle_out, pairs};
+use super::history::{History, Kind, running_tasks};
+use super::outcome::What;
+use crate::protocol::event::{Pin, Place, SummaryAuthor};
+use crate::protocol::message::{Part, Role};
+use crate::protocol::plan::{Plan, TodoStatus};
+use crate::protocol::prompt::{Prompt, prompt};
+use crate::protocol::shorten;
+
+const SYSTEM: Prompt = prompt!("summary/system.md");
+const TASK: Prompt = prompt!("summary/task.md");
+const ARCHIVED: Prompt = prompt!("summary/archived.md");
+
+/// The headings that a model fills, and a word by which each is known.
+const HEADINGS: [(&str, &str); 4] = [
+    ("### Objectives & Status", "objective"),
+    ("### Technical Context (Static)", "technical"),
+    ("### Completed Milestones", "milestone"),
+    ("### Key Insights & Decisions", "insight"),
+];
+const FILES: &str = "### File System State";
+
+/// So many files are named; the others are counted.
+const MAX_FILES: usize = 40;
+/// How much of one text a model is shown, the first that lets the stretch fit.
+const CAPS: [usize; 5] = [8000, 3000, 1000, 300, 100];
+
+/// What a model said of a stretch, under the four headings; `None` for one that it left out.
+pub type Sections = [Option<String>; 4];
+
+/// What a model is asked: the system prompt and the message.
+pub fn request<'a>(
+    history: &'a History,
+    stretch: &Stretch,
+    focus: Option<&str>,
+    room: usize,
+) -> (&'a str, String) {
+    let texts = CAPS.iter().map(|cap| transcript(history, stretch, *cap));
+    let fits = texts.into_iter().find(|text| text.len() <= room);
+    let text = fits.unwrap_or_else(|| {
+        let least = transcript(history, stretch, CAPS[CAPS.len() - 1]);
+        middle_out(&least, room, "(…)")
+    });
+    let focus = focus.map_or_else(String::new, |focus| format!("Say most about: {focus}"));
+    let task = history.prompts().text(TASK).replace("{{focus}}", &focus);
+    (history.prompts().text(SYSTEM), task.replace("{{stretch}}", &text))
+}
+
+/// What a model answered, by heading. `None`: not one heading with a word below it is there.
+pub fn sections(answer: &str) -> Option<Sections> {
+    let mut sections = Sections::default();
+    let mut current = None;
+    for line in answer.lines() {
+        if line.starts_with('#') {
+            let line = line.to_lowercase();
+            current = HEADINGS.iter().position(|(_, word)| line.contains(word));
+        } else if let Some(at) = current {
+            let section = sections[at].get_or_insert_default();
+            section.push_str(line.trim_end());
+            section.push('\n');
+        }
+    }
+    for section in &mut sections {
+        *section =
+            section.take().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+    }
+    sections.iter().any(Option::is_some).then_some(sections)
+}
+
+/// Who wrote a summary of these sections.
+pub fn author(sections: Option<&Sections>) -> SummaryAuthor {
+    sections.map_or(SummaryAuthor::Program, |_| SummaryAuthor::Model)
+}
+
+/// What a summary is made of.
+pub struct Parts<'a> {
+    /// What it stands for.
+    pub stretch: Stretch,
+    /// What a model said of it.
+    pub sections: Option<Sections>,
+    /// The pins that hold now.
+    pub pins: &'a [Pin],
+    /// The plan as it is now.
+    pub plan: &'a Plan,
+    /// Where the whole of the stretch lies; `None` where it could not be kept.
+    pub record: Option<&'a str>,
+    /// The most bytes of it, the pins not counted.
+    pub room: usize,
+}
+
+/// The summary, as the model will read it.
+pub fn compose(history: &History, parts: &Parts<'_>) -> String {
+    let facts = Facts::of(history, &parts.stretch);
+    let place = |place: Place| format!("turn {} round {}", place.turn, place.round);
+    let mut out = format!(
+        "## Archived Session Summary (Contains context from {} to {})\n",
+        place(parts.stretch.from),
+        place(parts.stretch.to)
+    );
+    // A pin stands in the summary of the words it was taken from; all of them stand in L2.
+    let pins =
+        parts.pins.iter().filter(|pin| facts.said.iter().any(|(_, said)| said.contains(&pin.text)));
+    let pins: Vec<&Pin> = pins.collect();
+    if !pins.is_empty() {
+        out.push_str("Pinned constraints, in the user's words:\n");
+        for pin in pins {
+            _ = writeln!(out, "- {}", pin.text);
+        }
+    }
+    let said = facts.said_in_short(parts.room / 4);
+    let files = facts.files_in_short(parts.room / 4);
+    let section_room = parts.room / 8;
+    let written = parts.sections.as_ref();
+    for (at, (heading, _)) in HEADINGS.iter().enumerate() {
+        _ = writeln!(out, "{heading}");
+        if at == 0 {
+            out.push_str(&said);
+        }
+        let text = written.and_then(|sections| sections[at].clone());
+        let text = text.unwrap_or_else(|| match at {
+            0 => facts.status(parts.plan),
+            1 => facts.technical(),
+            2 => facts.milestones(parts.plan),
+            _ => facts.insights(),
+        });
+        // Two of eight parts are the user's words, two the files; four are left for four headings.
+        _ = writeln!(out, "{}", middle_out(text.trim(), section_room, "…"));
+    }
+    _ = writeln!(out, "{FILES}\n{files}");
+    let record = parts.record.unwrap_or("nothing: no record of this session is kept");
+    out.push_str(history.prompts().text(ARCHIVED).replace("{{record}}", record).trim_end());
+    out
+}
+
+/// The stretch as text: who said what, each text at most `cap` bytes.
+pub fn transcript(history: &History, stretch: &Stretch, cap: usize) -> String {
+    let (messages, notes) = history.body();
+    let mut out = String::new();
+    for (message, note) in messages.iter().zip(notes).take(stretch.archived) {
+        let Place { turn, round, .. } = note.place;
+        let who = match message.role {
+            Role::User if note.kind == Kind::Task => "user",
+            Role::User | Role::System => "program",
+            Role::Assistant => "agent",
+            Role::Tool => "result",
+        };
+        for part in &message.parts {
+            let (head, text) = match part {
+                Part::Text { text } => (String::new(), text.as_str()),
+                Part::Reasoning { .. } => continue,
+                Part::Call(call) => (format!(" calls {}", call.name), call.arguments.as_str()),
+                Part::Result(result) => (String::new(), result.text.as_str()),
+            };
+            _ = writeln!(out, "[{turn}.{round} {who}{head}]\n{}", middle_out(text, cap, "…"));
+        }
+    }
+    out
+}
+
+/// What the program knows of a stretch.
+#[derive(Default)]
+struct Facts {
+    /// What the user said, in order, each with its turn.
+    said: Vec<(u32, String)>,
+    files: BTreeMap<String, File>,
+    /// Each command and how it ended last.
+    commands: Vec<(String, Option<i64>)>,
+    failures: BTreeMap<String, u32>,
+    calls: u32,
+    last_words: Option<String>,
+}
+
+/// What was done with a file.
+#[derive(Default)]
+struct File {
+    read: Option<String>,
+    changes: u32,
+    added: u64,
+    removed: u64,
+    mtime_ms: Option<i64>,
+}
+
+impl Facts {
+    fn of(history: &History, stretch: &Stretch) -> Self {
+        let (messages, notes) = history.body();
+        let mut facts = Self::default();
+        // The words of the running task stand in the conversation.
+        let running: Vec<usize> = running_tasks(notes, stretch.archived).collect();
+        for (at, (message, note)) in messages.iter().zip(notes).enumerate().take(stretch.archived) {
+            let words = message.parts.iter().find_map(|part| match part {
+                Part::Text { text } => Some(text),
+                Part::Reasoning { .. } | Part::Call(_) | Part::Result(_) => None,
+            });
+            match (&note.kind, words) {
+                (Kind::Task, Some(_)) if running.contains(&at) => {}
+                (Kind::Task, Some(text)) => facts.said.push((note.place.turn, text.clone())),
+                (Kind::Answer, Some(text)) => facts.last_words = Some(text.clone()),
+                (Kind::Results(_), _) => {
+                    for (_, _, outcome) in pairs(message, note) {
+                        facts.calls += 1;
+                        if let Some(code) = outcome.error {
+                            let what = format!("{} {}", outcome.tool, code.as_str());
+                            *facts.failures.entry(what).or_default() += 1;
+                        }
+                        facts.see(&outcome.what);
+                    }
+                }
+                (Kind::Front | Kind::Said | Kind::Task | Kind::Answer, _) => {}
+            }
+        }
+        facts
+    }
+
+    fn see(&mut self, what: &What) {
+        match what {
+            What::Read { path, lines, total, mtime_ms } => {
+                let file = self.files.entry(path.clone()).or_default();
+                file.read = Some(match total {
+                    Some(total) if *lines == (1..=*total) => format!("whole, {total} lines"),
+                    Some(total) => format!("lines {}-{} of {total}", lines.start(), lines.end()),
+                    None => format!("lines {}-{}", lines.start(), lines.end()),
+                });
+                file.mtime_ms = *mtime_ms;
+            }
+            What::Changed { path, added, removed, mtime_ms } => {
+                let file = self.files.entry(path.clone()).or_default();
+                file.changes += 1;
+                file.added += added;
+                file.removed += removed;
+                file.mtime_ms = *mtime_ms;
+            }
+            What::Ran { command, exit_code } => {
+                self.commands.retain(|(known, _)| known != command);
+                self.commands.push((command.clone(), *exit_code));
+            }
+            What::Other { .. } => {}
+        }
+    }
+
+    /// What the user said, oldest first, each message in the first words of it.
+    fn said_in_short(&self, room: usize) -> String {
+        let mut out = String::new();
+        for (at, (turn, said)) in self.said.iter().enumerate() {
+            let label = if *turn == 1 { "Original goal" } else { "The user then said" };
+            let line = format!("{label}: {}\n", shorten(&said.trim().replace('\n', " "), 400));
+            if out.len() + line.len() > room {
+                _ = writeln!(out, "({} more messages of the user)", self.said.len() - at);
+                break;
+            }
+            out.push_str(&line);
+        }
+        out
+    }
+
+    /// Files in the order of what matters: changed ones first.
+    fn files_in_short(&self, room: usize) -> String {
+        let mut files: Vec<_> = self.files.iter().collect();
+        files.sort_by_key(|(_, file)| file.changes == 0);
+        let mut out = String::new();
+        for (at, (path, file)) in files.iter().enumerate() {
+            let line = format!("- {path}: {}\n", file.in_words());
+            if at == MAX_FILES || out.len() + line.len() > room {
+                _ = writeln!(out, "- and {} more files", files.len() - at);
+                break;
+            }
+            out.push_str(&line);
+        }
+        if out.is_empty() { "no file was read or changed\n".to_owned() } else { out }
+    }
+
+    fn status(&self, plan: &Plan) -> String {
+        plan.recap().unwrap_or_else(|| format!("{} calls were made in this stretch", self.calls))
+    }
+
+    fn technical(&self) -> String {
+        if self.commands.is_empty() {
+            return "no command was run".to_owned();
+        }
+        let latest = self.commands.iter().rev().take(8);
+        let commands = latest.map(|(command, exit_code)| match exit_code {
+            Some(code) => format!("`{command}` (exit {code})"),
+            None => format!("`{command}`"),
+        });
+        format!("commands that were run: {}", commands.collect::<Vec<_>>().join(", "))
+    }
+
+    fn milestones(&self, plan: &Plan) -> String {
+        let done = plan.todos.iter().filter(|todo| todo.status == TodoStatus::Completed);
+        let done: Vec<String> = done.map(|todo| format!("- {}", todo.content)).collect();
+        let changed = self.files.values().filter(|file| file.changes > 0).count();
+        match (done.is_empty(), changed) {
+            (false, _) => done.join("\n"),
+            (true, 0) => "no file was changed".to_owned(),
+            (true, n) => format!("{n} files were changed (see below)"),
+        }
+    }
+
+    fn insights(&self) -> String {
+        let mut out = String::new();
+        if !self.failures.is_empty() {
+            let failures = self.failures.iter().map(|(what, n)| format!("{what} {n} times"));
+            _ = writeln!(out, "failures: {}", failures.collect::<Vec<_>>().join(", "));
+        }
+        if let Some(words) = &self.last_words {
+            _ = writeln!(out, "the agent's last words there: {}", shorten(words.trim(), 600));
+        }
+        if out.is_empty() { "none is recorded".to_owned() } else { out }
+    }
+}
+
+impl File {
+    fn in_words(&self) -> String {
+        let mut words = Vec::new();
+        if self.changes > 0 {
+            words
+                .push(format!("changed {} times, +{} -{}", self.changes, self.added, self.removed));
+        }
+        if let Some(read) = &self.read {
+            words.push(format!("read {read}"));
+        }
+        if let Some(mtime_ms) = self.mtime_ms {
+            words.push(format!("mtime {mtime_ms}"));
+        }
+        words.join("; ")
+    }
+}

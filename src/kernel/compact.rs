@@ -1,0 +1,171 @@
+//! Compaction: the older part of the conversation gives way to a summary.
+//!
+//! A session never ends because of this: where no model answers, or none of its answers can be used, the
+//! program writes the summary from what it knows.
+
+use std::collections::BTreeMap;
+
+use super::Kernel;
+use super::spend::Spent;
+use crate::context::{self, Stretch, SummaryParts, summary_tokens};
+use crate::protocol::control::Ending;
+use crate::protocol::event::{Body, Compacted, CompactionCause, SummaryAuthor};
+use crate::protocol::message::{Message, Role};
+use crate::protocol::model::{ModelErrorKind, Purpose, Reply, Request};
+
+/// How often a model is asked for one summary.
+const MAX_TRIES: u32 = 2;
+/// The most tokens of such an answer, its reasoning included.
+const MAX_ANSWER_TOKENS: u64 = 4000;
+
+impl Kernel {
+    /// The user wants the older part of the conversation to give way, and perhaps says what the summary
+    /// is to be about. `false`: there is nothing that could.
+    pub async fn compact(&mut self, focus: Option<&str>) -> Result<bool, Ending> {
+        let mut spent = Spent::nothing();
+        self.compact_into(&mut spent, CompactionCause::Manual, focus, 0).await
+    }
+
+    /// The next request would use more of the window than it should.
+    pub(super) fn is_crowded(&self, trailing: usize) -> bool {
+        let bytes = self.fixed_bytes() + self.history.bytes() + trailing;
+        self.budget.request_tokens(bytes) > self.budget.threshold()
+    }
+
+    /// Size of what is sent and is no conversation, in bytes.
+    pub(super) fn fixed_bytes(&self) -> usize {
+        self.parts.layers.bytes()
+    }
+
+    /// Compacts; what it costs is spent here. `false`: nothing could give way.
+    pub(super) async fn compact_into(
+        &mut self,
+        spent: &mut Spent,
+        cause: CompactionCause,
+        focus: Option<&str>,
+        trailing: usize,
+    ) -> Result<bool, Ending> {
+        let fixed = self.fixed_bytes() + trailing;
+        let tokens_before = self.budget.request_tokens(fixed + self.history.bytes());
+        let stretch = context::stretch(&self.history, &self.budget, fixed, self.parts.keep_rounds);
+        let (summary, by) = if stretch.archived == 0 {
+            (String::new(), context::author(None))
+        } else {
+            self.summary(spent, &stretch, focus).await?
+        };
+        let forgotten = context::forgotten(&self.history, &self.budget, summary.len());
+        let cut = self.cuts(&stretch, fixed + summary.len());
+        if summary.is_empty() && cut.is_empty() {
+            return Ok(false);
+        }
+        let mut compacted = Compacted {
+            cause,
+            focus: focus.map(str::to_owned),
+            archived: stretch.archived,
+            from: stretch.from,
+            to: stretch.to,
+            summary,
+            by,
+            forgotten,
+            cut,
+            tokens_before,
+            tokens_after: 0,
+            window: self.budget.window(),
+        };
+        self.history.compact(&compacted);
+        self.sent.compacted();
+        self.budget.restart();
+        let bytes = self.fixed_bytes() + trailing + self.history.bytes();
+        compacted.tokens_after = self.budget.request_tokens(bytes);
+        self.parts.events.emit(Body::ContextCompacted(compacted));
+        Ok(true)
+    }
+
+    /// What stands for a stretch from now on, and who wrote it.
+    async fn summary(
+        &mut self,
+        spent: &mut Spent,
+        stretch: &Stretch,
+        focus: Option<&str>,
+    ) -> Result<(String, SummaryAuthor), Ending> {
+        let whole = context::transcript(&self.history, stretch, usize::MAX);
+        let record = self.parts.registry.cx().spill.write("history", &whole);
+        if let Err(error) = &record {
+            self.parts.events.emit(Body::Error {
+                source: "record".to_owned(),
+                message: format!("the stretch that gave way could not be kept as text: {error}"),
+                retry_in_ms: None,
+                attempt: None,
+            });
+        }
+        let sections = self.ask_for_sections(spent, stretch, focus).await?;
+        let by = context::author(sections.as_ref());
+        let parts = SummaryParts {
+            stretch: *stretch,
+            sections,
+            pins: &[],
+            plan: &self.plan,
+            record: record.as_deref().ok(),
+            room: self.budget.bytes(summary_tokens(self.budget.window())),
+        };
+        Ok((context::compose(&self.history, &parts), by))
+    }
+
+    /// What a model says of a stretch; `None` where none says anything that can be used.
+    async fn ask_for_sections(
+        &mut self,
+        spent: &mut Spent,
+        stretch: &Stretch,
+        focus: Option<&str>,
+    ) -> Result<Option<context::Sections>, Ending> {
+        let speaker = self.parts.light.clone();
+        // A request that was too long once is not sent in the same length again.
+        let mut room = self.budget.bytes(speaker.context_window.min(self.budget.window()) / 2);
+        for _ in 0..MAX_TRIES {
+            let (system, text) = context::summary_request(&self.history, stretch, focus, room);
+            let messages = [Message::text(Role::User, text)];
+            let limit = MAX_ANSWER_TOKENS.min(speaker.context_window / 4);
+            let request = Request {
+                purpose: Purpose::Summary,
+                system,
+                tools: &[],
+                messages: &messages,
+                trailing: None,
+                max_output_tokens: Some(speaker.max_output_tokens.map_or(limit, |n| n.min(limit))),
+                temperature: None,
+            };
+            let read = |reply: &Reply| context::sections(&reply.text);
+            let answer =
+                self.consult(spent, &speaker, &request, |reply| read(reply).is_some()).await?;
+            match answer {
+                Ok(reply) => {
+                    if let Some(sections) = read(&reply) {
+                        return Ok(Some(sections));
+                    }
+                }
+                Err(error) => match error.kind {
+                    ModelErrorKind::Overflow => room /= 2,
+                    // The transport has tried again already, or trying again changes nothing.
+                    ModelErrorKind::Unavailable
+                    | ModelErrorKind::Refused
+                    | ModelErrorKind::Configuration
+                    | ModelErrorKind::Script => return Ok(None),
+                },
+            }
+        }
+        Ok(None)
+    }
+
+    /// What stands for results that are kept and are stale or too large.
+    fn cuts(&self, stretch: &Stretch, beside: usize) -> BTreeMap<String, String> {
+        let mut cut = context::stale(&self.history, stretch);
+        let spill = &self.parts.registry.cx().spill;
+        let large = context::large(&self.history, stretch, &self.budget, beside, &cut);
+        cut.extend(large.into_iter().filter_map(|large| {
+            // What could not be kept is not cut: the provider may take it all the same.
+            let path = spill.write(large.tool, large.text).ok()?;
+            Some((large.call.to_owned(), context::cut(&self.parts.prompts, &large, &path)))
+        }));
+        cut
+    }
+}

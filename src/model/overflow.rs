@@ -1,0 +1,66 @@
+//! How long a request may be, as far as a provider says it when one was too long.
+
+/// Words that stand shortly before the number, or behind it.
+const BEFORE: [&str; 6] =
+    ["context length", "context window", "context size", "n_ctx", "maximum", "limit"];
+const BEHIND: [&str; 2] = [" maximum", " tokens max"];
+/// How many bytes "shortly before" is.
+const NEAR: usize = 40;
+
+/// The model's window in tokens.
+pub(super) fn window(text: &str) -> Option<u64> {
+    let text = text.to_lowercase();
+    let mut found = None;
+    let mut rest = 0;
+    while let Some(start) = text[rest..].find(|c: char| c.is_ascii_digit()) {
+        let start = rest + start;
+        let length = text[start..].find(|c: char| !(c.is_ascii_digit() || c == ','));
+        let end = length.map_or(text.len(), |length| start + length);
+        rest = end;
+        let Ok(number) = text[start..end].replace(',', "").parse::<u64>() else { continue };
+        // Part of a name, as in `gpt-4`, or too small to be a window.
+        if number < 256 {
+            continue;
+        }
+        let from = text.floor_char_boundary(start.saturating_sub(NEAR));
+        // Words belong to the number that follows them.
+        let before = text[from..start].rsplit(|c: char| c.is_ascii_digit()).next().unwrap_or("");
+        let is_named = BEFORE.iter().any(|word| before.contains(word))
+            || BEHIND.iter().any(|word| text[end..].starts_with(word));
+        if is_named {
+            found = Some(found.map_or(number, |known: u64| known.min(number)));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_is_found_in_the_words_of_providers() {
+        for (text, expected) in [
+            (
+                "This model's maximum context length is 8192 tokens. However, you requested 9007 \
+                 tokens (7007 in the messages, 2000 in the completion).",
+                Some(8192),
+            ),
+            ("prompt is too long: 212345 tokens > 200000 maximum", Some(200_000)),
+            (
+                "the request exceeds the available context size (4096 tokens), try increasing it",
+                Some(4096),
+            ),
+            (
+                "The input token count (1200000) exceeds the maximum number of tokens allowed \
+                 (1048576).",
+                Some(1_048_576),
+            ),
+            ("gpt-4 does not take so many messages", None),
+            ("Your input exceeds the context window of this model.", None),
+            ("maximum context length is 131,072 tokens", Some(131_072)),
+        ] {
+            assert_eq!(window(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Everything that is said to a model is a file in `prompts/`, embedded at build time. A trusted folder may put its
+//! own words in the place of most of them, for experiments.
+
+use std::collections::BTreeMap;
+
+use super::nearest;
+
+/// A file in `prompts/`: `prompt!("feedback/empty.md")`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prompt {
+    name: &'static str,
+    text: &'static str,
+}
+
+impl Prompt {
+    /// What [`prompt!`] makes.
+    pub const fn new(name: &'static str, text: &'static str) -> Self {
+        Self { name, text }
+    }
+}
+
+/// The [`Prompt`] of a file in `prompts/`, by its path there.
+macro_rules! prompt {
+    ($name:literal) => {
+        $crate::protocol::prompt::Prompt::new(
+            $name,
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/prompts/", $name)),
+        )
+    };
+}
+
+pub(crate) use prompt;
+
+/// What stands at the front of every request: red lines can be added to it, and none taken away.
+pub const BOUNDARY: Prompt = prompt!("system/boundary.md");
+
+/// Every prompt's name: what may be overridden.
+pub const NAMES: &[&str] = &[
+    "answer_schema.md",
+    "feedback/answer_misfit.md",
+    "feedback/changed_since.md",
+    "feedback/check_failed.md",
+    "feedback/circle.md",
+    "feedback/continue.md",
+    "feedback/cut_off.md",
+    "feedback/empty.md",
+    "feedback/frozen.md",
+    "feedback/open_todos.md",
+    "feedback/refused.md",
+    "feedback/replan_step.md",
+    "feedback/replan_task.md",
+    "feedback/undone.md",
+    "recovery/evidence.md",
+    "recovery/fix_json.md",
+    "recovery/kernel_call.md",
+    "recovery/plan_step.md",
+    "recovery/plan_task.md",
+    "recovery/reflect.md",
+    "summary/archived.md",
+    "summary/cut.md",
+    "summary/forgotten.md",
+    "summary/stale.md",
+    "summary/system.md",
+    "summary/task.md",
+    "system/boundary.md",
+    "system/decision.md",
+    "system/recovery.md",
+    "tools/bash.md",
+    "tools/bash_kill.md",
+    "tools/bash_output.md",
+    "tools/edit.md",
+    "tools/glob.md",
+    "tools/grep.md",
+    "tools/ls.md",
+    "tools/multi_edit.md",
+    "tools/read.md",
+    "tools/todo_write.md",
+    "tools/write.md",
+];
+
+/// What is said in this session: the embedded texts, and what stands in their place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prompts(BTreeMap<String, String>);
+
+impl Prompts {
+    /// The embedded texts with these in the place of those of the same name. A name that no prompt has is
+    /// an error that names the nearest.
+    pub fn new(own: BTreeMap<String, String>) -> Result<Self, String> {
+        for name in own.keys() {
+            if !NAMES.contains(&name.as_str()) {
+                let hint = nearest(name, NAMES.iter().copied())
+                    .map_or_else(String::new, |known| format!("; did you mean {known}?"));
+                return Err(format!("{name}: there is no such prompt{hint}"));
+            }
+        }
+        let mut own = own;
+        if let Some(more) = own.get_mut(BOUNDARY.name) {
+            *more = format!("{}\n{}", BOUNDARY.text.trim_end(), more.trim_end());
+        }
+        Ok(Self(own))
+    }
+
+    /// What is said.
+    pub fn text(&self, prompt: Prompt) -> &str {
+        self.0.get(prompt.name).map_or(prompt.text, String::as_str)
+    }
+
+    /// The prompts that are not the embedded ones: name and text.
+    pub fn own(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, text)| (name.as_str(), text.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EMPTY: Prompt = prompt!("feedback/empty.md");
+
+    fn own(name: &str, text: &str) -> Result<Prompts, String> {
+        Prompts::new(BTreeMap::from([(name.to_owned(), text.to_owned())]))
+    }
+
+    #[test]
+    fn a_text_of_ones_own_stands_in_the_place_of_the_embedded_one() {
+        assert_eq!(Prompts::default().text(EMPTY), EMPTY.text);
+        assert_eq!(own("feedback/empty.md", "say more").expect("a prompt").text(EMPTY), "say more");
+    }
+
+    #[test]
+    fn a_name_that_no_prompt_has_is_an_error_with_the_nearest() {
+        let error = own("feedback/emty.md", "").expect_err("no prompt");
+        assert_eq!(
+            error,
+            "feedback/emty.md: there is no such prompt; did you mean feedback/empty.md?"
+        );
+    }
+
+    #[test]
+    fn the_boundary_can_only_be_added_to() {
+        let prompts = own("system/boundary.md", "- Speak Latin.\n").expect("a prompt");
+        let text = prompts.text(BOUNDARY);
+        assert!(text.starts_with(BOUNDARY.text.trim_end()), "{text}");
+        assert!(text.ends_with("\n- Speak Latin."), "{text}");
+    }
+}

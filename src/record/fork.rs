@@ -1,0 +1,150 @@
+//! A session that begins as a copy of another one's record.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use memchr::memmem;
+
+use super::log::{EVENTS, LogError, load};
+use crate::protocol::event::{Body, Event, Header, Place, VERSION};
+
+/// Where the output lies that was too large to be shown.
+const OUTPUT: &str = "tool-output";
+
+/// Why there is no copy.
+#[derive(Debug, thiserror::Error)]
+pub enum ForkError {
+    /// The session can not be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// It has no such turn.
+    #[error("session {session} has no turn {turn}; its last is {last}")]
+    NoTurn {
+        /// The session.
+        session: String,
+        /// The turn that was asked for.
+        turn: u32,
+        /// Its last turn.
+        last: u32,
+    },
+    /// The copy can not be written.
+    #[error("{path}: {error}")]
+    Io {
+        /// The file or folder.
+        path: String,
+        /// What the operating system said.
+        error: io::Error,
+    },
+}
+
+/// Copies what is recorded in the folder of a session up to the end of a turn (`None`: all of it) into a
+/// new folder; folders are named by the ids of their sessions. Output that the copied events speak of is
+/// copied with them. The new session is there whole, or not at all.
+pub fn fork(from: &Path, to: &Path, up_to: Option<u32>, ts: String) -> Result<(), ForkError> {
+    let (old, new) = (id(from), id(to));
+    let log = from.join(EVENTS);
+    let loaded = load(&log)?;
+    let n = match up_to {
+        None => loaded.events.len(),
+        Some(turn) => end_of(&loaded.events, turn).ok_or_else(|| ForkError::NoTurn {
+            session: old.clone(),
+            turn,
+            last: loaded.events.last().map_or(0, |event| event.header.place.turn),
+        })?,
+    };
+    let place = loaded.events[..n].last().map_or_else(Place::default, |last| last.header.place);
+    let text = fs::read(&log).map_err(failed(&log))?;
+    let lines = text.split_inclusive(|byte| *byte == b'\n').take(n);
+    let mut copy: Vec<u8> = Vec::with_capacity(text.len());
+    for line in lines {
+        copy.extend(renamed(line, &old, &new));
+    }
+    let header =
+        Header { v: VERSION, seq: n as u64 + 1, ts, session: new, agent: "main".to_owned(), place };
+    let body = Body::SessionForked { from: old, up_to: place.turn };
+    // An event holds only strings and numbers: it always serialises.
+    copy.extend(serde_json::to_vec(&Event { header, body }).unwrap_or_default());
+    copy.push(b'\n');
+    let written = write(from, to, &copy);
+    if written.is_err() {
+        // What is there is no session yet, and of no use.
+        _ = fs::remove_dir_all(to);
+    }
+    written
+}
+
+fn id(folder: &Path) -> String {
+    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> ForkError + '_ {
+    move |error| ForkError::Io { path: path.display().to_string(), error }
+}
+
+/// How many events there are up to the end of a turn. A turn that was killed ends where the next begins.
+fn end_of(events: &[Event], turn: u32) -> Option<usize> {
+    let is_of = |event: &Event| event.header.place.turn == turn;
+    let begin = events.iter().position(is_of)?;
+    let finished =
+        events.iter().position(|event| is_of(event) && matches!(event.body, Body::TurnFinished(_)));
+    let next = events[begin..].iter().position(|event| !is_of(event)).map(|n| begin + n);
+    Some(finished.map_or_else(|| next.unwrap_or(events.len()), |at| at + 1))
+}
+
+/// The line with the new session's id in its header, and in the paths of its output.
+fn renamed(line: &[u8], old: &str, new: &str) -> Vec<u8> {
+    let header = (format!("\"session\":\"{old}\""), format!("\"session\":\"{new}\""));
+    let paths = (format!("sessions/{old}/{OUTPUT}/"), format!("sessions/{new}/{OUTPUT}/"));
+    let line = replaced(line, &header, 1);
+    replaced(&line, &paths, usize::MAX)
+}
+
+fn replaced(line: &[u8], (old, new): &(String, String), most: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(line.len());
+    let mut rest = 0;
+    for at in memmem::find_iter(line, old.as_bytes()).take(most) {
+        out.extend_from_slice(&line[rest..at]);
+        out.extend_from_slice(new.as_bytes());
+        rest = at + old.len();
+    }
+    out.extend_from_slice(&line[rest..]);
+    out
+}
+
+fn write(from: &Path, to: &Path, events: &[u8]) -> Result<(), ForkError> {
+    let folder = |path: &Path| {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(failed(path))
+    };
+    fs::DirBuilder::new().mode(0o700).create(to).map_err(failed(to))?;
+    let outputs = outputs_in(events);
+    for name in outputs.iter().filter(|name| from.join(OUTPUT).join(name).is_file()) {
+        folder(&to.join(OUTPUT))?;
+        let copy = to.join(OUTPUT).join(name);
+        fs::copy(from.join(OUTPUT).join(name), &copy).map_err(failed(&copy))?;
+    }
+    // The log comes last and whole: without it a folder is no session.
+    let half = to.join(format!("{EVENTS}.new"));
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let mut file = options.open(&half).map_err(failed(&half))?;
+    io::Write::write_all(&mut file, events).map_err(failed(&half))?;
+    fs::rename(&half, to.join(EVENTS)).map_err(failed(&half))
+}
+
+/// The names of the files of output that are spoken of.
+fn outputs_in(events: &[u8]) -> BTreeSet<String> {
+    let mark = format!("/{OUTPUT}/");
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+    memmem::find_iter(events, mark.as_bytes())
+        .filter_map(|at| {
+            let rest = &events[at + mark.len()..];
+            let end = rest.iter().position(|byte| !is_name(byte)).unwrap_or(rest.len());
+            let name = String::from_utf8_lossy(&rest[..end]).into_owned();
+            (!name.is_empty() && !name.starts_with('.')).then_some(name)
+        })
+        .collect()
+}

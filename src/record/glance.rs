@@ -1,0 +1,131 @@
+//! What a session is about, at a glance: the ends of its file are read, not all of it.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::log::{event_in, load};
+use super::summary::summary;
+use crate::protocol::event::{Body, Event, SessionStarted, Summary};
+use crate::protocol::model::Usage;
+
+/// Bytes of each end.
+const END: u64 = 64 * 1024;
+
+/// One line in a list of sessions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Glance {
+    /// When it began.
+    pub started: String,
+    /// `provider/model` at its start.
+    pub model: String,
+    /// What the user said first; empty where nobody said anything.
+    pub task: String,
+    /// How its last turn ended; `None`: it did not.
+    pub ending: Option<String>,
+    /// Turns.
+    pub turns: u32,
+    /// Tokens.
+    pub usage: Usage,
+    /// US dollars, where the model's price is known.
+    pub cost_usd: Option<f64>,
+    /// The session that it is a copy of.
+    pub forked_from: Option<String>,
+}
+
+/// What a session is about. A session that was not closed is read whole: its sums stand nowhere.
+pub fn glance(log: &Path) -> io::Result<Glance> {
+    let (head, tail) = ends(log)?;
+    let closed = closing(&tail);
+    let whole = match closed {
+        Some(_) => Vec::new(),
+        None => load(log).map_err(io::Error::other)?.events,
+    };
+    let (summary, ending) = closed.unwrap_or_else(|| (summary(&whole), ending(&whole)));
+    let started = head.iter().find_map(|event| match &event.body {
+        Body::SessionStarted(SessionStarted { model, .. }) => Some((&event.header.ts, model)),
+        _ => None,
+    });
+    let (started, model) =
+        started.map(|(ts, model)| (ts.clone(), model.clone())).unwrap_or_default();
+    let forked_from =
+        [&head, &tail, &whole].into_iter().flatten().find_map(|event| match &event.body {
+            Body::SessionForked { from, .. } => Some(from.clone()),
+            _ => None,
+        });
+    let task = head.iter().find_map(|event| match &event.body {
+        Body::TurnStarted { input, .. } => Some(input.clone()),
+        _ => None,
+    });
+    Ok(Glance {
+        started,
+        model,
+        task: task.unwrap_or_default(),
+        ending,
+        turns: summary.turns,
+        usage: summary.usage,
+        cost_usd: summary.cost_usd,
+        forked_from,
+    })
+}
+
+/// What a session that was closed came to and how it ended, if nothing was asked of a model since.
+fn closing(tail: &[Event]) -> Option<(Summary, Option<String>)> {
+    let closed = tail.iter().rposition(|event| matches!(event.body, Body::SessionSummary(_)))?;
+    let Body::SessionSummary(summary) = &tail[closed].body else { return None };
+    let goes_on =
+        |event: &Event| matches!(event.body, Body::TurnStarted { .. } | Body::SessionForked { .. });
+    if tail[closed..].iter().any(goes_on) {
+        return None;
+    }
+    let ending = ending(tail);
+    // A long answer may be all that the end of the file holds.
+    let is_known = ending.is_some() || summary.turns == 0;
+    is_known.then(|| (summary.clone(), ending))
+}
+
+/// How the last turn ended; it did not where the program was killed or is still at work.
+fn ending(events: &[Event]) -> Option<String> {
+    events.iter().rev().find_map(|event| match &event.body {
+        Body::TurnFinished(finished) => Some(Some(finished.ending.as_str().to_owned())),
+        Body::TurnStarted { .. } | Body::ModelRequested(_) => Some(None),
+        _ => None,
+    })?
+}
+
+/// The first events, up to what the user said first, and the last, from how the last turn ended.
+fn ends(path: &Path) -> io::Result<(Vec<Event>, Vec<Event>)> {
+    let mut file = File::open(path)?;
+    let size = file.metadata()?.len();
+    let (mut head, mut tail) = (Vec::new(), Vec::new());
+    file.by_ref().take(END).read_to_end(&mut head)?;
+    file.seek(SeekFrom::Start(size.saturating_sub(END)))?;
+    file.read_to_end(&mut tail)?;
+    let is_task = |event: &Event| matches!(event.body, Body::TurnStarted { .. });
+    let head = until(head.split(|byte| *byte == b'\n'), is_task);
+    let mut is_closed = false;
+    let is_ending = |event: &Event| {
+        is_closed |= matches!(event.body, Body::SessionSummary(_));
+        is_closed && matches!(event.body, Body::TurnFinished(_) | Body::ModelRequested(_))
+    };
+    let mut tail = until(tail.rsplit(|byte| *byte == b'\n'), is_ending);
+    tail.reverse();
+    Ok((head, tail))
+}
+
+/// The events in these lines, up to the first that is wanted.
+fn until<'a>(
+    lines: impl Iterator<Item = &'a [u8]>,
+    mut is_wanted: impl FnMut(&Event) -> bool,
+) -> Vec<Event> {
+    let mut events: Vec<Event> = Vec::new();
+    for event in lines.filter_map(|line| event_in(line).ok()) {
+        events.push(event);
+        if events.last().is_some_and(&mut is_wanted) {
+            break;
+        }
+    }
+    events
+}

@@ -1,0 +1,188 @@
+//! What is still part of a session: the folds of a resume, over all that a rewind did not take back.
+
+use std::collections::BTreeMap;
+
+use crate::protocol::event::{Body, Event};
+use crate::protocol::tool::Effect;
+
+/// The events that are still part of the session, oldest first. A rewind takes out what happened from a
+/// turn on; it stays in the record, and what became of files before that turn stays here too.
+pub fn live(events: &[Event]) -> Vec<&Event> {
+    let mut live: Vec<&Event> = Vec::with_capacity(events.len());
+    for event in events {
+        if let Body::SessionRewound { from_turn } = event.body {
+            let begin = live.iter().position(|event| begins(event, from_turn));
+            let taken_back = live.split_off(begin.unwrap_or(live.len()));
+            live.extend(taken_back.into_iter().filter(|event| undoes_before(event, from_turn)));
+        }
+        live.push(event);
+    }
+    live
+}
+
+fn begins(event: &Event, turn: u32) -> bool {
+    matches!(event.body, Body::TurnStarted { .. }) && event.header.place.turn >= turn
+}
+
+/// A turn before the rewind was undone after it: the files are as they are.
+fn undoes_before(event: &Event, from_turn: u32) -> bool {
+    matches!(&event.body, Body::TurnUndone { undone, .. } if *undone < from_turn)
+}
+
+/// The session that this one is a copy of, and its last turn that was copied.
+pub fn forked_from(events: &[Event]) -> Option<(&str, u32)> {
+    events.iter().rev().find_map(|event| match &event.body {
+        Body::SessionForked { from, up_to } => Some((from.as_str(), *up_to)),
+        _ => None,
+    })
+}
+
+/// How a file looked when the session saw it last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LastSeen {
+    /// It was read, and had this time of change and this size.
+    Read {
+        /// Milliseconds since 1970.
+        mtime_ms: i64,
+        /// Bytes.
+        size: u64,
+    },
+    /// The session wrote it itself; nothing newer than this is its own.
+    Written {
+        /// Milliseconds since 1970.
+        at_ms: i64,
+    },
+}
+
+/// The files that a session has read or written, by path: who goes on with it looks whether they are
+/// still as they were.
+pub fn files_seen<'a>(events: impl IntoIterator<Item = &'a Event>) -> BTreeMap<String, LastSeen> {
+    let mut seen = BTreeMap::new();
+    let mut writes = BTreeMap::new();
+    for event in events {
+        match &event.body {
+            Body::ToolStarted { call, effect: Effect::Write { path }, .. } => {
+                writes.insert(call.as_str(), path);
+            }
+            Body::ToolFinished { call, envelope, .. } => {
+                let written = writes.remove(call.as_str());
+                let number = |name: &str| envelope.stats.get(name);
+                let mtime = number("file_mtime_ms").and_then(serde_json::Value::as_i64);
+                let size = number("file_size_bytes").and_then(serde_json::Value::as_u64);
+                if let (Some(path), None) = (written, envelope.error()) {
+                    if let Some(at_ms) = milliseconds(&event.header.ts) {
+                        seen.insert(path.clone(), LastSeen::Written { at_ms });
+                    }
+                } else if let (Some(path), Some((mtime_ms, size))) =
+                    (&envelope.context.path_resolved, mtime.zip(size))
+                {
+                    seen.insert(path.clone(), LastSeen::Read { mtime_ms, size });
+                }
+            }
+            // Who is told of the undo is told that they changed.
+            Body::TurnUndone { files, .. } => seen.retain(|path, _| !files.contains_key(path)),
+            _ => {}
+        }
+    }
+    seen
+}
+
+fn milliseconds(ts: &str) -> Option<i64> {
+    ts.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Events from their bodies: `turn` counts up with each `turn.started`, unless given.
+    fn events(bodies: &[serde_json::Value]) -> Vec<Event> {
+        let mut turn = 0;
+        let lines = bodies.iter().enumerate().map(|(n, body)| {
+            if body["type"] == "turn.started" {
+                turn += 1;
+            }
+            let mut event = json!({
+                "v": 1, "seq": n + 1, "ts": "2026-11-20T12:00:00.000Z", "session": "s",
+                "agent": "main", "turn": turn, "round": 0, "step": 0,
+            });
+            event.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+            serde_json::from_value(event).unwrap()
+        });
+        lines.collect()
+    }
+
+    fn said(text: &str) -> serde_json::Value {
+        json!({"type": "turn.started", "input": text})
+    }
+
+    fn rewound(from_turn: u32) -> serde_json::Value {
+        json!({"type": "session.rewound", "from_turn": from_turn})
+    }
+
+    fn undone(turn: u32) -> serde_json::Value {
+        json!({"type": "turn.undone", "undone": turn, "files": {}})
+    }
+
+    fn check(bodies: &[serde_json::Value], expected: &[&str]) {
+        let events = events(bodies);
+        let live: Vec<String> = live(&events)
+            .into_iter()
+            .map(|event| match &event.body {
+                Body::TurnStarted { input, .. } => input.clone(),
+                Body::SessionRewound { from_turn } => format!("rewound {from_turn}"),
+                Body::TurnUndone { undone, .. } => format!("undone {undone}"),
+                other => format!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(live, expected);
+    }
+
+    #[test]
+    fn without_a_rewind_everything_is_live() {
+        check(&[said("a"), said("b")], &["a", "b"]);
+    }
+
+    #[test]
+    fn a_rewind_takes_back_its_turn_and_what_follows() {
+        check(&[said("a"), said("b"), said("c"), rewound(2)], &["a", "rewound 2"]);
+        check(
+            &[said("a"), said("b"), rewound(2), said("c"), said("d"), rewound(4)],
+            &["a", "rewound 2", "c", "rewound 4"],
+        );
+        check(&[said("a"), said("b"), rewound(2), said("c"), rewound(1)], &["rewound 1"]);
+    }
+
+    #[test]
+    fn what_became_of_files_before_it_stays() {
+        check(
+            &[said("a"), said("b"), undone(1), undone(2), rewound(2)],
+            &["a", "undone 1", "rewound 2"],
+        );
+    }
+
+    fn finished(tool: &str, call: &str, stats: &serde_json::Value) -> serde_json::Value {
+        json!({"type": "tool.finished", "call": call, "tool": tool, "envelope": {
+            "status": "success", "data": {}, "text": "", "stats": stats,
+            "context": {"cwd": ".", "params_input": {}, "path_resolved": "a.rs"},
+        }})
+    }
+
+    #[test]
+    fn the_last_look_at_a_file_counts() {
+        let read = finished("Read", "1", &json!({"file_mtime_ms": 5, "file_size_bytes": 7}));
+        let writes = json!({"type": "tool.started", "call": "2", "tool": "Edit", "input": {},
+            "effect": {"kind": "write", "path": "a.rs"}});
+        let wrote = finished("Edit", "2", &json!({}));
+        let grep = finished("Grep", "3", &json!({}));
+        let seen = |bodies: &[serde_json::Value]| files_seen(&events(bodies));
+        let one = |seen| BTreeMap::from([("a.rs".to_owned(), seen)]);
+        assert_eq!(seen(std::slice::from_ref(&read)), one(LastSeen::Read { mtime_ms: 5, size: 7 }));
+        let at_ms = 1_795_176_000_000;
+        assert_eq!(seen(&[read, writes, wrote]), one(LastSeen::Written { at_ms }));
+        assert_eq!(seen(&[grep]), BTreeMap::new());
+    }
+}

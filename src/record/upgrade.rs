@@ -1,0 +1,38 @@
+//! Events of older formats, brought step by step to the one of today. What is on the disk stays as it is.
+
+use serde_json::Value;
+
+use crate::protocol::Object;
+use crate::protocol::event::{Event, VERSION};
+
+/// What brings an event from format `n` to `n + 1`, in the order of `n`.
+const STEPS: [fn(&mut Object); VERSION as usize] = [from_0];
+
+/// The event in a line of an older format.
+pub(super) fn upgrade(line: &[u8]) -> Result<Event, String> {
+    let mut object: Object = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let version = object.get("v").and_then(Value::as_u64).ok_or("it has no version `v`")?;
+    if version > u64::from(VERSION) {
+        return Err(format!("written by a newer version, format {version}"));
+    }
+    let first = usize::try_from(version).unwrap_or(STEPS.len());
+    for step in &STEPS[first..] {
+        step(&mut object);
+    }
+    object.insert("v".to_owned(), VERSION.into());
+    serde_json::from_value(Value::Object(object)).map_err(|error| error.to_string())
+}
+
+/// Format 0, of the drafts: there was one agent, rounds and steps were not told apart, and what the user
+/// said was called `text`.
+fn from_0(event: &mut Object) {
+    event.entry("agent").or_insert_with(|| "main".into());
+    for place in ["round", "step"] {
+        event.entry(place).or_insert_with(|| 0.into());
+    }
+    if event.get("type").and_then(Value::as_str) == Some("turn.started")
+        && let Some(text) = event.shift_remove("text")
+    {
+        event.insert("input".to_owned(), text);
+    }
+}

@@ -1,0 +1,424 @@
+//! `agent session`: what was recorded is found again, shown, copied, taken back and deleted.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::run::wait_for;
+use crate::server::{Request, Server, sse_text};
+use crate::support::{Done, Test, events};
+
+const OLD: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+/// A session of these event bodies, as a file; each `turn.started` begins a turn.
+fn recorded(test: &Test, id: &str, bodies: &[Value]) -> PathBuf {
+    let mut turn = 0;
+    let mut text = String::new();
+    for (n, body) in bodies.iter().enumerate() {
+        turn += u32::from(body["type"] == "turn.started");
+        let mut event = json!({
+            "v": 1, "seq": n + 1, "ts": format!("2026-11-20T12:00:{:02}.000Z", n % 60),
+            "session": id, "agent": "main", "turn": turn, "round": 0, "step": 0,
+        });
+        event.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+        text.push_str(&format!("{event}\n"));
+    }
+    let path = format!(".agent/sessions/{id}/events.jsonl");
+    test.write(&path, text);
+    test.root().join(path)
+}
+
+fn started() -> Value {
+    json!({"type": "session.started", "cwd": "/", "model": "openai/gpt-5.5", "tools": [],
+        "permission_mode": "auto-edit", "program": "0",
+        "sandbox": {"backend": "none", "filesystem": "none", "network": "unenforced"}})
+}
+
+fn said(input: &str) -> Value {
+    json!({"type": "turn.started", "input": input})
+}
+
+/// An answer that took 1,000 tokens, half of them cached, and gave 20 for this much.
+fn answered(text: &str, purpose: &str, cost_usd: f64) -> Value {
+    json!({"type": "model.responded", "purpose": purpose, "text": text, "stop": "end", "time_ms": 1,
+        "usage": {"input_tokens": 1000, "output_tokens": 20, "cached_tokens": 500},
+        "cost_usd": cost_usd})
+}
+
+fn ended(result: &str) -> Value {
+    json!({"type": "turn.finished", "ending": "completed", "result": result, "errors": [],
+        "verified": null, "files_changed": [], "rounds": 1,
+        "usage": {"input_tokens": 0, "output_tokens": 0}, "cost_usd": null, "time_ms": 1,
+        "model_ms": 1})
+}
+
+fn latest_id(test: &Test) -> String {
+    let list = test.agent(&["session", "list"]).expect_code(0).stdout;
+    list.split_whitespace().next().unwrap().to_owned()
+}
+
+/// Goes on with the latest session; what the model was asked.
+fn asked_next(test: &Test, more: &[&str]) -> String {
+    let server = Server::with(|_: &Request, _| sse_text("ok"));
+    let mut args = vec!["run", "--model", "openai/m", "--base-url"];
+    let url = server.url();
+    args.push(&url);
+    args.extend(more);
+    test.agent(&args).expect_code(0);
+    let requests = server.finish();
+    assert_eq!(requests.len(), 1);
+    requests[0].json()["messages"].to_string()
+}
+
+#[test]
+fn tokens_and_money_are_counted_by_turn_and_in_all() {
+    let test = Test::new();
+    let bodies = [
+        started(),
+        said("first"),
+        answered("a summary", "summary", 0.5),
+        answered("one", "main", 0.01),
+        ended("one"),
+        said("second"),
+        answered("two", "main", 0.02),
+        answered("three", "main", 0.03),
+    ];
+    recorded(&test, OLD, &bodies);
+    let show = test.agent(&["session", "show"]).expect_code(0).stdout;
+    for line in [
+        "turn 1    first\n",
+        "ended     completed · 1 answer · 2,000 in (1,000 cached), 40 out · $0.5100\n",
+        "turn 2    second\n",
+        "ended     unfinished · 2 answers · 2,000 in (1,000 cached), 40 out · $0.0500\n",
+        "in all    4,000 in (2,000 cached), 80 out · $0.5600\n",
+    ] {
+        assert!(show.contains(line), "{line}\n{show}");
+    }
+    let list = test.agent(&["session", "list"]).expect_code(0).stdout;
+    let line =
+        format!("{OLD}  2026-11-20 12:00  unfinished              2 turns    $0.5600  first\n");
+    assert_eq!(list, line);
+}
+
+#[test]
+fn the_list_is_there_for_scripts_too() {
+    let test = Test::new().script("usage: 100 20\ntext: ok");
+    test.run(&["the task"]).expect_code(0);
+    let test = test.script("text: ok");
+    test.run(&["another"]).expect_code(0);
+    let fork = test.agent(&["session", "fork"]).expect_code(0).stdout;
+    let list = test.agent(&["session", "list", "--format", "json"]).expect_code(0).stdout;
+    let list: Vec<Value> = serde_json::from_str(&list).unwrap();
+    assert_eq!(list.len(), 3);
+    assert_eq!(list[0]["id"], fork.trim());
+    assert_eq!(list[0]["forked_from"], list[1]["id"]);
+    assert_eq!(list[1]["forked_from"], Value::Null);
+    assert_eq!(list[2]["task"], "the task");
+    assert_eq!(list[2]["ending"], "completed");
+    assert_eq!(list[2]["turns"], 1);
+    assert_eq!(list[2]["usage"]["input_tokens"], 100);
+    assert_eq!(list[2]["cost_usd"], Value::Null);
+    assert_eq!(list[2]["model"], "script:../script");
+    let empty = Test::new().agent(&["session", "list", "--format", "json"]).expect_code(0);
+    assert_eq!(empty.stdout, "[]\n");
+}
+
+#[test]
+fn a_page_for_a_browser_carries_nothing_out() {
+    let evil = "<script>alert(1)</script> \u{1b}[31mred\u{202e}txt \" onload='x'";
+    let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "two </pre><b>"});
+    let script = format!(
+        "call: Read {{\"path\": \"a.txt\"}}\n---\ncall: Edit {edit}\n---\n\
+         call: Read {{\"path\": \"<i>none</i>\"}}\n---\ntext: {evil}"
+    );
+    let test = Test::new().file("a.txt", "one\n").script(&script);
+    test.run(&[evil]).expect_code(0);
+    test.agent(&["session", "rewind", "--turn", "1"]).expect_code(0);
+    let page = test.agent(&["session", "export", "--format", "html"]).expect_code(0).stdout;
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+    for markup in ["<script", "<b>", "<i>", "<img", "src=", "href=", "http:", "https:"] {
+        assert!(!page.contains(markup), "{markup}");
+    }
+    assert!(!page.contains(|c: char| c.is_control() && c != '\n' && c != '\t'));
+    assert!(!page.contains('\u{202e}'));
+    for part in [
+        "&lt;script&gt;alert(1)&lt;/script&gt; \\u{1b}[31mred\\u{202e}txt &quot; onload=&#39;x&#39;",
+        "default-src 'none'",
+        "<span class=\"added\">+two &lt;/pre&gt;&lt;b&gt;</span>",
+        "<span class=\"removed\">-one</span>",
+        "<summary>Read &lt;i&gt;none&lt;/i&gt; · NOT_FOUND</summary>",
+        "<section class=\"gone\">",
+        "turn 1 undone: a.txt: restored",
+    ] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+    // Each element that is opened is closed.
+    for name in ["details", "pre", "section", "div", "p", "span", "summary"] {
+        let opened = page.matches(&format!("<{name}>")).count();
+        let opened = opened + page.matches(&format!("<{name} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{name}>")).count(), "{name}");
+    }
+}
+
+/// Three turns: the first reads more than is shown, the second and the third change `a.txt`.
+fn three_turns() -> Test {
+    let long: String = (1..3000).map(|n| format!("line {n}\n")).collect();
+    let test = Test::new()
+        .file("a.txt", "one\n")
+        .file("long.txt", long)
+        .script("call: Bash {\"command\": \"cat long.txt; true\"}\n---\ntext: the first answer");
+    test.run(&["the first task", "--allow", "Bash"]).expect_code(0);
+    for (old, new, name) in [("one", "two", "second"), ("two", "three", "third")] {
+        let edit = json!({"path": "a.txt", "old_string": old, "new_string": new});
+        let test = &test;
+        std::fs::write(
+            test.root().join("../script"),
+            format!(
+                "call: Read {{\"path\": \"a.txt\"}}\n---\ncall: Edit {edit}\n---\n\
+                 text: the {name} answer"
+            ),
+        )
+        .unwrap();
+        test.run(&[&format!("the {name} task"), "-c"]).expect_code(0);
+    }
+    assert_eq!(test.read("a.txt"), "three\n");
+    test
+}
+
+#[test]
+fn a_copy_holds_everything_up_to_the_end_of_a_turn() {
+    let test = three_turns();
+    let old = latest_id(&test);
+    let before = events(&test.log());
+    let log_before = std::fs::read(test.log()).unwrap();
+    let done = test.agent(&["session", "fork", &old, "--turn", "2"]).expect_code(0);
+    let new = done.stdout.trim().to_owned();
+    assert_eq!(latest_id(&test), new);
+    let copy = test.events();
+    let last = &copy[copy.len() - 1];
+    assert_eq!(last["type"], "session.forked");
+    assert_eq!((&last["from"], &last["up_to"]), (&json!(old), &json!(2)));
+    for (n, (copied, original)) in copy.iter().zip(&before).enumerate().take(copy.len() - 1) {
+        assert_eq!(copied["seq"], json!(n + 1));
+        assert_eq!(copied["session"], json!(new));
+        assert_eq!(copied["type"], original["type"]);
+        assert_eq!(copied["ts"], original["ts"]);
+    }
+    assert_eq!(copy[copy.len() - 2]["type"], "turn.finished");
+    assert_eq!(copy[copy.len() - 2]["turn"], 2);
+    // What was too large to be shown came along, and is spoken of by its new path.
+    let output = format!(".agent/sessions/{new}/tool-output/");
+    let text = std::fs::read_to_string(test.log()).unwrap();
+    let at = text.find(&output).unwrap() + output.len();
+    let name: String = text[at..].chars().take_while(|c| *c != '"' && *c != ' ').collect();
+    let name = name.trim_end_matches(['.', ',', '\\', ';']);
+    assert!(test.read(&format!("{output}{name}")).contains("line 1500\n"));
+    assert!(!text.contains(&format!("sessions/{old}")));
+    // The old one is as it was.
+    let log = test.root().join(format!(".agent/sessions/{old}/events.jsonl"));
+    assert_eq!(std::fs::read(log).unwrap(), log_before);
+
+    let asked = asked_next(&test, &["go on", "-c"]);
+    assert!(asked.contains("the second answer") && !asked.contains("the third"), "{asked}");
+    assert_eq!(test.events().last().unwrap()["session"], json!(new));
+    assert_eq!(test.events_of("turn.started")[2]["turn"], 3);
+}
+
+#[test]
+fn files_of_inherited_turns_are_undone_where_they_were_changed() {
+    let test = three_turns();
+    let old = latest_id(&test);
+    test.agent(&["session", "fork"]).expect_code(0);
+    let kept = format!("kept by session {old}");
+    test.agent(&["session", "undo"]).expect_code(2).expect_one_line_of_stderr(&kept);
+    let hint = format!("agent session undo {old} --turn 3");
+    test.agent(&["session", "undo", "--turn", "3"]).expect_code(2).expect_one_line_of_stderr(&hint);
+    let done = test.agent(&["session", "rewind", "--turn", "2"]).expect_code(2);
+    done.expect_one_line_of_stderr("--conversation");
+    assert_eq!(test.read("a.txt"), "three\n");
+    test.agent(&["session", "rewind", "--turn", "2", "--conversation"]).expect_code(0);
+    test.agent(&["session", "undo", &old]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "two\n");
+}
+
+#[test]
+fn a_run_may_go_on_with_a_copy() {
+    let test = three_turns();
+    let old = latest_id(&test);
+    let log = test.log();
+    let before = std::fs::read(&log).unwrap();
+    let asked = asked_next(&test, &["go on", "-c", "--fork"]);
+    assert!(asked.contains("the third answer"), "{asked}");
+    assert_eq!(test.events_of("session.forked")[0]["from"], json!(old));
+    let asked = asked_next(&test, &["go on", "--fork", "--resume", &old[..13]]);
+    assert!(asked.contains("the third answer"), "{asked}");
+    assert_eq!(test.events_of("session.forked").len(), 1);
+    assert_eq!(std::fs::read(&log).unwrap(), before, "the session itself is left as it is");
+    test.run(&["go on", "--fork"]).expect_code(2).expect_one_line_of_stderr("--resume");
+    assert_eq!(test.agent(&["session", "list"]).stdout.lines().count(), 3);
+}
+
+#[test]
+fn a_turn_that_is_not_there_can_not_be_gone_back_to() {
+    let test = three_turns();
+    for command in ["fork", "rewind"] {
+        let done = test.agent(&["session", command, "--turn", "7"]).expect_code(2);
+        done.expect_one_line_of_stderr("last is 3");
+    }
+    test.agent(&["session", "rewind"]).expect_code(2).expect_stderr("--turn");
+    assert_eq!(test.agent(&["session", "list"]).stdout.lines().count(), 1);
+}
+
+#[test]
+fn a_rewind_takes_back_what_was_said_and_what_was_changed() {
+    let test = three_turns();
+    let done = test.agent(&["session", "rewind", "--turn", "2"]).expect_code(0);
+    done.expect_stdout(
+        "turn 3\n  a.txt: restored\nturn 2\n  a.txt: restored\n\
+         conversation: back to before turn 2\n",
+    );
+    assert_eq!(test.read("a.txt"), "one\n");
+    let asked = asked_next(&test, &["another way", "-c"]);
+    assert!(asked.contains("the first answer"), "{asked}");
+    for gone in ["the second", "the third", "taken back"] {
+        assert!(!asked.contains(gone), "{gone}\n{asked}");
+    }
+    // The record keeps all of it, and each number is given once.
+    let turns: Vec<Value> =
+        test.events_of("turn.started").iter().map(|event| event["turn"].clone()).collect();
+    assert_eq!(turns, [1, 2, 3, 4]);
+    let show = test.agent(&["session", "show"]).expect_code(0).stdout;
+    assert!(show.contains("turn 3    the third task (taken back by a rewind)\n"), "{show}");
+    assert!(show.contains("turn 4    another way\n"), "{show}");
+    let done = test.agent(&["session", "rewind", "--turn", "3"]).expect_code(2);
+    done.expect_one_line_of_stderr("taken back already");
+    // A copy up to a turn that was taken back brings it to life.
+    test.agent(&["session", "fork", "--turn", "3"]).expect_code(0);
+    let asked = asked_next(&test, &["go on", "-c"]);
+    assert!(asked.contains("the third answer") && !asked.contains("another way"), "{asked}");
+}
+
+#[test]
+fn a_rewind_may_take_back_one_of_both() {
+    let test = three_turns();
+    test.agent(&["session", "rewind", "--turn", "3", "--conversation"])
+        .expect_code(0)
+        .expect_stdout("conversation: back to before turn 3\n");
+    assert_eq!(test.read("a.txt"), "three\n");
+    // What turn 2 wrote is no longer what stands there.
+    let asked = asked_next(&test, &["go on", "-c"]);
+    assert!(asked.contains("the second answer") && !asked.contains("the third"), "{asked}");
+    assert!(asked.contains("no longer as you saw them: a.txt"), "{asked}");
+
+    let test = three_turns();
+    test.agent(&["session", "rewind", "--turn", "2", "--files"])
+        .expect_code(0)
+        .expect_stdout("turn 3\n  a.txt: restored\nturn 2\n  a.txt: restored\n");
+    assert_eq!(test.read("a.txt"), "one\n");
+    let asked = asked_next(&test, &["go on", "-c"]);
+    assert!(asked.contains("the third answer"), "{asked}");
+    assert!(asked.contains("taken back the file changes of turn 2"), "{asked}");
+}
+
+#[test]
+fn a_rewind_stops_at_a_file_that_somebody_changed() {
+    let test = three_turns();
+    test.write("a.txt", "somebody's\n");
+    let done = test.agent(&["session", "rewind", "--turn", "2"]).expect_code(1);
+    assert!(done.stdout.contains("a.txt: left as it is: somebody changed it since"), "{done:?}");
+    assert_eq!(test.read("a.txt"), "somebody's\n");
+    assert!(test.events_of("session.rewound").is_empty());
+    let asked = asked_next(&test, &["go on", "-c"]);
+    assert!(asked.contains("the third answer"), "{asked}");
+    test.agent(&["session", "rewind", "--turn", "2", "--force"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "one\n");
+}
+
+#[test]
+fn what_holds_since_a_turn_goes_with_it() {
+    let todos = json!({"summary": "s", "todos": [{"content": "a thing", "status": "in_progress"}]});
+    let test = Test::new().script("text: the first answer");
+    test.run(&["the first task"]).expect_code(0);
+    let test =
+        test.script(&format!("call: TodoWrite {todos}\n---\ntext: looking\n---\ntext: looking"));
+    test.run(&["Don't change anything until I say so.", "-c", "--max-turns", "3"]);
+    assert_eq!(test.events_of("freeze.set").len(), 1);
+    let write =
+        "call: Write {\"path\": \"b.txt\", \"content\": \"b\"}\n---\ntext: ok\n---\ntext: ok";
+    let test = test.script(write);
+    test.run(&["write b.txt", "-c", "--max-turns", "3"]);
+    assert!(!test.root().join("b.txt").exists(), "it holds");
+    test.agent(&["session", "rewind", "--turn", "2", "--conversation"]).expect_code(0);
+    test.run(&["write b.txt", "-c"]).expect_code(0);
+    assert_eq!(test.read("b.txt"), "b");
+    let asked = test.events_of("model.requested").pop().unwrap();
+    assert!(!asked["trailing"].to_string().contains("a thing"), "the plan is gone too: {asked}");
+}
+
+#[test]
+fn sessions_are_deleted_only_if_a_person_agrees() {
+    let test = three_turns();
+    let old = latest_id(&test);
+    let kept = test.root().join(".agent/undo").join(&old);
+    assert!(kept.is_dir());
+    test.agent(&["session", "rm", &old]).expect_code(2).expect_one_line_of_stderr("--yes");
+    test.agent(&["session", "rm", "nope", &old, "--yes"]).expect_code(2).expect_stderr("nope");
+    assert!(kept.is_dir() && test.log().exists());
+    test.agent(&["session", "rm", &old[..20], &old, "--yes"])
+        .expect_code(0)
+        .expect_stdout(&format!("removed {old}\n"));
+    assert!(!kept.exists() && test.try_log().is_none());
+}
+
+#[test]
+fn in_a_terminal_a_person_is_asked() {
+    let test = Test::new().script("text: ok");
+    test.run(&["the task"]).expect_code(0);
+    let id = latest_id(&test);
+    for no in ["n\n", "\n", "\u{4}"] {
+        let done = test.in_terminal(&["session", "rm", &id], no).expect_code(1);
+        assert!(done.stdout.contains(&format!("delete session {id}")), "{done:?}");
+        assert!(test.log().exists());
+    }
+    // Without an id there is something to choose from.
+    let done = test.in_terminal(&["run", "--resume"], "").expect_code(2);
+    assert!(done.stdout.contains(&id) && done.stdout.contains("the task"), "{done:?}");
+    test.in_terminal(&["session", "rm", &id], "y\n").expect_code(0);
+    assert!(test.try_log().is_none());
+}
+
+#[test]
+fn a_session_in_use_is_neither_deleted_nor_gone_back_in() {
+    let test = Test::new().script("text: ok");
+    test.run(&["idle"]).expect_code(0);
+    let idle = latest_id(&test);
+    let test = test.script("fault: hang");
+    let mut child = test.spawn(&["run", "task", "--model", "script:../script"]);
+    wait_for(|| test.log().parent().is_some_and(|folder| !folder.ends_with(&idle)));
+    wait_for(|| test.has_event("model.requested"));
+    let busy = latest_id(&test);
+    let held = format!("in use by process {} since 20", child.id());
+    let refused = |args: &[&str]| {
+        let done: Done = test.agent(args).expect_code(75);
+        done.expect_one_line_of_stderr(&held);
+    };
+    refused(&["session", "rm", &idle, &busy, "--yes"]);
+    refused(&["session", "rewind", "--turn", "1"]);
+    refused(&["session", "undo"]);
+    refused(&["run", "more", "-c", "--model", "script:../script"]);
+    assert_eq!(test.agent(&["session", "list"]).stdout.lines().count(), 2, "none was deleted");
+    // To look and to copy are no use of it.
+    test.agent(&["session", "show", &busy]).expect_code(0);
+    test.agent(&["session", "fork", &busy]).expect_code(0);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    test.agent(&["session", "rm", &busy, "--yes"]).expect_code(0);
+}
+
+#[test]
+fn resume_without_an_id_says_how() {
+    let test = Test::new().script("text: ok");
+    let done = test.agent(&["run", "--resume"]).expect_code(2);
+    done.expect_one_line_of_stderr("--resume needs the id of a session");
+    test.run(&["task", "-r"]).expect_code(2).expect_stderr("-c takes the latest");
+}
