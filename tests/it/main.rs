@@ -18,6 +18,7 @@ mod pins;
 mod prompts;
 mod properties;
 mod race;
+mod recovery;
 mod resume;
 mod run;
 mod sandbox;
