@@ -6,6 +6,7 @@
 //! terminals or of files.
 
 mod answer;
+mod asked;
 mod checks;
 mod circles;
 mod compact;
@@ -248,7 +249,7 @@ impl Kernel {
             reminders: Vec::new(),
             mentions,
             touched: Vec::new(),
-            completion: Completion::default(),
+            completion: Completion::for_task(input, &self.parts.checks.commands),
             continuations: 0,
             text: String::new(),
             spent: Spent::nothing(),
