@@ -39,6 +39,8 @@ pub struct Reason {
     pub text: String,
     /// The better way, ready to be used, where there is one.
     pub hint: Option<String>,
+    /// The pin whose rule it is.
+    pub pin: Option<u32>,
 }
 
 /// How freely the agent may act.
@@ -159,6 +161,32 @@ pub enum Category {
     PermissionError,
     /// Not known.
     Unknown,
+}
+
+impl Category {
+    /// The word that stands in events.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ParameterError => "parameter_error",
+            Self::ToolError => "tool_error",
+            Self::DependencyError => "dependency_error",
+            Self::DecompositionError => "decomposition_error",
+            Self::EnvironmentError => "environment_error",
+            Self::PermissionError => "permission_error",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Counters {
+    /// The counter that a decision uses up.
+    pub fn count_of(&self, decision: ControlDecision) -> Count {
+        match decision {
+            ControlDecision::Continue | ControlDecision::Retry(_) => self.retry_count,
+            ControlDecision::Replan(Replan::Step) => self.single_step_repair_count,
+            ControlDecision::Replan(Replan::Task) => self.task_replan_count,
+        }
+    }
 }
 
 /// The evidence of a step's last failure.
