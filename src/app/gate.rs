@@ -170,6 +170,9 @@ pub(super) fn recovery(config: &Config) -> RecoveryLimits {
         max_single_step_repairs: recovery.max_single_step_repairs,
         max_task_replanning_attempts: recovery.max_task_replanning_attempts,
         max_consecutive_failures: recovery.max_consecutive_failures,
+        reflect_after: recovery.reflect_after,
+        max_reflections: recovery.max_reflections,
+        enable_step_level_reflection: recovery.enable_step_level_reflection,
     }
 }
 

@@ -18,7 +18,7 @@ use gate::{checks, recovery};
 use models::open_model;
 pub use models::{Facts, endpoint, facts, script};
 pub use storage::Storage;
-pub use undo::{Files, Recorded, Rewind, Rewound, in_words};
+pub use undo::{Files, Recorded, Rewind, Rewound};
 
 use crate::config::{self, Config, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Rules};
@@ -250,6 +250,7 @@ impl Session {
                 max_budget_usd: config.limits.max_budget_usd,
             },
             recovery: recovery(config),
+            undo_on_failure: config.recovery.undo_on_failure,
             prompts: prompts.clone(),
         };
         let mut kernel = Kernel::new(parts);

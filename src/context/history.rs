@@ -10,9 +10,10 @@ use crate::protocol::event::{Body, Compacted, Event, Place};
 use crate::protocol::message::{Message, Part, Role, ToolCall, ToolResult};
 use crate::protocol::model::Purpose;
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
-use crate::protocol::view::view;
+use crate::protocol::view::{call_line, view};
 
 const UNDONE: Prompt = prompt!("feedback/undone.md");
+const KERNEL_CALL: Prompt = prompt!("recovery/kernel_call.md");
 const FORGOTTEN: Prompt = prompt!("summary/forgotten.md");
 
 /// The conversation.
@@ -152,6 +153,32 @@ impl History {
         self.push(message, Kind::Results(outcomes.collect()));
     }
 
+    /// The kernel made a call on behalf of one of the last message: what it came to stands below that
+    /// one's result, which the model has not been sent yet.
+    pub fn amend(&mut self, parent: &str, call: &str, envelope: &Envelope) {
+        let label = self.prompts.text(KERNEL_CALL).replace("{{call}}", call);
+        let Some(mut message) = self.messages.pop() else { return };
+        let Some(note) = self.notes.pop() else { return };
+        self.bytes -= note.bytes;
+        for part in &mut message.parts {
+            if let Part::Result(result) = part
+                && result.call == parent
+            {
+                result.text.push_str(&format!("\n\n{}\n{}", label.trim_end(), view(envelope)));
+            }
+        }
+        let kind = match note.kind {
+            Kind::Results(mut outcomes) => {
+                // One for each result stands first; what the kernel did is known besides.
+                outcomes.push(Outcome::of(call.split(' ').next().unwrap_or_default(), envelope));
+                Kind::Results(outcomes)
+            }
+            kind @ (Kind::Front | Kind::Task | Kind::Said | Kind::Answer) => kind,
+        };
+        self.place = note.place;
+        self.push(message, kind);
+    }
+
     /// Takes one more event of a recorded session.
     pub fn apply(&mut self, event: &Event) {
         self.place = event.header.place;
@@ -178,6 +205,10 @@ impl History {
                     });
                 }
             }
+            Body::ToolFinished { parent_call: Some(parent), envelope, tool, .. } => {
+                let call = call_line(tool, &envelope.context.params_input);
+                self.amend(parent, &call, envelope);
+            }
             Body::ToolFinished { call, envelope, .. } => self.answered(call, envelope),
             Body::ContextCompacted(compacted) => self.compact(compacted),
             Body::ModelResponded(_)
@@ -195,6 +226,7 @@ impl History {
             | Body::PermissionRequested { .. }
             | Body::PermissionDecided { .. }
             | Body::Evaluation { .. }
+            | Body::Reflected { .. }
             | Body::ControlDecided { .. }
             | Body::PlanUpdated { .. }
             | Body::CheckFinished { .. }

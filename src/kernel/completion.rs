@@ -1,15 +1,19 @@
 //! Completion: is a final text the end? What the model claims is no evidence.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::Limits;
 use super::answer::AnswerSchema;
 use super::checks::FailedCheck;
 use super::state::State;
-use crate::protocol::control::{Ending, Signal};
+use crate::protocol::control::{Category, Ending, Signal};
 use crate::protocol::envelope::{ErrorCode, Verdict};
+use crate::protocol::event::{FailureReport, Tried};
 use crate::protocol::plan::Plan;
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use crate::protocol::shorten;
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 
@@ -199,37 +203,90 @@ impl Completion {
         }
     }
 
-    /// The failure report: what ended it, what was tried, what was changed, what the model said last.
+    /// The failure report: what ended it, what was tried on what evidence, what was changed, and what a
+    /// person could do next.
     pub(super) fn report(
         &self,
         ending: Ending,
         errors: &[String],
         state: &State,
-        said: &str,
-    ) -> String {
-        let mut report = format!("not done ({}): {}", ending.as_str(), errors.join("; "));
-        let attempts: Vec<String> = state
+        evidence: &str,
+    ) -> FailureReport {
+        let mut attempts: Vec<Tried> = state
             .chains
             .iter()
             .filter(|(_, chain)| chain.open)
-            .map(|(what, chain)| format!("{what} (failed, {} retries)", chain.retries))
+            .map(|(what, chain)| Tried {
+                step: chain.step,
+                what: what.clone(),
+                times: chain.failures,
+                failure: chain.signature.clone(),
+            })
             .collect();
-        if !attempts.is_empty() {
-            report.push_str(&format!("\nTried: {}", attempts.join("; ")));
+        attempts.sort_by_key(|tried| tried.step);
+        FailureReport {
+            reason: format!("not done ({}): {}", ending.as_str(), errors.join("; ")),
+            next: next_steps(ending, state),
+            evidence: if attempts.is_empty() { String::new() } else { evidence.to_owned() },
+            attempts,
+            files_changed: self.files_changed.clone(),
+            files_undone: BTreeMap::new(),
         }
-        if self.files_changed.is_empty() {
-            report.push_str("\nNo file was changed");
-        } else {
-            report.push_str(&format!(
-                "\nChanged and left so: {} (`agent session undo` takes it back)",
-                self.files_changed.join(", ")
-            ));
-        }
-        if !said.trim().is_empty() {
-            report.push_str(&format!("\nThe model's last words: {}", said.trim()));
-        }
-        report
     }
+}
+
+/// What a person could do about it.
+fn next_steps(ending: Ending, state: &State) -> Vec<String> {
+    let failure = state.last_failure.as_ref();
+    let category = failure.map(|failure| failure.category);
+    let mut next = Vec::new();
+    let advice = match (ending, category) {
+        (Ending::CheckFailed, _) => "run the check by hand and see whether it can pass at all",
+        (Ending::PermissionDenied, _) => "allow what was denied with --allow, then go on with -c",
+        (Ending::Failed, Some(Category::DependencyError)) => {
+            "install what is missing, then go on with -c"
+        }
+        (Ending::Failed, Some(Category::EnvironmentError)) => {
+            "mend the machine's state, then go on with -c"
+        }
+        (Ending::Failed, _) => {
+            "say more about the task, or give it in smaller pieces, and go on with -c"
+        }
+        _ => return next,
+    };
+    next.push(advice.to_owned());
+    next.push("see every step with `agent trace show`".to_owned());
+    next
+}
+
+/// The report as text. `said`: the model's last words.
+pub(super) fn report_in_words(report: &FailureReport, said: &str) -> String {
+    let mut out = report.reason.clone();
+    for tried in &report.attempts {
+        let step = if tried.step > 0 { format!("step {}: ", tried.step) } else { String::new() };
+        let times =
+            if tried.times == 1 { "once".to_owned() } else { format!("{} times", tried.times) };
+        let failure = shorten(&tried.failure, 160);
+        out.push_str(&format!("\nTried: {step}{} failed {times} ({failure})", tried.what));
+    }
+    match (report.files_changed.is_empty(), report.files_undone.is_empty()) {
+        (true, true) => out.push_str("\nNo file was changed"),
+        (false, true) => out.push_str(&format!(
+            "\nChanged and left so: {} (`agent session undo` takes it back)",
+            report.files_changed.join(", ")
+        )),
+        (_, false) => {
+            let undone = report.files_undone.iter().map(|(path, how)| format!("{path}: {how}"));
+            out.push_str(&format!("\nTaken back: {}", undone.collect::<Vec<_>>().join(", ")));
+        }
+    }
+    for next in &report.next {
+        out.push_str(&format!("\nNext: {next}"));
+    }
+    if !said.trim().is_empty() {
+        out.push_str(&format!("\nThe model's last words: {}", said.trim()));
+    }
+    out
 }
 
 /// A command that only prints could not have failed: that it ran proves nothing.

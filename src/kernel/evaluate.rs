@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use super::signature::signature;
-use super::state::{Chain, State};
+use super::state::{Chain, FailedCall, State};
 use crate::protocol::control::{Category, LastFailure, Signal};
 use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode};
 use crate::protocol::message::ToolCall;
 use crate::protocol::shorten;
+use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 
 /// What a round came to.
@@ -17,6 +18,8 @@ pub(crate) enum Round<'a> {
     /// The model's answer can not be used, or was not accepted as final. `about` tells one reason from
     /// another: each has retries of its own.
     Answer { signal: Signal, about: &'a str, why: &'a str },
+    /// The kernel made a call itself, on behalf of the one that failed.
+    Kernel { call: &'a ToolCall, answer: &'a Answer },
 }
 
 /// The chain of answers that can not be used.
@@ -26,6 +29,7 @@ const BAD_ANSWERS: &str = "answer: unusable";
 pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
     match round {
         Round::Calls { calls, answers } => calls_ended(state, calls, answers),
+        Round::Kernel { call, answer } => kernel_call_ended(state, call, answer),
         Round::Answer { signal, about, why } => {
             let chain =
                 if about.is_empty() { BAD_ANSWERS.to_owned() } else { format!("answer: {about}") };
@@ -37,8 +41,10 @@ pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
                 message: (*why).to_owned(),
                 signature: signature(why),
                 chain,
+                reflection: None,
             };
             state.consecutive_failures += 1;
+            state.failed_call = None;
             failed(state, vec![failure], String::new());
         }
     }
@@ -47,8 +53,10 @@ pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
 fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
     let mut failures = Vec::new();
     let mut any_success = false;
+    let mut circle = None;
     for (call, answer) in calls.iter().zip(answers) {
         let chain = chain_of(call, &answer.envelope);
+        circle = circle.or(state.circles.see(call, &answer.envelope));
         if answer.envelope.error().is_none() {
             any_success = true;
             if answer.envelope.data.get("applied") == Some(&Value::Bool(true)) {
@@ -62,6 +70,9 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
         } else if let Some(failure) = failure_of(state, chain, call, &answer.envelope) {
             failures.push(failure);
         }
+    }
+    if let Some(what) = circle {
+        failures.push(going_round(&what));
     }
     if any_success {
         state.consecutive_failures = 0;
@@ -83,6 +94,50 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
         round = calls.chain(failures.iter().map(|failure| failure.signature.clone())).collect();
     }
     failed(state, failures, round);
+    let speaks = state.last_failure.as_ref().map(|failure| failure.chain.clone());
+    let is_it = |(call, answer): &(&ToolCall, &Answer)| {
+        answer.envelope.error().is_some() && speaks == Some(chain_of(call, &answer.envelope))
+    };
+    state.failed_call = calls.iter().zip(answers).find(is_it).map(|(call, answer)| FailedCall {
+        call: call.clone(),
+        reads: matches!(answer.effect, Some(Effect::Read { .. })),
+    });
+}
+
+/// What the kernel's own call came to belongs to the chain for which it was made.
+fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
+    let Some(before) = state.last_failure.take() else { return };
+    let Some(mut failure) = failure_of(state, before.chain.clone(), call, &answer.envelope) else {
+        if let Some(chain) = state.chains.get_mut(&before.chain) {
+            chain.open = false;
+        }
+        state.step_success = true;
+        state.step_had_success = true;
+        state.consecutive_failures = 0;
+        state.unvaried_failures = 0;
+        state.failing.clear();
+        state.failed_call = None;
+        if answer.envelope.data.get("applied") == Some(&Value::Bool(true)) {
+            state.n_edits += 1;
+        }
+        return;
+    };
+    failure.chain.clone_from(&before.chain);
+    failed(state, vec![failure], String::new());
+}
+
+/// The work goes round in circles.
+fn going_round(what: &str) -> LastFailure {
+    LastFailure {
+        signal: Signal::Loop,
+        code: None,
+        class: None,
+        category: Category::DecompositionError,
+        message: what.to_owned(),
+        signature: signature(what),
+        chain: "circle".to_owned(),
+        reflection: None,
+    }
 }
 
 /// `round`: the calls and how they failed, where none succeeded; empty: something was tried
@@ -93,11 +148,17 @@ fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
             retries: 0,
             signature: failure.signature.clone(),
             open: true,
+            failures: 0,
+            step: state.step,
+            same_tried: false,
         });
         // A chain that was made good starts anew, unless it fails in the same way again.
         if !chain.open && chain.signature != failure.signature {
             chain.retries = 0;
+            chain.same_tried = false;
         }
+        chain.failures += 1;
+        chain.step = state.step;
         chain.signature.clone_from(&failure.signature);
         chain.open = true;
     }
@@ -202,6 +263,7 @@ fn failure_of(
         message: shorten(&error.message, 300),
         signature: shorten(&signature, 300),
         chain,
+        reflection: None,
     })
 }
 

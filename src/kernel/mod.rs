@@ -7,9 +7,12 @@
 
 mod answer;
 mod checks;
+mod circles;
 mod compact;
 mod completion;
+mod consult;
 mod evaluate;
+mod recover;
 mod reflect;
 mod signature;
 mod spend;
@@ -26,23 +29,28 @@ pub use answer::AnswerSchema;
 pub use checks::Checks;
 use completion::{Completion, Gate};
 use evaluate::{Round, evaluate};
-use reflect::reflect;
+use recover::{Attempt, Patch};
 use spend::Spent;
 pub use spend::{Price, Speaker};
 pub use state::{RecoveryLimits, State};
 
 use crate::context::{self, Budget, History, Large, Layers, Sent};
-use crate::protocol::control::{Control, ControlDecision, Ending, Replan, Retry, Signal};
+use crate::protocol::control::{Control, Ending, Signal};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
+use crate::protocol::message::ToolCall;
 use crate::protocol::model::{Reply, StopReason};
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use crate::protocol::shorten;
 use crate::protocol::tool::Effect;
-use crate::registry::Registry;
+use crate::protocol::view::{call_line, view};
+use crate::registry::{Answer, Registry};
 
 /// All results of one round share this part of the window, and a task takes no more: an eighth.
 const RESULTS: u64 = 8;
+/// How much of one piece of evidence a reflection is given.
+const EVIDENCE_BYTES: usize = 4000;
 /// How often an answer that was cut by its length is continued.
 const MAX_CONTINUATIONS: u32 = 3;
 
@@ -81,6 +89,8 @@ pub struct Parts {
     pub keep_rounds: usize,
     /// The limits of recovery.
     pub recovery: RecoveryLimits,
+    /// A task that failed takes back the files it changed.
+    pub undo_on_failure: bool,
     /// What is said to models.
     pub prompts: Arc<Prompts>,
 }
@@ -114,6 +124,16 @@ struct Turn {
     evidence: u64,
     /// What the model is told inside the conversation before it is asked again.
     feedback: Option<String>,
+    /// What the user wants, in the user's words.
+    goal: String,
+    /// The last evidence, as the failing tool or check gave it.
+    evidence_text: String,
+    /// What was tried, in order.
+    attempts: Vec<Attempt>,
+    /// Rules of a reflection that hold for now.
+    patch: Option<Patch>,
+    /// Calls that the kernel made itself.
+    kernel_calls: u32,
 }
 
 impl Kernel {
@@ -182,7 +202,7 @@ impl Kernel {
             if let Some(ending) = accepted {
                 break ending;
             }
-            if let Some(ending) = self.decide(&mut turn) {
+            if let Some(ending) = self.recover(&mut turn).await {
                 break ending;
             }
             if let Some(feedback) = turn.feedback.take() {
@@ -214,6 +234,11 @@ impl Kernel {
             errors: Vec::new(),
             evidence: 0,
             feedback: None,
+            goal: input.to_owned(),
+            evidence_text: String::new(),
+            attempts: Vec::new(),
+            patch: None,
+            kernel_calls: 0,
         }
     }
 
@@ -253,11 +278,29 @@ impl Kernel {
         self.history.exchange(&reply.text, &reply.calls, &envelopes);
         turn.text.clear();
         self.evaluate(turn, &Round::Calls { calls: &reply.calls, answers: &answers });
-        for answer in &answers {
-            turn.completion.saw(answer);
-            if answer.effect == Some(Effect::Plan) && answer.envelope.error().is_none() {
-                self.take_plan(turn, &answer.envelope);
+        self.take_note(turn, &reply.calls, &answers);
+    }
+
+    /// Takes over what calls came to: what was tried, what decides about the end, a new plan.
+    fn take_note(&mut self, turn: &mut Turn, calls: &[ToolCall], answers: &[Answer]) {
+        for (call, answer) in calls.iter().zip(answers) {
+            let envelope = &answer.envelope;
+            let input = &envelope.context.params_input;
+            let outcome = envelope.error().map_or_else(
+                || envelope.status().to_owned(),
+                |error| format!("{} {}", error.code.as_str(), shorten(&error.message, 200)),
+            );
+            turn.attempts.push(Attempt { call: call_line(&call.name, input), outcome });
+            if turn.state.failed_call.as_ref().is_some_and(|failed| failed.call.id == call.id) {
+                turn.evidence_text = shorten(&view(envelope), EVIDENCE_BYTES);
             }
+            turn.completion.saw(answer);
+            if answer.effect == Some(Effect::Plan) && envelope.error().is_none() {
+                self.take_plan(turn, envelope);
+            }
+        }
+        if turn.patch.as_ref().is_some_and(|patch| patch.is_over(turn)) {
+            turn.patch = None;
         }
     }
 
@@ -316,6 +359,10 @@ impl Kernel {
     /// Evaluates an answer that was not accepted; the model is told why, if the turn goes on.
     fn send_back(&mut self, turn: &mut Turn, feedback: &str, round: &Round<'_>) {
         self.evaluate(turn, round);
+        turn.evidence_text = shorten(feedback, EVIDENCE_BYTES);
+        let outcome =
+            turn.state.last_failure.as_ref().map_or("", |f| f.message.as_str()).to_owned();
+        turn.attempts.push(Attempt { call: "a final answer".to_owned(), outcome });
         turn.feedback = Some(feedback.to_owned());
     }
 
@@ -336,64 +383,13 @@ impl Kernel {
     }
 
     fn evaluate(&mut self, turn: &mut Turn, round: &Round<'_>) {
+        turn.state.step = self.step();
         evaluate(&mut turn.state, round);
         let event = self.parts.events.emit(Body::Evaluation {
             step_success: turn.state.step_success,
             failure: turn.state.last_failure.clone(),
         });
         turn.evidence = event.header.seq;
-    }
-
-    /// Carries out what [`reflect`](reflect()) decides; an ending where no decision is left.
-    fn decide(&mut self, turn: &mut Turn) -> Option<Ending> {
-        const STEP: Prompt = prompt!("feedback/replan_step.md");
-        const TASK: Prompt = prompt!("feedback/replan_task.md");
-
-        let prompts = &self.parts.prompts;
-        let (decision, reason) = reflect(&turn.state);
-        let Some(decision) = decision else {
-            turn.errors.push(reason);
-            return Some(turn.completion.ending_of(&turn.state));
-        };
-        let before = turn.state.counters();
-        let retries = turn.state.retry_count().n;
-        turn.state.carry_out(decision);
-        let after = turn.state.counters();
-        let evidence = turn.evidence;
-        let body =
-            Body::ControlDecided { decision, reason: reason.clone(), before, after, evidence };
-        self.parts.events.emit(body);
-
-        let failure =
-            turn.state.last_failure.as_ref().map_or_else(String::new, |f| f.signature.clone());
-        match decision {
-            ControlDecision::Continue
-            | ControlDecision::Retry(
-                Retry::Feedback | Retry::Same | Retry::Adjusted | Retry::Alternative,
-            ) => {}
-            ControlDecision::Replan(Replan::Step) => turn.reminders.push(
-                prompts
-                    .text(STEP)
-                    .replace("{{times}}", &(retries + 1).to_string())
-                    .replace("{{failure}}", &failure),
-            ),
-            ControlDecision::Replan(Replan::Task) => {
-                let files = turn.completion.files_changed.join(", ");
-                let files = if files.is_empty() { "none".to_owned() } else { files };
-                turn.reminders.push(
-                    prompts
-                        .text(TASK)
-                        .replace("{{failure}}", &failure)
-                        .replace("{{files}}", &files),
-                );
-                if !self.plan.todos.is_empty() {
-                    self.plan = Plan::default();
-                    let plan = self.plan.clone();
-                    self.parts.events.emit(Body::PlanUpdated { plan, reason });
-                }
-            }
-        }
-        None
     }
 
     fn finish(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {
@@ -413,6 +409,7 @@ impl Kernel {
         if result.trim().is_empty() {
             result = std::mem::take(&mut turn.completion.candidate);
         }
+        let mut report = None;
         if ending.is_success() {
             turn.errors.clear();
             if turn.completion.structured.is_none() {
@@ -422,7 +419,17 @@ impl Kernel {
             if turn.errors.is_empty() {
                 turn.errors.push(completion::words(ending, &self.parts.limits));
             }
-            result = turn.completion.report(ending, &turn.errors, &turn.state, &result);
+            let evidence = turn.evidence_text.as_str();
+            let mut failed = turn.completion.report(ending, &turn.errors, &turn.state, evidence);
+            if self.parts.undo_on_failure && matches!(ending, Ending::Failed | Ending::CheckFailed)
+            {
+                failed.files_undone = self.parts.registry.undo(self.turn);
+                let (undone, files) = (self.turn, failed.files_undone.clone());
+                let event = self.parts.events.emit(Body::TurnUndone { undone, files });
+                self.history.apply(&event);
+            }
+            result = completion::report_in_words(&failed, &result);
+            report = Some(failed);
             turn.completion.structured = None;
         }
         let elapsed = self.parts.events.clock().now().duration_since(turn.started);
@@ -433,6 +440,7 @@ impl Kernel {
             verified: turn.completion.verified(),
             structured_output: turn.completion.structured,
             files_changed: turn.completion.files_changed,
+            report,
             rounds: turn.answers,
             usage: turn.spent.usage,
             cost_usd: turn.spent.cost_usd,

@@ -1,20 +1,21 @@
 //! Reflect: nothing but the state in, one control decision out. Pure; a table in code.
 //!
-//! `docs/RECOVERY.md` is the same table in words. Without the reflection of a model, the details
-//! `adjusted` and `alternative` degrade to `feedback`: the envelope's error and hint go back.
+//! `docs/RECOVERY.md` is the same table in words. Without the answer of a reflection nothing is `adjusted` and no
+//! tool is an `alternative`: the envelope's error and hint go back, and count the same.
 
 use super::state::State;
 use crate::protocol::control::{Category, ControlDecision, Replan, Retry, Signal};
+use crate::protocol::reflection::{Reflection, SuggestedAction};
 use crate::protocol::shorten;
 
 /// A decision and its reason in one sentence. `None`: no decision is left, the turn ends.
-pub(super) type Reflection = (Option<ControlDecision>, String);
+pub(super) type Decided = (Option<ControlDecision>, String);
 
 /// What happens next.
 ///
 /// It never decides to go on for ever: each `Retry` and `Replan` uses up a counter that only a success
 /// (or, once, a new plan) gives back.
-pub(super) fn reflect(state: &State) -> Reflection {
+pub(super) fn reflect(state: &State) -> Decided {
     let Some(failure) = state.last_failure.as_ref().filter(|_| !state.step_success) else {
         return (Some(ControlDecision::Continue), "nothing failed".to_owned());
     };
@@ -34,22 +35,45 @@ pub(super) fn reflect(state: &State) -> Reflection {
         return (Some(ControlDecision::Continue), reason);
     }
     let retry = counters.retry_count;
+    let reflection = state.reflection();
+    let category = reflection.map_or(failure.category, |said| said.root_cause.category);
+    let nth = format!("{}/{}", retry.n + 1, retry.max);
     let answers_itself = matches!(failure.signal, Signal::BadAnswer | Signal::CheckFailed);
-    let wants_repair = matches!(
-        failure.category,
-        Category::DependencyError | Category::DecompositionError | Category::EnvironmentError
-    );
-    // Trying again does not install what is missing: one feedback, then another way.
-    let wants_repair_now = wants_repair && retry.n >= 1;
-    if !retry.used_up() && !wants_repair_now {
-        let reason = format!("{what}: retry {}/{} with its error and hint", retry.n + 1, retry.max);
-        return (Some(ControlDecision::Retry(Retry::Feedback)), reason);
+    if !retry.used_up() {
+        if state.may_repeat() {
+            let reason =
+                format!("{what}: a fault of the tool that may pass; the same call once more");
+            return (Some(ControlDecision::Retry(Retry::Same)), reason);
+        }
+        match verdict(reflection, category, retry.n) {
+            // A text that was not accepted has no step of its own that could be rewritten.
+            Way::Step if answers_itself => {
+                let reason = format!("{what}: retry {nth} with its error and hint");
+                return (Some(ControlDecision::Retry(Retry::Feedback)), reason);
+            }
+            Way::Retry(way) => {
+                let how = match way {
+                    Retry::Feedback => "with its error and hint",
+                    Retry::Same => "as it was",
+                    Retry::Adjusted => "with the arguments that the reflection proposes",
+                    Retry::Alternative => "with the tool that the reflection proposes",
+                };
+                let reason = format!("{what}: retry {nth} {how}");
+                return (Some(ControlDecision::Retry(way)), reason);
+            }
+            Way::Plan if !counters.task_replan_count.used_up() => {
+                let reason = format!("{what}: the reflection says that the plan does not hold");
+                return (Some(ControlDecision::Replan(Replan::Task)), reason);
+            }
+            Way::Plan | Way::Step => {}
+        }
     }
     if answers_itself {
         return (None, format!("{what}: retries used up ({}/{})", retry.n, retry.max));
     }
     if !counters.single_step_repair_count.used_up() {
-        let reason = format!("{what}: retries used up, so this step is rewritten");
+        let why = if retry.used_up() { "retries used up" } else { "another try would not help" };
+        let reason = format!("{what}: {why}, so this step is rewritten");
         return (Some(ControlDecision::Replan(Replan::Step)), reason);
     }
     if !counters.task_replan_count.used_up() {
@@ -57,6 +81,44 @@ pub(super) fn reflect(state: &State) -> Reflection {
         return (Some(ControlDecision::Replan(Replan::Task)), reason);
     }
     (None, format!("{what}: retries, repair and replan are used up"))
+}
+
+/// Where the evidence points while retries are left.
+enum Way {
+    Retry(Retry),
+    /// This step needs another way.
+    Step,
+    /// The plan needs to be another.
+    Plan,
+}
+
+fn verdict(reflection: Option<&Reflection>, category: Category, retries: u32) -> Way {
+    // Trying again does not install what is missing: one feedback, then another way.
+    let wants_repair = match category {
+        Category::DependencyError | Category::DecompositionError | Category::EnvironmentError => {
+            retries >= 1
+        }
+        Category::ParameterError
+        | Category::ToolError
+        | Category::PermissionError
+        | Category::Unknown => false,
+    };
+    let Some(said) = reflection else {
+        return if wants_repair { Way::Step } else { Way::Retry(Retry::Feedback) };
+    };
+    let cause = &said.root_cause;
+    if !cause.plan_still_holds {
+        return Way::Plan;
+    }
+    if !cause.recoverable {
+        return Way::Step;
+    }
+    match &said.suggested_action {
+        Some(SuggestedAction::Adjust { .. }) => Way::Retry(Retry::Adjusted),
+        Some(SuggestedAction::Alternative { .. }) => Way::Retry(Retry::Alternative),
+        None if wants_repair || !cause.retry_may_succeed => Way::Step,
+        None => Way::Retry(Retry::Feedback),
+    }
 }
 
 #[cfg(test)]
@@ -80,8 +142,16 @@ mod tests {
             message: "m".into(),
             signature: "s".into(),
             chain: "c".into(),
+            reflection: None,
         });
-        let chain = Chain { retries, signature: "s".into(), open: true };
+        let chain = Chain {
+            retries,
+            signature: "s".into(),
+            open: true,
+            failures: retries + 1,
+            step: 0,
+            same_tried: false,
+        };
         state.chains.insert("c".into(), chain);
         state.failing = vec!["c".into()];
         state
@@ -167,6 +237,9 @@ mod tests {
                     retries: 0,
                     signature: "s".into(),
                     open: true,
+                    failures: 0,
+                    step: 0,
+                    same_tried: false,
                 });
                 decisions += 1;
                 assert!(decisions <= 20, "{category:?} goes on for ever");

@@ -53,6 +53,9 @@ impl Kernel {
         if let Some(words) = self.parts.registry.frozen() {
             reminders.insert(0, self.parts.prompts.text(FROZEN).replace("{{words}}", &words));
         }
+        if let Some(patch) = &turn.patch {
+            reminders.push(format!("Patch: {}", patch.text));
+        }
         trailing(self.parts.registry.mode(), &reminders, &self.plan)
     }
 

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::envelope::{ErrorClass, ErrorCode};
+use super::reflection::Reflection;
 
 /// May this call be made?
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,7 +162,7 @@ pub enum Category {
 }
 
 /// The evidence of a step's last failure.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LastFailure {
     /// What kind of evidence.
     pub signal: Signal,
@@ -180,10 +181,13 @@ pub struct LastFailure {
     pub signature: String,
     /// The chain it belongs to: tool and target.
     pub chain: String,
+    /// What a model said of it, if one was asked and its answer can be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reflection: Option<Box<Reflection>>,
 }
 
 /// A counter and its limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Count {
     /// How often so far.
     pub n: u32,
@@ -217,6 +221,9 @@ pub struct Counters {
     /// Those of them that failed in one way with the very same calls
     /// (`recovery.max_consecutive_failures`).
     pub unvaried_failures: Count,
+    /// Reflections of this task (`recovery.max_reflections`).
+    #[serde(default)]
+    pub reflections: Count,
 }
 
 /// Why the turn is over. Its word is `terminal_reason`, its number the exit code.

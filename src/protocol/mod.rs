@@ -12,6 +12,7 @@ pub mod message;
 pub mod model;
 pub mod plan;
 pub mod prompt;
+pub mod reflection;
 pub mod tool;
 pub mod view;
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::summary::cost_line;
 use crate::protocol::control::ControlDecision;
-use crate::protocol::event::{Body, Event, FreezeCause, ModelResponded, Summary};
+use crate::protocol::event::{Body, Caller, Event, FreezeCause, ModelResponded, Summary};
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
 
@@ -55,7 +55,10 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             request.messages, request.bytes, request.estimated_tokens
         ),
         Body::ModelResponded(answer) => answer_line(answer),
-        Body::ToolStarted { tool, input, .. } => format!("  ▸ {}", call_line(tool, input)),
+        Body::ToolStarted { tool, input, by, .. } => {
+            let by = if *by == Caller::Kernel { "the kernel tries " } else { "" };
+            format!("  ▸ {by}{}", call_line(tool, input))
+        }
         Body::ToolFinished { tool, envelope, synthetic, .. } => {
             let how = match envelope.error() {
                 Some(error) => {
@@ -84,6 +87,20 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         }
         Body::Evaluation { failure: Some(failure), .. } => {
             format!("  evidence: {}", one_line(&failure.signature, 120))
+        }
+        Body::Reflected { reflection, refused, .. } => {
+            let said = reflection.as_deref().map_or_else(
+                || "no answer that can be used".to_owned(),
+                |said| {
+                    let cause = &said.root_cause;
+                    let (text, confidence) = (one_line(&cause.text, 160), cause.confidence);
+                    let patch = one_line(&said.patch_prompt, 160);
+                    let patch = if patch.is_empty() { patch } else { format!("; patch: {patch}") };
+                    format!("{text} (confidence {confidence:.1}){patch}")
+                },
+            );
+            let refused = refused.iter().map(|why| format!("; not followed: {why}"));
+            format!("  reflection: {said}{}", refused.collect::<String>())
         }
         Body::ControlDecided { decision: ControlDecision::Continue, reason, .. }
             if reason == "nothing failed" =>

@@ -10,6 +10,7 @@ mod limits;
 mod repetition;
 mod validate;
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +31,7 @@ use crate::protocol::control::{Control, PermissionMode, Reason};
 use crate::protocol::envelope::{
     Context, Envelope, ErrorCode, Failure, Report, ToolError, Verdict,
 };
-use crate::protocol::event::{Body, Event, Events, FreezeCause};
+use crate::protocol::event::{Body, Caller, Event, Events, FreezeCause};
 use crate::protocol::message::ToolCall;
 use crate::protocol::prompt::Prompts;
 use crate::protocol::tool::{Effect, ToolSpec};
@@ -99,6 +100,14 @@ struct Known {
     input: Object,
     effect: Option<Effect>,
     denied: bool,
+    /// The call on whose behalf the kernel makes this one.
+    parent: Option<String>,
+}
+
+impl Known {
+    fn by(&self) -> Caller {
+        if self.parent.is_some() { Caller::Kernel } else { Caller::Model }
+    }
 }
 
 /// How the gate is set.
@@ -231,6 +240,16 @@ impl Registry {
         .collect()
     }
 
+    /// Takes back what this turn changed: each file and what became of it.
+    pub fn undo(&self, turn: u32) -> BTreeMap<String, String> {
+        match self.cx.workspace.undo(turn, false) {
+            Ok(files) => files.into_iter().map(|(path, how)| (path, how.to_string())).collect(),
+            // Nothing was changed.
+            Err(failure) if failure.code == ErrorCode::NotFound => BTreeMap::new(),
+            Err(failure) => BTreeMap::from([(".".to_owned(), failure.message)]),
+        }
+    }
+
     /// Carries out the calls of one answer: neighbouring read-only calls at the same time, anything
     /// else alone, in order. Every call is answered, in call order; after an interrupt nothing starts, and
     /// once the user has said something nothing more: the model hears that first. All results together may
@@ -242,7 +261,7 @@ impl Registry {
         while !rest.is_empty() {
             let reads = rest.iter().take_while(|call| self.reads_only(call)).count();
             let (now, later) = rest.split_at(reads.max(1));
-            let tried = join_all(now.iter().map(|call| self.attempt(call))).await;
+            let tried = join_all(now.iter().map(|call| self.attempt(call, None))).await;
             let sizes: Vec<usize> =
                 tried.iter().map(|tried| limits::size_of(&tried.outcome)).collect();
             let reserved = (later.len() * limits::MIN_SHARE).min(room / 2);
@@ -263,15 +282,27 @@ impl Registry {
 
     /// Carries out one call.
     pub async fn call(&self, call: &ToolCall) -> Answer {
-        let tried = self.attempt(call).await;
+        let tried = self.attempt(call, None).await;
         self.finish(call, tried, usize::MAX)
     }
 
-    async fn attempt(&self, call: &ToolCall) -> Attempt {
+    /// Carries out a call that the kernel makes on behalf of one of the model's.
+    pub async fn call_for(&self, call: &ToolCall, parent: &str) -> Answer {
+        let tried = self.attempt(call, Some(parent)).await;
+        self.finish(call, tried, usize::MAX)
+    }
+
+    /// The tool exists and takes these arguments.
+    pub fn check(&self, call: &ToolCall) -> Result<(), Failure> {
+        let entry = self.find(&call.name)?;
+        entry.validator.check(&entry.tool.spec().schema, &arguments_of(call)?)
+    }
+
+    async fn attempt(&self, call: &ToolCall, parent: Option<&str>) -> Attempt {
         let started = self.events.clock().now();
-        let mut known = Known::default();
+        let mut known = Known { parent: parent.map(str::to_owned), ..Known::default() };
         let outcome = match self.pass(call, &mut known).await {
-            Ok(passed) => self.run(call, passed, &mut known.input).await,
+            Ok(passed) => self.run(call, passed, &mut known).await,
             Err(failure) => Err(failure),
         };
         let time_ms = self.events.clock().now().duration_since(started).as_millis();
@@ -283,12 +314,14 @@ impl Registry {
         let Attempt { outcome, known, time_ms } = tried;
         let limits = OutputLimits { max_bytes: self.limits.max_bytes.min(share), ..self.limits };
         let outcome = limits::apply(outcome, &call.name, &limits, &self.cx.spill);
-        let envelope = envelope(outcome, known.input, time_ms);
+        let envelope = envelope(outcome, known.input.clone(), time_ms);
         self.events.emit(Body::ToolFinished {
             call: call.id.clone(),
             tool: call.name.clone(),
             envelope: envelope.clone(),
             synthetic: false,
+            by: known.by(),
+            parent_call: known.parent,
         });
         Answer { envelope, effect: known.effect, denied: known.denied }
     }
@@ -304,6 +337,8 @@ impl Registry {
             tool: call.name.clone(),
             envelope: envelope.clone(),
             synthetic: false,
+            by: Caller::Model,
+            parent_call: None,
         });
         Answer { envelope, effect: None, denied: false }
     }
@@ -350,7 +385,7 @@ impl Registry {
         &self,
         call: &ToolCall,
         passed: Passed<'_>,
-        input: &mut Object,
+        known: &mut Known,
     ) -> Result<Report, Failure> {
         let Passed { entry, arguments, effect, key, permit } = passed;
         let mut cx = self.cx.clone();
@@ -371,14 +406,16 @@ impl Registry {
             }
         };
         if let Effect::Write { path } = &effect {
-            cx.seen = self.lock(path, input).await;
+            cx.seen = self.lock(path, &mut known.input).await;
         }
         let epoch = self.state().repetition.epoch();
         self.events.emit(Body::ToolStarted {
             call: call.id.clone(),
             tool: call.name.clone(),
-            input: input.clone(),
+            input: known.input.clone(),
             effect: effect.clone(),
+            by: known.by(),
+            parent_call: known.parent.clone(),
         });
         let run = AssertUnwindSafe(entry.tool.run(arguments, &cx)).catch_unwind().await;
         let mut outcome = run.unwrap_or_else(|panic| Err(panicked(&call.name, panic.as_ref())));

@@ -5,6 +5,7 @@
 //! program that still has it open writes there late is found at the end of the turn.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -75,6 +76,17 @@ pub enum Undone {
     AsBefore,
     /// It was left as it is; why.
     Refused(String),
+}
+
+impl fmt::Display for Undone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Restored => f.write_str("restored"),
+            Self::Removed => f.write_str("removed"),
+            Self::AsBefore => f.write_str("already as before"),
+            Self::Refused(why) => write!(f, "left as it is: {why}"),
+        }
+    }
 }
 
 /// A program wrote to an old file after it had been replaced.

@@ -16,6 +16,7 @@ mod never_lose;
 mod prompts;
 mod properties;
 mod race;
+mod recovery;
 mod resume;
 mod run;
 mod sandbox;
