@@ -31,7 +31,8 @@ pub struct Config {
     pub limits: Limits,
     /// How much the model is shown.
     pub context: Context,
-    /// How failures are answered.
+    /// How failures are answered; `[reflection]` is another name of it.
+    #[serde(alias = "reflection")]
     pub recovery: Recovery,
     /// When a tool that is ill rests.
     pub breaker: Breaker,

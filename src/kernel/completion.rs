@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::Limits;
 use super::answer::AnswerSchema;
+use super::asked::{Proof, asked, proves};
 use super::checks::FailedCheck;
 use super::state::State;
 use crate::protocol::control::{Category, Ending, Signal};
@@ -18,9 +19,12 @@ use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 
 const OPEN_TODOS: Prompt = prompt!("feedback/open_todos.md");
+const ASKED_TO_RUN: Prompt = prompt!("feedback/asked_to_run.md");
 const CHECK_FAILED: Prompt = prompt!("feedback/check_failed.md");
 const ANSWER_MISFIT: Prompt = prompt!("feedback/answer_misfit.md");
 
+/// How often a final text is sent back because nothing was run that the user asked for.
+const MAX_PROOF_REMINDERS: u32 = 2;
 /// How often a final text is sent back because todos are open: then the checks decide.
 const MAX_PLAN_REMINDERS: u32 = 2;
 
@@ -36,6 +40,13 @@ pub(super) struct Completion {
     ran: Option<Ran>,
     checks: Option<Ran>,
     plan_reminders: u32,
+    /// What the user asked to be run.
+    asked: Vec<Proof>,
+    /// What of it has ended well since the last change.
+    proven: Vec<Proof>,
+    proof_reminders: u32,
+    /// The final text was taken although that is missing.
+    unproven: bool,
     /// The final text was taken although todos are open.
     plan_broken: bool,
     /// A write or a command was denied, and nothing was done since.
@@ -62,6 +73,14 @@ pub(super) enum Gate {
 }
 
 impl Completion {
+    /// Nothing has happened yet; the user may have asked for something to be run. What the checks run
+    /// anyway needs no asking.
+    pub(super) fn for_task(input: &str, checks: &[String]) -> Self {
+        let checked: Vec<Proof> = checks.iter().flat_map(|command| proves(command)).collect();
+        let asked = asked(input).into_iter().filter(|proof| !checked.contains(proof)).collect();
+        Self { asked, ..Self::default() }
+    }
+
     /// Takes one more answer of the registry.
     pub(super) fn saw(&mut self, answer: &Answer) {
         let Answer { envelope, effect, denied } = answer;
@@ -72,6 +91,7 @@ impl Completion {
                     self.files_changed.push(path.clone());
                 }
                 self.ran = None;
+                self.proven.clear();
                 self.denied = false;
             }
             Some(Effect::Command { command, .. }) if !denied => match &envelope.verdict {
@@ -80,6 +100,7 @@ impl Completion {
                     self.denied = false;
                 }
                 Verdict::Success if can_fail(command) => {
+                    self.proven.extend(proves(command));
                     self.ran = Some(Ran::Well);
                     self.denied = false;
                 }
@@ -120,6 +141,20 @@ impl Completion {
                 feedback: prompts.text(OPEN_TODOS).replace("{{todos}}", &open.join("; ")),
             };
         }
+        let missing: Vec<Proof> =
+            self.asked.iter().copied().filter(|proof| !self.proven.contains(proof)).collect();
+        if !missing.is_empty() && self.proof_reminders < MAX_PROOF_REMINDERS {
+            self.proof_reminders += 1;
+            let what: Vec<&str> = missing.iter().map(|proof| proof.as_str()).collect();
+            let what = what.join(" and ");
+            return Gate::SentBack {
+                signal: Signal::BadAnswer,
+                about: "asked to run".to_owned(),
+                why: format!("a final answer without {what}, which the user asked for"),
+                feedback: prompts.text(ASKED_TO_RUN).replace("{{what}}", &what),
+            };
+        }
+        self.unproven = !missing.is_empty();
         match schema.map(|schema| schema.read(answer)) {
             Some(Ok(value)) => self.structured = Some(value),
             Some(Err(why)) => {
@@ -165,7 +200,7 @@ impl Completion {
     /// there was nothing to verify.
     pub(super) fn verified(&self) -> Option<bool> {
         match (self.checks, self.ran) {
-            _ if self.plan_broken => Some(false),
+            _ if self.plan_broken || self.unproven => Some(false),
             (Some(checks), _) => Some(checks == Ran::Well),
             (None, Some(ran)) => Some(ran == Ran::Well),
             (None, None) => (!self.files_changed.is_empty()).then_some(false),

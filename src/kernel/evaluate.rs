@@ -169,6 +169,9 @@ fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
     };
     state.last_round = round;
     state.failing = failures.iter().map(|failure| failure.chain.clone()).collect();
+    // Several calls of one round are one try.
+    state.failing.sort_unstable();
+    state.failing.dedup();
     state.step_success = false;
     // The chain that has been tried most speaks for the round.
     let retries = |failure: &LastFailure| state.chains.get(&failure.chain).map_or(0, |c| c.retries);
@@ -424,5 +427,19 @@ mod tests {
             state.carry_out(ControlDecision::Retry(Retry::Feedback));
             assert_eq!(state.unvaried_failures, times);
         }
+    }
+
+    #[test]
+    fn several_failures_of_one_chain_in_one_round_are_one_try() {
+        let mut state = new();
+        let calls = [call("Read", "{1}"), call("Read", "{2}"), call("Read", "{3}")];
+        let answers = [(), (), ()].map(|()| Answer {
+            envelope: envelope(Some("NOT_FOUND"), &json!({})),
+            effect: None,
+            denied: false,
+        });
+        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+        state.carry_out(ControlDecision::Retry(Retry::Feedback));
+        assert_eq!(state.retry_count().n, 1);
     }
 }

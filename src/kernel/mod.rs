@@ -6,6 +6,7 @@
 //! terminals or of files.
 
 mod answer;
+mod asked;
 mod checks;
 mod circles;
 mod compact;
@@ -227,7 +228,7 @@ impl Kernel {
             answers: 0,
             state: State::new(self.parts.recovery),
             reminders: Vec::new(),
-            completion: Completion::default(),
+            completion: Completion::for_task(input, &self.parts.checks.commands),
             continuations: 0,
             text: String::new(),
             spent: Spent::nothing(),

@@ -8,6 +8,7 @@ use super::consult::Question;
 use super::evaluate::Round;
 use super::reflect::reflect;
 use super::{EVIDENCE_BYTES, Kernel, Turn};
+use crate::protocol::Object;
 use crate::protocol::control::{ControlDecision, Ending, Replan, Retry, Signal};
 use crate::protocol::event::Body;
 use crate::protocol::message::ToolCall;
@@ -198,14 +199,12 @@ impl Kernel {
         let failed = turn.state.failed_call.as_ref().ok_or("no call has failed")?;
         let (name, input) = match action {
             SuggestedAction::Adjust { input } => {
-                let mut arguments =
-                    serde_json::from_str(&failed.call.arguments).unwrap_or_default();
-                if let Value::Object(arguments) = &mut arguments {
-                    arguments.extend(input.clone());
-                } else {
-                    arguments = Value::Object(input.clone());
-                }
-                (failed.call.name.clone(), arguments)
+                let sent = serde_json::from_str(&failed.call.arguments);
+                let mut arguments: Object = sent.unwrap_or_default();
+                // Where names were wrong, the right ones stand in their place, not beside them.
+                arguments.retain(|name, _| self.takes(&failed.call.name, name));
+                arguments.extend(input.clone());
+                (failed.call.name.clone(), Value::Object(arguments))
             }
             SuggestedAction::Alternative { tool, input } => {
                 (tool.clone(), Value::Object(input.clone()))
@@ -224,6 +223,12 @@ impl Kernel {
         Ok(call)
     }
 
+    /// The tool has an argument of this name.
+    fn takes(&self, tool: &str, argument: &str) -> bool {
+        let spec = self.parts.registry.specs().iter().find(|spec| spec.name == tool);
+        spec.is_some_and(|spec| spec.schema["properties"].get(argument).is_some())
+    }
+
     /// The kernel makes a call on behalf of the one that failed; the outcome stands below that one's
     /// result, and is evidence like any.
     async fn try_itself(&mut self, turn: &mut Turn, decision: ControlDecision) {
@@ -240,7 +245,11 @@ impl Kernel {
             },
         };
         turn.kernel_calls += 1;
-        let answer = self.parts.registry.call_for(&call, &failed.call.id).await;
+        let mut answer = self.parts.registry.call_for(&call, &failed.call.id).await;
+        if answer.denied {
+            // A reflection's idea was no need of the task's, and nothing was run.
+            (answer.denied, answer.effect) = (false, None);
+        }
         let line = call_line(&call.name, &answer.envelope.context.params_input);
         self.history.amend(&failed.call.id, &line, &answer.envelope);
         turn.evidence_text = shorten(&view(&answer.envelope), EVIDENCE_BYTES);

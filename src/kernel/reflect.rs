@@ -123,9 +123,13 @@ fn verdict(reflection: Option<&Reflection>, category: Category, retries: u32) ->
 
 #[cfg(test)]
 mod tests {
-    use super::super::state::{Chain, RecoveryLimits};
+    use serde_json::json;
+
+    use super::super::state::{Chain, FailedCall, RecoveryLimits};
     use super::*;
-    use crate::protocol::control::LastFailure;
+    use crate::protocol::control::{Count, LastFailure};
+    use crate::protocol::envelope::ErrorClass;
+    use crate::protocol::message::ToolCall;
 
     const FEEDBACK: Option<ControlDecision> = Some(ControlDecision::Retry(Retry::Feedback));
     const STEP: Option<ControlDecision> = Some(ControlDecision::Replan(Replan::Step));
@@ -214,6 +218,173 @@ mod tests {
             state.unvaried_failures = 3;
             check(state, 0, 0, None);
         }
+    }
+
+    const SIGNALS: [Signal; 7] = [
+        Signal::ValidationFailed,
+        Signal::ToolError,
+        Signal::Loop,
+        Signal::CheckFailed,
+        Signal::BadAnswer,
+        Signal::ConstraintViolated,
+        Signal::UserRejected,
+    ];
+    const CATEGORIES: [Category; 7] = [
+        Category::ParameterError,
+        Category::ToolError,
+        Category::DependencyError,
+        Category::DecompositionError,
+        Category::EnvironmentError,
+        Category::PermissionError,
+        Category::Unknown,
+    ];
+
+    /// Every answer that a reflection can give, as far as it matters to the decision; and none.
+    fn reflections() -> Vec<Option<Box<Reflection>>> {
+        let mut all = vec![None];
+        let actions = [
+            json!(null),
+            json!({"kind": "adjust", "input": {"path": "b"}}),
+            json!({"kind": "alternative", "tool": "Grep", "input": {}}),
+        ];
+        let signs = [true, false];
+        for category in CATEGORIES {
+            for action in &actions {
+                for (holds, recoverable) in signs.iter().flat_map(|a| signs.map(|b| (*a, b))) {
+                    for (may, confidence) in [(true, 0.9), (false, 0.9), (true, 0.2)] {
+                        let said = json!({
+                            "failure_signal": "tool_error",
+                            "root_cause": {"category": category, "plan_still_holds": holds,
+                                "recoverable": recoverable, "retry_may_succeed": may,
+                                "confidence": confidence},
+                            "suggested_action": action,
+                        });
+                        let said = serde_json::from_value(said).expect("a reflection");
+                        all.push(Some(Box::new(said)));
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// What is left of every counter: each decision but `Continue` makes it less, and nothing else.
+    fn measure(state: &State) -> u32 {
+        let left = |count: Count| count.max.saturating_sub(count.n);
+        let counters = state.counters();
+        let retries = state.limits.max_step_retries + 1;
+        let repairs = state.limits.max_single_step_repairs + 1;
+        // A replan gives back what belongs to its plan, so it weighs more than all of that.
+        left(counters.task_replan_count) * (retries * repairs + retries + repairs)
+            + left(counters.single_step_repair_count) * retries
+            + left(counters.retry_count)
+    }
+
+    #[test]
+    fn every_state_has_a_decision_or_an_end_and_each_decision_uses_something_up() {
+        let limits = RecoveryLimits::default();
+        let reflections = reflections();
+        let mut n_states = 0;
+        for signal in SIGNALS {
+            for category in CATEGORIES {
+                for retries in 0..=limits.max_step_retries + 1 {
+                    for repairs in 0..=limits.max_single_step_repairs + 1 {
+                        for replans in 0..=limits.max_task_replanning_attempts + 1 {
+                            for unvaried in 0..=limits.max_consecutive_failures + 1 {
+                                for reflection in &reflections {
+                                    n_states += 1;
+                                    let mut state = failed(signal, category, retries);
+                                    state.single_step_repair_count = repairs;
+                                    state.task_replan_count = replans;
+                                    state.unvaried_failures = unvaried;
+                                    if let Some(failure) = &mut state.last_failure {
+                                        failure.reflection.clone_from(reflection);
+                                    }
+                                    holds(&state);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        assert!(n_states > 100_000, "{n_states}");
+    }
+
+    #[track_caller]
+    fn holds(state: &State) {
+        let (decision, reason) = reflect(state);
+        assert!(!reason.is_empty());
+        let Some(decision) = decision else { return };
+        if decision == ControlDecision::Continue {
+            let category = state.last_failure.as_ref().map(|failure| failure.category);
+            assert_eq!(category, Some(Category::PermissionError), "{state:?}");
+            return;
+        }
+        let before = measure(state);
+        let mut after = state.clone();
+        after.carry_out(decision);
+        assert!(measure(&after) < before, "{decision:?} in {state:?}");
+    }
+
+    #[test]
+    fn a_reflection_decides_how_it_is_tried_again() {
+        let with = |said: serde_json::Value| {
+            let mut state = failed(Signal::ToolError, Category::ParameterError, 1);
+            if let Some(failure) = &mut state.last_failure {
+                failure.reflection = serde_json::from_value(said).expect("a reflection");
+            }
+            reflect(&state).0
+        };
+        let said = |cause: serde_json::Value, action: serde_json::Value| {
+            let mut cause = cause;
+            cause["category"] = json!("parameter_error");
+            cause["confidence"] = cause.get("confidence").cloned().unwrap_or(json!(0.8));
+            json!({"failure_signal": "tool_error", "root_cause": cause, "suggested_action": action})
+        };
+        let adjust = json!({"kind": "adjust", "input": {"path": "b"}});
+        let other = json!({"kind": "alternative", "tool": "Grep", "input": {}});
+        let none = json!(null);
+        let retry = |way| Some(ControlDecision::Retry(way));
+        assert_eq!(with(said(json!({}), adjust.clone())), retry(Retry::Adjusted));
+        assert_eq!(with(said(json!({}), other)), retry(Retry::Alternative));
+        assert_eq!(with(said(json!({}), none.clone())), retry(Retry::Feedback));
+        assert_eq!(with(said(json!({"confidence": 0.4}), adjust)), retry(Retry::Feedback));
+        assert_eq!(with(said(json!({"recoverable": false}), none.clone())), STEP);
+        assert_eq!(with(said(json!({"retry_may_succeed": false}), none.clone())), STEP);
+        assert_eq!(with(said(json!({"plan_still_holds": false}), none)), TASK);
+    }
+
+    #[test]
+    fn a_fault_of_a_tool_that_reads_is_tried_once_more_as_it_was() {
+        let mut state = failed(Signal::ToolError, Category::ToolError, 0);
+        if let Some(failure) = &mut state.last_failure {
+            failure.class = Some(ErrorClass::Tool);
+        }
+        let call = ToolCall { id: "1".into(), name: "Read".into(), arguments: "{}".into() };
+        state.failed_call = Some(FailedCall { call, reads: true });
+        assert_eq!(reflect(&state).0, Some(ControlDecision::Retry(Retry::Same)));
+        state.carry_out(ControlDecision::Retry(Retry::Same));
+        assert_eq!(reflect(&state).0, FEEDBACK);
+    }
+
+    #[test]
+    fn a_model_is_asked_only_about_a_failure_that_came_back() {
+        let wants = |signal, category, retries, change: &dyn Fn(&mut State)| {
+            let mut state = failed(signal, category, retries);
+            change(&mut state);
+            state.wants_reflection()
+        };
+        let (tool, parameter) = (Signal::ToolError, Category::ParameterError);
+        assert!(!wants(tool, parameter, 0, &|_| {}));
+        assert!(wants(tool, parameter, 1, &|_| {}));
+        assert!(wants(tool, parameter, 0, &|state| state.limits.reflect_after = 1));
+        assert!(!wants(tool, Category::PermissionError, 1, &|_| {}));
+        assert!(!wants(tool, parameter, 1, &|state| state.reflections = 4));
+        assert!(!wants(tool, parameter, 1, &|state| {
+            state.limits.enable_step_level_reflection = false;
+        }));
+        assert!(!wants(tool, parameter, 1, &|state| state.step_success = true));
     }
 
     /// The decreasing measure: every decision but `Continue` uses up something that only a success

@@ -161,6 +161,32 @@ pub enum Category {
     Unknown,
 }
 
+impl Category {
+    /// The word that stands in events.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ParameterError => "parameter_error",
+            Self::ToolError => "tool_error",
+            Self::DependencyError => "dependency_error",
+            Self::DecompositionError => "decomposition_error",
+            Self::EnvironmentError => "environment_error",
+            Self::PermissionError => "permission_error",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Counters {
+    /// The counter that a decision uses up.
+    pub fn count_of(&self, decision: ControlDecision) -> Count {
+        match decision {
+            ControlDecision::Continue | ControlDecision::Retry(_) => self.retry_count,
+            ControlDecision::Replan(Replan::Step) => self.single_step_repair_count,
+            ControlDecision::Replan(Replan::Task) => self.task_replan_count,
+        }
+    }
+}
+
 /// The evidence of a step's last failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LastFailure {

@@ -38,6 +38,7 @@ pub const BOUNDARY: Prompt = prompt!("system/boundary.md");
 pub const NAMES: &[&str] = &[
     "answer_schema.md",
     "feedback/answer_misfit.md",
+    "feedback/asked_to_run.md",
     "feedback/changed_since.md",
     "feedback/check_failed.md",
     "feedback/circle.md",

@@ -73,7 +73,7 @@ pub(super) fn measure(scenario: &Scenario, setting: Setting) -> Measured {
     // The project is the test's own: what its configuration says is trusted.
     let mut args = vec!["run", &scenario.task, "--model", "script:../script", "--trust"];
     args.extend(["--output-format", "events", "--set", "limits.timeout=60s"]);
-    for key in setting.keys().iter().filter(|key| is_known(key)) {
+    for key in setting.keys() {
         args.extend(["--set", key]);
     }
     args.extend(scenario.args.iter().map(String::as_str));
@@ -91,7 +91,7 @@ pub(super) fn measure(scenario: &Scenario, setting: Setting) -> Measured {
     let requested: Vec<String> = of("model.requested").map(purpose).collect();
     let errors = of("error").map(|event| text(&event["message"]).to_owned());
     let is_scripts = |message: &String| {
-        message.starts_with("../script") && !message.starts_with("../script answered")
+        message.contains("../script") && !message.contains("../script answered")
     };
     Measured {
         setting,
@@ -108,11 +108,6 @@ pub(super) fn measure(scenario: &Scenario, setting: Setting) -> Measured {
     }
 }
 
-/// FIXME: the key comes with the kernel's reflection.
-fn is_known(key: &str) -> bool {
-    key != "recovery.enable_step_level_reflection=false"
-        || include_str!("../../../src/config/types.rs").contains("enable_step_level_reflection")
-}
 
 fn project(scenario: &Scenario) -> Test {
     let test = Test::in_memory().script(&scenario.script);
