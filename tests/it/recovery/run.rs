@@ -90,9 +90,8 @@ pub(super) fn measure(scenario: &Scenario, setting: Setting) -> Measured {
     let purpose = |event: &Value| text(&event["purpose"]).to_owned();
     let requested: Vec<String> = of("model.requested").map(purpose).collect();
     let errors = of("error").map(|event| text(&event["message"]).to_owned());
-    let is_scripts = |message: &String| {
-        message.contains("../script") && !message.contains("../script answered")
-    };
+    let is_scripts =
+        |message: &String| message.contains("../script") && !message.contains("../script answered");
     Measured {
         setting,
         code,
@@ -107,7 +106,6 @@ pub(super) fn measure(scenario: &Scenario, setting: Setting) -> Measured {
         trace: format!("{}{stderr}", test.agent(&["trace", "show"]).stdout),
     }
 }
-
 
 fn project(scenario: &Scenario) -> Test {
     let test = Test::in_memory().script(&scenario.script);
