@@ -73,6 +73,8 @@ impl Kernel {
             window: self.budget.window(),
         };
         self.history.compact(&compacted);
+        self.pins.promote();
+        self.join_l2();
         self.sent.compacted();
         self.budget.restart();
         let bytes = self.fixed_bytes() + trailing + self.history.bytes();
@@ -103,7 +105,7 @@ impl Kernel {
         let parts = SummaryParts {
             stretch: *stretch,
             sections,
-            pins: &[],
+            pins: self.pins.current(),
             plan: &self.plan,
             record: record.as_deref().ok(),
             room: self.budget.bytes(summary_tokens(self.budget.window())),

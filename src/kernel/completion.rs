@@ -83,7 +83,7 @@ impl Completion {
 
     /// Takes one more answer of the registry.
     pub(super) fn saw(&mut self, answer: &Answer) {
-        let Answer { envelope, effect, denied } = answer;
+        let Answer { envelope, effect, denied, violates_pin: _ } = answer;
         self.denied |= denied;
         match effect {
             Some(Effect::Write { path }) if envelope.data.get("applied") == Some(&true.into()) => {
@@ -105,9 +105,12 @@ impl Completion {
                     self.denied = false;
                 }
                 Verdict::Success => self.denied = false,
-                // It was not run: another way was named.
+                // It was not run: another way was named, or the user wants none of it.
                 Verdict::Error { error }
-                    if matches!(error.code, ErrorCode::UseTool | ErrorCode::CommandBlocked) => {}
+                    if matches!(
+                        error.code,
+                        ErrorCode::UseTool | ErrorCode::CommandBlocked | ErrorCode::AccessDenied
+                    ) => {}
                 Verdict::Partial | Verdict::Error { .. } => self.ran = Some(Ran::Badly),
             },
             Some(

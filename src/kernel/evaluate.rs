@@ -67,7 +67,10 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
             }
             // Slips without a target (arguments that do not parse) are made good by any success.
             state.chains.remove(&call.name);
-        } else if let Some(failure) = failure_of(state, chain, call, &answer.envelope) {
+        } else if let Some(mut failure) = failure_of(state, chain, call, &answer.envelope) {
+            if answer.violates_pin {
+                failure.signal = Signal::ConstraintViolated;
+            }
             failures.push(failure);
         }
     }
@@ -313,7 +316,12 @@ mod tests {
 
     fn round(state: &mut State, name: &str, arguments: &str, code: Option<&str>, data: &Value) {
         let calls = [call(name, arguments)];
-        let answers = [Answer { envelope: envelope(code, data), effect: None, denied: false }];
+        let answers = [Answer {
+            envelope: envelope(code, data),
+            effect: None,
+            denied: false,
+            violates_pin: false,
+        }];
         evaluate(state, &Round::Calls { calls: &calls, answers: &answers });
     }
 
@@ -404,7 +412,7 @@ mod tests {
             let calls = [call("Write", "{")];
             let mut envelope = envelope(Some("INVALID_PARAM"), &json!({}));
             envelope.context.params_input.clear();
-            let answers = [Answer { envelope, effect: None, denied: false }];
+            let answers = [Answer { envelope, effect: None, denied: false, violates_pin: false }];
             evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
             state.carry_out(ControlDecision::Retry(Retry::Feedback));
             assert_eq!(state.retry_count().n, 1);
@@ -421,6 +429,7 @@ mod tests {
                 envelope: envelope(Some(code), &json!({})),
                 effect: None,
                 denied: false,
+                violates_pin: false,
             };
             let answers = [answer("NOT_FOUND"), answer("INVALID_PARAM")];
             evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });

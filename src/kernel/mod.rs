@@ -13,6 +13,7 @@ mod compact;
 mod completion;
 mod consult;
 mod evaluate;
+mod heard;
 mod recover;
 mod reflect;
 mod signature;
@@ -35,7 +36,9 @@ use spend::Spent;
 pub use spend::{Price, Speaker};
 pub use state::{RecoveryLimits, State};
 
-use crate::context::{self, Budget, History, Large, Layers, Sent};
+use crate::context::{
+    self, Budget, History, Large, Layers, Mentions, Pins, Project, RulesMet, Sent,
+};
 use crate::protocol::control::{Control, Ending, Signal};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
@@ -74,6 +77,10 @@ pub struct Parts {
     pub registry: Registry,
     /// L1 and L2.
     pub layers: Layers,
+    /// What stands in the project: for mentions, and for rules met on the way.
+    pub project: Arc<dyn Project>,
+    /// The most of one rules file that is shown, in bytes.
+    pub max_rules_bytes: usize,
     /// What decides about the task.
     pub checks: Checks,
     /// The shape that the final answer has to have.
@@ -100,6 +107,8 @@ pub struct Parts {
 pub struct Kernel {
     parts: Parts,
     history: History,
+    pins: Pins,
+    rules_met: RulesMet,
     plan: Plan,
     turn: u32,
     call_ids: HashSet<String>,
@@ -115,6 +124,7 @@ struct Turn {
     answers: u32,
     state: State,
     reminders: Vec<String>,
+    mentions: Mentions,
     completion: Completion,
     continuations: u32,
     /// The parts of a final text that came in pieces.
@@ -145,6 +155,8 @@ impl Kernel {
             parts,
             budget,
             history,
+            pins: Pins::default(),
+            rules_met: RulesMet::default(),
             plan: Plan::default(),
             turn: 0,
             call_ids: HashSet::new(),
@@ -157,13 +169,14 @@ impl Kernel {
         self.history.apply(event);
         self.budget.apply(event);
         self.sent.apply(event);
-        self.parts.registry.apply(event);
+        self.note(event);
         match &event.body {
             // After a rewind the turns are counted on: each number is given once.
             Body::TurnStarted { .. } | Body::SessionRewound { .. } => {
                 self.turn = event.header.place.turn;
             }
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
+            Body::ContextCompacted(_) => self.join_l2(),
             Body::ModelResponded(answer) => {
                 self.call_ids.extend(answer.calls.iter().map(|call| call.id.clone()));
             }
@@ -220,14 +233,16 @@ impl Kernel {
         self.parts.registry.begin_turn(self.turn);
         let shown = self.too_long_to_show(input);
         self.history.task(shown.as_deref().unwrap_or(input));
-        self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
-        self.parts.registry.hear(input);
+        let started = self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
+        self.rules_met.apply(&started);
+        self.hear(input);
         Turn {
             started: self.parts.events.clock().now(),
             round: 0,
             answers: 0,
             state: State::new(self.parts.recovery),
             reminders: Vec::new(),
+            mentions: Mentions::of(input, |path| self.parts.project.find(path)),
             completion: Completion::for_task(input, &self.parts.checks.commands),
             continuations: 0,
             text: String::new(),
@@ -303,6 +318,7 @@ impl Kernel {
         if turn.patch.as_ref().is_some_and(|patch| patch.is_over(turn)) {
             turn.patch = None;
         }
+        self.look_around(turn, calls, answers);
     }
 
     /// Takes an answer without calls that can be carried out: a candidate for the end, or a bad one.
@@ -371,7 +387,7 @@ impl Kernel {
     fn listen(&mut self) {
         for input in self.parts.control.take_messages() {
             self.parts.events.emit(Body::TurnSteered { input: input.clone() });
-            self.parts.registry.hear(&input);
+            self.hear(&input);
             self.history.task(&input);
         }
     }

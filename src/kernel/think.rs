@@ -50,6 +50,11 @@ impl Kernel {
         const FROZEN: Prompt = prompt!("feedback/frozen.md");
 
         let mut reminders = std::mem::take(&mut turn.reminders);
+        let prompts = &self.parts.prompts;
+        reminders.extend(turn.mentions.reminder(prompts));
+        if let Some(pins) = self.pins.trailing(prompts) {
+            reminders.insert(0, pins);
+        }
         if let Some(words) = self.parts.registry.frozen() {
             reminders.insert(0, self.parts.prompts.text(FROZEN).replace("{{words}}", &words));
         }

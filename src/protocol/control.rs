@@ -39,6 +39,8 @@ pub struct Reason {
     pub text: String,
     /// The better way, ready to be used, where there is one.
     pub hint: Option<String>,
+    /// The pin whose rule it is.
+    pub pin: Option<u32>,
 }
 
 /// How freely the agent may act.

@@ -4,6 +4,7 @@
 #![expect(clippy::similar_names, reason = "a test and its text are told apart well enough")]
 
 mod architecture;
+mod attention;
 mod background;
 mod bad_input;
 mod batch;
@@ -13,6 +14,7 @@ mod file_contract;
 mod freeze;
 mod fuzz;
 mod never_lose;
+mod pins;
 mod prompts;
 mod properties;
 mod race;
