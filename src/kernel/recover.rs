@@ -392,6 +392,9 @@ impl Kernel {
         let files = turn.completion.files_changed.join(", ");
         let files = if files.is_empty() { "none" } else { files.as_str() };
         text.push_str(&format!("Files changed so far: {files}\n"));
+        if let Some(said) = turn.state.reflection() {
+            text.push_str(&format!("Cause, as a reflection sees it: {}\n", said.root_cause.text));
+        }
         text
     }
 }

@@ -143,6 +143,20 @@ pub enum Signal {
     UserRejected,
 }
 
+impl Signal {
+    /// It is about an answer, not about a step of the work: there is nothing that could be rewritten.
+    pub fn answers_itself(self) -> bool {
+        match self {
+            Self::BadAnswer | Self::CheckFailed => true,
+            Self::ValidationFailed
+            | Self::ToolError
+            | Self::Loop
+            | Self::ConstraintViolated
+            | Self::UserRejected => false,
+        }
+    }
+}
+
 /// Where the cause of a failure lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
