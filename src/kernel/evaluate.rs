@@ -126,6 +126,9 @@ fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
         return;
     };
     failure.chain.clone_from(&before.chain);
+    if answer.violates_pin {
+        failure.signal = Signal::ConstraintViolated;
+    }
     failed(state, vec![failure], String::new());
 }
 
@@ -446,6 +449,7 @@ mod tests {
             envelope: envelope(Some("NOT_FOUND"), &json!({})),
             effect: None,
             denied: false,
+            violates_pin: false,
         });
         evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
         state.carry_out(ControlDecision::Retry(Retry::Feedback));
