@@ -15,14 +15,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, settings};
-use gate::{checks, recovery};
-use models::open_model;
+use gate::{begin_sandbox, checks, recovery};
+use models::open_models;
 pub use models::{Facts, endpoint, facts, script};
 use project::ProjectFiles;
 pub use storage::Storage;
 pub use undo::{Files, Recorded, Rewind, Rewound};
 
-use crate::config::{self, Config, ConfigError, Loaded, UserDirs};
+use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
 use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Kernel, Limits, Parts};
@@ -151,16 +151,13 @@ impl Session {
             OpenError::Usage(format!("--json-schema: this is no JSON Schema: {reason}"))
         })?;
         let workspace = open_workspace(&options.root, &options.add_dirs)?;
-        let (sandbox, holds) = open_sandbox(config, &workspace, options.dirs.as_ref())?;
+        let trying = begin_sandbox(config, &workspace, options.dirs.as_ref())?;
+        let models = open_models(config, &options.root, &control).await;
+        // Waited for in any case: what it has made is to be taken away again.
+        let tried = trying.finish();
+        let ((main, key), (light, light_key)) = models?;
+        let (sandbox, holds) = tried?;
         let settings = settings(&options.config, workspace.root(), mode, sandbox.is_some())?;
-        let (main, key) = open_model(config, &options.root, &control).await?;
-        let (light, light_key) = match &config.light_model {
-            None => (main.clone(), None),
-            Some(light) => {
-                let config = Config { model: light.clone(), ..config.clone() };
-                open_model(&config, &options.root, &control).await?
-            }
-        };
         for speaker in [&main, &light] {
             if config.limits.max_budget_usd.is_some() && speaker.price.is_none() {
                 let id = speaker.model.id();

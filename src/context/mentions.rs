@@ -19,7 +19,7 @@ pub struct Found {
     pub is_folder: bool,
 }
 
-/// The mentions of one message that nobody has followed yet.
+/// The mentions of one turn that nobody has followed yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mentions(Vec<Mention>);
 
@@ -31,15 +31,17 @@ struct Mention {
 }
 
 impl Mentions {
-    /// The mentions in a message of what exists, each once. An address, a decorator or a package is none,
-    /// unless there is a file of that name; what stands in code is none.
-    pub fn of(message: &str, find: impl Fn(&str) -> Option<Found>) -> Self {
+    /// Takes the mentions in a message of what exists, each once. An address, a decorator or a package is
+    /// none, unless there is a file of that name; what stands in code is none.
+    pub fn hear(&mut self, message: &str, find: impl Fn(&str) -> Option<Found>) {
         static FENCED: LazyLock<Regex> =
             LazyLock::new(|| expression(r"(?s)```.*?(?:```|\z)|(?m:^<stdin>$).*</stdin>"));
         static NAME: LazyLock<Regex> =
             LazyLock::new(|| expression(r#"^(?:"([^"\n]+)"(:\d+(?:-\d+)?)?|([^\s"@`'<>|]+))"#));
+        if !message.contains('@') {
+            return;
+        }
         let message = FENCED.replace_all(message, " ");
-        let mut mentions = Self::default();
         for (at, _) in message.match_indices('@') {
             // Behind a letter it is an address; behind a Chinese one it is none.
             let before = message[..at].chars().next_back();
@@ -53,12 +55,11 @@ impl Mentions {
             });
             let plain = || found.get(3).and_then(|name| longest(name.as_str(), &find));
             if let Some((shown, found)) = quoted.or_else(plain)
-                && !mentions.0.iter().any(|mention| mention.found == found)
+                && !self.0.iter().any(|mention| mention.found == found)
             {
-                mentions.0.push(Mention { shown, found });
+                self.0.push(Mention { shown, found });
             }
         }
-        mentions
     }
 
     /// A tool has answered about this path: what was asked for is done.
@@ -145,7 +146,8 @@ mod tests {
     }
 
     fn check(message: &str, expected: &[&str]) {
-        let mentions = Mentions::of(message, find);
+        let mut mentions = Mentions::default();
+        mentions.hear(message, find);
         let shown: Vec<&str> = mentions.0.iter().map(|mention| mention.shown.as_str()).collect();
         assert_eq!(shown, expected, "{message}");
     }
@@ -175,7 +177,8 @@ mod tests {
     fn five_are_named_and_the_others_counted_until_they_are_read() {
         let found =
             |path: &str| Some(Found { path: path.to_owned(), is_folder: path.ends_with('/') });
-        let mut mentions = Mentions::of("@a @b @c @d/ @e @f @g", found);
+        let mut mentions = Mentions::default();
+        mentions.hear("@a @b @c @d/ @e @f @g", found);
         let expected = "The user mentioned @a, @b, @c, @e and 2 more. You MUST read these files with the \
              Read tool before answering.\nThe user mentioned the folders @d/. You MUST look into them with \
              LS or Glob before answering.";

@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    fn see(circles: &mut Circles, name: &str, input: Value, data: Value) -> Option<String> {
+    fn see(circles: &mut Circles, name: &str, input: &Value, data: &Value) -> Option<String> {
         let call = ToolCall { id: "1".into(), name: name.into(), arguments: input.to_string() };
         let envelope = json!({
             "status": "success", "data": data, "text": "", "stats": {},
@@ -118,7 +118,7 @@ mod tests {
     fn calls(names: &str) -> Option<String> {
         let mut circles = Circles::default();
         let seen = names.chars().map(|name| {
-            see(&mut circles, "Grep", json!({"pattern": name.to_string()}), json!({"n": 1}))
+            see(&mut circles, "Grep", &json!({"pattern": name.to_string()}), &json!({"n": 1}))
         });
         seen.last().flatten()
     }
@@ -148,7 +148,8 @@ mod tests {
         let mut circles = Circles::default();
         for n in 0..9 {
             let name = if n % 2 == 0 { "a" } else { "b" };
-            assert_eq!(see(&mut circles, "Grep", json!({"pattern": name}), json!({"n": n})), None);
+            let seen = see(&mut circles, "Grep", &json!({"pattern": name}), &json!({"n": n}));
+            assert_eq!(seen, None);
         }
     }
 
@@ -157,7 +158,7 @@ mod tests {
         let mut circles = Circles::default();
         let mut edit = |old: &str, new: &str| {
             let input = json!({"path": "a.rs", "old_string": old, "new_string": new});
-            see(&mut circles, "Edit", input, json!({"applied": true}))
+            see(&mut circles, "Edit", &input, &json!({"applied": true}))
         };
         assert_eq!(edit("a", "b"), None);
         assert_eq!(edit("b", "a"), None);

@@ -151,6 +151,9 @@ fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
         return;
     };
     failure.chain.clone_from(&before.chain);
+    if answer.violates_pin {
+        failure.signal = Signal::ConstraintViolated;
+    }
     failed(state, vec![failure], String::new());
 }
 

@@ -49,20 +49,14 @@ impl Kernel {
         self.parts.layers.join(&parts.join("\n\n"));
     }
 
-    /// What the answers of a round touched: mentions that are followed now, and rules that hold there.
-    pub(super) fn look_around(&mut self, turn: &mut Turn, calls: &[ToolCall], answers: &[Answer]) {
-        for (call, answer) in calls.iter().zip(answers) {
-            let Some(Effect::Read { path } | Effect::Write { path }) = &answer.effect else {
-                continue;
-            };
-            turn.mentions.followed(path, call.name == "Read");
-            if answer.envelope.error().is_none() {
-                self.meet_rules(path);
-            }
+    /// Tells of the rules that hold where tools worked in this round, behind all of its results.
+    pub(super) fn meet_rules(&mut self, turn: &mut Turn) {
+        for path in std::mem::take(&mut turn.touched) {
+            self.meet_rules_of(&path);
         }
     }
 
-    fn meet_rules(&mut self, path: &str) {
+    fn meet_rules_of(&mut self, path: &str) {
         let project = self.parts.project.clone();
         let is_folder = project.find(path).is_some_and(|found| found.is_folder);
         for folder in self.rules_met.folders(path, is_folder) {
@@ -85,5 +79,20 @@ impl Kernel {
     fn record(&mut self, body: Body) {
         let event = self.parts.events.emit(body);
         self.note(&event);
+    }
+}
+
+impl Turn {
+    /// What the answers of calls touched: mentions that are followed now, and places where rules may hold.
+    pub(super) fn look_around(&mut self, calls: &[ToolCall], answers: &[Answer]) {
+        for (call, answer) in calls.iter().zip(answers) {
+            let Some(Effect::Read { path } | Effect::Write { path }) = &answer.effect else {
+                continue;
+            };
+            self.mentions.followed(path, call.name == "Read");
+            if answer.envelope.error().is_none() {
+                self.touched.push(path.clone());
+            }
+        }
     }
 }

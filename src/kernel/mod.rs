@@ -125,6 +125,8 @@ struct Turn {
     state: State,
     reminders: Vec<String>,
     mentions: Mentions,
+    /// Paths that tools worked on in this round.
+    touched: Vec<String>,
     completion: Completion,
     continuations: u32,
     /// The parts of a final text that came in pieces.
@@ -212,7 +214,7 @@ impl Kernel {
             if self.parts.control.is_steered() && accepted.is_some_and(Ending::is_success) {
                 // The user was not done: there is more to do in this turn.
                 turn.text.clear();
-                self.listen();
+                self.listen(&mut turn);
                 continue;
             }
             if let Some(ending) = accepted {
@@ -221,10 +223,11 @@ impl Kernel {
             if let Some(ending) = self.recover(&mut turn).await {
                 break ending;
             }
+            self.meet_rules(&mut turn);
             if let Some(feedback) = turn.feedback.take() {
                 self.say(&feedback);
             }
-            self.listen();
+            self.listen(&mut turn);
         };
         self.finish(turn, ending)
     }
@@ -238,13 +241,16 @@ impl Kernel {
         let started = self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
         self.rules_met.apply(&started);
         self.hear(input);
+        let mut mentions = Mentions::default();
+        mentions.hear(input, |path| self.parts.project.find(path));
         Turn {
             started: self.parts.events.clock().now(),
             round: 0,
             answers: 0,
             state: State::new(self.parts.recovery),
             reminders: Vec::new(),
-            mentions: Mentions::of(input, |path| self.parts.project.find(path)),
+            mentions,
+            touched: Vec::new(),
             completion: Completion::for_task(input, &self.parts.checks.commands),
             continuations: 0,
             text: String::new(),
@@ -321,7 +327,7 @@ impl Kernel {
         if turn.patch.as_ref().is_some_and(|patch| patch.is_over(turn)) {
             turn.patch = None;
         }
-        self.look_around(turn, calls, answers);
+        turn.look_around(calls, answers);
     }
 
     /// Takes an answer without calls that can be carried out: a candidate for the end, or a bad one.
@@ -387,10 +393,11 @@ impl Kernel {
     }
 
     /// Passes on what the user said while the turn ran.
-    fn listen(&mut self) {
+    fn listen(&mut self, turn: &mut Turn) {
         for input in self.parts.control.take_messages() {
             self.parts.events.emit(Body::TurnSteered { input: input.clone() });
             self.hear(&input);
+            turn.mentions.hear(&input, |path| self.parts.project.find(path));
             self.history.task(&input);
         }
     }

@@ -24,6 +24,23 @@ const REFLECTION_TOKENS: u64 = 400;
 const PLAN_TOKENS: u64 = 800;
 /// A patch is about 120 tokens at most.
 const PATCH_BYTES: usize = 480;
+/// Words of a patch that would widen what is allowed.
+const WIDENS: [&str; 12] = [
+    "--allow",
+    "--yolo",
+    "permission mode",
+    "permission-mode",
+    "sandbox",
+    "sudo",
+    "approval",
+    "without asking",
+    "chmod 777",
+    "--no-verify",
+    "disable the check",
+    "skip the check",
+];
+/// Words of a patch that warns of something.
+const NEGATIONS: [&str; 5] = ["not ", "never", "n't", "avoid", "不"];
 /// So many attempts are shown to a reflection, the latest.
 const ATTEMPTS: usize = 6;
 
@@ -173,25 +190,23 @@ impl Kernel {
         said
     }
 
-    /// Why rules of a reflection are not taken up: they would widen a permission.
+    /// Why rules of a reflection are not taken up: they would widen a permission, or lead to what a pin
+    /// forbids.
     fn refuses_patch(&self, patch: &str) -> Option<String> {
-        const WIDENS: [&str; 12] = [
-            "--allow",
-            "--yolo",
-            "permission mode",
-            "permission-mode",
-            "sandbox",
-            "sudo",
-            "approval",
-            "without asking",
-            "chmod 777",
-            "--no-verify",
-            "disable the check",
-            "skip the check",
-        ];
         let lower = patch.to_lowercase();
-        let word = WIDENS.iter().find(|word| lower.contains(*word))?;
-        Some(format!("it speaks of {word:?}: what is allowed is a person's business"))
+        if let Some(word) = WIDENS.iter().find(|word| lower.contains(*word)) {
+            return Some(format!("it speaks of {word:?}: what is allowed is a person's business"));
+        }
+        if NEGATIONS.iter().any(|no| lower.contains(no)) {
+            return None;
+        }
+        let forbids = |rule: &String| {
+            let what = rule.split_once('(').map_or("", |(_, what)| what);
+            let what = what.trim_end_matches(')').trim_end_matches(['*', '/', ' ']).to_lowercase();
+            what.len() > 2 && lower.contains(&what)
+        };
+        let pin = self.pins.current().iter().find(|pin| pin.rules.iter().any(forbids))?;
+        Some(format!("the user said: {}", pin.text))
     }
 
     /// The call that a reflection proposes; why not, where there is none.

@@ -221,11 +221,21 @@ fn what_may_not_be_read_is_read_in_no_way() {
         "bash -c 'cat hidden/keys.txt'",
         "a $(< hidden/keys.txt)",
         "unknown-program hidden/keys.txt",
+        "find . -path ./hidden/keys.txt -exec cat {} +",
+        "find . -name 'k*.txt' -exec cat {} +",
+        "find . -type f | xargs cat",
+        "for f in hid*/*; do cat \"$f\"; done",
+        "ls hidden/keys.txt | xargs cat",
+        "x=hidden/keys.txt; sort $x",
+        "while read f; do cat \"$f\"; done <<< hidden/keys.txt",
     ] {
         check(Full, &rules, &bash(line), denied);
     }
     for line in [
         "ls -l hidden | sort",
+        "find hidden -name keys.txt | wc",
+        "find . -name '*.rs' -exec cat {} +",
+        "for f in src/*; do cat \"$f\"; done",
         "rm hidden/keys.txt",
         "echo hidden/keys.txt",
         "git add hidden/keys.txt",
