@@ -223,7 +223,12 @@ impl Completion {
     /// A permission that was needed and never given outweighs what the model says of the end.
     pub(super) fn final_ending(&self, ending: Ending) -> Ending {
         match ending {
-            Ending::Completed | Ending::CompletedUnverified | Ending::Failed if self.denied => {
+            Ending::Completed
+            | Ending::CompletedUnverified
+            | Ending::Failed
+            | Ending::CheckFailed
+                if self.denied =>
+            {
                 Ending::PermissionDenied
             }
             other => other,

@@ -250,14 +250,16 @@ fn failure_of(
             signature = format!("{} {}", error.code.as_str(), self::signature(&output));
             let before =
                 state.failed_commands.insert(chain.clone(), (state.n_edits, signature.clone()));
-            let unchanged_by_an_edit = before
-                .is_some_and(|(n_edits, before)| n_edits < state.n_edits && before == signature);
+            let again = before.filter(|(_, before)| *before == signature);
             // A test run that fails is an observation; one that fails in the same way after an edit
-            // says that the edit did not help.
-            match (missing, unchanged_by_an_edit) {
+            // says that the edit did not help, and one without an edit that it was run for nothing.
+            match (missing, again) {
                 (true, _) => (Signal::ToolError, Category::DependencyError),
-                (false, true) => (Signal::ToolError, Category::Unknown),
-                (false, false) => return None,
+                (false, Some((n_edits, _))) if n_edits < state.n_edits => {
+                    (Signal::ToolError, Category::Unknown)
+                }
+                (false, Some(_)) => (Signal::Loop, Category::Unknown),
+                (false, None) => return None,
             }
         }
         ErrorCode::NotFound
@@ -313,9 +315,7 @@ fn output_of(envelope: &Envelope) -> String {
 fn is_missing(envelope: &Envelope, output: &str) -> bool {
     let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
     exit_code == Some(127)
-        || ["No module named", "Cannot find module", "command not found"]
-            .iter()
-            .any(|words| output.contains(words))
+        || ["No module named", "Cannot find module"].iter().any(|words| output.contains(words))
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ const PLAN_TOKENS: u64 = 800;
 /// A patch is about 120 tokens at most.
 const PATCH_BYTES: usize = 480;
 /// Words of a patch that would widen what is allowed.
-const WIDENS: [&str; 12] = [
+const WIDENS: [&str; 16] = [
     "--allow",
     "--yolo",
     "permission mode",
@@ -34,13 +34,17 @@ const WIDENS: [&str; 12] = [
     "sudo",
     "approval",
     "without asking",
+    "you are allowed",
+    "you may now",
+    "as root",
+    "outside the project",
     "chmod 777",
     "--no-verify",
     "disable the check",
     "skip the check",
 ];
-/// Words of a patch that warns of something.
-const NEGATIONS: [&str; 5] = ["not ", "never", "n't", "avoid", "不"];
+/// Words of a sentence that warns of something.
+const NEGATIONS: [&str; 6] = ["not ", "never", "n't", "avoid", "without anything", "不"];
 /// So many attempts are shown to a reflection, the latest.
 const ATTEMPTS: usize = 6;
 
@@ -193,20 +197,24 @@ impl Kernel {
     /// Why rules of a reflection are not taken up: they would widen a permission, or lead to what a pin
     /// forbids.
     fn refuses_patch(&self, patch: &str) -> Option<String> {
-        let lower = patch.to_lowercase();
-        if let Some(word) = WIDENS.iter().find(|word| lower.contains(*word)) {
-            return Some(format!("it speaks of {word:?}: what is allowed is a person's business"));
-        }
-        if NEGATIONS.iter().any(|no| lower.contains(no)) {
-            return None;
-        }
-        let forbids = |rule: &String| {
-            let what = rule.split_once('(').map_or("", |(_, what)| what);
-            let what = what.trim_end_matches(')').trim_end_matches(['*', '/', ' ']).to_lowercase();
-            what.len() > 2 && lower.contains(&what)
-        };
-        let pin = self.pins.current().iter().find(|pin| pin.rules.iter().any(forbids))?;
-        Some(format!("the user said: {}", pin.text))
+        // A dot inside a name ends no sentence.
+        let patch = patch.to_lowercase().replace(". ", "\n");
+        // A sentence that warns of something leads nowhere.
+        let warns = |sentence: &&str| !NEGATIONS.iter().any(|no| sentence.contains(no));
+        patch.split([';', '\n', '。', '；']).filter(warns).find_map(|sentence| {
+            if let Some(word) = WIDENS.iter().find(|word| sentence.contains(*word)) {
+                return Some(format!(
+                    "it speaks of {word:?}: what is allowed is a person's business"
+                ));
+            }
+            let forbids = |rule: &String| {
+                let what = rule.split_once('(').map_or("", |(_, what)| what);
+                let what = what.trim_end_matches(')').trim_end_matches(['*', '/', ' ']);
+                what.len() > 2 && sentence.contains(&what.to_lowercase())
+            };
+            let pin = self.pins.current().iter().find(|pin| pin.rules.iter().any(forbids))?;
+            Some(format!("the user said: {}", pin.text))
+        })
     }
 
     /// The call that a reflection proposes; why not, where there is none.
