@@ -151,6 +151,7 @@ impl Layers {
             trailing: Some(trailing),
             max_output_tokens: None,
             temperature: None,
+            answer_schema: None,
         }
     }
 

@@ -135,6 +135,7 @@ impl Kernel {
                 trailing: None,
                 max_output_tokens: Some(speaker.max_output_tokens.map_or(limit, |n| n.min(limit))),
                 temperature: None,
+                answer_schema: None,
             };
             let read = |reply: &Reply| context::sections(&reply.text);
             let answer =

@@ -1,6 +1,7 @@
 //! Carrying out what [`reflect`](super::reflect()) decides: a call that the kernel makes itself, a plan that is
 //! written anew, a word to the model. And, before the decision, the question why it failed.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -22,6 +23,8 @@ use crate::protocol::view::{call_line, view};
 /// The most tokens of a reflection, and of a plan.
 const REFLECTION_TOKENS: u64 = 400;
 const PLAN_TOKENS: u64 = 800;
+/// The evidence decides, not chance.
+const REFLECTION_TEMPERATURE: f32 = 0.2;
 /// A patch is about 120 tokens at most.
 const PATCH_BYTES: usize = 480;
 /// Words of a patch that would widen what is allowed.
@@ -64,12 +67,12 @@ pub(super) struct Patch {
 }
 
 /// What a planner answers.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Planned {
     todos: Vec<PlannedTodo>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct PlannedTodo {
     content: String,
     #[serde(default)]
@@ -148,6 +151,7 @@ impl Kernel {
             system: self.parts.prompts.text(REFLECT).trim_end().to_owned(),
             text: self.evidence(turn),
             max_output_tokens: REFLECTION_TOKENS,
+            temperature: Some(REFLECTION_TEMPERATURE),
         };
         let speaker = self.parts.light.clone();
         let answer = self.consult_for(&mut turn.spent, &speaker, &question).await?;
@@ -307,6 +311,7 @@ impl Kernel {
             system: prompts.text(system).trim_end().to_owned(),
             text: self.evidence(turn) + &self.state_of_plan(turn),
             max_output_tokens: PLAN_TOKENS,
+            temperature: None,
         };
         let speaker = self.parts.main.clone();
         let planned: Option<Planned> =
