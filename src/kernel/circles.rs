@@ -136,11 +136,11 @@ mod tests {
     #[test]
     fn a_plan_written_again_and_again_is_a_circle_until_something_is_done() {
         let mut circles = Circles::default();
-        let mut write = |n: u32| see(&mut circles, "TodoWrite", json!({"n": n}), json!({"n": n}));
+        let mut write = |n: u32| see(&mut circles, "TodoWrite", &json!({"n": n}), &json!({"n": n}));
         assert!((0..3).all(|n| write(n).is_none()));
         assert!(write(3).is_some() && write(4).is_some());
-        assert_eq!(see(&mut circles, "Read", json!({}), json!({})), None);
-        assert_eq!(see(&mut circles, "TodoWrite", json!({"n": 5}), json!({"n": 5})), None);
+        assert_eq!(see(&mut circles, "Read", &json!({}), &json!({})), None);
+        assert_eq!(see(&mut circles, "TodoWrite", &json!({"n": 5}), &json!({"n": 5})), None);
     }
 
     #[test]
