@@ -170,16 +170,24 @@ impl Case {
                 }
             }
         }
-        if run.setting != Setting::Plain
-            && scenario.outcome != Outcome::Stopped(124)
-            && run.code == 124
-        {
+        if scenario.is_control() {
+            let plain = self.in_setting(Setting::Plain).n_answers;
+            if !run.decisions.is_empty() || run.n_reflections > 0 || run.n_answers != plain {
+                wrong.push("nothing went wrong, and something was done about it".to_owned());
+            }
+        }
+        if run.setting != Setting::Plain && run.code != 0 && !self.stopped_in_time(run) {
             wrong.push("it did not stop within the limits of recovery".to_owned());
         }
         if run.code != 0 && !run.has_report {
             wrong.push("it stopped without a report".to_owned());
         }
         wrong
+    }
+
+    /// It stopped, and not only because the limit of answers was reached, where that was not the point.
+    fn stopped_in_time(&self, run: &Measured) -> bool {
+        run.code != 0 && (run.code != 124 || self.scenario.outcome == Outcome::Stopped(124))
     }
 
     fn show(&self) {

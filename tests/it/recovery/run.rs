@@ -57,8 +57,6 @@ pub(super) struct Measured {
     pub(super) n_reflections: usize,
     /// Calls of the model for all purposes.
     pub(super) n_answers: usize,
-    /// Rounds in which something failed.
-    pub(super) n_failures: usize,
     /// The end says what went wrong.
     pub(super) has_report: bool,
     /// Where the script did not fit the run: a mistake of the scenario's.
@@ -99,7 +97,6 @@ pub(super) fn measure(scenario: &Scenario, setting: Setting) -> Measured {
         decisions: decisions.collect(),
         n_reflections: requested.iter().filter(|purpose| *purpose == "reflect").count(),
         n_answers: requested.len(),
-        n_failures: of("evaluation").filter(|event| event["step_success"] == false).count(),
         has_report: finished["errors"].as_array().is_some_and(|errors| !errors.is_empty())
             && !text(&finished["result"]).is_empty(),
         script_errors: errors.filter(is_scripts).collect(),

@@ -107,6 +107,11 @@ impl Scenario {
         scenario
     }
 
+    /// Nothing goes wrong in it.
+    pub(super) fn is_control(&self) -> bool {
+        self.name.starts_with("control_")
+    }
+
     /// Takes one part: the lines above the first heading, or those below one.
     fn take(&mut self, heading: &str, lines: &[&str]) -> Result<(), String> {
         // Empty lines at the end only part it from what follows.

@@ -45,17 +45,14 @@ fn row(half: &str, setting: Setting, cases: &[&Case]) -> String {
         let cases = cases.iter().filter(|case| is(case));
         cases.map(|case| case.in_setting(setting)).collect()
     };
-    let is_harmless = |case: &Case| {
-        let full = case.in_setting(Setting::Full);
-        full.code == 0 && full.n_failures == 0
-    };
+    let is_harmless = |case: &Case| case.scenario.is_control();
     let is_impossible = |case: &Case| matches!(case.scenario.outcome, Outcome::Stopped(_));
     let faulty = runs(&|case| !is_harmless(case) && !is_impossible(case));
     let impossible = runs(&is_impossible);
     let harmless = runs(&is_harmless);
     let n_done = |runs: &[&Measured]| runs.iter().filter(|run| run.code == 0).count();
-    let in_time =
-        impossible.iter().filter(|run| run.code != 0 && run.reason != "max_turns").count();
+    let in_time = cases.iter().filter(|case| is_impossible(case));
+    let in_time = in_time.filter(|case| case.stopped_in_time(case.in_setting(setting))).count();
     let of = |n: usize, all: &[&Measured]| format!("{n} of {}", all.len());
     // What was spent in vain is part of the price.
     let spent = |runs: &[&Measured], on: usize| {
