@@ -123,12 +123,12 @@ pub fn open_gate(
         workspace,
         exec: exec.clone(),
         spill: Arc::new(spill),
-        cancel: control.cancel().clone(),
+        cancel: control.cancel(),
         network: false,
         read_only: false,
         seen: None,
     };
-    let registry = Registry::new(tools::all(), cx, events.clone(), settings);
+    let registry = Registry::new(tools::all(), cx, events.clone(), control.clone(), settings);
     Gate { registry, events, exec }
 }
 

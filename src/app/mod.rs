@@ -242,7 +242,6 @@ impl Session {
             answer_schema,
             events: events.clone(),
             control: control.clone(),
-            mode,
             limits: Limits {
                 max_turns: config.limits.max_turns,
                 max_budget_usd: config.limits.max_budget_usd,

@@ -121,7 +121,7 @@ async fn key_from(command: &str, root: &Path, control: &Control) -> Result<Strin
         ..Command::new(command.to_owned(), root.to_path_buf(), Duration::from_secs(30))
     };
     let outcome = Exec::new(&[])
-        .run(line, control.cancel())
+        .run(line, &control.cancel())
         .await
         .map_err(|error| OpenError::Usage(format!("api_key_command: {error}")))?;
     if let Some(interrupt) = control.interrupted() {

@@ -76,7 +76,7 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
         ("git", "git --version", "install git to see what a task changed; nothing else needs it"),
     ] {
         let line = Command::new(line.to_owned(), root.clone(), Duration::from_secs(10));
-        match exec.run(line, control.cancel()).await {
+        match exec.run(line, &control.cancel()).await {
             Ok(outcome) if outcome.exit_code == Some(0) => {
                 report.good(what, outcome.stdout.text.trim());
             }

@@ -113,7 +113,7 @@ pub(super) async fn examine(
             ("AGENT_PID".to_owned(), std::process::id().to_string()),
             ("PORT".to_owned(), port.to_string()),
         ];
-        match exec.run(command, control.cancel()).await {
+        match exec.run(command, &control.cancel()).await {
             Ok(outcome) if outcome.stdout.text.trim().is_empty() => report.good("", trial.what),
             Ok(_) => report.note("", &format!("OPEN: not so that {}; {FIX}", trial.what)),
             Err(error) => report.bad("sandbox", &error.to_string()),

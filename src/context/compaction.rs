@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::budget::{Budget, share};
-use super::history::{History, Kind, Note, running_task};
+use super::history::{History, Kind, Note, running_tasks};
 use super::outcome::{Outcome, What};
 use crate::protocol::event::Place;
 use crate::protocol::message::{Message, Part};
@@ -72,8 +72,7 @@ pub fn stretch(history: &History, budget: &Budget, fixed: usize, keep_rounds: us
         .or_else(|| keeps(1))
         .unwrap_or_default();
     // What stays as it is gains nothing by giving way.
-    let task = running_task(notes, archived);
-    let gives_way = (0..archived).any(|at| Some(at) != task);
+    let gives_way = running_tasks(notes, archived).count() < archived;
     let archived = if gives_way { archived } else { 0 };
     let place = |at: Option<&Note>| at.map_or_else(Place::default, |note| note.place);
     let from = place(notes[..archived].iter().find(|note| note.kind != Kind::Task));

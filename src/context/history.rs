@@ -115,7 +115,7 @@ impl History {
         }
     }
 
-    /// The user gave a task.
+    /// The user gave a task, or said more about it.
     pub fn task(&mut self, text: &str) {
         self.push(Message::text(Role::User, text), Kind::Task);
     }
@@ -157,6 +157,7 @@ impl History {
         self.place = event.header.place;
         match &event.body {
             Body::TurnStarted { input, shown } => self.task(shown.as_ref().unwrap_or(input)),
+            Body::TurnSteered { input } => self.task(input),
             Body::Feedback { text } => self.user(text),
             Body::TurnUndone { undone, files } => {
                 let files: Vec<String> =
@@ -189,6 +190,8 @@ impl History {
             | Body::ToolStarted { .. }
             | Body::Frozen { .. }
             | Body::Thawed { .. }
+            | Body::ModeChanged { .. }
+            | Body::PermissionRequested { .. }
             | Body::PermissionDecided { .. }
             | Body::Evaluation { .. }
             | Body::ControlDecided { .. }
@@ -206,10 +209,10 @@ impl History {
     /// The older part gives way, as it was decided and recorded.
     pub fn compact(&mut self, compacted: &Compacted) {
         let kept_from = (self.front + compacted.archived).min(self.messages.len());
-        // The words of the task that is being worked on stay as they are.
-        let task = running_task(&self.notes[self.front..], kept_from - self.front);
-        let task = task.map(|at| at + self.front);
-        let task = task.map(|at| (self.messages[at].clone(), self.notes[at].place));
+        let tasks = running_tasks(&self.notes[self.front..], kept_from - self.front)
+            .map(|at| at + self.front)
+            .map(|at| (self.messages[at].clone(), self.notes[at].place));
+        let tasks: Vec<(Message, Place)> = tasks.collect();
         let messages = std::mem::take(&mut self.messages).split_off(kept_from);
         let notes = std::mem::take(&mut self.notes).split_off(kept_from);
         self.bytes = 0;
@@ -227,7 +230,7 @@ impl History {
             self.push(Message::text(Role::System, summary), Kind::Front);
         }
         self.front = self.messages.len();
-        if let Some((message, place)) = task {
+        for (message, place) in tasks {
             self.place = place;
             self.push(message, Kind::Task);
         }
@@ -276,11 +279,13 @@ impl History {
     }
 }
 
-/// The task that is being worked on, if it stands before `kept_from`.
-pub(super) fn running_task(notes: &[Note], kept_from: usize) -> Option<usize> {
-    let is_task = |note: &Note| note.kind == Kind::Task;
-    let (before, after) = notes.split_at(kept_from);
-    if after.iter().any(is_task) { None } else { before.iter().rposition(is_task) }
+/// Where the user's words of the turn that is being worked on stand, as far as that is before
+/// `kept_from`: they stay as they are.
+pub(super) fn running_tasks(notes: &[Note], kept_from: usize) -> impl Iterator<Item = usize> + '_ {
+    let is_task = |note: &&Note| note.kind == Kind::Task;
+    let turn = notes.iter().rev().find(is_task).map(|note| note.place.turn);
+    let running = move |note: &Note| note.kind == Kind::Task && Some(note.place.turn) == turn;
+    (0..kept_from).filter(move |at| running(&notes[*at]))
 }
 
 /// Puts what stands for some results in their place.

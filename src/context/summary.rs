@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::compaction::{Stretch, middle_out, pairs};
-use super::history::{History, Kind, running_task};
+use super::history::{History, Kind, running_tasks};
 use super::outcome::What;
 use crate::protocol::event::{Pin, Place, SummaryAuthor};
 use crate::protocol::message::{Part, Role};
@@ -194,14 +194,14 @@ impl Facts {
         let (messages, notes) = history.body();
         let mut facts = Self::default();
         // The words of the running task stand in the conversation.
-        let running = running_task(notes, stretch.archived);
+        let running: Vec<usize> = running_tasks(notes, stretch.archived).collect();
         for (at, (message, note)) in messages.iter().zip(notes).enumerate().take(stretch.archived) {
             let words = message.parts.iter().find_map(|part| match part {
                 Part::Text { text } => Some(text),
                 Part::Reasoning { .. } | Part::Call(_) | Part::Result(_) => None,
             });
             match (&note.kind, words) {
-                (Kind::Task, Some(_)) if Some(at) == running => {}
+                (Kind::Task, Some(_)) if running.contains(&at) => {}
                 (Kind::Task, Some(text)) => facts.said.push((note.place.turn, text.clone())),
                 (Kind::Answer, Some(text)) => facts.last_words = Some(text.clone()),
                 (Kind::Results(_), _) => {

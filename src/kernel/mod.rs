@@ -32,9 +32,7 @@ pub use spend::{Price, Speaker};
 pub use state::{RecoveryLimits, State};
 
 use crate::context::{self, Budget, History, Large, Layers, Sent};
-use crate::protocol::control::{
-    Control, ControlDecision, Ending, PermissionMode, Replan, Retry, Signal,
-};
+use crate::protocol::control::{Control, ControlDecision, Ending, Replan, Retry, Signal};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
 use crate::protocol::model::{Reply, StopReason};
@@ -75,8 +73,6 @@ pub struct Parts {
     pub events: Events,
     /// The person's hand.
     pub control: Control,
-    /// How freely the agent may act.
-    pub mode: PermissionMode,
     /// What a turn may cost.
     pub limits: Limits,
     /// How much of the model's window may be used.
@@ -177,6 +173,12 @@ impl Kernel {
             if let Some(interrupt) = self.parts.control.interrupted() {
                 break interrupt.ending();
             }
+            if self.parts.control.is_steered() && accepted.is_some_and(Ending::is_success) {
+                // The user was not done: there is more to do in this turn.
+                turn.text.clear();
+                self.listen();
+                continue;
+            }
             if let Some(ending) = accepted {
                 break ending;
             }
@@ -186,6 +188,7 @@ impl Kernel {
             if let Some(feedback) = turn.feedback.take() {
                 self.say(&feedback);
             }
+            self.listen();
         };
         self.finish(turn, ending)
     }
@@ -293,8 +296,8 @@ impl Kernel {
         }
         let registry = &self.parts.registry;
         let cx = registry.cx();
-        let checks =
-            self.parts.checks.run(&self.parts.events, &cx.exec, registry.root(), &cx.cancel);
+        let cancel = self.parts.control.cancel();
+        let checks = self.parts.checks.run(&self.parts.events, &cx.exec, registry.root(), &cancel);
         let schema = self.parts.answer_schema.as_ref();
         match turn.completion.gate(&prompts, &self.plan, &turn.text, schema, checks).await {
             Gate::Accepted(ending) => Some(ending),
@@ -314,6 +317,15 @@ impl Kernel {
     fn send_back(&mut self, turn: &mut Turn, feedback: &str, round: &Round<'_>) {
         self.evaluate(turn, round);
         turn.feedback = Some(feedback.to_owned());
+    }
+
+    /// Passes on what the user said while the turn ran.
+    fn listen(&mut self) {
+        for input in self.parts.control.take_messages() {
+            self.parts.events.emit(Body::TurnSteered { input: input.clone() });
+            self.parts.registry.hear(&input);
+            self.history.task(&input);
+        }
     }
 
     /// Says something to the model inside the conversation.

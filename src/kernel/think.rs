@@ -53,7 +53,7 @@ impl Kernel {
         if let Some(words) = self.parts.registry.frozen() {
             reminders.insert(0, self.parts.prompts.text(FROZEN).replace("{{words}}", &words));
         }
-        trailing(self.parts.mode, &reminders, &self.plan)
+        trailing(self.parts.registry.mode(), &reminders, &self.plan)
     }
 
     /// One request of the conversation and its answer, both recorded.

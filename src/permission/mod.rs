@@ -69,6 +69,17 @@ impl Policy {
         Self { mode, is_sandboxed, entries: Vec::new() }
     }
 
+    /// From now on this mode counts.
+    pub fn set_mode(&mut self, mode: PermissionMode) {
+        self.mode = mode;
+    }
+
+    /// A person allows this from now on, as on the command line.
+    pub fn allow(&mut self, rules: impl IntoIterator<Item = Rule>) {
+        let entry = |rule| Entry { verb: Verb::Allow, origin: Origin::CommandLine, rule };
+        self.entries.extend(rules.into_iter().map(entry));
+    }
+
     /// Adds rules of one verb from one place.
     #[must_use]
     pub fn with(
@@ -108,6 +119,11 @@ impl Policy {
         let question = Question { tool, effect, command: Some((line, findings)) };
         self.mode == PermissionMode::Full
             || matches!(self.granted(&question), Some(Ruling::Allow(_)))
+    }
+
+    /// The command talks to other machines: whoever allows it gives it the user's network.
+    pub fn needs_network(effect: &Effect) -> bool {
+        judge::line_of(effect).is_some_and(|(line, _)| line.needs_network())
     }
 
     fn denied(&self, question: &Question<'_>) -> Option<Ruling> {

@@ -3,13 +3,15 @@
 //! Different decisions have different words: an [`Effect`](super::tool::Effect) is ruled on
 //! ([`Ruling`]), a call's [`Verdict`](super::envelope::Verdict) says how it went, a
 //! [`ControlDecision`] what the kernel does next, an [`Ending`] why the turn is over. [`Control`] is
-//! the one hand that a person has on a running turn.
+//! the one hand that a person has on a session.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::envelope::{ErrorClass, ErrorCode};
@@ -297,13 +299,42 @@ pub enum Interrupt {
     Timeout,
 }
 
-/// The one hand on a running turn. Clones hold the same turn.
+/// What a person is asked before a call is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Approval {
+    /// Yes, this once.
+    Once,
+    /// Yes, and the rules that were shown hold from now on, in this session.
+    Always,
+    /// No; perhaps with what to do instead.
+    No(Option<String>),
+}
+
+/// The one hand on a session. Clones hold the same session.
 ///
-/// After an interrupt nothing starts, and everything that was started is answered.
+/// After an interrupt nothing starts, and everything that was started is answered; the next turn begins
+/// with [`Control::begin_turn`].
 #[derive(Clone, Debug, Default)]
-pub struct Control {
-    cancel: CancellationToken,
-    by: Arc<AtomicU8>,
+pub struct Control(Arc<Hand>);
+
+#[derive(Debug, Default)]
+struct Hand {
+    /// Of this turn.
+    cancel: Mutex<CancellationToken>,
+    by: AtomicU8,
+    /// A person is there to be asked.
+    is_attended: AtomicBool,
+    wishes: Mutex<Wishes>,
+}
+
+/// What the person wants, until the loop takes it.
+#[derive(Debug, Default)]
+struct Wishes {
+    /// Said while the turn runs.
+    messages: VecDeque<String>,
+    mode: Option<PermissionMode>,
+    /// The call that waits for an answer.
+    asked: Option<(String, oneshot::Sender<Approval>)>,
 }
 
 impl Control {
@@ -315,13 +346,13 @@ impl Control {
             Interrupt::Timeout => 3,
         };
         // The reason is written before the token is seen.
-        _ = self.by.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst);
-        self.cancel.cancel();
+        _ = self.0.by.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst);
+        self.cancel().cancel();
     }
 
     /// Who interrupted, if anybody did.
     pub fn interrupted(&self) -> Option<Interrupt> {
-        match self.by.load(Ordering::SeqCst) {
+        match self.0.by.load(Ordering::SeqCst) {
             1 => Some(Interrupt::User),
             2 => Some(Interrupt::Terminate),
             3 => Some(Interrupt::Timeout),
@@ -329,10 +360,75 @@ impl Control {
         }
     }
 
-    /// The token that everything which waits looks at.
-    pub fn cancel(&self) -> &CancellationToken {
-        &self.cancel
+    /// The token of this turn, which everything that waits looks at.
+    pub fn cancel(&self) -> CancellationToken {
+        locked(&self.0.cancel).clone()
     }
+
+    /// What interrupted the turn before interrupts the next one no more. The end of the program does.
+    pub fn begin_turn(&self) {
+        if matches!(self.interrupted(), Some(Interrupt::User | Interrupt::Timeout)) {
+            *locked(&self.0.cancel) = CancellationToken::new();
+            self.0.by.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// The person says something while the turn runs; the model hears it after the current tool.
+    pub fn steer(&self, message: String) {
+        locked(&self.0.wishes).messages.push_back(message);
+    }
+
+    /// Something was said that the model has not heard yet.
+    pub fn is_steered(&self) -> bool {
+        !locked(&self.0.wishes).messages.is_empty()
+    }
+
+    /// What was said and not heard yet, in order; from now on it is heard.
+    pub fn take_messages(&self) -> Vec<String> {
+        locked(&self.0.wishes).messages.drain(..).collect()
+    }
+
+    /// The person wants this mode, from the next call on.
+    pub fn want_mode(&self, mode: PermissionMode) {
+        locked(&self.0.wishes).mode = Some(mode);
+    }
+
+    /// The mode that is wanted; from now on it holds.
+    pub fn take_mode(&self) -> Option<PermissionMode> {
+        locked(&self.0.wishes).mode.take()
+    }
+
+    /// From now on a person is there to be asked.
+    pub fn attend(&self) {
+        self.0.is_attended.store(true, Ordering::SeqCst);
+    }
+
+    /// A person is there to be asked.
+    pub fn is_attended(&self) -> bool {
+        self.0.is_attended.load(Ordering::SeqCst)
+    }
+
+    /// Waits for what a person says to a call; `None` after an interrupt. The question has to be shown
+    /// after this was called and before it is awaited: then no answer can come too early or be lost.
+    pub fn approval(&self, call: &str) -> impl Future<Output = Option<Approval>> + Send + use<> {
+        let (sender, receiver) = oneshot::channel();
+        locked(&self.0.wishes).asked = Some((call.to_owned(), sender));
+        let cancel = self.cancel();
+        async move { cancel.run_until_cancelled(receiver).await?.ok() }
+    }
+
+    /// The person answers the question about this call. An answer to another question counts nothing.
+    pub fn answer(&self, call: &str, approval: Approval) {
+        let mut wishes = locked(&self.0.wishes);
+        if let Some((_, sender)) = wishes.asked.take_if(|(asked, _)| asked == call) {
+            // Nobody waits any more: the turn was interrupted.
+            _ = sender.send(approval);
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Interrupt {
@@ -343,5 +439,35 @@ impl Interrupt {
             Self::Terminate => Ending::Terminated,
             Self::Timeout => Ending::Timeout,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_counts_for_its_own_question_only() {
+        let control = Control::default();
+        control.answer("a", Approval::Once);
+        let waiting = control.approval("a");
+        control.answer("b", Approval::Once);
+        control.answer("a", Approval::No(None));
+        assert_eq!(waiting.await, Some(Approval::No(None)));
+        let waiting = control.approval("c");
+        control.interrupt(Interrupt::User);
+        assert_eq!(waiting.await, None);
+    }
+
+    #[test]
+    fn a_turn_begins_without_the_interrupt_of_the_one_before() {
+        let control = Control::default();
+        control.interrupt(Interrupt::User);
+        assert!(control.cancel().is_cancelled());
+        control.begin_turn();
+        assert!(!control.cancel().is_cancelled() && control.interrupted().is_none());
+        control.interrupt(Interrupt::Terminate);
+        control.begin_turn();
+        assert!(control.cancel().is_cancelled(), "the end of the program ends every turn");
     }
 }

@@ -105,6 +105,18 @@ pub enum Body {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shown: Option<String>,
     },
+    /// The user said something while the turn ran; the model hears it now.
+    #[serde(rename = "turn.steered")]
+    TurnSteered {
+        /// What the user said.
+        input: String,
+    },
+    /// The user chose another mode.
+    #[serde(rename = "mode.changed")]
+    ModeChanged {
+        /// How freely the agent may act from now on.
+        mode: PermissionMode,
+    },
     /// From now on nothing is changed, whatever rules and modes say.
     #[serde(rename = "freeze.set")]
     Frozen {
@@ -159,6 +171,28 @@ pub enum Body {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         synthetic: bool,
     },
+    /// A person is asked whether a call may be made.
+    #[serde(rename = "permission.requested")]
+    PermissionRequested {
+        /// The call's id.
+        call: String,
+        /// The tool.
+        tool: String,
+        /// The input as received.
+        input: Object,
+        /// What the call would touch.
+        effect: Effect,
+        /// The rule or mode that asks.
+        rule: String,
+        /// Why, in one sentence.
+        reason: String,
+        /// The rules that would allow it from now on, where such can be proposed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        rules: Vec<String>,
+        /// What the call would change, as a unified diff.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        diff: Option<String>,
+    },
     /// It was decided whether a call may be made.
     #[serde(rename = "permission.decided")]
     PermissionDecided {
@@ -166,7 +200,8 @@ pub enum Body {
         call: String,
         /// The tool.
         tool: String,
-        /// `allow`, `ask` (and nobody could be asked), `refuse`, or `instead` (another way is better).
+        /// `allow`, `ask` (and nobody could be asked), `refuse`, `reject` (a person said no), or `instead`
+        /// (another way is better).
         ruling: String,
         /// The rule or mode that decided.
         rule: String,

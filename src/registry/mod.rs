@@ -3,6 +3,7 @@
 //!
 //! It knows nothing of the kernel that calls it and nothing of what a tool does inside.
 
+mod approval;
 mod breaker;
 mod freeze;
 mod limits;
@@ -16,6 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
+use approval::Permit;
 pub use breaker::BreakerConfig;
 use breaker::{Breaker, Gate};
 use freeze::Freeze;
@@ -24,7 +26,7 @@ use repetition::Repetition;
 use validate::Validator;
 
 use crate::permission::Policy;
-use crate::protocol::control::{PermissionMode, Reason, Ruling};
+use crate::protocol::control::{Control, PermissionMode, Reason};
 use crate::protocol::envelope::{
     Context, Envelope, ErrorCode, Failure, Report, ToolError, Verdict,
 };
@@ -43,10 +45,12 @@ const LOCK_FIELDS: [&str; 2] = ["file_mtime_ms", "file_size_bytes"];
 pub struct Registry {
     entries: Vec<Entry>,
     specs: Vec<ToolSpec>,
-    policy: Policy,
     limits: OutputLimits,
     cx: ToolCx,
     events: Events,
+    control: Control,
+    /// One question at a time.
+    asking: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -56,6 +60,7 @@ struct Entry {
 }
 
 struct State {
+    policy: Policy,
     breaker: Breaker,
     repetition: Repetition,
     freeze: Freeze,
@@ -67,6 +72,7 @@ struct Passed<'a> {
     arguments: Object,
     effect: Effect,
     key: String,
+    permit: Permit,
 }
 
 /// What became of a call.
@@ -107,11 +113,18 @@ pub struct Settings {
 
 impl Registry {
     /// A gate in front of these tools, in this order.
-    pub fn new(tools: Vec<Box<dyn Tool>>, cx: ToolCx, events: Events, settings: Settings) -> Self {
+    pub fn new(
+        tools: Vec<Box<dyn Tool>>,
+        cx: ToolCx,
+        events: Events,
+        control: Control,
+        settings: Settings,
+    ) -> Self {
         let specs: Vec<ToolSpec> = tools.iter().map(|tool| tool.spec().clone()).collect();
         let entries =
             tools.into_iter().map(|tool| Entry { tool, validator: Validator::default() }).collect();
         let state = State {
+            policy: settings.policy,
             breaker: Breaker::new(settings.breaker),
             repetition: Repetition::default(),
             freeze: Freeze::default(),
@@ -119,10 +132,11 @@ impl Registry {
         Self {
             entries,
             specs,
-            policy: settings.policy,
             limits: settings.limits,
             cx,
             events,
+            control,
+            asking: tokio::sync::Mutex::default(),
             state: Mutex::new(state),
         }
     }
@@ -182,6 +196,17 @@ impl Registry {
         self.state().freeze.words().map(str::to_owned)
     }
 
+    /// How freely the agent may act now; what the person wished meanwhile is taken first.
+    pub fn mode(&self) -> PermissionMode {
+        if let Some(mode) = self.control.take_mode()
+            && mode != self.state().policy.mode()
+        {
+            self.state().policy.set_mode(mode);
+            self.events.emit(Body::ModeChanged { mode });
+        }
+        self.state().policy.mode()
+    }
+
     /// From now on changes belong to this turn of the user.
     pub fn begin_turn(&self, turn: u32) {
         self.cx.workspace.begin_turn(turn);
@@ -203,8 +228,9 @@ impl Registry {
     }
 
     /// Carries out the calls of one answer: neighbouring read-only calls at the same time, anything
-    /// else alone, in order. Every call is answered, in call order; after an interrupt nothing starts.
-    /// All results together may take `room` bytes: small ones are shown whole, the large ones share.
+    /// else alone, in order. Every call is answered, in call order; after an interrupt nothing starts, and
+    /// once the user has said something nothing more: the model hears that first. All results together may
+    /// take `room` bytes: small ones are shown whole, the large ones share.
     pub async fn carry_out(&self, calls: &[ToolCall], room: usize) -> Vec<Answer> {
         let mut answers = Vec::with_capacity(calls.len());
         let mut room = room;
@@ -223,6 +249,10 @@ impl Registry {
                 now.iter().zip(tried).map(|(call, tried)| self.finish(call, tried, share));
             answers.extend(finished);
             rest = later;
+            if self.control.is_steered() {
+                answers.extend(rest.iter().map(|call| self.put_off(call)));
+                break;
+            }
         }
         answers
     }
@@ -236,7 +266,7 @@ impl Registry {
     async fn attempt(&self, call: &ToolCall) -> Attempt {
         let started = self.events.clock().now();
         let mut known = Known::default();
-        let outcome = match self.pass(call, &mut known) {
+        let outcome = match self.pass(call, &mut known).await {
             Ok(passed) => self.run(call, passed, &mut known.input).await,
             Err(failure) => Err(failure),
         };
@@ -259,9 +289,24 @@ impl Registry {
         Answer { envelope, effect: known.effect, denied: known.denied }
     }
 
+    /// Answers a call that is not carried out because the user said something before it began.
+    fn put_off(&self, call: &ToolCall) -> Answer {
+        let failure =
+            Failure::new(ErrorCode::Cancelled, "not run: the user said something before it began")
+                .hint("heed the user's message, then call it again if it is still right");
+        let envelope = envelope(Err(failure), arguments_of(call).unwrap_or_default(), 0);
+        self.events.emit(Body::ToolFinished {
+            call: call.id.clone(),
+            tool: call.name.clone(),
+            envelope: envelope.clone(),
+            synthetic: false,
+        });
+        Answer { envelope, effect: None, denied: false }
+    }
+
     /// Everything before the tool itself runs.
-    fn pass(&self, call: &ToolCall, known: &mut Known) -> Result<Passed<'_>, Failure> {
-        if self.cx.cancel.is_cancelled() {
+    async fn pass(&self, call: &ToolCall, known: &mut Known) -> Result<Passed<'_>, Failure> {
+        if self.control.interrupted().is_some() {
             return Err(Failure::new(ErrorCode::Cancelled, "not run: the turn was interrupted"));
         }
         let entry = self.find(&call.name)?;
@@ -285,13 +330,16 @@ impl Registry {
             )
             .hint("use another tool, or go on with another part of the task"));
         }
-        if let Err((failure, denied)) = self.permit(call, &effect) {
-            known.denied = denied;
-            // The tool was not tried: a trial call stays to be made.
-            self.state().breaker.leave(&call.name);
-            return Err(failure);
-        }
-        Ok(Passed { entry, arguments, effect, key })
+        let permit = match self.permit(call, entry, &arguments, &effect).await {
+            Ok(permit) => permit,
+            Err((failure, denied)) => {
+                known.denied = denied;
+                // The tool was not tried: a trial call stays to be made.
+                self.state().breaker.leave(&call.name);
+                return Err(failure);
+            }
+        };
+        Ok(Passed { entry, arguments, effect, key, permit })
     }
 
     async fn run(
@@ -300,13 +348,19 @@ impl Registry {
         passed: Passed<'_>,
         input: &mut Object,
     ) -> Result<Report, Failure> {
-        let Passed { entry, arguments, effect, key } = passed;
+        let Passed { entry, arguments, effect, key, permit } = passed;
         let mut cx = self.cx.clone();
-        cx.read_only = self.policy.mode() == PermissionMode::ReadOnly
+        cx.cancel = self.control.cancel();
+        cx.read_only = self.mode() == PermissionMode::ReadOnly
             || self.frozen().is_some()
             // Should the judge be wrong about it, it still writes nothing.
             || effect.is_read_only();
-        cx.network = self.policy.gives_network(&call.name, &effect, &*cx.workspace);
+        cx.network = match permit {
+            Permit::Person => Policy::needs_network(&effect),
+            Permit::Policy => {
+                self.state().policy.gives_network(&call.name, &effect, &*self.cx.workspace)
+            }
+        };
         if let Effect::Write { path } = &effect {
             cx.seen = self.lock(path, input).await;
         }
@@ -365,50 +419,6 @@ impl Registry {
             format!("the same {tool} call gave the same answer {times} times running; it was not run again"),
         )
         .hint("use the answer you have, change the arguments, or do something else first"))
-    }
-
-    /// A refusal comes with whether it denied an effect on the world.
-    fn permit(&self, call: &ToolCall, effect: &Effect) -> Result<(), (Failure, bool)> {
-        let frozen = self.state().freeze.rule_on(effect);
-        // What the user wants is no permission that is missing.
-        let is_frozen = frozen.is_some();
-        let ruling =
-            frozen.unwrap_or_else(|| self.policy.rule_on(&call.name, effect, &*self.cx.workspace));
-        let reads = matches!(effect, Effect::Read { .. });
-        let (word, reason, failure) = match ruling {
-            Ruling::Allow(reason)
-                if reads || matches!(effect, Effect::Job { .. } | Effect::Plan) =>
-            {
-                drop(reason);
-                return Ok(());
-            }
-            Ruling::Allow(reason) => ("allow", reason, None),
-            // Nobody can be asked yet: the question is answered to the model.
-            Ruling::Ask(reason) => {
-                let failure = Failure::new(ErrorCode::ApprovalRequired, reason.text.clone()).hint(
-                    "did the user approve this, is it within the task, is there a safer way? \
-                     Go on without it, or say in the final answer what the user has to allow",
-                );
-                ("ask", reason, Some((failure, !reads)))
-            }
-            Ruling::Refuse(code, reason) => {
-                let failure = failure_of(code, &reason);
-                ("refuse", reason, Some((failure, !reads && !is_frozen)))
-            }
-            Ruling::Instead(code, reason) => {
-                let failure = failure_of(code, &reason);
-                ("instead", reason, Some((failure, false)))
-            }
-        };
-        self.events.emit(Body::PermissionDecided {
-            call: call.id.clone(),
-            tool: call.name.clone(),
-            ruling: word.to_owned(),
-            rule: reason.rule,
-            reason: reason.text,
-            denied_effect: failure.as_ref().is_some_and(|(_, denied)| *denied),
-        });
-        failure.map_or(Ok(()), Err)
     }
 
     /// The optimistic lock: what the file looked like when it was last read, for the tool and for the

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
+use crate::run::signal;
 use crate::server::{self, Reply, Request, Server};
 use crate::support::Test;
 
@@ -94,7 +95,7 @@ fn assert_prefixes(requests: &[Request]) {
             continue;
         }
         if let Some(before) = before {
-            assert!(request.body.starts_with(before), "{}\n\n{}", before, request.body);
+            assert!(request.body.starts_with(before), "{before}\n\n{}", request.body);
         }
         let trailing = request.body.rfind("{\"role\":\"user\",\"content\":\"<system-reminder>");
         before = Some(&request.body[..trailing.unwrap()]);
@@ -117,6 +118,15 @@ fn a_single_turn_of_300_rounds_survives_a_window_of_32k() {
     for request in &main {
         assert!(messages(request).contains(TASK));
     }
+    // All but the first request after each compaction begin with the one before.
+    let requested = project.events_of("model.requested");
+    let main_requests: Vec<_> = requested.iter().filter(|e| e["purpose"] == "main").collect();
+    let whole = |pair: &[&Value]| {
+        let before = |name: &str| pair[0]["layers"][name]["bytes"].as_u64().unwrap();
+        pair[1]["shared_bytes"] == pair[0]["bytes"].as_u64().unwrap() - before("trailing")
+    };
+    let stable = main_requests.windows(2).filter(|pair| whole(pair)).count();
+    assert_eq!(stable, main_requests.len() - 1 - summaries.len());
     // After a compaction a request is at most half the window.
     for pair in requests.windows(2).filter(|pair| is_summary(&pair[0])) {
         assert!(tokens(&pair[1]) <= WINDOW * 11 / 20, "{} tokens", tokens(&pair[1]));
@@ -139,6 +149,38 @@ fn a_single_turn_of_300_rounds_survives_a_window_of_32k() {
         let tokens = |name: &str| event[name].as_u64().unwrap();
         assert!(tokens("tokens_after") < tokens("tokens_before"), "{event}");
     }
+}
+
+#[test]
+fn without_compaction_each_of_200_requests_begins_with_the_one_before() {
+    let server = reader(199, 10_000_000, |_| server::sse_text(SUMMARY));
+    let project = project(&server, 199);
+    let window = "models.\"test/m\".context_window=10000000";
+    project.agent(&["run", TASK, "--max-turns", "400", "--set", window]).expect_code(0);
+    let requests = server.finish();
+    assert_eq!(requests.len(), 200);
+    assert_prefixes(&requests);
+}
+
+#[test]
+fn an_interrupt_while_the_summary_is_written_leaves_the_conversation_as_it_was() {
+    let server = reader(60, WINDOW, |_| {
+        let mut reply = server::sse_raw(&[]);
+        reply.body.push(server::Chunk::Pause(std::time::Duration::from_secs(60)));
+        reply
+    });
+    let project = project(&server, 60);
+    let mut args = vec!["run", TASK];
+    args.extend(KNOWN_WINDOW);
+    let child = project.spawn(&args);
+    while !server.finish().iter().any(is_summary) {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    signal(child.id(), "INT");
+    let code = child.wait_with_output().unwrap().status.code();
+    assert_eq!(code, Some(130));
+    assert!(project.events_of("context.compacted").is_empty());
+    assert_eq!(project.events_of("turn.finished")[0]["ending"], "interrupted");
 }
 
 #[test]

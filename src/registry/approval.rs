@@ -1,0 +1,167 @@
+//! May this call be made: what the rules say, and what a person says where they ask.
+
+use super::{Entry, Registry, failure_of};
+use crate::permission::{Rule, propose};
+use crate::protocol::Object;
+use crate::protocol::control::{Approval, Reason, Ruling};
+use crate::protocol::envelope::{ErrorCode, Failure};
+use crate::protocol::event::Body;
+use crate::protocol::message::ToolCall;
+use crate::protocol::tool::Effect;
+
+/// Who allowed a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Permit {
+    /// A rule, or the mode.
+    Policy,
+    /// A person who was asked.
+    Person,
+}
+
+/// A call that may not be made: why, and whether an effect on the world was denied.
+type Refused = (Failure, bool);
+
+impl Registry {
+    /// Rules on a call; asks the person where the ruling is to ask and a person is there.
+    pub(super) async fn permit(
+        &self,
+        call: &ToolCall,
+        entry: &Entry,
+        arguments: &Object,
+        effect: &Effect,
+    ) -> Result<Permit, Refused> {
+        let reads = matches!(effect, Effect::Read { .. });
+        let (word, reason, refused) = match self.rule_on(call, effect) {
+            Ruling::Allow(_) if reads || matches!(effect, Effect::Job { .. } | Effect::Plan) => {
+                return Ok(Permit::Policy);
+            }
+            Ruling::Allow(reason) => ("allow", reason, None),
+            Ruling::Ask(reason) if self.control.is_attended() => {
+                return self.ask(call, entry, arguments, effect, reason).await;
+            }
+            // Nobody can be asked: the question is answered to the model.
+            Ruling::Ask(reason) => {
+                let failure = Failure::new(ErrorCode::ApprovalRequired, reason.text.clone()).hint(
+                    "did the user approve this, is it within the task, is there a safer way? \
+                     Go on without it, or say in the final answer what the user has to allow",
+                );
+                ("ask", reason, Some((failure, !reads)))
+            }
+            Ruling::Refuse(code, reason) => {
+                let failure = failure_of(code, &reason);
+                // What the user wants is no permission that is missing.
+                let is_frozen = self.state().freeze.rule_on(effect).is_some();
+                ("refuse", reason, Some((failure, !reads && !is_frozen)))
+            }
+            Ruling::Instead(code, reason) => {
+                let failure = failure_of(code, &reason);
+                ("instead", reason, Some((failure, false)))
+            }
+        };
+        let denied = refused.as_ref().is_some_and(|(_, denied)| *denied);
+        self.decided(call, word, reason, denied);
+        refused.map_or(Ok(Permit::Policy), Err)
+    }
+
+    fn rule_on(&self, call: &ToolCall, effect: &Effect) -> Ruling {
+        // A mode that the person wished meanwhile counts from this call on.
+        self.mode();
+        let state = self.state();
+        let frozen = state.freeze.rule_on(effect);
+        frozen.unwrap_or_else(|| state.policy.rule_on(&call.name, effect, &*self.cx.workspace))
+    }
+
+    /// Shows the person what the call would do, and waits for the answer.
+    async fn ask(
+        &self,
+        call: &ToolCall,
+        entry: &Entry,
+        arguments: &Object,
+        effect: &Effect,
+        reason: Reason,
+    ) -> Result<Permit, Refused> {
+        let _one_at_a_time = self.asking.lock().await;
+        // A change that can not be made needs no permission.
+        let diff = self.rehearse(entry, arguments, effect).await.map_err(|why| (why, false))?;
+        // The answer to an earlier question may have settled this one.
+        if matches!(self.rule_on(call, effect), Ruling::Allow(_)) {
+            return Ok(Permit::Policy);
+        }
+        let rules = propose(&call.name, effect).unwrap_or_default();
+        let answer = self.control.approval(&call.id);
+        self.events.emit(Body::PermissionRequested {
+            call: call.id.clone(),
+            tool: call.name.clone(),
+            input: arguments.clone(),
+            effect: effect.clone(),
+            rule: reason.rule,
+            reason: reason.text,
+            rules: rules.clone(),
+            diff,
+        });
+        let by_person = |text: String| Reason { rule: "a person".to_owned(), text, hint: None };
+        match answer.await {
+            Some(Approval::Once) => {
+                self.decided(call, "allow", by_person("yes, this once".to_owned()), false);
+                Ok(Permit::Person)
+            }
+            Some(Approval::Always) => {
+                let text = format!("yes, and from now on {}", rules.join(", "));
+                let parsed = rules.iter().filter_map(|rule| Rule::parse(rule).ok());
+                self.state().policy.allow(parsed);
+                self.decided(call, "allow", by_person(text), false);
+                Ok(Permit::Person)
+            }
+            Some(Approval::No(instead)) => {
+                let words = instead.as_deref().unwrap_or_default().trim().to_owned();
+                let failure = if words.is_empty() {
+                    Failure::new(ErrorCode::ApprovalRejected, "the user said no to this call").hint(
+                        "do it another way, or ask in your answer what the user wants instead",
+                    )
+                } else {
+                    Failure::new(
+                        ErrorCode::ApprovalRejected,
+                        format!("the user said no to this call: {words}"),
+                    )
+                    .hint("do what the user says")
+                };
+                let reason = if words.is_empty() { "no".to_owned() } else { words };
+                self.decided(call, "reject", by_person(reason), true);
+                Err((failure, true))
+            }
+            None => {
+                let why = "not run: the turn was interrupted before the question was answered";
+                Err((Failure::new(ErrorCode::Cancelled, why), false))
+            }
+        }
+    }
+
+    /// What a change of a file would be, as a diff.
+    async fn rehearse(
+        &self,
+        entry: &Entry,
+        arguments: &Object,
+        effect: &Effect,
+    ) -> Result<Option<String>, Failure> {
+        let Effect::Write { path } = effect else { return Ok(None) };
+        let mut arguments = arguments.clone();
+        arguments.insert("dry_run".to_owned(), true.into());
+        let mut cx = self.cx.clone();
+        cx.cancel = self.control.cancel();
+        cx.seen = self.lock(path, &mut Object::new()).await;
+        let report = entry.tool.run(arguments, &cx).await?;
+        let diff = report.data.get("diff_preview").and_then(serde_json::Value::as_str);
+        Ok(diff.map(str::to_owned))
+    }
+
+    fn decided(&self, call: &ToolCall, ruling: &str, reason: Reason, denied_effect: bool) {
+        self.events.emit(Body::PermissionDecided {
+            call: call.id.clone(),
+            tool: call.name.clone(),
+            ruling: ruling.to_owned(),
+            rule: reason.rule,
+            reason: reason.text,
+            denied_effect,
+        });
+    }
+}
