@@ -89,8 +89,10 @@ impl Page {
                     self.element("div", "error", &finished.result);
                 }
             }
+            Body::TurnSteered { input } => self.element("div", "user", input),
             Body::ControlDecided { .. }
             | Body::PermissionDecided { .. }
+            | Body::ModeChanged { .. }
             | Body::PlanUpdated { .. }
             | Body::PinAdded { .. }
             | Body::PinRemoved { .. }
@@ -111,6 +113,7 @@ impl Page {
             | Body::ModelDelta { .. }
             | Body::ModelResponded(_)
             | Body::ToolStarted { .. }
+            | Body::PermissionRequested { .. }
             | Body::Evaluation { .. }
             | Body::SessionSummary(_) => {}
         }
