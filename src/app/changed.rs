@@ -1,6 +1,7 @@
 //! What changed on disk while a session lay still.
 
 use crate::protocol::event::{Body, Event};
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::record::{self, LastSeen};
 use crate::workspace::{FileStat, Workspace};
 
@@ -9,8 +10,8 @@ const MOST_NAMES: usize = 20;
 
 /// What the model is told of files that are no longer as the session saw them; `None` where there are none,
 /// or where it was told before.
-pub(super) fn told(workspace: &Workspace, live: &[&Event]) -> Option<String> {
-    const CHANGED: &str = include_str!("../../prompts/feedback/changed_since.md");
+pub(super) fn told(prompts: &Prompts, workspace: &Workspace, live: &[&Event]) -> Option<String> {
+    const CHANGED: Prompt = prompt!("feedback/changed_since.md");
     let seen = record::files_seen(live.iter().copied());
     let changed: Vec<String> =
         seen.into_iter().filter_map(|(path, seen)| change(workspace, path, &seen)).collect();
@@ -21,7 +22,7 @@ pub(super) fn told(workspace: &Workspace, live: &[&Event]) -> Option<String> {
     if let more @ 1.. = changed.len().saturating_sub(MOST_NAMES) {
         names.push_str(&format!(", and {more} more"));
     }
-    let text = CHANGED.replace("{{files}}", &names).trim_end().to_owned();
+    let text = prompts.text(CHANGED).replace("{{files}}", &names).trim_end().to_owned();
     let last = live.iter().rev().find_map(|event| match &event.body {
         Body::Feedback { text } => Some(text),
         _ => None,

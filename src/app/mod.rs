@@ -231,6 +231,7 @@ impl Session {
             &rules,
             max_rules_bytes,
         );
+        let prompts = Arc::new(prompts);
         let parts = Parts {
             main,
             light,
@@ -247,7 +248,7 @@ impl Session {
                 max_budget_usd: config.limits.max_budget_usd,
             },
             recovery: recovery(config),
-            prompts: Arc::new(prompts),
+            prompts: prompts.clone(),
         };
         let mut kernel = Kernel::new(parts);
         match loaded {
@@ -255,7 +256,7 @@ impl Session {
                 events.emit(Body::SessionStarted(started));
             }
             Some(loaded) => {
-                resume(&mut kernel, &events, &summary, &workspace, &loaded, started);
+                resume(&mut kernel, &events, &summary, &prompts, &workspace, &loaded, started);
             }
         }
         Ok(Self { kernel, events, summary, exec, control, timeout, notices, log_path })
@@ -343,6 +344,7 @@ fn resume(
     kernel: &mut Kernel,
     events: &Events,
     summary: &SummarySink,
+    prompts: &Prompts,
     workspace: &Workspace,
     loaded: &record::Loaded,
     now: SessionStarted,
@@ -373,7 +375,7 @@ fn resume(
     for unanswered in &unanswered {
         kernel.apply(&events.emit(record::synthetic_answer(unanswered)));
     }
-    if let Some(text) = changed::told(workspace, &live) {
+    if let Some(text) = changed::told(prompts, workspace, &live) {
         kernel.apply(&events.emit(Body::Feedback { text }));
     }
 }

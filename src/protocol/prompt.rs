@@ -38,6 +38,7 @@ pub const BOUNDARY: Prompt = prompt!("system/boundary.md");
 pub const NAMES: &[&str] = &[
     "answer_schema.md",
     "feedback/answer_misfit.md",
+    "feedback/changed_since.md",
     "feedback/check_failed.md",
     "feedback/continue.md",
     "feedback/cut_off.md",
