@@ -159,6 +159,15 @@ fn the_list_is_there_for_scripts_too() {
 }
 
 #[test]
+fn a_long_task_and_a_long_answer_are_listed_too() {
+    let long = "long ".repeat(40_000);
+    let test = Test::new().script(&format!("text: {long}")).stdin(long.as_bytes());
+    test.run(&["the task"]).expect_code(0);
+    let list = test.agent(&["session", "list"]).expect_code(0).stdout;
+    assert!(list.contains("completed") && list.contains("the task"), "{list}");
+}
+
+#[test]
 fn a_page_for_a_browser_carries_nothing_out() {
     let evil = "<script>alert(1)</script> \u{1b}[31mred\u{202e}txt \" onload='x'";
     let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "two </pre><b>"});
