@@ -1,6 +1,7 @@
 //! What it costs to put a request together, to compact, and to keep a conversation in memory.
 //!
 //! `cargo bench --bench context` prints the table of `docs/BENCHMARKS.md`.
+#![expect(clippy::cast_precision_loss, reason = "sizes are far below 2^53")]
 #![expect(clippy::print_stdout, reason = "it prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that can not go on ends")]
 

@@ -45,6 +45,7 @@ fn main() {
                     command: line.to_owned(),
                     directory: ".".to_owned(),
                     reads_only,
+                    background: false,
                 };
                 black_box(policy.rule_on("Bash", &effect, &Files));
                 started.elapsed()

@@ -8,7 +8,7 @@ use crate::config::{self, Config, Loaded, SandboxBackend, SandboxNetwork, UserDi
 use crate::exec::Exec;
 use crate::exec::sandbox::{self, Backend, Network, Sandbox, SandboxError};
 use crate::kernel::{Checks, RecoveryLimits};
-use crate::permission::{Origin, Policy, Rule, Verb};
+use crate::permission::{Origin, Places, Policy, Rule, Verb, Withheld};
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::{Events, Sandbox as Holds};
 use crate::protocol::mask::{Masker, is_secret_name};
@@ -84,13 +84,14 @@ pub fn open_sandbox(
 /// How the configuration sets the gate.
 pub fn settings(
     loaded: &Loaded,
+    root: &Path,
     mode: PermissionMode,
     is_sandboxed: bool,
 ) -> Result<Settings, OpenError> {
     let config = &loaded.config;
     let context = &config.context;
     Ok(Settings {
-        policy: policy(loaded, mode, is_sandboxed)?,
+        policy: policy(loaded, root, mode, is_sandboxed)?,
         limits: OutputLimits {
             max_lines: context.tool_output_max_lines,
             max_bytes: context.tool_output_max_bytes,
@@ -126,6 +127,8 @@ pub fn open_gate(
         cancel: control.cancel(),
         network: false,
         read_only: false,
+        withheld: Withheld::default(),
+        watcher: None,
         seen: None,
     };
     let registry = Registry::new(tools::all(), cx, events.clone(), control.clone(), settings);
@@ -170,8 +173,15 @@ pub(super) fn recovery(config: &Config) -> RecoveryLimits {
     }
 }
 
-fn policy(loaded: &Loaded, mode: PermissionMode, is_sandboxed: bool) -> Result<Policy, OpenError> {
-    let mut policy = Policy::new(mode, is_sandboxed);
+fn policy(
+    loaded: &Loaded,
+    root: &Path,
+    mode: PermissionMode,
+    is_sandboxed: bool,
+) -> Result<Policy, OpenError> {
+    let home = std::env::home_dir().map(|home| home.display().to_string());
+    let places = Places { project: root.display().to_string(), home };
+    let mut policy = Policy::new(mode, is_sandboxed).at(places);
     let all = tools::all();
     let tools: Vec<&str> = all.iter().map(|tool| tool.spec().name).collect();
     for (list, text, origin) in &loaded.rules {

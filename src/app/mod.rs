@@ -25,7 +25,9 @@ use crate::context::{Budget, Layers, MAX_RULES_BYTES, Rules};
 use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Kernel, Limits, Parts};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
-use crate::protocol::event::{Body, Clock, Events, Place, SessionStarted, Sink, TurnFinished};
+use crate::protocol::event::{
+    Body, Clock, Event, Events, Place, SessionStarted, Sink, TurnFinished,
+};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::record::{self, Log, LogError, SummarySink};
 use crate::tools;
@@ -152,7 +154,7 @@ impl Session {
         })?;
         let workspace = open_workspace(&options.root, &options.add_dirs)?;
         let (sandbox, holds) = open_sandbox(config, &workspace, options.dirs.as_ref())?;
-        let settings = settings(&options.config, mode, sandbox.is_some())?;
+        let settings = settings(&options.config, workspace.root(), mode, sandbox.is_some())?;
         let (main, key) = open_model(config, &options.root, &control).await?;
         let (light, light_key) = match &config.light_model {
             None => (main.clone(), None),
@@ -222,6 +224,7 @@ impl Session {
         let gate = open_gate(config, settings, sandbox, workspace.clone(), spill, events, &control);
         let Gate { mut registry, events, exec } = gate;
         registry.describe(&prompts);
+        let prompts = Arc::new(prompts);
         let max_rules_bytes = MAX_RULES_BYTES.min(budget.bytes(budget.window() / RULES_SHARE));
         let layers = Layers::new(
             &prompts,
@@ -231,7 +234,6 @@ impl Session {
             &rules,
             max_rules_bytes,
         );
-        let prompts = Arc::new(prompts);
         let parts = Parts {
             main,
             light,
@@ -256,7 +258,10 @@ impl Session {
                 events.emit(Body::SessionStarted(started));
             }
             Some(loaded) => {
-                resume(&mut kernel, &events, &summary, &prompts, &workspace, &loaded, started);
+                let told = |live: &[&Event]| changed::told(&prompts, &workspace, live);
+                resume(&mut kernel, &events, &summary, &loaded, started, &told);
+                // What a rewind took back may have been killed in the middle too.
+                sweep(&workspace, &record::unanswered(&loaded.events));
             }
         }
         Ok(Self { kernel, events, summary, exec, control, timeout, notices, log_path })
@@ -344,10 +349,9 @@ fn resume(
     kernel: &mut Kernel,
     events: &Events,
     summary: &SummarySink,
-    prompts: &Prompts,
-    workspace: &Workspace,
     loaded: &record::Loaded,
     now: SessionStarted,
+    changed: &dyn Fn(&[&Event]) -> Option<String>,
 ) {
     for event in &loaded.events {
         summary.apply(event);
@@ -358,8 +362,6 @@ fn resume(
     }
     let place = loaded.events.last().map_or_else(Place::default, |event| event.header.place);
     events.at(place);
-    // What a rewind took back may have been killed in the middle too.
-    sweep(workspace, &record::unanswered(&loaded.events));
     let unanswered = record::unanswered(live.iter().copied());
     let uncertain = unanswered
         .iter()
@@ -375,7 +377,7 @@ fn resume(
     for unanswered in &unanswered {
         kernel.apply(&events.emit(record::synthetic_answer(unanswered)));
     }
-    if let Some(text) = changed::told(prompts, workspace, &live) {
+    if let Some(text) = changed(&live) {
         kernel.apply(&events.emit(Body::Feedback { text }));
     }
 }

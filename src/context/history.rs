@@ -187,6 +187,7 @@ impl History {
             | Body::SessionRewound { .. }
             | Body::ModelRequested(_)
             | Body::ModelDelta { .. }
+            | Body::ToolOutput { .. }
             | Body::ToolStarted { .. }
             | Body::Frozen { .. }
             | Body::Thawed { .. }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -40,6 +40,8 @@ pub struct Piece {
     pub full_output: Option<String>,
     /// How it ended; `None` while it runs.
     pub end: Option<End>,
+    /// It stands still, as nothing is to be changed.
+    pub paused: bool,
     /// Since it was started; once it ended, as long as it ran.
     pub time: Duration,
 }
@@ -68,6 +70,7 @@ pub(super) struct Background(Mutex<Jobs>);
 #[derive(Debug, Default)]
 struct Jobs {
     last: u32,
+    paused: watch::Sender<bool>,
     by_id: BTreeMap<String, Job>,
     tasks: JoinSet<()>,
 }
@@ -108,6 +111,8 @@ pub(super) struct Started {
     pub(super) capture: Capture<'static>,
     pub(super) timeout: Option<Duration>,
     pub(super) watch: Option<Watch>,
+    /// It does not run in a box that it can not write from.
+    pub(super) may_write: bool,
 }
 
 impl Background {
@@ -125,7 +130,8 @@ impl Background {
         let (questions, asked) = mpsc::channel(8);
         let cancel = CancellationToken::new();
         let state = Arc::new(AtomicU8::new(RUNS));
-        jobs.tasks.spawn(attend(started, asked, cancel.clone(), Arc::clone(&state)));
+        let paused = jobs.paused.subscribe();
+        jobs.tasks.spawn(attend(started, asked, paused, cancel.clone(), Arc::clone(&state)));
         jobs.by_id.insert(id.clone(), Job { questions, cancel, state });
         // What ended long ago is forgotten.
         let ended = jobs.by_id.iter().filter(|(_, job)| job.state() == ENDED);
@@ -152,6 +158,13 @@ impl Background {
         let job = self.jobs().by_id.get(id)?.clone();
         job.cancel.cancel();
         job.ask(LONG, true).await
+    }
+
+    /// Those that may change something stand still from here on, or go on.
+    pub(super) fn set_paused(&self, is_paused: bool) {
+        self.jobs()
+            .paused
+            .send_if_modified(|paused| std::mem::replace(paused, is_paused) != is_paused);
     }
 
     /// Ends them all.
@@ -185,10 +198,11 @@ impl Job {
 async fn attend(
     started: Started,
     mut asked: mpsc::Receiver<Question>,
+    mut paused: watch::Receiver<bool>,
     cancel: CancellationToken,
     state: Arc<AtomicU8>,
 ) {
-    let Started { mut running, mut capture, timeout, watch } = started;
+    let Started { mut running, mut capture, timeout, watch, may_write } = started;
     let begun = Instant::now();
     let deadline = begun + timeout.unwrap_or(LONG);
     let mut question: Option<Question> = None;
@@ -199,6 +213,9 @@ async fn attend(
         tokio::select! {
             biased;
             () = cancel.cancelled() => break (Ended::Cancelled, None),
+            Ok(()) = paused.changed(), if may_write => {
+                running.set_paused(*paused.borrow_and_update());
+            }
             () = sleep_until(deadline) => break (Ended::TimedOut, None),
             next = asked.recv(), if !is_asked => match next {
                 Some(mut next) => {
@@ -213,7 +230,8 @@ async fn attend(
             () = gone(question.as_mut()), if is_asked => question = None,
             () = sleep_until(until), if is_asked => {
                 if let Some(question) = question.take() {
-                    _ = question.answer.send(piece(&mut capture, begun.elapsed(), None));
+                    let stands = may_write && *paused.borrow();
+                    _ = question.answer.send(piece(&mut capture, begun.elapsed(), None, stands));
                 }
             }
             step = running.step(&mut capture) => match step {
@@ -247,11 +265,20 @@ async fn attend(
                 end.left_running.clear();
                 state.store(ENDED, Ordering::Relaxed);
             }
-            _ = question.answer.send(piece(&mut capture, time, Some(end.clone())));
+            let stands = left.is_some() && *paused.borrow();
+            _ = question.answer.send(piece(&mut capture, time, Some(end.clone()), stands));
         }
-        next = asked.recv().await;
-        if next.is_none() {
-            return;
+        tokio::select! {
+            biased;
+            Ok(()) = paused.changed(), if may_write => {
+                if let Some(left) = &mut left {
+                    left.set_paused(*paused.borrow_and_update());
+                }
+            }
+            asked = asked.recv() => match asked {
+                Some(asked) => next = Some(asked),
+                None => return,
+            }
         }
     }
 }
@@ -262,10 +289,10 @@ async fn gone(question: Option<&mut Question>) {
     }
 }
 
-fn piece(capture: &mut Capture<'_>, time: Duration, end: Option<End>) -> Piece {
+fn piece(capture: &mut Capture<'_>, time: Duration, end: Option<End>, paused: bool) -> Piece {
     let taken = capture.take();
     let (stdout, stderr, full_output) = (taken.stdout, taken.stderr, taken.full_output);
-    Piece { stdout, stderr, full_output, end, time }
+    Piece { stdout, stderr, full_output, end, paused, time }
 }
 
 fn end(ended: Ended, status: Option<ExitStatus>, watch: Option<Watch>) -> End {

@@ -3,6 +3,10 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
+use tokio::time::Instant;
+
+use super::live::Live;
+
 /// Where all of the output goes: a file and its name for the reader.
 pub type WholeOutput<'a> =
     Box<dyn FnOnce() -> io::Result<(Box<dyn Write + Send>, String)> + Send + 'a>;
@@ -35,6 +39,7 @@ pub(super) struct Capture<'a> {
     whole: Whole<'a>,
     /// All of it goes to the file, however short it is.
     keeps_all: bool,
+    live: Option<Live<'a>>,
 }
 
 /// What is left of both streams in the end.
@@ -46,18 +51,18 @@ pub(super) struct Kept {
 }
 
 impl<'a> Capture<'a> {
-    pub(super) fn new(whole_output: Option<WholeOutput<'a>>) -> Self {
+    pub(super) fn new(whole_output: Option<WholeOutput<'a>>, live: Option<Live<'a>>) -> Self {
         let whole = match whole_output {
             Some(factory) => Whole::Pending { factory, so_far: Vec::new() },
             None => Whole::Unwanted,
         };
         let (stdout, stderr) = (Stream::default(), Stream::default());
-        Self { stdout, stderr, whole, keeps_all: false }
+        Self { stdout, stderr, whole, keeps_all: false, live }
     }
 
     /// One that is taken from while it is filled: all of it goes to the file at once.
     pub(super) fn keeping_all(whole_output: Option<WholeOutput<'a>>) -> Self {
-        Self { keeps_all: true, ..Self::new(whole_output) }
+        Self { keeps_all: true, ..Self::new(whole_output, None) }
     }
 
     /// Nothing comes any more: the file is closed.
@@ -99,8 +104,23 @@ impl<'a> Capture<'a> {
             Source::Stdout => self.stdout.push(piece),
             Source::Stderr => self.stderr.push(piece),
         }
+        if let Some(live) = &mut self.live {
+            live.push(piece);
+        }
         let is_long = self.keeps_all || self.stdout.is_long() || self.stderr.is_long();
         self.whole = std::mem::replace(&mut self.whole, Whole::Unwanted).push(piece, is_long);
+    }
+
+    /// When what it wrote last is to be told, if it is.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.live.as_ref().and_then(Live::due)
+    }
+
+    /// Tells it.
+    pub(super) fn tell(&mut self) {
+        if let Some(live) = &mut self.live {
+            live.tell();
+        }
     }
 
     pub(super) fn finish(mut self) -> Kept {

@@ -6,6 +6,7 @@
 mod background;
 mod capture;
 mod environment;
+mod live;
 mod process;
 mod running;
 pub mod sandbox;
@@ -29,12 +30,15 @@ use tokio_util::sync::CancellationToken;
 use background::Background;
 use capture::Capture;
 use environment::Environment;
+use live::Live;
 use running::{Left, Running};
 use sandbox::{Grants, Sandbox, Supervisor, Watch};
 use stages::Report;
 
 pub use background::{End, Piece};
 pub use capture::{Captured, WholeOutput};
+pub use live::Watcher;
+pub use stages::Statuses;
 
 /// One line of bash, and how it is to be run.
 pub struct Command<'a> {
@@ -54,6 +58,10 @@ pub struct Command<'a> {
     pub network: bool,
     /// In the sandbox it writes nothing but its private temporary folder.
     pub read_only: bool,
+    /// Which statuses of its pipelines are wanted.
+    pub statuses: Statuses,
+    /// Told now and then, while it runs, what it wrote last.
+    pub watcher: Option<Watcher<'a>>,
 }
 
 impl Command<'_> {
@@ -68,6 +76,8 @@ impl Command<'_> {
             writes_git: false,
             network: false,
             read_only: false,
+            statuses: Statuses::AtTheEnd,
+            watcher: None,
         }
     }
 
@@ -90,9 +100,9 @@ pub struct Outcome {
     pub stdout: Captured,
     /// What it complained about.
     pub stderr: Captured,
-    /// How the stages of the last pipeline that ran ended, where it had more than one; empty where
-    /// that is not known.
-    pub stages: Vec<i32>,
+    /// How the stages of the last pipeline that ran ended; empty where that is not known. Before it, where
+    /// they were asked for, the same before each command.
+    pub statuses: Vec<Vec<i32>>,
     /// Processes that outlived the shell. They end with [`Exec::shutdown`].
     pub left_running: Vec<LeftRunning>,
     /// Where all of the output lies, where it was more than is kept in memory.
@@ -226,7 +236,8 @@ impl Exec {
         cancel: &CancellationToken,
     ) -> Result<Outcome, Error> {
         let begun = Instant::now();
-        let mut capture = Capture::new(command.whole_output.take());
+        let watcher = command.watcher.take();
+        let mut capture = Capture::new(command.whole_output.take(), watcher.map(Live::new));
         if cancel.is_cancelled() {
             return Ok(outcome(Ended::Cancelled, None, capture, begun));
         }
@@ -235,7 +246,7 @@ impl Exec {
         let left = running.settle(&mut capture).await;
         let mut outcome = outcome(ended, status, capture, begun);
         if let (Some(report), Ended::Exited) = (report, ended) {
-            outcome.stages = report.stages(running.root());
+            outcome.statuses = report.statuses(running.root());
         }
         if !left.is_empty() {
             let mut others = self.left();
@@ -266,7 +277,18 @@ impl Exec {
         }
         let capture = Capture::keeping_all(command.whole_output.take());
         let Started { running, watch, .. } = self.start(&command)?;
-        Ok(self.background.add(background::Started { running, capture, timeout, watch }))
+        let may_write = !command.read_only;
+        let started = background::Started { running, capture, timeout, watch, may_write };
+        Ok(self.background.add(started))
+    }
+
+    /// Everything that runs in the background and may change something stands still until it is to go
+    /// on.
+    pub fn set_paused(&self, is_paused: bool) {
+        self.background.set_paused(is_paused);
+        for left in self.left().iter_mut() {
+            left.set_paused(is_paused);
+        }
     }
 
     /// What a background command wrote since this was last asked; waits that long for output or the
@@ -309,7 +331,7 @@ impl Exec {
         if !directory.is_dir() {
             return Err(Error::NotADirectory(directory.to_owned()));
         }
-        let report = Report::new().ok();
+        let report = Report::new(wanted.statuses).ok();
         let mut inherited = Vec::new();
         let mut kept = Vec::new();
         let mut watch = None;
@@ -433,7 +455,7 @@ fn outcome(
         signal,
         stdout: kept.stdout,
         stderr: kept.stderr,
-        stages: Vec::new(),
+        statuses: Vec::new(),
         left_running: Vec::new(),
         full_output: kept.full_output,
         full_output_error: kept.full_output_error,

@@ -16,6 +16,8 @@ use crate::protocol::shorten;
 /// So long a family is stopped, member by member, before the first of it is killed: who is stopped starts
 /// no other, and who has a living parent is found by it.
 const STOP_TIME: Duration = Duration::from_millis(50);
+/// So long a family that is paused may take to stand still; else it is ended.
+const PAUSE_TIME: Duration = Duration::from_secs(1);
 /// So long nothing has died although it was killed: it hangs in the kernel.
 const HANG_TIME: Duration = Duration::from_secs(2);
 /// How much of a command line is a name.
@@ -60,6 +62,16 @@ impl Family {
         members.iter().map(Process::left_running).collect()
     }
 
+    /// Stops them all until they are to go on.
+    pub(super) fn pause(&mut self) {
+        pause(|| self.living());
+    }
+
+    /// Lets them go on.
+    pub(super) fn resume(&mut self) {
+        resume(&self.living());
+    }
+
     /// Ends them all.
     pub(super) fn kill(&mut self) {
         // Most of them at once, so that few can start another while the rest is looked for.
@@ -100,12 +112,57 @@ pub(super) fn end_descendants() {
 }
 
 /// What descends from this process and is no child of its own: what its children watch over.
-pub(super) fn grandchildren(pid: i32) -> Vec<LeftRunning> {
+pub(super) fn watched_by(pid: i32) -> Vec<LeftRunning> {
+    grandchildren(pid).iter().map(Process::left_running).collect()
+}
+
+/// Stops what the children of this process watch over.
+pub(super) fn pause_watched_by(pid: i32) {
+    pause(|| grandchildren(pid));
+}
+
+/// Lets it go on.
+pub(super) fn resume_watched_by(pid: i32) {
+    resume(&grandchildren(pid));
+}
+
+fn grandchildren(pid: i32) -> Vec<Process> {
     let mut others: Vec<Process> = all().filter(|process| process.lives).collect();
     let children: Vec<Process> = others.extract_if(.., |process| process.parent == pid).collect();
     let n_children = children.len();
-    let all = with_descendants(children, others);
-    all[n_children..].iter().map(Process::left_running).collect()
+    with_descendants(children, others).split_off(n_children)
+}
+
+/// Who is stopped starts no other: when nobody new is found and all stand still, nothing is changed any
+/// more. Those that can not be brought to that are ended.
+fn pause(mut members: impl FnMut() -> Vec<Process>) {
+    let begun = Instant::now();
+    let mut stopped = HashSet::new();
+    loop {
+        let members_now = members();
+        let mut has_new = false;
+        for process in &members_now {
+            if stopped.insert((process.pid, process.since)) {
+                has_new = true;
+                process.signal(Signal::STOP);
+            }
+        }
+        if !has_new && members_now.iter().all(|process| process.stands) {
+            return;
+        }
+        if begun.elapsed() > PAUSE_TIME {
+            return end(members);
+        }
+        if !has_new {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn resume(members: &[Process]) {
+    for process in members {
+        process.signal(Signal::CONT);
+    }
 }
 
 /// First all are stopped, so that none can start another meanwhile; then all are killed.
@@ -165,6 +222,8 @@ pub(super) struct Process {
     since: u64,
     /// Neither a zombie nor dead.
     lives: bool,
+    /// It was stopped.
+    stands: bool,
 }
 
 impl Process {
@@ -219,10 +278,11 @@ fn read(pid: i32) -> Option<Process> {
     let stat = String::from_utf8_lossy(&stat);
     // The name stands in parentheses and may contain any character, these too.
     let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
-    let lives = !matches!(fields.next()?, "Z" | "X" | "x");
+    let state = fields.next()?;
+    let (lives, stands) = (!matches!(state, "Z" | "X" | "x"), matches!(state, "T" | "t"));
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
     let session = fields.next()?.parse().ok()?;
     let since = fields.nth(15)?.parse().ok()?;
-    Some(Process { pid, parent, group, session, since, lives })
+    Some(Process { pid, parent, group, session, since, lives, stands })
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, ChildStderr, ChildStdout};
-use tokio::time::{sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::capture::{Capture, Source};
@@ -45,6 +45,15 @@ pub(super) enum Tree {
 }
 
 impl Tree {
+    fn set_paused(&mut self, is_paused: bool) {
+        match (self, is_paused) {
+            (Self::Marked(family), true) => family.pause(),
+            (Self::Marked(family), false) => family.resume(),
+            (Self::Supervised(supervisor, _), true) => supervisor.pause(),
+            (Self::Supervised(supervisor, _), false) => supervisor.resume(),
+        }
+    }
+
     fn kill(&mut self) {
         match self {
             Self::Marked(family) => family.kill(),
@@ -62,6 +71,11 @@ pub(super) struct Left {
 }
 
 impl Left {
+    /// Stops it until it is to go on, or lets it go on.
+    pub(super) fn set_paused(&mut self, is_paused: bool) {
+        self.tree.set_paused(is_paused);
+    }
+
     /// Nothing of it lives any more.
     pub(super) fn is_over(&mut self) -> bool {
         match &mut self.tree {
@@ -107,10 +121,14 @@ impl Running {
         let deadline = tokio::time::sleep(timeout);
         tokio::pin!(deadline);
         let ended = loop {
+            let due = capture.due();
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => break Ended::Cancelled,
                 () = &mut deadline => break Ended::TimedOut,
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    capture.tell();
+                }
                 step = self.step(capture) => {
                     if let Some(status) = step? {
                         return Ok((Ended::Exited, Some(status)));
@@ -120,6 +138,13 @@ impl Running {
         };
         self.end().await;
         Ok((ended, None))
+    }
+
+    /// Stops it with all that it started until it is to go on, or lets it go on.
+    pub(super) fn set_paused(&mut self, is_paused: bool) {
+        if let Some(tree) = &mut self.tree {
+            tree.set_paused(is_paused);
+        }
     }
 
     /// Waits for the next thing to happen: some output, or the shell's end. Nothing is lost if it is
@@ -154,7 +179,7 @@ impl Running {
     /// Reads what is still in the pipes and looks for processes that outlived the shell. What is
     /// about to end gets a moment for it.
     pub(super) async fn settle(&mut self, capture: &mut Capture<'_>) -> Vec<LeftRunning> {
-        let grace = tokio::time::Instant::now() + GRACE;
+        let grace = Instant::now() + GRACE;
         let drained = async {
             while self.pipes.is_open() {
                 self.pipes.read(capture).await;

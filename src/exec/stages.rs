@@ -5,6 +5,11 @@
 //! touched, so its meaning, its line numbers and its messages stay bash's own. A command with an
 //! EXIT trap of its own replaces ours, and nothing is known; `exec` ends the shell without it. What
 //! a command can see of all this: `trap` lists it, `set -v` shows it, one more file is open.
+//!
+//! Where the line is known to be a few plain pipelines one after the other, a second trap tells before
+//! each command how the pipeline before it ended. (In a loop it would cost more than the loop. What each
+//! stage says on stderr can not be told apart without giving each another stderr, which would change the
+//! order of what is written, and what programs see there: it is left as it is.)
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -19,20 +24,30 @@ const LOWEST_DESCRIPTOR: i32 = 200;
 /// What is read of the report; a pipeline has a few stages.
 const REPORT_SIZE: u64 = 64 * 1024;
 
+/// Which statuses of a line's pipelines are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Statuses {
+    /// Those of the last pipeline.
+    AtTheEnd,
+    /// Before each command those of the pipeline before it, too.
+    BeforeEach,
+}
+
 /// The file that the shell reads at its beginning and writes to at its end.
 #[derive(Debug)]
 pub(super) struct Report {
     file: Arc<OwnedFd>,
     prelude_length: u64,
+    wanted: Statuses,
 }
 
 impl Report {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new(wanted: Statuses) -> io::Result<Self> {
         let file = memfd_create("report", MemfdFlags::CLOEXEC)?;
         let file = fcntl_dupfd_cloexec(file, LOWEST_DESCRIPTOR)?;
-        let prelude = prelude(file.as_raw_fd());
+        let prelude = prelude(file.as_raw_fd(), wanted);
         File::from(file.try_clone()?).write_all(prelude.as_bytes())?;
-        Ok(Self { file: Arc::new(file), prelude_length: prelude.len() as u64 })
+        Ok(Self { file: Arc::new(file), prelude_length: prelude.len() as u64, wanted })
     }
 
     /// Where the shell finds it.
@@ -50,32 +65,60 @@ impl Report {
         Arc::clone(&self.file)
     }
 
-    /// How the stages of the last pipeline ended that the shell with this number ran, if it had several.
-    pub(super) fn stages(&self, shell: i32) -> Vec<i32> {
+    /// The statuses that the shell with this number knew of: before each command, where that was asked for,
+    /// and last at its end. Empty where its end is not known.
+    pub(super) fn statuses(&self, shell: i32) -> Vec<Vec<i32>> {
         let text = self.text().unwrap_or_default();
-        // A subshell that dies of an error runs the trap too: its lines have other numbers.
-        let shell = format!(" {shell} ");
-        let Some(codes) = text.rsplit(':').find_map(|record| record.strip_prefix(&shell)) else {
-            return Vec::new();
-        };
-        let codes: Vec<i32> = codes.split(' ').filter_map(|code| code.parse().ok()).collect();
-        if codes.len() < 2 { Vec::new() } else { codes }
+        let shell = shell.to_string();
+        let mut statuses = Vec::new();
+        for record in text.split(BEGIN) {
+            let mut words = record.split(' ');
+            let kind = words.next();
+            // A subshell that dies of an error runs the trap too: its records have other numbers.
+            if words.next() != Some(&shell) {
+                continue;
+            }
+            let codes = words.map_while(|code| code.parse().ok()).collect();
+            if kind == Some(AT_END) {
+                // The trap at the end is a command, before which the other one told the same.
+                if self.wanted == Statuses::BeforeEach {
+                    statuses.pop();
+                }
+                statuses.push(codes);
+                return statuses;
+            }
+            statuses.push(codes);
+        }
+        Vec::new()
     }
 
     fn text(&self) -> io::Result<String> {
         let mut file = File::from(self.file.try_clone()?);
-        let mut text = String::new();
+        let mut text = Vec::new();
         file.seek(SeekFrom::Start(self.prelude_length))?;
-        file.take(REPORT_SIZE).read_to_string(&mut text)?;
-        Ok(text)
+        file.take(REPORT_SIZE).read_to_end(&mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }
 
+/// Begins a record; what a command is called holds no such character.
+const BEGIN: char = '\u{1e}';
+const AT_END: &str = "E";
+
 /// What bash reads before the command. Whatever the command does to `printf`, IFS or `set -x` does
-/// not change what the trap says, nor does the trap show in its output or status.
-fn prelude(descriptor: i32) -> String {
-    format!(
-        "trap '{{ builtin printf \"%s \" : \"$BASHPID\" \"${{PIPESTATUS[@]-}}\" >&{descriptor} || :; \
-         }} 2>/dev/null' EXIT; unset BASH_ENV\n"
-    )
+/// not change what the traps say, nor do the traps show in its output or status, nor in `$_`: the last word
+/// of the second one's command is what it was.
+fn prelude(descriptor: i32, wanted: Statuses) -> String {
+    let trap = |words: &str, signal: &str| {
+        format!(
+            "trap '{{ builtin printf \"%.8s \" {words} >&{descriptor} || :; }} 2>/dev/null' {signal}"
+        )
+    };
+    let codes = "\"$BASHPID\" \"${PIPESTATUS[@]-}\"";
+    let mut prelude = trap(&format!("{BEGIN}{AT_END} {codes}"), "EXIT") + "; unset BASH_ENV";
+    if wanted == Statuses::BeforeEach {
+        prelude.push_str("; ");
+        prelude.push_str(&trap(&format!("{BEGIN}C {codes} _ \"$_\""), "DEBUG"));
+    }
+    prelude + "\n"
 }

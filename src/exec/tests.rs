@@ -21,13 +21,18 @@ async fn run(line: &str) -> Outcome {
     Exec::new(&[]).run(command(line, dir.path()), &CancellationToken::new()).await.unwrap()
 }
 
+/// How the stages of the last pipeline ended, where it had several.
+fn stages(outcome: &Outcome) -> &[i32] {
+    outcome.statuses.last().filter(|codes| codes.len() > 1).map_or(&[], Vec::as_slice)
+}
+
 /// What a line does, compared with what bash alone makes of it.
 async fn check(line: &str, exit_code: i32, stdout: &str, expected: &[i32]) {
     let outcome = run(line).await;
     assert_eq!(outcome.ended, Ended::Exited, "{line}");
     assert_eq!(outcome.exit_code, Some(exit_code), "{line}: {}", outcome.stderr.text);
     assert_eq!(outcome.stdout.text, stdout, "{line}");
-    assert_eq!(outcome.stages, expected, "{line}");
+    assert_eq!(stages(&outcome), expected, "{line}");
     #[expect(clippy::disallowed_methods, reason = "the yardstick")]
     let plain = std::process::Command::new("bash")
         .args(["--noprofile", "--norc", "-c", "--", line])
@@ -82,7 +87,7 @@ async fn the_stages_of_a_pipeline_at_the_end_are_told() {
 #[tokio::test]
 async fn a_stage_whose_reader_had_enough_has_not_failed() {
     let outcome = run("yes | head -1").await;
-    assert_eq!(outcome.stages, [141, 0]);
+    assert_eq!(stages(&outcome), [141, 0]);
 }
 
 #[tokio::test]
@@ -373,4 +378,97 @@ async fn what_can_not_be_run_says_why() {
     let no_bash = Exec::with_environment([("PATH".into(), "/nowhere".into())], &[]);
     let no_bash = no_bash.run(command("true", dir.path()), &cancel).await.unwrap_err();
     assert!(matches!(no_bash, Error::NoBash));
+}
+
+#[tokio::test]
+async fn what_runs_in_the_background_stands_still_while_nothing_may_be_changed() {
+    let dir = TempDir::new().unwrap();
+    let exec = Exec::new(&[]);
+    // Its own process, one that left its session, and one that outlives the shell.
+    let count = |file: &str| format!("while true; do echo x >> {file}; sleep 0.001; done");
+    let line = format!(
+        "(setsid bash -c '{}' &) ; {} & {}; true",
+        count("apart"),
+        count("beside"),
+        count("own")
+    );
+    let id = exec.start_background(command(&line, dir.path()), None).unwrap();
+    let left = format!("{} >/dev/null 2>&1 & true", count("left"));
+    exec.run(command(&left, dir.path()), &CancellationToken::new()).await.unwrap();
+    let size = |file: &str| std::fs::metadata(dir.path().join(file)).map_or(0, |data| data.len());
+    let all = || ["apart", "beside", "own", "left"].map(size);
+    let grown = async |before: [u64; 4]| {
+        for _ in 0..5000 {
+            if all().iter().zip(before).all(|(now, before)| *now > before) {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        false
+    };
+    assert!(grown([0; 4]).await, "{:?}", all());
+    exec.set_paused(true);
+    let piece = exec.output(&id, Duration::ZERO).await.unwrap();
+    assert!(piece.paused && piece.end.is_none());
+    let before = all();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(all(), before);
+    exec.set_paused(false);
+    assert!(grown(before).await, "{before:?} {:?}", all());
+    exec.set_paused(true);
+    exec.kill(&id).await.unwrap();
+    exec.shutdown();
+}
+
+#[tokio::test]
+async fn the_statuses_before_each_command_are_told_and_change_nothing() {
+    let dir = TempDir::new().unwrap();
+    std::fs::write(dir.path().join("a"), "1\n2\n").unwrap();
+    for (line, expected) in [
+        ("false | true; true", &[&[0] as &[i32], &[0], &[1, 0], &[0]] as &[&[i32]]),
+        ("false | true; exit 3", &[&[0], &[0], &[1, 0], &[1, 0]]),
+        ("set -e; true | false; true", &[&[0], &[0], &[0], &[0, 1]]),
+        ("echo a b c; echo \"$_\"; true x/y | true; echo \"$_ $?\"", &[]),
+        ("x=1; nope; echo $? $LINENO\nnope2; echo ${PIPESTATUS[@]} $x; echo \"$_\"", &[]),
+        ("IFS=0; false | true; echo \"$_\"; cat <<< x | wc -c; echo", &[]),
+        ("set -u; false | true; echo $x; echo b", &[]),
+        ("exec 2>&1; false | true; nope; echo a; set -f; echo *", &[]),
+        (
+            "false | true; cat nofile; [ -f x ] && echo a; test -d . && echo b; read x; echo \"$?$x\"",
+            &[],
+        ),
+        ("set -o posix; false | true; caller; echo $BASH_COMMAND $FUNCNAME; echo $-", &[]),
+        ("false | true; kill -TERM $$; echo a", &[]),
+        ("head -1 a | cat; echo \"$BASH_ENV\"; echo $SHLVL; times | wc -l; hash", &[]),
+    ] {
+        let tell = Command { statuses: Statuses::BeforeEach, ..command(line, dir.path()) };
+        let exec = Exec::new(&[]);
+        let told = exec.run(tell, &CancellationToken::new()).await.unwrap();
+        let plain = exec.run(command(line, dir.path()), &CancellationToken::new()).await.unwrap();
+        let seen = |outcome: &Outcome| {
+            let (stdout, stderr) = (outcome.stdout.text.clone(), outcome.stderr.text.clone());
+            (stdout, stderr, outcome.exit_code, outcome.signal.clone())
+        };
+        assert_eq!(seen(&told), seen(&plain), "{line}");
+        assert_eq!(told.statuses.last(), plain.statuses.last(), "{line}");
+        if !expected.is_empty() {
+            assert_eq!(told.statuses, expected, "{line}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_running_command_is_watched() {
+    let dir = TempDir::new().unwrap();
+    let told = Arc::new(Mutex::new(Vec::<String>::new()));
+    let seen = Arc::clone(&told);
+    let line = "for n in 1 2 3; do echo line $n; sleep 0.3; done; echo last";
+    let watched = Command {
+        watcher: Some(Box::new(move |text| seen.lock().unwrap().push(text.to_owned()))),
+        ..command(line, dir.path())
+    };
+    Exec::new(&[]).run(watched, &CancellationToken::new()).await.unwrap();
+    let told = told.lock().unwrap();
+    assert!(told.contains(&"line 1\nline 2".to_owned()), "{told:?}");
+    assert!(told.len() <= 12, "{told:?}");
 }

@@ -1,7 +1,7 @@
 //! A command line as those see it who rule on it and run it.
 
 use super::judge::{self, Class, Ground};
-use super::shell::{Run, Script};
+use super::shell::{Pipeline, Run, Script};
 
 /// Words after which a command is not what its text says, or is only a part of one.
 const NOT_SIMPLE: &[&str] =
@@ -27,19 +27,25 @@ impl Line {
     /// The stages of the pipeline that the shell ends with, where it is certain which one that is.
     pub fn last_pipeline(&self) -> Option<&[String]> {
         let (last, others) = self.script.pipelines.split_last()?;
+        let is_last = others.iter().all(|pipeline| pipeline.stages.len() == 1);
+        (is_last && self.is_certain()).then_some(&*last.stages)
+    }
+
+    /// It is nothing but pipelines of commands that are what their texts say.
+    pub(super) fn is_certain(&self) -> bool {
         let is_simple = |text: &String| {
             let first = text.split_ascii_whitespace().next();
             first.is_some_and(|word| !NOT_SIMPLE.contains(&word))
         };
-        let is_certain = self.script.is_understood
+        let is_plain =
+            |pipeline: &Pipeline| pipeline.is_simple && pipeline.stages.iter().all(is_simple);
+        self.script.is_understood
             && self.script.is_plain
-            && self
-                .script
-                .pipelines
-                .iter()
-                .all(|pipeline| pipeline.is_simple && pipeline.stages.iter().all(is_simple))
-            && others.iter().all(|pipeline| pipeline.stages.len() == 1);
-        is_certain.then_some(&last.stages)
+            && self.script.pipelines.iter().all(is_plain)
+    }
+
+    pub(super) fn pipelines(&self) -> &[Pipeline] {
+        &self.script.pipelines
     }
 
     /// The line is certain to change nothing: it may run beside others.
@@ -62,6 +68,11 @@ impl Line {
     /// is to be kept before it runs in this folder.
     pub fn removes(&self, directory: &str, ground: &dyn Ground) -> Vec<String> {
         judge::removes(self, directory, ground)
+    }
+
+    /// A command of it that reads standard input although nothing is given to it there.
+    pub fn reads_input(&self) -> Option<String> {
+        judge::reads_input(self)
     }
 
     /// A sentence about the tool that would have done a part of it, if there is one.

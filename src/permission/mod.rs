@@ -9,32 +9,38 @@ mod judge;
 mod line;
 mod paths;
 mod propose;
+mod reading;
 mod rule;
 mod shell;
+mod statuses;
 #[cfg(test)]
 mod tests;
+
+use std::sync::Arc;
 
 use crate::protocol::control::{PermissionMode, Reason, Ruling};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::tool::Effect;
 
-use judge::{Class, Findings, Instead};
+use judge::{Class, Findings, Instead, Suspicion};
 use paths::Guarded;
 use shell::Simple;
 
 pub use freeze::{Heard, heard};
 pub use judge::{Ground, Place};
 pub use line::Line;
-pub use paths::is_secret;
 pub use propose::propose;
-pub use rule::{Origin, Rule, Verb};
+pub use reading::{Why, Withheld};
+pub use rule::{Origin, Places, Rule, Verb};
+pub use statuses::Ran;
 
 /// The rules of a session.
 #[derive(Clone, Debug)]
 pub struct Policy {
     mode: PermissionMode,
     is_sandboxed: bool,
-    entries: Vec<Entry>,
+    entries: Arc<Vec<Entry>>,
+    places: Arc<Places>,
 }
 
 #[derive(Clone, Debug)]
@@ -44,12 +50,17 @@ struct Entry {
     rule: Rule,
 }
 
+/// The tools that change files.
+const CHANGES: &[&str] = &["Write", "Edit", "MultiEdit"];
+
 /// What is judged.
 struct Question<'a> {
     tool: &'a str,
     effect: &'a Effect,
     /// A command's line, and what the judge says of it.
     command: Option<(Line, Findings)>,
+    places: &'a Places,
+    ground: &'a dyn Ground,
 }
 
 /// In this order: never, deny, secrets, a better way, a person's allow, ask, what needs a person, a file's
@@ -59,6 +70,7 @@ const GUARDS: &[fn(&Policy, &Question<'_>) -> Option<Ruling>] = &[
     Policy::denied,
     Policy::secrets,
     Policy::better_way,
+    Policy::asked_about_files,
     Policy::granted,
     Policy::own_files,
 ];
@@ -66,7 +78,14 @@ const GUARDS: &[fn(&Policy, &Question<'_>) -> Option<Ruling>] = &[
 impl Policy {
     /// No rules yet. In a sandbox commands may run without a rule in the mode that edits.
     pub fn new(mode: PermissionMode, is_sandboxed: bool) -> Self {
-        Self { mode, is_sandboxed, entries: Vec::new() }
+        Self { mode, is_sandboxed, entries: Arc::default(), places: Arc::default() }
+    }
+
+    /// Patterns that begin at the root of all or at the home are about paths seen from here.
+    #[must_use]
+    pub fn at(mut self, places: Places) -> Self {
+        self.places = Arc::new(places);
+        self
     }
 
     /// From now on this mode counts.
@@ -77,7 +96,7 @@ impl Policy {
     /// A person allows this from now on, as on the command line.
     pub fn allow(&mut self, rules: impl IntoIterator<Item = Rule>) {
         let entry = |rule| Entry { verb: Verb::Allow, origin: Origin::CommandLine, rule };
-        self.entries.extend(rules.into_iter().map(entry));
+        Arc::make_mut(&mut self.entries).extend(rules.into_iter().map(entry));
     }
 
     /// Adds rules of one verb from one place.
@@ -88,7 +107,8 @@ impl Policy {
         origin: Origin,
         rules: impl IntoIterator<Item = Rule>,
     ) -> Self {
-        self.entries.extend(rules.into_iter().map(|rule| Entry { verb, origin, rule }));
+        let rules = rules.into_iter().map(|rule| Entry { verb, origin, rule });
+        Arc::make_mut(&mut self.entries).extend(rules);
         self
     }
 
@@ -97,13 +117,15 @@ impl Policy {
         self.mode
     }
 
+    /// Which files are not to be shown by whoever meets them.
+    pub fn withheld(&self) -> Withheld {
+        Withheld { entries: Arc::clone(&self.entries), places: Arc::clone(&self.places) }
+    }
+
     /// May this tool do this? The ground says what stands at the paths that a command names.
     pub fn rule_on(&self, tool: &str, effect: &Effect, ground: &dyn Ground) -> Ruling {
-        let command = judge::line_of(effect).map(|(line, directory)| {
-            let findings = judge::judge(&line, directory, ground);
-            (line, findings)
-        });
-        let question = Question { tool, effect, command };
+        let command = judge::findings(effect, ground);
+        let question = Question { tool, effect, command, places: &self.places, ground };
         let ruling = GUARDS.iter().find_map(|guard| guard(self, &question));
         ruling.unwrap_or_else(|| self.by_mode(&question))
     }
@@ -111,69 +133,93 @@ impl Policy {
     /// A line that talks to other machines, and every command of it is allowed by a rule, or by a mode that
     /// allows everything: it has the user's network. What only the sandbox lets run does not.
     pub fn gives_network(&self, tool: &str, effect: &Effect, ground: &dyn Ground) -> bool {
-        let Some((line, directory)) = judge::line_of(effect) else { return false };
-        if !line.needs_network() {
+        let Some(command) = judge::findings(effect, ground) else { return false };
+        if !command.0.needs_network() {
             return false;
         }
-        let findings = judge::judge(&line, directory, ground);
-        let question = Question { tool, effect, command: Some((line, findings)) };
+        let command = Some(command);
+        let question = Question { tool, effect, command, places: &self.places, ground };
         self.mode == PermissionMode::Full
             || matches!(self.granted(&question), Some(Ruling::Allow(_)))
     }
 
     /// The command talks to other machines: whoever allows it gives it the user's network.
     pub fn needs_network(effect: &Effect) -> bool {
-        judge::line_of(effect).is_some_and(|(line, _)| line.needs_network())
+        match effect {
+            Effect::Command { command, .. } => Line::read(command).needs_network(),
+            Effect::Read { .. } | Effect::Write { .. } | Effect::Job { .. } | Effect::Plan => false,
+        }
     }
 
     fn denied(&self, question: &Question<'_>) -> Option<Ruling> {
         let is_it = |entry: &Entry| entry.verb == Verb::Deny && question.may_be(&entry.rule);
-        let entry = self.find(question.tool, is_it)?;
-        let code = match question.effect {
-            Effect::Command { .. } => ErrorCode::CommandBlocked,
-            Effect::Read { .. } | Effect::Write { .. } | Effect::Job { .. } | Effect::Plan => {
-                ErrorCode::AccessDenied
-            }
+        if let Some(entry) = self.find(question.tool, is_it) {
+            let code = match question.effect {
+                Effect::Command { .. } => ErrorCode::CommandBlocked,
+                Effect::Read { .. } | Effect::Write { .. } | Effect::Job { .. } | Effect::Plan => {
+                    ErrorCode::AccessDenied
+                }
+            };
+            let text = format!("a rule forbids this; {ANOTHER_WAY}");
+            return Some(Ruling::Refuse(code, reason(entry.shown(), text)));
+        }
+        if let Some((entry, path)) = self.changed_by_command(question, Verb::Deny) {
+            let text = format!("a rule forbids to change {path}, whichever way; {ANOTHER_WAY}");
+            return Some(Ruling::Refuse(ErrorCode::AccessDenied, reason(entry.shown(), text)));
+        }
+        let withheld = self.withheld();
+        let denies = |path: &str| withheld.denies(question.tool, path).is_some();
+        let path = question.shows(withheld.has(Verb::Deny), &denies, Suspicion::Any)?;
+        let entry = withheld.denies(question.tool, &path)?;
+        let text = format!("a rule forbids to read {path}, whichever way; {ANOTHER_WAY}");
+        Some(Ruling::Refuse(ErrorCode::AccessDenied, reason(entry.shown(), text)))
+    }
+
+    /// A file that a rule of this verb keeps from being changed by a tool, and a command is known to
+    /// change.
+    fn changed_by_command(&self, question: &Question<'_>, verb: Verb) -> Option<(&Entry, String)> {
+        let Effect::Command { directory, .. } = question.effect else { return None };
+        let (line, _) = question.command.as_ref()?;
+        let is_about = |entry: &&Entry| {
+            entry.verb == verb && CHANGES.contains(&entry.rule.tool()) && !entry.rule.is_bare()
         };
-        let text = "a rule forbids this; find another way, or say what you would need it for";
-        Some(Ruling::Refuse(code, reason(entry.shown(), text)))
+        self.entries.iter().filter(is_about).find_map(|entry| {
+            let fits = |path: &str| entry.rule.fits_path(path, &self.places);
+            Some((entry, judge::changes(line, directory, question.ground, &fits)?))
+        })
+    }
+
+    /// A rule that asks before a file is read, or changed, asks before each way to do so.
+    fn asked_about_files(&self, question: &Question<'_>) -> Option<Ruling> {
+        if let Some((entry, path)) = self.changed_by_command(question, Verb::Ask) {
+            let text = format!("a rule asks before {path} is changed, whichever way");
+            return Some(Ruling::Ask(reason(entry.shown(), text)));
+        }
+        let withheld = self.withheld();
+        let asks = |path: &str| withheld.asks(question.tool, path).is_some();
+        let path = question.shows(withheld.has(Verb::Ask), &asks, Suspicion::Any)?;
+        let entry = withheld.asks(question.tool, &path)?;
+        let text = format!("a rule asks before {path} is read, whichever way");
+        Some(Ruling::Ask(reason(entry.shown(), text)))
     }
 
     /// A rule that allows everything does not mean the secrets: they need one that names them.
     fn secrets(&self, question: &Question<'_>) -> Option<Ruling> {
-        let tool = question.tool;
         if self.mode == PermissionMode::Full {
             return None;
         }
-        let allows = |tool: &str, fits: &dyn Fn(&Rule) -> bool| {
-            self.find(tool, |entry| {
-                entry.verb == Verb::Allow && !entry.rule.is_bare() && fits(&entry.rule)
-            })
-            .is_some()
-        };
-        let path = match (question.effect, &question.command) {
-            (Effect::Read { path }, _) => {
-                if !matches!(tool, "Read" | "Grep") || !is_secret(path) {
-                    return None;
-                }
-                path
+        let withheld = self.withheld();
+        let path = question.shows(true, &|path| withheld.is_secret(path), Suspicion::Known)?;
+        if let Some((line, _)) = &question.command {
+            let mut commands = line.script().commands.iter();
+            let names = |entry: &Entry, simple| {
+                entry.verb == Verb::Allow
+                    && !entry.rule.is_bare()
+                    && entry.rule.fits_words(&written(simple))
+            };
+            if commands.any(|simple| self.find(question.tool, |e| names(e, simple)).is_some()) {
+                return None;
             }
-            (_, Some((line, findings))) => {
-                let path = findings.secret.as_ref()?;
-                let names = |rule: &Rule| {
-                    line.script().commands.iter().any(|simple| rule.fits_words(&written(simple)))
-                };
-                if allows(tool, &names) {
-                    return None;
-                }
-                path
-            }
-            (_, None) => return None,
-        };
-        if allows("Read", &|rule| rule.fits_path(path))
-            || allows(tool, &|rule| rule.fits_path(path))
-        {
-            return None;
         }
         let text = format!(
             "{path} looks like it holds secrets; a person can allow it with --allow 'Read({path})'"
@@ -211,7 +257,7 @@ impl Policy {
     fn granted(&self, question: &Question<'_>) -> Option<Ruling> {
         match (question.effect, &question.command) {
             (Effect::Read { path } | Effect::Write { path }, _) => {
-                let fits = |rule: &Rule| rule.fits_path(path);
+                let fits = |rule: &Rule| rule.fits_path(path, &self.places);
                 self.standing(question.tool, fits, fits, None)
             }
             (Effect::Command { .. }, Some((line, findings))) => {
@@ -388,9 +434,18 @@ impl Policy {
         options.join(" ")
     }
 
-    /// The first rule about this tool that is so.
+    /// The first rule about this tool that is so. What denies or asks before one tool changes a file does
+    /// so before each.
     fn find(&self, tool: &str, is_so: impl Fn(&Entry) -> bool) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.rule.tool() == tool && is_so(entry))
+        let is_about = |entry: &Entry| {
+            let own = entry.rule.tool();
+            own == tool
+                || entry.verb != Verb::Allow
+                    && !entry.rule.is_bare()
+                    && CHANGES.contains(&own)
+                    && CHANGES.contains(&tool)
+        };
+        self.entries.iter().find(|entry| is_about(entry) && is_so(entry))
     }
 }
 
@@ -412,11 +467,33 @@ impl Entry {
 }
 
 impl Question<'_> {
+    /// A file of this kind that the call would show; `is_wanted` where there is any such kind.
+    fn shows(
+        &self,
+        is_wanted: bool,
+        is_it: &(dyn Fn(&str) -> bool + Sync),
+        suspicion: Suspicion,
+    ) -> Option<String> {
+        match (self.effect, &self.command) {
+            _ if !is_wanted => None,
+            (Effect::Read { path }, _) => {
+                (matches!(self.tool, "Read" | "Grep") && is_it(path)).then(|| path.clone())
+            }
+            (Effect::Command { directory, .. }, Some((line, _))) => {
+                judge::shows(line, directory, self.ground, is_it, suspicion)
+            }
+            (
+                Effect::Command { .. } | Effect::Write { .. } | Effect::Job { .. } | Effect::Plan,
+                _,
+            ) => None,
+        }
+    }
+
     /// The call is, or may be, one that the rule is about: a command of the line, what stands behind
     /// an `env` or in a `sh -c`, or, where the line is not understood, its text.
     fn may_be(&self, rule: &Rule) -> bool {
         match self.effect {
-            Effect::Read { path } | Effect::Write { path } => rule.fits_path(path),
+            Effect::Read { path } | Effect::Write { path } => rule.fits_path(path, self.places),
             Effect::Job { .. } | Effect::Plan => rule.is_bare(),
             Effect::Command { command, .. } => self.command.as_ref().is_some_and(|(line, _)| {
                 // Options before its first word make no other command of it.
@@ -432,6 +509,8 @@ impl Question<'_> {
         }
     }
 }
+
+const ANOTHER_WAY: &str = "find another way, or say what you would need it for";
 
 fn never(question: &Question<'_>) -> Option<Ruling> {
     match question.effect {

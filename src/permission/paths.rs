@@ -3,7 +3,7 @@
 /// Folders of `.agent/` whose files may be changed when a person agrees.
 const OWN_OPEN: &[&str] = &["skills", "commands", "prompts"];
 
-/// Names of files that hold secrets; `*` stands at the beginning or the end.
+/// Names of files that hold secrets; one `*` stands for anything.
 const SECRET_FILES: &[&str] = &[
     ".env",
     ".env.*",
@@ -27,7 +27,8 @@ const SECRET_FILES: &[&str] = &[
     "credentials",
     "credentials.json",
     "credentials.toml",
-    "service-account*",
+    "service-account*.json",
+    "service_account*.json",
 ];
 
 /// Those of them that are made to be shown.
@@ -62,12 +63,11 @@ pub(super) fn guarded(path: &str) -> Option<Guarded> {
 }
 
 /// The file's name says that it holds secrets.
-pub fn is_secret(path: &str) -> bool {
+pub(super) fn is_secret(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
-    let fits = |pattern: &&str| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
-        (Some(end), _) => name.ends_with(end),
-        (None, Some(begin)) => name.starts_with(begin),
-        (None, None) => name == *pattern,
+    let fits = |pattern: &&str| match pattern.split_once('*') {
+        Some((begin, end)) => name.strip_prefix(begin).is_some_and(|rest| rest.ends_with(end)),
+        None => name == *pattern,
     };
     !SAMPLES.contains(&name.as_str()) && SECRET_FILES.iter().any(fits)
 }
@@ -93,10 +93,25 @@ mod tests {
 
     #[test]
     fn secrets_are_known_by_their_names() {
-        for path in [".env", "a/.env.local", "tls/server.key", "A.PEM", ".ssh/id_ed25519"] {
+        for path in [
+            ".env",
+            "a/.env.local",
+            "tls/server.key",
+            "A.PEM",
+            ".ssh/id_ed25519",
+            "service-account.json",
+            "service-account-prod.json",
+        ] {
             assert!(is_secret(path), "{path}");
         }
-        for path in [".env.example", "src/env.rs", "keys.rs", "environment", "id_rsa.pub"] {
+        for path in [
+            ".env.example",
+            "src/env.rs",
+            "keys.rs",
+            "environment",
+            "id_rsa.pub",
+            "service-accounts.md",
+        ] {
             assert!(!is_secret(path), "{path}");
         }
     }

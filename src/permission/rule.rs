@@ -39,14 +39,50 @@ enum Pattern {
     /// The leading words of a simple command; `*` alone stands for any words.
     Words(Vec<String>),
     /// A glob over paths.
-    Path(Box<GlobMatcher>),
+    Path(Box<GlobMatcher>, Start),
+}
+
+/// Where the paths of a pattern begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    Project,
+    Home,
+    Root,
+}
+
+/// Where the project and the home lie: for patterns that begin there, or at the root of all.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// The project's root.
+    pub project: String,
+    /// The user's home.
+    pub home: Option<String>,
+}
+
+impl Places {
+    /// From the root of all; a path of a command may begin with `~`.
+    fn absolute(&self, path: &str) -> String {
+        match (path.strip_prefix('~'), &self.home) {
+            (Some(below), Some(home)) => format!("{home}{below}"),
+            _ if path.starts_with('/') => path.to_owned(),
+            _ if path == "." => self.project.clone(),
+            _ => format!("{}/{path}", self.project),
+        }
+    }
+
+    /// From the home, where it lies there.
+    fn below_home(&self, path: &str) -> Option<String> {
+        let absolute = self.absolute(path);
+        let below = absolute.strip_prefix(self.home.as_deref()?)?;
+        below.starts_with('/').then(|| format!("~{below}"))
+    }
 }
 
 impl Rule {
     /// Reads `Tool` or `Tool(pattern)`. For Bash the pattern is the leading words of a simple
     /// command: `cargo test` fits `cargo test --lib`; `*` stands for any words, inside a word for
-    /// any characters. For the others it is a glob over paths from the project root; one without
-    /// `/` fits in any folder.
+    /// any characters. For the others it is a glob over paths from the project root, the home (`~/`) or
+    /// the root of all (`/`); one without `/` fits in any folder.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
             format!(
@@ -75,7 +111,13 @@ impl Rule {
                 Pattern::Words(words.split_ascii_whitespace().map(ToOwned::to_owned).collect())
             }
             Some(glob) => {
-                Pattern::Path(Box::new(path_glob(glob).map_err(|why| wrong(&why.to_string()))?))
+                let origin = match glob {
+                    _ if glob.starts_with('/') => Start::Root,
+                    _ if glob.starts_with("~/") => Start::Home,
+                    _ => Start::Project,
+                };
+                let glob = path_glob(glob).map_err(|why| wrong(&why.to_string()))?;
+                Pattern::Path(Box::new(glob), origin)
             }
         };
         Ok(Self { tool: tool.to_owned(), pattern, text: trimmed.to_owned() })
@@ -97,11 +139,15 @@ impl Rule {
     }
 
     /// Fits a call that touches this path.
-    pub(super) fn fits_path(&self, path: &str) -> bool {
+    pub(super) fn fits_path(&self, path: &str, places: &Places) -> bool {
         match &self.pattern {
             Pattern::Any => true,
             Pattern::Words(_) => false,
-            Pattern::Path(glob) => glob.is_match(path),
+            Pattern::Path(glob, Start::Project) => glob.is_match(path),
+            Pattern::Path(glob, Start::Root) => glob.is_match(places.absolute(path)),
+            Pattern::Path(glob, Start::Home) => {
+                places.below_home(path).is_some_and(|path| glob.is_match(path))
+            }
         }
     }
 
@@ -110,7 +156,7 @@ impl Rule {
         match &self.pattern {
             Pattern::Any => true,
             Pattern::Words(pattern) => lead(pattern, words),
-            Pattern::Path(_) => false,
+            Pattern::Path(..) => false,
         }
     }
 
@@ -198,7 +244,8 @@ mod tests {
 
     fn check_path(rule: &str, path: &str, expected: bool) {
         let rule = Rule::parse(rule).expect(rule);
-        assert_eq!(rule.fits_path(path), expected, "{rule:?} on {path}");
+        let places = Places { project: "/work/it".to_owned(), home: Some("/home/me".to_owned()) };
+        assert_eq!(rule.fits_path(path, &places), expected, "{rule:?} on {path}");
     }
 
     #[test]
@@ -211,6 +258,14 @@ mod tests {
         check_path("Read(.env)", "deep/.env", true);
         check_path("Read(.env)", ".env", true);
         check_path("Read", "anything", true);
+        check_path("Read(/work/it/a.rs)", "a.rs", true);
+        check_path("Read(/work/it/src/**)", "src/a/b.rs", true);
+        check_path("Read(/work/other/a.rs)", "a.rs", false);
+        check_path("Read(/etc/**)", "/etc/hosts", true);
+        check_path("Read(~/notes/*)", "/home/me/notes/a", true);
+        check_path("Read(~/notes/*)", "~/notes/a", true);
+        check_path("Read(/home/me/notes/*)", "~/notes/a", true);
+        check_path("Read(~/notes/*)", "notes/a", false);
     }
 
     #[test]

@@ -146,6 +146,14 @@ pub enum Body {
     /// The model answered.
     #[serde(rename = "model.responded")]
     ModelResponded(ModelResponded),
+    /// What a command that runs wrote last. Never stored.
+    #[serde(rename = "tool.output")]
+    ToolOutput {
+        /// The call's id.
+        call: String,
+        /// Its last lines.
+        text: String,
+    },
     /// A call is about to be carried out.
     #[serde(rename = "tool.started")]
     ToolStarted {
@@ -317,6 +325,13 @@ pub enum Body {
     /// What the session came to, so far.
     #[serde(rename = "session.summary")]
     SessionSummary(Summary),
+}
+
+impl Body {
+    /// It stands in the log; else it is only for those who look on.
+    pub fn is_stored(&self) -> bool {
+        !matches!(self, Self::ModelDelta { .. } | Self::ToolOutput { .. })
+    }
 }
 
 /// The first event of a session.
@@ -645,8 +660,8 @@ impl Events {
     /// Emits a fact; every sink has taken it when this returns. Returns the event as they got it.
     pub fn emit(&self, body: Body) -> Event {
         let mut stream = self.stream();
-        // A delta is never stored, and numbers have no gaps.
-        if !matches!(body, Body::ModelDelta { .. }) {
+        // What is never stored has no number: numbers have no gaps.
+        if body.is_stored() {
             stream.seq += 1;
         }
         let header = Header {

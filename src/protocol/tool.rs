@@ -42,6 +42,9 @@ pub enum Effect {
         /// All of its commands are known only to read.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reads_only: bool,
+        /// It goes on while others run, until it is ended.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        background: bool,
     },
     /// Reads from a background command of this session, or ends it.
     Job {

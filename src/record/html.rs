@@ -113,6 +113,7 @@ impl Page {
             | Body::ModelDelta { .. }
             | Body::ModelResponded(_)
             | Body::ToolStarted { .. }
+            | Body::ToolOutput { .. }
             | Body::PermissionRequested { .. }
             | Body::Evaluation { .. }
             | Body::SessionSummary(_) => {}

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::upgrade::upgrade;
-use crate::protocol::event::{Body, Event, Sink, Stamped, VERSION};
+use crate::protocol::event::{Event, Sink, Stamped, VERSION};
 
 /// The name of a session's events in its folder.
 pub const EVENTS: &str = "events.jsonl";
@@ -215,7 +215,7 @@ impl Log {
 
 impl Sink for Log {
     fn take(&mut self, stamped: &Stamped) {
-        if self.broken || matches!(stamped.event.body, Body::ModelDelta { .. }) {
+        if self.broken || !stamped.event.body.is_stored() {
             return;
         }
         // One write: a line is in the file whole, or it is the torn last one.

@@ -144,7 +144,9 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             format!("turn {undone} undone: {}", files.join(", "))
         }
         Body::SessionSummary(summary) => summary_line(summary),
-        Body::ModelDelta { .. } | Body::Evaluation { failure: None, .. } => return None,
+        Body::ModelDelta { .. }
+        | Body::ToolOutput { .. }
+        | Body::Evaluation { failure: None, .. } => return None,
     })
 }
 

@@ -12,7 +12,7 @@ mod validate;
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
@@ -189,6 +189,10 @@ impl Registry {
     /// Takes one more event of a recorded session.
     pub fn apply(&self, event: &Event) {
         self.state().freeze.apply(&event.body);
+        if matches!(event.body, Body::Frozen { .. } | Body::Thawed { .. }) {
+            // What was started before could still change something.
+            self.cx.exec.set_paused(self.frozen().is_some());
+        }
     }
 
     /// In whose words nothing may be changed now.
@@ -316,7 +320,7 @@ impl Registry {
         let effect = entry.tool.effect(&arguments, &self.cx)?;
         known.effect = Some(effect.clone());
 
-        let key = repetition::key(&call.name, &arguments);
+        let key = repetition::key(&call.name, entry.tool.canonical(&arguments), &effect);
         self.refuse_repetition(&call.name, &key, &effect)?;
         if let Gate::Open { seconds_left } =
             self.state().breaker.enter(&call.name, self.events.clock().now())
@@ -355,6 +359,11 @@ impl Registry {
             || self.frozen().is_some()
             // Should the judge be wrong about it, it still writes nothing.
             || effect.is_read_only();
+        let (events, id) = (self.events.clone(), call.id.clone());
+        cx.watcher = Some(Arc::new(move |text| {
+            events.emit(Body::ToolOutput { call: id.clone(), text: text.to_owned() });
+        }));
+        cx.withheld = self.state().policy.withheld();
         cx.network = match permit {
             Permit::Person => Policy::needs_network(&effect),
             Permit::Policy => {

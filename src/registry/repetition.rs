@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::protocol::Object;
 use crate::protocol::envelope::{Failure, Report};
+use crate::protocol::tool::Effect;
 
 /// Calls that are remembered; the map is emptied when it is full.
 const CAPACITY: usize = 4096;
@@ -67,10 +68,18 @@ impl Repetition {
     }
 }
 
-/// The call in canonical form: fields in alphabetical order, whatever the model wrote.
-pub(super) fn key(tool: &str, input: &Object) -> String {
+/// The call in canonical form, whatever the model wrote: paths resolved, fields in alphabetical order.
+pub(super) fn key(tool: &str, mut input: Object, effect: &Effect) -> String {
+    let (field, path) = match effect {
+        Effect::Read { path } | Effect::Write { path } => ("path", Some(path)),
+        Effect::Command { directory, .. } => ("directory", Some(directory)),
+        Effect::Job { .. } | Effect::Plan => ("", None),
+    };
+    if let (Some(path), true) = (path, input.contains_key(field)) {
+        input.insert(field.to_owned(), path.as_str().into());
+    }
     let mut key = format!("{tool} ");
-    write_canonical(&Value::Object(input.clone()), &mut key);
+    write_canonical(&Value::Object(input), &mut key);
     key
 }
 
@@ -177,6 +186,6 @@ mod tests {
     fn the_order_of_the_fields_makes_no_difference() {
         let one = serde_json::from_str(r#"{"a":1,"b":[{"d":2,"c":3}]}"#).expect("JSON");
         let other = serde_json::from_str(r#"{"b":[{"c":3,"d":2}],"a":1}"#).expect("JSON");
-        assert_eq!(key("T", &one), key("T", &other));
+        assert_eq!(key("T", one, &Effect::Plan), key("T", other, &Effect::Plan));
     }
 }

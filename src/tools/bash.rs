@@ -1,6 +1,8 @@
 //! Bash: the fallback, for all that has no tool of its own.
 
 pub(super) mod background;
+mod input;
+mod stages;
 #[cfg(test)]
 mod tests;
 
@@ -9,11 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Tool, ToolCx, blocking, parse, spec};
-use crate::exec::{self, Command, Ended, Outcome, WholeOutput, seconds};
+use stages::Pipelines;
+
+use super::{Tool, ToolCx, blocking, filled_in, parse, spec};
+use crate::exec::{self, Command, Ended, Outcome, Statuses, Watcher, WholeOutput, seconds};
 use crate::permission::Line;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
@@ -31,7 +35,7 @@ pub(super) struct Bash {
     spec: ToolSpec,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct Args {
     command: String,
     #[serde(default = "here")]
@@ -69,7 +73,13 @@ impl Tool for Bash {
         }
         let directory = cx.workspace.resolve(&args.directory)?.relative().to_owned();
         let reads_only = !args.background && Line::read(&args.command).is_read_only();
-        Ok(Effect::Command { command: args.command, directory, reads_only })
+        let (command, background) = (args.command, args.background);
+        Ok(Effect::Command { command, directory, reads_only, background })
+    }
+
+    /// What the model says that it does makes no other call of it.
+    fn canonical(&self, input: &Object) -> Object {
+        filled_in::<Args>(input)
     }
 
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
@@ -94,6 +104,15 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
         writes_git: line.writes_git(),
         network: cx.network,
         read_only: cx.read_only,
+        statuses: if line.has_inner_pipelines() {
+            Statuses::BeforeEach
+        } else {
+            Statuses::AtTheEnd
+        },
+        watcher: cx
+            .watcher
+            .clone()
+            .map(|watcher| -> Watcher<'static> { Box::new(move |text| watcher(text)) }),
         ..Command::new(
             args.command.clone(),
             directory.absolute().to_path_buf(),
@@ -113,8 +132,9 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let outcome = outcome.map_err(failed)?;
     let mut files_changed = cx.workspace.changed_since_seen();
     files_changed.retain(|path| !changed_before.contains(path));
-    let stages = Stage::all(&line, &outcome.stages);
-    answer(&args.command, outcome, &stages, files_changed, note)
+    let pipelines = Pipelines::read(&line, &outcome.statuses);
+    let notes = [note, input::note(&line, &outcome)].into_iter().flatten().collect();
+    answer(&args.command, outcome, &pipelines, files_changed, notes)
         .map_err(|failure| failure.at(directory.relative()))
 }
 
@@ -138,35 +158,6 @@ async fn release(kept: Kept, cx: &ToolCx) -> Result<(), Failure> {
         Ok(())
     })
     .await
-}
-
-/// One stage of a pipeline.
-struct Stage {
-    /// Its text in the command; `None` where it is not certain which text it was.
-    command: Option<String>,
-    exit_code: i32,
-}
-
-impl Stage {
-    /// The stages that ended so.
-    fn all(line: &Line, codes: &[i32]) -> Vec<Self> {
-        let names = line.last_pipeline().filter(|names| names.len() == codes.len());
-        let mut names = names.unwrap_or_default().iter().cloned();
-        codes
-            .iter()
-            .map(|exit_code| Self { command: names.next(), exit_code: *exit_code })
-            .collect()
-    }
-
-    /// It did not do what it should. One that was ended by SIGPIPE only did not get to say all that
-    /// it had, because its reader had enough; and to find nothing is no failure of a search.
-    fn has_failed(&self) -> bool {
-        const FINDS_NOTHING: &[&str] = &["grep", "egrep", "fgrep", "rg", "ag", "diff", "cmp"];
-        let program = self.command.as_deref().and_then(|text| text.split_whitespace().next());
-        let found_nothing =
-            self.exit_code == 1 && program.is_some_and(|name| FINDS_NOTHING.contains(&name));
-        !matches!(self.exit_code, 0 | 141) && !found_nothing
-    }
 }
 
 fn could_not_run(error: &exec::Error, directory: &str) -> Failure {
@@ -195,26 +186,25 @@ fn could_not_run(error: &exec::Error, directory: &str) -> Failure {
 fn answer(
     command: &str,
     outcome: Outcome,
-    stages: &[Stage],
+    pipelines: &Pipelines,
     files_changed: Vec<String>,
-    note: Option<String>,
+    notes: Vec<String>,
 ) -> Result<Report, Failure> {
     let shown = shown(command);
-    let notes = notes(&outcome, &files_changed, note);
+    let notes = in_words(notes, &outcome, &files_changed);
     let complaint = complaint(&outcome.stderr.text);
-    let failed_stages = failed_stages(stages).map(|stages| stages + &complaint);
+    let failed_stages = pipelines.failed_stages().map(|stages| stages + &complaint);
     let how = outcome.how();
     let (ended, exit_code) = (outcome.ended, outcome.exit_code);
     let missing = missing_program(&outcome);
     let is_silent = outcome.stdout.total_bytes + outcome.stderr.total_bytes == 0;
     let stats = stats(&outcome);
-    let data = data(outcome, stages, files_changed);
+    let data = data(outcome, pipelines, files_changed);
     let (code, message, hint) = match (ended, exit_code) {
         (Ended::Exited, Some(0)) => {
             let conclusion = match &failed_stages {
                 Some(stages) => format!(
-                    "Exited 0, but only because the last stage did: {stages}. What these should \
-                     have given is missing."
+                    "Exited 0, but on the way {stages}. What that should have given is missing."
                 ),
                 None if is_silent => "Exited 0, without output.".to_owned(),
                 None => "Exited 0.".to_owned(),
@@ -261,19 +251,17 @@ fn answer(
     Err(failure)
 }
 
-fn data(outcome: Outcome, stages: &[Stage], files_changed: Vec<String>) -> Object {
+fn data(outcome: Outcome, pipelines: &Pipelines, files_changed: Vec<String>) -> Object {
     let mut data = Object::new();
     let truncated = outcome.stdout.truncated || outcome.stderr.truncated;
     data.insert("stdout".to_owned(), outcome.stdout.text.into());
     data.insert("stderr".to_owned(), outcome.stderr.text.into());
     data.insert("exit_code".to_owned(), outcome.exit_code.into());
     data.insert("signal".to_owned(), outcome.signal.into());
-    let stage = |stage: &Stage| match &stage.command {
-        Some(command) => json!({"command": command, "exit_code": stage.exit_code}),
-        None => json!({"exit_code": stage.exit_code}),
-    };
-    let stages: Vec<Value> = stages.iter().map(stage).collect();
-    data.insert("stages".to_owned(), stages.into());
+    data.insert("stages".to_owned(), pipelines.last().into());
+    if let Some(pipelines) = pipelines.all() {
+        data.insert("pipelines".to_owned(), pipelines);
+    }
     data.insert("truncated".to_owned(), truncated.into());
     data.insert("files_changed".to_owned(), files_changed.into());
     if !outcome.left_running.is_empty() {
@@ -296,8 +284,10 @@ fn stats(outcome: &Outcome) -> Object {
 }
 
 /// What else the reader should know, each as ` Note: ….`
-fn notes(outcome: &Outcome, files_changed: &[String], tool: Option<String>) -> String {
-    let mut notes = Vec::from_iter(tool.map(|note| note.trim_end_matches('.').to_owned()));
+fn in_words(mut notes: Vec<String>, outcome: &Outcome, files_changed: &[String]) -> String {
+    for note in &mut notes {
+        note.truncate(note.trim_end_matches('.').len());
+    }
     if let Some(name) = &outcome.full_output {
         notes.push(format!("Output too large, cut: all of it is in {name}"));
     }
@@ -332,23 +322,6 @@ fn notes(outcome: &Outcome, files_changed: &[String], tool: Option<String>) -> S
 fn complaint(stderr: &str) -> String {
     let first = stderr.lines().find(|line| !line.trim().is_empty());
     first.map_or_else(String::new, |line| format!(" (stderr: {})", shorten(line.trim(), 2 * SHOWN)))
-}
-
-/// `stage 1/3 `rg x` exited 2`, for each that failed on the way to a last stage.
-fn failed_stages(stages: &[Stage]) -> Option<String> {
-    let n_stages = stages.len();
-    let inner = stages.iter().take(n_stages.saturating_sub(1));
-    let failed: Vec<String> = (1..)
-        .zip(inner)
-        .filter(|(_, stage)| stage.has_failed())
-        .map(|(n, stage)| {
-            let name = stage.command.as_deref().map(|command| format!(" `{}`", shown(command)));
-            let why = if stage.exit_code == 127 { " (not found)" } else { "" };
-            let name = name.unwrap_or_default();
-            format!("stage {n}/{n_stages}{name} exited {}{why}", stage.exit_code)
-        })
-        .collect();
-    (!failed.is_empty()).then(|| failed.join(", "))
 }
 
 /// The program that bash did not find, as it says on stderr.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::change::{Draft, Existing, Replacement, edited};
@@ -11,7 +11,7 @@ use super::{Tool, spec};
 use crate::protocol::envelope::{Failure, Report};
 use crate::workspace::{Snapshot, Workspace};
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Args {
     path: String,
     old_string: String,

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::files::cancelled;
-use super::{Tool, ToolCx, blocking, parse};
+use super::{Tool, ToolCx, blocking, filled_in, parse};
 use crate::protocol::Object;
 use crate::protocol::envelope::{Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
@@ -48,7 +49,7 @@ impl<A> FileTool<A> {
     }
 }
 
-impl<A: DeserializeOwned + Send + 'static> Tool for FileTool<A> {
+impl<A: DeserializeOwned + Serialize + Send + 'static> Tool for FileTool<A> {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
@@ -63,6 +64,10 @@ impl<A: DeserializeOwned + Send + 'static> Tool for FileTool<A> {
                 Ok(Effect::Write { path: path.relative().to_owned() })
             }
         }
+    }
+
+    fn canonical(&self, input: &Object) -> Object {
+        filled_in::<A>(input)
     }
 
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {

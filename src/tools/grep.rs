@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -12,6 +12,7 @@ use super::files::{
     Aborted, HINT_TIME, Stop, cancelled, count, elsewhere, matching, object, place,
 };
 use super::{Tool, pattern, spec};
+use crate::permission::Withheld;
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::{ProjectPath, Rules, Workspace};
@@ -21,7 +22,7 @@ mod sink;
 
 use search::{Found, Search};
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "they are the tool's parameters")]
 struct Args {
     pattern: String,
@@ -48,7 +49,7 @@ struct Args {
 }
 
 /// What is told of a match.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Output {
     #[default]
@@ -84,13 +85,14 @@ fn with_limit(time: Duration) -> impl Tool {
     FileTool::looking(
         spec,
         |args: &Args| &args.path,
-        move |args, cx| grep(&cx.workspace, args, time, cx.cancel.clone()),
+        move |args, cx| grep(&cx.workspace, args, &cx.withheld, time, cx.cancel.clone()),
     )
 }
 
 fn grep(
     workspace: &Workspace,
     args: &Args,
+    withheld: &Withheld,
     time: Duration,
     cancel: CancellationToken,
 ) -> Result<Report, Failure> {
@@ -114,6 +116,7 @@ fn grep(
         context: args.context,
         output: args.output,
         limit: args.limit,
+        withheld,
         stop: Stop::after(time, cancel.clone()),
     };
     let rules =
@@ -236,6 +239,8 @@ fn report(args: &Args, path: &ProjectPath, found: &Found, aborted: Option<Aborte
     for (n, what) in [
         (found.unreadable, "could not be read"),
         (found.too_long, "had too long a line to be searched"),
+        (found.secret_skipped, "left out, which by name may hold secrets"),
+        (found.withheld, "left out, which a rule keeps from being read"),
     ] {
         if n > 0 {
             text.push_str(&format!(" {} {what}.", count(n, "file")));
@@ -260,6 +265,9 @@ fn report(args: &Args, path: &ProjectPath, found: &Found, aborted: Option<Aborte
     }
     if found.secret_skipped > 0 {
         stats.insert("secret_skipped".to_owned(), found.secret_skipped.into());
+    }
+    if found.withheld > 0 {
+        stats.insert("withheld".to_owned(), found.withheld.into());
     }
     if found.unreadable > 0 {
         stats.insert("unreadable".to_owned(), found.unreadable.into());

@@ -1,9 +1,15 @@
 //! What the judge of commands is told of the paths that they name.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use globset::{GlobBuilder, GlobMatcher};
 
 use crate::permission::{Ground, Place};
-use crate::workspace::Workspace;
+use crate::workspace::{Entry, Kind, Rules, Walk, Workspace};
+
+/// So many names are compared with a pattern; whoever has more is not looked through.
+const MOST_NAMES: usize = 20_000;
 
 impl Ground for Workspace {
     fn look(&self, path: &str) -> Place {
@@ -38,5 +44,91 @@ impl Ground for Workspace {
             Ok(data) if data.is_file() && is_itself => Place::File,
             Ok(_) | Err(_) => Place::Elsewhere,
         }
+    }
+
+    fn real(&self, path: &str) -> String {
+        match self.resolve(path) {
+            Ok(found) => found.relative().to_owned(),
+            Err(_) => path.to_owned(),
+        }
+    }
+
+    fn expand(&self, pattern: &str) -> Vec<String> {
+        let (start, rest) = match pattern.strip_prefix('/') {
+            Some(rest) => ("/", rest),
+            None => ("", pattern),
+        };
+        let mut found = vec![start.to_owned()];
+        let mut left = MOST_NAMES;
+        for part in rest.split('/') {
+            let is_pattern = part.contains(['*', '?', '[']);
+            let glob = GlobBuilder::new(part).build().ok().filter(|_| is_pattern);
+            let glob = glob.map(|glob| glob.compile_matcher());
+            found = found
+                .iter()
+                .flat_map(|base| match &glob {
+                    Some(glob) => fitting(self, base, part, glob, &mut left),
+                    None => vec![below(base, part)],
+                })
+                .collect();
+        }
+        found
+    }
+
+    fn find(
+        &self,
+        folder: &str,
+        all: bool,
+        is_it: &(dyn Fn(&str) -> bool + Sync),
+    ) -> Option<String> {
+        let folder = if folder.is_empty() { "." } else { folder };
+        let base = self.directory(folder).ok()?;
+        let rules = Rules { include_hidden: all, include_ignored: all };
+        let found = Mutex::new(None);
+        self.walk(&Walk { base, rules, depth: None }, || {
+            Box::new(|entry: Entry| {
+                let path = entry.path.relative();
+                if entry.kind != Kind::Directory && is_it(path) {
+                    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                    *found = Some(path.to_owned());
+                    return false;
+                }
+                true
+            })
+        });
+        found.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The names in a folder that fit a part of a pattern.
+fn fitting(
+    workspace: &Workspace,
+    base: &str,
+    part: &str,
+    glob: &GlobMatcher,
+    left: &mut usize,
+) -> Vec<String> {
+    let folder = workspace.directory(if base.is_empty() { "." } else { base });
+    let Ok(entries) = folder.and_then(|folder| workspace.entries(&folder)) else {
+        return Vec::new();
+    };
+    if entries.len() > *left {
+        return Vec::new();
+    }
+    *left -= entries.len();
+    let names = entries.iter().filter_map(|entry| entry.path.absolute().file_name()?.to_str());
+    // A shell's pattern means no name that begins with a dot, unless it does so itself.
+    names
+        .filter(|name| part.starts_with('.') || !name.starts_with('.'))
+        .filter(|name| glob.is_match(name))
+        .map(|name| below(base, name))
+        .collect()
+}
+
+fn below(base: &str, name: &str) -> String {
+    match base {
+        "" => name.to_owned(),
+        "/" => format!("/{name}"),
+        _ => format!("{base}/{name}"),
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::file_tool::FileTool;
@@ -12,7 +12,7 @@ use super::{Tool, pattern, spec};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::{Entry, Kind, ProjectPath, Rules, Walk, Workspace};
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Args {
     #[serde(default = "here")]
     path: String,

@@ -24,11 +24,13 @@ mod write;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::exec::Exec;
+use crate::permission::Withheld;
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
@@ -43,10 +45,19 @@ pub trait Tool: Send + Sync {
     /// system only to resolve paths.
     fn effect(&self, input: &Object, cx: &ToolCx) -> Result<Effect, Failure>;
 
+    /// The input as it is meant, by which calls are told apart: what was left out is filled in, what makes
+    /// no difference is left out.
+    fn canonical(&self, input: &Object) -> Object {
+        input.clone()
+    }
+
     /// Does it. The input has passed the schema. Answers within 100 ms of a cancellation; what must
     /// not be half done is one blocking call.
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>>;
 }
+
+/// Told what a command that runs wrote last.
+pub type OutputWatcher = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// All that a tool can reach.
 #[derive(Clone)]
@@ -61,6 +72,10 @@ pub struct ToolCx {
     pub network: bool,
     /// This command changes nothing: the mode or the user forbids it, or it is known only to read.
     pub read_only: bool,
+    /// Which files are not to be shown by who meets them on the way.
+    pub withheld: Withheld,
+    /// Told what a command that runs wrote last.
+    pub watcher: Option<OutputWatcher>,
     /// Cancelled when the call should stop.
     pub cancel: CancellationToken,
     /// The lock: what the file to be changed looked like when it was last read in this session.
@@ -97,6 +112,14 @@ pub(crate) fn spec(name: &'static str, description: &'static str, schema: &str) 
 pub(crate) fn parse<T: DeserializeOwned>(input: &Object) -> Result<T, Failure> {
     serde_json::from_value(Value::Object(input.clone()))
         .map_err(|error| Failure::new(ErrorCode::InvalidParam, error.to_string()))
+}
+
+/// The input as its type says it, with the values that it did not give.
+pub(crate) fn filled_in<T: DeserializeOwned + Serialize>(input: &Object) -> Object {
+    match parse::<T>(input).map(serde_json::to_value) {
+        Ok(Ok(Value::Object(object))) => object,
+        Ok(Ok(_) | Err(_)) | Err(_) => input.clone(),
+    }
 }
 
 /// Runs blocking work off the loop's thread. It is not aborted by a cancellation: long work looks at

@@ -1,6 +1,6 @@
 //! MultiEdit: several replacements in one file, all or none.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -10,7 +10,7 @@ use super::{Tool, edit, spec};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::{Snapshot, Workspace};
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Args {
     path: String,
     edits: Vec<One>,
@@ -18,7 +18,7 @@ struct Args {
     dry_run: bool,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct One {
     old_string: String,
     new_string: String,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::file_tool::FileTool;
@@ -11,7 +11,7 @@ use super::{Tool, ToolCx, spec};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::{Line, Page, ProjectPath};
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Args {
     path: String,
     #[serde(default = "first")]

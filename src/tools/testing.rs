@@ -35,6 +35,8 @@ impl Desk {
             cancel: CancellationToken::new(),
             network: false,
             read_only: false,
+            withheld: crate::permission::Withheld::default(),
+            watcher: None,
             seen: None,
         };
         Self { dir, cx }

@@ -1,6 +1,6 @@
 //! Write: create or replace a whole file.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -11,7 +11,7 @@ use super::{Tool, spec};
 use crate::protocol::envelope::{Failure, Report};
 use crate::workspace::{Diff, Snapshot, Workspace, plain};
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Args {
     path: String,
     content: String,

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::put;
-use crate::protocol::event::{Body, Sink, Stamped};
+use crate::protocol::event::{Sink, Stamped};
 
 /// Prints each event as the log keeps it.
 pub struct EventLines {
@@ -19,7 +19,7 @@ impl EventLines {
 
 impl Sink for EventLines {
     fn take(&mut self, stamped: &Stamped) {
-        if !matches!(stamped.event.body, Body::ModelDelta { .. }) {
+        if stamped.event.body.is_stored() {
             put(self.out.as_mut(), &format!("{}\n", stamped.line));
         }
     }

@@ -129,6 +129,17 @@ fn only_so_many_run_at_the_same_time() {
 }
 
 #[test]
+fn a_running_command_shows_its_last_lines_and_they_are_not_stored() {
+    let command = "for n in 1 2 3 4; do echo line $n; sleep 0.3; done";
+    let script = format!("call: Bash {{\"command\": \"{command}\"}}\n---\ntext: done");
+    let test = Test::new().script(&script);
+    test.run(&["task", "--allow", "Bash"]).expect_code(0);
+    assert!(!test.has_event("tool.output"));
+    let seqs: Vec<u64> = test.events().iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert!(seqs.iter().zip(1..).all(|(seq, n)| *seq == n), "{seqs:?}");
+}
+
+#[test]
 fn what_a_command_takes_away_comes_back() {
     let script = "call: Bash {\"command\": \"rm a.txt && mv b.txt c.txt && git rm -q d.txt; ls\"}\n---\ntext: done";
     let test =

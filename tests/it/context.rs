@@ -166,7 +166,7 @@ fn without_compaction_each_of_200_requests_begins_with_the_one_before() {
 fn an_interrupt_while_the_summary_is_written_leaves_the_conversation_as_it_was() {
     let server = reader(60, WINDOW, |_| {
         let mut reply = server::sse_raw(&[]);
-        reply.body.push(server::Chunk::Pause(std::time::Duration::from_secs(60)));
+        reply.body.push(server::Chunk::Pause(std::time::Duration::from_mins(1)));
         reply
     });
     let project = project(&server, 60);
@@ -313,8 +313,11 @@ fn each_layer_is_measured_in_the_events() {
     let counted = server.finish().iter().map(tokens).collect::<Vec<_>>();
     for (event, counted) in requested.iter().zip(counted).skip(1) {
         let estimated = event["estimated_tokens"].as_u64().unwrap();
-        let ratio = estimated as f64 / counted as f64;
-        assert!((0.85..1.15).contains(&ratio), "{estimated} estimated, {counted} counted");
+        let counted = u64::try_from(counted).unwrap();
+        assert!(
+            estimated.abs_diff(counted) * 7 < counted,
+            "{estimated} estimated, {counted} counted"
+        );
     }
 }
 

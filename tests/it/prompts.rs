@@ -102,7 +102,7 @@ fn every_file_is_a_prompt_and_every_prompt_a_file() {
             let name = format!("{below}{}", entry.file_name().into_string().unwrap());
             if entry.path().is_dir() {
                 walk(&entry.path(), &format!("{name}/"), found);
-            } else if name.ends_with(".md") {
+            } else if entry.path().extension().is_some_and(|extension| extension == "md") {
                 found.insert(name);
             }
         }
@@ -135,8 +135,7 @@ fn the_first_request_is_lean() {
     let (prompt, tools) = (tokens(system), tokens(&request["tools"].to_string()));
     assert!(prompt <= 1000, "{prompt} tokens of prompt");
     assert!(prompt + tools <= 2400, "{prompt} tokens of prompt and {tools} of tools");
-    // Seen with `cargo test the_first_request_is_lean -- --nocapture`.
-    println!("prompt {prompt}, tools {tools}, together {}", prompt + tools);
+    crate::support::say(&format!("first request: {prompt} tokens of prompt, {tools} of tools"));
 }
 
 #[test]

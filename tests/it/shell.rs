@@ -86,8 +86,12 @@ fn project() -> (Test, Workspace) {
 fn verdict(command: &str, mode: PermissionMode, workspace: &Workspace) -> (String, String) {
     let line = Line::read(command);
     let reads_only = line.is_read_only();
-    let effect =
-        Effect::Command { command: command.to_owned(), directory: ".".to_owned(), reads_only };
+    let effect = Effect::Command {
+        command: command.to_owned(),
+        directory: ".".to_owned(),
+        reads_only,
+        background: false,
+    };
     match Policy::new(mode, true).rule_on("Bash", &effect, workspace) {
         Ruling::Allow(_) => {
             let removed = line.removes(".", workspace).join(" ");

@@ -155,6 +155,38 @@ fn the_same_call_with_the_same_answer_is_noted_then_refused() {
 }
 
 #[test]
+fn the_same_call_in_other_words_is_the_same_call() {
+    let test = Test::new().file("src/a.txt", "one\n");
+    let absolute = test.root().join("src/a.txt").display().to_string();
+    let check = |calls: &[(&str, Value)]| {
+        let envelopes = test.batch(calls);
+        let last = envelopes.last().unwrap();
+        assert_eq!(code(last), "REPEATED_CALL", "{calls:?}: {last}");
+    };
+    check(&[
+        ("Read", json!({"path": "src/a.txt"})),
+        ("Read", json!({"path": "./src/../src/a.txt", "limit": 500})),
+        ("Read", json!({"path": absolute, "start_line": 1})),
+    ]);
+    check(&[
+        ("Grep", json!({"pattern": "one", "file_pattern": "*.txt"})),
+        ("Grep", json!({"pattern": "one", "path": ".", "include": "*.txt", "context": 0})),
+        ("Grep", json!({"pattern": "one", "path": "src/..", "file_pattern": "*.txt"})),
+    ]);
+    let bash = |directory: &str, description: &str| {
+        let input = json!({"command": "sort a.txt; true", "directory": directory, "description": description});
+        ("Bash", input)
+    };
+    check(&[
+        bash("src", "sorts"),
+        bash("./src", "sorts it again"),
+        bash("src/", "once more"),
+        bash("src", "and again"),
+        bash("src", "the fifth"),
+    ]);
+}
+
+#[test]
 fn output_that_is_too_large_is_cut_and_kept_whole() {
     let text: String = (1..=3000).map(|n| format!("line {n}\n")).collect();
     let test = Test::new().file("big.txt", &text).script(

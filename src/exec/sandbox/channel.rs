@@ -68,7 +68,17 @@ impl Supervisor {
 
     /// What it watches over.
     pub(in crate::exec) fn living(&self) -> Vec<LeftRunning> {
-        process::grandchildren(self.pid)
+        process::watched_by(self.pid)
+    }
+
+    /// Stops what it watches over until that is to go on.
+    pub(in crate::exec) fn pause(&self) {
+        process::pause_watched_by(self.pid);
+    }
+
+    /// Lets it go on.
+    pub(in crate::exec) fn resume(&self) {
+        process::resume_watched_by(self.pid);
     }
 
     /// Nothing more is asked of it; it goes on until this is dropped or killed.

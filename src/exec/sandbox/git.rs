@@ -22,56 +22,6 @@ pub(super) struct Repository {
     pub(super) settings: Vec<PathBuf>,
 }
 
-/// Settings that name a program, or a file with more settings.
-const RUNNING: &[&str] = &[
-    "fsmonitor",
-    "hookspath",
-    "sshcommand",
-    "pager",
-    "editor",
-    "gitproxy",
-    "askpass",
-    "attributesfile",
-    "helper",
-    "textconv",
-    "command",
-    "driver",
-    "smudge",
-    "clean",
-    "process",
-    "program",
-    "external",
-    "cmd",
-    "path",
-    "uploadpack",
-    "receivepack",
-    "proxy",
-    "browser",
-    "sequence",
-];
-
-/// What of these settings runs something: one line each, in order.
-pub(super) fn running_settings(path: &Path) -> Vec<String> {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    let mut section = String::new();
-    let mut running = Vec::new();
-    for line in text.lines().map(|line| line.trim().to_lowercase()) {
-        if line.starts_with('[') {
-            section.clone_from(&line);
-        }
-        let name = line.rsplit(']').next().unwrap_or_default();
-        let name = name.split('=').next().unwrap_or_default().trim();
-        let is_running = RUNNING.contains(&name)
-            || section.starts_with("[alias")
-            || section.starts_with("[include");
-        if is_running && !name.is_empty() {
-            running.push(format!("{section} {line}"));
-        }
-    }
-    running.sort();
-    running
-}
-
 /// The repository that the root belongs to, which may begin above it, and those inside writable places.
 pub(super) fn find(root: &Path, writable: &[PathBuf]) -> Vec<Repository> {
     let above = root.ancestors().skip(1).find_map(|folder| at(&folder.join(".git")));

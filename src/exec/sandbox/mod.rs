@@ -12,6 +12,7 @@ mod layout;
 mod mounts;
 mod plan;
 mod refusal;
+mod settings;
 mod supervisor;
 mod sys;
 mod tables;

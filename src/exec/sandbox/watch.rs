@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::git::running_settings;
+use super::settings;
 
 /// Names of what git writes while it only reads, and of what can not be changed without being found
 /// (an object's name is its hash), and of the agent's own record.
@@ -31,7 +31,7 @@ impl Watch {
     pub(super) fn new(paths: Vec<PathBuf>, in_depth: bool, settings: Vec<PathBuf>) -> Self {
         let before = look(&paths, in_depth);
         let settings = settings.into_iter().map(|path| {
-            let running = running_settings(&path);
+            let running = settings::running(&path);
             (path, running)
         });
         Self { paths, before, in_depth, settings: settings.collect() }
@@ -47,7 +47,7 @@ impl Watch {
             .collect();
         changed.extend(self.before.keys().filter(|path| !after.contains_key(*path)).cloned());
         let settings = self.settings.iter();
-        let settings = settings.filter(|(path, before)| running_settings(path) != **before);
+        let settings = settings.filter(|(path, before)| settings::running(path) != **before);
         changed.extend(settings.map(|(path, _)| path.clone()));
         changed.sort();
         changed.dedup();

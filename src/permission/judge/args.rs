@@ -55,30 +55,55 @@ impl<'a> Args<'a> {
 
     /// It has this option: `-x` also among others, `--long` also with a value, or shortened.
     pub(super) fn has(&self, option: &str) -> bool {
-        let is_it = |word: &Word| {
-            let text = word.text.as_str();
-            if text == option {
+        self.words().take_while(|word| word.text != "--").any(|word| is_option(word, option))
+    }
+
+    /// One of these options stands before the first word behind these: what follows is a command with
+    /// options of its own.
+    pub(super) fn has_before(&self, sub: &str, options: &[&str]) -> bool {
+        const WITH_VALUE: &[&str] = &[
+            "-u",
+            "-w",
+            "-e",
+            "-v",
+            "-p",
+            "-h",
+            "-l",
+            "-m",
+            "-n",
+            "-c",
+            "--user",
+            "--workdir",
+            "--env",
+            "--volume",
+            "--publish",
+            "--name",
+            "--network",
+            "--entrypoint",
+            "--mount",
+            "--env-file",
+            "--add-host",
+            "--platform",
+            "--container",
+            "--namespace",
+            "--hostname",
+        ];
+        let n_sub = self.words().position(|word| sub.ends_with(&word.text)).unwrap_or_default();
+        let mut words = self.words().skip(n_sub + 1);
+        while let Some(word) = words.next().filter(|word| word.text.starts_with('-')) {
+            if word.text == "--" {
+                return false;
+            }
+            if options.iter().any(|option| is_option(word, option)) {
                 return true;
             }
-            match option.strip_prefix("--") {
-                Some(long) => {
-                    let Some(given) = text.strip_prefix("--") else { return false };
-                    let name = given.split('=').next().unwrap_or(given);
-                    // The programs take a beginning that can be no other option.
-                    name == long || name.len() >= 4 && long.starts_with(name)
-                }
-                None => {
-                    let letter = option.strip_prefix('-').filter(|letter| letter.len() == 1);
-                    let Some(letters) = text.strip_prefix('-') else { return false };
-                    letter.is_some_and(|letter| {
-                        !letters.starts_with('-')
-                            && letters.split('=').next().unwrap_or(letters).contains(letter)
-                            && letters.len() <= 6
-                    })
-                }
+            if WITH_VALUE.contains(&word.text.as_str()) {
+                words.next();
             }
-        };
-        self.words().take_while(|word| word.text != "--").any(is_it)
+        }
+        // `kubectl exec POD -it -- sh`
+        let mut words = self.words();
+        words.any(|word| word.text == "--") && options.iter().any(|option| self.has(option))
     }
 
     /// The same, also where it would be the value of another one: to be certain that it has it not.
@@ -112,12 +137,15 @@ impl<'a> Args<'a> {
         self.words().take_while(|word| word.text != "--").any(is_it)
     }
 
-    /// Options stand before its first word.
+    /// Options that change what it does stand before its first word.
     pub(super) fn has_globals(&self) -> bool {
         let harmless = ["--no-pager", "--no-optional-locks", "--no-color"];
-        self.words().next().is_some_and(|word| {
-            word.text.starts_with('-') && !harmless.contains(&word.text.as_str())
-        })
+        let first = self.operands().next();
+        let before =
+            self.words().take_while(|word| !first.is_some_and(|end| std::ptr::eq(*word, end)));
+        before
+            .into_iter()
+            .any(|word| word.text.starts_with('-') && !harmless.contains(&word.text.as_str()))
     }
 
     /// Its first words that are no options are these.
@@ -387,6 +415,31 @@ impl<'a> Args<'a> {
             Kind::Pattern => !word.text.starts_with(['*', '?', '[']),
             Kind::Variable | Kind::Output => false,
         })
+    }
+}
+
+/// `-x` also among others, `--long` also with a value, or shortened.
+fn is_option(word: &Word, option: &str) -> bool {
+    let text = word.text.as_str();
+    if text == option {
+        return true;
+    }
+    match option.strip_prefix("--") {
+        Some(long) => {
+            let Some(given) = text.strip_prefix("--") else { return false };
+            let name = given.split('=').next().unwrap_or(given);
+            // The programs take a beginning that can be no other option.
+            name == long || name.len() >= 4 && long.starts_with(name)
+        }
+        None => {
+            let letter = option.strip_prefix('-').filter(|letter| letter.len() == 1);
+            let Some(letters) = text.strip_prefix('-') else { return false };
+            letter.is_some_and(|letter| {
+                !letters.starts_with('-')
+                    && letters.split('=').next().unwrap_or(letters).contains(letter)
+                    && letters.len() <= 6
+            })
+        }
     }
 }
 

@@ -145,8 +145,12 @@ pub(super) fn is_fork_bomb(text: &str, script: &Script) -> bool {
 /// What is fetched is run unseen.
 pub(super) fn runs_what_it_fetches(runs: &[Run]) -> bool {
     let name = |run: &Run| run.words.first().map_or(String::new(), |word| word.text.clone());
-    let mut was_fetched = false;
+    // What flows through the pipes of each substitution, and of the line itself.
+    let mut fetched = vec![false];
     for run in runs {
+        let outer = fetched.last().copied().unwrap_or_default();
+        fetched.resize(run.nesting + 1, outer);
+        let was_fetched = &mut fetched[run.nesting];
         let name = name(run);
         let is_shell = SHELLS.contains(&name.as_str());
         let is_reader = is_shell || INTERPRETERS.contains(&name.as_str());
@@ -161,7 +165,7 @@ pub(super) fn runs_what_it_fetches(runs: &[Run]) -> bool {
         if runs_words && run.words.iter().skip(1).any(is_fetched) {
             return true;
         }
-        was_fetched &= run.input == Input::Pipe;
+        *was_fetched &= run.input == Input::Pipe;
         let mut operands =
             run.words.iter().skip(1).filter(|word| !word.text.starts_with('-') || word.text == "-");
         let is_text = run
@@ -173,10 +177,10 @@ pub(super) fn runs_what_it_fetches(runs: &[Run]) -> bool {
             && operands
                 .next()
                 .is_some_and(|word| !matches!(word.text.as_str(), "-" | "/dev/stdin"));
-        if was_fetched && is_reader && !is_text && !has_own {
+        if *was_fetched && is_reader && !is_text && !has_own {
             return true;
         }
-        was_fetched |= FETCHERS.contains(&name.as_str());
+        *was_fetched |= FETCHERS.contains(&name.as_str());
     }
     false
 }

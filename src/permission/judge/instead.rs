@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::args::Args;
 use super::{Ground, Instead, Place};
 use crate::permission::line::Line;
-use crate::permission::shell::{Input, Kind, Run, Word};
+use crate::permission::shell::{By, Input, Kind, Run, Word};
 
 /// What stands behind the command in its pipeline.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub(super) fn better_tool(line: &Line, directory: &str, ground: &dyn Ground) -> 
 
 /// The tool that would have done a part of a line that runs.
 pub(super) fn note(line: &Line, directory: &str, ground: &dyn Ground) -> Option<String> {
-    line.runs().iter().filter(|run| !run.is_wrapped && !run.sets_variables).find_map(|run| {
+    line.runs().iter().filter(|run| run.by == By::Line && !run.sets_variables).find_map(|run| {
         let args = Args { run, directory, ground };
         let name = &run.words.first()?.text;
         let call = change(&args).or_else(|| looking(&args, Cut::Nothing))?;

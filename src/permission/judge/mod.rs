@@ -4,18 +4,19 @@
 mod args;
 mod everything;
 mod instead;
+mod shows;
 mod table;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use args::Args;
+pub(super) use shows::{Suspicion, shows};
 pub(super) use table::Class;
-use table::{Entry, SEARCHES, SHOWS, TABLE};
+use table::{Entry, READ_INPUT, TABLE};
 
 use super::line::Line;
-use super::paths::is_secret;
-use super::shell::{How, Run, Word};
+use super::shell::{By, How, Input, Run};
 use crate::protocol::tool::Effect;
 
 /// What stands at a path. Whoever asks for a ruling tells it: this room looks at no file.
@@ -23,6 +24,26 @@ pub trait Ground {
     /// `path` is relative to the project's root, or begins with `/` or `~`; it was put together by its
     /// names alone.
     fn look(&self, path: &str) -> Place;
+
+    /// The path behind the links in this one, as tools name it; the same where that is not known.
+    fn real(&self, path: &str) -> String {
+        path.to_owned()
+    }
+
+    /// What a shell makes of a pattern, as far as that can be found out at once.
+    fn expand(&self, _pattern: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// A file like this below a folder; with `all` also among what is hidden or ignored.
+    fn find(
+        &self,
+        _folder: &str,
+        _all: bool,
+        _is_it: &(dyn Fn(&str) -> bool + Sync),
+    ) -> Option<String> {
+        None
+    }
 }
 
 /// What stands at a path.
@@ -49,8 +70,6 @@ pub(super) struct Findings {
     pub(super) never: Option<&'static str>,
     /// A better way, where the line should not run as it is.
     pub(super) instead: Option<Instead>,
-    /// A file with secrets that it would show.
-    pub(super) secret: Option<String>,
     /// What needs a person: the place of the simple command, and why.
     pub(super) asks: Vec<(usize, Class, String)>,
 }
@@ -88,7 +107,12 @@ fn classes(args: &Args<'_>) -> Vec<&'static Entry> {
     let asks_version = args.only_asks_version();
     let is_grave = |entry: &Entry| matches!(entry.class, Class::Never | Class::Destructive);
     let fits = |entry: &&Entry| match entry.class {
-        Class::Interactive | Class::Network | Class::Destructive if asks_version => false,
+        Class::Interactive | Class::Endless | Class::Network | Class::Destructive
+            if asks_version =>
+        {
+            false
+        }
+        Class::Endless if args.run.by == By::Timeout => false,
         // A person gave the editor.
         Class::Interactive if name.text == "git" => {
             let has_editor =
@@ -100,9 +124,12 @@ fn classes(args: &Args<'_>) -> Vec<&'static Entry> {
                 && (matches!(entry.when, table::When::Always) || args.has_known_words())
                 && args.fit(&entry.when, is_grave(entry))
         }
-        Class::Interactive | Class::Network | Class::Destructive | Class::Never | Class::Git => {
-            args.fit(&entry.when, is_grave(entry))
-        }
+        Class::Interactive
+        | Class::Endless
+        | Class::Network
+        | Class::Destructive
+        | Class::Never
+        | Class::Git => args.fit(&entry.when, is_grave(entry)),
     };
     let mut entries: Vec<&Entry> = entries_of(&name.text).filter(fits).collect();
     // `git branch` changes the repository, `git branch -a` does not.
@@ -112,8 +139,20 @@ fn classes(args: &Args<'_>) -> Vec<&'static Entry> {
     entries
 }
 
+/// The line of an effect that runs one, and what is found in it.
+pub(super) fn findings(effect: &Effect, ground: &dyn Ground) -> Option<(Line, Findings)> {
+    match effect {
+        Effect::Command { command, directory, background, .. } => {
+            let line = Line::read(command);
+            let findings = judge(&line, directory, *background, ground);
+            Some((line, findings))
+        }
+        Effect::Read { .. } | Effect::Write { .. } | Effect::Job { .. } | Effect::Plan => None,
+    }
+}
+
 /// Looks at every command of a line that runs in this folder.
-pub(super) fn judge(line: &Line, directory: &str, ground: &dyn Ground) -> Findings {
+fn judge(line: &Line, directory: &str, background: bool, ground: &dyn Ground) -> Findings {
     let directory = if directory == "." { "" } else { directory };
     let mut found = Findings::default();
     if everything::is_fork_bomb(line.text(), line.script()) {
@@ -125,7 +164,7 @@ pub(super) fn judge(line: &Line, directory: &str, ground: &dyn Ground) -> Findin
         if found.never.is_some() {
             break;
         }
-        look_at(run, directory, ground, &mut found);
+        look_at(run, directory, background, ground, &mut found);
     }
     if !line.is_understood() && found.never.is_none() {
         guess(line.text(), directory, ground, &mut found);
@@ -165,7 +204,7 @@ fn guess(text: &str, directory: &str, ground: &dyn Ground, found: &mut Findings)
     let line = Line::read(&commands.join(";"));
     let mut guessed = Findings::default();
     for run in line.runs() {
-        look_at(run, directory, ground, &mut guessed);
+        look_at(run, directory, false, ground, &mut guessed);
     }
     if guessed.never.is_some() {
         let why = "a part that is not understood looks like it deletes everything".to_owned();
@@ -174,7 +213,13 @@ fn guess(text: &str, directory: &str, ground: &dyn Ground, found: &mut Findings)
     found.asks.extend(guessed.asks.into_iter().map(|(_, class, why)| (0, class, why)));
 }
 
-fn look_at(run: &Run, directory: &str, ground: &dyn Ground, found: &mut Findings) {
+fn look_at(
+    run: &Run,
+    directory: &str,
+    background: bool,
+    ground: &dyn Ground,
+    found: &mut Findings,
+) {
     let args = Args { run, directory, ground };
     for to in run.redirects.iter().filter(|to| matches!(to.how, How::Read | How::Write)) {
         let target = to.target.text.as_str();
@@ -184,15 +229,13 @@ fn look_at(run: &Run, directory: &str, ground: &dyn Ground, found: &mut Findings
             found.asks.push((run.of, Class::Network, "it talks to other machines".to_owned()));
         }
     }
-    let read = run.redirects.iter().filter(|to| to.how == How::Read).map(|to| &to.target.text);
-    if found.secret.is_none() {
-        found.secret = read.into_iter().find(|path| is_secret(path)).cloned();
-    }
     let Some(program) = run.words.first() else { return };
     for entry in classes(&args) {
         match entry.class {
             Class::Never => found.never = found.never.or(Some(entry.why)),
-            Class::Interactive if found.instead.is_none() => {
+            // Who starts it in the background wants it to go on.
+            Class::Endless if background => {}
+            Class::Interactive | Class::Endless if found.instead.is_none() => {
                 found.instead = Some(Instead {
                     is_tool: false,
                     text: format!("`{}` can not run here: {}", program.text, entry.why),
@@ -206,32 +249,9 @@ fn look_at(run: &Run, directory: &str, ground: &dyn Ground, found: &mut Findings
                     format!("`{}`: {}", program.text, entry.why),
                 ));
             }
-            Class::Interactive | Class::Reads | Class::Git => {}
+            Class::Interactive | Class::Endless | Class::Reads | Class::Git => {}
         }
     }
-    if found.secret.is_none() {
-        found.secret = secret(&args);
-    }
-}
-
-/// A file with secrets whose content the command would show, by its name.
-fn secret(args: &Args<'_>) -> Option<String> {
-    let name = args.run.words.first()?.text.as_str();
-    let skipped = usize::from(SEARCHES.contains(&name));
-    let shows = SHOWS.contains(&name) || skipped > 0;
-    let secret_name = |word: &Word| {
-        let text = word.text.trim_start_matches('@').to_owned();
-        // Behind `=` too: `of=.env`; what it writes is not shown.
-        let text = text.strip_prefix("if=").map(ToOwned::to_owned).unwrap_or(text);
-        (is_secret(&text) && !text.starts_with('-') && !text.contains(' ')).then_some(text)
-    };
-    // The last word of a copy is what is written.
-    let n_written = usize::from(matches!(name, "cp" | "mv" | "ln" | "install"));
-    let mut operands: Vec<&Word> = args.operands().skip(skipped).collect();
-    operands.truncate(operands.len().saturating_sub(n_written));
-    let read = args.run.redirects.iter().filter(|to| to.how == How::Read).map(|to| &to.target);
-    let named = operands.into_iter().filter(|_| shows && name != "tee");
-    named.chain(read).find_map(secret_name)
 }
 
 /// The line is certain to change nothing and to run nothing else.
@@ -250,7 +270,9 @@ pub(super) fn is_read_only(line: &Line) -> bool {
                 && classes.iter().any(|entry| entry.class == Class::Reads)
                 && classes
                     .iter()
-                    .all(|entry| matches!(entry.class, Class::Reads | Class::Interactive))
+                    .all(|entry| {
+                        matches!(entry.class, Class::Reads | Class::Interactive | Class::Endless)
+                    })
         })
 }
 
@@ -304,6 +326,33 @@ pub(super) fn writes_git(line: &Line) -> bool {
 /// The files that the line, run in this folder, takes away, overwrites or moves something to, where they are
 /// named: what they are should be kept before.
 pub(super) fn removes(line: &Line, directory: &str, ground: &dyn Ground) -> Vec<String> {
+    let mut files = touched(line, directory, ground);
+    files.retain(|(path, moves)| match ground.look(path) {
+        Place::File => true,
+        // It is created: an undo takes it away again.
+        Place::Nothing => *moves,
+        Place::Folder | Place::Project | Place::Above | Place::Elsewhere => false,
+    });
+    let mut files: Vec<String> = files.into_iter().map(|(path, _)| path).collect();
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// A file of this kind that the line, run in this folder, is known to change.
+pub(super) fn changes(
+    line: &Line,
+    directory: &str,
+    ground: &dyn Ground,
+    is_it: &dyn Fn(&str) -> bool,
+) -> Option<String> {
+    let files = touched(line, directory, ground).into_iter();
+    files.map(|(path, _)| ground.real(&path)).find(|path| is_it(path))
+}
+
+/// What the line, run in this folder, takes away or writes, as far as it is named, and whether something is
+/// moved there.
+fn touched(line: &Line, directory: &str, ground: &dyn Ground) -> Vec<(String, bool)> {
     let directory = if directory == "." { "" } else { directory };
     let mut files = Vec::new();
     for run in line.runs() {
@@ -317,7 +366,7 @@ pub(super) fn removes(line: &Line, directory: &str, ground: &dyn Ground) -> Vec<
             "dd" => Some(
                 args.words().filter_map(|word| args.paths(&word.after("of=")?)).flatten().collect(),
             ),
-            "tee" | "truncate" => Some(named()),
+            "tee" | "truncate" | "touch" => Some(named()),
             "git" if args.sub_is("rm") => args.removed(),
             "git" if args.sub_is("mv") => args.moved(),
             "sed" | "perl" if args.has("-i") => Some(named()),
@@ -327,16 +376,37 @@ pub(super) fn removes(line: &Line, directory: &str, ground: &dyn Ground) -> Vec<
         let written = run.redirects.iter().filter_map(|to| to.writes());
         let written = written.filter_map(|word| args.paths(word)).flatten();
         let all = touched.unwrap_or_default().into_iter().chain(written);
-        files.extend(all.filter(|path| match ground.look(path) {
-            Place::File => true,
-            // It is created: an undo takes it away again.
-            Place::Nothing => moves,
-            Place::Folder | Place::Project | Place::Above | Place::Elsewhere => false,
-        }));
+        files.extend(all.map(|path| (path, moves)));
     }
-    files.sort();
-    files.dedup();
     files
+}
+
+/// A command of the line that reads standard input, and is given none.
+pub(super) fn reads_input(line: &Line) -> Option<String> {
+    let script = line.script();
+    // What is given in another way is not followed.
+    if !line.is_known() || !script.functions.is_empty() || line.text().contains("exec ") {
+        return None;
+    }
+    let mut own = line.runs().iter().filter(|run| run.nesting == 0 && run.input == Input::None);
+    own.find_map(|run| {
+        let args = Args { run, directory: "", ground: &Nowhere };
+        let name = run.words.first()?.known()?;
+        let (_, most) = READ_INPUT.iter().find(|(names, _)| names.contains(&name))?;
+        let elsewhere = run
+            .redirects
+            .iter()
+            .any(|to| to.how == How::Copy && to.descriptor.is_none_or(|n| n == 0));
+        let gives_program = *most == 1 && ["-e", "-f"].iter().any(|option| args.may_have(option));
+        let needs_none = ["-n", "-r", "-R", "-u"].iter().any(|option| args.may_have(option))
+            && *most == 1
+            || name == "read" && args.may_have("-u")
+            || args.words().any(|word| word.text.starts_with("BEGIN"))
+            || args.only_asks_version();
+        let n_operands = args.operands().filter(|word| word.text != "-").count();
+        let reads = n_operands <= if gives_program { 0 } else { *most };
+        (reads && !needs_none && !elsewhere).then(|| name.to_owned())
+    })
 }
 
 /// Tools that would do a part of the line.
@@ -360,13 +430,5 @@ pub(super) struct Nowhere;
 impl Ground for Nowhere {
     fn look(&self, _: &str) -> Place {
         Place::Elsewhere
-    }
-}
-
-/// The words of an effect's line, for those that have no line yet.
-pub(super) fn line_of(effect: &Effect) -> Option<(Line, &str)> {
-    match effect {
-        Effect::Command { command, directory, .. } => Some((Line::read(command), directory)),
-        Effect::Read { .. } | Effect::Write { .. } | Effect::Job { .. } | Effect::Plan => None,
     }
 }

@@ -14,8 +14,10 @@ pub(in super::super) enum Class {
     Reads,
     /// Changes the repository's own files.
     Git,
-    /// Waits for a person at a terminal, or never ends.
+    /// Waits for a person at a terminal.
     Interactive,
+    /// Never ends by itself.
+    Endless,
     /// Talks to other machines.
     Network,
     /// Takes away what nobody can bring back.
@@ -62,7 +64,7 @@ const fn entry(
     Entry { programs, class, when, why }
 }
 
-use Class::{Destructive, Git, Interactive, Network, Never, Reads};
+use Class::{Destructive, Endless, Git, Interactive, Network, Never, Reads};
 use When::{Always, Has, HasNot, Is, Sub, SubHas, SubHasNot, SubMayNot};
 
 const DISK: &str = "it would overwrite a disk";
@@ -70,7 +72,7 @@ const MACHINE: &str = "it would stop the machine";
 const TALKS: &str = "it talks to other machines";
 const FETCHES: &str = "it fetches from other machines";
 const NOBODY: &str = "nobody sits at a terminal to answer it";
-const NEVER_ENDS: &str = "it never ends by itself";
+const NEVER_ENDS: &str = "it never ends by itself: `timeout 10 …`, or background: true";
 const LOST: &str = "what it removes can not be brought back";
 const UNSAVED: &str = "changes that were not committed would be lost";
 const REMOTE: &str = "it changes what others see";
@@ -666,29 +668,38 @@ pub(super) const TABLE: &[Entry] = &[
         Always,
         "it waits for keys: `ps aux --sort=-%cpu`",
     ),
-    entry(Interactive, &["watch"], Always, "it never ends by itself: run the command once"),
     entry(
-        Interactive,
+        Endless,
+        &["watch"],
+        Always,
+        "it never ends by itself: run the command once, or background: true",
+    ),
+    entry(
+        Endless,
         &["tail"],
         Has(&["-f", "-F", "--follow"]),
-        "it never ends by itself: `tail -n 100`",
+        "it never ends by itself: `tail -n 100`, `timeout 10 tail -f …`, or background: true",
     ),
     entry(
-        Interactive,
+        Endless,
         &["journalctl", "dmesg"],
         Has(&["-f", "--follow", "-w"]),
-        "it never ends by itself: `-n 100`",
+        "it never ends by itself: `-n 100`, or background: true",
     ),
     entry(
-        Interactive,
+        Endless,
         &["docker", "kubectl", "podman"],
         SubHas(&["logs", "compose logs"], &["-f", "--follow"]),
-        "it never ends by itself: `--tail 100`",
+        "it never ends by itself: `--tail 100`, or background: true",
     ),
     entry(
         Interactive,
         &["docker", "kubectl", "podman"],
-        SubHas(&["run", "exec", "attach", "compose exec", "compose run"], &["-t", "--tty"]),
+        Is(|args| {
+            ["run", "exec", "attach", "compose exec", "compose run"]
+                .iter()
+                .any(|sub| args.sub_is(sub) && args.has_before(sub, &["-t", "--tty"]))
+        }),
         "there is no terminal: without `-t`",
     ),
     entry(
@@ -900,9 +911,9 @@ pub(super) const TABLE: &[Entry] = &[
         Is(|args| args.operands().next().is_some_and(|word| word.text == "/dev/tty")),
         NOBODY,
     ),
-    entry(Interactive, &["yes"], Is(|args| !args.run.writes_pipe), NEVER_ENDS),
+    entry(Endless, &["yes"], Is(|args| !args.run.writes_pipe), NEVER_ENDS),
     entry(
-        Interactive,
+        Endless,
         &["sleep"],
         Is(|args| args.operands().any(|word| word.text.starts_with("inf"))),
         NEVER_ENDS,
@@ -1209,6 +1220,41 @@ pub(super) const SHOWS: &[&str] = &[
 
 /// The same, where their first word is no file.
 pub(super) const SEARCHES: &[&str] = &["grep", "egrep", "fgrep", "rg", "ag", "ack"];
+
+/// Programs that look at names, or take files away, and show nothing of what is in them.
+pub(super) const NAMES_ONLY: &[&str] = &[
+    "ls", "tree", "find", "fd", "fdfind", "stat", "du", "df", "echo", "printf", "test", "[", "[[",
+    "touch", "mkdir", "rmdir", "rm", "unlink", "shred", "chmod", "chown", "chgrp", "basename",
+    "dirname", "realpath", "readlink", "cd", "pushd", "popd", "pwd", "which", "type", "command",
+    "true", "false", ":", "sleep", "seq", "date", "exit", "export", "set", "unset", "kill", "tee",
+    "truncate", "mktemp",
+];
+
+/// Programs that read standard input where they are given no more operands than this.
+pub(super) const READ_INPUT: &[(&[&str], usize)] = &[
+    (
+        &[
+            "cat",
+            "sort",
+            "wc",
+            "tac",
+            "nl",
+            "rev",
+            "uniq",
+            "cut",
+            "head",
+            "tail",
+            "base64",
+            "column",
+            "fold",
+            "md5sum",
+            "sha256sum",
+        ],
+        0,
+    ),
+    (&["grep", "egrep", "fgrep", "sed", "awk", "jq"], 1),
+    (&["read", "mapfile", "readarray", "tr", "tee", "xargs"], usize::MAX),
+];
 
 /// Options of programs with a value in the next word that stand before the first word.
 pub(super) const GLOBAL_VALUES: &[(&str, &[&str])] = &[

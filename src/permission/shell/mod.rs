@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) use place::{Dir, join, path_of};
-pub(super) use runs::{Input, Run, SHELLS};
+pub(super) use runs::{By, Input, Run, SHELLS};
 pub(super) use word::{Kind, Word};
 
 /// A text that bash runs.
@@ -38,6 +38,8 @@ pub(super) struct Pipeline {
     pub(super) stages: Vec<String>,
     /// Each is a simple command, and the pipeline's status is not turned round or timed.
     pub(super) is_simple: bool,
+    /// Its place in the text, where it is one of simple commands.
+    pub(super) at: Range<usize>,
 }
 
 /// A simple command.
@@ -53,6 +55,8 @@ pub(super) struct Simple {
     pub(super) reads_pipe: bool,
     /// Another command reads what it writes.
     pub(super) writes_pipe: bool,
+    /// In so many substitutions it stands.
+    pub(super) nesting: usize,
     /// Where it may run, seen from where the line runs.
     pub(super) directories: Arc<[Dir]>,
     /// Its place in the text.
@@ -187,6 +191,8 @@ mod tests {
         check("a <<X >f && b\nx\nX\nc", &["a <<x\n >f", "b", "c"]);
         check("a && b | c 2>x | d >y; e", &["a", "b", "|c >x", "|d >y", "e"]);
         check("a && b > x", &["a", "b >x"]);
+        check("a | b | c && d | e >x", &["a", "|b", "|c", "d", "|e >x"]);
+        check("a | b | c >x && d || e | f 2>y", &["a", "|b", "|c >x", "d", "e", "|f >y"]);
         check("a && b <<X\nt\nX\n", &["a", "b <<t\n"]);
         check("a -F - <<'X'\nt\nX", &["a·-F·- <<t\n"]);
         check("bash <<-X\n\ta\n\tX\n", &["bash <<a\n"]);
@@ -276,6 +282,8 @@ mod tests {
             ("command cd b && a", &["b"]),
             ("cd b | c; a", &[""]),
             ("cd b && c 2>&1 | d && a", &["b"]),
+            ("c | d | e && cd b && a", &["b"]),
+            ("c | d | e || cd b && a", &["", "b"]),
         ] {
             assert_eq!(dirs(line), expected, "{line}");
         }

@@ -76,6 +76,7 @@ pub(super) fn read_at(text: &str, directories: Arc<[Dir]>, depth: usize) -> Scri
             is_plain: true,
             ..Script::default()
         },
+        nesting: 0,
         covered: 0,
     };
     reader.statements(root, &Context { is_top: true, ..Context::default() });
@@ -89,6 +90,8 @@ struct Reader<'a> {
     directories: Arc<[Dir]>,
     depth: usize,
     script: Script,
+    /// In so many substitutions it is now.
+    nesting: usize,
     /// Up to here every byte of the text belongs to something that was looked at.
     covered: usize,
 }
@@ -188,7 +191,7 @@ impl Reader<'_> {
                 }
                 self.simple(node, &[], Vec::new(), context);
             }
-            "pipeline" | "redirected_statement" => self.piped(node, context),
+            "pipeline" | "redirected_statement" => self.piped(node, None, context),
             // `$(< file)`: all that it does is to read.
             "file_redirect" => {
                 let (mut redirects, mut words) = (Vec::new(), Vec::new());
@@ -200,6 +203,7 @@ impl Reader<'_> {
                     redirects,
                     reads_pipe: false,
                     writes_pipe: context.writes_pipe,
+                    nesting: self.nesting,
                     directories: Arc::clone(&self.directories),
                     at: node.byte_range(),
                 });
@@ -283,18 +287,20 @@ impl Reader<'_> {
             is_command(stage) && !goes_on(stage.node) && !stage.owner.is_some_and(goes_on)
         });
         self.script.is_plain &= is_simple;
-        let text = |stage: &Stage<'_>| {
-            let end = stage.owner.map_or(stage.node.end_byte(), |owner| owner.end_byte());
-            self.text[stage.node.start_byte()..end].trim().to_owned()
-        };
+        let end =
+            |stage: &Stage<'_>| stage.owner.map_or(stage.node.end_byte(), |owner| owner.end_byte());
+        let text =
+            |stage: &Stage<'_>| self.text[stage.node.start_byte()..end(stage)].trim().to_owned();
+        let start = stages.first().map_or(0, |stage| stage.node.start_byte());
+        let at = start..stages.last().map_or(start, end);
         let stages = stages.iter().map(text).collect();
-        self.script.pipelines.push(Pipeline { stages, is_simple });
+        self.script.pipelines.push(Pipeline { stages, is_simple, at });
     }
 
-    /// A pipeline, or a statement with redirections.
-    fn piped(&mut self, node: Node<'_>, context: &Context) {
-        let mut stages = Vec::new();
-        self.deeper(|reader| reader.flatten(node, None, context, &mut stages));
+    /// A pipeline, or a statement with redirections, which may stand in the node around it.
+    fn piped<'t>(&mut self, node: Node<'t>, owner: Option<Node<'t>>, context: &Context) {
+        let (mut stages, mut rest) = (Vec::new(), Vec::new());
+        self.deeper(|reader| reader.flatten(node, owner, context, &mut stages, &mut rest));
         if context.is_top {
             self.note_pipeline(&stages);
         }
@@ -320,6 +326,17 @@ impl Reader<'_> {
                 self.directories = before;
             }
         }
+        for Rest { operator, node, owner } in rest {
+            self.cover(operator.byte_range());
+            let before = Arc::clone(&self.directories);
+            match owner {
+                Some(_) => self.deeper(|reader| reader.piped(node, owner, context)),
+                None => self.statement(node, context),
+            }
+            if operator.kind() != "&&" {
+                self.either(&before);
+            }
+        }
     }
 
     /// The stages of a pipeline. The grammar takes `a && b | c >d | e` for `(a && b | c) >d | e`: what
@@ -330,6 +347,7 @@ impl Reader<'_> {
         owner: Option<Node<'t>>,
         context: &Context,
         stages: &mut Vec<Stage<'t>>,
+        rest: &mut Vec<Rest<'t>>,
     ) {
         let body = node.child_by_field_name("body");
         match node.kind() {
@@ -344,7 +362,7 @@ impl Reader<'_> {
                 for part in &parts[1..parts.len() - 1] {
                     self.cover(part.byte_range());
                 }
-                self.deeper(|reader| reader.flatten(*last, owner, context, stages));
+                self.deeper(|reader| reader.flatten(*last, owner, context, stages, rest));
             }
             "pipeline" => {
                 let parts = children(node);
@@ -354,10 +372,10 @@ impl Reader<'_> {
                 for (n, part) in parts.into_iter().enumerate() {
                     let owner = owner.filter(|_| Some(n) == last);
                     if n == 0 {
-                        self.deeper(|reader| reader.flatten(part, owner, context, stages));
+                        self.deeper(|reader| reader.flatten(part, owner, context, stages, rest));
                     } else if part.is_named() && !part.is_extra() {
                         let before = std::mem::take(&mut before);
-                        stages.push(Stage { node: part, owner, before });
+                        self.continued(part, owner, before, stages, rest);
                     } else {
                         before.push(part.byte_range());
                     }
@@ -370,7 +388,7 @@ impl Reader<'_> {
                     self.script.is_understood = false;
                 }
                 if let Some(body) = body {
-                    self.deeper(|reader| reader.flatten(body, Some(node), context, stages));
+                    self.deeper(|reader| reader.flatten(body, Some(node), context, stages, rest));
                 }
             }
             _ => stages.push(Stage { node, owner, before: Vec::new() }),
@@ -388,6 +406,8 @@ impl Reader<'_> {
         inner.writes_pipe |=
             node.kind() == "process_substitution" && self.of(node).starts_with('<');
         inner.reads_pipe |= node.kind() == "process_substitution" && self.of(node).starts_with('>');
+        let nesting = self.nesting;
+        self.nesting += usize::from(node.kind() != "subshell");
         let text = self.of(node);
         match text.strip_prefix('`').and_then(|text| text.strip_suffix('`')) {
             // In backquotes a backslash stands for the one after it: what is run is another text.
@@ -397,6 +417,7 @@ impl Reader<'_> {
             }
             _ => self.statements(node, &inner),
         }
+        self.nesting = nesting;
         self.directories = before;
         self.covered = covered.max(node.end_byte());
     }
@@ -409,8 +430,52 @@ impl Reader<'_> {
             None => Script::default(),
         };
         self.script.is_understood &= script.is_understood;
-        self.script.commands.extend(script.commands);
+        let commands = script.commands.into_iter();
+        let deeper = commands.map(|command| {
+            let nesting = self.nesting + command.nesting;
+            Simple { nesting, ..command }
+        });
+        self.script.commands.extend(deeper);
         self.script.functions.extend(script.functions);
+    }
+
+    /// The next stages of a pipeline. The grammar takes `a | b | c && d` for `a | (b | c && d)`: the first
+    /// in the list belongs to the pipeline, the others come after it.
+    fn continued<'t>(
+        &mut self,
+        node: Node<'t>,
+        owner: Option<Node<'t>>,
+        before: Vec<Range<usize>>,
+        stages: &mut Vec<Stage<'t>>,
+        rest: &mut Vec<Rest<'t>>,
+    ) {
+        let parts: Vec<Node<'t>> = match node.kind() {
+            "list" | "pipeline" => {
+                children(node).into_iter().filter(|part| !part.is_extra()).collect()
+            }
+            _ => Vec::new(),
+        };
+        let Some((first, others)) = parts.split_first() else {
+            stages.push(Stage { node, owner, before });
+            return;
+        };
+        let is_list = node.kind() == "list";
+        let at_end = |n: usize| owner.filter(|_| n + 1 == others.len());
+        let own = owner.filter(|_| others.is_empty());
+        self.deeper(|reader| reader.continued(*first, own, before, stages, rest));
+        let mut operator = *first;
+        for (n, part) in others.iter().enumerate() {
+            match (part.is_named(), is_list) {
+                (false, _) => operator = *part,
+                (true, true) => rest.push(Rest { operator, node: *part, owner: at_end(n) }),
+                (true, false) => {
+                    let before = vec![operator.byte_range()];
+                    self.deeper(|reader| {
+                        reader.continued(*part, at_end(n), before, stages, rest);
+                    });
+                }
+            }
+        }
     }
 
     /// A command, or several, whose streams are redirected by what stands in this node.
@@ -685,6 +750,7 @@ impl Reader<'_> {
             redirects: all,
             reads_pipe: context.reads_pipe,
             writes_pipe: context.writes_pipe,
+            nesting: self.nesting,
             directories,
             at,
         });
@@ -722,6 +788,13 @@ struct Stage<'t> {
     owner: Option<Node<'t>>,
     /// What stands between it and the one before.
     before: Vec<Range<usize>>,
+}
+
+/// What follows a pipeline behind `&&` or `||`.
+struct Rest<'t> {
+    operator: Node<'t>,
+    node: Node<'t>,
+    owner: Option<Node<'t>>,
 }
 
 /// What a here-document consists of besides words.

@@ -23,12 +23,25 @@ pub(in super::super) struct Run {
     pub(in super::super) writes_pipe: bool,
     pub(in super::super) redirects: Vec<Redirect>,
     pub(in super::super) directories: Arc<[Dir]>,
+    /// In so many substitutions it stands.
+    pub(in super::super) nesting: usize,
     /// Variables are set for it alone, or for what follows.
     pub(in super::super) sets_variables: bool,
     /// The place of its simple command in the script.
     pub(in super::super) of: usize,
-    /// It is run by another command of the list.
-    pub(in super::super) is_wrapped: bool,
+    /// What runs it.
+    pub(in super::super) by: By,
+}
+
+/// What runs a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in super::super) enum By {
+    /// The line itself.
+    Line,
+    /// Another command.
+    Command,
+    /// Another command, which ends it after a time.
+    Timeout,
 }
 
 /// What a command reads as its standard input.
@@ -189,7 +202,8 @@ impl Finder {
                 run.input = Input::Text(text);
             }
             if let Some(by) = by {
-                run.is_wrapped = true;
+                run.by = by.by.max(By::Command);
+                run.nesting += by.nesting;
                 run.writes_pipe |= by.writes_pipe;
                 run.sets_variables |= by.sets_variables;
                 run.redirects.extend(by.redirects.iter().cloned());
@@ -275,9 +289,14 @@ impl Finder {
                 writes_pipe: run.writes_pipe,
                 redirects: run.redirects.clone(),
                 directories: Arc::clone(&run.directories),
+                nesting: run.nesting,
                 sets_variables: run.sets_variables,
                 of: run.of,
-                is_wrapped: true,
+                by: if run.words[0].text == "timeout" {
+                    By::Timeout
+                } else {
+                    run.by.max(By::Command)
+                },
             };
             self.add(inner, depth);
         }
@@ -497,9 +516,10 @@ fn run_of(simple: &Simple, of: usize) -> Run {
         writes_pipe: simple.writes_pipe,
         redirects: simple.redirects.clone(),
         directories: Arc::clone(&simple.directories),
+        nesting: simple.nesting,
         sets_variables: !simple.assignments.is_empty(),
         of,
-        is_wrapped: false,
+        by: By::Line,
     }
 }
 

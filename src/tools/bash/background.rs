@@ -110,7 +110,7 @@ fn unknown(id: &str, known: &[String]) -> Failure {
 }
 
 fn report(id: &str, piece: Piece) -> Report {
-    let Piece { stdout, stderr, full_output, end, time } = piece;
+    let Piece { stdout, stderr, full_output, end, paused, time } = piece;
     let is_silent = stdout.total_bytes + stderr.total_bytes == 0;
     let news = if is_silent { "No new output." } else { "New output." };
     let state = match &end {
@@ -128,6 +128,9 @@ fn report(id: &str, piece: Piece) -> Report {
         }
     };
     let mut text = format!("{state} {news}");
+    if paused {
+        text.push_str(" It stands still as long as the user wants nothing to be changed.");
+    }
     let truncated = stdout.truncated || stderr.truncated;
     if let Some(name) = full_output.as_ref().filter(|_| truncated) {
         text.push_str(&format!(" Too large, cut: all of it is in {name}."));
@@ -153,6 +156,9 @@ fn report(id: &str, piece: Piece) -> Report {
     }
     let mut data = Object::new();
     data.insert("running".to_owned(), end.is_none().into());
+    if paused {
+        data.insert("paused".to_owned(), true.into());
+    }
     data.insert("stdout".to_owned(), stdout.text.into());
     data.insert("stderr".to_owned(), stderr.text.into());
     if let Some(end) = end {

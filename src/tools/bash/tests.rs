@@ -17,6 +17,8 @@ fn cx(dir: &TempDir) -> ToolCx {
         cancel: CancellationToken::new(),
         network: false,
         read_only: false,
+        withheld: crate::permission::Withheld::default(),
+        watcher: None,
         seen: None,
     }
 }
@@ -66,6 +68,55 @@ async fn an_inner_stage_that_failed_makes_it_partial() {
 }
 
 #[tokio::test]
+async fn the_stages_of_every_pipeline_are_told() {
+    let report = line("grep x nofile | cat; true | false | true && echo a | cat").await.unwrap();
+    assert!(report.partial);
+    for part in ["stage 1/2 `grep x nofile` exited 2", "stage 2/3 `false` exited 1"] {
+        assert!(report.text.contains(part), "{}", report.text);
+    }
+    let stage = |command: &str, exit_code: i32| json!({"command": command, "exit_code": exit_code});
+    let expected = json!([
+        [stage("grep x nofile", 2), stage("cat", 0)],
+        [stage("true", 0), stage("false", 1), stage("true", 0)],
+        [stage("echo a", 0), stage("cat", 0)],
+    ]);
+    assert_eq!(report.data["pipelines"], expected);
+    assert_eq!(report.data["stages"], expected[2]);
+    // What did not run is not among them, and what ran last may be no pipeline.
+    let report = line("true | false && echo a | cat; echo b").await.unwrap();
+    assert_eq!(report.data["pipelines"], json!([[stage("true", 0), stage("false", 1)]]));
+    assert_eq!(report.data["stages"], json!([]));
+    assert!(!report.partial, "{}", report.text);
+    let failure = line("nosuch | cat; exit 4").await.unwrap_err();
+    assert!(failure.message.contains("exited 4: stage 1/2 `nosuch` exited 127"), "{failure:?}");
+    assert_eq!(line("true | cat").await.unwrap().data.get("pipelines"), None);
+}
+
+#[tokio::test]
+async fn a_command_that_wanted_input_is_told_that_there_is_none() {
+    for (command, expected) in [
+        ("read x; echo \"$x\"", "`read` read standard input"),
+        ("cat", "`cat` read standard input"),
+        ("python3 -c 'input()'", "it asked for input"),
+        ("printf 'Proceed? [y/N] '; false", "it asked for input"),
+        ("printf 'Password: ' >&2; false", "it asked for input"),
+    ] {
+        let text = match line(command).await {
+            Ok(report) => report.text,
+            Err(failure) => failure.text,
+        };
+        assert!(
+            text.contains(expected) && text.contains("commands have none"),
+            "{command}: {text}"
+        );
+    }
+    for command in ["echo a | cat", "echo 'are you sure?'", "cat < /dev/null"] {
+        let text = line(command).await.unwrap().text;
+        assert!(!text.contains("commands have none"), "{command}: {text}");
+    }
+}
+
+#[tokio::test]
 async fn a_command_that_fails_keeps_its_output() {
     let failure = line("echo a; echo b >&2; exit 3").await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::CommandFailed);
@@ -109,8 +160,12 @@ async fn the_directory_is_a_directory_of_the_project() {
     assert_eq!(run("file").await.unwrap_err().code, ErrorCode::NotADirectory);
     assert_eq!(run("/").await.unwrap_err().code, ErrorCode::AccessDenied);
     let effect = |arguments| Bash::default().effect(&input(arguments), &cx(&dir));
-    let expected =
-        Effect::Command { command: "ls".into(), directory: "sub".into(), reads_only: true };
+    let expected = Effect::Command {
+        command: "ls".into(),
+        directory: "sub".into(),
+        reads_only: true,
+        background: false,
+    };
     assert_eq!(effect(json!({"command": "ls", "directory": "sub"})), Ok(expected));
     let empty = effect(json!({"command": " \n"})).unwrap_err();
     assert_eq!(empty.code, ErrorCode::InvalidParam);

@@ -14,7 +14,7 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 
 use super::Output;
 use super::sink::{Collect, Hit};
-use crate::permission::is_secret;
+use crate::permission::{Why, Withheld};
 use crate::tools::files::Stop;
 use crate::workspace::{Entry, Kind, ProjectPath, Rules, Walk, Workspace};
 
@@ -31,6 +31,7 @@ pub(super) struct Search<'a> {
     pub(super) context: usize,
     pub(super) output: Output,
     pub(super) limit: usize,
+    pub(super) withheld: &'a Withheld,
     pub(super) stop: Stop,
 }
 
@@ -54,6 +55,8 @@ pub(super) struct Found {
     pub(super) binary_skipped: u64,
     /// Files that look like secrets.
     pub(super) secret_skipped: u64,
+    /// Files that a rule keeps from being read.
+    pub(super) withheld: u64,
     pub(super) unreadable: u64,
     pub(super) too_long: u64,
 }
@@ -87,15 +90,19 @@ impl Search<'_> {
                     return true;
                 }
                 // Named itself such a file is a question for the gate; met on the way it is passed by.
-                if is_secret(entry.path.relative()) {
-                    lock(gathered).counts.secret_skipped += 1;
-                    return true;
+                let why = self.withheld.why(entry.path.relative());
+                if why.is_none() {
+                    lock(gathered).counts.met += 1;
                 }
-                lock(gathered).counts.met += 1;
                 let path = entry.path.absolute();
                 let inside = path.strip_prefix(base.absolute()).unwrap_or(path);
-                if self.file_pattern.as_ref().is_none_or(|glob| glob.is_match(inside)) {
-                    self.search(&mut searcher, &entry.path, gathered);
+                if self.file_pattern.as_ref().is_some_and(|glob| !glob.is_match(inside)) {
+                    return self.stop.reason().is_none();
+                }
+                match why {
+                    None => self.search(&mut searcher, &entry.path, gathered),
+                    Some(Why::Secret) => lock(gathered).counts.secret_skipped += 1,
+                    Some(Why::Rule) => lock(gathered).counts.withheld += 1,
                 }
                 self.stop.reason().is_none()
             })

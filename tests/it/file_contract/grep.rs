@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::aged;
-use crate::batch::{Project, says, text};
+use crate::batch::{Batch, Project, says, text};
 use crate::support::Test;
 
 fn stats(envelope: &Value) -> [u64; 4] {
@@ -264,4 +264,40 @@ fn a_search_that_found_nothing_says_where_it_did_not_look() {
     assert!(none["text"].as_str().unwrap().ends_with(".hidden/b: set include_hidden."), "{none}");
     let none = project.ok("Grep", &json!({"pattern": "nowhere at all"}));
     assert!(!none["text"].as_str().unwrap().contains("hidden or ignored"), "{none}");
+}
+
+#[test]
+fn what_read_may_not_see_is_left_out_and_that_is_told() {
+    let test = Test::new()
+        .file("a.txt", "key one\n")
+        .file("notes/b.txt", "key two\n")
+        .file("notes/c.md", "key three\n")
+        .file("tls/server.key", "key four\n");
+    let rule = format!("Read({}/notes/*.txt)", test.root().display());
+    let mut batch = Batch::start(&mut test.command(&["tool", "batch", "--deny", &rule]));
+    let found = batch.call("Grep", &json!({"pattern": "key", "output": "files"}));
+    let mut files: Vec<&str> =
+        found["data"]["files"].as_array().unwrap().iter().map(|f| f.as_str().unwrap()).collect();
+    files.sort_unstable();
+    assert_eq!(files, ["a.txt", "notes/c.md"]);
+    says(&found, "/text", "1 file left out, which a rule keeps from being read.");
+    says(&found, "/text", "1 file left out, which by name may hold secrets.");
+    assert_eq!(found["stats"]["withheld"], 1);
+    let none = batch.call("Grep", &json!({"pattern": "two", "path": "notes"}));
+    says(&none, "/text", "1 file left out, which a rule keeps from being read.");
+    // The names are no secret, what is in the files is: by whatever way.
+    let names = batch.call("Glob", &json!({"pattern": "notes/*"}));
+    assert!(names["data"].to_string().contains("notes/b.txt"), "{names}");
+    for (tool, input) in [
+        ("Read", json!({"path": "notes/b.txt"})),
+        ("Grep", json!({"path": "notes/b.txt", "pattern": "two"})),
+        ("Bash", json!({"command": "cat notes/b.txt | sort"})),
+        ("Bash", json!({"command": "cd notes && sort b*"})),
+        ("Bash", json!({"command": "grep -rn two . | sort"})),
+    ] {
+        let denied = batch.call(tool, &input);
+        assert_eq!(denied["error"]["code"], "ACCESS_DENIED", "{input}: {denied}");
+    }
+    let allowed = batch.call("Bash", &json!({"command": "sort a.txt notes/c.md | uniq"}));
+    assert_eq!(allowed["status"], "success", "{allowed}");
 }

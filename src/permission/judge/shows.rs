@@ -1,0 +1,211 @@
+//! Which files a line may show the content of, by the names in its words.
+//!
+//! What is known only when it runs (`$x`, `find … -exec cat {} +`) is not seen.
+
+use super::args::Args;
+use super::table::{NAMES_ONLY, SEARCHES, SHOWS};
+use super::{Ground, Place};
+use crate::permission::line::Line;
+use crate::permission::shell::{How, Input, Kind, Word};
+
+/// What of a line is taken for a name of a file that it shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Suspicion {
+    /// The operands of programs that are known to show files.
+    Known,
+    /// Whatever looks like a path, also in a script's text, of every program that is not known to
+    /// look at names alone; and the folders that it goes through.
+    Any,
+}
+
+/// Git's commands that show what is in files.
+const GIT_SHOWS: &[&str] = &[
+    "show",
+    "diff",
+    "log",
+    "blame",
+    "annotate",
+    "grep",
+    "cat-file",
+    "archive",
+    "format-patch",
+    "stash",
+    "difftool",
+    "whatchanged",
+    "diff-tree",
+    "diff-index",
+    "diff-files",
+    "bundle",
+];
+
+/// Programs that go through the folders they are given without being told to.
+const GO_DOWN: &[&str] = &["rg", "ag", "ack", "tar", "zip", "rsync", "scp", "7z"];
+
+/// The first file of this kind that the line, run in this folder, may show.
+pub(in super::super) fn shows(
+    line: &Line,
+    directory: &str,
+    ground: &dyn Ground,
+    is_it: &(dyn Fn(&str) -> bool + Sync),
+    suspicion: Suspicion,
+) -> Option<String> {
+    let directory = if directory == "." { "" } else { directory };
+    let found = line.runs().iter().find_map(|run| {
+        let looker = Looker { args: Args { run, directory, ground }, is_it, suspicion };
+        looker.look()
+    });
+    found.or_else(|| {
+        // Of a line that is not understood each word may be one.
+        let is_all_known = line.is_known() || suspicion == Suspicion::Known;
+        let mut words = fragments(line.text()).filter(|_| !is_all_known);
+        words.find(|word| is_it(word)).map(ToOwned::to_owned)
+    })
+}
+
+struct Looker<'a> {
+    args: Args<'a>,
+    is_it: &'a (dyn Fn(&str) -> bool + Sync),
+    suspicion: Suspicion,
+}
+
+impl Looker<'_> {
+    fn look(&self) -> Option<String> {
+        let run = self.args.run;
+        let read = run.redirects.iter().filter(|to| to.how == How::Read).map(|to| &to.target);
+        read.chain(self.operands()).find_map(|word| self.named(word)).or_else(|| {
+            match self.suspicion {
+                Suspicion::Known => None,
+                Suspicion::Any => self.in_texts().or_else(|| self.below()),
+            }
+        })
+    }
+
+    fn name(&self) -> &str {
+        self.args.run.words.first().map_or("", |word| word.text.as_str())
+    }
+
+    /// The words that name what it shows.
+    fn operands(&self) -> Vec<&Word> {
+        let name = self.name();
+        let searches = SEARCHES.contains(&name);
+        let is_suspect = match self.suspicion {
+            // What `tee` names it writes.
+            Suspicion::Known => searches || SHOWS.contains(&name) && name != "tee",
+            Suspicion::Any if name == "git" => {
+                self.args.operands().next().is_some_and(|sub| GIT_SHOWS.contains(&&*sub.text))
+            }
+            Suspicion::Any => !NAMES_ONLY.contains(&name),
+        };
+        if !is_suspect {
+            return Vec::new();
+        }
+        let has_pattern = ["-e", "-f", "--regexp", "--file"].iter().any(|own| self.args.has(own));
+        let mut operands: Vec<&Word> =
+            self.args.operands().skip(usize::from(searches && !has_pattern)).collect();
+        // The last word of a copy is what is written.
+        let n_written = usize::from(matches!(name, "cp" | "mv" | "ln" | "install"));
+        operands.truncate(operands.len().saturating_sub(n_written));
+        if self.suspicion == Suspicion::Any {
+            operands.extend(self.args.words().filter(|word| word.text.starts_with('-')));
+        }
+        operands
+    }
+
+    /// The file of this kind that a word names.
+    fn named(&self, word: &Word) -> Option<String> {
+        if word.kind == Kind::Pattern
+            && let Some(found) = self.expanded(word)
+        {
+            return Some(found);
+        }
+        let whole = word.text.trim_start_matches('@');
+        let whole = whole.strip_prefix("if=").unwrap_or(whole);
+        let is_name = !whole.starts_with('-') && !whole.contains(['\n', '\0']);
+        let texts = std::iter::once(whole).filter(|_| is_name);
+        match self.suspicion {
+            Suspicion::Known => texts
+                .filter(|text| !text.contains(' '))
+                .find_map(|text| self.at(&Word { text: text.to_owned(), kind: word.kind })),
+            Suspicion::Any => texts
+                .chain(fragments(&word.text))
+                .find_map(|text| self.at(&Word { text: text.to_owned(), kind: word.kind })),
+        }
+    }
+
+    /// The path of a word, if it is one of them.
+    fn at(&self, word: &Word) -> Option<String> {
+        if (self.is_it)(&word.text) {
+            return Some(word.text.clone());
+        }
+        let paths = self.args.paths(word)?.into_iter();
+        // Behind a link lies another name.
+        paths.map(|path| self.args.ground.real(&path)).find(|path| (self.is_it)(path))
+    }
+
+    /// What of the files that a pattern stands for is one of them.
+    fn expanded(&self, word: &Word) -> Option<String> {
+        let as_literal = Word { text: word.text.clone(), kind: Kind::Literal };
+        let patterns = self.args.paths(&as_literal)?.into_iter();
+        patterns
+            .flat_map(|pattern| self.args.ground.expand(&pattern))
+            .find(|path| (self.is_it)(path))
+    }
+
+    /// Texts that it runs as a program: here-documents of interpreters.
+    fn in_texts(&self) -> Option<String> {
+        let name = self.name();
+        let is_data = SHOWS.contains(&name) || NAMES_ONLY.contains(&name) || name == "git";
+        match &self.args.run.input {
+            Input::Text(text) if !is_data && !SEARCHES.contains(&name) => {
+                fragments(&text.text).find_map(|text| self.at(&Word::literal(text)))
+            }
+            Input::Text(_) | Input::None | Input::Pipe | Input::File(_) => None,
+        }
+    }
+
+    /// One of them, in a folder that it goes through.
+    fn below(&self) -> Option<String> {
+        let (name, args) = (self.name(), &self.args);
+        let is_git = name == "git" && args.sub_is("grep");
+        let is_told = ["-r", "-R", "-a", "--recursive", "--archive"];
+        let searches = SEARCHES.contains(&name) || is_git;
+        let shows = searches || SHOWS.contains(&name) || GO_DOWN.contains(&name);
+        let goes_down =
+            is_git || GO_DOWN.contains(&name) || is_told.iter().any(|own| args.has(own));
+        if !shows || !goes_down {
+            return None;
+        }
+        let skipped = usize::from(searches) + usize::from(is_git);
+        let here = Word::literal(".");
+        let mut folders: Vec<&Word> = args.operands().skip(skipped).collect();
+        if folders.is_empty() && searches {
+            folders.push(&here);
+        }
+        let all = !is_git
+            && (name != "rg"
+                || ["-u", "--hidden", "--no-ignore", "-."].iter().any(|own| args.may_have(own)));
+        let paths = folders.into_iter().filter_map(|word| args.paths(word)).flatten();
+        paths
+            .filter(|path| is_folder(args.ground.look(path)))
+            .find_map(|path| args.ground.find(&path, all, self.is_it))
+    }
+}
+
+fn is_folder(place: Place) -> bool {
+    match place {
+        Place::Folder | Place::Project | Place::Above => true,
+        Place::Nothing | Place::File | Place::Elsewhere => false,
+    }
+}
+
+/// What in a text may be a path: `x.txt` in `open("x.txt")`, `HEAD:x.txt`, `if=x.txt`, `-fx.txt`.
+fn fragments(text: &str) -> impl Iterator<Item = &str> {
+    let is_between =
+        |char: char| char.is_ascii() && !char.is_ascii_alphanumeric() && !"._-+~/%".contains(char);
+    text.split(is_between).filter(|part| !part.is_empty()).flat_map(|part| {
+        let behind_option = part.strip_prefix('-').filter(|rest| rest.is_char_boundary(1));
+        [Some(part), behind_option.and_then(|rest| rest.get(1..)).filter(|rest| !rest.is_empty())]
+            .into_iter()
+            .flatten()
+    })
+}

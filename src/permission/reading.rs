@@ -1,0 +1,71 @@
+//! Who may see what is in a file: a rule about Read holds for everything that shows the same bytes.
+
+use std::sync::Arc;
+
+use super::paths::is_secret;
+use super::rule::Places;
+use super::{Entry, Origin, Verb};
+
+/// Which files are not to be shown, for those that meet files on their way.
+#[derive(Clone, Debug, Default)]
+pub struct Withheld {
+    pub(super) entries: Arc<Vec<Entry>>,
+    pub(super) places: Arc<Places>,
+}
+
+/// Why a file is not to be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// A rule denies it, or asks before.
+    Rule,
+    /// It looks like it holds secrets, and no rule names it.
+    Secret,
+}
+
+impl Withheld {
+    /// Why this file is left out, if it is.
+    pub fn why(&self, path: &str) -> Option<Why> {
+        if self.denies("Read", path).is_some() || self.asks("Read", path).is_some() {
+            return Some(Why::Rule);
+        }
+        self.is_secret(path).then_some(Why::Secret)
+    }
+
+    /// The rule that forbids this tool to show this file.
+    pub(super) fn denies(&self, tool: &str, path: &str) -> Option<&Entry> {
+        self.about(tool, Verb::Deny, path).next()
+    }
+
+    /// The rule that asks before this tool shows this file; what a person allowed on the command line
+    /// needs no asking.
+    pub(super) fn asks(&self, tool: &str, path: &str) -> Option<&Entry> {
+        let by_person = |entry: &Entry| entry.origin == Origin::CommandLine;
+        if self.about(tool, Verb::Allow, path).any(by_person) {
+            return None;
+        }
+        self.about(tool, Verb::Ask, path).next()
+    }
+
+    /// It looks like it holds secrets, and no rule names it: one that allows everything does not mean
+    /// secrets.
+    pub(super) fn is_secret(&self, path: &str) -> bool {
+        is_secret(path) && self.about("Read", Verb::Allow, path).next().is_none()
+    }
+
+    /// The rules of this verb that name this file: those about Read, and those about the tool itself.
+    fn about(&self, tool: &str, verb: Verb, path: &str) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(move |entry| {
+            entry.verb == verb
+                && (entry.rule.tool() == "Read" || entry.rule.tool() == tool)
+                && !entry.rule.is_bare()
+                && entry.rule.fits_path(path, &self.places)
+        })
+    }
+
+    /// There is a rule about what may be read, of one of these verbs.
+    pub(super) fn has(&self, verb: Verb) -> bool {
+        self.entries
+            .iter()
+            .any(|entry| entry.verb == verb && entry.rule.tool() == "Read" && !entry.rule.is_bare())
+    }
+}

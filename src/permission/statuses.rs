@@ -1,0 +1,172 @@
+//! Which pipelines of a line ran and how their stages ended, told from what bash said on the way.
+//!
+//! Bash says the statuses of the last pipeline before each command that it begins, once for every stage,
+//! and at its end. Which pipeline that was follows from the line: what stands between two pipelines, and
+//! how the first ended. Where the two do not fit together nothing is said.
+
+use super::line::Line;
+use super::shell::Pipeline;
+
+/// A pipeline that ran: the text of each stage, and its status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// In their order.
+    pub stages: Vec<(String, i32)>,
+}
+
+/// When a pipeline runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    Anything,
+    Success,
+    Failure,
+}
+
+impl Line {
+    /// The statuses of each pipeline are worth to be asked for, and can be told apart.
+    pub fn has_inner_pipelines(&self) -> bool {
+        let (_, others) = self.pipelines().split_last().unwrap_or((&EMPTY, &[]));
+        others.iter().any(|pipeline| pipeline.stages.len() > 1)
+            && self.is_certain()
+            && self.after_each().is_some()
+    }
+
+    /// The pipelines that ran, in order. `said`: what bash said before each command, and last at its end.
+    pub fn ran(&self, said: &[Vec<i32>]) -> Option<Vec<Ran>> {
+        let after = self.after_each().filter(|_| self.is_certain())?;
+        let end = said.len().checked_sub(1)?;
+        let mut ran = Vec::new();
+        let (mut at, mut status, mut is_strict) = (0, 0, false);
+        for (pipeline, after) in self.pipelines().iter().zip(after) {
+            let is_due = match after {
+                After::Anything => true,
+                After::Success => status == 0,
+                After::Failure => status != 0,
+            };
+            if !is_due {
+                continue;
+            }
+            let n_stages = pipeline.stages.len();
+            // `set -e`, or a signal: the shell ended before this one began.
+            if at == end {
+                return Some(ran);
+            }
+            // Each of its stages was begun when the one before had ended.
+            let begun = said.get(at..at + n_stages)?;
+            if begun.iter().any(|codes| *codes != begun[0]) {
+                return None;
+            }
+            // `exit` does not come back.
+            if n_stages == 1 && pipeline.stages[0].split_ascii_whitespace().next() == Some("exit") {
+                return (at + 1 == end).then_some(ran);
+            }
+            at += n_stages;
+            let codes = said.get(at).filter(|codes| codes.len() == n_stages)?;
+            status = if is_strict {
+                codes.iter().rev().find(|code| **code != 0).copied().unwrap_or_default()
+            } else {
+                *codes.last()?
+            };
+            is_strict |= pipeline.stages[0].contains("pipefail");
+            let stages = pipeline.stages.iter().cloned().zip(codes.iter().copied()).collect();
+            ran.push(Ran { stages });
+        }
+        (at == end).then_some(ran)
+    }
+
+    /// When each of its pipelines runs, where that stands plainly between them.
+    fn after_each(&self) -> Option<Vec<After>> {
+        let mut end = 0;
+        let mut after = Vec::new();
+        for pipeline in self.pipelines() {
+            let between = self.text().get(end..pipeline.at.start)?;
+            let marks: String = between.chars().filter(|char| !char.is_whitespace()).collect();
+            after.push(match marks.as_str() {
+                "" | ";" => After::Anything,
+                "&&" => After::Success,
+                "||" => After::Failure,
+                _ => return None,
+            });
+            end = pipeline.at.end;
+        }
+        // What turns it off again, or on in another way, is not followed.
+        let text = self.text();
+        let is_followed = !text.contains("+o") && !text.contains("shopt");
+        is_followed.then_some(after)
+    }
+}
+
+static EMPTY: Pipeline = Pipeline { stages: Vec::new(), is_simple: false, at: 0..0 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `said` is `0|1 0|0`: the statuses at each time, blanks between them.
+    fn check(line: &str, said: &str, expected: Option<&[&str]>) {
+        let said: Vec<Vec<i32>> = said
+            .split(' ')
+            .map(|codes| codes.split('|').map(|code| code.parse().expect(line)).collect())
+            .collect();
+        let ran = Line::read(line).ran(&said);
+        let stage = |(text, code): &(String, i32)| format!("{text}={code}");
+        let shown: Option<Vec<String>> = ran.map(|ran| {
+            ran.iter()
+                .map(|one| one.stages.iter().map(stage).collect::<Vec<_>>().join(" | "))
+                .collect()
+        });
+        let shown: Option<Vec<&str>> =
+            shown.as_ref().map(|shown| shown.iter().map(String::as_str).collect());
+        assert_eq!(shown.as_deref(), expected, "{line}");
+    }
+
+    #[test]
+    fn every_pipeline_that_ran_is_told() {
+        check("a | b; c", "0 0 1|0 0", Some(&["a=1 | b=0", "c=0"]));
+        check("a | b && c | d", "0 0 2|0 2|0 0|0", Some(&["a=2 | b=0", "c=0 | d=0"]));
+        check("a | b || c; d", "0 0 0|0 0", Some(&["a=0 | b=0", "d=0"]));
+        check("a | b && c; d", "0 0 0|1 0", Some(&["a=0 | b=1", "d=0"]));
+        check("a\nb | c\nd", "0 0 0 1|0 0", Some(&["a=0", "b=1 | c=0", "d=0"]));
+        check(
+            "set -o pipefail; a | b && c; d",
+            "0 0 0 1|0 0",
+            Some(&["set -o pipefail=0", "a=1 | b=0", "d=0"]),
+        );
+        check(
+            "grep x y | cat; a | b | c && echo a | cat",
+            "0 0 2|0 2|0 2|0 0|1|0 0|1|0 0|0",
+            Some(&["grep x y=2 | cat=0", "a=0 | b=1 | c=0", "echo a=0 | cat=0"]),
+        );
+        // It ended on the way.
+        check("set -e; a | b; c", "0 0 0 0|1", Some(&["set -e=0", "a=0 | b=1"]));
+        check("a | b; exit 3; c", "0 0 1|0 1|0", Some(&["a=1 | b=0"]));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_told() {
+        check("a | b; c", "0 0 1|0 0 0", None);
+        check("a | b; c", "0 1 1|0 0", None);
+        check("a | b; c", "0 0 0 0", None);
+        check("a | b # c\nd", "0 0 0|0 0", None);
+        check("(a | b); c", "0 0|0 0", None);
+        check("for x in 1; do a | b; done; c", "0 0 0|0 0", None);
+        check("set +o pipefail; a | b; c", "0 0 0 0|0 0", None);
+        check("a", "0", Some(&[]));
+    }
+
+    #[test]
+    fn it_is_asked_for_where_it_says_more() {
+        for (line, expected) in [
+            ("a | b; c", true),
+            ("a | b && c | d", true),
+            ("a | b", false),
+            ("a; b", false),
+            ("a; b | c", false),
+            ("a | b; (c)", false),
+            ("a | b; trap x DEBUG", false),
+            ("a | b; c &", false),
+        ] {
+            assert_eq!(Line::read(line).has_inner_pipelines(), expected, "{line}");
+        }
+    }
+}
