@@ -14,7 +14,7 @@ use code_agent::context::History;
 use code_agent::protocol::control::{ControlDecision, Count, Counters, PermissionMode};
 use code_agent::protocol::envelope::{Context, Envelope, Verdict};
 use code_agent::protocol::event::{
-    Body, Clock, Events, ModelRequested, ModelResponded, Place, Sandbox, SessionStarted,
+    Body, Caller, Clock, Events, ModelRequested, ModelResponded, Place, Sandbox, SessionStarted,
 };
 use code_agent::protocol::mask::Masker;
 use code_agent::protocol::message::ToolCall;
@@ -227,6 +227,7 @@ fn round(n: u32) -> Vec<Body> {
         task_replan_count: count,
         consecutive_failures: 0,
         unvaried_failures: count,
+        reflections: count,
     };
     vec![
         Body::ModelRequested(ModelRequested {
@@ -261,8 +262,17 @@ fn round(n: u32) -> Vec<Body> {
             tool: "Read".to_owned(),
             input,
             effect: Effect::Read { path },
+            by: Caller::Model,
+            parent_call: None,
         },
-        Body::ToolFinished { call: id, tool: "Read".to_owned(), envelope, synthetic: false },
+        Body::ToolFinished {
+            call: id,
+            tool: "Read".to_owned(),
+            envelope,
+            synthetic: false,
+            by: Caller::Model,
+            parent_call: None,
+        },
         Body::Evaluation { step_success: true, failure: None },
         Body::ControlDecided {
             decision: ControlDecision::Continue,

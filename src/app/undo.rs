@@ -146,18 +146,8 @@ impl Recorded {
                 return Err(OpenError::Usage(format!("session {}: {}", self.id, failure.message)));
             }
         };
-        let told = files.iter().map(|(path, how)| (path.clone(), in_words(how)));
+        let told = files.iter().map(|(path, how)| (path.clone(), how.to_string()));
         self.events.emit(Body::TurnUndone { undone: turn, files: told.collect() });
         Ok(Some(files))
-    }
-}
-
-/// What became of a file, in words.
-pub fn in_words(undone: &Undone) -> String {
-    match undone {
-        Undone::Restored => "restored".to_owned(),
-        Undone::Removed => "removed".to_owned(),
-        Undone::AsBefore => "already as before".to_owned(),
-        Undone::Refused(why) => format!("left as it is: {why}"),
     }
 }

@@ -121,7 +121,11 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
 }
 
 impl Loaded {
-    fn lay_over(&mut self, merged: &mut Table, table: Table, origin: &dyn Fn(&str) -> Origin) {
+    fn lay_over(&mut self, merged: &mut Table, mut table: Table, origin: &dyn Fn(&str) -> Origin) {
+        // The other name of the same table.
+        if let Some(recovery) = table.remove("reflection") {
+            table.insert("recovery".to_owned(), recovery);
+        }
         for list in ["allow", "ask", "deny"] {
             let rules =
                 table.get("permissions").and_then(|p| p.get(list)).and_then(Value::as_array);
@@ -148,9 +152,11 @@ impl Loaded {
         }
         // A script is no model: it would do what the project wrote into it.
         let is_script = |model: &Value| model.as_str().is_some_and(|m| m.starts_with("script:"));
-        if table.get("model").is_some_and(is_script) {
-            table.remove("model");
-            ignored.push("model".to_owned());
+        for key in ["model", "light_model"] {
+            if table.get(key).is_some_and(is_script) {
+                table.remove(key);
+                ignored.push(key.to_owned());
+            }
         }
         if let Some(permissions) = table.get_mut("permissions").and_then(Value::as_table_mut) {
             if permissions.remove("allow").is_some() {
@@ -204,6 +210,16 @@ impl Loaded {
         at_least("context.tool_output_head_tail_lines", ends, 1)?;
         let failures = config.recovery.max_consecutive_failures;
         at_least("recovery.max_consecutive_failures", failures.into(), 1)?;
+        at_least("recovery.reflect_after", config.recovery.reflect_after.into(), 1)?;
+        at_least("context.keep_rounds", context.keep_rounds as u64, 1)?;
+        if !(0.1..=0.95).contains(&context.compact_at) {
+            return self.wrong("context.compact_at", "must be from 0.1 to 0.95");
+        }
+        for (id, model) in &config.models {
+            if let Some(window) = model.context_window {
+                at_least(&format!("models.{id}.context_window"), window, 1024)?;
+            }
+        }
         at_least("breaker.threshold", config.breaker.threshold.into(), 1)?;
         if config.limits.max_budget_usd.is_some_and(|budget| !budget.is_finite() || budget <= 0.0) {
             return self.wrong("limits.max_budget_usd", "must be more than 0");

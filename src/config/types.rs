@@ -31,7 +31,8 @@ pub struct Config {
     pub limits: Limits,
     /// How much the model is shown.
     pub context: Context,
-    /// How failures are answered.
+    /// How failures are answered; `[reflection]` is another name of it.
+    #[serde(alias = "reflection")]
     pub recovery: Recovery,
     /// When a tool that is ill rests.
     pub breaker: Breaker,
@@ -232,6 +233,15 @@ pub struct Recovery {
     /// Failing rounds in a row with one signature and nothing tried differently.
     #[schemars(range(min = 1))]
     pub max_consecutive_failures: u32,
+    /// A model is asked why something failed from so many failures of it on.
+    #[schemars(range(min = 1))]
+    pub reflect_after: u32,
+    /// Such questions in one task.
+    pub max_reflections: u32,
+    /// Whether a model is asked at all; the counted decisions stand without it.
+    pub enable_step_level_reflection: bool,
+    /// Whether a task that failed takes back the files it changed.
+    pub undo_on_failure: bool,
 }
 
 impl Default for Recovery {
@@ -241,6 +251,10 @@ impl Default for Recovery {
             max_single_step_repairs: 1,
             max_task_replanning_attempts: 1,
             max_consecutive_failures: 3,
+            reflect_after: 2,
+            max_reflections: 4,
+            enable_step_level_reflection: true,
+            undo_on_failure: false,
         }
     }
 }

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::outcome::Outcome;
+use super::rules;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Compacted, Event, Place};
 use crate::protocol::message::{Message, Part, Role, ToolCall, ToolResult};
 use crate::protocol::model::Purpose;
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
-use crate::protocol::view::view;
+use crate::protocol::view::{call_line, view};
 
 const UNDONE: Prompt = prompt!("feedback/undone.md");
+const KERNEL_CALL: Prompt = prompt!("recovery/kernel_call.md");
 const FORGOTTEN: Prompt = prompt!("summary/forgotten.md");
 
 /// The conversation.
@@ -152,6 +154,41 @@ impl History {
         self.push(message, Kind::Results(outcomes.collect()));
     }
 
+    /// The kernel made a call on behalf of one of the last results: what it came to stands below that one,
+    /// which the model has not been sent yet.
+    pub fn amend(&mut self, parent: &str, call: &str, envelope: &Envelope) {
+        let is_parent = |message: &Message| {
+            message.parts.iter().any(|part| match part {
+                Part::Result(result) => result.call == parent,
+                Part::Text { .. } | Part::Reasoning { .. } | Part::Call(_) => false,
+            })
+        };
+        let Some(at) = self.messages.iter().rposition(is_parent) else { return };
+        let label = self.prompts.text(KERNEL_CALL).replace("{{call}}", call);
+        let now = self.place;
+        let messages = self.messages.split_off(at);
+        let notes = self.notes.split_off(at);
+        self.bytes -= notes.iter().map(|note| note.bytes).sum::<usize>();
+        for (mut message, mut note) in messages.into_iter().zip(notes) {
+            for part in &mut message.parts {
+                if let Part::Result(result) = part
+                    && result.call == parent
+                {
+                    let (label, view) = (label.trim_end(), view(envelope));
+                    result.text.push_str(&format!("\n\n{label}\n{view}"));
+                    // One outcome for each result stands first; what the kernel did is known besides.
+                    if let Kind::Results(outcomes) = &mut note.kind {
+                        let tool = call.split(' ').next().unwrap_or_default();
+                        outcomes.push(Outcome::of(tool, envelope));
+                    }
+                }
+            }
+            self.place = note.place;
+            self.push(message, note.kind);
+        }
+        self.place = now;
+    }
+
     /// Takes one more event of a recorded session.
     pub fn apply(&mut self, event: &Event) {
         self.place = event.header.place;
@@ -159,6 +196,7 @@ impl History {
             Body::TurnStarted { input, shown } => self.task(shown.as_ref().unwrap_or(input)),
             Body::TurnSteered { input } => self.task(input),
             Body::Feedback { text } => self.user(text),
+            Body::RulesFound { path, text } => self.user(&rules::met(&self.prompts, path, text)),
             Body::TurnUndone { undone, files } => {
                 let files: Vec<String> =
                     files.iter().map(|(path, how)| format!("{path} ({how})")).collect();
@@ -178,6 +216,10 @@ impl History {
                     });
                 }
             }
+            Body::ToolFinished { parent_call: Some(parent), envelope, tool, .. } => {
+                let call = call_line(tool, &envelope.context.params_input);
+                self.amend(parent, &call, envelope);
+            }
             Body::ToolFinished { call, envelope, .. } => self.answered(call, envelope),
             Body::ContextCompacted(compacted) => self.compact(compacted),
             Body::ModelResponded(_)
@@ -195,12 +237,12 @@ impl History {
             | Body::PermissionRequested { .. }
             | Body::PermissionDecided { .. }
             | Body::Evaluation { .. }
+            | Body::Reflected { .. }
             | Body::ControlDecided { .. }
             | Body::PlanUpdated { .. }
             | Body::CheckFinished { .. }
             | Body::PinAdded { .. }
             | Body::PinRemoved { .. }
-            | Body::RulesFound { .. }
             | Body::Error { .. }
             | Body::TurnFinished(_)
             | Body::SessionSummary(_) => {}

@@ -5,16 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use super::Kernel;
 use super::spend::Spent;
-use super::think::converse;
-use super::{Kernel, millis};
 use crate::context::{self, Stretch, SummaryParts, summary_tokens};
 use crate::protocol::control::Ending;
-use crate::protocol::event::{
-    Body, Compacted, CompactionCause, Layer, ModelRequested, ModelResponded, SummaryAuthor,
-};
+use crate::protocol::event::{Body, Compacted, CompactionCause, SummaryAuthor};
 use crate::protocol::message::{Message, Role};
-use crate::protocol::model::{ModelErrorKind, Purpose, Request, StopReason};
+use crate::protocol::model::{ModelErrorKind, Purpose, Reply, Request};
 
 /// How often a model is asked for one summary.
 const MAX_TRIES: u32 = 2;
@@ -76,6 +73,8 @@ impl Kernel {
             window: self.budget.window(),
         };
         self.history.compact(&compacted);
+        self.pins.promote();
+        self.join_l2();
         self.sent.compacted();
         self.budget.restart();
         let bytes = self.fixed_bytes() + trailing + self.history.bytes();
@@ -106,7 +105,7 @@ impl Kernel {
         let parts = SummaryParts {
             stretch: *stretch,
             sections,
-            pins: &[],
+            pins: self.pins.current(),
             plan: &self.plan,
             record: record.as_deref().ok(),
             room: self.budget.bytes(summary_tokens(self.budget.window())),
@@ -126,7 +125,6 @@ impl Kernel {
         let mut room = self.budget.bytes(speaker.context_window.min(self.budget.window()) / 2);
         for _ in 0..MAX_TRIES {
             let (system, text) = context::summary_request(&self.history, stretch, focus, room);
-            let bytes = system.len() + text.len();
             let messages = [Message::text(Role::User, text)];
             let limit = MAX_ANSWER_TOKENS.min(speaker.context_window / 4);
             let request = Request {
@@ -137,69 +135,28 @@ impl Kernel {
                 trailing: None,
                 max_output_tokens: Some(speaker.max_output_tokens.map_or(limit, |n| n.min(limit))),
                 temperature: None,
+                answer_schema: None,
             };
-            let events = &self.parts.events;
-            events.emit(Body::ModelRequested(self.describe_summary(&request, bytes)));
-            let asked = events.clock().now();
-            let answer = converse(&speaker, &request, events, &self.parts.control).await?;
-            let took = events.clock().now().duration_since(asked);
-            let reply = match answer {
-                Ok(reply) => reply,
-                Err(error) => {
-                    events.emit(Body::Error {
-                        source: "model".to_owned(),
-                        message: format!("no summary: {}", error.message),
-                        retry_in_ms: None,
-                        attempt: None,
-                    });
-                    match error.kind {
-                        ModelErrorKind::Overflow => room /= 2,
-                        // The transport has tried again already, or trying again changes nothing.
-                        ModelErrorKind::Unavailable
-                        | ModelErrorKind::Refused
-                        | ModelErrorKind::Configuration
-                        | ModelErrorKind::Script => return Ok(None),
+            let read = |reply: &Reply| context::sections(&reply.text);
+            let answer =
+                self.consult(spent, &speaker, &request, |reply| read(reply).is_some()).await?;
+            match answer {
+                Ok(reply) => {
+                    if let Some(sections) = read(&reply) {
+                        return Ok(Some(sections));
                     }
-                    continue;
                 }
-            };
-            let usage = self.usage_of(&reply, bytes);
-            let cost_usd = speaker.cost(usage);
-            spent.add(usage, cost_usd, took);
-            let sections = context::sections(&reply.text);
-            self.parts.events.emit(Body::ModelResponded(ModelResponded {
-                purpose: Purpose::Summary,
-                text: reply.text,
-                reasoning: reply.reasoning,
-                calls: reply.calls,
-                usage: reply.usage,
-                cost_usd,
-                discarded: sections.is_none(),
-                stop: reply.stop.unwrap_or(StopReason::End),
-                time_ms: millis(took),
-            }));
-            if sections.is_some() {
-                return Ok(sections);
+                Err(error) => match error.kind {
+                    ModelErrorKind::Overflow => room /= 2,
+                    // The transport has tried again already, or trying again changes nothing.
+                    ModelErrorKind::Unavailable
+                    | ModelErrorKind::Refused
+                    | ModelErrorKind::Configuration
+                    | ModelErrorKind::Script => return Ok(None),
+                },
             }
         }
         Ok(None)
-    }
-
-    fn describe_summary(&self, request: &Request<'_>, bytes: usize) -> ModelRequested {
-        let tokens = self.budget.tokens(bytes);
-        let l3 = Layer { hash: String::new(), bytes, tokens };
-        ModelRequested {
-            purpose: request.purpose,
-            model: self.parts.light.model.id().to_owned(),
-            messages: request.messages.len(),
-            bytes,
-            estimated_tokens: tokens,
-            window: Some(self.parts.light.context_window),
-            shared_bytes: 0,
-            layers: BTreeMap::from([("l3".to_owned(), l3)]),
-            texts: BTreeMap::new(),
-            trailing: None,
-        }
     }
 
     /// What stands for results that are kept and are stale or too large.

@@ -1,22 +1,30 @@
 //! Completion: is a final text the end? What the model claims is no evidence.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::Limits;
 use super::answer::AnswerSchema;
+use super::asked::{Proof, asked, proves};
 use super::checks::FailedCheck;
 use super::state::State;
-use crate::protocol::control::{Ending, Signal};
+use crate::protocol::control::{Category, Ending, Signal};
 use crate::protocol::envelope::{ErrorCode, Verdict};
+use crate::protocol::event::{FailureReport, Tried};
 use crate::protocol::plan::Plan;
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use crate::protocol::shorten;
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 
 const OPEN_TODOS: Prompt = prompt!("feedback/open_todos.md");
+const ASKED_TO_RUN: Prompt = prompt!("feedback/asked_to_run.md");
 const CHECK_FAILED: Prompt = prompt!("feedback/check_failed.md");
 const ANSWER_MISFIT: Prompt = prompt!("feedback/answer_misfit.md");
 
+/// How often a final text is sent back because nothing was run that the user asked for.
+const MAX_PROOF_REMINDERS: u32 = 2;
 /// How often a final text is sent back because todos are open: then the checks decide.
 const MAX_PLAN_REMINDERS: u32 = 2;
 
@@ -32,6 +40,13 @@ pub(super) struct Completion {
     ran: Option<Ran>,
     checks: Option<Ran>,
     plan_reminders: u32,
+    /// What the user asked to be run.
+    asked: Vec<Proof>,
+    /// What of it has ended well since the last change.
+    proven: Vec<Proof>,
+    proof_reminders: u32,
+    /// The final text was taken although that is missing.
+    unproven: bool,
     /// The final text was taken although todos are open.
     plan_broken: bool,
     /// A write or a command was denied, and nothing was done since.
@@ -58,9 +73,17 @@ pub(super) enum Gate {
 }
 
 impl Completion {
+    /// Nothing has happened yet; the user may have asked for something to be run. What the checks run
+    /// anyway needs no asking.
+    pub(super) fn for_task(input: &str, checks: &[String]) -> Self {
+        let checked: Vec<Proof> = checks.iter().flat_map(|command| proves(command)).collect();
+        let asked = asked(input).into_iter().filter(|proof| !checked.contains(proof)).collect();
+        Self { asked, ..Self::default() }
+    }
+
     /// Takes one more answer of the registry.
     pub(super) fn saw(&mut self, answer: &Answer) {
-        let Answer { envelope, effect, denied } = answer;
+        let Answer { envelope, effect, denied, violates_pin: _ } = answer;
         self.denied |= denied;
         match effect {
             Some(Effect::Write { path }) if envelope.data.get("applied") == Some(&true.into()) => {
@@ -68,6 +91,7 @@ impl Completion {
                     self.files_changed.push(path.clone());
                 }
                 self.ran = None;
+                self.proven.clear();
                 self.denied = false;
             }
             Some(Effect::Command { command, .. }) if !denied => match &envelope.verdict {
@@ -76,13 +100,17 @@ impl Completion {
                     self.denied = false;
                 }
                 Verdict::Success if can_fail(command) => {
+                    self.proven.extend(proves(command));
                     self.ran = Some(Ran::Well);
                     self.denied = false;
                 }
                 Verdict::Success => self.denied = false,
-                // It was not run: another way was named.
+                // It was not run: another way was named, or the user wants none of it.
                 Verdict::Error { error }
-                    if matches!(error.code, ErrorCode::UseTool | ErrorCode::CommandBlocked) => {}
+                    if matches!(
+                        error.code,
+                        ErrorCode::UseTool | ErrorCode::CommandBlocked | ErrorCode::AccessDenied
+                    ) => {}
                 Verdict::Partial | Verdict::Error { .. } => self.ran = Some(Ran::Badly),
             },
             Some(
@@ -116,6 +144,20 @@ impl Completion {
                 feedback: prompts.text(OPEN_TODOS).replace("{{todos}}", &open.join("; ")),
             };
         }
+        let missing: Vec<Proof> =
+            self.asked.iter().copied().filter(|proof| !self.proven.contains(proof)).collect();
+        if !missing.is_empty() && self.proof_reminders < MAX_PROOF_REMINDERS {
+            self.proof_reminders += 1;
+            let what: Vec<&str> = missing.iter().map(|proof| proof.as_str()).collect();
+            let what = what.join(" and ");
+            return Gate::SentBack {
+                signal: Signal::BadAnswer,
+                about: "asked to run".to_owned(),
+                why: format!("a final answer without {what}, which the user asked for"),
+                feedback: prompts.text(ASKED_TO_RUN).replace("{{what}}", &what),
+            };
+        }
+        self.unproven = !missing.is_empty();
         match schema.map(|schema| schema.read(answer)) {
             Some(Ok(value)) => self.structured = Some(value),
             Some(Err(why)) => {
@@ -161,7 +203,7 @@ impl Completion {
     /// there was nothing to verify.
     pub(super) fn verified(&self) -> Option<bool> {
         match (self.checks, self.ran) {
-            _ if self.plan_broken => Some(false),
+            _ if self.plan_broken || self.unproven => Some(false),
             (Some(checks), _) => Some(checks == Ran::Well),
             (None, Some(ran)) => Some(ran == Ran::Well),
             (None, None) => (!self.files_changed.is_empty()).then_some(false),
@@ -181,7 +223,12 @@ impl Completion {
     /// A permission that was needed and never given outweighs what the model says of the end.
     pub(super) fn final_ending(&self, ending: Ending) -> Ending {
         match ending {
-            Ending::Completed | Ending::CompletedUnverified | Ending::Failed if self.denied => {
+            Ending::Completed
+            | Ending::CompletedUnverified
+            | Ending::Failed
+            | Ending::CheckFailed
+                if self.denied =>
+            {
                 Ending::PermissionDenied
             }
             other => other,
@@ -199,37 +246,90 @@ impl Completion {
         }
     }
 
-    /// The failure report: what ended it, what was tried, what was changed, what the model said last.
+    /// The failure report: what ended it, what was tried on what evidence, what was changed, and what a
+    /// person could do next.
     pub(super) fn report(
         &self,
         ending: Ending,
         errors: &[String],
         state: &State,
-        said: &str,
-    ) -> String {
-        let mut report = format!("not done ({}): {}", ending.as_str(), errors.join("; "));
-        let attempts: Vec<String> = state
+        evidence: &str,
+    ) -> FailureReport {
+        let mut attempts: Vec<Tried> = state
             .chains
             .iter()
             .filter(|(_, chain)| chain.open)
-            .map(|(what, chain)| format!("{what} (failed, {} retries)", chain.retries))
+            .map(|(what, chain)| Tried {
+                step: chain.step,
+                what: what.clone(),
+                times: chain.failures,
+                failure: chain.signature.clone(),
+            })
             .collect();
-        if !attempts.is_empty() {
-            report.push_str(&format!("\nTried: {}", attempts.join("; ")));
+        attempts.sort_by_key(|tried| tried.step);
+        FailureReport {
+            reason: format!("not done ({}): {}", ending.as_str(), errors.join("; ")),
+            next: next_steps(ending, state),
+            evidence: if attempts.is_empty() { String::new() } else { evidence.to_owned() },
+            attempts,
+            files_changed: self.files_changed.clone(),
+            files_undone: BTreeMap::new(),
         }
-        if self.files_changed.is_empty() {
-            report.push_str("\nNo file was changed");
-        } else {
-            report.push_str(&format!(
-                "\nChanged and left so: {} (`agent session undo` takes it back)",
-                self.files_changed.join(", ")
-            ));
-        }
-        if !said.trim().is_empty() {
-            report.push_str(&format!("\nThe model's last words: {}", said.trim()));
-        }
-        report
     }
+}
+
+/// What a person could do about it.
+fn next_steps(ending: Ending, state: &State) -> Vec<String> {
+    let failure = state.last_failure.as_ref();
+    let category = failure.map(|failure| failure.category);
+    let mut next = Vec::new();
+    let advice = match (ending, category) {
+        (Ending::CheckFailed, _) => "run the check by hand and see whether it can pass at all",
+        (Ending::PermissionDenied, _) => "allow what was denied with --allow, then go on with -c",
+        (Ending::Failed, Some(Category::DependencyError)) => {
+            "install what is missing, then go on with -c"
+        }
+        (Ending::Failed, Some(Category::EnvironmentError)) => {
+            "mend the machine's state, then go on with -c"
+        }
+        (Ending::Failed, _) => {
+            "say more about the task, or give it in smaller pieces, and go on with -c"
+        }
+        _ => return next,
+    };
+    next.push(advice.to_owned());
+    next.push("see every step with `agent trace show`".to_owned());
+    next
+}
+
+/// The report as text. `said`: the model's last words.
+pub(super) fn report_in_words(report: &FailureReport, said: &str) -> String {
+    let mut out = report.reason.clone();
+    for tried in &report.attempts {
+        let step = if tried.step > 0 { format!("step {}: ", tried.step) } else { String::new() };
+        let times =
+            if tried.times == 1 { "once".to_owned() } else { format!("{} times", tried.times) };
+        let failure = shorten(&tried.failure, 160);
+        out.push_str(&format!("\nTried: {step}{} failed {times} ({failure})", tried.what));
+    }
+    match (report.files_changed.is_empty(), report.files_undone.is_empty()) {
+        (true, true) => out.push_str("\nNo file was changed"),
+        (false, true) => out.push_str(&format!(
+            "\nChanged and left so: {} (`agent session undo` takes it back)",
+            report.files_changed.join(", ")
+        )),
+        (_, false) => {
+            let undone = report.files_undone.iter().map(|(path, how)| format!("{path}: {how}"));
+            out.push_str(&format!("\nTaken back: {}", undone.collect::<Vec<_>>().join(", ")));
+        }
+    }
+    for next in &report.next {
+        out.push_str(&format!("\nNext: {next}"));
+    }
+    if !said.trim().is_empty() {
+        out.push_str(&format!("\nThe model's last words: {}", said.trim()));
+    }
+    out
 }
 
 /// A command that only prints could not have failed: that it ran proves nothing.

@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use super::signature::signature;
-use super::state::{Chain, State};
+use super::state::{Chain, FailedCall, State};
 use crate::protocol::control::{Category, LastFailure, Signal};
 use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode};
 use crate::protocol::message::ToolCall;
 use crate::protocol::shorten;
+use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 
 /// What a round came to.
@@ -17,6 +18,8 @@ pub(crate) enum Round<'a> {
     /// The model's answer can not be used, or was not accepted as final. `about` tells one reason from
     /// another: each has retries of its own.
     Answer { signal: Signal, about: &'a str, why: &'a str },
+    /// The kernel made a call itself, on behalf of the one that failed.
+    Kernel { call: &'a ToolCall, answer: &'a Answer },
 }
 
 /// The chain of answers that can not be used.
@@ -26,6 +29,7 @@ const BAD_ANSWERS: &str = "answer: unusable";
 pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
     match round {
         Round::Calls { calls, answers } => calls_ended(state, calls, answers),
+        Round::Kernel { call, answer } => kernel_call_ended(state, call, answer),
         Round::Answer { signal, about, why } => {
             let chain =
                 if about.is_empty() { BAD_ANSWERS.to_owned() } else { format!("answer: {about}") };
@@ -37,8 +41,10 @@ pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
                 message: (*why).to_owned(),
                 signature: signature(why),
                 chain,
+                reflection: None,
             };
             state.consecutive_failures += 1;
+            state.failed_call = None;
             failed(state, vec![failure], String::new());
         }
     }
@@ -46,11 +52,17 @@ pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
 
 fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
     let mut failures = Vec::new();
+    let mut failed_calls = Vec::new();
     let mut any_success = false;
+    let mut circle = None;
     for (call, answer) in calls.iter().zip(answers) {
         let chain = chain_of(call, &answer.envelope);
+        let plans = answer.effect == Some(Effect::Plan);
+        circle = circle.or(state.circles.see(call, &answer.envelope, plans));
         if answer.envelope.error().is_none() {
             any_success = true;
+            // A list brought up to date is no work on what stands in it.
+            state.step_had_success |= !plans;
             if answer.envelope.data.get("applied") == Some(&Value::Bool(true)) {
                 state.n_edits += 1;
             }
@@ -59,13 +71,21 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
             }
             // Slips without a target (arguments that do not parse) are made good by any success.
             state.chains.remove(&call.name);
-        } else if let Some(failure) = failure_of(state, chain, call, &answer.envelope) {
+        } else if let Some(mut failure) = failure_of(state, chain, call, &answer.envelope) {
+            if answer.violates_pin {
+                failure.signal = Signal::ConstraintViolated;
+            }
+            join(state, &mut failure);
+            let reads = matches!(answer.effect, Some(Effect::Read { .. }));
+            failed_calls.push((failure.chain.clone(), FailedCall { call: call.clone(), reads }));
             failures.push(failure);
         }
     }
+    if let Some(what) = circle {
+        failures.push(going_round(&what));
+    }
     if any_success {
         state.consecutive_failures = 0;
-        state.step_had_success = true;
         state.chains.remove(BAD_ANSWERS);
     }
     if failures.is_empty() {
@@ -83,6 +103,72 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
         round = calls.chain(failures.iter().map(|failure| failure.signature.clone())).collect();
     }
     failed(state, failures, round);
+    let speaks = state.last_failure.as_ref().map(|failure| failure.chain.as_str());
+    let speaker = failed_calls.into_iter().find(|(chain, _)| Some(chain.as_str()) == speaks);
+    state.failed_call = speaker.map(|(_, call)| call);
+}
+
+/// A target that is new, and fails as another did the round before: one guess after the other is one
+/// chain, until anything succeeds.
+fn join(state: &State, failure: &mut LastFailure) {
+    if let Some(before) = &state.last_failure
+        && before.signature == failure.signature
+        && !state.chains.contains_key(&failure.chain)
+    {
+        failure.chain.clone_from(&before.chain);
+    }
+}
+
+/// What the kernel's own call came to belongs to the chain for which it was made.
+fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
+    let Some(before) = state.last_failure.take() else { return };
+    let envelope = &answer.envelope;
+    let failure = failure_of(state, before.chain.clone(), call, envelope).or_else(|| {
+        // A command that fails is something to look at for those who called it. Here nobody did, and what
+        // it was to make good still stands.
+        let error = envelope.error()?;
+        Some(LastFailure {
+            code: Some(error.code),
+            class: Some(error.code.class(&call.name)),
+            message: shorten(&error.message, 300),
+            reflection: None,
+            ..before.clone()
+        })
+    });
+    let Some(mut failure) = failure else {
+        if let Some(chain) = state.chains.get_mut(&before.chain) {
+            chain.open = false;
+        }
+        state.step_success = true;
+        state.step_had_success = true;
+        state.consecutive_failures = 0;
+        state.unvaried_failures = 0;
+        state.failing.clear();
+        state.failed_call = None;
+        if envelope.data.get("applied") == Some(&Value::Bool(true)) {
+            state.n_edits += 1;
+        }
+        return;
+    };
+    failure.chain.clone_from(&before.chain);
+    if answer.violates_pin {
+        failure.signal = Signal::ConstraintViolated;
+    }
+    failed(state, vec![failure], String::new());
+}
+
+/// The work goes round in circles.
+fn going_round(what: &str) -> LastFailure {
+    LastFailure {
+        signal: Signal::Loop,
+        code: None,
+        class: None,
+        category: Category::DecompositionError,
+        message: what.to_owned(),
+        signature: signature(what),
+        chain: "circle".to_owned(),
+        reflection: None,
+    }
 }
 
 /// `round`: the calls and how they failed, where none succeeded; empty: something was tried
@@ -93,11 +179,17 @@ fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
             retries: 0,
             signature: failure.signature.clone(),
             open: true,
+            failures: 0,
+            step: state.step,
+            same_tried: false,
         });
         // A chain that was made good starts anew, unless it fails in the same way again.
         if !chain.open && chain.signature != failure.signature {
             chain.retries = 0;
+            chain.same_tried = false;
         }
+        chain.failures += 1;
+        chain.step = state.step;
         chain.signature.clone_from(&failure.signature);
         chain.open = true;
     }
@@ -108,6 +200,9 @@ fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
     };
     state.last_round = round;
     state.failing = failures.iter().map(|failure| failure.chain.clone()).collect();
+    // Several calls of one round are one try.
+    state.failing.sort_unstable();
+    state.failing.dedup();
     state.step_success = false;
     // The chain that has been tried most speaks for the round.
     let retries = |failure: &LastFailure| state.chains.get(&failure.chain).map_or(0, |c| c.retries);
@@ -155,14 +250,16 @@ fn failure_of(
             signature = format!("{} {}", error.code.as_str(), self::signature(&output));
             let before =
                 state.failed_commands.insert(chain.clone(), (state.n_edits, signature.clone()));
-            let unchanged_by_an_edit = before
-                .is_some_and(|(n_edits, before)| n_edits < state.n_edits && before == signature);
+            let again = before.filter(|(_, before)| *before == signature);
             // A test run that fails is an observation; one that fails in the same way after an edit
-            // says that the edit did not help.
-            match (missing, unchanged_by_an_edit) {
+            // says that the edit did not help, and one without an edit that it was run for nothing.
+            match (missing, again) {
                 (true, _) => (Signal::ToolError, Category::DependencyError),
-                (false, true) => (Signal::ToolError, Category::Unknown),
-                (false, false) => return None,
+                (false, Some((n_edits, _))) if n_edits < state.n_edits => {
+                    (Signal::ToolError, Category::Unknown)
+                }
+                (false, Some(_)) => (Signal::Loop, Category::Unknown),
+                (false, None) => return None,
             }
         }
         ErrorCode::NotFound
@@ -202,6 +299,7 @@ fn failure_of(
         message: shorten(&error.message, 300),
         signature: shorten(&signature, 300),
         chain,
+        reflection: None,
     })
 }
 
@@ -217,9 +315,7 @@ fn output_of(envelope: &Envelope) -> String {
 fn is_missing(envelope: &Envelope, output: &str) -> bool {
     let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
     exit_code == Some(127)
-        || ["No module named", "Cannot find module", "command not found"]
-            .iter()
-            .any(|words| output.contains(words))
+        || ["No module named", "Cannot find module"].iter().any(|words| output.contains(words))
 }
 
 #[cfg(test)]
@@ -248,7 +344,12 @@ mod tests {
 
     fn round(state: &mut State, name: &str, arguments: &str, code: Option<&str>, data: &Value) {
         let calls = [call(name, arguments)];
-        let answers = [Answer { envelope: envelope(code, data), effect: None, denied: false }];
+        let answers = [Answer {
+            envelope: envelope(code, data),
+            effect: None,
+            denied: false,
+            violates_pin: false,
+        }];
         evaluate(state, &Round::Calls { calls: &calls, answers: &answers });
     }
 
@@ -339,7 +440,7 @@ mod tests {
             let calls = [call("Write", "{")];
             let mut envelope = envelope(Some("INVALID_PARAM"), &json!({}));
             envelope.context.params_input.clear();
-            let answers = [Answer { envelope, effect: None, denied: false }];
+            let answers = [Answer { envelope, effect: None, denied: false, violates_pin: false }];
             evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
             state.carry_out(ControlDecision::Retry(Retry::Feedback));
             assert_eq!(state.retry_count().n, 1);
@@ -356,11 +457,82 @@ mod tests {
                 envelope: envelope(Some(code), &json!({})),
                 effect: None,
                 denied: false,
+                violates_pin: false,
             };
             let answers = [answer("NOT_FOUND"), answer("INVALID_PARAM")];
             evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
             state.carry_out(ControlDecision::Retry(Retry::Feedback));
             assert_eq!(state.unvaried_failures, times);
         }
+    }
+
+    #[test]
+    fn one_guess_after_the_other_is_one_chain_until_anything_succeeds() {
+        let mut state = new();
+        let mut guess = |path: &str| {
+            let mut envelope = envelope(Some("NOT_FOUND"), &json!({}));
+            envelope.context.path_resolved = Some(path.to_owned());
+            let answers = [Answer { envelope, effect: None, denied: false, violates_pin: false }];
+            let calls = [call("Read", &format!("{{\"path\":\"{path}\"}}"))];
+            evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+            state.carry_out(ControlDecision::Retry(Retry::Feedback));
+            assert!(state.failed_call.as_ref().is_some_and(|failed| failed.call == calls[0]));
+            state.retry_count().n
+        };
+        assert_eq!([guess("a"), guess("b"), guess("c")], [1, 2, 3]);
+        round(&mut state, "Grep", "{}", None, &json!({}));
+        let calls = [call("Read", "{}")];
+        let mut envelope = envelope(Some("NOT_FOUND"), &json!({}));
+        envelope.context.path_resolved = Some("d".into());
+        let answers = [Answer { envelope, effect: None, denied: false, violates_pin: false }];
+        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+        assert_eq!(state.retry_count().n, 0);
+    }
+
+    #[test]
+    fn a_command_of_the_kernels_that_fails_makes_nothing_good() {
+        let mut state = new();
+        round(&mut state, "Read", "{}", Some("NOT_FOUND"), &json!({}));
+        let data = json!({"stdout": "", "stderr": "no", "exit_code": 1});
+        let envelope = envelope(Some("COMMAND_FAILED"), &data);
+        let answer = Answer { envelope, effect: None, denied: false, violates_pin: false };
+        evaluate(&mut state, &Round::Kernel { call: &call("Bash", "{}"), answer: &answer });
+        assert!(!state.step_success);
+        assert!(state.is_open("Read a.rs"));
+        let failure = state.last_failure.expect("evidence");
+        assert_eq!((failure.chain.as_str(), failure.message.as_str()), ("Read a.rs", "line 12"));
+    }
+
+    #[test]
+    fn a_list_brought_up_to_date_is_no_success_of_the_step() {
+        let mut state = new();
+        let answer = |effect| Answer {
+            envelope: envelope(None, &json!({})),
+            effect,
+            denied: false,
+            violates_pin: false,
+        };
+        let calls = [call("TodoWrite", "{}")];
+        let answers = [answer(Some(Effect::Plan))];
+        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+        assert!(!state.step_had_success);
+        let answers = [answer(Some(Effect::Read { path: "a".into() }))];
+        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+        assert!(state.step_had_success);
+    }
+
+    #[test]
+    fn several_failures_of_one_chain_in_one_round_are_one_try() {
+        let mut state = new();
+        let calls = [call("Read", "{1}"), call("Read", "{2}"), call("Read", "{3}")];
+        let answers = [(), (), ()].map(|()| Answer {
+            envelope: envelope(Some("NOT_FOUND"), &json!({})),
+            effect: None,
+            denied: false,
+            violates_pin: false,
+        });
+        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+        state.carry_out(ControlDecision::Retry(Retry::Feedback));
+        assert_eq!(state.retry_count().n, 1);
     }
 }

@@ -6,10 +6,15 @@
 //! terminals or of files.
 
 mod answer;
+mod asked;
 mod checks;
+mod circles;
 mod compact;
 mod completion;
+mod consult;
 mod evaluate;
+mod heard;
+mod recover;
 mod reflect;
 mod signature;
 mod spend;
@@ -26,23 +31,30 @@ pub use answer::AnswerSchema;
 pub use checks::Checks;
 use completion::{Completion, Gate};
 use evaluate::{Round, evaluate};
-use reflect::reflect;
+use recover::{Attempt, Patch};
 use spend::Spent;
 pub use spend::{Price, Speaker};
 pub use state::{RecoveryLimits, State};
 
-use crate::context::{self, Budget, History, Large, Layers, Sent};
-use crate::protocol::control::{Control, ControlDecision, Ending, Replan, Retry, Signal};
+use crate::context::{
+    self, Budget, History, Large, Layers, Mentions, Pins, Project, RulesMet, Sent,
+};
+use crate::protocol::control::{Control, Ending, Signal};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
+use crate::protocol::message::ToolCall;
 use crate::protocol::model::{Reply, StopReason};
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use crate::protocol::shorten;
 use crate::protocol::tool::Effect;
-use crate::registry::Registry;
+use crate::protocol::view::{call_line, view};
+use crate::registry::{Answer, Registry};
 
 /// All results of one round share this part of the window, and a task takes no more: an eighth.
 const RESULTS: u64 = 8;
+/// How much of one piece of evidence a reflection is given.
+const EVIDENCE_BYTES: usize = 4000;
 /// How often an answer that was cut by its length is continued.
 const MAX_CONTINUATIONS: u32 = 3;
 
@@ -65,6 +77,10 @@ pub struct Parts {
     pub registry: Registry,
     /// L1 and L2.
     pub layers: Layers,
+    /// What stands in the project: for mentions, and for rules met on the way.
+    pub project: Arc<dyn Project>,
+    /// The most of one rules file that is shown, in bytes.
+    pub max_rules_bytes: usize,
     /// What decides about the task.
     pub checks: Checks,
     /// The shape that the final answer has to have.
@@ -81,6 +97,8 @@ pub struct Parts {
     pub keep_rounds: usize,
     /// The limits of recovery.
     pub recovery: RecoveryLimits,
+    /// A task that failed takes back the files it changed.
+    pub undo_on_failure: bool,
     /// What is said to models.
     pub prompts: Arc<Prompts>,
 }
@@ -89,6 +107,8 @@ pub struct Parts {
 pub struct Kernel {
     parts: Parts,
     history: History,
+    pins: Pins,
+    rules_met: RulesMet,
     plan: Plan,
     turn: u32,
     call_ids: HashSet<String>,
@@ -104,6 +124,9 @@ struct Turn {
     answers: u32,
     state: State,
     reminders: Vec<String>,
+    mentions: Mentions,
+    /// Paths that tools worked on in this round.
+    touched: Vec<String>,
     completion: Completion,
     continuations: u32,
     /// The parts of a final text that came in pieces.
@@ -114,6 +137,18 @@ struct Turn {
     evidence: u64,
     /// What the model is told inside the conversation before it is asked again.
     feedback: Option<String>,
+    /// What the user wants, in the user's words.
+    goal: String,
+    /// The last evidence, as the failing tool or check gave it.
+    evidence_text: String,
+    /// What was tried, in order.
+    attempts: Vec<Attempt>,
+    /// Rules of a reflection that hold for now.
+    patch: Option<Patch>,
+    /// Calls that the kernel made itself.
+    kernel_calls: u32,
+    /// The model was told that it ticked off what no call was made for.
+    told_of_nothing_done: bool,
 }
 
 impl Kernel {
@@ -124,6 +159,8 @@ impl Kernel {
             parts,
             budget,
             history,
+            pins: Pins::default(),
+            rules_met: RulesMet::default(),
             plan: Plan::default(),
             turn: 0,
             call_ids: HashSet::new(),
@@ -136,13 +173,14 @@ impl Kernel {
         self.history.apply(event);
         self.budget.apply(event);
         self.sent.apply(event);
-        self.parts.registry.apply(event);
+        self.note(event);
         match &event.body {
             // After a rewind the turns are counted on: each number is given once.
             Body::TurnStarted { .. } | Body::SessionRewound { .. } => {
                 self.turn = event.header.place.turn;
             }
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
+            Body::ContextCompacted(_) => self.join_l2(),
             Body::ModelResponded(answer) => {
                 self.call_ids.extend(answer.calls.iter().map(|call| call.id.clone()));
             }
@@ -176,19 +214,20 @@ impl Kernel {
             if self.parts.control.is_steered() && accepted.is_some_and(Ending::is_success) {
                 // The user was not done: there is more to do in this turn.
                 turn.text.clear();
-                self.listen();
+                self.listen(&mut turn);
                 continue;
             }
             if let Some(ending) = accepted {
                 break ending;
             }
-            if let Some(ending) = self.decide(&mut turn) {
+            if let Some(ending) = self.recover(&mut turn).await {
                 break ending;
             }
+            self.meet_rules(&mut turn);
             if let Some(feedback) = turn.feedback.take() {
                 self.say(&feedback);
             }
-            self.listen();
+            self.listen(&mut turn);
         };
         self.finish(turn, ending)
     }
@@ -199,21 +238,32 @@ impl Kernel {
         self.parts.registry.begin_turn(self.turn);
         let shown = self.too_long_to_show(input);
         self.history.task(shown.as_deref().unwrap_or(input));
-        self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
-        self.parts.registry.hear(input);
+        let started = self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
+        self.rules_met.apply(&started);
+        self.hear(input);
+        let mut mentions = Mentions::default();
+        mentions.hear(input, |path| self.parts.project.find(path));
         Turn {
             started: self.parts.events.clock().now(),
             round: 0,
             answers: 0,
             state: State::new(self.parts.recovery),
             reminders: Vec::new(),
-            completion: Completion::default(),
+            mentions,
+            touched: Vec::new(),
+            completion: Completion::for_task(input, &self.parts.checks.commands),
             continuations: 0,
             text: String::new(),
             spent: Spent::nothing(),
             errors: Vec::new(),
             evidence: 0,
             feedback: None,
+            goal: input.to_owned(),
+            evidence_text: String::new(),
+            attempts: Vec::new(),
+            patch: None,
+            kernel_calls: 0,
+            told_of_nothing_done: false,
         }
     }
 
@@ -253,12 +303,31 @@ impl Kernel {
         self.history.exchange(&reply.text, &reply.calls, &envelopes);
         turn.text.clear();
         self.evaluate(turn, &Round::Calls { calls: &reply.calls, answers: &answers });
-        for answer in &answers {
+        self.take_note(turn, &reply.calls, &answers);
+    }
+
+    /// Takes over what calls came to: what was tried, what decides about the end, a new plan.
+    fn take_note(&mut self, turn: &mut Turn, calls: &[ToolCall], answers: &[Answer]) {
+        for (call, answer) in calls.iter().zip(answers) {
+            let envelope = &answer.envelope;
+            let input = &envelope.context.params_input;
+            let outcome = envelope.error().map_or_else(
+                || envelope.status().to_owned(),
+                |error| format!("{} {}", error.code.as_str(), shorten(&error.message, 200)),
+            );
+            turn.attempts.push(Attempt { call: call_line(&call.name, input), outcome });
+            if turn.state.failed_call.as_ref().is_some_and(|failed| failed.call.id == call.id) {
+                turn.evidence_text = shorten(&view(envelope), EVIDENCE_BYTES);
+            }
             turn.completion.saw(answer);
-            if answer.effect == Some(Effect::Plan) && answer.envelope.error().is_none() {
-                self.take_plan(turn, &answer.envelope);
+            if answer.effect == Some(Effect::Plan) && envelope.error().is_none() {
+                self.take_plan(turn, envelope);
             }
         }
+        if turn.patch.as_ref().is_some_and(|patch| patch.is_over(turn)) {
+            turn.patch = None;
+        }
+        turn.look_around(calls, answers);
     }
 
     /// Takes an answer without calls that can be carried out: a candidate for the end, or a bad one.
@@ -316,14 +385,19 @@ impl Kernel {
     /// Evaluates an answer that was not accepted; the model is told why, if the turn goes on.
     fn send_back(&mut self, turn: &mut Turn, feedback: &str, round: &Round<'_>) {
         self.evaluate(turn, round);
+        turn.evidence_text = shorten(feedback, EVIDENCE_BYTES);
+        let outcome =
+            turn.state.last_failure.as_ref().map_or("", |f| f.message.as_str()).to_owned();
+        turn.attempts.push(Attempt { call: "a final answer".to_owned(), outcome });
         turn.feedback = Some(feedback.to_owned());
     }
 
     /// Passes on what the user said while the turn ran.
-    fn listen(&mut self) {
+    fn listen(&mut self, turn: &mut Turn) {
         for input in self.parts.control.take_messages() {
             self.parts.events.emit(Body::TurnSteered { input: input.clone() });
-            self.parts.registry.hear(&input);
+            self.hear(&input);
+            turn.mentions.hear(&input, |path| self.parts.project.find(path));
             self.history.task(&input);
         }
     }
@@ -336,64 +410,13 @@ impl Kernel {
     }
 
     fn evaluate(&mut self, turn: &mut Turn, round: &Round<'_>) {
+        turn.state.step = self.step();
         evaluate(&mut turn.state, round);
         let event = self.parts.events.emit(Body::Evaluation {
             step_success: turn.state.step_success,
             failure: turn.state.last_failure.clone(),
         });
         turn.evidence = event.header.seq;
-    }
-
-    /// Carries out what [`reflect`](reflect()) decides; an ending where no decision is left.
-    fn decide(&mut self, turn: &mut Turn) -> Option<Ending> {
-        const STEP: Prompt = prompt!("feedback/replan_step.md");
-        const TASK: Prompt = prompt!("feedback/replan_task.md");
-
-        let prompts = &self.parts.prompts;
-        let (decision, reason) = reflect(&turn.state);
-        let Some(decision) = decision else {
-            turn.errors.push(reason);
-            return Some(turn.completion.ending_of(&turn.state));
-        };
-        let before = turn.state.counters();
-        let retries = turn.state.retry_count().n;
-        turn.state.carry_out(decision);
-        let after = turn.state.counters();
-        let evidence = turn.evidence;
-        let body =
-            Body::ControlDecided { decision, reason: reason.clone(), before, after, evidence };
-        self.parts.events.emit(body);
-
-        let failure =
-            turn.state.last_failure.as_ref().map_or_else(String::new, |f| f.signature.clone());
-        match decision {
-            ControlDecision::Continue
-            | ControlDecision::Retry(
-                Retry::Feedback | Retry::Same | Retry::Adjusted | Retry::Alternative,
-            ) => {}
-            ControlDecision::Replan(Replan::Step) => turn.reminders.push(
-                prompts
-                    .text(STEP)
-                    .replace("{{times}}", &(retries + 1).to_string())
-                    .replace("{{failure}}", &failure),
-            ),
-            ControlDecision::Replan(Replan::Task) => {
-                let files = turn.completion.files_changed.join(", ");
-                let files = if files.is_empty() { "none".to_owned() } else { files };
-                turn.reminders.push(
-                    prompts
-                        .text(TASK)
-                        .replace("{{failure}}", &failure)
-                        .replace("{{files}}", &files),
-                );
-                if !self.plan.todos.is_empty() {
-                    self.plan = Plan::default();
-                    let plan = self.plan.clone();
-                    self.parts.events.emit(Body::PlanUpdated { plan, reason });
-                }
-            }
-        }
-        None
     }
 
     fn finish(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {
@@ -413,6 +436,7 @@ impl Kernel {
         if result.trim().is_empty() {
             result = std::mem::take(&mut turn.completion.candidate);
         }
+        let mut report = None;
         if ending.is_success() {
             turn.errors.clear();
             if turn.completion.structured.is_none() {
@@ -422,7 +446,17 @@ impl Kernel {
             if turn.errors.is_empty() {
                 turn.errors.push(completion::words(ending, &self.parts.limits));
             }
-            result = turn.completion.report(ending, &turn.errors, &turn.state, &result);
+            let evidence = turn.evidence_text.as_str();
+            let mut failed = turn.completion.report(ending, &turn.errors, &turn.state, evidence);
+            if self.parts.undo_on_failure && matches!(ending, Ending::Failed | Ending::CheckFailed)
+            {
+                failed.files_undone = self.parts.registry.undo(self.turn);
+                let (undone, files) = (self.turn, failed.files_undone.clone());
+                let event = self.parts.events.emit(Body::TurnUndone { undone, files });
+                self.history.apply(&event);
+            }
+            result = completion::report_in_words(&failed, &result);
+            report = Some(failed);
             turn.completion.structured = None;
         }
         let elapsed = self.parts.events.clock().now().duration_since(turn.started);
@@ -433,6 +467,7 @@ impl Kernel {
             verified: turn.completion.verified(),
             structured_output: turn.completion.structured,
             files_changed: turn.completion.files_changed,
+            report,
             rounds: turn.answers,
             usage: turn.spent.usage,
             cost_usd: turn.spent.cost_usd,
@@ -444,6 +479,8 @@ impl Kernel {
     }
 
     fn take_plan(&mut self, turn: &mut Turn, envelope: &Envelope) {
+        const NOTHING_DONE: Prompt = prompt!("feedback/nothing_done.md");
+
         let todos = envelope.data.get("todos").cloned().unwrap_or_default();
         let Ok(todos) = serde_json::from_value(todos) else { return };
         let summary = envelope.context.params_input.get("summary").and_then(Value::as_str);
@@ -454,6 +491,11 @@ impl Kernel {
                 .iter()
                 .any(|todo| todo.content == old.content && todo.status == TodoStatus::Completed)
         {
+            if !turn.state.step_had_success && !turn.told_of_nothing_done {
+                turn.told_of_nothing_done = true;
+                let text = self.parts.prompts.text(NOTHING_DONE);
+                turn.reminders.push(text.trim_end().replace("{{todo}}", &old.content));
+            }
             turn.state.step_completed();
         }
         self.plan = plan;

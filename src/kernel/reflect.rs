@@ -1,20 +1,21 @@
 //! Reflect: nothing but the state in, one control decision out. Pure; a table in code.
 //!
-//! `docs/RECOVERY.md` is the same table in words. Without the reflection of a model, the details
-//! `adjusted` and `alternative` degrade to `feedback`: the envelope's error and hint go back.
+//! `docs/RECOVERY.md` is the same table in words. Without the answer of a reflection nothing is `adjusted` and no
+//! tool is an `alternative`: the envelope's error and hint go back, and count the same.
 
 use super::state::State;
-use crate::protocol::control::{Category, ControlDecision, Replan, Retry, Signal};
+use crate::protocol::control::{Category, ControlDecision, Replan, Retry};
+use crate::protocol::reflection::{Reflection, SuggestedAction};
 use crate::protocol::shorten;
 
 /// A decision and its reason in one sentence. `None`: no decision is left, the turn ends.
-pub(super) type Reflection = (Option<ControlDecision>, String);
+pub(super) type Decided = (Option<ControlDecision>, String);
 
 /// What happens next.
 ///
 /// It never decides to go on for ever: each `Retry` and `Replan` uses up a counter that only a success
 /// (or, once, a new plan) gives back.
-pub(super) fn reflect(state: &State) -> Reflection {
+pub(super) fn reflect(state: &State) -> Decided {
     let Some(failure) = state.last_failure.as_ref().filter(|_| !state.step_success) else {
         return (Some(ControlDecision::Continue), "nothing failed".to_owned());
     };
@@ -34,22 +35,47 @@ pub(super) fn reflect(state: &State) -> Reflection {
         return (Some(ControlDecision::Continue), reason);
     }
     let retry = counters.retry_count;
-    let answers_itself = matches!(failure.signal, Signal::BadAnswer | Signal::CheckFailed);
-    let wants_repair = matches!(
-        failure.category,
-        Category::DependencyError | Category::DecompositionError | Category::EnvironmentError
-    );
-    // Trying again does not install what is missing: one feedback, then another way.
-    let wants_repair_now = wants_repair && retry.n >= 1;
-    if !retry.used_up() && !wants_repair_now {
-        let reason = format!("{what}: retry {}/{} with its error and hint", retry.n + 1, retry.max);
-        return (Some(ControlDecision::Retry(Retry::Feedback)), reason);
+    let reflection = state.reflection();
+    let category = reflection.map_or(failure.category, |said| said.root_cause.category);
+    let nth = format!("{}/{}", retry.n + 1, retry.max);
+    let answers_itself = failure.signal.answers_itself();
+    let plan_is_wrong = reflection.is_some_and(|said| !said.root_cause.plan_still_holds);
+    let is_final = answers_itself && retry.used_up();
+    if plan_is_wrong && !is_final && !counters.task_replan_count.used_up() {
+        let reason = format!("{what}: the reflection says that the plan does not hold");
+        return (Some(ControlDecision::Replan(Replan::Task)), reason);
     }
-    if answers_itself {
+    if !retry.used_up() {
+        if state.may_repeat() {
+            let reason =
+                format!("{what}: a fault of the tool that may pass; the same call once more");
+            return (Some(ControlDecision::Retry(Retry::Same)), reason);
+        }
+        match verdict(reflection, category, retry.n) {
+            // A text that was not accepted has no step of its own that could be rewritten.
+            Way::Step if answers_itself => {
+                let reason = format!("{what}: retry {nth} with its error and hint");
+                return (Some(ControlDecision::Retry(Retry::Feedback)), reason);
+            }
+            Way::Retry(way) => {
+                let how = match way {
+                    Retry::Feedback => "with its error and hint",
+                    Retry::Same => "as it was",
+                    Retry::Adjusted => "with the arguments that the reflection proposes",
+                    Retry::Alternative => "with the tool that the reflection proposes",
+                };
+                let reason = format!("{what}: retry {nth} {how}");
+                return (Some(ControlDecision::Retry(way)), reason);
+            }
+            Way::Step => {}
+        }
+    }
+    if is_final {
         return (None, format!("{what}: retries used up ({}/{})", retry.n, retry.max));
     }
     if !counters.single_step_repair_count.used_up() {
-        let reason = format!("{what}: retries used up, so this step is rewritten");
+        let why = if retry.used_up() { "retries used up" } else { "another try would not help" };
+        let reason = format!("{what}: {why}, so this step is rewritten");
         return (Some(ControlDecision::Replan(Replan::Step)), reason);
     }
     if !counters.task_replan_count.used_up() {
@@ -59,11 +85,48 @@ pub(super) fn reflect(state: &State) -> Reflection {
     (None, format!("{what}: retries, repair and replan are used up"))
 }
 
+/// Where the evidence points while retries are left.
+enum Way {
+    Retry(Retry),
+    /// This step needs another way.
+    Step,
+}
+
+fn verdict(reflection: Option<&Reflection>, category: Category, retries: u32) -> Way {
+    // Trying again does not install what is missing: one feedback, then another way.
+    let wants_repair = match category {
+        Category::DependencyError | Category::DecompositionError | Category::EnvironmentError => {
+            retries >= 1
+        }
+        Category::ParameterError
+        | Category::ToolError
+        | Category::PermissionError
+        | Category::Unknown => false,
+    };
+    let Some(said) = reflection else {
+        return if wants_repair { Way::Step } else { Way::Retry(Retry::Feedback) };
+    };
+    let cause = &said.root_cause;
+    if !cause.plan_still_holds || !cause.recoverable {
+        return Way::Step;
+    }
+    match &said.suggested_action {
+        Some(SuggestedAction::Adjust { .. }) => Way::Retry(Retry::Adjusted),
+        Some(SuggestedAction::Alternative { .. }) => Way::Retry(Retry::Alternative),
+        None if wants_repair || !cause.retry_may_succeed => Way::Step,
+        None => Way::Retry(Retry::Feedback),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::state::{Chain, RecoveryLimits};
+    use serde_json::json;
+
+    use super::super::state::{Chain, FailedCall, RecoveryLimits};
     use super::*;
-    use crate::protocol::control::LastFailure;
+    use crate::protocol::control::{Count, LastFailure, Signal};
+    use crate::protocol::envelope::ErrorClass;
+    use crate::protocol::message::ToolCall;
 
     const FEEDBACK: Option<ControlDecision> = Some(ControlDecision::Retry(Retry::Feedback));
     const STEP: Option<ControlDecision> = Some(ControlDecision::Replan(Replan::Step));
@@ -80,8 +143,16 @@ mod tests {
             message: "m".into(),
             signature: "s".into(),
             chain: "c".into(),
+            reflection: None,
         });
-        let chain = Chain { retries, signature: "s".into(), open: true };
+        let chain = Chain {
+            retries,
+            signature: "s".into(),
+            open: true,
+            failures: retries + 1,
+            step: 0,
+            same_tried: false,
+        };
         state.chains.insert("c".into(), chain);
         state.failing = vec!["c".into()];
         state
@@ -146,6 +217,199 @@ mod tests {
         }
     }
 
+    const SIGNALS: [Signal; 7] = [
+        Signal::ValidationFailed,
+        Signal::ToolError,
+        Signal::Loop,
+        Signal::CheckFailed,
+        Signal::BadAnswer,
+        Signal::ConstraintViolated,
+        Signal::UserRejected,
+    ];
+    const CATEGORIES: [Category; 7] = [
+        Category::ParameterError,
+        Category::ToolError,
+        Category::DependencyError,
+        Category::DecompositionError,
+        Category::EnvironmentError,
+        Category::PermissionError,
+        Category::Unknown,
+    ];
+
+    /// Every answer that a reflection can give, as far as it matters to the decision; and none.
+    fn reflections() -> Vec<Option<Box<Reflection>>> {
+        let mut all = vec![None];
+        let actions = [
+            json!(null),
+            json!({"kind": "adjust", "input": {"path": "b"}}),
+            json!({"kind": "alternative", "tool": "Grep", "input": {}}),
+        ];
+        let signs = [true, false];
+        for category in CATEGORIES {
+            for action in &actions {
+                for (holds, recoverable) in signs.iter().flat_map(|a| signs.map(|b| (*a, b))) {
+                    for (may, confidence) in [(true, 0.9), (false, 0.9), (true, 0.2)] {
+                        let said = json!({
+                            "failure_signal": "tool_error",
+                            "root_cause": {"category": category, "plan_still_holds": holds,
+                                "recoverable": recoverable, "retry_may_succeed": may,
+                                "confidence": confidence},
+                            "suggested_action": action,
+                        });
+                        let said = serde_json::from_value(said).expect("a reflection");
+                        all.push(Some(Box::new(said)));
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// What is left of every counter: each decision but `Continue` makes it less, and nothing else.
+    fn measure(state: &State) -> u32 {
+        let left = |count: Count| count.max.saturating_sub(count.n);
+        let counters = state.counters();
+        let retries = state.limits.max_step_retries + 1;
+        let repairs = state.limits.max_single_step_repairs + 1;
+        // A replan gives back what belongs to its plan, so it weighs more than all of that.
+        left(counters.task_replan_count) * (retries * repairs + retries + repairs)
+            + left(counters.single_step_repair_count) * retries
+            + left(counters.retry_count)
+    }
+
+    #[test]
+    fn every_state_has_a_decision_or_an_end_and_each_decision_uses_something_up() {
+        let limits = RecoveryLimits::default();
+        let reflections = reflections();
+        let mut n_states = 0;
+        for signal in SIGNALS {
+            for category in CATEGORIES {
+                for retries in 0..=limits.max_step_retries + 1 {
+                    for repairs in 0..=limits.max_single_step_repairs + 1 {
+                        for replans in 0..=limits.max_task_replanning_attempts + 1 {
+                            for unvaried in 0..=limits.max_consecutive_failures + 1 {
+                                for reflection in &reflections {
+                                    n_states += 1;
+                                    let mut state = failed(signal, category, retries);
+                                    state.single_step_repair_count = repairs;
+                                    state.task_replan_count = replans;
+                                    state.unvaried_failures = unvaried;
+                                    if let Some(failure) = &mut state.last_failure {
+                                        failure.reflection.clone_from(reflection);
+                                    }
+                                    holds(&state);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        assert!(n_states > 100_000, "{n_states}");
+    }
+
+    #[track_caller]
+    fn holds(state: &State) {
+        let (decision, reason) = reflect(state);
+        assert!(!reason.is_empty());
+        let Some(decision) = decision else { return };
+        if decision == ControlDecision::Continue {
+            let category = state.last_failure.as_ref().map(|failure| failure.category);
+            assert_eq!(category, Some(Category::PermissionError), "{state:?}");
+            return;
+        }
+        let before = measure(state);
+        let mut after = state.clone();
+        after.carry_out(decision);
+        assert!(measure(&after) < before, "{decision:?} in {state:?}");
+    }
+
+    #[test]
+    fn a_reflection_decides_how_it_is_tried_again() {
+        let with = |said: serde_json::Value| {
+            let mut state = failed(Signal::ToolError, Category::ParameterError, 1);
+            if let Some(failure) = &mut state.last_failure {
+                failure.reflection = serde_json::from_value(said).expect("a reflection");
+            }
+            reflect(&state).0
+        };
+        let said = |cause: serde_json::Value, action: serde_json::Value| {
+            let mut cause = cause;
+            cause["category"] = json!("parameter_error");
+            cause["confidence"] = cause.get("confidence").cloned().unwrap_or(json!(0.8));
+            json!({"failure_signal": "tool_error", "root_cause": cause, "suggested_action": action})
+        };
+        let adjust = json!({"kind": "adjust", "input": {"path": "b"}});
+        let other = json!({"kind": "alternative", "tool": "Grep", "input": {}});
+        let none = json!(null);
+        let retry = |way| Some(ControlDecision::Retry(way));
+        assert_eq!(with(said(json!({}), adjust.clone())), retry(Retry::Adjusted));
+        assert_eq!(with(said(json!({}), other)), retry(Retry::Alternative));
+        assert_eq!(with(said(json!({}), none.clone())), retry(Retry::Feedback));
+        assert_eq!(with(said(json!({"confidence": 0.4}), adjust)), retry(Retry::Feedback));
+        assert_eq!(with(said(json!({"recoverable": false}), none.clone())), STEP);
+        assert_eq!(with(said(json!({"retry_may_succeed": false}), none.clone())), STEP);
+        assert_eq!(with(said(json!({"plan_still_holds": false}), none)), TASK);
+    }
+
+    #[test]
+    fn a_plan_that_does_not_hold_is_written_anew_also_after_the_retries() {
+        let said = json!({"failure_signal": "tool_error", "root_cause":
+            {"category": "parameter_error", "plan_still_holds": false, "confidence": 0.8}});
+        let decided = |signal, retries, replans| {
+            let mut state = failed(signal, Category::ParameterError, retries);
+            state.task_replan_count = replans;
+            if let Some(failure) = &mut state.last_failure {
+                failure.reflection = serde_json::from_value(said.clone()).expect("a reflection");
+            }
+            reflect(&state).0
+        };
+        assert_eq!(decided(Signal::ToolError, 3, 0), TASK);
+        assert_eq!(decided(Signal::ToolError, 1, 1), STEP);
+        assert_eq!(decided(Signal::CheckFailed, 1, 0), TASK);
+        assert_eq!(decided(Signal::CheckFailed, 1, 1), FEEDBACK, "it has no step to be rewritten");
+        assert_eq!(decided(Signal::CheckFailed, 2, 0), None);
+    }
+
+    #[test]
+    fn a_fault_of_a_tool_that_reads_is_tried_once_more_as_it_was() {
+        let mut state = failed(Signal::ToolError, Category::ToolError, 0);
+        if let Some(failure) = &mut state.last_failure {
+            failure.class = Some(ErrorClass::Tool);
+        }
+        let call = ToolCall { id: "1".into(), name: "Read".into(), arguments: "{}".into() };
+        state.failed_call = Some(FailedCall { call, reads: true });
+        assert_eq!(reflect(&state).0, Some(ControlDecision::Retry(Retry::Same)));
+        state.carry_out(ControlDecision::Retry(Retry::Same));
+        assert_eq!(reflect(&state).0, FEEDBACK);
+    }
+
+    #[test]
+    fn a_model_is_asked_only_about_a_failure_that_came_back() {
+        let wants = |signal, category, retries, change: &dyn Fn(&mut State)| {
+            let mut state = failed(signal, category, retries);
+            change(&mut state);
+            state.wants_reflection()
+        };
+        let (tool, parameter) = (Signal::ToolError, Category::ParameterError);
+        assert!(!wants(tool, parameter, 0, &|_| {}));
+        assert!(wants(tool, parameter, 1, &|_| {}));
+        assert!(wants(tool, parameter, 0, &|state| state.limits.reflect_after = 1));
+        assert!(!wants(tool, Category::PermissionError, 1, &|_| {}));
+        assert!(!wants(tool, parameter, 1, &|state| state.reflections = 4));
+        assert!(!wants(tool, parameter, 1, &|state| {
+            state.limits.enable_step_level_reflection = false;
+        }));
+        assert!(!wants(tool, parameter, 1, &|state| state.step_success = true));
+        // Nothing depends on the answer where it ends in any case.
+        assert!(wants(Signal::CheckFailed, Category::Unknown, 1, &|_| {}));
+        assert!(!wants(Signal::CheckFailed, Category::Unknown, 2, &|_| {}));
+        assert!(wants(tool, parameter, 3, &|_| {}));
+        assert!(!wants(tool, parameter, 3, &|state| {
+            (state.single_step_repair_count, state.task_replan_count) = (1, 1);
+        }));
+    }
+
     /// The decreasing measure: every decision but `Continue` uses up something that only a success
     /// gives back, so that a chain which never succeeds ends.
     #[test]
@@ -167,6 +431,9 @@ mod tests {
                     retries: 0,
                     signature: "s".into(),
                     open: true,
+                    failures: 0,
+                    step: 0,
+                    same_tried: false,
                 });
                 decisions += 1;
                 assert!(decisions <= 20, "{category:?} goes on for ever");

@@ -2,7 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::protocol::control::{ControlDecision, Count, Counters, LastFailure, Replan, Signal};
+use super::circles::Circles;
+use crate::protocol::control::{
+    Category, ControlDecision, Count, Counters, LastFailure, Replan, Retry, Signal,
+};
+use crate::protocol::envelope::ErrorClass;
+use crate::protocol::message::ToolCall;
+use crate::protocol::reflection::Reflection;
 
 /// The limits of recovery (`[recovery]`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +21,12 @@ pub struct RecoveryLimits {
     pub max_task_replanning_attempts: u32,
     /// Failing rounds in a row with one signature and nothing tried differently.
     pub max_consecutive_failures: u32,
+    /// A model is asked why something failed from so many failures of it on.
+    pub reflect_after: u32,
+    /// Such questions in one task.
+    pub max_reflections: u32,
+    /// Whether a model is asked at all.
+    pub enable_step_level_reflection: bool,
 }
 
 impl Default for RecoveryLimits {
@@ -24,6 +36,9 @@ impl Default for RecoveryLimits {
             max_single_step_repairs: 1,
             max_task_replanning_attempts: 1,
             max_consecutive_failures: 3,
+            reflect_after: 2,
+            max_reflections: 4,
+            enable_step_level_reflection: true,
         }
     }
 }
@@ -38,6 +53,20 @@ pub(crate) struct Chain {
     pub(crate) retries: u32,
     pub(crate) signature: String,
     pub(crate) open: bool,
+    /// How often it failed in this task, for the report.
+    pub(crate) failures: u32,
+    /// Where in the plan it failed last.
+    pub(crate) step: u32,
+    /// The very same call was repeated by the kernel.
+    pub(crate) same_tried: bool,
+}
+
+/// The call that the last failure is about, where it is about one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FailedCall {
+    pub(crate) call: ToolCall,
+    /// It changes nothing: it may be repeated.
+    pub(crate) reads: bool,
 }
 
 /// What the decisions rest on.
@@ -68,6 +97,14 @@ pub struct State {
     /// Changes of files so far, and at which of them each command failed last, and how.
     pub(crate) n_edits: u32,
     pub(crate) failed_commands: BTreeMap<String, (u32, String)>,
+    /// The call that the last failure is about.
+    pub(crate) failed_call: Option<FailedCall>,
+    /// Reflections so far.
+    pub(crate) reflections: u32,
+    /// The todo in progress, from 1; 0 where there is none.
+    pub(crate) step: u32,
+    /// The last calls and how they ended: where the work goes round in circles it shows here.
+    pub(crate) circles: Circles,
 }
 
 impl State {
@@ -88,6 +125,10 @@ impl State {
             step_had_success: false,
             n_edits: 0,
             failed_commands: BTreeMap::new(),
+            failed_call: None,
+            reflections: 0,
+            step: 0,
+            circles: Circles::default(),
         }
     }
 
@@ -108,7 +149,50 @@ impl State {
                 n: self.unvaried_failures,
                 max: self.limits.max_consecutive_failures,
             },
+            reflections: Count { n: self.reflections, max: self.limits.max_reflections },
         }
+    }
+
+    /// A model should be asked why it failed. Pure, like the decision itself: only a failure that came
+    /// back is worth the question, and one that is a matter of permission is not.
+    pub(crate) fn wants_reflection(&self) -> bool {
+        let Some(failure) = self.last_failure.as_ref().filter(|_| !self.step_success) else {
+            return false;
+        };
+        let counters = self.counters();
+        let failures = self.chains.get(&failure.chain).map_or(0, |chain| chain.retries + 1);
+        // Where it ends in any case, nothing depends on the answer.
+        let plans_are_used_up =
+            counters.single_step_repair_count.used_up() && counters.task_replan_count.used_up();
+        let ends = counters.retry_count.used_up()
+            && (plans_are_used_up || failure.signal.answers_itself());
+        !ends
+            && self.limits.enable_step_level_reflection
+            && failure.reflection.is_none()
+            && failure.category != Category::PermissionError
+            && failures >= self.limits.reflect_after
+            && !counters.reflections.used_up()
+            && !counters.unvaried_failures.used_up()
+    }
+
+    /// The chain failed and was not made good.
+    pub(crate) fn is_open(&self, chain: &str) -> bool {
+        self.chains.get(chain).is_some_and(|chain| chain.open)
+    }
+
+    /// The reflection's answer, where it is sure enough of itself to count.
+    pub(crate) fn reflection(&self) -> Option<&Reflection> {
+        let reflection = self.last_failure.as_ref()?.reflection.as_deref()?;
+        reflection.is_confident().then_some(reflection)
+    }
+
+    /// A fault of a tool that reads may pass: the very same call was not repeated yet.
+    pub(crate) fn may_repeat(&self) -> bool {
+        let Some(failure) = &self.last_failure else { return false };
+        let tried = self.chains.get(&failure.chain).is_some_and(|chain| chain.same_tried);
+        failure.class == Some(ErrorClass::Tool)
+            && self.failed_call.as_ref().is_some_and(|failed| failed.reads)
+            && !tried
     }
 
     /// Retries of the chain that the last failure belongs to.
@@ -132,10 +216,11 @@ impl State {
         self.control_decision = decision;
         match decision {
             ControlDecision::Continue => {}
-            ControlDecision::Retry(_) => {
+            ControlDecision::Retry(retry) => {
                 for key in &self.failing {
                     if let Some(chain) = self.chains.get_mut(key) {
                         chain.retries += 1;
+                        chain.same_tried |= retry == Retry::Same;
                     }
                 }
             }

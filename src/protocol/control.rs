@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::envelope::{ErrorClass, ErrorCode};
+use super::reflection::Reflection;
 
 /// May this call be made?
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct Reason {
     pub text: String,
     /// The better way, ready to be used, where there is one.
     pub hint: Option<String>,
+    /// The pin whose rule it is.
+    pub pin: Option<u32>,
 }
 
 /// How freely the agent may act.
@@ -140,6 +143,20 @@ pub enum Signal {
     UserRejected,
 }
 
+impl Signal {
+    /// It is about an answer, not about a step of the work: there is nothing that could be rewritten.
+    pub fn answers_itself(self) -> bool {
+        match self {
+            Self::BadAnswer | Self::CheckFailed => true,
+            Self::ValidationFailed
+            | Self::ToolError
+            | Self::Loop
+            | Self::ConstraintViolated
+            | Self::UserRejected => false,
+        }
+    }
+}
+
 /// Where the cause of a failure lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -160,8 +177,34 @@ pub enum Category {
     Unknown,
 }
 
+impl Category {
+    /// The word that stands in events.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ParameterError => "parameter_error",
+            Self::ToolError => "tool_error",
+            Self::DependencyError => "dependency_error",
+            Self::DecompositionError => "decomposition_error",
+            Self::EnvironmentError => "environment_error",
+            Self::PermissionError => "permission_error",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Counters {
+    /// The counter that a decision uses up.
+    pub fn count_of(&self, decision: ControlDecision) -> Count {
+        match decision {
+            ControlDecision::Continue | ControlDecision::Retry(_) => self.retry_count,
+            ControlDecision::Replan(Replan::Step) => self.single_step_repair_count,
+            ControlDecision::Replan(Replan::Task) => self.task_replan_count,
+        }
+    }
+}
+
 /// The evidence of a step's last failure.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LastFailure {
     /// What kind of evidence.
     pub signal: Signal,
@@ -180,10 +223,13 @@ pub struct LastFailure {
     pub signature: String,
     /// The chain it belongs to: tool and target.
     pub chain: String,
+    /// What a model said of it, if one was asked and its answer can be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reflection: Option<Box<Reflection>>,
 }
 
 /// A counter and its limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Count {
     /// How often so far.
     pub n: u32,
@@ -217,6 +263,9 @@ pub struct Counters {
     /// Those of them that failed in one way with the very same calls
     /// (`recovery.max_consecutive_failures`).
     pub unvaried_failures: Count,
+    /// Reflections of this task (`recovery.max_reflections`).
+    #[serde(default)]
+    pub reflections: Count,
 }
 
 /// Why the turn is over. Its word is `terminal_reason`, its number the exit code.

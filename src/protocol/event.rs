@@ -17,6 +17,7 @@ use super::mask::Masker;
 use super::message::ToolCall;
 use super::model::{Purpose, StopReason, Usage};
 use super::plan::Plan;
+use super::reflection::Reflection;
 use super::tool::Effect;
 
 /// The version of the event format that this program writes.
@@ -165,6 +166,12 @@ pub enum Body {
         input: Object,
         /// What the call would touch.
         effect: Effect,
+        /// Who makes the call.
+        #[serde(default, skip_serializing_if = "Caller::is_model")]
+        by: Caller,
+        /// The call of the model's on whose behalf the kernel makes this one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent_call: Option<String>,
     },
     /// A call was answered.
     #[serde(rename = "tool.finished")]
@@ -178,6 +185,13 @@ pub enum Body {
         /// Written on resume for a call whose outcome is unknown.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         synthetic: bool,
+        /// Who made the call.
+        #[serde(default, skip_serializing_if = "Caller::is_model")]
+        by: Caller,
+        /// The call of the model's on whose behalf the kernel made this one: its outcome stands below
+        /// that call's result.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent_call: Option<String>,
     },
     /// A person is asked whether a call may be made.
     #[serde(rename = "permission.requested")]
@@ -227,6 +241,18 @@ pub enum Body {
         /// The evidence, where it did not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<LastFailure>,
+    },
+    /// A model was asked why something failed.
+    #[serde(rename = "reflection")]
+    Reflected {
+        /// `seq` of the evaluation that it is about.
+        evidence: u64,
+        /// What it answered; `None`: nothing that can be used.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reflection: Option<Box<Reflection>>,
+        /// What of it was not followed, and why.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        refused: Vec<String>,
     },
     /// What the kernel does next.
     #[serde(rename = "control.decided")]
@@ -535,6 +561,9 @@ pub struct TurnFinished {
     pub structured_output: Option<serde_json::Value>,
     /// Files that the turn's tools changed, in the order of their first change.
     pub files_changed: Vec<String>,
+    /// What was tried and on what evidence it was given up; only where the turn did not end well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<FailureReport>,
     /// Answers of the model in the main loop.
     pub rounds: u32,
     /// What the turn cost in tokens.
@@ -545,6 +574,54 @@ pub struct TurnFinished {
     pub time_ms: u64,
     /// How long the model was waited for.
     pub model_ms: u64,
+}
+
+/// Who makes a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Caller {
+    /// The model.
+    #[default]
+    Model,
+    /// The kernel, to retry what failed.
+    Kernel,
+}
+
+impl Caller {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    fn is_model(&self) -> bool {
+        *self == Self::Model
+    }
+}
+
+/// Why a task was given up, for people and for scripts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FailureReport {
+    /// What ended the turn.
+    pub reason: String,
+    /// What was tried, in order.
+    pub attempts: Vec<Tried>,
+    /// The last evidence, in its own words.
+    pub evidence: String,
+    /// Files that the turn changed and that are left so.
+    pub files_changed: Vec<String>,
+    /// Files that were taken back (`recovery.undo_on_failure`), and how.
+    pub files_undone: BTreeMap<String, String>,
+    /// What a person could do next.
+    pub next: Vec<String>,
+}
+
+/// Something that was tried and failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tried {
+    /// The step of the plan, from 1; 0 where there was no plan.
+    pub step: u32,
+    /// Tool and target.
+    pub what: String,
+    /// How often it failed.
+    pub times: u32,
+    /// How it failed last.
+    pub failure: String,
 }
 
 /// What a session came to, so far.

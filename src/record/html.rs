@@ -91,6 +91,7 @@ impl Page {
             }
             Body::TurnSteered { input } => self.element("div", "user", input),
             Body::ControlDecided { .. }
+            | Body::Reflected { .. }
             | Body::PermissionDecided { .. }
             | Body::ModeChanged { .. }
             | Body::PlanUpdated { .. }

@@ -22,7 +22,7 @@ pub use summary::{SummarySink, Turn, cost_line, dollars, summary, turns};
 
 use crate::protocol::Object;
 use crate::protocol::envelope::{Envelope, ErrorCode, ToolError};
-use crate::protocol::event::{Body, Event};
+use crate::protocol::event::{Body, Caller, Event};
 use crate::protocol::message::ToolCall;
 use crate::protocol::tool::Effect;
 
@@ -35,6 +35,14 @@ pub struct Unanswered {
     pub uncertain: bool,
     /// The file that it was about to write, with the input that was recorded.
     pub writes: Option<(String, Object)>,
+    /// The call on whose behalf the kernel made this one.
+    pub parent: Option<String>,
+}
+
+impl Unanswered {
+    fn new(call: ToolCall, parent: Option<String>) -> Self {
+        Self { call, uncertain: false, writes: None, parent }
+    }
 }
 
 /// The calls of the last answer that have no result: the program ended in the middle of them.
@@ -44,9 +52,14 @@ pub fn unanswered<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Unansw
         match &event.body {
             Body::ModelResponded(answer) if !answer.discarded => {
                 let calls = answer.calls.iter().cloned();
-                open.extend(calls.map(|call| Unanswered { call, uncertain: false, writes: None }));
+                open.extend(calls.map(|call| Unanswered::new(call, None)));
             }
-            Body::ToolStarted { call, effect, input, .. } => {
+            Body::ToolStarted { call, tool, effect, input, parent_call, .. } => {
+                if parent_call.is_some() {
+                    let arguments = serde_json::to_string(input).unwrap_or_default();
+                    let own = ToolCall { id: call.clone(), name: tool.clone(), arguments };
+                    open.push(Unanswered::new(own, parent_call.clone()));
+                }
                 if let Some(unanswered) = open.iter_mut().find(|open| open.call.id == *call) {
                     unanswered.uncertain =
                         matches!(effect, Effect::Write { .. } | Effect::Command { .. });
@@ -85,5 +98,12 @@ pub fn synthetic_answer(unanswered: &Unanswered) -> Body {
     };
     let input = serde_json::from_str(&call.arguments).unwrap_or_default();
     let envelope = Envelope::refusal(error, data, input);
-    Body::ToolFinished { call: call.id.clone(), tool: call.name.clone(), envelope, synthetic: true }
+    Body::ToolFinished {
+        call: call.id.clone(),
+        tool: call.name.clone(),
+        envelope,
+        synthetic: true,
+        by: if unanswered.parent.is_some() { Caller::Kernel } else { Caller::Model },
+        parent_call: unanswered.parent.clone(),
+    }
 }

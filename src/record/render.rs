@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::summary::cost_line;
 use crate::protocol::control::ControlDecision;
-use crate::protocol::event::{Body, Event, FreezeCause, ModelResponded, Summary};
+use crate::protocol::event::{Body, Caller, Event, FreezeCause, ModelResponded, Summary};
+use crate::protocol::reflection::Reflection;
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
 
@@ -55,7 +56,10 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             request.messages, request.bytes, request.estimated_tokens
         ),
         Body::ModelResponded(answer) => answer_line(answer),
-        Body::ToolStarted { tool, input, .. } => format!("  ▸ {}", call_line(tool, input)),
+        Body::ToolStarted { tool, input, by, .. } => {
+            let by = if *by == Caller::Kernel { "the kernel tries " } else { "" };
+            format!("  ▸ {by}{}", call_line(tool, input))
+        }
         Body::ToolFinished { tool, envelope, synthetic, .. } => {
             let how = match envelope.error() {
                 Some(error) => {
@@ -84,6 +88,9 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         }
         Body::Evaluation { failure: Some(failure), .. } => {
             format!("  evidence: {}", one_line(&failure.signature, 120))
+        }
+        Body::Reflected { reflection, refused, .. } => {
+            reflection_line(reflection.as_deref(), refused)
         }
         Body::ControlDecided { decision: ControlDecision::Continue, reason, .. }
             if reason == "nothing failed" =>
@@ -177,6 +184,25 @@ fn summary_line(summary: &Summary) -> String {
     let (turns, calls) = (summary.turns, list(&summary.calls));
     let cost = cost_line(summary.usage, summary.cost_usd);
     format!("session: {turns} turns, calls: {calls}{failures}; {cost}")
+}
+
+fn reflection_line(reflection: Option<&Reflection>, refused: &[String]) -> String {
+    let mut line = String::from("  reflection: ");
+    match reflection {
+        None => line.push_str("no answer that can be used"),
+        Some(said) => {
+            let cause = &said.root_cause;
+            let text = one_line(&cause.text, 160);
+            line.push_str(&format!("{text} (confidence {:.1})", cause.confidence));
+            if !said.patch_prompt.is_empty() {
+                line.push_str(&format!("; patch: {}", one_line(&said.patch_prompt, 160)));
+            }
+        }
+    }
+    for why in refused {
+        line.push_str(&format!("; not followed: {why}"));
+    }
+    line
 }
 
 /// What was said and done, as Markdown.

@@ -10,6 +10,7 @@ mod limits;
 mod repetition;
 mod validate;
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
-use approval::Permit;
+use approval::{Permit, Refused};
 pub use breaker::BreakerConfig;
 use breaker::{Breaker, Gate};
 use freeze::Freeze;
@@ -25,12 +26,12 @@ pub use limits::OutputLimits;
 use repetition::Repetition;
 use validate::Validator;
 
-use crate::permission::Policy;
+use crate::permission::{Heard, Policy, heard};
 use crate::protocol::control::{Control, PermissionMode, Reason};
 use crate::protocol::envelope::{
     Context, Envelope, ErrorCode, Failure, Report, ToolError, Verdict,
 };
-use crate::protocol::event::{Body, Event, Events, FreezeCause};
+use crate::protocol::event::{Body, Caller, Event, Events, FreezeCause};
 use crate::protocol::message::ToolCall;
 use crate::protocol::prompt::Prompts;
 use crate::protocol::tool::{Effect, ToolSpec};
@@ -84,6 +85,8 @@ pub struct Answer {
     pub effect: Option<Effect>,
     /// A rule or the mode refused a write or a command.
     pub denied: bool,
+    /// The rule of a pin refused it, or wants the user to be asked.
+    pub violates_pin: bool,
 }
 
 /// A call that was tried and is not answered yet.
@@ -99,6 +102,15 @@ struct Known {
     input: Object,
     effect: Option<Effect>,
     denied: bool,
+    violates_pin: bool,
+    /// The call on whose behalf the kernel makes this one.
+    parent: Option<String>,
+}
+
+impl Known {
+    fn by(&self) -> Caller {
+        if self.parent.is_some() { Caller::Kernel } else { Caller::Model }
+    }
 }
 
 /// How the gate is set.
@@ -189,10 +201,16 @@ impl Registry {
     /// Takes one more event of a recorded session.
     pub fn apply(&self, event: &Event) {
         self.state().freeze.apply(&event.body);
+        self.state().policy.apply(&event.body);
         if matches!(event.body, Body::Frozen { .. } | Body::Thawed { .. }) {
             // What was started before could still change something.
             self.cx.exec.set_paused(self.frozen().is_some());
         }
+    }
+
+    /// The sentence forbids all changes: it is held as a freeze, and as nothing else.
+    pub fn is_freeze(&self, sentence: &str) -> bool {
+        matches!(heard(sentence, false), Some(Heard::Freeze(_)))
     }
 
     /// In whose words nothing may be changed now.
@@ -231,6 +249,16 @@ impl Registry {
         .collect()
     }
 
+    /// Takes back what this turn changed: each file and what became of it.
+    pub fn undo(&self, turn: u32) -> BTreeMap<String, String> {
+        match self.cx.workspace.undo(turn, false) {
+            Ok(files) => files.into_iter().map(|(path, how)| (path, how.to_string())).collect(),
+            // Nothing was changed.
+            Err(failure) if failure.code == ErrorCode::NotFound => BTreeMap::new(),
+            Err(failure) => BTreeMap::from([(".".to_owned(), failure.message)]),
+        }
+    }
+
     /// Carries out the calls of one answer: neighbouring read-only calls at the same time, anything
     /// else alone, in order. Every call is answered, in call order; after an interrupt nothing starts, and
     /// once the user has said something nothing more: the model hears that first. All results together may
@@ -242,7 +270,7 @@ impl Registry {
         while !rest.is_empty() {
             let reads = rest.iter().take_while(|call| self.reads_only(call)).count();
             let (now, later) = rest.split_at(reads.max(1));
-            let tried = join_all(now.iter().map(|call| self.attempt(call))).await;
+            let tried = join_all(now.iter().map(|call| self.attempt(call, None))).await;
             let sizes: Vec<usize> =
                 tried.iter().map(|tried| limits::size_of(&tried.outcome)).collect();
             let reserved = (later.len() * limits::MIN_SHARE).min(room / 2);
@@ -263,15 +291,27 @@ impl Registry {
 
     /// Carries out one call.
     pub async fn call(&self, call: &ToolCall) -> Answer {
-        let tried = self.attempt(call).await;
+        let tried = self.attempt(call, None).await;
         self.finish(call, tried, usize::MAX)
     }
 
-    async fn attempt(&self, call: &ToolCall) -> Attempt {
+    /// Carries out a call that the kernel makes on behalf of one of the model's.
+    pub async fn call_for(&self, call: &ToolCall, parent: &str) -> Answer {
+        let tried = self.attempt(call, Some(parent)).await;
+        self.finish(call, tried, usize::MAX)
+    }
+
+    /// The tool exists and takes these arguments.
+    pub fn check(&self, call: &ToolCall) -> Result<(), Failure> {
+        let entry = self.find(&call.name)?;
+        entry.validator.check(&entry.tool.spec().schema, &arguments_of(call)?)
+    }
+
+    async fn attempt(&self, call: &ToolCall, parent: Option<&str>) -> Attempt {
         let started = self.events.clock().now();
-        let mut known = Known::default();
+        let mut known = Known { parent: parent.map(str::to_owned), ..Known::default() };
         let outcome = match self.pass(call, &mut known).await {
-            Ok(passed) => self.run(call, passed, &mut known.input).await,
+            Ok(passed) => self.run(call, passed, &mut known).await,
             Err(failure) => Err(failure),
         };
         let time_ms = self.events.clock().now().duration_since(started).as_millis();
@@ -283,14 +323,17 @@ impl Registry {
         let Attempt { outcome, known, time_ms } = tried;
         let limits = OutputLimits { max_bytes: self.limits.max_bytes.min(share), ..self.limits };
         let outcome = limits::apply(outcome, &call.name, &limits, &self.cx.spill);
-        let envelope = envelope(outcome, known.input, time_ms);
+        let envelope = envelope(outcome, known.input.clone(), time_ms);
         self.events.emit(Body::ToolFinished {
             call: call.id.clone(),
             tool: call.name.clone(),
             envelope: envelope.clone(),
             synthetic: false,
+            by: known.by(),
+            parent_call: known.parent,
         });
-        Answer { envelope, effect: known.effect, denied: known.denied }
+        let Known { effect, denied, violates_pin, .. } = known;
+        Answer { envelope, effect, denied, violates_pin }
     }
 
     /// Answers a call that is not carried out because the user said something before it began.
@@ -304,8 +347,10 @@ impl Registry {
             tool: call.name.clone(),
             envelope: envelope.clone(),
             synthetic: false,
+            by: Caller::Model,
+            parent_call: None,
         });
-        Answer { envelope, effect: None, denied: false }
+        Answer { envelope, effect: None, denied: false, violates_pin: false }
     }
 
     /// Everything before the tool itself runs.
@@ -336,8 +381,9 @@ impl Registry {
         }
         let permit = match self.permit(call, entry, &arguments, &effect).await {
             Ok(permit) => permit,
-            Err((failure, denied)) => {
+            Err(Refused { failure, denied, violates_pin }) => {
                 known.denied = denied;
+                known.violates_pin = violates_pin;
                 // The tool was not tried: a trial call stays to be made.
                 self.state().breaker.leave(&call.name);
                 return Err(failure);
@@ -350,7 +396,7 @@ impl Registry {
         &self,
         call: &ToolCall,
         passed: Passed<'_>,
-        input: &mut Object,
+        known: &mut Known,
     ) -> Result<Report, Failure> {
         let Passed { entry, arguments, effect, key, permit } = passed;
         let mut cx = self.cx.clone();
@@ -371,14 +417,16 @@ impl Registry {
             }
         };
         if let Effect::Write { path } = &effect {
-            cx.seen = self.lock(path, input).await;
+            cx.seen = self.lock(path, &mut known.input).await;
         }
         let epoch = self.state().repetition.epoch();
         self.events.emit(Body::ToolStarted {
             call: call.id.clone(),
             tool: call.name.clone(),
-            input: input.clone(),
+            input: known.input.clone(),
             effect: effect.clone(),
+            by: known.by(),
+            parent_call: known.parent.clone(),
         });
         let run = AssertUnwindSafe(entry.tool.run(arguments, &cx)).catch_unwind().await;
         let mut outcome = run.unwrap_or_else(|panic| Err(panicked(&call.name, panic.as_ref())));
@@ -408,10 +456,11 @@ impl Registry {
     fn refuse_repetition(&self, tool: &str, key: &str, effect: &Effect) -> Result<(), Failure> {
         // A command may be a poll.
         let limit = match effect {
-            // To wait for a command that runs is no repetition; a turn has its own limit.
-            Effect::Job { .. } => return Ok(()),
+            // To wait for a command that runs is no repetition; a turn has its own limit. The plan may have
+            // become another meanwhile: then the same list sets it right.
+            Effect::Job { .. } | Effect::Plan => return Ok(()),
             Effect::Command { .. } => 5,
-            Effect::Read { .. } | Effect::Write { .. } | Effect::Plan => 3,
+            Effect::Read { .. } | Effect::Write { .. } => 3,
         };
         let times = self.state().repetition.times(key);
         if times + 1 < limit {

@@ -85,19 +85,22 @@ impl StreamJson {
                 })
             }
             // A synthetic answer is to a call of an earlier stream.
-            Body::ToolFinished { call, envelope, synthetic: false, .. } => json!({
-                "type": "user",
-                "message": {
-                    "role": "user",
-                    "content": [{
-                        "type": "tool_result",
-                        "tool_use_id": call,
-                        "content": view(envelope),
-                        "is_error": envelope.error().is_some(),
-                    }],
-                },
-                "parent_tool_use_id": null,
-            }),
+            // Scripts know the calls of the model; what the kernel tries itself is in the events.
+            Body::ToolFinished { call, envelope, synthetic: false, parent_call: None, .. } => {
+                json!({
+                    "type": "user",
+                    "message": {
+                        "role": "user",
+                        "content": [{
+                            "type": "tool_result",
+                            "tool_use_id": call,
+                            "content": view(envelope),
+                            "is_error": envelope.error().is_some(),
+                        }],
+                    },
+                    "parent_tool_use_id": null,
+                })
+            }
             Body::Error { message, retry_in_ms: Some(delay), attempt, .. } => json!({
                 "type": "system",
                 "subtype": "api_retry",

@@ -5,7 +5,7 @@ use std::io::Write;
 use serde_json::Value;
 
 use super::put;
-use crate::protocol::control::ControlDecision;
+use crate::protocol::control::{Category, ControlDecision};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, FreezeCause, Sink, Stamped, TurnFinished};
 use crate::protocol::shorten;
@@ -27,6 +27,8 @@ pub struct Text {
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,
     verbosity: Verbosity,
+    /// Where the cause of the last failure lies.
+    category: Option<Category>,
 }
 
 impl Text {
@@ -36,7 +38,7 @@ impl Text {
         err: Box<dyn Write + Send>,
         verbosity: Verbosity,
     ) -> Self {
-        Self { out, err, verbosity }
+        Self { out, err, verbosity, category: None }
     }
 
     fn progress(&mut self, line: &str) {
@@ -125,19 +127,33 @@ impl Sink for Text {
             Body::ToolFinished { tool, envelope, .. } => {
                 let call = call_line(tool, &envelope.context.params_input);
                 let line = match envelope.error() {
-                    Some(error) => format!(
-                        "  ✗ {call}: {} ({})",
-                        error.code.as_str(),
-                        shorten(&error.message.replace('\n', " "), 160)
-                    ),
+                    Some(error) => {
+                        let step = stamped.event.header.place.step;
+                        let step = if step > 0 { format!("[Step {step}] ") } else { String::new() };
+                        let message = shorten(&error.message.replace('\n', " "), 160);
+                        format!("  ✗ {step}{call} failed: {} ({message})", error.code.as_str())
+                    }
                     None => format!("  {call} {}", outcome(tool, envelope)),
                 };
                 self.progress(line.trim_end());
             }
-            Body::ControlDecided { decision, reason, .. }
+            Body::Evaluation { failure, .. } => {
+                self.category = failure.as_ref().map(|failure| failure.category);
+            }
+            Body::Reflected { reflection: Some(said), .. } => {
+                let text = shorten(&said.root_cause.text.replace('\n', " "), 160);
+                self.progress(&format!("  ⟲ reflection: {text}"));
+            }
+            Body::ControlDecided { decision, reason, after, .. }
                 if *decision != ControlDecision::Continue =>
             {
-                self.progress(&format!("  ↻ {} · {reason}", decision.words()));
+                let count = after.count_of(*decision);
+                let category = self.category.map_or("", Category::as_str);
+                let words = decision.words();
+                self.progress(&format!(
+                    "  ↻ {words} {}/{} · {category} · {reason}",
+                    count.n, count.max
+                ));
             }
             Body::Frozen { by: FreezeCause::User, words } => {
                 let words = shorten(&words.replace('\n', " "), 120);
@@ -147,6 +163,20 @@ impl Sink for Text {
                 let words = shorten(&words.replace('\n', " "), 120);
                 self.progress(&format!("  ❄ changes are possible again: “{words}”"));
             }
+            Body::PinAdded { pin } => {
+                let words = shorten(&pin.text.replace('\n', " "), 120);
+                let rules = match pin.rules.len() {
+                    0 => String::new(),
+                    1 => format!(" · {}", pin.rules[0]),
+                    n => format!(" · {} and {} more rules", pin.rules[0], n - 1),
+                };
+                self.progress(&format!("  ⚲ pin {}: “{words}”{rules}", pin.id));
+            }
+            Body::PinRemoved { id, reason } => {
+                let words = shorten(&reason.replace('\n', " "), 120);
+                self.progress(&format!("  ⚲ pin {id} holds no longer: “{words}”"));
+            }
+            Body::RulesFound { path, .. } => self.progress(&format!("  § rules met: {path}")),
             Body::PlanUpdated { plan, .. } => {
                 if let Some(recap) = plan.recap() {
                     self.progress(&format!("  ☰ {recap}"));

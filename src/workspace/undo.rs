@@ -5,6 +5,7 @@
 //! program that still has it open writes there late is found at the end of the turn.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -75,6 +76,17 @@ pub enum Undone {
     AsBefore,
     /// It was left as it is; why.
     Refused(String),
+}
+
+impl fmt::Display for Undone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Restored => f.write_str("restored"),
+            Self::Removed => f.write_str("removed"),
+            Self::AsBefore => f.write_str("already as before"),
+            Self::Refused(why) => write!(f, "left as it is: {why}"),
+        }
+    }
 }
 
 /// A program wrote to an old file after it had been replaced.
@@ -284,7 +296,7 @@ impl Workspace {
         let old =
             seen.map(|seen| Old { path: path.absolute(), hash: &seen.hash, is_copied: false });
         let was_first = !undo.turn().kept.contains_key(name);
-        undo.keep(name, old, after.hash.clone()).map_err(|error| {
+        undo.keep(name, old, after.hash().to_owned()).map_err(|error| {
             let failure = io_failure(&error, "keep the old content of", name);
             failure.hint("nothing was changed; make room, or run without keeping a session")
         })?;
@@ -413,16 +425,16 @@ impl Workspace {
         };
         let kept = folder.join(&before.file);
         let bytes = fs::read(&kept).map_err(failed)?;
-        if hash(&bytes) != before.hash {
+        if hash(&[&bytes]) != before.hash {
             let kept = kept.display();
             return Ok(Undone::Refused(format!(
                 "a program wrote to the old file after it was replaced; that lies in {kept}"
             )));
         }
         match now {
-            Some(now) => drop(self.swap(path, &now, &New::of(&bytes))?),
+            Some(now) => drop(self.swap(path, &now, &New::of(&[&bytes]))?),
             None => {
-                drop(self.place(path, &New::of(&bytes))?);
+                drop(self.place(path, &New::of(&[&bytes]))?);
                 let mode = fs::metadata(&kept).map_err(failed)?.permissions();
                 fs::set_permissions(path.absolute(), mode).map_err(failed)?;
             }

@@ -1,0 +1,168 @@
+//! Work that goes round in circles: two or three calls alternating with the same results, reads that come
+//! back to where they were, an edit undone and redone, a plan that is written and written again.
+
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use serde_json::Value;
+
+use crate::protocol::envelope::Envelope;
+use crate::protocol::message::ToolCall;
+
+/// So many calls are looked back on: a circle of three, three times.
+const LOOK_BACK: usize = 9;
+/// A circle counts when it was gone round so often.
+const TIMES: usize = 3;
+/// The longest circle that is seen.
+const LONGEST: usize = 3;
+
+/// The last calls, and the last edits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Circles {
+    /// Of each call what it was and what it answered.
+    calls: VecDeque<u64>,
+    /// Of each edit the file, what was taken out, and what was put in.
+    edits: VecDeque<(String, String, String)>,
+    /// So often the plan was written with no other call in between.
+    plans: usize,
+}
+
+impl Circles {
+    /// Takes one more call; says what goes round, if it closes a circle. `plans`: it writes the plan.
+    pub(crate) fn see(
+        &mut self,
+        call: &ToolCall,
+        envelope: &Envelope,
+        plans: bool,
+    ) -> Option<String> {
+        // What fails has chains of its own.
+        if envelope.error().is_some() {
+            return None;
+        }
+        self.plans = if plans { self.plans + 1 } else { 0 };
+        if self.plans > TIMES {
+            return Some("the plan is written again and again, and nothing is done".to_owned());
+        }
+        let applied = envelope.data.get("applied") == Some(&Value::Bool(true));
+        if applied {
+            // The world is another one: what is read from here on is no repetition.
+            self.calls.clear();
+            return self.see_edit(call, envelope);
+        }
+        let mut hasher = DefaultHasher::new();
+        (&call.name, &call.arguments, envelope.status()).hash(&mut hasher);
+        for (name, value) in envelope.data.iter().filter(|(name, _)| *name != "full_output") {
+            (name, value.to_string()).hash(&mut hasher);
+        }
+        push(&mut self.calls, hasher.finish());
+        // The same call over and over is the registry's business.
+        (2..=LONGEST).find(|length| self.is_circle(*length)).map(|length| {
+            self.calls.clear();
+            format!("the same {length} calls alternate with the same answers")
+        })
+    }
+
+    fn is_circle(&self, length: usize) -> bool {
+        let last: Vec<u64> = self.calls.iter().rev().take(length * TIMES).copied().collect();
+        let mut kinds = last[..length.min(last.len())].to_vec();
+        kinds.sort_unstable();
+        kinds.dedup();
+        last.len() == length * TIMES
+            && kinds.len() == length
+            && last.chunks(length).all(|round| round == &last[..length])
+    }
+
+    fn see_edit(&mut self, call: &ToolCall, envelope: &Envelope) -> Option<String> {
+        let input = &envelope.context.params_input;
+        let text =
+            |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        if call.name != "Edit" {
+            return None;
+        }
+        let path = envelope.context.path_resolved.clone().unwrap_or_else(|| text("path"));
+        let edit = (path, text("old_string"), text("new_string"));
+        let undone = (edit.0.clone(), edit.2.clone(), edit.1.clone());
+        // There, back, and there again.
+        let before = self.edits.iter().rev().position(|known| *known == undone);
+        let first = self.edits.iter().rev().position(|known| *known == edit);
+        let closes = before.zip(first).is_some_and(|(before, first)| before < first);
+        let path = edit.0.clone();
+        push(&mut self.edits, edit);
+        closes.then(|| format!("an edit of {path} was made, undone and made again"))
+    }
+}
+
+fn push<T>(queue: &mut VecDeque<T>, item: T) {
+    if queue.len() == LOOK_BACK {
+        queue.pop_front();
+    }
+    queue.push_back(item);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn see(circles: &mut Circles, name: &str, input: &Value, data: &Value) -> Option<String> {
+        let call = ToolCall { id: "1".into(), name: name.into(), arguments: input.to_string() };
+        let envelope = json!({
+            "status": "success", "data": data, "text": "", "stats": {},
+            "context": {"cwd": ".", "params_input": input, "path_resolved": "a.rs"}
+        });
+        let envelope = serde_json::from_value(envelope).expect("an envelope");
+        circles.see(&call, &envelope, name == "TodoWrite")
+    }
+
+    fn calls(names: &str) -> Option<String> {
+        let mut circles = Circles::default();
+        let seen = names.chars().map(|name| {
+            see(&mut circles, "Grep", &json!({"pattern": name.to_string()}), &json!({"n": 1}))
+        });
+        seen.last().flatten()
+    }
+
+    #[test]
+    fn two_or_three_calls_that_alternate_are_a_circle() {
+        assert!(calls("abababab").is_none(), "told once, when it closes");
+        assert!(calls("ababab").is_some());
+        assert!(calls("xyabcabcabc").is_some());
+        assert!(calls("ababac").is_none());
+        assert!(calls("aaaaaa").is_none());
+        assert!(calls("abcdabcd").is_none());
+    }
+
+    #[test]
+    fn a_plan_written_again_and_again_is_a_circle_until_something_is_done() {
+        let mut circles = Circles::default();
+        let mut write = |n: u32| see(&mut circles, "TodoWrite", &json!({"n": n}), &json!({"n": n}));
+        assert!((0..3).all(|n| write(n).is_none()));
+        assert!(write(3).is_some() && write(4).is_some());
+        assert_eq!(see(&mut circles, "Read", &json!({}), &json!({})), None);
+        assert_eq!(see(&mut circles, "TodoWrite", &json!({"n": 5}), &json!({"n": 5})), None);
+    }
+
+    #[test]
+    fn an_answer_that_changes_is_no_circle() {
+        let mut circles = Circles::default();
+        for n in 0..9 {
+            let name = if n % 2 == 0 { "a" } else { "b" };
+            let seen = see(&mut circles, "Grep", &json!({"pattern": name}), &json!({"n": n}));
+            assert_eq!(seen, None);
+        }
+    }
+
+    #[test]
+    fn an_edit_undone_and_redone_is_a_circle() {
+        let mut circles = Circles::default();
+        let mut edit = |old: &str, new: &str| {
+            let input = json!({"path": "a.rs", "old_string": old, "new_string": new});
+            see(&mut circles, "Edit", &input, &json!({"applied": true}))
+        };
+        assert_eq!(edit("a", "b"), None);
+        assert_eq!(edit("b", "a"), None);
+        assert_eq!(edit("x", "y"), None);
+        assert!(edit("a", "b").is_some());
+    }
+}

@@ -1,0 +1,174 @@
+//! Asking a model aside: a summary, a reflection, a plan. None of it is part of the conversation, all of it is
+//! recorded and paid for like any request.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use super::spend::{Speaker, Spent};
+use super::think::converse;
+use super::{Kernel, millis};
+use crate::protocol::control::Ending;
+use crate::protocol::event::{Body, Layer, ModelRequested, ModelResponded};
+use crate::protocol::message::{Message, Part, Role};
+use crate::protocol::model::{ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason};
+use crate::protocol::prompt::{Prompt, prompt};
+
+const FIX_JSON: Prompt = prompt!("recovery/fix_json.md");
+
+/// How often an answer is asked for: once, and once more with what was wrong.
+const MAX_TRIES: u32 = 2;
+/// How long a reflection or a plan is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is asked aside.
+pub(super) struct Question {
+    pub(super) purpose: Purpose,
+    pub(super) system: String,
+    pub(super) text: String,
+    pub(super) max_output_tokens: u64,
+    pub(super) temperature: Option<f32>,
+}
+
+impl Kernel {
+    /// One request aside and its answer. `is_useful` says whether it can be used.
+    pub(super) async fn consult(
+        &self,
+        spent: &mut Spent,
+        speaker: &Speaker,
+        request: &Request<'_>,
+        is_useful: impl Fn(&Reply) -> bool,
+    ) -> Result<Result<Reply, ModelError>, Ending> {
+        let events = &self.parts.events;
+        let described = self.describe_aside(speaker, request);
+        let bytes = described.bytes;
+        events.emit(Body::ModelRequested(described));
+        let asked = events.clock().now();
+        let answer = converse(speaker, request, events, &self.parts.control).await?;
+        let took = events.clock().now().duration_since(asked);
+        let reply = match answer {
+            Ok(reply) => reply,
+            Err(error) => {
+                events.emit(Body::Error {
+                    source: "model".to_owned(),
+                    message: format!("no {}: {}", request.purpose.as_str(), error.message),
+                    retry_in_ms: None,
+                    attempt: None,
+                });
+                return Ok(Err(error));
+            }
+        };
+        let usage = self.usage_of(&reply, bytes);
+        let cost_usd = speaker.cost(usage);
+        spent.add(usage, cost_usd, took);
+        events.emit(Body::ModelResponded(ModelResponded {
+            purpose: request.purpose,
+            text: reply.text.clone(),
+            reasoning: reply.reasoning.clone(),
+            calls: reply.calls.clone(),
+            usage: reply.usage,
+            cost_usd,
+            discarded: !is_useful(&reply),
+            stop: reply.stop.clone().unwrap_or(StopReason::End),
+            time_ms: millis(took),
+        }));
+        Ok(Ok(reply))
+    }
+
+    /// One JSON object of this kind; `None` where no model gives one in time. What is wrong with the first
+    /// answer is told once.
+    pub(super) async fn consult_for<T: DeserializeOwned + JsonSchema>(
+        &self,
+        spent: &mut Spent,
+        speaker: &Speaker,
+        question: &Question,
+    ) -> Result<Option<T>, Ending> {
+        let mut messages = vec![Message::text(Role::User, question.text.clone())];
+        let schema = schemars::schema_for!(T).to_value();
+        for _ in 0..MAX_TRIES {
+            let limit = question.max_output_tokens;
+            let request = Request {
+                purpose: question.purpose,
+                system: &question.system,
+                tools: &[],
+                messages: &messages,
+                trailing: None,
+                max_output_tokens: Some(speaker.max_output_tokens.map_or(limit, |n| n.min(limit))),
+                temperature: question.temperature,
+                answer_schema: Some(&schema),
+            };
+            let read = |reply: &Reply| object::<T>(&reply.text);
+            let asking = self.consult(spent, speaker, &request, |reply| read(reply).is_ok());
+            let Ok(answer) = tokio::time::timeout(PATIENCE, asking).await else {
+                self.parts.events.emit(Body::Error {
+                    source: "model".to_owned(),
+                    message: format!("no {} within 30 s", question.purpose.as_str()),
+                    retry_in_ms: None,
+                    attempt: None,
+                });
+                return Ok(None);
+            };
+            let reply = match answer? {
+                Ok(reply) => reply,
+                Err(error) => match error.kind {
+                    ModelErrorKind::Overflow
+                    | ModelErrorKind::Unavailable
+                    | ModelErrorKind::Refused
+                    | ModelErrorKind::Configuration
+                    | ModelErrorKind::Script => return Ok(None),
+                },
+            };
+            match read(&reply) {
+                Ok(value) => return Ok(Some(value)),
+                Err(error) => {
+                    let fix = self.parts.prompts.text(FIX_JSON).replace("{{error}}", &error);
+                    let said = if reply.text.trim().is_empty() { "(nothing)" } else { &reply.text };
+                    messages.push(Message::text(Role::Assistant, said));
+                    messages.push(Message::text(Role::User, fix.trim_end()));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn describe_aside(&self, speaker: &Speaker, request: &Request<'_>) -> ModelRequested {
+        let asked: usize =
+            request.messages.iter().flat_map(|message| &message.parts).map(size).sum();
+        let layer = |bytes| Layer { hash: String::new(), bytes, tokens: self.budget.tokens(bytes) };
+        let bytes = request.system.len() + asked;
+        ModelRequested {
+            purpose: request.purpose,
+            model: speaker.model.id().to_owned(),
+            messages: request.messages.len(),
+            bytes,
+            estimated_tokens: self.budget.tokens(bytes),
+            window: Some(speaker.context_window),
+            shared_bytes: 0,
+            layers: BTreeMap::from([
+                ("l1".to_owned(), layer(request.system.len())),
+                ("l3".to_owned(), layer(asked)),
+            ]),
+            texts: BTreeMap::new(),
+            trailing: None,
+        }
+    }
+}
+
+fn size(part: &Part) -> usize {
+    match part {
+        Part::Text { text } | Part::Reasoning { text } => text.len(),
+        Part::Call(call) => call.arguments.len(),
+        Part::Result(result) => result.text.len(),
+    }
+}
+
+/// The JSON object in a text that may have words or a code fence around it.
+fn object<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let (Some(start), Some(end)) = (text.find('{'), text.rfind('}')) else {
+        return Err("there is no JSON object in it".to_owned());
+    };
+    let text = text.get(start..=end).ok_or("there is no JSON object in it")?;
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}

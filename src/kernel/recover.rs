@@ -1,0 +1,435 @@
+//! Carrying out what [`reflect`](super::reflect()) decides: a call that the kernel makes itself, a plan that is
+//! written anew, a word to the model. And, before the decision, the question why it failed.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::consult::Question;
+use super::evaluate::Round;
+use super::reflect::reflect;
+use super::{EVIDENCE_BYTES, Kernel, Turn};
+use crate::protocol::Object;
+use crate::protocol::control::{ControlDecision, Ending, Replan, Retry, Signal};
+use crate::protocol::event::Body;
+use crate::protocol::message::ToolCall;
+use crate::protocol::model::Purpose;
+use crate::protocol::plan::{Plan, Todo, TodoStatus};
+use crate::protocol::prompt::{Prompt, prompt};
+use crate::protocol::reflection::{Reflection, SuggestedAction};
+use crate::protocol::shorten;
+use crate::protocol::view::{call_line, view};
+
+/// The most tokens of a reflection, and of a plan.
+const REFLECTION_TOKENS: u64 = 400;
+const PLAN_TOKENS: u64 = 800;
+/// The evidence decides, not chance.
+const REFLECTION_TEMPERATURE: f32 = 0.2;
+/// A patch is about 120 tokens at most.
+const PATCH_BYTES: usize = 480;
+/// Words of a patch that would widen what is allowed.
+const WIDENS: [&str; 16] = [
+    "--allow",
+    "--yolo",
+    "permission mode",
+    "permission-mode",
+    "sandbox",
+    "sudo",
+    "approval",
+    "without asking",
+    "you are allowed",
+    "you may now",
+    "as root",
+    "outside the project",
+    "chmod 777",
+    "--no-verify",
+    "disable the check",
+    "skip the check",
+];
+/// Words of a sentence that warns of something.
+const NEGATIONS: [&str; 6] = ["not ", "never", "n't", "avoid", "without anything", "不"];
+/// So many attempts are shown to a reflection, the latest.
+const ATTEMPTS: usize = 6;
+
+/// What was tried in this turn, for reflections and planners.
+#[derive(Clone, Debug)]
+pub(super) struct Attempt {
+    pub(super) call: String,
+    pub(super) outcome: String,
+}
+
+/// Rules of a reflection for the next decisions; they go when what failed succeeds, or its step ends.
+#[derive(Clone, Debug)]
+pub(super) struct Patch {
+    pub(super) text: String,
+    chain: String,
+    step: u32,
+}
+
+/// What a planner answers.
+#[derive(Deserialize, JsonSchema)]
+struct Planned {
+    todos: Vec<PlannedTodo>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct PlannedTodo {
+    content: String,
+    #[serde(default)]
+    status: Option<TodoStatus>,
+}
+
+impl Kernel {
+    /// Decides what follows from the evidence of a round and carries it out; an ending where no decision
+    /// is left. What the kernel tries itself is evaluated like any call.
+    pub(super) async fn recover(&mut self, turn: &mut Turn) -> Option<Ending> {
+        loop {
+            if turn.state.wants_reflection()
+                && let Err(ending) = self.reflect_on_failure(turn).await
+            {
+                return Some(ending);
+            }
+            let decision = match self.decide(turn) {
+                Ok(decision) => decision,
+                Err(ending) => return Some(ending),
+            };
+            let done = match decision {
+                ControlDecision::Continue => return None,
+                ControlDecision::Retry(Retry::Feedback) => {
+                    self.tell_of_a_circle(turn);
+                    return None;
+                }
+                ControlDecision::Retry(Retry::Same | Retry::Adjusted | Retry::Alternative) => {
+                    self.try_itself(turn, decision).await;
+                    match self.parts.control.interrupted() {
+                        Some(interrupt) => Err(interrupt.ending()),
+                        None => Ok(()),
+                    }
+                }
+                ControlDecision::Replan(replan) => match self.replan(turn, replan).await {
+                    Ok(()) => return None,
+                    Err(ending) => Err(ending),
+                },
+            };
+            if let Err(ending) = done {
+                return Some(ending);
+            }
+        }
+    }
+
+    /// The decision, counted and recorded.
+    fn decide(&mut self, turn: &mut Turn) -> Result<ControlDecision, Ending> {
+        let (decision, reason) = reflect(&turn.state);
+        let Some(decision) = decision else {
+            turn.errors.push(reason);
+            return Err(turn.completion.ending_of(&turn.state));
+        };
+        let before = turn.state.counters();
+        turn.state.carry_out(decision);
+        let after = turn.state.counters();
+        let evidence = turn.evidence;
+        self.parts.events.emit(Body::ControlDecided { decision, reason, before, after, evidence });
+        Ok(decision)
+    }
+
+    /// The calls of a circle succeed, each by itself: nothing else tells the model.
+    fn tell_of_a_circle(&self, turn: &mut Turn) {
+        const CIRCLE: Prompt = prompt!("feedback/circle.md");
+        let Some(failure) = &turn.state.last_failure else { return };
+        if failure.signal == Signal::Loop && failure.code.is_none() {
+            let text = self.parts.prompts.text(CIRCLE);
+            turn.reminders.push(text.replace("{{what}}", &failure.message));
+        }
+    }
+
+    /// Asks a model why it failed, and writes its answer into the evidence.
+    async fn reflect_on_failure(&mut self, turn: &mut Turn) -> Result<(), Ending> {
+        const REFLECT: Prompt = prompt!("recovery/reflect.md");
+        turn.state.reflections += 1;
+        let question = Question {
+            purpose: Purpose::Reflect,
+            system: self.parts.prompts.text(REFLECT).trim_end().to_owned(),
+            text: self.evidence(turn),
+            max_output_tokens: REFLECTION_TOKENS,
+            temperature: Some(REFLECTION_TEMPERATURE),
+        };
+        let speaker = self.parts.light.clone();
+        let answer = self.consult_for(&mut turn.spent, &speaker, &question).await?;
+        let mut refused = Vec::new();
+        let reflection =
+            answer.map(|reflection| Box::new(self.sift(turn, reflection, &mut refused)));
+        self.parts.events.emit(Body::Reflected {
+            evidence: turn.evidence,
+            reflection: reflection.clone(),
+            refused,
+        });
+        let confident = reflection.as_deref().filter(|reflection| reflection.is_confident());
+        if let (Some(said), Some(failure)) = (confident, &turn.state.last_failure)
+            && !said.patch_prompt.is_empty()
+        {
+            turn.patch = Some(Patch {
+                text: said.patch_prompt.clone(),
+                chain: failure.chain.clone(),
+                step: turn.state.step,
+            });
+        }
+        if let Some(failure) = &mut turn.state.last_failure {
+            failure.reflection = reflection;
+        }
+        Ok(())
+    }
+
+    /// A reflection without what must not be followed.
+    fn sift(&self, turn: &Turn, mut said: Reflection, refused: &mut Vec<String>) -> Reflection {
+        if said.patch_prompt.len() > PATCH_BYTES {
+            said.patch_prompt = shorten(&said.patch_prompt, PATCH_BYTES);
+        }
+        if let Some(why) = self.refuses_patch(&said.patch_prompt) {
+            refused.push(format!("patch: {why}"));
+            said.patch_prompt = String::new();
+        }
+        if let Some(action) = &said.suggested_action
+            && let Err(why) = self.call_of(turn, action)
+        {
+            refused.push(format!("suggested action: {why}"));
+            said.suggested_action = None;
+        }
+        said.fix_strategy.truncate(3);
+        said
+    }
+
+    /// Why rules of a reflection are not taken up: they would widen a permission, or lead to what a pin
+    /// forbids.
+    fn refuses_patch(&self, patch: &str) -> Option<String> {
+        // A dot inside a name ends no sentence.
+        let patch = patch.to_lowercase().replace(". ", "\n");
+        // A sentence that warns of something leads nowhere.
+        let warns = |sentence: &&str| !NEGATIONS.iter().any(|no| sentence.contains(no));
+        patch.split([';', '\n', '。', '；']).filter(warns).find_map(|sentence| {
+            if let Some(word) = WIDENS.iter().find(|word| sentence.contains(*word)) {
+                return Some(format!(
+                    "it speaks of {word:?}: what is allowed is a person's business"
+                ));
+            }
+            let forbids = |rule: &String| {
+                let what = rule.split_once('(').map_or("", |(_, what)| what);
+                let what = what.trim_end_matches(')').trim_end_matches(['*', '/', ' ']);
+                what.len() > 2 && sentence.contains(&what.to_lowercase())
+            };
+            let pin = self.pins.current().iter().find(|pin| pin.rules.iter().any(forbids))?;
+            Some(format!("the user said: {}", pin.text))
+        })
+    }
+
+    /// The call that a reflection proposes; why not, where there is none.
+    fn call_of(&self, turn: &Turn, action: &SuggestedAction) -> Result<ToolCall, String> {
+        let failed = turn.state.failed_call.as_ref().ok_or("no call has failed")?;
+        let (name, input) = match action {
+            SuggestedAction::Adjust { input } => {
+                let sent = serde_json::from_str(&failed.call.arguments);
+                let mut arguments: Object = sent.unwrap_or_default();
+                // Where names were wrong, the right ones stand in their place, not beside them.
+                arguments.retain(|name, _| self.takes(&failed.call.name, name));
+                arguments.extend(input.clone());
+                (failed.call.name.clone(), Value::Object(arguments))
+            }
+            SuggestedAction::Alternative { tool, input } => {
+                (tool.clone(), Value::Object(input.clone()))
+            }
+        };
+        let call = ToolCall {
+            id: format!("kernel_{}_{}_{}", self.turn, turn.round, turn.kernel_calls + 1),
+            name,
+            arguments: input.to_string(),
+        };
+        let same: Option<Value> = serde_json::from_str(&failed.call.arguments).ok();
+        if call.name == failed.call.name && same.as_ref() == Some(&input) {
+            return Err("it is the call that failed".to_owned());
+        }
+        self.parts.registry.check(&call).map_err(|failure| failure.message)?;
+        Ok(call)
+    }
+
+    /// The tool has an argument of this name.
+    fn takes(&self, tool: &str, argument: &str) -> bool {
+        let spec = self.parts.registry.specs().iter().find(|spec| spec.name == tool);
+        spec.is_some_and(|spec| spec.schema["properties"].get(argument).is_some())
+    }
+
+    /// The kernel makes a call on behalf of the one that failed; the outcome stands below that one's
+    /// result, and is evidence like any.
+    async fn try_itself(&mut self, turn: &mut Turn, decision: ControlDecision) {
+        let Some(failed) = turn.state.failed_call.clone() else { return };
+        let action = turn.state.reflection().and_then(|said| said.suggested_action.clone());
+        let call = match (decision, action) {
+            (ControlDecision::Retry(Retry::Same), _) | (_, None) => ToolCall {
+                id: format!("kernel_{}_{}_{}", self.turn, turn.round, turn.kernel_calls + 1),
+                ..failed.call.clone()
+            },
+            (_, Some(action)) => match self.call_of(turn, &action) {
+                Ok(call) => call,
+                Err(_) => return,
+            },
+        };
+        turn.kernel_calls += 1;
+        let mut answer = self.parts.registry.call_for(&call, &failed.call.id).await;
+        if answer.denied {
+            // A reflection's idea was no need of the task's, and nothing was run.
+            (answer.denied, answer.effect) = (false, None);
+        }
+        let line = call_line(&call.name, &answer.envelope.context.params_input);
+        self.history.amend(&failed.call.id, &line, &answer.envelope);
+        turn.evidence_text = shorten(&view(&answer.envelope), EVIDENCE_BYTES);
+        let (calls, answers) = ([call], [answer]);
+        self.evaluate(turn, &Round::Kernel { call: &calls[0], answer: &answers[0] });
+        self.take_note(turn, &calls, &answers);
+    }
+
+    /// Has the step or the plan written anew; the model is told of it in any case.
+    async fn replan(&mut self, turn: &mut Turn, replan: Replan) -> Result<(), Ending> {
+        const STEP: Prompt = prompt!("feedback/replan_step.md");
+        const TASK: Prompt = prompt!("feedback/replan_task.md");
+        const PLAN_STEP: Prompt = prompt!("recovery/plan_step.md");
+        const PLAN_TASK: Prompt = prompt!("recovery/plan_task.md");
+
+        let prompts = self.parts.prompts.clone();
+        let failure =
+            turn.state.last_failure.as_ref().map_or_else(String::new, |f| f.signature.clone());
+        let (system, reminder) = match replan {
+            Replan::Step => {
+                let times = turn.state.retry_count().n + 1;
+                (PLAN_STEP, prompts.text(STEP).replace("{{times}}", &times.to_string()))
+            }
+            Replan::Task => {
+                let files = turn.completion.files_changed.join(", ");
+                let files = if files.is_empty() { "none".to_owned() } else { files };
+                (PLAN_TASK, prompts.text(TASK).replace("{{files}}", &files))
+            }
+        };
+        let question = Question {
+            purpose: Purpose::Plan,
+            system: prompts.text(system).trim_end().to_owned(),
+            text: self.evidence(turn) + &self.state_of_plan(turn),
+            max_output_tokens: PLAN_TOKENS,
+            temperature: None,
+        };
+        let speaker = self.parts.main.clone();
+        let planned: Option<Planned> =
+            self.consult_for(&mut turn.spent, &speaker, &question).await?;
+        let todos = planned.map(|planned| planned.todos).unwrap_or_default();
+        turn.reminders.push(reminder.replace("{{failure}}", &failure));
+        let reason =
+            turn.state.last_failure.as_ref().map_or("", |f| f.signature.as_str()).to_owned();
+        let plan = match replan {
+            Replan::Step => self.with_step_rewritten(todos),
+            Replan::Task => self.written_anew(todos),
+        };
+        if plan != self.plan {
+            self.plan = plan;
+            let body = Body::PlanUpdated { plan: self.plan.clone(), reason };
+            self.parts.events.emit(body);
+        }
+        turn.patch = None;
+        Ok(())
+    }
+
+    /// The plan with the todo in progress replaced; the others stand.
+    fn with_step_rewritten(&self, todos: Vec<PlannedTodo>) -> Plan {
+        let mut plan = self.plan.clone();
+        let at = plan.current().map_or(plan.todos.len(), |(at, _)| at - 1);
+        let mut todos: Vec<Todo> = todos
+            .into_iter()
+            .take(3)
+            .filter(|todo| !todo.content.trim().is_empty())
+            .map(|todo| Todo { content: todo.content, status: TodoStatus::Pending })
+            .collect();
+        let Some(first) = todos.first_mut() else { return plan };
+        first.status = TodoStatus::InProgress;
+        let end = (at + 1).min(plan.todos.len());
+        plan.todos.splice(at..end, todos);
+        plan
+    }
+
+    /// A plan from the beginning. What is said to be completed was completed in the old one.
+    fn written_anew(&self, todos: Vec<PlannedTodo>) -> Plan {
+        let was_completed = |content: &str| {
+            self.plan
+                .todos
+                .iter()
+                .any(|todo| todo.content == content && todo.status == TodoStatus::Completed)
+        };
+        let mut plan = Plan { summary: self.plan.summary.clone(), todos: Vec::new() };
+        for PlannedTodo { content, status } in todos.into_iter().take(8) {
+            let content = content.trim().to_owned();
+            let done = status == Some(TodoStatus::Completed) && was_completed(&content);
+            let status = if done { TodoStatus::Completed } else { TodoStatus::Pending };
+            if !content.is_empty() {
+                plan.todos.push(Todo { content, status });
+            }
+        }
+        let next = plan.todos.iter_mut().find(|todo| todo.status == TodoStatus::Pending);
+        if let Some(next) = next {
+            next.status = TodoStatus::InProgress;
+        }
+        plan
+    }
+
+    /// What a reflection is given: the goal and the step, the last decision, the evidence, the attempts so
+    /// far, and nothing else.
+    fn evidence(&self, turn: &Turn) -> String {
+        const EVIDENCE: Prompt = prompt!("recovery/evidence.md");
+        let failed = turn.state.failed_call.as_ref();
+        let decision = failed.map_or_else(
+            || "a final answer".to_owned(),
+            |failed| format!("{} {}", failed.call.name, shorten(&failed.call.arguments, 1500)),
+        );
+        let evidence = turn.evidence_text.as_str();
+        let skipped = turn.attempts.len().saturating_sub(ATTEMPTS);
+        let attempts: Vec<String> = turn.attempts[skipped..]
+            .iter()
+            .map(|Attempt { call, outcome }| format!("- {call}: {outcome}"))
+            .collect();
+        let tools: Vec<&str> = self.parts.registry.specs().iter().map(|spec| spec.name).collect();
+        let step = self.plan.current().map_or("the whole task", |(_, todo)| todo.content.as_str());
+        self.parts
+            .prompts
+            .text(EVIDENCE)
+            .replace("{{goal}}", &shorten(&turn.goal, 2000))
+            .replace("{{step}}", step)
+            .replace("{{decision}}", &decision)
+            .replace("{{evidence}}", evidence)
+            .replace("{{attempts}}", &attempts.join("\n"))
+            .replace("{{tools}}", &tools.join(", "))
+    }
+
+    /// What a planner is given besides: the plan as it is, and the files as they are.
+    fn state_of_plan(&self, turn: &Turn) -> String {
+        let mut text = String::from("Plan:\n");
+        for todo in &self.plan.todos {
+            let status = match todo.status {
+                TodoStatus::Pending => "pending",
+                TodoStatus::InProgress => "in_progress",
+                TodoStatus::Completed => "completed",
+                TodoStatus::Cancelled => "cancelled",
+            };
+            text.push_str(&format!("- [{status}] {}\n", todo.content));
+        }
+        if self.plan.todos.is_empty() {
+            text.push_str("none\n");
+        }
+        let files = turn.completion.files_changed.join(", ");
+        let files = if files.is_empty() { "none" } else { files.as_str() };
+        text.push_str(&format!("Files changed so far: {files}\n"));
+        if let Some(said) = turn.state.reflection() {
+            text.push_str(&format!("Cause, as a reflection sees it: {}\n", said.root_cause.text));
+        }
+        text
+    }
+}
+
+impl Patch {
+    /// What it is about is over: the failing call succeeded, or its step ended.
+    pub(super) fn is_over(&self, turn: &Turn) -> bool {
+        turn.state.step != self.step || !turn.state.is_open(&self.chain)
+    }
+}

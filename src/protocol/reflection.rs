@@ -1,0 +1,171 @@
+//! What a model answers when it is asked why something failed: structured, small, and followed only as far as
+//! the kernel's table allows.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Object;
+use super::control::{Category, Signal};
+
+/// From this confidence on a reflection counts; below it the deterministic decision stands.
+pub const MIN_CONFIDENCE: f64 = 0.5;
+
+/// The answer, field by field.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reflection {
+    /// What kind of evidence there was.
+    pub failure_signal: Signal,
+    /// Why it failed.
+    pub root_cause: RootCause,
+    /// What would help, one to three ways.
+    #[serde(default)]
+    pub fix_strategy: Vec<Fix>,
+    /// What the kernel should try itself.
+    #[serde(default)]
+    pub suggested_action: Option<SuggestedAction>,
+    /// Imperative rules for the next decisions.
+    #[serde(default)]
+    pub patch_prompt: String,
+    /// What is worth keeping beyond this task.
+    #[serde(default)]
+    pub memory_to_write: Vec<MemoryItem>,
+}
+
+impl Reflection {
+    /// It is sure enough of itself to count.
+    pub fn is_confident(&self) -> bool {
+        self.root_cause.confidence >= MIN_CONFIDENCE
+    }
+}
+
+/// Why something failed.
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RootCause {
+    /// Where the cause lies.
+    pub category: Category,
+    /// What kind of mistake it is.
+    #[serde(default)]
+    pub kind: CauseKind,
+    /// The cause in one sentence.
+    #[serde(default)]
+    pub text: String,
+    /// It may pass by itself.
+    #[serde(default)]
+    pub transient: bool,
+    /// Another try may succeed.
+    #[serde(default = "yes")]
+    pub retry_may_succeed: bool,
+    /// The plan is still the right one.
+    #[serde(default = "yes")]
+    pub plan_still_holds: bool,
+    /// This step can be saved as it is.
+    #[serde(default = "yes")]
+    pub recoverable: bool,
+    /// From 0 to 1.
+    #[serde(default)]
+    pub confidence: f64,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What kind of mistake it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CauseKind {
+    /// The task can be read in several ways.
+    PromptAmbiguous,
+    /// What was sent does not fit what is taken.
+    SchemaMismatch,
+    /// Something was not looked at.
+    MissingObservation,
+    /// The plan is wrong.
+    BadPlan,
+    /// The tool is not for this.
+    ToolMisuse,
+    /// Something else.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+/// One way that would help.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Fix {
+    /// What is changed.
+    pub kind: FixKind,
+    /// How.
+    #[serde(default)]
+    pub text: String,
+}
+
+/// What a fix changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FixKind {
+    /// What the model is told.
+    Prompt,
+    /// What is sent.
+    Schema,
+    /// What is checked first.
+    Check,
+    /// Which tool is used.
+    Tool,
+    /// How the work is cut into steps.
+    Decompose,
+}
+
+/// What the kernel should try itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum SuggestedAction {
+    /// The same tool with these arguments in the place of those that were sent.
+    Adjust {
+        /// The arguments that differ.
+        input: Object,
+    },
+    /// Another tool.
+    Alternative {
+        /// Which.
+        tool: String,
+        /// Its arguments.
+        input: Object,
+    },
+}
+
+/// Something worth keeping.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryItem {
+    /// `rule` or `pattern`.
+    #[serde(rename = "type")]
+    pub kind: MemoryKind,
+    /// One imperative sentence.
+    pub text: String,
+    /// What it is about.
+    #[serde(default)]
+    pub tags: Tags,
+}
+
+/// What kind of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryKind {
+    /// What always holds.
+    Rule,
+    /// How a kind of task is done.
+    Pattern,
+}
+
+/// What a memory is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Tags {
+    /// Its subject.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub topic: String,
+    /// The way of working.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+}
