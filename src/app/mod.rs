@@ -8,6 +8,7 @@ mod models;
 mod project;
 mod prompts;
 mod storage;
+mod talk;
 mod undo;
 
 use std::path::PathBuf;
@@ -44,6 +45,9 @@ pub enum OpenError {
     /// Wrong usage or configuration: exit 2.
     #[error("{0}")]
     Usage(String),
+    /// No model was named and none was found: exit 2.
+    #[error("{0}")]
+    NoModel(String),
     /// Another process holds the session: exit 75.
     #[error("{0}")]
     InUse(String),
@@ -56,7 +60,7 @@ impl OpenError {
     /// The process's exit code.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) => 2,
+            Self::Usage(_) | Self::NoModel(_) => 2,
             Self::InUse(_) => 75,
             Self::Interrupted(interrupt) => interrupt.ending().exit_code(),
         }
@@ -114,6 +118,7 @@ pub struct Session {
     exec: Arc<Exec>,
     control: Control,
     timeout: Option<Duration>,
+    workspace: Arc<Workspace>,
     /// What the person should know before the session begins, a line each.
     pub notices: Vec<String>,
     /// Where the session is recorded; `None` where nothing is kept.
@@ -182,6 +187,13 @@ impl Session {
         let log_path = (!options.ephemeral).then(|| storage.log_path(&id));
         let seq = loaded.as_ref().map_or(0, |loaded| loaded.events.len() as u64);
 
+        let mut faces = faces;
+        if let Some(loaded) = &loaded {
+            let live = record::live(&loaded.events);
+            for face in &mut faces {
+                face.recorded(&live);
+            }
+        }
         let summary = SummarySink::default();
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
         sinks.extend(log.map(|log| Box::new(log) as Box<dyn Sink>));
@@ -263,7 +275,7 @@ impl Session {
                 sweep(&workspace, &record::unanswered(&loaded.events));
             }
         }
-        Ok(Self { kernel, events, summary, exec, control, timeout, notices, log_path })
+        Ok(Self { kernel, events, summary, exec, control, timeout, workspace, notices, log_path })
     }
 
     /// The session's id.

@@ -40,7 +40,11 @@ pub(super) async fn open_models(
 }
 
 /// The model that the configuration means.
-async fn open_model(config: &Config, root: &Path, control: &Control) -> Result<Opened, OpenError> {
+pub(super) async fn open_model(
+    config: &Config,
+    root: &Path,
+    control: &Control,
+) -> Result<Opened, OpenError> {
     if let Some(path) = config.model.strip_prefix("script:") {
         return Ok((speaker(config, Arc::new(script(path)?)), None));
     }
@@ -117,7 +121,7 @@ async fn model_of_a_server(config: &Config) -> Result<config::Resolved, OpenErro
         .filter(|preset| preset.default_model.is_some())
         .filter_map(|preset| preset.api_key_env)
         .collect();
-    Err(OpenError::Usage(format!(
+    Err(OpenError::NoModel(format!(
         "no model: set a key ({}), start a local server (ollama, llama.cpp, vLLM, LM Studio), or name \
          one with --model provider/model; `agent demo` needs none",
         keys.join(", ")

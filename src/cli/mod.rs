@@ -1,5 +1,6 @@
 //! What was typed, and one small file per command.
 
+mod chat;
 mod config;
 mod demo;
 mod doctor;
@@ -23,7 +24,7 @@ use options::RunArgs;
     version,
     max_term_width = 100,
     args_conflicts_with_subcommands = true,
-    after_help = "Start: `agent demo` (needs no key), then `agent run \"task\"` in a project."
+    after_help = "Start: `agent demo` (needs no key), then `agent` in a project."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -31,12 +32,17 @@ struct Cli {
     /// Run one task and print the answer: the same as `agent run`
     #[arg(short = 'p', long = "print")]
     print: bool,
+    /// Chat by plain lines, for screen readers and terminals that can do little
+    #[arg(long)]
+    plain: bool,
     #[command(flatten)]
     run: RunArgs,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Chat in this folder: what `agent` alone does
+    Chat(Box<chat::ChatArgs>),
     /// Run one task, then exit
     Run(Box<RunArgs>),
     /// See the real loop repair a small broken project; the model is scripted, no key is needed
@@ -87,6 +93,7 @@ fn dispatch() -> u8 {
         }
     };
     match cli.command {
+        Some(Command::Chat(args)) => chat::chat(&args),
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Demo(args)) => demo::demo(&args),
         Some(Command::Tool(command)) => tool::tool(command),
@@ -103,10 +110,13 @@ fn dispatch() -> u8 {
         }
         Some(Command::Man { dir }) => man(&dir),
         None if cli.print => run::run(&cli.run),
-        None => {
-            crate::ui::tell(&no_command(&cli.run));
-            2
-        }
+        None => match no_command(&cli.run) {
+            None => chat::chat(&chat::ChatArgs::from(cli)),
+            Some(reason) => {
+                crate::ui::tell(&reason);
+                2
+            }
+        },
     }
 }
 
@@ -117,24 +127,21 @@ fn command() -> clap::Command {
         .mut_args(|arg| if arg.get_id() == "print" { arg } else { arg.hide(true) })
 }
 
-fn no_command(args: &RunArgs) -> String {
-    match args.task.first() {
-        Some(word) => {
-            let command = Cli::command();
-            if command.find_subcommand(word).is_some() {
-                return format!("options stand behind the command: `agent {word} …`");
-            }
-            let names = command.get_subcommands().map(clap::Command::get_name);
-            match nearest(word, names) {
-                Some(name) => format!("there is no command {word:?}: did you mean `agent {name}`?"),
-                None => format!(
-                    "there is no command {word:?}; to give a task, write `agent run \"{}\"`",
-                    args.task.join(" ")
-                ),
-            }
-        }
-        None => "say what to do: `agent run \"task\"`, `agent demo` to see it work, `agent --help` for the rest".to_owned(),
+/// Why these words are no chat: a task or a command was meant.
+fn no_command(args: &RunArgs) -> Option<String> {
+    let word = args.task.first()?;
+    let command = Cli::command();
+    if command.find_subcommand(word).is_some() {
+        return Some(format!("options stand behind the command: `agent {word} …`"));
     }
+    let names = command.get_subcommands().map(clap::Command::get_name);
+    Some(match nearest(word, names) {
+        Some(name) => format!("there is no command {word:?}: did you mean `agent {name}`?"),
+        None => format!(
+            "there is no command {word:?}; to give a task, write `agent run \"{}\"`",
+            args.task.join(" ")
+        ),
+    })
 }
 
 fn man(dir: &std::path::Path) -> u8 {

@@ -14,7 +14,7 @@ pub use models::known;
 pub use providers::{Provider, Resolved, presets, resolve};
 pub use types::{
     Breaker, Checks, Config, Context, Limits, ModelTable, Permissions, ProviderTable, Record,
-    Recovery, Sandbox, SandboxBackend, SandboxNetwork,
+    Recovery, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing, UiScreen, UiTheme,
 };
 
 use std::path::{Path, PathBuf};

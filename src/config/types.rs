@@ -38,6 +38,8 @@ pub struct Config {
     pub breaker: Breaker,
     /// What is recorded.
     pub record: Record,
+    /// How the chat looks and behaves.
+    pub ui: Ui,
 }
 
 /// One provider.
@@ -284,6 +286,66 @@ pub struct Record {
     pub redact_extra: Vec<String>,
 }
 
+/// How the chat looks and behaves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ui {
+    /// `inline`: what is finished is printed into the terminal's own history; `full`: the whole screen.
+    pub screen: UiScreen,
+    /// `auto` asks the terminal for its background; `dark`, `light`.
+    pub theme: UiTheme,
+    /// `emacs` or `vi`: how the message is edited.
+    pub editing: UiEditing,
+    /// Tell when a long turn is over, or a question waits, and the window has no focus.
+    pub notifications: bool,
+    /// Other keys for what the chat does: `keys.transcript = ["f2"]`. `/keys` lists the names.
+    pub keys: BTreeMap<String, Vec<String>>,
+}
+
+impl Default for Ui {
+    fn default() -> Self {
+        Self {
+            screen: UiScreen::Inline,
+            theme: UiTheme::Auto,
+            editing: UiEditing::Emacs,
+            notifications: true,
+            keys: BTreeMap::new(),
+        }
+    }
+}
+
+/// How the chat is arranged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum UiScreen {
+    /// Below the terminal's own history.
+    Inline,
+    /// On the whole screen.
+    Full,
+}
+
+/// The background that colours stand out from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum UiTheme {
+    /// What the terminal says.
+    Auto,
+    /// Dark.
+    Dark,
+    /// Light.
+    Light,
+}
+
+/// How the message is edited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum UiEditing {
+    /// With the keys of Emacs and of shells.
+    Emacs,
+    /// With the modes of vi.
+    Vi,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -299,6 +361,7 @@ impl Default for Config {
             recovery: Recovery::default(),
             breaker: Breaker::default(),
             record: Record::default(),
+            ui: Ui::default(),
         }
     }
 }

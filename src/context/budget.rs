@@ -44,6 +44,12 @@ impl Budget {
         }
     }
 
+    /// The same share of another model's window.
+    #[must_use]
+    pub fn of(&self, model: &str, window: u64) -> Self {
+        Self::new(model, window, self.compact_at)
+    }
+
     /// The window, in tokens.
     pub fn window(&self) -> u64 {
         self.window

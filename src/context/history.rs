@@ -14,6 +14,7 @@ use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::protocol::view::{call_line, view};
 
 const UNDONE: Prompt = prompt!("feedback/undone.md");
+const USER_COMMAND: Prompt = prompt!("feedback/user_command.md");
 const KERNEL_CALL: Prompt = prompt!("recovery/kernel_call.md");
 const FORGOTTEN: Prompt = prompt!("summary/forgotten.md");
 
@@ -195,6 +196,13 @@ impl History {
         match &event.body {
             Body::TurnStarted { input, shown } => self.task(shown.as_ref().unwrap_or(input)),
             Body::TurnSteered { input } => self.task(input),
+            Body::UserCommand { command, output, exit_code } => {
+                let how = exit_code
+                    .map_or_else(|| "was ended".to_owned(), |code| format!("exited {code}"));
+                let text = self.prompts.text(USER_COMMAND).replace("{{how}}", &how);
+                let text = text.replace("{{command}}", command).replace("{{output}}", output);
+                self.user(text.trim_end());
+            }
             Body::Feedback { text } => self.user(text),
             Body::RulesFound { path, text } => self.user(&rules::met(&self.prompts, path, text)),
             Body::TurnUndone { undone, files } => {

@@ -6,6 +6,7 @@
 mod background;
 mod capture;
 mod environment;
+mod foreground;
 mod live;
 mod process;
 mod running;
@@ -37,6 +38,7 @@ use stages::Report;
 
 pub use background::{End, Piece};
 pub use capture::{Captured, WholeOutput};
+pub use foreground::foreground;
 pub use live::Watcher;
 pub use stages::Statuses;
 

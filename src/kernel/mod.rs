@@ -6,7 +6,9 @@
 //! terminals or of files.
 
 mod answer;
+
 mod asked;
+mod between;
 mod checks;
 mod circles;
 mod compact;

@@ -112,6 +112,16 @@ pub enum Body {
         /// What the user said.
         input: String,
     },
+    /// The user ran a command by hand, and shares what it wrote with the model.
+    #[serde(rename = "user.command")]
+    UserCommand {
+        /// The command.
+        command: String,
+        /// What it wrote, or the end of that.
+        output: String,
+        /// Its exit status; `None` where it was ended.
+        exit_code: Option<i32>,
+    },
     /// The user chose another mode.
     #[serde(rename = "mode.changed")]
     ModeChanged {
@@ -659,6 +669,9 @@ pub struct Stamped {
 pub trait Sink: Send {
     /// Takes the next event.
     fn take(&mut self, stamped: &Stamped);
+
+    /// What had happened before, in a session that goes on: told once, before its next event.
+    fn recorded(&mut self, _events: &[&Event]) {}
 }
 
 /// The time, as the program is told it: injected, so that tests own it.

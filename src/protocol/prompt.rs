@@ -55,6 +55,7 @@ pub const NAMES: &[&str] = &[
     "feedback/replan_task.md",
     "feedback/rules_found.md",
     "feedback/undone.md",
+    "feedback/user_command.md",
     "pins/hold.md",
     "pins/withdrawn.md",
     "recovery/evidence.md",

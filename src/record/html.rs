@@ -90,6 +90,9 @@ impl Page {
                 }
             }
             Body::TurnSteered { input } => self.element("div", "user", input),
+            Body::UserCommand { command, output, .. } => {
+                self.folded("note", &format!("! {command}"), output);
+            }
             Body::ControlDecided { .. }
             | Body::Reflected { .. }
             | Body::PermissionDecided { .. }

@@ -79,6 +79,10 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         }
         Body::Thawed { words } => format!("  no longer frozen: {}", one_line(words, 120)),
         Body::TurnSteered { input } => format!("  user, meanwhile: {}", one_line(input, 100)),
+        Body::UserCommand { command, exit_code, .. } => {
+            let how = exit_code.map_or_else(|| "ended".to_owned(), |code| format!("exit {code}"));
+            format!("user: ! {} ({how})", one_line(command, 100))
+        }
         Body::ModeChanged { mode } => format!("  mode {}", mode.as_str()),
         Body::PermissionRequested { tool, input, rule, .. } => {
             format!("  asked ({rule}): {}", call_line(tool, input))
@@ -215,6 +219,9 @@ pub fn markdown(events: &[Event]) -> String {
                 _ = writeln!(out, "{} · {} · {}\n", event.header.ts, started.model, started.cwd);
             }
             Body::TurnStarted { input, .. } => _ = writeln!(out, "## User\n\n{input}\n"),
+            Body::UserCommand { command, output, .. } => {
+                _ = writeln!(out, "```\n$ {command}\n{}\n```\n", output.trim_end());
+            }
             Body::TurnSteered { input } => _ = writeln!(out, "## User, meanwhile\n\n{input}\n"),
             Body::Feedback { text } => _ = writeln!(out, "> {}\n", text.replace('\n', "\n> ")),
             Body::ModelResponded(answer) if !answer.discarded && !answer.text.is_empty() => {

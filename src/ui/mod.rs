@@ -4,6 +4,7 @@
 mod events;
 mod json;
 mod text;
+pub mod tui;
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};

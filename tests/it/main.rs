@@ -8,6 +8,7 @@ mod attention;
 mod background;
 mod bad_input;
 mod batch;
+mod chat;
 mod commands;
 mod context;
 mod file_contract;

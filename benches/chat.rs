@@ -1,0 +1,330 @@
+//! The chat's figures, taken from the outside: the built binary in a pseudo-terminal, a server on loopback,
+//! and a parser of terminal sequences. `cargo bench --bench chat`
+#![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+#![expect(clippy::cast_precision_loss, reason = "of small numbers")]
+
+#[path = "../tests/it/server.rs"]
+#[expect(dead_code, reason = "the benchmark needs a part of it")]
+mod server;
+
+use std::io::{Read as _, Write};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use serde_json::json;
+use server::{Chunk, Reply, Server};
+
+struct Pty {
+    _master: Box<dyn MasterPty + Send>,
+    writer: Box<dyn Write + Send>,
+    child: Box<dyn Child + Send + Sync>,
+    seen: Arc<Mutex<Seen>>,
+    _home: tempfile::TempDir,
+}
+
+struct Seen {
+    parser: vt100::Parser,
+    bytes: usize,
+    full_redraws: usize,
+}
+
+impl Pty {
+    fn start(args: &[&str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let size = PtySize { rows: 40, cols: 120, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_agent"));
+        command.args(args);
+        command.cwd(home.path());
+        command.env_clear();
+        command.env("PATH", std::env::var_os("PATH").unwrap());
+        command.env("HOME", home.path());
+        command.env("TERM", "xterm-256color");
+        let child = pair.slave.spawn_command(command).unwrap();
+        drop(pair.slave);
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let writer = pair.master.take_writer().unwrap();
+        let parser = vt100::Parser::new(40, 120, 0);
+        let seen = Arc::new(Mutex::new(Seen { parser, bytes: 0, full_redraws: 0 }));
+        let theirs = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 65536];
+            while let Ok(n @ 1..) = reader.read(&mut buffer) {
+                let mut seen = theirs.lock().unwrap();
+                seen.parser.process(&buffer[..n]);
+                seen.bytes += n;
+                seen.full_redraws +=
+                    buffer[..n].windows(4).filter(|part| part == b"\x1b[2J").count();
+            }
+        });
+        Self { _master: pair.master, writer, child, seen, _home: home }
+    }
+
+    fn send(&mut self, text: &str) {
+        self.writer.write_all(text.as_bytes()).unwrap();
+        self.writer.flush().unwrap();
+    }
+
+    fn shows(&self, text: &str) -> bool {
+        self.seen.lock().unwrap().parser.screen().contents().contains(text)
+    }
+
+    fn wait(&self, text: &str) -> Duration {
+        let begun = Instant::now();
+        while !self.shows(text) {
+            assert!(begun.elapsed() < Duration::from_secs(120), "waited for {text:?}");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        begun.elapsed()
+    }
+
+    /// Processor time in milliseconds, and memory in MiB.
+    fn used(&self) -> (f64, f64) {
+        let id = self.child.process_id().unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+        let kib: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        (ticks * 10.0, kib / 1024.0)
+    }
+}
+
+impl Drop for Pty {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+fn event(delta: &serde_json::Value) -> Chunk {
+    let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
+    Chunk::Send(format!("data: {chunk}\n\n").into_bytes())
+}
+
+/// An answer of so many tokens, so many a second.
+fn streaming(tokens: usize, a_second: u64) -> Server {
+    Server::with(move |_, _| {
+        let mut body = Vec::new();
+        for n in 0..tokens {
+            let text = if n % 60 == 59 { ".\n\n".to_owned() } else { format!("word{} ", n % 97) };
+            body.push(event(&json!({"content": text})));
+            body.push(Chunk::Pause(Duration::from_micros(1_000_000 / a_second)));
+        }
+        body.push(event(&json!({"content": "THE END"})));
+        let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+        body.push(Chunk::Send(format!("data: {end}\n\ndata: [DONE]\n\n").into_bytes()));
+        Reply { status: 200, headers: vec![("content-type", "text/event-stream".to_owned())], body }
+    })
+}
+
+fn args(server: &Server) -> Vec<String> {
+    ["--yolo", "--model", "test/m", "--base-url", &server.url()].map(str::to_owned).to_vec()
+}
+
+fn percentile(times: &mut [f64], share: f64) -> f64 {
+    times.sort_by(f64::total_cmp);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index")]
+    let at = ((times.len() - 1) as f64 * share).round() as usize;
+    times[at]
+}
+
+fn main() {
+    start();
+    idle();
+    streamed();
+    keys_in_a_long_session();
+    esc();
+}
+
+fn start() {
+    let script = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(script.path(), "text: x").unwrap();
+    let model = format!("script:{}", script.path().display());
+    let (mut prompts, mut whole) = (Vec::new(), Vec::new());
+    for _ in 0..20 {
+        let begun = Instant::now();
+        let pty = Pty::start(&["--model", &model]);
+        pty.wait("›");
+        prompts.push(begun.elapsed().as_secs_f64() * 1e3);
+        pty.wait("sandbox");
+        whole.push(begun.elapsed().as_secs_f64() * 1e3);
+    }
+    println!(
+        "start to a prompt one can write at: median {:.1} ms, p95 {:.1} ms; to an open session {:.1} ms",
+        percentile(&mut prompts, 0.5),
+        percentile(&mut prompts, 0.95),
+        percentile(&mut whole, 0.5)
+    );
+}
+
+fn idle() {
+    let server = streaming(1, 1000);
+    let args = args(&server);
+    let pty = Pty::start(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    pty.wait("/help");
+    std::thread::sleep(Duration::from_millis(500));
+    let (before, bytes) = (pty.used().0, pty.seen.lock().unwrap().bytes);
+    std::thread::sleep(Duration::from_secs(5));
+    let written = pty.seen.lock().unwrap().bytes - bytes;
+    println!(
+        "idle for 5 s: {:.0} ms of processor time, {written} bytes written",
+        pty.used().0 - before
+    );
+}
+
+fn streamed() {
+    let server = streaming(1000, 100);
+    let args = args(&server);
+    let mut pty = Pty::start(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    pty.wait("/help");
+    let (before, bytes) = (pty.used().0, pty.seen.lock().unwrap().bytes);
+    let begun = Instant::now();
+    pty.send("go\r");
+    pty.wait("THE END");
+    let took = begun.elapsed().as_secs_f64() * 1e3;
+    let used = pty.used().0 - before;
+    let seen = pty.seen.lock().unwrap();
+    let text = 1000.0 * 6.9 / 1024.0;
+    println!(
+        "1,000 tokens at 100 a second: {:.1} % of one core; {:.0} bytes written for a kilobyte; {} full redraws",
+        used / took * 100.0,
+        (seen.bytes - bytes) as f64 / text,
+        seen.full_redraws
+    );
+}
+
+fn keys_in_a_long_session() {
+    // 10,000 cells: 2,500 rounds of three calls and words.
+    let stream = streaming(6000, 1000);
+    let url = stream.url();
+    let calls = Server::with({
+        move |request, _| {
+            let rounds = request.body.matches("\"role\":\"tool\"").count() / 3;
+            if rounds >= 2500 {
+                return server::sse_text("All cells are there.");
+            }
+            let call = |n: usize| {
+                ("LS", json!({"path": ".", "offset": n % 2, "limit": 1 + (rounds * 3 + n) % 200}))
+            };
+            server::sse_calls(&[call(0), call(1), call(2)])
+        }
+    });
+    let url_of_calls = calls.url();
+    let mut pty = Pty::start(&[
+        "--yolo",
+        "--model",
+        "test/m",
+        "--base-url",
+        &url_of_calls,
+        "--max-turns",
+        "3000",
+        "--set",
+        "context.compact_at=1.0",
+        "--set",
+        "models.\"test/m\".context_window=100000000",
+        "--set",
+        &format!("providers.other.base_url={url}"),
+    ]);
+    pty.wait("/help");
+    pty.send("many\r");
+    pty.wait("All cells are there.");
+    pty.wait("/help");
+    println!("memory with 10,000 cells: {:.0} MiB", pty.used().1);
+    pty.send("/model other/m\r");
+    pty.wait("answers from now on");
+    pty.send("stream\r");
+    pty.wait("answering");
+    let mut times = Vec::new();
+    let letters = "the quick brown fox jumps over the lazy dog ".repeat(6);
+    let mut written = String::new();
+    for letter in letters.chars() {
+        written.push(letter);
+        let shown = format!("› {}", written.trim_end());
+        // Only what is on the first row is looked for.
+        if written.len() > 100 || letter == ' ' {
+            if written.len() > 100 {
+                pty.send("\x15");
+                written.clear();
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            }
+            pty.send(" ");
+            std::thread::sleep(Duration::from_millis(7));
+            continue;
+        }
+        let begun = Instant::now();
+        pty.send(&letter.to_string());
+        pty.wait(&shown);
+        times.push(begun.elapsed().as_secs_f64() * 1e3);
+        std::thread::sleep(Duration::from_millis(11));
+    }
+    assert!(!pty.shows("THE END"), "the stream ended before the measurement");
+    println!(
+        "key to frame with 10,000 cells and 1,000 tokens a second: median {:.1} ms, p99 {:.1} ms ({} keys)",
+        percentile(&mut times, 0.5),
+        percentile(&mut times, 0.99),
+        times.len()
+    );
+    pty.send("\x15\x1b");
+    pty.wait("stopped by you");
+    let begun = Instant::now();
+    pty.send("\x14");
+    pty.wait("q close");
+    println!("the whole conversation on the screen: {:.0} ms", begun.elapsed().as_secs_f64() * 1e3);
+    let mut times = Vec::new();
+    for n in 0..60 {
+        let bytes = pty.seen.lock().unwrap().bytes;
+        let begun = Instant::now();
+        pty.send(if n % 2 == 0 { "\x1b[5~" } else { "b" });
+        while pty.seen.lock().unwrap().bytes == bytes {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        times.push(begun.elapsed().as_secs_f64() * 1e3);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    println!(
+        "a page of it: median {:.1} ms, p99 {:.1} ms; memory {:.0} MiB",
+        percentile(&mut times, 0.5),
+        percentile(&mut times, 0.99),
+        pty.used().1
+    );
+}
+
+fn esc() {
+    let script = tempfile::NamedTempFile::new().unwrap();
+    let call = "call: Bash {\"command\": \"for i in 1 2 3 4 5 6 7 8 9; do (trap '' TERM INT; sleep 98.7) & done; wait\"}\n---\n";
+    std::fs::write(script.path(), call.repeat(20)).unwrap();
+    let model = format!("script:{}", script.path().display());
+    let mut times = Vec::new();
+    for _ in 0..10 {
+        let mut pty = Pty::start(&["--yolo", "--model", &model]);
+        pty.wait("/help");
+        pty.send("go\r");
+        pty.wait("◦ Bash");
+        while running("sleep 98.7") < 9 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let begun = Instant::now();
+        pty.send("\x1b");
+        pty.wait("stopped by you");
+        while running("sleep 98.7") > 0 {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        times.push(begun.elapsed().as_secs_f64() * 1e3);
+    }
+    println!(
+        "Esc to the end of a tree of 10 processes: median {:.0} ms, worst {:.0} ms",
+        percentile(&mut times, 0.5),
+        percentile(&mut times, 1.0)
+    );
+}
+
+fn running(text: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).replace('\0', " ").trim() == text).count()
+}

@@ -1,0 +1,82 @@
+//! A session that a person talks with: what is done between its turns.
+
+use std::sync::Arc;
+
+use super::{OpenError, Options, Session, models};
+use crate::config::Config;
+use crate::protocol::control::Control;
+use crate::protocol::mask::Masker;
+use crate::workspace::Workspace;
+
+/// So much of what a command of the user's wrote is shared with the model.
+const MAX_SHARED: usize = 16 * 1024;
+
+impl Session {
+    /// The person's hand on it.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// What hides secrets in all that leaves the program.
+    pub fn masker(&self) -> Arc<Masker> {
+        self.events.masker().clone()
+    }
+
+    /// The project's files.
+    pub fn workspace(&self) -> &Arc<Workspace> {
+        &self.workspace
+    }
+
+    /// A wish for another mode comes true now, and not only with the next call.
+    pub fn take_wishes(&self) {
+        self.kernel.mode();
+    }
+
+    /// What a command of the user's own wrote is the model's to know from now on.
+    pub fn share(&mut self, command: &str, output: &str, exit_code: Option<i32>) {
+        let from = output.ceil_char_boundary(output.len().saturating_sub(MAX_SHARED));
+        let cut = if from > 0 { "…\n" } else { "" };
+        self.kernel.heard_of_command(command, &format!("{cut}{}", &output[from..]), exit_code);
+    }
+
+    /// The older part of the conversation gives way to a summary. `false`: there is nothing that could.
+    pub async fn compact(&mut self, focus: Option<&str>) -> Result<bool, String> {
+        let compacted = self.kernel.compact(focus).await;
+        compacted.map_err(|ending| format!("the summary could not be written: {}", ending.as_str()))
+    }
+
+    /// Takes back what a turn changed; the latest that changed anything where none is named.
+    pub fn undo(&mut self, turn: Option<u32>) -> Result<(), String> {
+        let turn = turn.or_else(|| self.workspace.last_changing_turn());
+        let turn = turn.ok_or("no turn of this session changed a file that could be taken back")?;
+        let files = self.workspace.undo(turn, false).map_err(|failure| failure.message)?;
+        let files = files.iter().map(|(path, how)| (path.clone(), how.to_string()));
+        self.kernel.heard_of_undo(turn, files.collect());
+        Ok(())
+    }
+
+    /// From now on this model answers.
+    pub async fn answer_with(
+        &mut self,
+        options: &Options,
+        model: &str,
+    ) -> Result<String, OpenError> {
+        let config = Config { model: model.to_owned(), ..options.config.config.clone() };
+        let (speaker, key) = models::open_model(&config, &options.root, &self.control).await?;
+        if let Some(key) = key
+            && self.events.masker().mask(&key) == key
+        {
+            return Err(OpenError::Usage(format!(
+                "{model}: its key is not known to this session, which could not hide it; start with \
+                 `agent -c --model {model}`"
+            )));
+        }
+        self.kernel.answer_with(speaker);
+        Ok(self.kernel.model().to_owned())
+    }
+
+    /// Who answers.
+    pub fn model(&self) -> &str {
+        self.kernel.model()
+    }
+}

@@ -1,0 +1,483 @@
+//! `agent chat`: the loop that joins a person at a terminal and a session.
+
+mod jobs;
+mod places;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::options::{self, RunArgs, ToolOptions};
+use super::{Cli, session};
+use crate::app::{OpenError, Options, Recorded, Rewind, Session, Storage, Which};
+use crate::config::{self, Loaded, UiEditing, UiScreen, UiTheme, UserDirs};
+use crate::protocol::control::{Control, Interrupt, PermissionMode};
+use crate::ui::tui::{
+    self, Arrangement, Background, Chat, CommandDeed, Depth, Keymap, News, Request, Settings, Theme,
+};
+use crate::{record, ui};
+use jobs::{Jobs, Ran};
+use places::Places;
+
+/// Lines of a trace that are shown.
+const TRACE_LINES: usize = 200;
+
+/// The options of `agent chat`.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct ChatArgs {
+    /// What stands in the message when the chat begins
+    #[arg(value_name = "MESSAGE")]
+    message: Vec<String>,
+    /// Plain lines, for screen readers and terminals that can do little
+    #[arg(long)]
+    plain: bool,
+    /// The model: provider/model, auto, or script:FILE
+    #[arg(short, long, value_name = "MODEL")]
+    model: Option<String>,
+    /// Where the model's server is, up to and including /v1
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// The environment variable that holds the key
+    #[arg(long, value_name = "NAME")]
+    api_key_env: Option<String>,
+    /// A command that must exit 0 before a task counts as done
+    #[arg(long, value_name = "COMMAND")]
+    check: Vec<String>,
+    /// The most answers of the model to one message
+    #[arg(long, value_name = "N")]
+    max_turns: Option<u32>,
+    /// The most US dollars for one message; needs the model's price
+    #[arg(long, value_name = "X")]
+    max_budget_usd: Option<f64>,
+    /// Go on with the latest session of this project
+    #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
+    continue_latest: bool,
+    /// Go on with this session
+    #[arg(short = 'r', long, value_name = "ID")]
+    resume: Option<String>,
+    /// Keep nothing of this session
+    #[arg(long, conflicts_with_all = ["continue_latest", "resume"])]
+    ephemeral: bool,
+    /// Add this to the model's instructions
+    #[arg(long, value_name = "TEXT")]
+    append_system_prompt: Option<String>,
+    #[command(flatten)]
+    tools: ToolOptions,
+}
+
+impl From<Cli> for ChatArgs {
+    fn from(cli: Cli) -> Self {
+        let Cli { run, plain, .. } = cli;
+        Self {
+            message: Vec::new(),
+            plain,
+            model: run.model,
+            base_url: run.base_url,
+            api_key_env: run.api_key_env,
+            check: run.check,
+            max_turns: run.max_turns,
+            max_budget_usd: run.max_budget_usd,
+            continue_latest: run.continue_latest,
+            resume: run.resume,
+            ephemeral: run.ephemeral,
+            append_system_prompt: run.append_system_prompt,
+            tools: run.tools,
+        }
+    }
+}
+
+impl ChatArgs {
+    /// The same options as those of a run: the configuration reads them there.
+    fn as_run(&self) -> RunArgs {
+        RunArgs {
+            model: self.model.clone(),
+            base_url: self.base_url.clone(),
+            api_key_env: self.api_key_env.clone(),
+            check: self.check.clone(),
+            max_turns: self.max_turns,
+            max_budget_usd: self.max_budget_usd,
+            tools: self.tools.clone(),
+            ..RunArgs::default()
+        }
+    }
+
+    fn which(&self) -> Which {
+        match (self.continue_latest, &self.resume) {
+            (true, _) => Which::Latest,
+            (false, Some(id)) => Which::Resume(id.clone()),
+            (false, None) => Which::New,
+        }
+    }
+}
+
+pub(super) fn chat(args: &ChatArgs) -> u8 {
+    let term = std::env::var("TERM").unwrap_or_default();
+    let is_plain = args.plain || tui::is_here() && matches!(term.as_str(), "dumb");
+    if !is_plain && !tui::is_here() {
+        ui::tell(
+            "the chat needs a terminal: `agent run \"task\"` works on one task without, `agent --plain` \
+             chats by plain lines, `agent --help` shows the rest",
+        );
+        return 2;
+    }
+    let control = Control::default();
+    control.attend();
+    super::block_on(
+        async {
+            match work(args, is_plain, &control).await {
+                Ok(code) => code,
+                Err(OpenError::NoModel(_)) => {
+                    ui::print(&welcome());
+                    2
+                }
+                Err(error) => {
+                    ui::tell(&error.to_string());
+                    error.exit_code()
+                }
+            }
+        },
+        &control,
+    )
+}
+
+/// What follows a session.
+enum Next {
+    Quit,
+    Open(Which),
+    /// This session, from before that turn on.
+    Rewind(u32),
+}
+
+async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, OpenError> {
+    let root = options::root(args.tools.cwd.as_deref())?;
+    let dirs = UserDirs::find();
+    let config = options::load(&root, dirs.as_ref(), &args.tools, Some(&args.as_run()))?;
+    let places = Places::new(&root, dirs.as_ref());
+    let settings = settings(args, &config, &places)?;
+    let arrangement = if is_plain { Arrangement::Plain } else { Arrangement::Screen };
+    let not_started = |error| OpenError::Usage(format!("the screen: {error}"));
+    let mut chat = tui::start(settings, arrangement).map_err(not_started)?;
+    let mut options = Options {
+        root,
+        add_dirs: args.tools.add_dir.clone(),
+        config,
+        session: args.which(),
+        ephemeral: args.ephemeral,
+        append_system_prompt: args.append_system_prompt.clone(),
+        answer_schema: None,
+        default_mode: PermissionMode::Ask,
+        dirs,
+    };
+    let mut is_first = true;
+    let last = loop {
+        let faces: Vec<Box<dyn crate::protocol::event::Sink>> = vec![Box::new(chat.handle.clone())];
+        let mut session = match open(&options, control, faces).await {
+            Ok(session) => session,
+            Err(error) if is_first => {
+                // The screen is given back first: what is said then stays.
+                _ = chat.end();
+                return Err(error);
+            }
+            Err(error) => {
+                chat.handle.tell(News::Note(false, error.to_string()));
+                options.session = Which::New;
+                continue;
+            }
+        };
+        is_first = false;
+        let next = converse(&mut session, &options, &places, &mut chat).await;
+        let id = session.log_path.is_some().then(|| session.id().to_owned());
+        session.close();
+        match next {
+            Next::Quit => break id,
+            Next::Rewind(turn) => {
+                let Some(id) = id else { continue };
+                chat.handle.tell(News::Anew);
+                if let Err(error) = rewind(&options, &id, turn) {
+                    chat.handle.tell(News::Note(false, error.to_string()));
+                }
+                options.session = Which::Resume(id);
+                control.begin_turn();
+            }
+            Next::Open(which) => {
+                options.session = which;
+                chat.handle.tell(News::Anew);
+                control.begin_turn();
+            }
+        }
+    };
+    _ = chat.end();
+    if let Some(id) = last.filter(|_| !is_plain) {
+        ui::print(&format!("Session {id}: `agent -c` goes on with it.\n"));
+    }
+    let ended = control.interrupted().filter(|by| *by == Interrupt::Terminate);
+    Ok(ended.map_or(0, |by| by.ending().exit_code()))
+}
+
+async fn open(
+    options: &Options,
+    control: &Control,
+    faces: Vec<Box<dyn crate::protocol::event::Sink>>,
+) -> Result<Session, OpenError> {
+    let options = Options {
+        root: options.root.clone(),
+        add_dirs: options.add_dirs.clone(),
+        config: options.config.clone(),
+        session: options.session.clone(),
+        append_system_prompt: options.append_system_prompt.clone(),
+        answer_schema: None,
+        dirs: options.dirs.clone(),
+        ..*options
+    };
+    let opening = Session::open(options, control.clone(), faces);
+    // A person who has seen enough does not wait for a server that does not answer.
+    let cancel = control.cancel();
+    match cancel.run_until_cancelled(opening).await {
+        Some(opened) => opened,
+        None => Err(OpenError::Interrupted(control.interrupted().unwrap_or(Interrupt::User))),
+    }
+}
+
+/// What the person and the session say to each other, until there is another session or none.
+async fn converse(
+    session: &mut Session,
+    options: &Options,
+    places: &Places,
+    chat: &mut Chat,
+) -> Next {
+    let handle = chat.handle.clone();
+    for notice in &session.notices {
+        handle.tell(News::Note(false, notice.clone()));
+    }
+    let control = session.control().clone();
+    let mut jobs = Jobs::new(session, options, places, handle.clone());
+    let kinds = [SignalKind::window_change(), SignalKind::from_raw(libc::SIGCONT)];
+    let [mut resized, mut continued] = kinds.map(|kind| signal(kind).ok());
+    // What the user ran while the model worked, for the model to know with the next message.
+    let mut ran: Vec<Ran> = Vec::new();
+    let mut quits = false;
+    let mut message: Option<String> = None;
+    loop {
+        for done in ran.drain(..) {
+            session.share(&done.command, &done.output, done.exit_code);
+        }
+        if quits {
+            return Next::Quit;
+        }
+        let Some(text) = message.take() else {
+            let cancel = control.cancel();
+            tokio::select! {
+                request = chat.requests.recv() => match request.unwrap_or(Request::Quit) {
+                    Request::Submit(text) | Request::Steer(text) => message = Some(text),
+                    Request::Quit => quits = true,
+                    Request::Interrupt => handle.tell(News::Idle { interrupted: true }),
+                    Request::Mode(mode) => {
+                        control.want_mode(mode);
+                        session.take_wishes();
+                    }
+                    Request::Command(CommandDeed::Clear, _) => return Next::Open(Which::New),
+                    Request::Command(CommandDeed::Resume, id) => match resume(options, session, &id) {
+                        Ok(id) => return Next::Open(Which::Resume(id)),
+                        Err(reason) => handle.tell(News::Note(false, reason)),
+                    },
+                    Request::Command(CommandDeed::Rewind, turn) => {
+                        match turn.parse().map_err(|_| ()).and_then(|turn| kept(session, turn)) {
+                            Ok(turn) => return Next::Rewind(turn),
+                            Err(()) => {
+                                let text = "say to before which turn, as a number; a session that is \
+                                            not kept can not go back";
+                                handle.tell(News::Note(false, text.to_owned()));
+                            }
+                        }
+                    }
+                    Request::Command(CommandDeed::Undo, turn) => {
+                        if let Err(reason) = undo(session, &turn) {
+                            handle.tell(News::Note(false, reason));
+                        }
+                    }
+                    Request::Command(CommandDeed::Compact, focus) => {
+                        let focus = Some(focus.as_str()).filter(|focus| !focus.is_empty());
+                        control.begin_turn();
+                        match session.compact(focus).await {
+                            Ok(true) => {}
+                            Ok(false) => {
+                                let text = "there is nothing yet that could give way to a summary";
+                                handle.tell(News::Note(true, text.to_owned()));
+                            }
+                            Err(reason) => handle.tell(News::Note(false, reason)),
+                        }
+                    }
+                    Request::Command(CommandDeed::Model, model) => {
+                        let news = model_of(session, options, &model).await;
+                        handle.tell(news);
+                    }
+                    request => jobs.begin(request),
+                },
+                done = jobs.next() => ran.extend(done),
+                () = cancel.cancelled() => {
+                    // From outside: here nothing runs that a person could stop.
+                    quits = true;
+                }
+                () = signalled(&mut resized) => handle.resized(),
+                () = signalled(&mut continued) => handle.continued(),
+            }
+            continue;
+        };
+        control.begin_turn();
+        {
+            let turn = session.run(&text);
+            tokio::pin!(turn);
+            loop {
+                tokio::select! {
+                    _ = &mut turn => break,
+                    request = chat.requests.recv() => match request.unwrap_or(Request::Quit) {
+                        Request::Submit(text) | Request::Steer(text) => control.steer(text),
+                        Request::Interrupt => control.interrupt(Interrupt::User),
+                        Request::Answer(call, approval) => control.answer(&call, approval),
+                        Request::Mode(mode) => control.want_mode(mode),
+                        Request::Quit => {
+                            control.interrupt(Interrupt::User);
+                            quits = true;
+                        }
+                        request => jobs.begin(request),
+                    },
+                    done = jobs.next() => ran.extend(done),
+                    () = signalled(&mut resized) => handle.resized(),
+                    () = signalled(&mut continued) => handle.continued(),
+                }
+            }
+        }
+        handle.tell(News::Branch(places.branch()));
+        let unheard = control.take_messages();
+        let interrupted = control.interrupted();
+        quits |= interrupted == Some(Interrupt::Terminate);
+        // What stopped this turn stops nothing after it.
+        control.begin_turn();
+        if interrupted.is_none() && !unheard.is_empty() {
+            message = Some(unheard.join("\n\n"));
+        } else {
+            handle.tell(News::Idle { interrupted: interrupted.is_some() });
+        }
+    }
+}
+
+async fn signalled(signal: &mut Option<tokio::signal::unix::Signal>) {
+    let came = match signal {
+        Some(signal) => signal.recv().await,
+        None => None,
+    };
+    if came.is_none() {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn resume(options: &Options, session: &Session, id: &str) -> Result<String, String> {
+    if id.is_empty() {
+        return Err("say which: /sessions lists them, Tab behind /resume offers them".to_owned());
+    }
+    let storage = Storage::find(&options.root, options.dirs.as_ref());
+    let id = storage.choose(Some(id)).map_err(|error| error.to_string())?;
+    if id == session.id() { Err("that is this session".to_owned()) } else { Ok(id) }
+}
+
+fn kept(session: &Session, turn: u32) -> Result<u32, ()> {
+    session.log_path.is_some().then_some(turn).ok_or(())
+}
+
+/// Takes a session that nobody works on back to before a turn.
+fn rewind(options: &Options, id: &str, turn: u32) -> Result<(), OpenError> {
+    let storage = Storage::find(&options.root, options.dirs.as_ref());
+    let recorded = Recorded::open((&options.root, &options.add_dirs), &storage, id)?;
+    recorded.rewind(turn, Rewind::Both, false).map(|_| ())
+}
+
+fn undo(session: &mut Session, turn: &str) -> Result<(), String> {
+    let turn = match turn {
+        "" => None,
+        turn => Some(turn.parse().map_err(|_| format!("{turn:?} is no number of a turn"))?),
+    };
+    session.undo(turn)
+}
+
+async fn model_of(session: &mut Session, options: &Options, model: &str) -> News {
+    if model.is_empty() {
+        let model = session.model();
+        let text = format!("{model} answers; `/model provider/model` lets another one answer");
+        return News::Note(true, text);
+    }
+    match session.answer_with(options, model).await {
+        Ok(model) => News::Note(true, format!("{model} answers from now on")),
+        Err(error) => News::Note(false, error.to_string()),
+    }
+}
+
+/// What the chat starts with.
+fn settings(args: &ChatArgs, config: &Loaded, places: &Places) -> Result<Settings, OpenError> {
+    let ui = &config.config.ui;
+    let variable = |name: &str| std::env::var(name).ok();
+    let background = match ui.theme {
+        UiTheme::Light => Background::Light,
+        UiTheme::Auto if is_light(&variable) => Background::Light,
+        UiTheme::Auto | UiTheme::Dark => Background::Dark,
+    };
+    let message = args.message.join(" ");
+    Ok(Settings {
+        keymap: Keymap::new(&ui.keys).map_err(OpenError::Usage)?,
+        theme: Theme::new(Depth::of(&variable), background),
+        theme_is_chosen: ui.theme != UiTheme::Auto,
+        full_screen: ui.screen == UiScreen::Full,
+        vi: ui.editing == UiEditing::Vi,
+        notifications: ui.notifications,
+        history: places.history(),
+        own_commands: places.commands(),
+        first_message: (!message.is_empty()).then_some(message),
+        notices: config.warnings.clone(),
+        branch: places.branch(),
+    })
+}
+
+/// `COLORFGBG=0;15` says that the background is light; most terminals are asked and answer later.
+fn is_light(variable: &dyn Fn(&str) -> Option<String>) -> bool {
+    let background = variable("COLORFGBG").and_then(|it| it.rsplit(';').next()?.parse::<u8>().ok());
+    matches!(background, Some(7 | 9..=15))
+}
+
+/// What a person sees who starts it for the first time.
+fn welcome() -> String {
+    let keys: Vec<&str> = config::presets()
+        .iter()
+        .filter(|preset| preset.default_model.is_some())
+        .filter_map(|preset| preset.api_key_env)
+        .collect();
+    let first = keys.first().copied().unwrap_or("OPENAI_API_KEY");
+    format!(
+        "agent needs a model to talk to. Any one of these will do:\n\n\
+         \x20 export {first}=…           a key ({})\n\
+         \x20 ollama serve                       a model on this machine (llama.cpp, vLLM, LM Studio too)\n\
+         \x20 agent --model NAME --base-url URL  any server that speaks OpenAI's language\n\n\
+         To see it work without any: agent demo\n\
+         To check what works here:   agent doctor\n",
+        keys.join(", ")
+    )
+}
+
+/// The last lines of a session's timeline, and where the rest is.
+fn trace(session_log: Option<&PathBuf>) -> Result<String, String> {
+    let path = session_log.ok_or("nothing of this session is kept (--ephemeral)")?;
+    let loaded = record::load(path).map_err(|error| error.to_string())?;
+    let timeline = record::timeline(&loaded.events);
+    let lines: Vec<&str> = timeline.lines().collect();
+    let from = lines.len().saturating_sub(TRACE_LINES);
+    let more =
+        if from > 0 { format!("… {from} lines more: agent trace show\n") } else { String::new() };
+    Ok(format!("{more}{}", lines[from..].join("\n")))
+}
+
+/// The sessions of the project: id and what each is about, the latest first.
+fn sessions(options: &Options) -> Vec<(String, String)> {
+    let storage = Storage::find(&options.root, options.dirs.as_ref());
+    let list = session::list_of_sessions(&storage);
+    let lines = list.lines().filter_map(|line| line.split_once(char::is_whitespace));
+    lines.map(|(id, what)| (id.to_owned(), what.trim().to_owned())).collect()
+}

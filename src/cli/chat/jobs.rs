@@ -1,0 +1,292 @@
+//! What a person has done beside the session, while it works or rests: commands of their own, looking at
+//! files and records, the editor.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::LocalBoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
+
+use super::places::Places;
+use crate::app::{Options, Session};
+use crate::exec::{self, Command, Exec};
+use crate::protocol::mask::Masker;
+use crate::record;
+use crate::ui::tui::{CommandDeed, Handle, News, Request};
+use crate::workspace::{Kind, Rules, Walk, Workspace};
+
+/// A command of the user's own may run so long.
+const PATIENCE: Duration = Duration::from_hours(1);
+/// The most files that are offered.
+const MAX_FILES: usize = 200_000;
+
+/// A command of the user's own that is over: the model is to know of it.
+pub(super) struct Ran {
+    pub(super) command: String,
+    pub(super) output: String,
+    pub(super) exit_code: Option<i32>,
+}
+
+/// The jobs that run.
+pub(super) struct Jobs<'a> {
+    running: FuturesUnordered<LocalBoxFuture<'a, Option<Ran>>>,
+    options: &'a Options,
+    places: &'a Places,
+    handle: Handle,
+    workspace: Arc<Workspace>,
+    masker: Arc<Masker>,
+    /// Commands of the user's run as the user, outside the sandbox, with the user's environment.
+    exec: Arc<Exec>,
+    log: Option<PathBuf>,
+    session: String,
+}
+
+impl<'a> Jobs<'a> {
+    pub(super) fn new(
+        session: &Session,
+        options: &'a Options,
+        places: &'a Places,
+        handle: Handle,
+    ) -> Self {
+        Self {
+            running: FuturesUnordered::new(),
+            options,
+            places,
+            handle,
+            workspace: session.workspace().clone(),
+            masker: session.masker(),
+            exec: Arc::new(Exec::new(&[])),
+            log: session.log_path.clone(),
+            session: session.id().to_owned(),
+        }
+    }
+
+    /// The end of the next of them; none ends where none runs.
+    pub(super) async fn next(&mut self) -> Option<Ran> {
+        match self.running.next().await {
+            Some(done) => done,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Begins what was asked for, as far as it needs no session.
+    pub(super) fn begin(&mut self, request: Request) {
+        match request {
+            Request::Remember(message) => self.places.remember(&self.masker.mask(&message)),
+            Request::Files => self.find_files(),
+            Request::Shell(command) => self.shell(command),
+            Request::Edit(text) => self.edit(text),
+            Request::Command(deed, arguments) => self.command(deed, &arguments),
+            // These are the session's, and are answered where it is.
+            Request::Submit(_)
+            | Request::Steer(_)
+            | Request::Interrupt
+            | Request::Answer(..)
+            | Request::Mode(_)
+            | Request::Quit => {}
+        }
+    }
+
+    fn command(&mut self, deed: CommandDeed, arguments: &str) {
+        match deed {
+            CommandDeed::Sessions if arguments == "list" => {
+                self.handle.tell(News::Sessions(super::sessions(self.options)));
+            }
+            CommandDeed::Sessions => {
+                let sessions = super::sessions(self.options);
+                let text = sessions.iter().map(|(id, what)| format!("{id}  {what}\n")).collect();
+                self.page("Sessions of this project", Ok(text));
+            }
+            CommandDeed::Trace => {
+                let trace = super::trace(self.log.as_ref());
+                self.page("What happened", trace);
+            }
+            CommandDeed::Export => {
+                let exported = self.export(arguments);
+                self.handle.tell(match exported {
+                    Ok(path) => News::Note(true, format!("written to {}", path.display())),
+                    Err(reason) => News::Note(false, reason),
+                });
+            }
+            CommandDeed::Config => self.own("Configuration", "config show"),
+            CommandDeed::Doctor => self.own("What works here", "doctor --offline"),
+            CommandDeed::Diff => {
+                let line = "git --no-pager -c color.ui=never diff HEAD && \
+                            git ls-files --others --exclude-standard | sed 's/^/new: /'";
+                self.tell_output(
+                    "Changes since the last commit",
+                    line.to_owned(),
+                    "nothing changed",
+                );
+            }
+            CommandDeed::Help
+            | CommandDeed::Model
+            | CommandDeed::Mode
+            | CommandDeed::Plan
+            | CommandDeed::Undo
+            | CommandDeed::Rewind
+            | CommandDeed::Compact
+            | CommandDeed::Resume
+            | CommandDeed::Clear
+            | CommandDeed::Cost
+            | CommandDeed::Copy
+            | CommandDeed::Theme
+            | CommandDeed::Keys
+            | CommandDeed::Quit => {
+                let text = "the agent works: wait for it, or stop it with Esc, and then once more";
+                self.handle.tell(News::Note(false, text.to_owned()));
+            }
+        }
+    }
+
+    fn page(&self, title: &str, text: Result<String, String>) {
+        self.handle.tell(match text {
+            Ok(text) => {
+                News::Page { title: title.to_owned(), text: self.masker.mask(&text).into_owned() }
+            }
+            Err(reason) => News::Note(false, reason),
+        });
+    }
+
+    fn export(&self, file: &str) -> Result<PathBuf, String> {
+        let log = self.log.as_ref().ok_or("nothing of this session is kept (--ephemeral)")?;
+        let loaded = record::load(log).map_err(|error| error.to_string())?;
+        let name = if file.is_empty() {
+            format!("session-{}.md", &self.session[..self.session.len().min(8)])
+        } else {
+            file.to_owned()
+        };
+        let path = self.options.root.join(name);
+        let written = std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .and_then(|mut file| {
+                std::io::Write::write_all(&mut file, record::markdown(&loaded.events).as_bytes())
+            });
+        written.map_err(|error| format!("{}: {error}; name another file", path.display()))?;
+        Ok(path)
+    }
+
+    /// What another command of this program says.
+    fn own(&mut self, title: &'static str, arguments: &str) {
+        let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("agent"));
+        let program = program.display().to_string().replace('\'', "'\\''");
+        self.tell_output(title, format!("'{program}' {arguments}"), "it said nothing");
+    }
+
+    fn tell_output(&mut self, title: &'static str, line: String, nothing: &'static str) {
+        let (handle, masker) = (self.handle.clone(), self.masker.clone());
+        let run = self.run(line);
+        self.running.push(
+            async move {
+                let (output, exit_code) = run.await;
+                let output = masker.mask(output.trim_end()).into_owned();
+                handle.tell(match (output.is_empty(), exit_code) {
+                    (true, Some(0)) => News::Note(true, nothing.to_owned()),
+                    (false, _) => News::Page { title: title.to_owned(), text: output },
+                    (true, _) => News::Note(false, "it said nothing and failed".to_owned()),
+                });
+                None
+            }
+            .boxed_local(),
+        );
+    }
+
+    fn shell(&mut self, command: String) {
+        let (handle, masker) = (self.handle.clone(), self.masker.clone());
+        let run = self.run(command.clone());
+        self.running.push(
+            async move {
+                let (output, exit_code) = run.await;
+                let output = masker.mask(&output).into_owned();
+                let (shown, wrote) = (command.clone(), output.clone());
+                handle.tell(News::Shell { command: shown, output: wrote, exit_code });
+                Some(Ran { command, output, exit_code })
+            }
+            .boxed_local(),
+        );
+    }
+
+    /// Runs a line as the user would.
+    fn run(&self, line: String) -> impl Future<Output = (String, Option<i32>)> + 'static {
+        let exec = self.exec.clone();
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let command =
+            Command { environment, ..Command::new(line, self.options.root.clone(), PATIENCE) };
+        let cancel = tokio_util::sync::CancellationToken::new();
+        async move {
+            match exec.run(command, &cancel).await {
+                Ok(outcome) => {
+                    let output = format!("{}{}", outcome.stdout.text, outcome.stderr.text);
+                    (output, outcome.exit_code)
+                }
+                Err(error) => (error.to_string(), None),
+            }
+        }
+    }
+
+    fn edit(&mut self, text: String) {
+        let (handle, root) = (self.handle.clone(), self.options.root.clone());
+        self.running.push(
+            async move {
+                handle.tell(News::Edited(edited(&text, &root).await));
+                None
+            }
+            .boxed_local(),
+        );
+    }
+
+    fn find_files(&mut self) {
+        let (workspace, handle) = (self.workspace.clone(), self.handle.clone());
+        let found = tokio::task::spawn_blocking(move || files(&workspace));
+        self.running.push(
+            async move {
+                if let Ok(files) = found.await {
+                    handle.tell(News::Files(files));
+                }
+                None
+            }
+            .boxed_local(),
+        );
+    }
+}
+
+/// What the user made of a text in the editor of their choice.
+async fn edited(text: &str, root: &std::path::Path) -> Result<String, String> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let editor = variable("VISUAL").or_else(|| variable("EDITOR"));
+    let editor = editor.ok_or("set VISUAL or EDITOR to the editor you like")?;
+    let failed = |error: std::io::Error| format!("the editor {editor}: {error}");
+    let file =
+        tempfile::Builder::new().prefix("message-").suffix(".md").tempfile().map_err(failed)?;
+    std::fs::write(file.path(), text).map_err(failed)?;
+    let status = exec::foreground(&editor, file.path(), root).await.map_err(failed)?;
+    if !status.success() {
+        return Err(format!("{editor} ended with an error: the message is as it was"));
+    }
+    std::fs::read_to_string(file.path()).map_err(failed)
+}
+
+/// The files of the project, in order, without what is ignored.
+fn files(workspace: &Workspace) -> Arc<[String]> {
+    let Ok(base) = workspace.resolve(".") else { return Arc::new([]) };
+    let found = std::sync::Mutex::new(Vec::new());
+    let walk = Walk { base, rules: Rules::default(), depth: None };
+    workspace.walk(&walk, || {
+        Box::new(|entry| {
+            let mut found = found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if entry.kind == Kind::File {
+                found.push(entry.path.relative().to_owned());
+            }
+            found.len() < MAX_FILES
+        })
+    });
+    let mut found = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    found.sort_unstable();
+    found.into()
+}

@@ -1,0 +1,111 @@
+//! What the chat keeps and finds outside of a session: the messages sent before, the user's own commands,
+//! the branch.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::config::{AGENT_DIR, UserDirs};
+use crate::ui::tui::OwnCommand;
+
+/// Messages that are offered again, and the size from which on the file is cut to them.
+const MAX_MESSAGES: usize = 1000;
+const MAX_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Where all of that lies.
+pub(super) struct Places {
+    root: PathBuf,
+    /// One JSON string a line.
+    history: Option<PathBuf>,
+    /// Folders of commands; the project's outrank the user's.
+    commands: Vec<PathBuf>,
+}
+
+impl Places {
+    pub(super) fn new(root: &Path, dirs: Option<&UserDirs>) -> Self {
+        let own = dirs.map(|dirs| dirs.config.join("commands"));
+        let commands = own.into_iter().chain([root.join(AGENT_DIR).join("commands")]).collect();
+        let history = dirs.map(|dirs| dirs.state.join("messages.jsonl"));
+        Self { root: root.to_path_buf(), history, commands }
+    }
+
+    /// The messages sent before, the latest last.
+    pub(super) fn history(&self) -> Vec<String> {
+        let text = self.history.as_ref().and_then(|path| fs::read_to_string(path).ok());
+        let text = text.unwrap_or_default();
+        // A line that was torn by a crash is no message.
+        let messages = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        let mut messages: Vec<String> = messages.collect();
+        messages.drain(..messages.len().saturating_sub(MAX_MESSAGES));
+        messages
+    }
+
+    /// Remembers a message for later sessions. One that can not be kept is no reason to stop.
+    pub(super) fn remember(&self, message: &str) {
+        let Some(path) = &self.history else { return };
+        let line = format!("{}\n", serde_json::Value::from(message));
+        let open = || OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+        let file = open().or_else(|_| {
+            fs::create_dir_all(path.parent().unwrap_or(path))?;
+            open()
+        });
+        _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
+        if fs::metadata(path).is_ok_and(|data| data.len() > MAX_BYTES) {
+            let kept: String = self
+                .history()
+                .iter()
+                .map(|message| format!("{}\n", serde_json::Value::from(message.as_str())))
+                .collect();
+            _ = fs::write(path, kept);
+        }
+    }
+
+    /// The user's own commands.
+    pub(super) fn commands(&self) -> Vec<OwnCommand> {
+        let mut commands: Vec<OwnCommand> = Vec::new();
+        for entry in
+            self.commands.iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten()
+        {
+            let path = entry.path();
+            let is_command = path.extension().is_some_and(|extension| extension == "md");
+            let name = path.file_stem().and_then(|stem| stem.to_str()).filter(|_| is_command);
+            let Some((name, text)) = name.zip(fs::read_to_string(&path).ok()) else { continue };
+            let (what, text) = described(&text);
+            commands.retain(|command| command.name != name);
+            commands.push(OwnCommand { name: name.to_owned(), what, text });
+        }
+        commands.sort_by(|a, b| a.name.cmp(&b.name));
+        commands
+    }
+
+    /// The branch that is checked out, where this is a repository.
+    pub(super) fn branch(&self) -> Option<String> {
+        let git = self.root.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists())?;
+        let git = match fs::read_to_string(&git) {
+            // A worktree says where its folder is.
+            Ok(link) => self.root.join(link.strip_prefix("gitdir:")?.trim()),
+            Err(_) => git,
+        };
+        let head = fs::read_to_string(git.join("HEAD")).ok()?;
+        let head = head.trim();
+        let branch = head.strip_prefix("ref: refs/heads/").map(str::to_owned);
+        branch.or_else(|| head.get(..8).map(str::to_owned))
+    }
+}
+
+/// A command's line for people and its text: `description:` of a front matter, else its first line.
+fn described(text: &str) -> (String, String) {
+    let first_line = |text: &str| {
+        let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        line.trim_start_matches('#').trim().to_owned()
+    };
+    if let Some((front, body)) =
+        text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n"))
+    {
+        let what = front.lines().find_map(|line| line.strip_prefix("description:"));
+        let what = what.map(|what| what.trim().trim_matches('"').to_owned());
+        return (what.unwrap_or_else(|| first_line(body)), body.trim_start().to_owned());
+    }
+    (first_line(text), text.to_owned())
+}

@@ -1,0 +1,38 @@
+//! What a person may do between two turns.
+
+use std::collections::BTreeMap;
+
+use super::{Kernel, Speaker};
+use crate::protocol::control::PermissionMode;
+use crate::protocol::event::Body;
+
+impl Kernel {
+    /// The user ran a command by hand: the model hears of it with the next message.
+    pub fn heard_of_command(&mut self, command: &str, output: &str, exit_code: Option<i32>) {
+        let (command, output) = (command.to_owned(), output.to_owned());
+        let event = self.parts.events.emit(Body::UserCommand { command, output, exit_code });
+        self.history.apply(&event);
+    }
+
+    /// The user took back what a turn had changed.
+    pub fn heard_of_undo(&mut self, undone: u32, files: BTreeMap<String, String>) {
+        let event = self.parts.events.emit(Body::TurnUndone { undone, files });
+        self.history.apply(&event);
+    }
+
+    /// From now on another model answers. Its window is its own.
+    pub fn answer_with(&mut self, speaker: Speaker) {
+        self.budget = self.budget.of(speaker.model.id(), speaker.context_window);
+        self.parts.main = speaker;
+    }
+
+    /// Who answers.
+    pub fn model(&self) -> &str {
+        self.parts.main.model.id()
+    }
+
+    /// How freely the agent may act now; what the person wished meanwhile is taken first.
+    pub fn mode(&self) -> PermissionMode {
+        self.parts.registry.mode()
+    }
+}

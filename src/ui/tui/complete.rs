@@ -1,0 +1,183 @@
+//! What fits what is being written: commands behind `/`, files behind `@`, arguments of commands.
+
+use std::sync::Arc;
+
+use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
+use nucleo_matcher::{Config, Matcher, Utf32Str};
+
+use super::commands::{COMMANDS, OwnCommand};
+
+/// Items that are kept.
+const MOST: usize = 50;
+
+/// A list to choose from, for a part of the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Popup {
+    pub(super) kind: Kind,
+    /// The part of the text that the choice replaces.
+    pub(super) from: usize,
+    pub(super) items: Vec<Item>,
+    pub(super) selected: usize,
+}
+
+/// What is chosen from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Command,
+    Argument,
+    File,
+}
+
+/// One of the things to choose from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    /// What stands in the text when it was chosen.
+    pub(super) insert: String,
+    /// What is shown beside it.
+    pub(super) what: String,
+    /// More has to be written behind it.
+    pub(super) takes_more: bool,
+}
+
+/// Finds files by a few of their letters; typing more looks only at what fitted before.
+#[derive(Debug, Default)]
+pub(super) struct Finder {
+    files: Arc<[String]>,
+    query: String,
+    /// What fits the query: indexes of files.
+    fitting: Vec<u32>,
+    is_fresh: bool,
+}
+
+impl Finder {
+    pub(super) fn set_files(&mut self, files: Arc<[String]>) {
+        *self = Self { files, ..Self::default() };
+    }
+
+    /// The files that fit best.
+    pub(super) fn find(&mut self, query: &str) -> Vec<Item> {
+        if query.is_empty() {
+            self.is_fresh = false;
+            return self.files.iter().take(MOST).map(|file| self.item(file)).collect();
+        }
+        let narrows = self.is_fresh && query.starts_with(&self.query);
+        if !narrows {
+            self.fitting = (0..u32::try_from(self.files.len()).unwrap_or(u32::MAX)).collect();
+        }
+        let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
+        let pattern = Pattern::parse(query, CaseMatching::Smart, Normalization::Smart);
+        let mut buffer = Vec::new();
+        let mut scored: Vec<(u32, u32)> = Vec::with_capacity(self.fitting.len());
+        for index in &self.fitting {
+            let file = &self.files[*index as usize];
+            if let Some(score) = pattern.score(Utf32Str::new(file, &mut buffer), &mut matcher) {
+                scored.push((score, *index));
+            }
+        }
+        // The best first; of equals the shortest, then as the files stand.
+        let key = |(score, index): &(u32, u32)| {
+            (std::cmp::Reverse(*score), self.files[*index as usize].len(), *index)
+        };
+        let n_best = MOST.min(scored.len());
+        if n_best < scored.len() {
+            scored.select_nth_unstable_by_key(n_best, key);
+        }
+        scored[..n_best].sort_unstable_by_key(key);
+        self.fitting = scored.iter().map(|(_, index)| *index).collect();
+        query.clone_into(&mut self.query);
+        self.is_fresh = true;
+        let best = self.fitting.iter().take(n_best);
+        best.map(|index| self.item(&self.files[*index as usize])).collect()
+    }
+
+    #[expect(clippy::unused_self, reason = "an item of these files")]
+    fn item(&self, file: &str) -> Item {
+        Item { insert: format!("@{file} "), what: String::new(), takes_more: false }
+    }
+}
+
+/// The commands that fit what stands behind the slash.
+pub(super) fn commands(query: &str, own: &[OwnCommand]) -> Vec<Item> {
+    let built_in = COMMANDS.iter().map(|command| {
+        let args =
+            if command.args.is_empty() { String::new() } else { format!("{}  ", command.args) };
+        (command.name, format!("{args}{}", command.what), !command.args.is_empty())
+    });
+    let own = own.iter().map(|command| (command.name.as_str(), command.what.clone(), true));
+    let all = built_in.chain(own);
+    let mut fitting: Vec<(usize, Item)> = all
+        .filter_map(|(name, what, takes_more)| {
+            // What is called so, then what begins so, contains it, and has its letters in this order.
+            let rank = if name == query {
+                0
+            } else if name.starts_with(query) {
+                1
+            } else if name.contains(query) {
+                2
+            } else if is_part(query, name) {
+                3
+            } else {
+                return None;
+            };
+            Some((rank, Item { insert: format!("/{name}"), what, takes_more }))
+        })
+        .collect();
+    fitting.sort_by_key(|(rank, _)| *rank);
+    fitting.into_iter().map(|(_, item)| item).collect()
+}
+
+/// Of these words the ones that fit what is written.
+pub(super) fn words<'a>(
+    query: &str,
+    words: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Vec<Item> {
+    let fitting = words.into_iter().filter(|(word, what)| {
+        word.starts_with(query) || what.to_lowercase().contains(&query.to_lowercase())
+    });
+    let items = fitting.map(|(word, what)| Item {
+        insert: word.to_owned(),
+        what: what.to_owned(),
+        takes_more: false,
+    });
+    items.take(MOST).collect()
+}
+
+/// The letters occur in the name in this order.
+fn is_part(letters: &str, name: &str) -> bool {
+    let mut chars = name.chars();
+    letters.chars().all(|letter| chars.any(|char| char == letter))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_by_a_few_letters() {
+        let files = ["src/kernel/mod.rs", "src/ui/tui/mod.rs", "README.md", "docs/TUI.md"];
+        let mut finder = Finder::default();
+        finder.set_files(files.iter().map(|file| (*file).to_owned()).collect());
+        let mut find = |query: &str| {
+            let items = finder.find(query);
+            items.iter().map(|item| item.insert.trim().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(find("tuimod"), ["@src/ui/tui/mod.rs"]);
+        assert_eq!(find("r"), ["@README.md", "@src/ui/tui/mod.rs", "@src/kernel/mod.rs"]);
+        assert_eq!(find("re"), ["@README.md", "@src/kernel/mod.rs"]);
+        assert_eq!(find("TUI"), ["@docs/TUI.md"]);
+        assert_eq!(find("").len(), 4);
+        assert_eq!(find("zzz"), [""; 0]);
+    }
+
+    #[test]
+    fn commands_are_found_by_their_beginning_first() {
+        let names = |query: &str| {
+            let items = commands(query, &[]);
+            items.iter().map(|item| item.insert.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names("co"), ["/cost", "/copy", "/config", "/doctor"]);
+        assert_eq!(names("mde"), ["/model", "/mode"]);
+        assert_eq!(names("mode"), ["/mode", "/model"]);
+        assert_eq!(names("").len(), COMMANDS.len());
+    }
+}

@@ -1,0 +1,415 @@
+//! Where the user writes: a text of several lines with a cursor, undo, and pastes folded into one word.
+
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use super::text::width;
+
+/// A paste of more lines or bytes is folded.
+const FOLD_LINES: usize = 8;
+const FOLD_BYTES: usize = 1000;
+/// Steps that can be undone.
+const MAX_UNDO: usize = 500;
+
+/// The text, and what is needed to write it.
+#[derive(Debug, Default)]
+pub(super) struct Composer {
+    text: String,
+    /// Byte of the text, at a grapheme's boundary.
+    cursor: usize,
+    /// Folded pastes, by the word that stands for each.
+    pastes: Vec<(String, String)>,
+    n_pastes: usize,
+    undo: Vec<(String, usize)>,
+    redo: Vec<(String, usize)>,
+    /// The step before was the same kind of typing: both are undone at once.
+    joins: Option<Typing>,
+    killed: String,
+    /// The column that moving up and down keeps to.
+    column: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Typing {
+    Word,
+    Space,
+    Deleting,
+}
+
+/// Where to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Motion {
+    Left,
+    Right,
+    WordLeft,
+    WordRight,
+    LineStart,
+    LineEnd,
+}
+
+/// One row of the text as it is shown: bytes of the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+impl Composer {
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn cursor(&self) -> usize {
+        self.cursor
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// The text with its pastes unfolded.
+    pub(super) fn message(&self) -> String {
+        let mut message = self.text.clone();
+        for (word, paste) in &self.pastes {
+            message = message.replacen(word.as_str(), paste, 1);
+        }
+        message
+    }
+
+    /// Takes all of it, and begins anew.
+    pub(super) fn take(&mut self) -> String {
+        let message = self.message();
+        let killed = std::mem::take(&mut self.killed);
+        *self = Self { killed, ..Self::default() };
+        message
+    }
+
+    /// Another text instead; it can be undone.
+    pub(super) fn set(&mut self, text: &str) {
+        self.step(None);
+        text.clone_into(&mut self.text);
+        self.cursor = self.text.len();
+    }
+
+    /// Inserts what is typed.
+    pub(super) fn insert(&mut self, char: char) {
+        let typing = if char.is_whitespace() { Typing::Space } else { Typing::Word };
+        self.step(Some(typing));
+        self.text.insert(self.cursor, char);
+        self.cursor += char.len_utf8();
+        self.settle();
+    }
+
+    /// Inserts a text as one step.
+    pub(super) fn insert_text(&mut self, text: &str) {
+        self.step(None);
+        self.text.insert_str(self.cursor, text);
+        self.cursor += text.len();
+        self.settle();
+    }
+
+    /// Inserts a paste; a large one as one word.
+    pub(super) fn paste(&mut self, text: &str) {
+        let n_lines = text.lines().count();
+        if n_lines <= FOLD_LINES && text.len() <= FOLD_BYTES {
+            return self.insert_text(text);
+        }
+        self.n_pastes += 1;
+        let size = if n_lines > 1 {
+            format!("{n_lines} lines")
+        } else {
+            format!("{} characters", text.chars().count())
+        };
+        let word = format!("[paste {}: {size}]", self.n_pastes);
+        self.pastes.push((word.clone(), text.to_owned()));
+        self.insert_text(&word);
+    }
+
+    /// Deletes from here to there; what is more than a character can be inserted again.
+    pub(super) fn delete(&mut self, motion: Motion) {
+        let mut to = self.target(motion);
+        if motion == Motion::LineEnd && to == self.cursor {
+            // At the end of a line: its break.
+            to = (to + 1).min(self.text.len());
+        }
+        let (from, to) = (self.cursor.min(to), self.cursor.max(to));
+        if from == to {
+            return;
+        }
+        let is_one = matches!(motion, Motion::Left | Motion::Right);
+        self.step(is_one.then_some(Typing::Deleting));
+        let gone: String = self.text.drain(from..to).collect();
+        self.cursor = from;
+        if !is_one {
+            self.killed = gone;
+        }
+        self.settle();
+    }
+
+    /// Replaces these bytes.
+    pub(super) fn replace(&mut self, from: usize, to: usize, text: &str) {
+        self.step(None);
+        self.text.replace_range(from..to, text);
+        self.cursor = from + text.len();
+        self.settle();
+    }
+
+    /// Inserts what was deleted last.
+    pub(super) fn yank(&mut self) {
+        let killed = self.killed.clone();
+        self.insert_text(&killed);
+    }
+
+    /// Keeps a text as if it had been deleted.
+    pub(super) fn keep(&mut self, text: &str) {
+        text.clone_into(&mut self.killed);
+    }
+
+    /// Moves the cursor.
+    pub(super) fn go(&mut self, motion: Motion) {
+        self.cursor = self.target(motion);
+        self.joins = None;
+        self.column = None;
+    }
+
+    /// Moves the cursor to this byte.
+    pub(super) fn go_to(&mut self, at: usize) {
+        self.cursor = self.text.floor_char_boundary(at.min(self.text.len()));
+        self.joins = None;
+        self.column = None;
+    }
+
+    /// Moves a row up or down on a screen so wide; false where there is none.
+    pub(super) fn go_row(&mut self, down: bool, columns: usize) -> bool {
+        let rows = self.rows(columns);
+        let at = self.row_of_cursor(&rows);
+        let to = if down { at + 1 } else { at.wrapping_sub(1) };
+        let Some(row) = rows.get(to).copied() else { return false };
+        let column = self.column.unwrap_or_else(|| width(&self.text[rows[at].start..self.cursor]));
+        let mut cursor = row.start;
+        let mut used = 0;
+        for part in self.text[row.start..row.end].graphemes(true) {
+            used += width(part);
+            if used > column {
+                break;
+            }
+            cursor += part.len();
+        }
+        self.cursor = cursor;
+        self.joins = None;
+        self.column = Some(column);
+        true
+    }
+
+    pub(super) fn undo(&mut self) {
+        if let Some((text, cursor)) = self.undo.pop() {
+            let now = std::mem::replace(&mut self.text, text);
+            self.redo.push((now, std::mem::replace(&mut self.cursor, cursor)));
+            self.joins = None;
+        }
+    }
+
+    pub(super) fn redo(&mut self) {
+        if let Some((text, cursor)) = self.redo.pop() {
+            let now = std::mem::replace(&mut self.text, text);
+            self.undo.push((now, std::mem::replace(&mut self.cursor, cursor)));
+            self.joins = None;
+        }
+    }
+
+    /// The rows of the text on a screen so wide, in order, covering every byte but line breaks.
+    pub(super) fn rows(&self, columns: usize) -> Vec<Row> {
+        let columns = columns.max(1);
+        let mut rows = Vec::new();
+        let mut start = 0;
+        for line in self.text.split('\n') {
+            let mut row = start;
+            let mut used = 0;
+            let mut word = None;
+            for (at, part) in line.grapheme_indices(true) {
+                let part_width = width(part);
+                if used + part_width > columns {
+                    // Between words, where there is a word that is not all of the row.
+                    let end = word.filter(|end| *end > row).unwrap_or(start + at);
+                    rows.push(Row { start: row, end });
+                    row = end;
+                    used = width(&self.text[end..start + at]);
+                    word = None;
+                }
+                used += part_width;
+                if part == " " {
+                    word = Some(start + at + 1);
+                }
+            }
+            rows.push(Row { start: row, end: start + line.len() });
+            start += line.len() + 1;
+        }
+        rows
+    }
+
+    /// The row that the cursor stands in.
+    pub(super) fn row_of_cursor(&self, rows: &[Row]) -> usize {
+        rows.iter().rposition(|row| row.start <= self.cursor).unwrap_or(0)
+    }
+
+    /// The word before the cursor that begins with this mark, without it, and where it begins.
+    pub(super) fn mention(&self, mark: char) -> Option<(usize, &str)> {
+        let before = &self.text[..self.cursor];
+        let at = before.rfind(mark)?;
+        let is_start = before[..at].chars().next_back().is_none_or(char::is_whitespace);
+        let word = &before[at + mark.len_utf8()..];
+        (is_start && !word.contains(char::is_whitespace)).then_some((at, word))
+    }
+
+    fn target(&self, motion: Motion) -> usize {
+        let (before, behind) = self.text.split_at(self.cursor);
+        match motion {
+            Motion::Left => {
+                let folded = self.pastes.iter().find(|(word, _)| before.ends_with(word.as_str()));
+                let part = folded.map(|(word, _)| word.as_str());
+                let part = part.or_else(|| before.graphemes(true).next_back());
+                self.cursor - part.map_or(0, str::len)
+            }
+            Motion::Right => {
+                let folded = self.pastes.iter().find(|(word, _)| behind.starts_with(word.as_str()));
+                let part = folded.map(|(word, _)| word.as_str());
+                self.cursor + part.or_else(|| behind.graphemes(true).next()).map_or(0, str::len)
+            }
+            Motion::WordLeft => {
+                let end = before.trim_end_matches(|c: char| !is_word(c));
+                end.trim_end_matches(is_word).len()
+            }
+            Motion::WordRight => {
+                let rest = behind.trim_start_matches(|c: char| !is_word(c));
+                self.text.len() - rest.trim_start_matches(is_word).len()
+            }
+            Motion::LineStart => before.rfind('\n').map_or(0, |at| at + 1),
+            Motion::LineEnd => behind.find('\n').map_or(self.text.len(), |at| self.cursor + at),
+        }
+    }
+
+    /// A change follows.
+    fn step(&mut self, typing: Option<Typing>) {
+        let goes_on = typing.is_some() && self.joins == typing;
+        // A space after a word still belongs to it.
+        let ends_word = self.joins == Some(Typing::Word) && typing == Some(Typing::Space);
+        if !goes_on && !ends_word {
+            self.undo.push((self.text.clone(), self.cursor));
+            if self.undo.len() > MAX_UNDO {
+                self.undo.remove(0);
+            }
+        }
+        self.redo.clear();
+        self.joins = typing;
+        self.column = None;
+    }
+
+    /// What was inserted may join what stands beside it to one character.
+    fn settle(&mut self) {
+        let near = self.text.floor_char_boundary(self.cursor.saturating_sub(64));
+        let is_boundary = self.text[near..]
+            .grapheme_indices(true)
+            .map(|(at, _)| near + at)
+            .take_while(|at| *at <= self.cursor)
+            .any(|at| at == self.cursor);
+        if !is_boundary && self.cursor < self.text.len() {
+            let behind = self.text[near..].grapheme_indices(true).map(|(at, _)| near + at);
+            self.cursor =
+                behind.into_iter().find(|at| *at > self.cursor).unwrap_or(self.text.len());
+        }
+    }
+}
+
+fn is_word(char: char) -> bool {
+    char.is_alphanumeric() || char == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn composer(text: &str) -> Composer {
+        let mut composer = Composer::default();
+        composer.insert_text(text);
+        composer
+    }
+
+    #[test]
+    fn words_and_lines_are_deleted_and_come_back() {
+        let mut it = composer("one two\nthree four");
+        it.delete(Motion::WordLeft);
+        assert_eq!(it.text(), "one two\nthree ");
+        it.delete(Motion::LineStart);
+        assert_eq!(it.text(), "one two\n");
+        it.yank();
+        assert_eq!(it.text(), "one two\nthree ");
+        it.undo();
+        it.undo();
+        it.undo();
+        assert_eq!(it.text(), "one two\nthree four");
+        it.redo();
+        assert_eq!(it.text(), "one two\nthree ");
+        it.go_to(0);
+        it.delete(Motion::LineEnd);
+        it.delete(Motion::LineEnd);
+        assert_eq!(it.text(), "three ");
+    }
+
+    #[test]
+    fn typing_is_undone_word_by_word() {
+        let mut it = Composer::default();
+        for char in "fix the bug".chars() {
+            it.insert(char);
+        }
+        it.undo();
+        assert_eq!(it.text(), "fix the ");
+        it.undo();
+        assert_eq!(it.text(), "fix ");
+    }
+
+    #[test]
+    fn a_large_paste_is_one_word_and_sent_whole() {
+        let paste = "line\n".repeat(120);
+        let mut it = composer("see ");
+        it.paste(&paste);
+        it.insert_text(" and mend it");
+        assert_eq!(it.text(), "see [paste 1: 120 lines] and mend it");
+        assert_eq!(it.message(), format!("see {paste} and mend it"));
+        for _ in 0.." and mend it".len() {
+            it.delete(Motion::Left);
+        }
+        it.delete(Motion::Left);
+        assert_eq!(it.text(), "see ");
+    }
+
+    #[test]
+    fn the_cursor_never_stands_inside_a_character() {
+        let mut it = composer("a👩‍👩‍👧é中");
+        it.go(Motion::Left);
+        it.go(Motion::Left);
+        it.delete(Motion::Left);
+        assert_eq!(it.text(), "aé中");
+        it.go_to(usize::MAX);
+        it.delete(Motion::Left);
+        assert_eq!(it.text(), "aé");
+    }
+
+    #[test]
+    fn rows_cover_the_text_and_the_cursor_moves_between_them() {
+        let mut it = composer("one two three\n\n中文中文中");
+        let rows = it.rows(8);
+        let shown: Vec<&str> = rows.iter().map(|row| &it.text()[row.start..row.end]).collect();
+        assert_eq!(shown, ["one two ", "three", "", "中文中文", "中"]);
+        assert!(it.go_row(false, 8) && it.go_row(false, 8) && it.go_row(false, 8));
+        assert_eq!(&it.text()[it.cursor()..=it.cursor()], "r");
+        assert!(it.go_row(false, 8) && !it.go_row(false, 8));
+        assert!(it.go_row(true, 8));
+        assert_eq!(it.row_of_cursor(&it.rows(8)), 1);
+    }
+
+    #[test]
+    fn a_mention_is_a_word_that_begins_with_its_mark() {
+        assert_eq!(composer("look at @src/a").mention('@'), Some((8, "src/a")));
+        assert_eq!(composer("me@example").mention('@'), None);
+        assert_eq!(composer("@a b").mention('@'), None);
+    }
+}

@@ -1,0 +1,367 @@
+//! From the bytes of a terminal to what they mean: keys, pastes, focus, and its answers to questions.
+//!
+//! Terminals answer late, split sequences and lie; whatever is not understood is dropped whole, and never
+//! becomes text in a message.
+
+use super::keys::{Code, Key};
+
+/// What came from the terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    /// A key.
+    Key(Key),
+    /// A paste, whole.
+    Paste(String),
+    /// The window got the focus, or lost it.
+    Focus(bool),
+    /// The background is light.
+    LightBackground(bool),
+    /// The terminal says what it is.
+    Name(String),
+}
+
+/// Bytes that were read and are not understood yet.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    buffer: Vec<u8>,
+    /// Inside a bracketed paste.
+    paste: Option<Vec<u8>>,
+}
+
+const PASTE_END: &[u8] = b"\x1b[201~";
+/// A longer sequence is no sequence.
+const MAX_SEQUENCE: usize = 4096;
+
+enum Step {
+    /// So many bytes are understood.
+    Took(usize, Option<Typed>),
+    /// It goes on.
+    More,
+}
+
+impl Decoder {
+    /// Takes bytes, and says what they are.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Typed> {
+        self.buffer.extend_from_slice(bytes);
+        self.drain(false)
+    }
+
+    /// Nothing came for a while: what is there is all there is.
+    pub(super) fn pause(&mut self) -> Vec<Typed> {
+        self.drain(true)
+    }
+
+    /// Something is there that may go on, or be complete.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.buffer.is_empty() && self.paste.is_none()
+    }
+
+    fn drain(&mut self, is_all: bool) -> Vec<Typed> {
+        let mut found = Vec::new();
+        loop {
+            if self.paste.is_some() {
+                match self.paste_part() {
+                    Some(paste) => found.push(paste),
+                    None => return found,
+                }
+            }
+            if self.buffer.is_empty() {
+                return found;
+            }
+            match step(&self.buffer, is_all) {
+                Step::Took(n, typed) => {
+                    let is_paste = self.buffer[..n] == *b"\x1b[200~";
+                    self.buffer.drain(..n);
+                    found.extend(typed);
+                    if is_paste {
+                        self.paste = Some(Vec::new());
+                    }
+                }
+                Step::More if is_all => {
+                    // It never became anything.
+                    self.buffer.clear();
+                }
+                Step::More => return found,
+            }
+        }
+    }
+
+    /// Moves bytes into the paste; the paste once its end has come.
+    fn paste_part(&mut self) -> Option<Typed> {
+        let paste = self.paste.as_mut()?;
+        let from = paste.len().saturating_sub(PASTE_END.len());
+        paste.append(&mut self.buffer);
+        let end = paste[from..].windows(PASTE_END.len()).position(|part| part == PASTE_END)?;
+        let mut paste = self.paste.take()?;
+        self.buffer = paste.split_off(from + end + PASTE_END.len());
+        paste.truncate(from + end);
+        // Terminals send the line breaks of a paste as they send the key Enter.
+        let text = String::from_utf8_lossy(&paste).replace("\r\n", "\n").replace('\r', "\n");
+        Some(Typed::Paste(text))
+    }
+}
+
+fn step(bytes: &[u8], is_all: bool) -> Step {
+    match bytes {
+        [0x1b] if is_all => Step::Took(1, key(Key::plain(Code::Esc))),
+        [0x1b] => Step::More,
+        [0x1b, b'[', rest @ ..] => csi(rest, is_all),
+        [0x1b, b'O', rest @ ..] => ss3(rest, is_all),
+        [0x1b, kind @ (b']' | b'P' | b'_' | b'^' | b'X'), rest @ ..] => {
+            // Alt and this character, or the beginning of a string of the terminal's.
+            if rest.is_empty() {
+                return if is_all { alt(&bytes[1..], is_all) } else { Step::More };
+            }
+            string(*kind, rest)
+        }
+        [0x1b, 0x1b, ..] => Step::Took(1, key(Key::plain(Code::Esc))),
+        [0x1b, rest @ ..] => alt(rest, is_all),
+        _ => one(bytes, is_all),
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it stands where bytes may also be no key")]
+fn key(key: Key) -> Option<Typed> {
+    Some(Typed::Key(key))
+}
+
+/// A key behind an escape: the key with Alt.
+fn alt(rest: &[u8], is_all: bool) -> Step {
+    match one(rest, is_all) {
+        Step::Took(n, Some(Typed::Key(pressed))) => {
+            Step::Took(n + 1, key(Key { alt: true, ..pressed }))
+        }
+        Step::Took(n, other) => Step::Took(n + 1, other),
+        Step::More => Step::More,
+    }
+}
+
+/// One character or control character.
+fn one(bytes: &[u8], is_all: bool) -> Step {
+    let Some(&first) = bytes.first() else { return Step::More };
+    let code = match first {
+        b'\r' => Key::plain(Code::Enter),
+        b'\t' => Key::plain(Code::Tab),
+        0x7f => Key::plain(Code::Backspace),
+        0 => Key::ctrl(' '),
+        0x1c..=0x1f => Key::ctrl(char::from(first - 0x1c + b'\\')),
+        1..=0x1a => Key::ctrl(char::from(first - 1 + b'a')),
+        0x20..=0x7e => Key::plain(Code::Char(char::from(first))),
+        _ => return wide(bytes, is_all),
+    };
+    Step::Took(1, key(code))
+}
+
+/// A character of several bytes.
+fn wide(bytes: &[u8], is_all: bool) -> Step {
+    let length = match bytes[0] {
+        0xc2..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf4 => 4,
+        // No UTF-8: dropped.
+        _ => return Step::Took(1, None),
+    };
+    let there = &bytes[..bytes.len().min(length)];
+    match std::str::from_utf8(there) {
+        Ok(text) => {
+            let char = text.chars().next();
+            Step::Took(length, char.and_then(|char| key(Key::plain(Code::Char(char)))))
+        }
+        Err(error) if error.error_len().is_none() && !is_all => Step::More,
+        Err(_) => Step::Took(1, None),
+    }
+}
+
+/// `ESC [ parameters final`.
+fn csi(rest: &[u8], is_all: bool) -> Step {
+    let Some(end) = rest.iter().position(|byte| (0x40..=0x7e).contains(byte)) else {
+        if rest.is_empty() && is_all {
+            return Step::Took(2, key(Key { alt: true, ..Key::plain(Code::Char('[')) }));
+        }
+        return if rest.len() > MAX_SEQUENCE {
+            Step::Took(rest.len() + 2, None)
+        } else {
+            Step::More
+        };
+    };
+    // The Linux console sends ESC [ [ A for F1.
+    if rest[0] == b'[' {
+        let Some(&letter) = rest.get(1) else { return Step::More };
+        let typed = (b'A'..=b'E').contains(&letter).then(|| Code::F(letter - b'A' + 1));
+        return Step::Took(4, typed.and_then(|code| key(Key::plain(code))));
+    }
+    let took = end + 3;
+    let text = std::str::from_utf8(&rest[..end]).unwrap_or_default();
+    let numbers: Vec<u32> = text
+        .split(';')
+        .map(|part| part.split(':').next().and_then(|n| n.parse().ok()).unwrap_or(0))
+        .collect();
+    let number = |at: usize| numbers.get(at).copied().unwrap_or(0);
+    let held = |at: usize, code: Code| {
+        let bits = number(at).saturating_sub(1);
+        key(Key { code, shift: bits & 1 != 0, alt: bits & 2 != 0, ctrl: bits & 4 != 0 })
+    };
+    let typed = match rest[end] {
+        b'A' => held(1, Code::Up),
+        b'B' => held(1, Code::Down),
+        b'C' => held(1, Code::Right),
+        b'D' => held(1, Code::Left),
+        b'H' => held(1, Code::Home),
+        b'F' => held(1, Code::End),
+        b'Z' => key(Key { shift: true, ..Key::plain(Code::Tab) }),
+        b'P' => held(1, Code::F(1)),
+        b'Q' => held(1, Code::F(2)),
+        b'S' => held(1, Code::F(4)),
+        b'I' if text.is_empty() => Some(Typed::Focus(true)),
+        b'O' if text.is_empty() => Some(Typed::Focus(false)),
+        b'~' => match number(0) {
+            1 | 7 => held(1, Code::Home),
+            2 => held(1, Code::Insert),
+            3 => held(1, Code::Delete),
+            4 | 8 => held(1, Code::End),
+            5 => held(1, Code::PageUp),
+            6 => held(1, Code::PageDown),
+            n @ 11..=15 => held(1, Code::F(u8::try_from(n - 10).unwrap_or(1))),
+            n @ 17..=21 => held(1, Code::F(u8::try_from(n - 11).unwrap_or(1))),
+            n @ 23..=24 => held(1, Code::F(u8::try_from(n - 12).unwrap_or(1))),
+            27 => code_of(number(2)).and_then(|code| held(1, code)),
+            _ => None,
+        },
+        b'u' if !text.starts_with('?') => code_of(number(0)).and_then(|code| held(1, code)),
+        _ => None,
+    };
+    Step::Took(took, typed.map(as_typed))
+}
+
+/// Ctrl and a letter is one key, however the terminal says it.
+fn as_typed(typed: Typed) -> Typed {
+    match typed {
+        Typed::Key(Key { code: Code::Char(char), ctrl, alt, shift }) => {
+            let shifted = shift && !ctrl && char.is_ascii_lowercase();
+            let char = if shifted { char.to_ascii_uppercase() } else { char };
+            Typed::Key(Key { code: Code::Char(char), ctrl, alt, shift: shift && ctrl })
+        }
+        other => other,
+    }
+}
+
+fn code_of(number: u32) -> Option<Code> {
+    Some(match number {
+        13 => Code::Enter,
+        9 => Code::Tab,
+        27 => Code::Esc,
+        127 | 8 => Code::Backspace,
+        _ => Code::Char(char::from_u32(number).filter(|char| !char.is_control())?),
+    })
+}
+
+/// `ESC O letter`.
+fn ss3(rest: &[u8], is_all: bool) -> Step {
+    let Some(&letter) = rest.first() else {
+        let alone = key(Key { alt: true, ..Key::plain(Code::Char('O')) });
+        return if is_all { Step::Took(2, alone) } else { Step::More };
+    };
+    let code = match letter {
+        b'A' => Code::Up,
+        b'B' => Code::Down,
+        b'C' => Code::Right,
+        b'D' => Code::Left,
+        b'H' => Code::Home,
+        b'F' => Code::End,
+        b'M' => Code::Enter,
+        b'P'..=b'S' => Code::F(letter - b'P' + 1),
+        _ => return Step::Took(3, None),
+    };
+    Step::Took(3, key(Key::plain(code)))
+}
+
+/// A string of the terminal's, up to BEL or ST.
+fn string(kind: u8, rest: &[u8]) -> Step {
+    let end = rest.iter().enumerate().find_map(|(at, byte)| match byte {
+        0x07 => Some((at, at + 1)),
+        0x1b if rest.get(at + 1) == Some(&b'\\') => Some((at, at + 2)),
+        _ => None,
+    });
+    let Some((end, after)) = end else {
+        return if rest.len() > MAX_SEQUENCE {
+            Step::Took(rest.len() + 2, None)
+        } else {
+            Step::More
+        };
+    };
+    let text = String::from_utf8_lossy(&rest[..end]);
+    let typed = match kind {
+        b']' => text.strip_prefix("11;").and_then(is_light).map(Typed::LightBackground),
+        b'P' => text.strip_prefix(">|").map(|name| Typed::Name(name.to_owned())),
+        _ => None,
+    };
+    Step::Took(after + 2, typed)
+}
+
+/// `rgb:1e1e/1e1e/2e2e`: is that light?
+fn is_light(color: &str) -> Option<bool> {
+    let parts: Vec<f32> = color
+        .strip_prefix("rgb:")?
+        .split('/')
+        .filter_map(|part| {
+            let value = u16::from_str_radix(part, 16).ok()?;
+            let max = (1_u32 << (4 * part.len())) - 1;
+            #[expect(clippy::cast_precision_loss, reason = "of at most 16 bits")]
+            let max = max as f32;
+            Some(f32::from(value) / max)
+        })
+        .collect();
+    let [red, green, blue] = parts[..] else { return None };
+    Some(0.299 * red + 0.587 * green + 0.114 * blue > 0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(bytes: &[u8]) -> String {
+        let mut decoder = Decoder::default();
+        let mut typed = decoder.feed(bytes);
+        typed.extend(decoder.pause());
+        let shown = typed.iter().map(|typed| match typed {
+            Typed::Key(key) => key.to_string(),
+            other => format!("{other:?}"),
+        });
+        shown.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn bytes_become_keys() {
+        for (bytes, expected) in [
+            (&b"a\xc3\xa9\xe4\xb8\xad"[..], "a é 中"),
+            (b"\x1b", "Esc"),
+            (b"\x1b\x1b[A", "Esc Up"),
+            (b"\x1ba", "Alt-A"),
+            (b"\x1b\r", "Alt-Enter"),
+            (b"\x03\x1f\x00", "Ctrl-C Ctrl-_ Ctrl-Space"),
+            (b"\x1b[1;5C\x1b[3~\x1bOP\x1b[Z", "Ctrl-Right Delete F1 Shift-Tab"),
+            (b"\x1b[13;2u\x1b[99;5u\x1b[27;5;13~", "Shift-Enter Ctrl-C Ctrl-Enter"),
+            (b"\x1b[I\x1b[O", "Focus(true) Focus(false)"),
+            (b"\x1b[200~a\rb\x1b[201~c", "Paste(\"a\\nb\") c"),
+            (b"\x1b]11;rgb:ffff/ffff/ffff\x07x", "LightBackground(true) x"),
+            (b"\x1b]11;rgb:10/10/10\x1b\\", "LightBackground(false)"),
+            (b"\x1bP>|XTerm(388)\x1b\\", "Name(\"XTerm(388)\")"),
+            (b"\x1b[?62;4c\x1b[?1u", ""),
+            (b"\xff\xfeok", "o k"),
+            (b"\x1b[<35;1;2M", ""),
+        ] {
+            assert_eq!(keys(bytes), expected, "{:?}", String::from_utf8_lossy(bytes));
+        }
+    }
+
+    #[test]
+    fn where_the_bytes_are_split_makes_no_difference() {
+        let bytes = "é\x1b[1;5Cx\x1b[200~one\x1b[Atwo\x1b[201~\x1b]11;rgb:00/00/00\x1b\\中";
+        let whole = Decoder::default().feed(bytes.as_bytes());
+        for n in 1..7 {
+            let mut decoder = Decoder::default();
+            let parts = bytes.as_bytes().chunks(n).flat_map(|part| decoder.feed(part));
+            assert_eq!(parts.collect::<Vec<_>>(), whole, "parts of {n}");
+        }
+    }
+}

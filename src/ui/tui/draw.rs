@@ -1,0 +1,373 @@
+//! From the state to what stands on the screen.
+
+use ratatui::style::Modifier;
+use ratatui::text::{Line, Span};
+
+use super::cells::{CallState, Detail, Kind, Look, plan_lines, seconds, thousands};
+use super::composer::Composer;
+use super::conversation::Doing;
+use super::keys::Deed;
+use super::screen::Live;
+use super::state::{Focus, POPUP_ROWS, State};
+use super::text::{clean, cut, hang, width};
+use super::theme::Part;
+use crate::protocol::control::PermissionMode;
+use crate::protocol::plan::TodoStatus;
+
+/// Rows of the plan, at most.
+const PLAN_ROWS: usize = 6;
+
+impl State {
+    pub(super) fn look(&self) -> Look {
+        Look { width: self.size.0.max(1), theme: self.settings.theme }
+    }
+
+    /// The live area: never more than half of the screen, but for what is being written.
+    pub(super) fn live(&self) -> Live {
+        let look = self.look();
+        let most = (self.size.1 / 2).max(4);
+        let mut foot = Foot::new(self, look, most);
+        let room = most.saturating_sub(foot.lines.len());
+        let mut lines = self.above(look, room);
+        let above = lines.len();
+        lines.append(&mut foot.lines);
+        // While it works and nobody writes, the cursor rests at the beginning (see `screen`).
+        let is_quiet = self.is_working && self.composer.is_empty() && self.focus == Focus::Composer;
+        let cursor = foot.cursor.map(|(row, column)| (above + row, column));
+        if let Some((row, column)) = cursor.filter(|_| is_quiet) {
+            mark_cursor(&mut lines[row], column);
+            return Live { lines, cursor: None };
+        }
+        Live { lines, cursor }
+    }
+
+    /// The conversation on all of the screen, and what is written below it where that is so arranged.
+    pub(super) fn full(&mut self) -> Live {
+        let look = self.look();
+        let (_, rows) = self.size;
+        let mut foot = if self.is_browsing() {
+            Foot { lines: Vec::new(), cursor: None }
+        } else {
+            Foot::new(self, look, (rows / 2).max(4))
+        };
+        let mut above = if self.is_browsing() {
+            Vec::new()
+        } else {
+            let room = (rows / 2).max(4).saturating_sub(foot.lines.len());
+            self.plan(look, room)
+        };
+        let is_browsing = self.is_browsing();
+        let n_cells = self.conversation.cells.len();
+        let Some(viewer) = &mut self.viewer else { return Live::default() };
+        if is_browsing {
+            foot.lines.push(viewer.status(n_cells, look));
+        }
+        let height = rows.saturating_sub(foot.lines.len() + above.len()).max(1);
+        let cells = &self.conversation.cells;
+        let mut lines = viewer.draw(cells, self.conversation.saying(), look, height);
+        lines.resize(height, Line::default());
+        lines.append(&mut above);
+        let offset = lines.len();
+        lines.append(&mut foot.lines);
+        lines.truncate(rows);
+        Live { lines, cursor: foot.cursor.map(|(row, column)| (offset + row, column)) }
+    }
+
+    /// What is going on: the end of the answer, the calls that run, the plan, what is queued.
+    fn above(&self, look: Look, room: usize) -> Vec<Line<'static>> {
+        let quiet = look.theme.style(Part::Quiet);
+        let mut end = Vec::new();
+        if self.is_working && self.shows_plan {
+            end.extend(self.plan(look, room.saturating_sub(2).min(PLAN_ROWS)));
+        }
+        for queued in &self.queue {
+            let text = clean(queued).replace('\n', " ");
+            let line = cut(&format!("▸ queued: {text}"), look.width).into_owned();
+            end.push(Line::styled(line, quiet));
+        }
+        for shell in &self.shells {
+            let text = clean(shell).replace('\n', " ");
+            end.push(Line::styled(cut(&format!("! {text}"), look.width).into_owned(), quiet));
+        }
+        let mut lines = Vec::new();
+        let tail = self.conversation.tail(look);
+        let kind = if tail.is_empty() { Kind::Deeds } else { Kind::Words };
+        if tail.is_empty() {
+            let thought = self.conversation.thought.trim_end();
+            if let Some(last) = thought.lines().next_back() {
+                let text = format!("∴ {}", clean(last.trim()));
+                lines.push(Line::styled(cut(&text, look.width).into_owned(), quiet));
+            }
+            // What is asked about stands with its question.
+            let asked = self.asked.as_ref().map(|asked| asked.call.as_str());
+            let calls =
+                self.conversation.open_calls().filter(|call| Some(call.id.as_str()) != asked);
+            let calls: Vec<_> = calls.collect();
+            let n_running =
+                calls.iter().filter(|call| !matches!(call.state, CallState::Waiting)).count();
+            let room = room.saturating_sub(end.len() + 2);
+            for (n, call) in calls.iter().enumerate() {
+                let of_call = call.outcome_lines(look, Detail::Brief);
+                if lines.len() + of_call.len() > room && n >= n_running.min(1) {
+                    let more = format!("  … {} more calls", calls.len() - n);
+                    lines.push(Line::styled(more, quiet));
+                    break;
+                }
+                lines.extend(of_call);
+            }
+        } else {
+            lines = tail;
+        }
+        if !lines.is_empty() && self.conversation.is_apart(kind) {
+            lines.insert(0, Line::default());
+        }
+        if !lines.is_empty() && !end.is_empty() {
+            lines.push(Line::default());
+        }
+        let room = room.saturating_sub(end.len());
+        // Of what is too long the end is shown: the beginning moves up when its block is complete.
+        lines.drain(..lines.len().saturating_sub(room));
+        lines.extend(end);
+        lines
+    }
+
+    fn plan(&self, look: Look, room: usize) -> Vec<Line<'static>> {
+        let plan = &self.conversation.plan;
+        if room < 2 || plan.open().next().is_none() || !self.shows_plan {
+            return Vec::new();
+        }
+        plan_lines(plan, look, room)
+    }
+
+    /// What runs now, and for how long.
+    fn doing(&self) -> Option<String> {
+        if self.is_stopping {
+            return Some("stopping".to_owned());
+        }
+        let Some(turn) = &self.conversation.turn else {
+            return self.is_working.then(|| "starting".to_owned());
+        };
+        let what = match &turn.doing {
+            Doing::Waiting => "waiting for the model".to_owned(),
+            Doing::Thinking => "thinking".to_owned(),
+            Doing::Answering => "answering".to_owned(),
+            Doing::Calling(tool) => tool.clone(),
+            Doing::Asking => "waiting for you".to_owned(),
+            Doing::Retrying => "trying again".to_owned(),
+        };
+        let passed = self.now.saturating_duration_since(turn.started).as_secs();
+        let of_this = self.now.saturating_duration_since(turn.since).as_secs();
+        let of_this = if of_this >= 5 && of_this + 2 < passed {
+            format!(" {of_this} s")
+        } else {
+            String::new()
+        };
+        Some(format!("{what}{of_this} · {}", whole_seconds(passed)))
+    }
+
+    /// The last line: what runs, where, with which model and mode, and what it cost.
+    fn status(&self, look: Look) -> Line<'static> {
+        let theme = look.theme;
+        let quiet = theme.style(Part::Quiet);
+        if let Some((toast, _)) = &self.toast {
+            let text = cut(&format!("  {}", clean(toast)), look.width).into_owned();
+            return Line::styled(text, theme.style(Part::Warn));
+        }
+        let conversation = &self.conversation;
+        let key = |deed| self.settings.keymap.key_for(deed);
+        // The least important gives way first: it stands last here.
+        let mut parts: Vec<(String, Part)> = Vec::new();
+        if let Some(doing) = self.doing() {
+            parts.push((doing, Part::User));
+            parts.push((format!("{} stops", key(Deed::Escape)), Part::Quiet));
+        }
+        if self.vi.as_ref().is_some_and(super::vi::Vi::is_normal) {
+            parts.push(("NORMAL".to_owned(), Part::Strong));
+        }
+        if let Some(mode) = conversation.mode {
+            let part = match mode {
+                PermissionMode::Full => Part::Bad,
+                PermissionMode::ReadOnly | PermissionMode::Ask | PermissionMode::AutoEdit => {
+                    Part::Quiet
+                }
+            };
+            parts.push((mode.as_str().to_owned(), part));
+        }
+        if conversation.frozen.is_some() && !self.is_working {
+            parts.push(("frozen".to_owned(), Part::Warn));
+        }
+        if !conversation.model.is_empty() {
+            parts.push((clean(&conversation.model).into_owned(), Part::Quiet));
+        }
+        if conversation.context_tokens > 0 {
+            let tokens = thousands(conversation.context_tokens);
+            let share = conversation.window.map(|window| {
+                format!(" ({} %)", conversation.context_tokens.saturating_mul(100) / window.max(1))
+            });
+            parts.push((format!("{tokens} tokens{}", share.unwrap_or_default()), Part::Quiet));
+        }
+        if let Some(cost) = conversation.cost_usd {
+            parts.push((format!("${cost:.2}"), Part::Quiet));
+        }
+        if let Some(branch) = &self.settings.branch {
+            parts.push((clean(branch).into_owned(), Part::Quiet));
+        }
+        let todos = &conversation.plan.todos;
+        if self.is_working && !self.shows_plan && !todos.is_empty() {
+            let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
+            parts.push((format!("plan {done}/{}", todos.len()), Part::Quiet));
+        }
+        if self.doing().is_none() && self.composer.is_empty() {
+            parts.push(("/help".to_owned(), Part::Quiet));
+        }
+        let mut spans = vec![Span::raw("  ")];
+        let mut used = 2;
+        for (n, (text, part)) in parts.into_iter().enumerate() {
+            let between = if n == 0 { "" } else { " · " };
+            let room = look.width.saturating_sub(used + width(between));
+            if width(&text) > room {
+                if n == 0 {
+                    spans.push(Span::styled(cut(&text, room).into_owned(), theme.style(part)));
+                }
+                break;
+            }
+            used += width(between) + width(&text);
+            spans.push(Span::styled(between, quiet));
+            spans.push(Span::styled(text, theme.style(part)));
+        }
+        Line::from(spans)
+    }
+}
+
+/// What stands at the foot: the question or the message, a list to choose from, the status.
+struct Foot {
+    lines: Vec<Line<'static>>,
+    cursor: Option<(usize, usize)>,
+}
+
+impl Foot {
+    fn new(state: &State, look: Look, most: usize) -> Self {
+        let mut foot = Self { lines: vec![Line::default()], cursor: None };
+        if state.asked.is_some() {
+            foot.question(state, look);
+        }
+        match &state.focus {
+            // While it waits for a key, nothing is written.
+            Focus::Question => {}
+            Focus::Instead => foot.write(&state.instead, "no › ", state, look, most),
+            Focus::Composer => foot.write(&state.composer, "› ", state, look, most),
+            Focus::Search(query, back) => foot.search(state, look, query, *back),
+        }
+        if let (Some(popup), Focus::Composer) = (&state.popup, &state.focus) {
+            let room = most.saturating_sub(foot.lines.len() + 1).clamp(2, POPUP_ROWS);
+            let from = (popup.selected + 1).saturating_sub(room);
+            let shown = popup.items.iter().enumerate().skip(from).take(room);
+            let names = shown.clone().map(|(_, item)| width(item.insert.trim()));
+            let column = names.max().unwrap_or(0).min(look.width / 2);
+            for (n, item) in shown {
+                let is_selected = n == popup.selected;
+                let name = cut(item.insert.trim(), look.width.saturating_sub(4)).into_owned();
+                let mark = if is_selected { "  ▸ " } else { "    " };
+                let style = look.theme.style(if is_selected { Part::User } else { Part::Text });
+                let pad = " ".repeat(column.saturating_sub(width(&name)) + 2);
+                let room = look.width.saturating_sub(4 + width(&name) + pad.len());
+                let what = cut(&clean(&item.what).replace('\n', " "), room).into_owned();
+                let mut spans = vec![Span::styled(format!("{mark}{name}"), style)];
+                if !what.is_empty() {
+                    spans.push(Span::raw(pad));
+                    spans.push(Span::styled(what, look.theme.style(Part::Quiet)));
+                }
+                foot.lines.push(Line::from(spans));
+            }
+        }
+        foot.lines.push(state.status(look));
+        foot
+    }
+
+    /// The choices; what is asked about stands above, in full.
+    fn question(&mut self, state: &State, look: Look) {
+        let theme = look.theme;
+        let Some(call) = state.asked_call() else { return };
+        let subject = clean(call.subject.trim()).replace('\n', " ⏎ ");
+        let ask = format!("Allow {} {subject}?", call.tool);
+        let ask = cut(&ask, look.width).into_owned();
+        self.lines.push(Line::styled(ask, theme.style(Part::Warn)));
+        if state.focus == Focus::Instead {
+            return;
+        }
+        if state.focus != Focus::Question {
+            let key = state.settings.keymap.key_for(Deed::Complete);
+            let text = format!("{key} goes to the answers; what you write stays");
+            let line = cut(&text, look.width).into_owned();
+            self.lines.push(Line::styled(line, theme.style(Part::Quiet)));
+            return;
+        }
+        let rules: Vec<String> =
+            state.rules().iter().map(|rule| clean(rule).into_owned()).collect();
+        let always = (!rules.is_empty())
+            .then(|| ("a", format!("yes, and for this session: allow {}", rules.join(", "))));
+        let choices = [("y", "yes".to_owned())]
+            .into_iter()
+            .chain(always)
+            .chain([("n", "no".to_owned()), ("i", "no, and say what instead".to_owned())]);
+        for (key, what) in choices {
+            let mark = Span::styled(format!("  {key}  "), theme.style(Part::User));
+            let rest = Span::raw("     ");
+            self.lines.extend(hang(&mark, &rest, &[Span::raw(what)], look.width));
+        }
+    }
+
+    fn write(
+        &mut self,
+        composer: &Composer,
+        mark: &'static str,
+        state: &State,
+        look: Look,
+        most: usize,
+    ) {
+        let columns = look.width.saturating_sub(width(mark) + 1).max(1);
+        let rows = composer.rows(columns);
+        let at = composer.row_of_cursor(&rows);
+        // The list below needs its rows too.
+        let reserved = if state.popup.is_some() { 4 } else { 1 };
+        let room = most.saturating_sub(self.lines.len() + reserved).max(1);
+        let from = at.saturating_sub(room.saturating_sub(1)).min(rows.len().saturating_sub(room));
+        let style = look.theme.style(Part::User);
+        for (n, row) in rows.iter().enumerate().skip(from).take(room) {
+            let mark = if n == 0 { mark.to_owned() } else { " ".repeat(width(mark)) };
+            let text = clean(&composer.text()[row.start..row.end]).into_owned();
+            if n == at {
+                let before = clean(&composer.text()[row.start..composer.cursor()]).into_owned();
+                let column = (width(&mark) + width(&before)).min(look.width.saturating_sub(1));
+                self.cursor = Some((self.lines.len(), column));
+            }
+            let part = if text.starts_with('!') && n == 0 { Part::Warn } else { Part::Text };
+            let text = Span::styled(text, look.theme.style(part));
+            self.lines.push(Line::from(vec![Span::styled(mark, style), text]));
+        }
+    }
+
+    fn search(&mut self, state: &State, look: Look, query: &str, back: usize) {
+        let found = state.matches(query);
+        let text = found.get(back).map_or("", |text| text.as_str());
+        let mark = format!("search “{}” › ", clean(query));
+        let room = look.width.saturating_sub(width(&mark));
+        let text = cut(&clean(text).replace('\n', " ⏎ "), room).into_owned();
+        self.cursor = Some((self.lines.len(), width(&mark).min(look.width.saturating_sub(1))));
+        let mark = Span::styled(mark, look.theme.style(Part::User));
+        self.lines.push(Line::from(vec![mark, Span::raw(text)]));
+    }
+}
+
+/// Shows where the cursor would be.
+fn mark_cursor(line: &mut Line<'static>, column: usize) {
+    let used: usize = line.spans.iter().map(|span| width(&span.content)).sum();
+    // It is only so shown where nothing is written: behind the end.
+    line.spans.push(Span::raw(" ".repeat(column.saturating_sub(used))));
+    line.spans
+        .push(Span::styled(" ", ratatui::style::Style::new().add_modifier(Modifier::REVERSED)));
+}
+
+fn whole_seconds(seconds_passed: u64) -> String {
+    if seconds_passed < 60 { format!("{seconds_passed} s") } else { seconds(seconds_passed * 1000) }
+}

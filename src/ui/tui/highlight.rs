@@ -1,0 +1,438 @@
+//! Syntax colours, line by line: comments, strings, numbers, keywords and names, as far as one can tell
+//! without a grammar. It loads nothing and takes any line at once, so code can be shown while it streams.
+
+use ratatui::text::Span;
+
+use super::theme::{Part, Theme};
+
+/// A language: what of it is needed to colour a line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Language {
+    line_comments: &'static [&'static str],
+    block_comment: Option<(&'static str, &'static str)>,
+    quotes: &'static [&'static str],
+    keywords: &'static [&'static str],
+}
+
+/// What goes on from one line to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Open {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A comment.
+    Comment,
+    /// A string that ends with this.
+    String(&'static str),
+}
+
+const C_LIKE: &[&str] = &[
+    "auto",
+    "bool",
+    "boolean",
+    "break",
+    "case",
+    "catch",
+    "char",
+    "class",
+    "const",
+    "constexpr",
+    "continue",
+    "default",
+    "delete",
+    "do",
+    "double",
+    "else",
+    "enum",
+    "explicit",
+    "extends",
+    "extern",
+    "final",
+    "finally",
+    "float",
+    "for",
+    "friend",
+    "goto",
+    "if",
+    "implements",
+    "import",
+    "include",
+    "inline",
+    "int",
+    "interface",
+    "long",
+    "namespace",
+    "new",
+    "null",
+    "nullptr",
+    "operator",
+    "override",
+    "package",
+    "private",
+    "protected",
+    "public",
+    "return",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "struct",
+    "super",
+    "switch",
+    "template",
+    "this",
+    "throw",
+    "throws",
+    "try",
+    "typedef",
+    "typename",
+    "union",
+    "unsigned",
+    "using",
+    "var",
+    "virtual",
+    "void",
+    "volatile",
+    "while",
+    "true",
+    "false",
+    "fun",
+    "val",
+    "when",
+    "object",
+    "data",
+    "sealed",
+    "record",
+];
+const RUST: &[&str] = &[
+    "as", "async", "await", "break", "const", "continue", "crate", "dyn", "else", "enum", "extern",
+    "false", "fn", "for", "if", "impl", "in", "let", "loop", "match", "mod", "move", "mut", "pub",
+    "ref", "return", "self", "Self", "static", "struct", "super", "trait", "true", "type",
+    "unsafe", "use", "where", "while",
+];
+const SCRIPT: &[&str] = &[
+    "any",
+    "as",
+    "async",
+    "await",
+    "boolean",
+    "break",
+    "case",
+    "catch",
+    "class",
+    "const",
+    "continue",
+    "debugger",
+    "default",
+    "delete",
+    "do",
+    "else",
+    "enum",
+    "export",
+    "extends",
+    "false",
+    "finally",
+    "for",
+    "from",
+    "function",
+    "if",
+    "implements",
+    "import",
+    "in",
+    "instanceof",
+    "interface",
+    "let",
+    "new",
+    "null",
+    "number",
+    "of",
+    "private",
+    "protected",
+    "public",
+    "readonly",
+    "return",
+    "static",
+    "string",
+    "super",
+    "switch",
+    "this",
+    "throw",
+    "true",
+    "try",
+    "type",
+    "typeof",
+    "undefined",
+    "var",
+    "void",
+    "while",
+    "yield",
+];
+const PYTHON: &[&str] = &[
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
+    "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
+    "in", "is", "lambda", "match", "nonlocal", "not", "or", "pass", "raise", "return", "self",
+    "try", "while", "with", "yield",
+];
+const GO: &[&str] = &[
+    "break",
+    "case",
+    "chan",
+    "const",
+    "continue",
+    "default",
+    "defer",
+    "else",
+    "fallthrough",
+    "false",
+    "for",
+    "func",
+    "go",
+    "goto",
+    "if",
+    "import",
+    "interface",
+    "map",
+    "nil",
+    "package",
+    "range",
+    "return",
+    "select",
+    "struct",
+    "switch",
+    "true",
+    "type",
+    "var",
+    "error",
+    "string",
+    "int",
+    "bool",
+    "byte",
+];
+const SHELL: &[&str] = &[
+    "case", "do", "done", "echo", "elif", "else", "esac", "exit", "export", "fi", "for",
+    "function", "if", "in", "local", "return", "set", "source", "then", "until", "while", "cd",
+];
+const RUBY: &[&str] = &[
+    "begin", "break", "case", "class", "def", "do", "else", "elsif", "end", "ensure", "false",
+    "for", "if", "in", "module", "next", "nil", "not", "or", "and", "require", "rescue", "return",
+    "self", "super", "then", "true", "unless", "until", "when", "while", "yield", "local",
+    "function",
+];
+const SQL: &[&str] = &[
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "INSERT",
+    "INTO",
+    "VALUES",
+    "UPDATE",
+    "SET",
+    "DELETE",
+    "CREATE",
+    "TABLE",
+    "INDEX",
+    "DROP",
+    "ALTER",
+    "JOIN",
+    "LEFT",
+    "RIGHT",
+    "INNER",
+    "ON",
+    "AND",
+    "OR",
+    "NOT",
+    "NULL",
+    "ORDER",
+    "BY",
+    "GROUP",
+    "HAVING",
+    "LIMIT",
+    "AS",
+    "DISTINCT",
+    "UNION",
+    "PRIMARY",
+    "KEY",
+    "REFERENCES",
+    "DEFAULT",
+    "CASE",
+    "WHEN",
+    "THEN",
+    "ELSE",
+    "END",
+    "IN",
+    "IS",
+    "LIKE",
+    "EXISTS",
+    "BEGIN",
+    "COMMIT",
+];
+const DATA: &[&str] = &["true", "false", "null", "yes", "no"];
+
+const C_COMMENTS: (&[&str], Option<(&str, &str)>) = (&["//"], Some(("/*", "*/")));
+const QUOTES: &[&str] = &["\"", "'"];
+
+impl Language {
+    /// The language that goes by this name in a code fence, or as the ending of a file.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let name = name.rsplit('.').next().unwrap_or(name).to_lowercase();
+        let ((line_comments, block_comment), quotes, keywords): ((&[&str], _), &[&str], _) =
+            match name.as_str() {
+                "rust" | "rs" => (C_COMMENTS, &["\""], RUST),
+                "js" | "jsx" | "ts" | "tsx" | "javascript" | "typescript" | "mjs" | "cjs"
+                | "vue" | "svelte" => (C_COMMENTS, &["`", "\"", "'"], SCRIPT),
+                "py" | "python" | "pyi" => ((&["#"], None), &["\"\"\"", "'''", "\"", "'"], PYTHON),
+                "go" => (C_COMMENTS, &["`", "\""], GO),
+                "c" | "h" | "cpp" | "cc" | "hpp" | "cxx" | "java" | "kt" | "kotlin" | "cs"
+                | "csharp" | "swift" | "scala" | "dart" | "php" | "zig" | "m" | "proto" => {
+                    (C_COMMENTS, QUOTES, C_LIKE)
+                }
+                "sh" | "bash" | "zsh" | "shell" | "console" | "fish" | "dockerfile"
+                | "makefile" | "make" | "just" | "justfile" => ((&["#"], None), QUOTES, SHELL),
+                "rb" | "ruby" | "ex" | "exs" | "elixir" | "jl" | "perl" | "pl" => {
+                    ((&["#"], None), QUOTES, RUBY)
+                }
+                "lua" => ((&["--"], Some(("--[[", "]]"))), QUOTES, RUBY),
+                "sql" => ((&["--"], Some(("/*", "*/"))), QUOTES, SQL),
+                "toml" | "yaml" | "yml" | "ini" | "conf" | "env" | "properties" => {
+                    ((&["#", ";"], None), QUOTES, DATA)
+                }
+                "json" | "jsonc" | "json5" => (C_COMMENTS, &["\""], DATA),
+                "html" | "xml" | "svg" => ((&[], Some(("<!--", "-->"))), QUOTES, &[][..]),
+                "css" | "scss" | "less" => ((&[], Some(("/*", "*/"))), QUOTES, &[][..]),
+                _ => return None,
+            };
+        Some(Self { line_comments, block_comment, quotes, keywords })
+    }
+
+    /// The line in colours, and what goes on in the next.
+    pub(super) fn line(self, line: &str, open: Open, theme: Theme) -> (Vec<Span<'static>>, Open) {
+        let mut spans: Vec<Span<'static>> = Vec::new();
+        let mut put = |text: &str, part: Part| {
+            if !text.is_empty() {
+                spans.push(Span::styled(text.to_owned(), theme.style(part)));
+            }
+        };
+        let mut rest = line;
+        let mut open = open;
+        loop {
+            match open {
+                Open::Nothing => {}
+                Open::Comment => {
+                    let end = self.block_comment.map_or("", |(_, end)| end);
+                    let Some(at) = rest.find(end) else {
+                        put(rest, Part::Comment);
+                        return (spans, open);
+                    };
+                    put(&rest[..at + end.len()], Part::Comment);
+                    rest = &rest[at + end.len()..];
+                    open = Open::Nothing;
+                }
+                Open::String(quote) => {
+                    let Some(at) = end_of_string(rest, quote) else {
+                        put(rest, Part::String);
+                        // Only these go over the end of a line.
+                        let goes_on = quote.len() == 3 || quote == "`";
+                        return (spans, if goes_on { open } else { Open::Nothing });
+                    };
+                    put(&rest[..at], Part::String);
+                    rest = &rest[at..];
+                    open = Open::Nothing;
+                }
+            }
+            let Some(first) = rest.chars().next() else { return (spans, open) };
+            if let Some((start, _)) =
+                self.block_comment.filter(|(start, _)| rest.starts_with(start))
+            {
+                put(start, Part::Comment);
+                rest = &rest[start.len()..];
+                open = Open::Comment;
+            } else if self.line_comments.iter().any(|mark| rest.starts_with(mark)) {
+                put(rest, Part::Comment);
+                return (spans, Open::Nothing);
+            } else if let Some(quote) = self.quotes.iter().find(|quote| rest.starts_with(**quote)) {
+                put(quote, Part::String);
+                rest = &rest[quote.len()..];
+                open = Open::String(quote);
+            } else if first.is_alphanumeric() || first == '_' {
+                let end =
+                    rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+                let (word, behind) = rest.split_at(end);
+                let part = if self.keywords.contains(&word) {
+                    Part::Keyword
+                } else if first.is_ascii_digit() {
+                    Part::Number
+                } else if behind.starts_with('(') || behind.starts_with("!(") {
+                    Part::Name
+                } else {
+                    Part::Text
+                };
+                put(word, part);
+                rest = behind;
+            } else {
+                let end = rest[first.len_utf8()..]
+                    .find(|c: char| c.is_alphanumeric() || "_\"'`/#-<;".contains(c))
+                    .map_or(rest.len(), |at| at + first.len_utf8());
+                put(&rest[..end], Part::Text);
+                rest = &rest[end..];
+            }
+        }
+    }
+}
+
+/// Behind the end of a string, where it ends in this text.
+fn end_of_string(text: &str, quote: &str) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let at = from + text[from..].find(quote)?;
+        let escapes = text[..at].bytes().rev().take_while(|byte| *byte == b'\\').count();
+        if escapes % 2 == 0 {
+            return Some(at + quote.len());
+        }
+        from = at + quote.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::theme::{Background, Depth};
+    use super::*;
+
+    /// Each part of the line that is coloured, with a letter for its colour.
+    fn check(language: &str, lines: &str, expected: &str) {
+        let theme = Theme::new(Depth::True, Background::Dark);
+        let parts = [
+            (Part::Keyword, 'k'),
+            (Part::String, 's'),
+            (Part::Comment, 'c'),
+            (Part::Number, 'n'),
+            (Part::Name, 'f'),
+        ];
+        let language = Language::named(language).expect("a language");
+        let mut open = Open::Nothing;
+        let mut shown = Vec::new();
+        for line in lines.lines() {
+            let (spans, next) = language.line(line, open, theme);
+            open = next;
+            let text: String = spans.iter().map(|span| &*span.content).collect();
+            assert_eq!(text, line);
+            for span in spans {
+                let letter = parts.iter().find(|(part, _)| theme.style(*part) == span.style);
+                if let Some((_, letter)) = letter {
+                    shown.push(format!("{letter}:{}", span.content));
+                }
+            }
+        }
+        assert_eq!(shown.join(" "), expected);
+    }
+
+    #[test]
+    fn code_has_colours() {
+        check("rust", "let x = 3; // three", "k:let n:3 c:// three");
+        check("rs", "/* a\nb */ fn f() {}", "c:/* c: a c:b */ k:fn f:f");
+        check("py", "x = '''a\nb''' # c", "s:''' s:a s:b''' c:# c");
+        check("js", r#"f("a\"b", 'c')"#, r#"f:f s:" s:a\"b" s:' s:c'"#);
+        check("rust", "&'a str", "");
+        check("sh", "echo \"x\" # y", "k:echo s:\" s:x\" c:# y");
+        assert!(Language::named("brainfog").is_none());
+    }
+}

@@ -1,0 +1,439 @@
+//! Keys as they are pressed and named, and the map from a key to what it does.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A key and what was held with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// The key.
+    pub code: Code,
+    /// Ctrl was held.
+    pub ctrl: bool,
+    /// Alt was held.
+    pub alt: bool,
+    /// Shift was held, where that is not part of the character.
+    pub shift: bool,
+}
+
+/// A key without what is held with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Code {
+    /// A character, as it is typed.
+    Char(char),
+    /// The key Enter.
+    Enter,
+    /// The key Tab.
+    Tab,
+    /// The key Backspace.
+    Backspace,
+    /// The key Escape.
+    Esc,
+    /// An arrow.
+    Left,
+    /// An arrow.
+    Right,
+    /// An arrow.
+    Up,
+    /// An arrow.
+    Down,
+    /// To the beginning.
+    Home,
+    /// To the end.
+    End,
+    /// A page up.
+    PageUp,
+    /// A page down.
+    PageDown,
+    /// The key Delete.
+    Delete,
+    /// The key Insert.
+    Insert,
+    /// A function key.
+    F(u8),
+}
+
+const NAMED: &[(&str, Code)] = &[
+    ("enter", Code::Enter),
+    ("tab", Code::Tab),
+    ("backspace", Code::Backspace),
+    ("esc", Code::Esc),
+    ("left", Code::Left),
+    ("right", Code::Right),
+    ("up", Code::Up),
+    ("down", Code::Down),
+    ("home", Code::Home),
+    ("end", Code::End),
+    ("pageup", Code::PageUp),
+    ("pagedown", Code::PageDown),
+    ("delete", Code::Delete),
+    ("insert", Code::Insert),
+    ("space", Code::Char(' ')),
+];
+
+impl Key {
+    /// The key alone.
+    pub const fn plain(code: Code) -> Self {
+        Self { code, ctrl: false, alt: false, shift: false }
+    }
+
+    /// The character with Ctrl.
+    pub const fn ctrl(char: char) -> Self {
+        Self { code: Code::Char(char), ctrl: true, alt: false, shift: false }
+    }
+
+    /// A character that is typed into a text.
+    pub fn typed(self) -> Option<char> {
+        match self.code {
+            Code::Char(char) if !self.ctrl && !self.alt => Some(char),
+            _ => None,
+        }
+    }
+
+    /// Reads a key as a person writes it: `ctrl-t`, `alt-enter`, `f1`, `?`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let unknown = || format!("{text:?} is no key; write it like ctrl-t, alt-enter, f1 or ?");
+        let mut key = Self::plain(Code::Esc);
+        let mut rest = text.trim();
+        loop {
+            let lower = rest.to_lowercase();
+            let (held, length) = match lower.as_str() {
+                word if word.starts_with("ctrl-") && word.len() > 5 => (&mut key.ctrl, 5),
+                word if word.starts_with("alt-") && word.len() > 4 => (&mut key.alt, 4),
+                word if word.starts_with("shift-") && word.len() > 6 => (&mut key.shift, 6),
+                _ => break,
+            };
+            *held = true;
+            rest = &rest[length..];
+        }
+        let mut chars = rest.chars();
+        key.code = match (chars.next(), chars.next()) {
+            (Some(char), None) if key.ctrl => Code::Char(char.to_ascii_lowercase()),
+            (Some(char), None) => Code::Char(char),
+            _ => {
+                let lower = rest.to_lowercase();
+                let named = NAMED.iter().find(|(name, _)| *name == lower).map(|(_, code)| *code);
+                let function = lower.strip_prefix('f').and_then(|n| n.parse::<u8>().ok());
+                let function = function.filter(|n| (1..=12).contains(n)).map(Code::F);
+                named.or(function).ok_or_else(unknown)?
+            }
+        };
+        Ok(key)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (held, name) in [(self.ctrl, "Ctrl-"), (self.alt, "Alt-"), (self.shift, "Shift-")] {
+            if held {
+                f.write_str(name)?;
+            }
+        }
+        match self.code {
+            Code::Char(' ') => f.write_str("Space"),
+            Code::Char(char) if self.ctrl || self.alt => write!(f, "{}", char.to_uppercase()),
+            Code::Char(char) => write!(f, "{char}"),
+            Code::F(n) => write!(f, "F{n}"),
+            Code::Enter => f.write_str("Enter"),
+            Code::Tab => f.write_str("Tab"),
+            Code::Backspace => f.write_str("Backspace"),
+            Code::Esc => f.write_str("Esc"),
+            Code::Left => f.write_str("Left"),
+            Code::Right => f.write_str("Right"),
+            Code::Up => f.write_str("Up"),
+            Code::Down => f.write_str("Down"),
+            Code::Home => f.write_str("Home"),
+            Code::End => f.write_str("End"),
+            Code::PageUp => f.write_str("PageUp"),
+            Code::PageDown => f.write_str("PageDown"),
+            Code::Delete => f.write_str("Delete"),
+            Code::Insert => f.write_str("Insert"),
+        }
+    }
+}
+
+/// What a key can do. Keys that write into the composer are none of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// Send what is written.
+    Send,
+    /// A new line in the message.
+    NewLine,
+    /// Stop the turn, close what is open, or leave a selection.
+    Escape,
+    /// Clear the message; twice on an empty one, quit.
+    Cancel,
+    /// End the chat on an empty message.
+    EndOfInput,
+    /// Show the whole conversation.
+    Transcript,
+    /// The next permission mode.
+    NextMode,
+    /// Write the message in the external editor.
+    Editor,
+    /// Search the messages sent before.
+    SearchHistory,
+    /// Draw the screen anew.
+    Redraw,
+    /// Suspend the program.
+    Suspend,
+    /// Show or hide the plan.
+    TogglePlan,
+    /// Complete, or answer the question.
+    Complete,
+    /// Up: a line, or an earlier message.
+    Up,
+    /// Down: a line, or a later message.
+    Down,
+    /// A character to the left.
+    Left,
+    /// A character to the right.
+    Right,
+    /// A word to the left.
+    WordLeft,
+    /// A word to the right.
+    WordRight,
+    /// To the beginning of the line.
+    LineStart,
+    /// To the end of the line.
+    LineEnd,
+    /// Delete the character before.
+    DeleteBack,
+    /// Delete the character behind.
+    DeleteForward,
+    /// Delete the word before.
+    DeleteWordBack,
+    /// Delete the word behind.
+    DeleteWordForward,
+    /// Delete to the beginning of the line.
+    DeleteToStart,
+    /// Delete to the end of the line.
+    DeleteToEnd,
+    /// Insert what was deleted last.
+    Yank,
+    /// Undo.
+    Undo,
+    /// Undo the undo.
+    Redo,
+}
+
+/// One line of the key map.
+pub struct Binding {
+    /// What it does.
+    pub deed: Deed,
+    /// Its name in the configuration.
+    pub name: &'static str,
+    /// The keys that do it, as long as the configuration says nothing else.
+    pub keys: &'static [&'static str],
+    /// One line for people.
+    pub what: &'static str,
+}
+
+const fn binding(
+    deed: Deed,
+    name: &'static str,
+    keys: &'static [&'static str],
+    what: &'static str,
+) -> Binding {
+    Binding { deed, name, keys, what }
+}
+
+/// Every deed, the keys that do it, and what it is in one line.
+pub const BINDINGS: &[Binding] = &[
+    binding(
+        Deed::Send,
+        "send",
+        &["enter"],
+        "send the message; while the agent works, after the current tool",
+    ),
+    binding(
+        Deed::NewLine,
+        "new-line",
+        &["alt-enter", "shift-enter", "ctrl-j"],
+        "a new line in the message (so does `\\` at its end and Enter)",
+    ),
+    binding(Deed::Escape, "escape", &["esc"], "stop the agent; close what is open"),
+    binding(Deed::Cancel, "cancel", &["ctrl-c"], "clear the message; stop the agent; twice: quit"),
+    binding(
+        Deed::EndOfInput,
+        "end-of-input",
+        &["ctrl-d"],
+        "quit, where the message is empty; else delete the character behind",
+    ),
+    binding(
+        Deed::Transcript,
+        "transcript",
+        &["ctrl-t"],
+        "the whole conversation, everything in full",
+    ),
+    binding(Deed::NextMode, "next-mode", &["shift-tab"], "the next permission mode"),
+    binding(Deed::TogglePlan, "toggle-plan", &["alt-p"], "show or hide the plan"),
+    binding(Deed::Editor, "editor", &["ctrl-g"], "write the message in $VISUAL or $EDITOR"),
+    binding(Deed::SearchHistory, "search-history", &["ctrl-r"], "search the messages sent before"),
+    binding(Deed::Complete, "complete", &["tab"], "complete; go to the question that waits"),
+    binding(Deed::Redraw, "redraw", &["ctrl-l"], "draw the screen anew"),
+    binding(Deed::Suspend, "suspend", &["ctrl-z"], "suspend the program; `fg` brings it back"),
+    binding(Deed::Up, "up", &["up", "ctrl-p"], "a line up; on the first line an earlier message"),
+    binding(
+        Deed::Down,
+        "down",
+        &["down", "ctrl-n"],
+        "a line down; on the last line a later message",
+    ),
+    binding(Deed::Left, "left", &["left", "ctrl-b"], "a character to the left"),
+    binding(Deed::Right, "right", &["right", "ctrl-f"], "a character to the right"),
+    binding(Deed::WordLeft, "word-left", &["alt-b", "alt-left", "ctrl-left"], "a word to the left"),
+    binding(
+        Deed::WordRight,
+        "word-right",
+        &["alt-f", "alt-right", "ctrl-right"],
+        "a word to the right",
+    ),
+    binding(Deed::LineStart, "line-start", &["ctrl-a", "home"], "to the beginning of the line"),
+    binding(Deed::LineEnd, "line-end", &["ctrl-e", "end"], "to the end of the line"),
+    binding(
+        Deed::DeleteBack,
+        "delete-back",
+        &["backspace", "ctrl-h"],
+        "delete the character before",
+    ),
+    binding(Deed::DeleteForward, "delete-forward", &["delete"], "delete the character behind"),
+    binding(
+        Deed::DeleteWordBack,
+        "delete-word-back",
+        &["ctrl-w", "alt-backspace"],
+        "delete the word before",
+    ),
+    binding(Deed::DeleteWordForward, "delete-word-forward", &["alt-d"], "delete the word behind"),
+    binding(
+        Deed::DeleteToStart,
+        "delete-to-start",
+        &["ctrl-u"],
+        "delete to the beginning of the line",
+    ),
+    binding(Deed::DeleteToEnd, "delete-to-end", &["ctrl-k"], "delete to the end of the line"),
+    binding(Deed::Yank, "yank", &["ctrl-y"], "insert what was deleted last"),
+    binding(Deed::Undo, "undo", &["ctrl-_", "ctrl-x"], "undo"),
+    binding(Deed::Redo, "redo", &["alt-_", "alt-x"], "undo the undo"),
+];
+
+/// Which key does what.
+#[derive(Clone, Debug)]
+pub struct Keymap(BTreeMap<Key, Deed>);
+
+impl Default for Keymap {
+    fn default() -> Self {
+        Self(of_bindings(|binding| binding.keys.iter().copied().map(str::to_owned).collect()))
+    }
+}
+
+fn of_bindings(keys: impl Fn(&Binding) -> Vec<String>) -> BTreeMap<Key, Deed> {
+    let all = BINDINGS.iter().flat_map(|binding| {
+        let keys = keys(binding).into_iter();
+        keys.filter_map(|key| Some((Key::parse(&key).ok()?, binding.deed))).collect::<Vec<_>>()
+    });
+    all.collect()
+}
+
+impl Keymap {
+    /// The default map, with the keys of these deeds replaced.
+    pub fn new(own: &BTreeMap<String, Vec<String>>) -> Result<Self, String> {
+        for (name, keys) in own {
+            if !BINDINGS.iter().any(|binding| binding.name == name) {
+                let names = BINDINGS.iter().map(|binding| binding.name);
+                let hint = crate::protocol::nearest(name, names)
+                    .map_or_else(String::new, |near| format!("; did you mean {near}?"));
+                return Err(format!("ui.keys.{name}: there is no such action{hint}"));
+            }
+            for key in keys {
+                Key::parse(key).map_err(|reason| format!("ui.keys.{name}: {reason}"))?;
+            }
+        }
+        let default = |binding: &Binding| binding.keys.iter().copied().map(str::to_owned).collect();
+        let mut map = of_bindings(|binding| match own.get(binding.name) {
+            Some(_) => Vec::new(),
+            None => default(binding),
+        });
+        // A key that was given away does what it was given for.
+        map.extend(of_bindings(|binding| own.get(binding.name).cloned().unwrap_or_default()));
+        Ok(Self(map))
+    }
+
+    /// What this key does.
+    pub fn deed(&self, key: Key) -> Option<Deed> {
+        self.0.get(&key).copied()
+    }
+
+    /// The first key that does this, for people; empty where none does.
+    pub fn key_for(&self, deed: Deed) -> String {
+        let binding = BINDINGS.iter().find(|binding| binding.deed == deed);
+        let default = binding
+            .and_then(|binding| binding.keys.iter().find_map(|key| Key::parse(key).ok()))
+            .filter(|key| self.deed(*key) == Some(deed));
+        let any = || self.0.iter().find(|(_, of)| **of == deed).map(|(key, _)| *key);
+        default.or_else(any).map_or_else(String::new, |key| key.to_string())
+    }
+
+    /// Every deed: its keys, and what it does.
+    pub fn rows(&self) -> Vec<(String, &'static str, &'static str)> {
+        let rows = BINDINGS.iter().map(|binding| {
+            let mut keys: Vec<Key> =
+                binding.keys.iter().filter_map(|key| Key::parse(key).ok()).collect();
+            keys.retain(|key| self.deed(*key) == Some(binding.deed));
+            let more = self.0.iter().filter(|(_, deed)| **deed == binding.deed);
+            for (key, _) in more {
+                if !keys.contains(key) {
+                    keys.push(*key);
+                }
+            }
+            let keys: Vec<String> = keys.iter().map(Key::to_string).collect();
+            (keys.join(", "), binding.name, binding.what)
+        });
+        rows.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_as_they_are_shown() {
+        for (text, shown) in [
+            ("ctrl-t", "Ctrl-T"),
+            ("Alt-Enter", "Alt-Enter"),
+            ("f5", "F5"),
+            ("?", "?"),
+            ("ctrl-_", "Ctrl-_"),
+            ("-", "-"),
+            ("shift-tab", "Shift-Tab"),
+        ] {
+            assert_eq!(Key::parse(text).map(|key| key.to_string()), Ok(shown.to_owned()), "{text}");
+        }
+        assert!(Key::parse("hyper-x").is_err());
+    }
+
+    #[test]
+    fn every_default_key_parses_and_does_one_thing() {
+        let mut seen = BTreeMap::new();
+        for binding in BINDINGS {
+            for key in binding.keys {
+                let parsed = Key::parse(key);
+                assert!(parsed.is_ok(), "{key}");
+                assert_eq!(seen.insert(parsed.ok(), binding.name), None, "{key} twice");
+            }
+        }
+    }
+
+    #[test]
+    fn the_configuration_replaces_the_keys_of_an_action() {
+        let own = BTreeMap::from([("transcript".to_owned(), vec!["f2".to_owned()])]);
+        let map = Keymap::new(&own).expect("a map");
+        assert_eq!(map.deed(Key::plain(Code::F(2))), Some(Deed::Transcript));
+        assert_eq!(map.deed(Key::ctrl('t')), None);
+        let wrong = BTreeMap::from([("transcripts".to_owned(), vec![])]);
+        assert!(
+            Keymap::new(&wrong).is_err_and(|reason| reason.contains("did you mean transcript?"))
+        );
+    }
+}

@@ -1,0 +1,430 @@
+//! The chat in a terminal: one state, one pure `update`, one set of cells, arranged inline, over the whole
+//! screen, or as plain lines.
+//!
+//! [`start`] runs it in a thread of its own, so that no work of the session makes a key wait. News go in
+//! through a [`Handle`], [`Request`]s come out of a channel; nothing else is shared.
+
+mod cells;
+mod commands;
+mod complete;
+mod composer;
+mod conversation;
+mod decode;
+mod draw;
+mod highlight;
+mod keys;
+mod markdown;
+mod plain;
+mod screen;
+mod state;
+mod terminal;
+mod text;
+mod theme;
+mod vi;
+mod viewer;
+
+use std::io;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+pub use commands::{COMMANDS, Command, Deed as CommandDeed, OwnCommand};
+pub use keys::{BINDINGS, Key, Keymap};
+pub use state::{News, Request, Settings};
+pub use terminal::is_here;
+pub use theme::{Background, Depth, Theme};
+
+use decode::Typed;
+use screen::Screen;
+use state::{Action, Input, State};
+use terminal::Terminal;
+
+use crate::protocol::event::{Event, Sink, Stamped};
+
+/// Frames are this far apart, unless a key was pressed.
+const FRAME: Duration = Duration::from_millis(16);
+/// A program that was not stopped within this time will not be.
+const STOPPED: Duration = Duration::from_millis(200);
+/// Going on is told twice: by the clock and by a signal.
+const JUST_NOW: Duration = Duration::from_secs(1);
+/// So many messages are taken before the next frame.
+const BATCH: usize = 512;
+
+/// What the chat's thread hears.
+enum Message {
+    Typed(Typed, Instant),
+    /// A line, in plain mode.
+    Line(String),
+    News(News),
+    /// The screen may have another size, or was written to.
+    Resized,
+    /// The program was stopped and goes on.
+    Continued,
+    /// Nobody can type any more.
+    Closed,
+}
+
+/// How the chat is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrangement {
+    /// On the terminal's screen.
+    Screen,
+    /// As plain lines.
+    Plain,
+}
+
+/// The way to the chat. Clones lead to the same.
+#[derive(Clone)]
+pub struct Handle(Sender<Message>);
+
+impl Handle {
+    /// Tells the chat something.
+    pub fn tell(&self, news: News) {
+        // A chat that is over needs to know nothing.
+        _ = self.0.send(Message::News(news));
+    }
+
+    /// The terminal was resized.
+    pub fn resized(&self) {
+        _ = self.0.send(Message::Resized);
+    }
+
+    /// The program was stopped from outside, and goes on.
+    pub fn continued(&self) {
+        _ = self.0.send(Message::Continued);
+    }
+}
+
+/// A face of the session: the chat sees every event.
+impl Sink for Handle {
+    fn take(&mut self, stamped: &Stamped) {
+        self.tell(News::Event(Box::new(stamped.event.clone())));
+    }
+
+    fn recorded(&mut self, events: &[&Event]) {
+        self.tell(News::Recorded(events.iter().copied().cloned().collect()));
+    }
+}
+
+/// A chat that runs. Dropping it ends it and gives the terminal back.
+pub struct Chat {
+    /// The way to it.
+    pub handle: Handle,
+    /// What it wants.
+    pub requests: UnboundedReceiver<Request>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+/// Starts the chat.
+pub fn start(settings: Settings, arrangement: Arrangement) -> io::Result<Chat> {
+    let (sender, messages) = mpsc::channel();
+    let (ask, requests) = unbounded_channel();
+    let handle = Handle(sender.clone());
+    let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(move || {
+        let done = match arrangement {
+            Arrangement::Screen => on_screen(settings, &messages, sender, &ask),
+            Arrangement::Plain => plain::run(settings, &messages, sender, &ask),
+        };
+        // However it ended, the session is told.
+        _ = ask.send(Request::Quit);
+        done
+    })?;
+    Ok(Chat { handle, requests, thread: Some(thread) })
+}
+
+impl Chat {
+    /// Ends it: what is not printed yet is, and the terminal is as it was before.
+    pub fn end(&mut self) -> io::Result<()> {
+        self.handle.tell(News::End);
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("the screen's thread panicked")))
+    }
+}
+
+impl Drop for Chat {
+    fn drop(&mut self) {
+        // A screen that can not be written has no one left to be told.
+        _ = self.end();
+        if std::thread::panicking()
+            && let Some(panic) = terminal::last_panic()
+        {
+            super::tell(&panic);
+        }
+    }
+}
+
+/// Who has the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Away {
+    /// It is ours.
+    No,
+    /// An editor has it.
+    Editor,
+    /// The program is about to be stopped, or was, and goes on: then it is ours again.
+    Suspended,
+}
+
+/// The screen, and what it shows.
+struct Face<'a> {
+    state: State,
+    terminal: Terminal,
+    screen: Screen,
+    /// The alternate screen, while it is shown.
+    page: Option<Screen>,
+    ask: &'a UnboundedSender<Request>,
+    reflows: bool,
+    away: Away,
+    /// When it came back from being suspended.
+    came_back: Option<Instant>,
+    is_over: bool,
+}
+
+fn on_screen(
+    settings: Settings,
+    messages: &Receiver<Message>,
+    sender: Sender<Message>,
+    ask: &UnboundedSender<Request>,
+) -> io::Result<()> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let size = terminal::size();
+    let reflows = terminal::reflows(&variable);
+    let mut face = Face {
+        state: State::new(settings, size, Instant::now()),
+        terminal: Terminal::take(sender)?,
+        screen: Screen::inline(size.0, reflows),
+        page: None,
+        ask,
+        reflows,
+        away: Away::No,
+        came_back: None,
+        is_over: false,
+    };
+    face.draw()?;
+    let mut drawn = Instant::now();
+    let mut is_stale = false;
+    while !face.is_over {
+        let tick = face.state.next_tick();
+        let patience = if face.away == Away::Suspended {
+            Some(STOPPED)
+        } else if is_stale {
+            Some(FRAME.saturating_sub(drawn.elapsed()))
+        } else {
+            tick
+        };
+        let first = match patience {
+            None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(patience) => messages.recv_timeout(patience),
+        };
+        let mut is_urgent = false;
+        match first {
+            Ok(first) => {
+                let more = std::iter::from_fn(|| messages.try_recv().ok());
+                for message in std::iter::once(first).chain(more.take(BATCH)) {
+                    is_urgent |= !matches!(message, Message::News(_));
+                    face.take(message)?;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                if face.away == Away::Suspended {
+                    face.come_back()?;
+                }
+                face.update(Input::Tick)?;
+                is_urgent = true;
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        is_stale = true;
+        if is_urgent || drawn.elapsed() >= FRAME {
+            face.draw()?;
+            drawn = Instant::now();
+            is_stale = false;
+        }
+    }
+    face.leave()
+}
+
+impl Face<'_> {
+    fn take(&mut self, message: Message) -> io::Result<()> {
+        match message {
+            Message::Typed(typed, at) => {
+                if let Typed::Name(name) = &typed {
+                    self.reflows = !name.starts_with("XTerm");
+                    self.screen.set_reflows(self.reflows);
+                }
+                self.update(Input::Typed(typed, at))
+            }
+            Message::News(news) => {
+                if self.away == Away::Editor && matches!(news, News::Edited(_)) {
+                    self.come_back()?;
+                }
+                self.update(Input::News(news))
+            }
+            Message::Line(_) | Message::Resized => Ok(()),
+            Message::Continued => match self.away {
+                Away::Editor => Ok(()),
+                // It is known already.
+                Away::No if self.came_back.is_some_and(|at| at.elapsed() < JUST_NOW) => Ok(()),
+                // Perhaps somebody else had stopped the program.
+                Away::Suspended | Away::No => self.come_back(),
+            },
+            Message::Closed => {
+                self.is_over = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn update(&mut self, input: Input) -> io::Result<()> {
+        for action in self.state.update(input, Instant::now()) {
+            self.act(action)?;
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, action: Action) -> io::Result<()> {
+        match action {
+            Action::Ask(request) => {
+                if matches!(request, Request::Edit(_)) {
+                    self.step_aside()?;
+                    self.away = Away::Editor;
+                }
+                // A session that is over wants nothing more.
+                self.is_over |= self.ask.send(request).is_err();
+                Ok(())
+            }
+            Action::Copy(text) => {
+                self.terminal.write(format!("\x1b]52;c;{}\x07", base64(text.as_bytes())).as_bytes())
+            }
+            Action::Notify(text) => {
+                let text = text::clean(&text).replace(';', ",");
+                self.terminal.write(format!("\x1b]9;{text}\x07\x07").as_bytes())
+            }
+            Action::Suspend => {
+                self.step_aside()?;
+                self.away = Away::Suspended;
+                // The whole program stops, but perhaps not this very moment: the terminal is taken again
+                // only when it goes on.
+                _ = rustix::process::kill_process(
+                    rustix::process::getpid(),
+                    rustix::process::Signal::TSTP,
+                );
+                Ok(())
+            }
+            Action::Redraw => {
+                self.screen.forget();
+                if let Some(page) = &mut self.page {
+                    page.forget();
+                }
+                Ok(())
+            }
+            Action::Leave => {
+                self.is_over = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Another program is to have the terminal.
+    fn step_aside(&mut self) -> io::Result<()> {
+        self.terminal.alternate(false)?;
+        self.page = None;
+        let clear = self.screen.clear();
+        self.terminal.write(&clear)?;
+        self.terminal.give();
+        Ok(())
+    }
+
+    fn come_back(&mut self) -> io::Result<()> {
+        self.terminal.resume()?;
+        if self.away == Away::Suspended {
+            self.came_back = Some(Instant::now());
+        }
+        self.away = Away::No;
+        self.page = None;
+        self.screen = Screen::inline(terminal::size().0, self.reflows);
+        Ok(())
+    }
+
+    fn draw(&mut self) -> io::Result<()> {
+        if self.away != Away::No {
+            return Ok(());
+        }
+        let size = terminal::size();
+        if size != self.state.size {
+            self.update(Input::Resized(size.0, size.1))?;
+            self.screen.resized(size.0);
+            if let Some(page) = &mut self.page {
+                *page = Screen::full(size.0);
+                self.terminal.write(b"\x1b[2J")?;
+            }
+        }
+        if self.state.viewer.is_some() {
+            self.terminal.alternate(true)?;
+            let live = self.state.full();
+            let page = self.page.get_or_insert_with(|| Screen::full(size.0));
+            let bytes = page.frame(&[], &live);
+            self.terminal.write(&bytes)?;
+        } else {
+            if self.page.take().is_some() {
+                self.terminal.alternate(false)?;
+            }
+            let look = self.state.look();
+            let history = self.state.conversation.take_finished(look);
+            let live = self.state.live();
+            let bytes = self.screen.frame(&history, &live);
+            self.terminal.write(&bytes)?;
+        }
+        if let Some(call) = self.state.asked.as_ref().map(|asked| asked.call.clone())
+            && !self.state.is_browsing()
+        {
+            self.update(Input::Asked(call))?;
+        }
+        Ok(())
+    }
+
+    /// The end: all that was said stays in the terminal's history.
+    fn leave(mut self) -> io::Result<()> {
+        if self.away == Away::No {
+            self.terminal.alternate(false)?;
+            let look = self.state.look();
+            let history = self.state.conversation.take_finished(look);
+            let bytes = self.screen.frame(&history, &screen::Live::default());
+            self.terminal.write(&bytes)?;
+            let clear = self.screen.clear();
+            self.terminal.write(&clear)?;
+        }
+        self.terminal.give();
+        Ok(())
+    }
+}
+
+/// As terminals take a text for the clipboard.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for part in bytes.chunks(3) {
+        let at = |n: usize| u32::from(part.get(n).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for n in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * n) & 63) as usize];
+            out.push(if n <= part.len() { char::from(letter) } else { '=' });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copied_text_is_base64() {
+        for (text, expected) in
+            [("", ""), ("a", "YQ=="), ("ab", "YWI="), ("abc", "YWJj"), ("é中", "w6nkuK0=")]
+        {
+            assert_eq!(base64(text.as_bytes()), expected);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The chat as plain lines: for screen readers, for terminals that can do nothing, and for pipes. Nothing
+//! moves, nothing is written twice.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Instant;
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::Message;
+use super::decode::Typed;
+use super::keys::{Code, Key};
+use super::state::{Action, Input, Request, Settings, State};
+use super::text::clean;
+use super::theme::{Background, Depth, Theme};
+use crate::protocol::control::Approval;
+
+/// Columns; long lines of prose are broken here.
+const COLUMNS: usize = 100;
+
+/// Runs the chat on lines.
+pub(super) fn run(
+    settings: Settings,
+    messages: &Receiver<Message>,
+    sender: Sender<Message>,
+    ask: &UnboundedSender<Request>,
+) -> io::Result<()> {
+    let theme = Theme::new(Depth::None, Background::Dark);
+    let settings =
+        Settings { theme, theme_is_chosen: true, full_screen: false, vi: false, ..settings };
+    let mut state = State::new(settings, (COLUMNS, 24), Instant::now());
+    // It ends with the program: nothing stops it from waiting for a line.
+    std::thread::Builder::new().name("lines".to_owned()).spawn(move || read(&sender))?;
+    let is_echoed = io::stdin().is_terminal();
+    state.conversation.hides_user = is_echoed;
+    let mut is_prompted = false;
+    let mut asked = None;
+    // From a pipe all lines come at once: each waits until it can be taken.
+    let mut waiting = VecDeque::new();
+    let mut is_closed = false;
+    while let Ok(message) = messages.recv() {
+        let mut actions = Vec::new();
+        match message {
+            Message::Line(line) => waiting.push_back(line),
+            Message::Closed => is_closed = true,
+            Message::News(news) => actions = state.update(Input::News(news), Instant::now()),
+            Message::Typed(..) | Message::Resized | Message::Continued => {}
+        }
+        loop {
+            for action in actions.drain(..) {
+                match action {
+                    Action::Ask(request) => {
+                        if ask.send(request).is_err() {
+                            return Ok(());
+                        }
+                    }
+                    Action::Leave => {
+                        print(&mut state)?;
+                        return Ok(());
+                    }
+                    Action::Copy(_) | Action::Notify(_) | Action::Suspend | Action::Redraw => {}
+                }
+            }
+            is_prompted &= !print(&mut state)?;
+            let call = state.asked.as_ref().map(|asked| asked.call.clone());
+            if call.is_some() && call != asked {
+                write(&question(&state))?;
+            }
+            asked = call;
+            let is_free = !state.is_working && state.shells.is_empty();
+            if is_free && !is_prompted {
+                write("\n› ")?;
+                is_prompted = true;
+            }
+            // Who types while the agent works speaks to it; an answer is only what comes after its question.
+            let line =
+                if is_free || is_echoed || asked.is_some() { waiting.pop_front() } else { None };
+            match line {
+                Some(line) => {
+                    if !is_echoed {
+                        write("\n")?;
+                    }
+                    is_prompted = false;
+                    actions = take(&mut state, &line);
+                }
+                None if is_closed && is_free => {
+                    is_closed = false;
+                    actions = vec![Action::Ask(Request::Quit)];
+                }
+                None => break,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn question(state: &State) -> String {
+    let always = clean(&state.rules().join(", ")).into_owned();
+    let always = if always.is_empty() {
+        String::new()
+    } else {
+        format!(", a: yes, and for this session allow {always}")
+    };
+    format!("Allow it? y: yes{always}, n: no, or say what to do instead\n› ")
+}
+
+/// A line is an answer where one is waited for, else a message.
+fn take(state: &mut State, line: &str) -> Vec<Action> {
+    let now = Instant::now();
+    if let Some(call) = state.asked.as_ref().map(|asked| asked.call.clone()) {
+        let words = line.trim();
+        let approval = match words.to_lowercase().as_str() {
+            "y" | "yes" => Approval::Once,
+            "a" if !state.rules().is_empty() => Approval::Always,
+            "n" | "no" | "" => Approval::No(None),
+            _ => Approval::No(Some(words.to_owned())),
+        };
+        return state.answered(&call, approval);
+    }
+    state.composer.set(line);
+    state.update(Input::Typed(Typed::Key(Key::plain(Code::Enter)), now), now)
+}
+
+/// Prints what is new; false where nothing is.
+fn print(state: &mut State) -> io::Result<bool> {
+    let look = state.look();
+    let lines = state.conversation.take_finished(look);
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    write(&text)?;
+    Ok(!text.is_empty())
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+fn read(messages: &Sender<Message>) {
+    for line in io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        if messages.send(Message::Line(line)).is_err() {
+            return;
+        }
+    }
+    _ = messages.send(Message::Closed);
+}

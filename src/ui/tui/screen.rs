@@ -1,0 +1,432 @@
+//! The terminal's screen: history is printed once, plainly, and scrolls up by itself; below it stands a small
+//! live area, of which only what changed is written.
+//!
+//! Everything is relative to where the live area begins, so nothing has to be asked of the terminal. While
+//! nobody writes, the cursor rests there: when the terminal lays its lines out anew after a resize, the
+//! cursor moves with its text, and the live area is found again without any guess.
+
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+
+use super::text::width;
+
+/// What stands below the history.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    pub(super) lines: Vec<Line<'static>>,
+    /// Row and column of the cursor; `None`: hidden, at the beginning.
+    pub(super) cursor: Option<(usize, usize)>,
+}
+
+/// What is on the screen.
+#[derive(Debug)]
+pub(super) struct Screen {
+    columns: usize,
+    /// The live area as it was written last.
+    rows: Vec<Vec<Cell>>,
+    /// Where in it the cursor stands.
+    cursor: (usize, usize),
+    /// The terminal breaks lines that became too long when it is made narrower.
+    reflows: bool,
+    /// The live area has to be written whole.
+    is_stale: bool,
+    /// The whole screen is ours (the alternate screen): row 0 is its top.
+    is_full: bool,
+}
+
+const BEGIN: &str = "\x1b[?2026h\x1b[?25l";
+const END: &str = "\x1b[?2026l";
+
+impl Screen {
+    /// A live area that begins where the cursor is, at the beginning of a line.
+    pub(super) fn inline(columns: usize, reflows: bool) -> Self {
+        let columns = columns.max(1);
+        Self { columns, rows: Vec::new(), cursor: (0, 0), reflows, is_stale: true, is_full: false }
+    }
+
+    /// All of the screen.
+    pub(super) fn full(columns: usize) -> Self {
+        Self { is_full: true, ..Self::inline(columns, false) }
+    }
+
+    /// The terminal has another width now, or something else wrote to it.
+    pub(super) fn resized(&mut self, columns: usize) {
+        let columns = columns.max(1);
+        if self.reflows && columns < self.columns {
+            let (row, column) = self.cursor;
+            let above = self.rows.iter().take(row).map(|row| used(row).div_ceil(columns).max(1));
+            self.cursor.0 = above.sum::<usize>() + column / columns;
+        }
+        self.columns = columns;
+        self.is_stale = true;
+    }
+
+    /// The terminal said what it is.
+    pub(super) fn set_reflows(&mut self, reflows: bool) {
+        self.reflows = reflows;
+    }
+
+    /// Everything below the history is written again with the next frame.
+    pub(super) fn forget(&mut self) {
+        self.is_stale = true;
+    }
+
+    /// The bytes of a frame: more history, and the live area as it is now.
+    pub(super) fn frame(&mut self, history: &[Line<'_>], live: &Live) -> Vec<u8> {
+        let rows = self.cells(&live.lines);
+        let target = live.cursor.unwrap_or((0, 0));
+        let is_same = history.is_empty() && !self.is_stale && rows == self.rows;
+        if is_same && target == self.cursor {
+            return Vec::new();
+        }
+        let mut out = Vec::with_capacity(1024);
+        out.extend_from_slice(BEGIN.as_bytes());
+        if !is_same {
+            if self.is_stale || !history.is_empty() {
+                self.write_all(&mut out, history, &rows);
+            } else {
+                self.write_changes(&mut out, &rows);
+            }
+        }
+        self.go(&mut out, target);
+        if live.cursor.is_some() {
+            out.extend_from_slice(b"\x1b[?25h");
+        }
+        out.extend_from_slice(END.as_bytes());
+        self.rows = rows;
+        self.is_stale = false;
+        out
+    }
+
+    /// The bytes that take the live area away; the cursor stands where it began.
+    pub(super) fn clear(&mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.go(&mut out, (0, 0));
+        out.extend_from_slice(b"\x1b[0m\x1b[J\x1b[?25h");
+        self.rows.clear();
+        self.is_stale = true;
+        out
+    }
+
+    /// History, and then the live area, written over what is there.
+    fn write_all(&mut self, out: &mut Vec<u8>, history: &[Line<'_>], rows: &[Vec<Cell>]) {
+        self.go(out, (0, 0));
+        // Not from the very first cell: of a screen that is erased as a whole some keep a copy in the history.
+        out.extend_from_slice(b" \x1b[J\r\x1b[K");
+        for line in history {
+            print(out, line);
+            out.extend_from_slice(b"\r\n");
+        }
+        // A row that is too long, because the terminal became narrower this moment, is cut and not wrapped.
+        out.extend_from_slice(b"\x1b[?7l");
+        for (n, row) in rows.iter().enumerate() {
+            if n > 0 {
+                out.extend_from_slice(b"\r\n");
+            }
+            paint(out, row, 0, used(row));
+        }
+        self.cursor = (rows.len().saturating_sub(1), rows.last().map_or(0, |row| used(row)));
+        out.extend_from_slice(b"\x1b[?7h");
+    }
+
+    /// Only the cells that changed.
+    fn write_changes(&mut self, out: &mut Vec<u8>, rows: &[Vec<Cell>]) {
+        out.extend_from_slice(b"\x1b[?7l");
+        let n_before = self.rows.len();
+        for (n, row) in rows.iter().enumerate() {
+            if n >= n_before {
+                // A new row: below the last one, where the screen may have to scroll.
+                self.go(out, (n - 1, 0));
+                out.extend_from_slice(b"\r\n\x1b[K");
+                self.cursor = (n, 0);
+                paint(out, row, 0, used(row));
+                self.cursor.1 = used(row);
+                continue;
+            }
+            let before = std::mem::take(&mut self.rows[n]);
+            let Some(first) = (0..self.columns).find(|at| before.get(*at) != row.get(*at)) else {
+                continue;
+            };
+            let (was, is) = (used(&before), used(row));
+            let last =
+                (0..self.columns).rfind(|at| before.get(*at) != row.get(*at)).unwrap_or(first);
+            // A wide character is written from its first column on.
+            let first = wide_start(row, first).min(wide_start(&before, first));
+            let end = is.min(last + 1).max(first.min(is));
+            self.go(out, (n, first.min(is)));
+            paint(out, row, first.min(is), end);
+            self.cursor.1 = end.max(first.min(is));
+            if was > is {
+                self.go(out, (n, is));
+                if is < self.columns {
+                    out.extend_from_slice(b"\x1b[K");
+                }
+            }
+        }
+        if rows.len() < n_before {
+            let last = rows.len().saturating_sub(1);
+            let end = rows.last().map_or(0, |row| used(row));
+            self.go(out, (last, end.min(self.columns - 1)));
+            // Where the row is full, its last character is written again.
+            out.extend_from_slice(b"\x1b[J");
+            if let Some(row) = rows.last().filter(|_| end >= self.columns) {
+                paint(out, row, wide_start(row, self.columns - 1), end);
+            }
+        }
+        out.extend_from_slice(b"\x1b[?7h");
+    }
+
+    fn go(&mut self, out: &mut Vec<u8>, (row, column): (usize, usize)) {
+        if self.is_full {
+            out.extend_from_slice(format!("\x1b[{};{}H", row + 1, column + 1).as_bytes());
+        } else {
+            let (from, _) = self.cursor;
+            match row.cmp(&from) {
+                std::cmp::Ordering::Less => out.extend(format!("\x1b[{}A", from - row).bytes()),
+                // Line feeds, which scroll where rows are missing: had the terminal become lower, "down"
+                // would stop at its last row, and the way back would lead into the history.
+                std::cmp::Ordering::Greater => out.extend(std::iter::repeat_n(b'\n', row - from)),
+                std::cmp::Ordering::Equal => {}
+            }
+            match column {
+                0 => out.push(b'\r'),
+                column => out.extend(format!("\x1b[{}G", column + 1).bytes()),
+            }
+        }
+        self.cursor = (row, column);
+    }
+
+    fn cells(&self, lines: &[Line<'_>]) -> Vec<Vec<Cell>> {
+        let columns = u16::try_from(self.columns).unwrap_or(u16::MAX);
+        let rows = lines.iter().map(|line| {
+            let mut buffer = Buffer::empty(Rect::new(0, 0, columns, 1));
+            buffer.set_line(0, 0, line, columns);
+            let mut cells = buffer.content;
+            let end = used(&cells);
+            cells.truncate(end);
+            cells
+        });
+        rows.collect()
+    }
+}
+
+/// Columns up to the last that is not blank.
+fn used(row: &[Cell]) -> usize {
+    row.iter().rposition(|cell| !is_blank(cell)).map_or(0, |at| {
+        let wide = width(row[at].symbol()).max(1);
+        (at + wide).max(at + 1)
+    })
+}
+
+fn is_blank(cell: &Cell) -> bool {
+    cell.symbol() == " " && !cell.modifier.contains(Modifier::REVERSED) && cell.bg == Color::Reset
+}
+
+/// The first column of the character that covers this one.
+fn wide_start(row: &[Cell], at: usize) -> usize {
+    let before = at.checked_sub(1).and_then(|before| row.get(before));
+    if before.is_some_and(|cell| width(cell.symbol()) > 1) { at - 1 } else { at }
+}
+
+/// Writes a line of history.
+fn print(out: &mut Vec<u8>, line: &Line<'_>) {
+    for span in &line.spans {
+        let style = line.style.patch(span.style);
+        let is_styled = style != Style::default();
+        if is_styled {
+            out.extend(sgr(style.fg, style.bg, style.add_modifier).bytes());
+        }
+        out.extend_from_slice(span.content.as_bytes());
+        if is_styled {
+            out.extend_from_slice(b"\x1b[0m");
+        }
+    }
+}
+
+/// Writes the cells of a row from one column to another.
+fn paint(out: &mut Vec<u8>, row: &[Cell], from: usize, to: usize) {
+    let plain = Cell::default();
+    let mut style = (plain.fg, plain.bg, plain.modifier);
+    let mut at = from;
+    while let Some(cell) = row.get(at).filter(|_| at < to) {
+        let now = (cell.fg, cell.bg, cell.modifier);
+        if now != style {
+            out.extend_from_slice(b"\x1b[0m");
+            if now != (plain.fg, plain.bg, plain.modifier) {
+                out.extend(sgr(Some(cell.fg), Some(cell.bg), cell.modifier).bytes());
+            }
+            style = now;
+        }
+        out.extend_from_slice(cell.symbol().as_bytes());
+        at += width(cell.symbol()).max(1);
+    }
+    if style != (plain.fg, plain.bg, plain.modifier) {
+        out.extend_from_slice(b"\x1b[0m");
+    }
+}
+
+/// The sequence that switches to a style from none.
+fn sgr(fg: Option<Color>, bg: Option<Color>, modifier: Modifier) -> String {
+    const MODIFIERS: [(Modifier, &str); 6] = [
+        (Modifier::BOLD, "1"),
+        (Modifier::DIM, "2"),
+        (Modifier::ITALIC, "3"),
+        (Modifier::UNDERLINED, "4"),
+        (Modifier::REVERSED, "7"),
+        (Modifier::CROSSED_OUT, "9"),
+    ];
+    let mut codes: Vec<String> = MODIFIERS
+        .iter()
+        .filter(|(of, _)| modifier.contains(*of))
+        .map(|(_, code)| (*code).to_owned())
+        .collect();
+    codes.extend(fg.and_then(|color| color_code(color, 30)));
+    codes.extend(bg.and_then(|color| color_code(color, 40)));
+    if codes.is_empty() { String::new() } else { format!("\x1b[{}m", codes.join(";")) }
+}
+
+fn color_code(color: Color, base: u8) -> Option<String> {
+    let of_sixteen = match color {
+        Color::Reset => return None,
+        Color::Rgb(red, green, blue) => {
+            return Some(format!("{};2;{red};{green};{blue}", base + 8));
+        }
+        Color::Indexed(index) => return Some(format!("{};5;{index}", base + 8)),
+        Color::Black => 0,
+        Color::Red => 1,
+        Color::Green => 2,
+        Color::Yellow => 3,
+        Color::Blue => 4,
+        Color::Magenta => 5,
+        Color::Cyan => 6,
+        Color::Gray => 7,
+        Color::DarkGray => 60,
+        Color::LightRed => 61,
+        Color::LightGreen => 62,
+        Color::LightYellow => 63,
+        Color::LightBlue => 64,
+        Color::LightMagenta => 65,
+        Color::LightCyan => 66,
+        Color::White => 67,
+    };
+    Some((base + of_sixteen).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A terminal, and what is written to it.
+    struct Desk {
+        parser: vt100::Parser,
+        screen: Screen,
+        columns: u16,
+    }
+
+    impl Desk {
+        fn new(rows: u16, columns: u16) -> Self {
+            let screen = Screen::inline(usize::from(columns), false);
+            Self { parser: vt100::Parser::new(rows, columns, 10_000), screen, columns }
+        }
+
+        fn frame(&mut self, history: &[&str], live: &[&str], cursor: Option<(usize, usize)>) {
+            let raw = |text: &&str| Line::raw((*text).to_owned());
+            let history: Vec<Line<'_>> = history.iter().map(raw).collect();
+            let live = Live { lines: live.iter().map(raw).collect(), cursor };
+            let bytes = self.screen.frame(&history, &live);
+            self.parser.process(&bytes);
+        }
+
+        /// All rows, those scrolled away first, without blank ones at the end.
+        fn all(&mut self) -> Vec<String> {
+            let screen = self.parser.screen_mut();
+            screen.set_scrollback(usize::MAX);
+            let n_back = screen.scrollback();
+            let mut rows = Vec::new();
+            let (height, columns) = screen.size();
+            for back in (0..=n_back).rev() {
+                screen.set_scrollback(back);
+                let mut shown = screen.rows(0, columns);
+                if back > 0 {
+                    rows.extend(shown.next());
+                } else {
+                    rows.extend(shown.take(usize::from(height)));
+                }
+            }
+            while rows.last().is_some_and(String::is_empty) {
+                rows.pop();
+            }
+            rows
+        }
+    }
+
+    #[test]
+    fn history_scrolls_up_and_the_live_area_stays() {
+        let mut desk = Desk::new(10, 30);
+        let mut expected = Vec::new();
+        for n in 0..300 {
+            let line = format!("line {n}");
+            let more = ["live", "area", "three"];
+            desk.frame(&[&line], &more[..=(n % 3)], Some((0, 2)));
+            expected.push(line);
+        }
+        desk.frame(&[], &["› ", "status"], Some((0, 2)));
+        expected.extend(["›".to_owned(), "status".to_owned()]);
+        let shown: Vec<String> = desk.all().iter().map(|row| row.trim_end().to_owned()).collect();
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn only_what_changed_is_written() {
+        let mut desk = Desk::new(10, 40);
+        desk.frame(&["first"], &["the answer so far", "› ", "12 s"], Some((1, 2)));
+        let live = |text: &str, time: &str| Live {
+            lines: vec![Line::raw(text.to_owned()), Line::raw("› "), Line::raw(time.to_owned())],
+            cursor: Some((1, 2)),
+        };
+        let bytes = desk.screen.frame(&[], &live("the answer so far and", "12 s"));
+        assert!(bytes.len() < 70, "{}", String::from_utf8_lossy(&bytes));
+        desk.parser.process(&bytes);
+        assert!(desk.screen.frame(&[], &live("the answer so far and", "12 s")).is_empty());
+        let bytes = desk.screen.frame(&[], &live("the", "1 s"));
+        desk.parser.process(&bytes);
+        assert_eq!(desk.all(), ["first", "the", "›", "1 s"]);
+    }
+
+    #[test]
+    fn wide_characters_change_in_one_piece() {
+        let mut desk = Desk::new(5, 20);
+        for live in ["a中文b", "a中x", "中中中", "a b", "ab中", "", "xy中文"] {
+            desk.frame(&[], &[live, "end"], None);
+            let rows = desk.all();
+            assert_eq!((rows[0].as_str(), rows[1].as_str()), (live, "end"));
+        }
+    }
+
+    #[test]
+    fn a_line_of_history_that_fills_the_screen_exactly_is_whole() {
+        let mut desk = Desk::new(6, 10);
+        desk.frame(&[], &["live one", "live two", "live three"], None);
+        desk.frame(&["0123456789", "01234567890123", "x"], &["l"], None);
+        assert_eq!(desk.all(), ["0123456789", "0123456789", "0123", "x", "l"]);
+    }
+
+    #[test]
+    fn the_live_area_is_found_again_after_the_terminal_was_resized() {
+        let mut desk = Desk::new(12, 40);
+        for n in 0..100 {
+            // A terminal that cuts lines does not move the cursor.
+            desk.columns = 20 + (n * 7) % 30;
+            let (height, _) = desk.parser.screen().size();
+            desk.parser.screen_mut().set_size(height, desk.columns);
+            desk.screen.resized(usize::from(desk.columns));
+            desk.frame(&[&format!("line {n}")], &["live", "area"], Some((1, 3)));
+        }
+        let shown = desk.all();
+        let expected: Vec<String> =
+            (0..100).map(|n| format!("line {n}")).chain(["live".into(), "area".into()]).collect();
+        assert_eq!(shown, expected);
+    }
+}

@@ -1,0 +1,205 @@
+//! What a message is: words for the model, a command of the chat, a command of the user's own.
+
+use super::{Action, Request, State};
+use crate::protocol::control::PermissionMode;
+use crate::ui::tui::cells::{Cell, Tone};
+use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed};
+use crate::ui::tui::keys::Deed;
+use crate::ui::tui::theme::Background;
+use crate::ui::tui::viewer::Viewer;
+
+impl State {
+    pub(super) fn dispatch(&mut self, message: String) -> Vec<Action> {
+        if let Some(command) = message.strip_prefix('!') {
+            let command = command.trim().to_owned();
+            if command.is_empty() {
+                return Vec::new();
+            }
+            self.shells.push(command.clone());
+            return vec![Action::Ask(Request::Shell(command))];
+        }
+        if let Some(rest) = message.strip_prefix('/') {
+            let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+            if let Some(command) = COMMANDS.iter().find(|command| command.name == name) {
+                return self.command(command.deed, arguments.trim());
+            }
+            let own = self.settings.own_commands.iter().find(|own| own.name == name);
+            if let Some(own) = own {
+                let message = own.message(arguments.trim()).trim_end().to_owned();
+                return self.submit(message);
+            }
+            // A path is no command.
+            if !name.contains('/') {
+                let names = COMMANDS.iter().map(|command| command.name);
+                let hint = crate::protocol::nearest(name, names).map_or_else(
+                    || "/help lists them".to_owned(),
+                    |it| format!("did you mean /{it}?"),
+                );
+                self.conversation.note(Tone::Bad, &format!("there is no command /{name}: {hint}"));
+                return Vec::new();
+            }
+        }
+        self.submit(message)
+    }
+
+    pub(super) fn submit(&mut self, message: String) -> Vec<Action> {
+        if let Some(viewer) = &mut self.viewer {
+            *viewer = Viewer::at_end(self.conversation.cells.len(), false);
+        }
+        if self.is_working {
+            self.queue.push_back(message.clone());
+            // A turn that is being stopped hears nothing more: the message comes back.
+            let hears = !self.is_stopping;
+            return hears.then_some(Action::Ask(Request::Steer(message))).into_iter().collect();
+        }
+        self.is_working = true;
+        vec![Action::Ask(Request::Submit(message))]
+    }
+
+    pub(super) fn set_mode(&mut self, mode: PermissionMode) -> Vec<Action> {
+        self.conversation.mode = Some(mode);
+        vec![Action::Ask(Request::Mode(mode))]
+    }
+
+    pub(super) fn page(&mut self, title: &str, text: String) {
+        self.conversation.cells.push(Cell::Page { title: title.to_owned(), text });
+    }
+
+    pub(super) fn command(&mut self, deed: CommandDeed, arguments: &str) -> Vec<Action> {
+        match deed {
+            CommandDeed::Help => {
+                let text = self.help();
+                self.page("Commands", text);
+            }
+            CommandDeed::Keys => {
+                let rows = self.settings.keymap.rows();
+                let text =
+                    rows.iter().map(|(keys, name, what)| format!("{keys:<26} {what} ({name})\n"));
+                let text = text.collect();
+                self.page("Keys", text);
+            }
+            CommandDeed::Plan if self.conversation.plan.todos.is_empty() => {
+                self.conversation.note(Tone::Quiet, "there is no plan");
+            }
+            CommandDeed::Plan => {
+                let plan = self.conversation.plan.clone();
+                self.conversation.cells.push(Cell::Plan(plan));
+            }
+            CommandDeed::Cost => {
+                let usage = self.conversation.usage;
+                let cost = self.conversation.cost_usd.map_or_else(
+                    || "not known: set models.\"provider/model\".price_in and price_out".to_owned(),
+                    |usd| format!("${usd:.4}"),
+                );
+                let text = format!(
+                    "input   {} tokens, {} of them from the provider's cache\noutput  {} tokens\n\
+                     money   {cost}\n",
+                    usage.input_tokens, usage.cached_tokens, usage.output_tokens
+                );
+                self.page("Since this chat began", text);
+            }
+            CommandDeed::Copy => {
+                let answer = self.conversation.cells.iter().rev().find_map(|cell| match cell {
+                    Cell::Answer(text) => Some(text.clone()),
+                    _ => None,
+                });
+                match answer {
+                    Some(answer) => {
+                        self.say("copied, as far as this terminal lets programs do that");
+                        return vec![Action::Copy(answer)];
+                    }
+                    None => self.say("there is no answer yet"),
+                }
+            }
+            CommandDeed::Theme => {
+                let background = match arguments {
+                    "dark" => Background::Dark,
+                    "light" => Background::Light,
+                    _ => match self.settings.theme.background() {
+                        Background::Dark => Background::Light,
+                        Background::Light => Background::Dark,
+                    },
+                };
+                self.settings.theme = self.settings.theme.on(background);
+                self.settings.theme_is_chosen = true;
+                let word = if background == Background::Dark { "dark" } else { "light" };
+                let text =
+                    format!("colours for a {word} background; ui.theme = \"{word}\" keeps them");
+                self.conversation.note(Tone::Quiet, &text);
+                return vec![Action::Redraw];
+            }
+            CommandDeed::Mode if arguments.is_empty() => {
+                let mode = self.conversation.mode.map_or("not known yet", PermissionMode::as_str);
+                let text = format!(
+                    "the mode is {mode}; /mode read-only, ask, auto-edit or full changes it"
+                );
+                self.conversation.note(Tone::Quiet, &text);
+            }
+            CommandDeed::Mode => match mode_named(arguments) {
+                Some(mode) => return self.set_mode(mode),
+                None => {
+                    let text =
+                        format!("there is no mode {arguments:?}: read-only, ask, auto-edit, full");
+                    self.conversation.note(Tone::Bad, &text);
+                }
+            },
+            CommandDeed::Quit => return vec![Action::Ask(Request::Quit)],
+            CommandDeed::Undo
+            | CommandDeed::Rewind
+            | CommandDeed::Resume
+            | CommandDeed::Clear
+            | CommandDeed::Compact
+            | CommandDeed::Model
+                if self.is_working =>
+            {
+                self.say("the agent works; Esc stops it");
+            }
+            CommandDeed::Model
+            | CommandDeed::Undo
+            | CommandDeed::Rewind
+            | CommandDeed::Diff
+            | CommandDeed::Sessions
+            | CommandDeed::Resume
+            | CommandDeed::Compact
+            | CommandDeed::Clear
+            | CommandDeed::Trace
+            | CommandDeed::Export
+            | CommandDeed::Config
+            | CommandDeed::Doctor => {
+                return vec![Action::Ask(Request::Command(deed, arguments.to_owned()))];
+            }
+        }
+        Vec::new()
+    }
+
+    pub(super) fn help(&self) -> String {
+        let mut text = String::new();
+        for command in COMMANDS {
+            let name = format!("/{} {}", command.name, command.args);
+            text.push_str(&format!("{name:<24} {}\n", command.what));
+        }
+        for own in &self.settings.own_commands {
+            text.push_str(&format!("{:<24} {} (your own)\n", format!("/{}", own.name), own.what));
+        }
+        let key = |deed| self.settings.keymap.key_for(deed);
+        text.push_str(&format!(
+            "\n@ names a file · ! runs a command of your own · {} a new line · {} stops the agent\n\
+             {} everything in full · {} the next mode · /keys all keys\n",
+            key(Deed::NewLine),
+            key(Deed::Escape),
+            key(Deed::Transcript),
+            key(Deed::NextMode),
+        ));
+        text
+    }
+}
+
+fn mode_named(name: &str) -> Option<PermissionMode> {
+    let modes = [
+        PermissionMode::ReadOnly,
+        PermissionMode::Ask,
+        PermissionMode::AutoEdit,
+        PermissionMode::Full,
+    ];
+    modes.into_iter().find(|mode| mode.as_str() == name)
+}

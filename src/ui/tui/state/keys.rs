@@ -1,0 +1,314 @@
+//! What keys do: in the conversation, at a question, in the message.
+
+use std::time::Instant;
+
+use super::{Action, Focus, Request, State, TOO_SOON, TWICE};
+use crate::protocol::control::{Approval, PermissionMode};
+use crate::ui::tui::cells::Call;
+use crate::ui::tui::composer::{Composer, Motion};
+use crate::ui::tui::keys::{Code, Deed, Key};
+use crate::ui::tui::vi;
+use crate::ui::tui::viewer::{Outcome, Viewer};
+
+impl State {
+    pub(super) fn key(&mut self, key: Key, at: Instant) -> Vec<Action> {
+        let last_key = self.last_key.replace(at);
+        if let Some(actions) = self.browse(key) {
+            return actions;
+        }
+        let deed = self.settings.keymap.deed(key);
+        if self.focus == Focus::Question {
+            return self.answer(key, deed, at, last_key);
+        }
+        self.quits_at = self.quits_at.filter(|_| deed == Some(Deed::Cancel));
+        let focus = std::mem::replace(&mut self.focus, Focus::Composer);
+        if let Focus::Search(query, back) = focus {
+            return self.search(query, back, key, deed);
+        }
+        self.focus = focus;
+        if self.popup.is_some()
+            && let Some(actions) = self.choose(deed)
+        {
+            return actions;
+        }
+        if let Some(vi) = &mut self.vi
+            && self.popup.is_none()
+        {
+            let composer =
+                if self.focus == Focus::Instead { &mut self.instead } else { &mut self.composer };
+            match vi.key(key, composer) {
+                vi::Outcome::Other => {}
+                vi::Outcome::Taken => return self.complete(),
+                vi::Outcome::Do(deed) => return self.do_it(deed),
+            }
+        }
+        let actions = match (deed, key.typed()) {
+            (Some(deed), _) => self.do_it(deed),
+            (None, Some(char)) => {
+                self.writing().insert(char);
+                Vec::new()
+            }
+            (None, None) => Vec::new(),
+        };
+        let asked = self.complete();
+        actions.into_iter().chain(asked).collect()
+    }
+
+    /// The conversation fills the screen, and keys move in it.
+    pub(in crate::ui::tui) fn is_browsing(&self) -> bool {
+        self.viewer.is_some() && (self.browses || !self.settings.full_screen)
+    }
+
+    /// A key while the conversation fills the screen; `None` where it is for the message.
+    pub(super) fn browse(&mut self, key: Key) -> Option<Vec<Action>> {
+        let is_browsing = self.is_browsing();
+        let viewer = self.viewer.as_mut()?;
+        let rows = self.size.1.saturating_sub(1);
+        if !is_browsing {
+            // Beside the message only these two move.
+            match key.code {
+                Code::PageUp => viewer.scroll_up(rows / 2),
+                Code::PageDown => viewer.scroll_down(rows / 2),
+                _ => return None,
+            }
+            return Some(Vec::new());
+        }
+        let outcome = viewer.key(key, &self.conversation.cells, rows);
+        if outcome == Outcome::Close {
+            self.browses = false;
+            if !self.settings.full_screen {
+                self.viewer = None;
+                return Some(vec![Action::Redraw]);
+            }
+        }
+        Some(Vec::new())
+    }
+
+    /// The text that keys go into.
+    pub(super) fn writing(&mut self) -> &mut Composer {
+        if self.focus == Focus::Instead { &mut self.instead } else { &mut self.composer }
+    }
+
+    pub(super) fn paste(&mut self, text: &str, at: Instant) -> Vec<Action> {
+        self.last_key = Some(at);
+        match self.focus {
+            // A paste is never an answer.
+            Focus::Question => {
+                self.focus = Focus::Composer;
+                self.composer.paste(text);
+            }
+            Focus::Composer => self.composer.paste(text),
+            Focus::Instead => self.instead.paste(text),
+            Focus::Search(..) => {}
+        }
+        self.complete()
+    }
+
+    /// A key while a question waits. Only a key that was pressed when the question had been on the screen
+    /// for a moment, and not in the middle of typing, is an answer.
+    pub(super) fn answer(
+        &mut self,
+        key: Key,
+        deed: Option<Deed>,
+        at: Instant,
+        last_key: Option<Instant>,
+    ) -> Vec<Action> {
+        let Some(asked) = &self.asked else {
+            self.focus = Focus::Composer;
+            return Vec::new();
+        };
+        let since = |moment: Instant| at.saturating_duration_since(moment);
+        let was_seen = asked.shown.is_some_and(|shown| since(shown) >= TOO_SOON);
+        let is_typing = last_key.is_some_and(|last| since(last) < TOO_SOON / 2)
+            && asked.shown.zip(last_key).is_some_and(|(shown, last)| last < shown + TOO_SOON);
+        match deed {
+            Some(Deed::Escape | Deed::Cancel) => return self.interrupt(),
+            Some(Deed::Transcript | Deed::NextMode | Deed::Redraw | Deed::Suspend) => {
+                return deed.map(|deed| self.do_it(deed)).unwrap_or_default();
+            }
+            _ => {}
+        }
+        let call = asked.call.clone();
+        let is_answer = was_seen && !is_typing;
+        match key.typed().map(|char| char.to_ascii_lowercase()) {
+            Some('y') if is_answer => self.answered(&call, Approval::Once),
+            Some('a') if is_answer && !self.rules().is_empty() => {
+                self.answered(&call, Approval::Always)
+            }
+            Some('n') if is_answer => self.answered(&call, Approval::No(None)),
+            Some('i') if is_answer => {
+                self.focus = Focus::Instead;
+                Vec::new()
+            }
+            // Whoever types something else writes a message.
+            Some(_) if !is_answer || !matches!(key.code, Code::Char('a' | 'A')) => {
+                self.focus = Focus::Composer;
+                if let Some(char) = key.typed() {
+                    self.composer.insert(char);
+                }
+                self.complete()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    pub(in crate::ui::tui) fn answered(&mut self, call: &str, approval: Approval) -> Vec<Action> {
+        self.drop_question();
+        vec![Action::Ask(Request::Answer(call.to_owned(), approval))]
+    }
+
+    /// The rules that "from now on" would add.
+    pub(in crate::ui::tui) fn rules(&self) -> &[String] {
+        let question = self.asked_call().and_then(|call| call.question.as_deref());
+        question.map_or(&[], |question| &question.rules)
+    }
+
+    /// The call that is asked about.
+    pub(in crate::ui::tui) fn asked_call(&self) -> Option<&Call> {
+        self.asked.as_ref().and_then(|asked| self.conversation.asked(&asked.call))
+    }
+
+    pub(super) fn do_it(&mut self, deed: Deed) -> Vec<Action> {
+        let columns = self.text_columns();
+        match deed {
+            Deed::Send => return self.send(),
+            Deed::NewLine => self.writing().insert('\n'),
+            Deed::Escape => return self.escape(),
+            Deed::Cancel => return self.cancel(),
+            Deed::EndOfInput => {
+                if !self.writing().is_empty() {
+                    self.writing().delete(Motion::Right);
+                } else if self.is_working {
+                    self.say("the agent works; Esc stops it");
+                } else {
+                    return vec![Action::Ask(Request::Quit)];
+                }
+            }
+            Deed::Transcript if self.settings.full_screen => self.browses = true,
+            Deed::Transcript => {
+                self.viewer = Some(Viewer::at_end(self.conversation.cells.len(), false));
+            }
+            Deed::NextMode => {
+                let mode = match self.conversation.mode {
+                    Some(PermissionMode::Ask) | None => PermissionMode::AutoEdit,
+                    Some(PermissionMode::AutoEdit) => PermissionMode::ReadOnly,
+                    // The mode that allows everything is chosen by its name alone.
+                    Some(PermissionMode::ReadOnly | PermissionMode::Full) => PermissionMode::Ask,
+                };
+                return self.set_mode(mode);
+            }
+            Deed::TogglePlan => self.shows_plan = !self.shows_plan,
+            Deed::Editor => {
+                if !self.is_editing {
+                    self.is_editing = true;
+                    return vec![Action::Ask(Request::Edit(self.composer.message()))];
+                }
+            }
+            Deed::SearchHistory => self.focus = Focus::Search(String::new(), 0),
+            Deed::Complete => {
+                if self.asked.is_some() {
+                    self.focus = Focus::Question;
+                }
+            }
+            Deed::Redraw => return vec![Action::Redraw],
+            Deed::Suspend => return vec![Action::Suspend],
+            Deed::Up => {
+                if !self.writing().go_row(false, columns) {
+                    self.recall(true);
+                }
+            }
+            Deed::Down => {
+                if !self.writing().go_row(true, columns) {
+                    self.recall(false);
+                }
+            }
+            Deed::Left => self.writing().go(Motion::Left),
+            Deed::Right => self.writing().go(Motion::Right),
+            Deed::WordLeft => self.writing().go(Motion::WordLeft),
+            Deed::WordRight => self.writing().go(Motion::WordRight),
+            Deed::LineStart => self.writing().go(Motion::LineStart),
+            Deed::LineEnd => self.writing().go(Motion::LineEnd),
+            Deed::DeleteBack => self.writing().delete(Motion::Left),
+            Deed::DeleteForward => self.writing().delete(Motion::Right),
+            Deed::DeleteWordBack => self.writing().delete(Motion::WordLeft),
+            Deed::DeleteWordForward => self.writing().delete(Motion::WordRight),
+            Deed::DeleteToStart => self.writing().delete(Motion::LineStart),
+            Deed::DeleteToEnd => self.writing().delete(Motion::LineEnd),
+            Deed::Yank => self.writing().yank(),
+            Deed::Undo => self.writing().undo(),
+            Deed::Redo => self.writing().redo(),
+        }
+        Vec::new()
+    }
+
+    pub(super) fn escape(&mut self) -> Vec<Action> {
+        if self.focus == Focus::Instead {
+            self.instead = Composer::default();
+            self.focus = Focus::Question;
+            return Vec::new();
+        }
+        if self.is_working {
+            return self.interrupt();
+        }
+        Vec::new()
+    }
+
+    pub(super) fn interrupt(&mut self) -> Vec<Action> {
+        self.is_stopping = true;
+        self.drop_question();
+        vec![Action::Ask(Request::Interrupt)]
+    }
+
+    pub(super) fn cancel(&mut self) -> Vec<Action> {
+        if self.focus == Focus::Instead {
+            return self.escape();
+        }
+        if !self.composer.is_empty() {
+            let text = self.composer.take();
+            self.composer.keep(&text);
+            self.recalled = None;
+            let yank = self.settings.keymap.key_for(Deed::Yank);
+            self.say(&format!("{yank} brings it back"));
+            return Vec::new();
+        }
+        if self.quits_at.is_some_and(|at| self.now.duration_since(at) <= TWICE) {
+            return vec![Action::Ask(Request::Quit)];
+        }
+        self.quits_at = Some(self.now);
+        self.say("once more quits");
+        if self.is_working { self.interrupt() } else { Vec::new() }
+    }
+
+    pub(super) fn send(&mut self) -> Vec<Action> {
+        if self.focus == Focus::Instead {
+            let words = self.instead.take();
+            let Some(call) = self.asked.as_ref().map(|asked| asked.call.clone()) else {
+                self.focus = Focus::Composer;
+                return Vec::new();
+            };
+            return self.answered(&call, Approval::No(Some(words)));
+        }
+        let cursor = self.composer.cursor();
+        if self.composer.text()[..cursor].ends_with('\\') {
+            self.composer.replace(cursor - 1, cursor, "\n");
+            return Vec::new();
+        }
+        if self.composer.text().trim().is_empty() {
+            return Vec::new();
+        }
+        let message = self.composer.take();
+        let message = message.trim_end().to_owned();
+        self.recalled = None;
+        self.popup = None;
+        if let Some(vi) = &mut self.vi {
+            vi.reset();
+        }
+        let mut actions = Vec::new();
+        if self.settings.history.last() != Some(&message) {
+            self.settings.history.push(message.clone());
+            actions.push(Action::Ask(Request::Remember(message.clone())));
+        }
+        actions.extend(self.dispatch(message));
+        actions
+    }
+}

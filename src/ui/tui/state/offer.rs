@@ -1,0 +1,122 @@
+//! What fits what is being written, and choosing from it.
+
+use super::{Action, Focus, Request, State};
+use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed};
+use crate::ui::tui::complete::{self, Item, Kind, Popup};
+use crate::ui::tui::keys::Deed;
+
+impl State {
+    /// Looks whether what is written can be completed.
+    pub(super) fn complete(&mut self) -> Vec<Action> {
+        self.popup = None;
+        if self.focus != Focus::Composer || self.recalled.is_some() {
+            return Vec::new();
+        }
+        let text = self.composer.text();
+        let before = &text[..self.composer.cursor()];
+        if let Some(query) = before.strip_prefix('/') {
+            let Some((name, arguments)) = query.split_once(' ') else {
+                let items = complete::commands(query, &self.settings.own_commands);
+                self.offer(Kind::Command, 0, items);
+                return Vec::new();
+            };
+            let from = before.len() - arguments.len();
+            let deed = COMMANDS.iter().find(|command| command.name == name).map(|it| it.deed);
+            let items = match deed {
+                Some(CommandDeed::Mode) => complete::words(
+                    arguments,
+                    [
+                        ("read-only", "it looks and changes nothing"),
+                        ("ask", "it asks before every change and command"),
+                        (
+                            "auto-edit",
+                            "it changes files of the project; commands run in the sandbox",
+                        ),
+                        ("full", "it may do anything but what is never done"),
+                    ],
+                ),
+                Some(CommandDeed::Theme) => {
+                    complete::words(arguments, [("dark", ""), ("light", "")])
+                }
+                Some(CommandDeed::Resume) => {
+                    let sessions = self.sessions.iter();
+                    let sessions = sessions.map(|(id, what)| (id.as_str(), what.as_str()));
+                    let items = complete::words(arguments, sessions);
+                    if self.sessions.is_empty() && arguments.is_empty() {
+                        let ask = Request::Command(CommandDeed::Sessions, "list".to_owned());
+                        return vec![Action::Ask(ask)];
+                    }
+                    items
+                }
+                _ => Vec::new(),
+            };
+            self.offer(Kind::Argument, from, items);
+            return Vec::new();
+        }
+        if let Some((from, query)) = self.composer.mention('@') {
+            let query = query.to_owned();
+            let is_first = query.is_empty();
+            let items = self.finder.find(&query);
+            self.offer(Kind::File, from, items);
+            // The list is made anew with each mention, while the old one is already of use.
+            return if is_first { vec![Action::Ask(Request::Files)] } else { Vec::new() };
+        }
+        Vec::new()
+    }
+
+    pub(super) fn offer(&mut self, kind: Kind, from: usize, items: Vec<Item>) {
+        let is_written = |item: &Item| item.insert.trim_end() == &self.composer.text()[from..];
+        // What is written whole needs no list of one.
+        let is_whole = items.len() == 1 && items.iter().all(is_written);
+        let is_needless = items.is_empty() || is_whole && kind != Kind::Command;
+        if !is_needless {
+            self.popup = Some(Popup { kind, from, items, selected: 0 });
+        }
+    }
+
+    /// A key while there is something to choose; `None` where it is not for the choice.
+    pub(super) fn choose(&mut self, deed: Option<Deed>) -> Option<Vec<Action>> {
+        let popup = self.popup.as_mut()?;
+        let n_items = popup.items.len();
+        match deed? {
+            Deed::Up => popup.selected = (popup.selected + n_items - 1) % n_items,
+            Deed::Down => popup.selected = (popup.selected + 1) % n_items,
+            Deed::Escape => self.popup = None,
+            Deed::Complete => {
+                let popup = self.popup.take()?;
+                self.take(&popup);
+                return Some(self.complete());
+            }
+            Deed::Send => {
+                let popup = self.popup.take()?;
+                let item = &popup.items[popup.selected];
+                let is_written =
+                    self.composer.text()[popup.from..self.composer.cursor()] == item.insert;
+                if !is_written {
+                    self.take(&popup);
+                }
+                return Some(match popup.kind {
+                    // What may take more is sent once its name was written whole.
+                    Kind::Command if item.takes_more && !is_written => self.complete(),
+                    Kind::Command | Kind::Argument => self.send(),
+                    Kind::File => Vec::new(),
+                });
+            }
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
+    pub(super) fn take(&mut self, popup: &Popup) {
+        let item = &popup.items[popup.selected];
+        let cursor = self.composer.cursor();
+        let space = if popup.kind == Kind::Command && item.takes_more { " " } else { "" };
+        let insert = format!("{}{space}", item.insert);
+        self.composer.replace(popup.from, cursor, &insert);
+    }
+
+    /// Columns for the text of the message.
+    pub(in crate::ui::tui) fn text_columns(&self) -> usize {
+        self.size.0.saturating_sub(3).max(1)
+    }
+}

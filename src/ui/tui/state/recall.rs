@@ -1,0 +1,69 @@
+//! Earlier messages: brought back one by one, and searched.
+
+use super::{Action, Focus, State};
+use crate::ui::tui::keys::{Deed, Key};
+
+impl State {
+    pub(super) fn recall(&mut self, earlier: bool) {
+        if self.focus == Focus::Instead {
+            return;
+        }
+        let history = &self.settings.history;
+        let (at, draft) = match self.recalled.take() {
+            Some(recalled) => recalled,
+            None => (history.len(), self.composer.text().to_owned()),
+        };
+        let next = if earlier { at.checked_sub(1) } else { Some(at + 1) };
+        match next {
+            Some(next) if next < history.len() => {
+                let text = history[next].clone();
+                self.composer.set(&text);
+                self.recalled = Some((next, draft));
+            }
+            Some(next) if next == history.len() => self.composer.set(&draft),
+            // The oldest stays; below the draft there is nothing.
+            Some(_) => {}
+            None => self.recalled = Some((at, draft)),
+        }
+    }
+
+    /// The messages that fit a search, the latest first.
+    pub(in crate::ui::tui) fn matches(&self, query: &str) -> Vec<&String> {
+        let query = query.to_lowercase();
+        let mut seen = std::collections::HashSet::new();
+        let all = self.settings.history.iter().rev();
+        all.filter(|text| text.to_lowercase().contains(&query) && seen.insert(*text)).collect()
+    }
+
+    pub(super) fn search(
+        &mut self,
+        mut query: String,
+        back: usize,
+        key: Key,
+        deed: Option<Deed>,
+    ) -> Vec<Action> {
+        let n_found = self.matches(&query).len();
+        match (deed, key.typed()) {
+            (Some(Deed::SearchHistory), _) => {
+                let back = if n_found == 0 { 0 } else { (back + 1) % n_found };
+                self.focus = Focus::Search(query, back);
+            }
+            (Some(Deed::DeleteBack), _) => {
+                query.pop();
+                self.focus = Focus::Search(query, 0);
+            }
+            (Some(Deed::Escape | Deed::Cancel), _) => {}
+            (_, Some(char)) => {
+                query.push(char);
+                self.focus = Focus::Search(query, 0);
+            }
+            _ => {
+                let found = self.matches(&query).get(back).map(|text| (*text).clone());
+                if let Some(text) = found {
+                    self.composer.set(&text);
+                }
+            }
+        }
+        Vec::new()
+    }
+}

@@ -1,0 +1,328 @@
+//! The modes of vi in the composer: the commands that hands know, no more.
+
+use super::composer::{Composer, Motion};
+use super::keys::{Code, Deed, Key};
+
+/// Which mode, and what was begun.
+#[derive(Debug, Default)]
+pub(super) struct Vi {
+    is_normal: bool,
+    operator: Option<char>,
+    awaits: Option<char>,
+    count: usize,
+}
+
+/// What a key came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It was a command of vi.
+    Taken,
+    /// It is none.
+    Other,
+    /// It does this, as the key map would.
+    Do(Deed),
+}
+
+impl Vi {
+    /// Letters are commands.
+    pub(super) fn is_normal(&self) -> bool {
+        self.is_normal
+    }
+
+    /// The message was sent: the next one is written, not commanded.
+    pub(super) fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Takes a key.
+    pub(super) fn key(&mut self, key: Key, composer: &mut Composer) -> Outcome {
+        if key.code == Code::Esc && !self.is_normal {
+            self.is_normal = true;
+            let at = composer.cursor();
+            if at > line_start(composer.text(), at) {
+                composer.go(Motion::Left);
+            }
+            return Outcome::Taken;
+        }
+        if !self.is_normal {
+            return Outcome::Other;
+        }
+        if key.code == Code::Esc {
+            let had_begun = self.operator.is_some() || self.awaits.is_some() || self.count > 0;
+            self.begin();
+            return if had_begun { Outcome::Taken } else { Outcome::Other };
+        }
+        if key == Key::ctrl('r') {
+            composer.redo();
+            return Outcome::Taken;
+        }
+        let Some(char) = key.typed() else { return Outcome::Other };
+        self.command(char, composer)
+    }
+
+    fn begin(&mut self) {
+        *self = Self { is_normal: true, ..Self::default() };
+    }
+
+    fn insert(&mut self) -> Outcome {
+        *self = Self::default();
+        Outcome::Taken
+    }
+
+    fn command(&mut self, char: char, composer: &mut Composer) -> Outcome {
+        if let Some(awaits) = self.awaits.take() {
+            match awaits {
+                'r' => {
+                    let at = composer.cursor();
+                    let end = next(composer.text(), at);
+                    if end > at {
+                        composer.replace(at, end, &char.to_string());
+                        composer.go(Motion::Left);
+                    }
+                }
+                _ if char == 'g' => self.over(0, composer),
+                _ => {}
+            }
+            self.begin();
+            return Outcome::Taken;
+        }
+        if let Some(digit) = char.to_digit(10).filter(|digit| *digit > 0 || self.count > 0) {
+            self.count = (self.count * 10 + digit as usize).min(999);
+            return Outcome::Taken;
+        }
+        let count = self.count.max(1);
+        let (text, at) = (composer.text().to_owned(), composer.cursor());
+        if let Some(to) = target(char, &text, at, count, self.operator) {
+            let changes = self.operator == Some('c');
+            self.over(to, composer);
+            if changes {
+                return self.insert();
+            }
+            self.begin();
+            return Outcome::Taken;
+        }
+        match (char, self.operator) {
+            ('d' | 'c' | 'y', None) => {
+                self.operator = Some(char);
+                return Outcome::Taken;
+            }
+            (line, Some(operator)) if line == operator => {
+                let from = line_start(&text, at);
+                let end = line_end(&text, at);
+                composer.keep(&text[from..end]);
+                match operator {
+                    'd' => composer.replace(from, (end + 1).min(text.len()), ""),
+                    'c' => {
+                        composer.replace(from, end, "");
+                        return self.insert();
+                    }
+                    _ => {}
+                }
+            }
+            ('g' | 'r', _) => {
+                self.awaits = Some(char);
+                return Outcome::Taken;
+            }
+            ('i', None) => return self.insert(),
+            ('a', None) => {
+                composer.go_to(next(&text, at).min(line_end(&text, at)));
+                return self.insert();
+            }
+            ('I', None) => {
+                composer.go_to(line_start(&text, at));
+                return self.insert();
+            }
+            ('A', None) => {
+                composer.go_to(line_end(&text, at));
+                return self.insert();
+            }
+            ('o', None) => {
+                composer.go_to(line_end(&text, at));
+                composer.insert_text("\n");
+                return self.insert();
+            }
+            ('O', None) => {
+                composer.go_to(line_start(&text, at));
+                composer.insert_text("\n");
+                composer.go(Motion::Left);
+                return self.insert();
+            }
+            ('x', None) => (0..count).for_each(|_| composer.delete(Motion::Right)),
+            ('X', None) => (0..count).for_each(|_| composer.delete(Motion::Left)),
+            ('D', None) => cut(composer, at, line_end(&text, at)),
+            ('C', None) => {
+                cut(composer, at, line_end(&text, at));
+                return self.insert();
+            }
+            ('S', None) => {
+                cut(composer, line_start(&text, at), line_end(&text, at));
+                return self.insert();
+            }
+            ('p', None) => {
+                composer.go_to(next(&text, at));
+                composer.yank();
+            }
+            ('P', None) => composer.yank(),
+            ('u', None) => composer.undo(),
+            ('j', None) => {
+                self.begin();
+                return Outcome::Do(Deed::Down);
+            }
+            ('k', None) => {
+                self.begin();
+                return Outcome::Do(Deed::Up);
+            }
+            // A letter that is no command writes nothing.
+            _ => {}
+        }
+        self.begin();
+        Outcome::Taken
+    }
+
+    /// Goes there, or does what was begun to everything on the way.
+    fn over(&mut self, to: usize, composer: &mut Composer) {
+        let at = composer.cursor();
+        let (from, end) = (at.min(to), at.max(to));
+        match self.operator {
+            None => composer.go_to(to),
+            Some('y') => {
+                let text = composer.text()[from..end].to_owned();
+                composer.keep(&text);
+                composer.go_to(from);
+            }
+            Some(_) => cut(composer, from, end),
+        }
+    }
+}
+
+fn cut(composer: &mut Composer, from: usize, to: usize) {
+    let text = composer.text()[from..to].to_owned();
+    if !text.is_empty() {
+        composer.keep(&text);
+        composer.replace(from, to, "");
+    }
+}
+
+/// Where a motion leads.
+fn target(
+    char: char,
+    text: &str,
+    at: usize,
+    count: usize,
+    operator: Option<char>,
+) -> Option<usize> {
+    let repeated = |step: &dyn Fn(usize) -> usize| (0..count).fold(at, |at, _| step(at));
+    Some(match char {
+        'h' => repeated(&|at| previous(text, at).max(line_start(text, at))),
+        'l' | ' ' => repeated(&|at| next(text, at).min(line_end(text, at))),
+        '0' | '^' => line_start(text, at),
+        '$' => line_end(text, at),
+        // To change a word leaves the space behind it.
+        'w' if operator == Some('c') => word_end(text, at),
+        'w' | 'W' => repeated(&|at| word_start(text, at)),
+        'e' => {
+            let end = repeated(&|at| word_end(text, next(text, at)));
+            if operator.is_some() { end } else { previous(text, end) }
+        }
+        'b' | 'B' => repeated(&|at| word_back(text, at)),
+        'G' => text.len(),
+        _ => return None,
+    })
+}
+
+fn line_start(text: &str, at: usize) -> usize {
+    text[..at].rfind('\n').map_or(0, |at| at + 1)
+}
+
+fn line_end(text: &str, at: usize) -> usize {
+    text[at..].find('\n').map_or(text.len(), |end| at + end)
+}
+
+fn next(text: &str, at: usize) -> usize {
+    at + text[at..].chars().next().map_or(0, char::len_utf8)
+}
+
+fn previous(text: &str, at: usize) -> usize {
+    at - text[..at].chars().next_back().map_or(0, char::len_utf8)
+}
+
+/// Words, punctuation and blanks are told apart.
+fn class(char: char) -> u8 {
+    if char.is_whitespace() {
+        0
+    } else if char.is_alphanumeric() || char == '_' {
+        1
+    } else {
+        2
+    }
+}
+
+fn word_start(text: &str, at: usize) -> usize {
+    let mut chars = text[at..].char_indices().peekable();
+    let Some((_, first)) = chars.peek().copied() else { return at };
+    let mut left = false;
+    for (offset, char) in chars {
+        left |= class(char) != class(first);
+        if left && class(char) != 0 {
+            return at + offset;
+        }
+    }
+    text.len()
+}
+
+fn word_end(text: &str, at: usize) -> usize {
+    let rest = &text[at..];
+    let blank = rest.len() - rest.trim_start().len();
+    let word = &rest[blank..];
+    let Some(first) = word.chars().next() else { return text.len() };
+    let end = word.find(|char| class(char) != class(first)).unwrap_or(word.len());
+    at + blank + end
+}
+
+fn word_back(text: &str, at: usize) -> usize {
+    let before = text[..at].trim_end();
+    let Some(last) = before.chars().next_back() else { return 0 };
+    before.trim_end_matches(|char| class(char) == class(last)).len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Types the keys behind `text`; `⎋` is Esc.
+    fn check(text: &str, keys: &str, expected: &str) {
+        let mut vi = Vi::default();
+        let mut composer = Composer::default();
+        composer.insert_text(text);
+        for char in keys.chars() {
+            let code = if char == '⎋' { Code::Esc } else { Code::Char(char) };
+            if vi.key(Key::plain(code), &mut composer) == Outcome::Other {
+                composer.insert(char);
+            }
+        }
+        let (before, behind) = composer.text().split_at(composer.cursor());
+        assert_eq!(format!("{before}|{behind}"), expected, "{text:?} {keys}");
+    }
+
+    #[test]
+    fn commands_do_what_hands_expect() {
+        for (text, keys, expected) in [
+            ("one two", "⎋0x", "|ne two"),
+            ("one two", "⎋0dw", "|two"),
+            ("one two", "⎋0cwsix⎋", "si|x two"),
+            ("one two three", "⎋02dw", "|three"),
+            ("one two", "⎋bD", "one |"),
+            ("a b", "⎋ddione", "one|"),
+            ("one\ntwo", "⎋ggOzero⎋", "zer|o\none\ntwo"),
+            ("one", "⎋ione ", "onone |e"),
+            ("one", "⎋A more", "one more|"),
+            ("abc", "⎋0rx", "|xbc"),
+            ("one two", "⎋0yw$p", "one twoone |"),
+            ("one two", "⎋dbu", "one tw|o"),
+            ("a-b c", "⎋0wdw", "a|b c"),
+            ("one two", "⎋0e", "on|e two"),
+        ] {
+            check(text, keys, expected);
+        }
+    }
+}

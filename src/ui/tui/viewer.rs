@@ -1,0 +1,304 @@
+//! The whole conversation on the whole screen: scrolled, searched, each cell in brief or in full. Only what
+//! is on the screen is laid out; the height of a cell is measured once for a width.
+
+use std::collections::HashSet;
+
+use ratatui::style::Modifier;
+use ratatui::text::{Line, Span};
+
+use super::cells::{Cell, Detail, Kind, Look};
+use super::keys::{Code, Key};
+use super::markdown;
+use super::text::{behind, cut, wrap};
+use super::theme::Part;
+
+/// So many bytes of what is being said are laid out.
+const MAX_SAYING: usize = 32 * 1024;
+
+/// Where one is in the conversation.
+#[derive(Debug, Default)]
+pub(super) struct Viewer {
+    /// Rows of each cell, with the blank one before it, for the width they were measured at.
+    heights: Vec<usize>,
+    width: usize,
+    /// The first row on the screen, counted from the first of all.
+    top: usize,
+    /// Stays at the end as the conversation grows.
+    follows: bool,
+    selected: usize,
+    /// The cells that are shown otherwise than the rest.
+    toggled: HashSet<usize>,
+    /// The rest is shown in full.
+    all_full: bool,
+    search: Option<Search>,
+}
+
+#[derive(Debug, Default)]
+struct Search {
+    query: String,
+    is_typing: bool,
+    found: Vec<usize>,
+}
+
+/// What a key came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It was for the viewer.
+    Taken,
+    /// It closes the viewer.
+    Close,
+    /// It was not for the viewer.
+    Other,
+}
+
+impl Viewer {
+    /// At the end of the conversation.
+    pub(super) fn at_end(n_cells: usize, all_full: bool) -> Self {
+        Self { follows: true, selected: n_cells.saturating_sub(1), all_full, ..Self::default() }
+    }
+
+    /// The conversation was replaced.
+    pub(super) fn reset(&mut self) {
+        *self = Self { follows: true, all_full: self.all_full, ..Self::default() };
+    }
+
+    fn detail(&self, at: usize) -> Detail {
+        if self.all_full == self.toggled.contains(&at) { Detail::Brief } else { Detail::Full }
+    }
+
+    /// The rows of one cell: the blank one before it, and its lines wrapped to the screen.
+    fn rows(&self, cells: &[Cell], at: usize, look: Look) -> Vec<Line<'static>> {
+        let mut rows = Vec::new();
+        let is_words = |cell: &Cell| cell.kind() == Kind::Words;
+        if at > 0 && (is_words(&cells[at]) || is_words(&cells[at - 1])) {
+            rows.push(Line::default());
+        }
+        let lines = cells[at].lines(look, self.detail(at));
+        rows.extend(fit(lines, look.width));
+        rows
+    }
+
+    /// Measures what was not measured yet. The last cells may still change and are measured each time.
+    fn measure(&mut self, cells: &[Cell], look: Look) {
+        if self.width != look.width {
+            self.heights.clear();
+            self.width = look.width;
+        }
+        let open = cells.iter().position(|cell| !cell.is_done()).unwrap_or(cells.len());
+        self.heights.truncate(open.min(cells.len()));
+        for at in self.heights.len()..cells.len() {
+            let height = self.rows(cells, at, look).len();
+            self.heights.push(height);
+        }
+    }
+
+    /// What is on the screen: so many rows, the saying of the model last.
+    pub(super) fn draw(
+        &mut self,
+        cells: &[Cell],
+        saying: &str,
+        look: Look,
+        height: usize,
+    ) -> Vec<Line<'static>> {
+        let inner = Look { width: look.width.saturating_sub(2).max(1), ..look };
+        self.measure(cells, inner);
+        self.selected = self.selected.min(cells.len().saturating_sub(1));
+        let mut end = Vec::new();
+        if !saying.is_empty() {
+            // Of a very long answer the end is enough: it is complete once it is said.
+            let from = saying.ceil_char_boundary(saying.len().saturating_sub(MAX_SAYING));
+            end.push(Line::default());
+            end.extend(fit(markdown::render(&saying[from..], inner), inner.width));
+        }
+        let total = self.heights.iter().sum::<usize>() + end.len();
+        let last_top = total.saturating_sub(height);
+        if self.follows {
+            self.top = last_top;
+        }
+        self.top = self.top.min(last_top);
+        let mut rows = Vec::with_capacity(height);
+        let mut row = 0;
+        let bar = Span::styled("▌ ", look.theme.style(Part::User));
+        for (at, cell_height) in self.heights.iter().enumerate() {
+            if row + cell_height > self.top && rows.len() < height {
+                let lines = self.rows(cells, at, inner);
+                let skip = self.top.saturating_sub(row);
+                for line in lines.into_iter().skip(skip).take(height - rows.len()) {
+                    let is_blank = line.spans.is_empty();
+                    let mark =
+                        if at == self.selected && !is_blank { bar.clone() } else { "  ".into() };
+                    rows.push(self.marked(behind(mark, line.spans), look));
+                }
+            }
+            row += cell_height;
+            if rows.len() >= height {
+                break;
+            }
+        }
+        let skip = self.top.saturating_sub(row);
+        let rest = end.into_iter().skip(skip).take(height.saturating_sub(rows.len()));
+        rows.extend(rest.map(|line| behind("  ".into(), line.spans)));
+        rows
+    }
+
+    /// The line with what is searched for made visible.
+    fn marked(&self, line: Line<'static>, look: Look) -> Line<'static> {
+        let query = self.search.as_ref().map(|search| search.query.to_lowercase());
+        let Some(query) = query.filter(|query| !query.is_empty()) else { return line };
+        let spans = line.spans.into_iter().flat_map(|span| {
+            let lower = span.content.to_lowercase();
+            // Where lower case has other bytes, nothing is marked rather than the wrong thing.
+            let at = (lower.len() == span.content.len()).then(|| lower.find(&query)).flatten();
+            let Some(at) = at.filter(|at| {
+                span.content.is_char_boundary(*at)
+                    && span.content.is_char_boundary(at + query.len())
+            }) else {
+                return vec![span];
+            };
+            let (before, rest) = span.content.split_at(at);
+            let (found, after) = rest.split_at(query.len());
+            let style = look.theme.style(Part::Warn).add_modifier(Modifier::REVERSED);
+            vec![
+                Span::styled(before.to_owned(), span.style),
+                Span::styled(found.to_owned(), style),
+                Span::styled(after.to_owned(), span.style),
+            ]
+        });
+        spans.collect()
+    }
+
+    /// The line at the foot of the screen.
+    pub(super) fn status(&self, n_cells: usize, look: Look) -> Line<'static> {
+        let quiet = look.theme.style(Part::Quiet);
+        if let Some(search) = self.search.as_ref().filter(|search| search.is_typing) {
+            return Line::from(format!("/{}▏", search.query));
+        }
+        let found = self.search.as_ref().map_or_else(String::new, |search| {
+            let n = search.found.len();
+            format!("“{}” in {n} places, n next · ", search.query)
+        });
+        let text = format!(
+            "{}/{n_cells} · {found}↑↓ move · Enter open · a all · / search · q close",
+            self.selected + 1
+        );
+        Line::styled(cut(&text, look.width).into_owned(), quiet)
+    }
+
+    /// Takes a key.
+    pub(super) fn key(&mut self, key: Key, cells: &[Cell], height: usize) -> Outcome {
+        if let Some(search) = self.search.as_mut().filter(|search| search.is_typing) {
+            match (key.code, key.typed()) {
+                (_, Some(char)) => search.query.push(char),
+                (Code::Backspace, _) => {
+                    search.query.pop();
+                }
+                (Code::Enter, _) => {
+                    let query = search.query.to_lowercase();
+                    search.is_typing = false;
+                    search.found = if query.is_empty() {
+                        Vec::new()
+                    } else {
+                        let fits = |at: &usize| cells[*at].text().to_lowercase().contains(&query);
+                        (0..cells.len()).filter(fits).collect()
+                    };
+                    self.next_found(true);
+                }
+                (Code::Esc, _) => self.search = None,
+                _ => {}
+            }
+            return Outcome::Taken;
+        }
+        let page = height.saturating_sub(2).max(1);
+        match (key.code, key.ctrl) {
+            (Code::Char('q') | Code::Esc, false) | (Code::Char('c' | 't'), true) => {
+                return Outcome::Close;
+            }
+            (Code::Up | Code::Char('k'), false) | (Code::Char('p'), true) => self.select(-1),
+            (Code::Down | Code::Char('j'), false) | (Code::Char('n'), true) => self.select(1),
+            (Code::PageUp | Code::Char('b'), _) => self.scroll_up(page),
+            (Code::PageDown | Code::Char(' ' | 'f'), _) => self.scroll_down(page),
+            (Code::Char('u'), _) => self.scroll_up(page / 2),
+            (Code::Char('d'), _) => self.scroll_down(page / 2),
+            (Code::Home | Code::Char('g'), _) => {
+                (self.top, self.selected, self.follows) = (0, 0, false);
+            }
+            (Code::End | Code::Char('G'), _) => {
+                self.selected = cells.len().saturating_sub(1);
+                self.follows = true;
+            }
+            (Code::Enter, _) => {
+                let at = self.selected;
+                if !self.toggled.remove(&at) {
+                    self.toggled.insert(at);
+                }
+                self.heights.truncate(at);
+                self.follows = false;
+            }
+            (Code::Char('a'), false) => {
+                self.all_full = !self.all_full;
+                self.toggled.clear();
+                self.heights.clear();
+            }
+            (Code::Char('/'), _) => {
+                self.search = Some(Search { is_typing: true, ..Search::default() });
+            }
+            (Code::Char('n'), false) => self.next_found(true),
+            (Code::Char('N'), false) => self.next_found(false),
+            _ => return Outcome::Other,
+        }
+        Outcome::Taken
+    }
+
+    pub(super) fn scroll_up(&mut self, rows: usize) {
+        self.top = self.top.saturating_sub(rows);
+        self.follows = false;
+        self.selected = self.cell_at(self.top);
+    }
+
+    pub(super) fn scroll_down(&mut self, rows: usize) {
+        self.top += rows;
+        self.selected = self.cell_at(self.top);
+    }
+
+    fn cell_at(&self, row: usize) -> usize {
+        let mut end = 0;
+        let at = self.heights.iter().position(|height| {
+            end += height;
+            end > row
+        });
+        at.unwrap_or(self.heights.len().saturating_sub(1))
+    }
+
+    fn select(&mut self, by: isize) {
+        self.selected =
+            self.selected.saturating_add_signed(by).min(self.heights.len().saturating_sub(1));
+        self.show_selected();
+    }
+
+    fn show_selected(&mut self) {
+        self.top = self.heights.iter().take(self.selected).sum();
+        self.follows = false;
+    }
+
+    fn next_found(&mut self, forward: bool) {
+        let Some(search) = &self.search else { return };
+        let next = if forward {
+            search.found.iter().find(|at| **at > self.selected).or(search.found.first())
+        } else {
+            search.found.iter().rev().find(|at| **at < self.selected).or(search.found.last())
+        };
+        if let Some(at) = next {
+            self.selected = *at;
+            self.show_selected();
+        }
+    }
+}
+
+/// Lines that are wider than the screen (code) are wrapped.
+fn fit(lines: Vec<Line<'static>>, columns: usize) -> Vec<Line<'static>> {
+    let fitted = lines.into_iter().flat_map(|line| {
+        let style = line.style;
+        wrap(&line.spans, columns).into_iter().map(move |spans| Line::from(spans).style(style))
+    });
+    fitted.collect()
+}

@@ -1,0 +1,143 @@
+//! A call that needs a person's word.
+
+use std::time::Duration;
+
+use super::pty::Pty;
+use crate::support::Test;
+
+const EDIT: &str = "call: Read {\"path\": \"a.txt\"}\n---\n\
+    call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n";
+
+fn asked(script: &str, rest: &str) -> (Test, Pty) {
+    let test = Test::new().file("a.txt", "one\nmore\n").script(&format!("{script}{rest}"));
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("please");
+    (test, pty)
+}
+
+#[test]
+fn the_diff_is_shown_and_yes_makes_the_change() {
+    let (test, mut pty) = asked(EDIT, "text: changed");
+    pty.wait_for_question();
+    let screen = pty.screen();
+    for part in [
+        "? Edit a.txt",
+        "mode ask asks before this",
+        "    1 - one",
+        "    1 + two",
+        "y  yes",
+        "a  yes, and for this session: allow Edit(a.txt)",
+    ] {
+        assert!(screen.contains(part), "{part}\n{screen}");
+    }
+    assert_eq!(test.read("a.txt"), "one\nmore\n", "nothing is changed before the answer");
+    pty.send("y");
+    pty.wait_for("changed");
+    assert_eq!(test.read("a.txt"), "two\nmore\n");
+    assert_eq!(pty.all().matches("1 + two").count(), 1, "the diff is shown once\n{}", pty.all());
+}
+
+#[test]
+fn always_holds_for_the_session_and_for_that_rule_alone() {
+    let script = "call: Bash {\"command\": \"touch x1\"}\n---\ncall: Bash {\"command\": \"touch x2\"}\n---\n\
+                  call: Bash {\"command\": \"mkdir d\"}\n---\n";
+    let (test, mut pty) = asked(script, "text: end");
+    pty.wait_for_question();
+    assert!(pty.screen().contains("allow Bash(touch *)"), "{}", pty.screen());
+    pty.send("a");
+    pty.wait_for("✓ Bash touch x2");
+    pty.wait_for("Allow Bash mkdir d?");
+    pty.wait_for_question();
+    pty.send("n");
+    pty.wait_for("end");
+    assert!(test.root().join("x2").exists() && !test.root().join("d").exists());
+    let decided = test.events_of("permission.decided");
+    let rulings: Vec<&str> =
+        decided.iter().map(|event| event["ruling"].as_str().unwrap()).collect();
+    assert_eq!(rulings, ["allow", "allow", "reject"]);
+}
+
+#[test]
+fn no_with_words_tells_the_model_what_to_do_instead() {
+    let (test, mut pty) =
+        asked(EDIT, "expect: APPROVAL_REJECTED.*write three instead\ntext: all right");
+    pty.wait_for_question();
+    pty.send("i");
+    pty.wait_for("no ›");
+    pty.send("write three instead");
+    pty.wait_for("three instead");
+    pty.send("\r");
+    pty.wait_for("all right");
+    assert_eq!(test.read("a.txt"), "one\nmore\n");
+}
+
+#[test]
+fn a_key_that_was_typed_before_the_question_was_seen_is_no_answer() {
+    let script = "pause: 700ms\ncall: Bash {\"command\": \"touch done\"}\n---\n";
+    let (test, mut pty) = asked(script, "text: end");
+    // Somebody types on while the question appears: y, a, Enter and all.
+    for _ in 0..14 {
+        pty.send("ya ");
+        std::thread::sleep(Duration::from_millis(70));
+    }
+    pty.wait_for("Allow Bash touch done?");
+    assert!(!test.root().join("done").exists());
+    // What was typed stays what it was: a message. The question waits for its own key.
+    pty.wait_for("› ya ya ya");
+    pty.send("y");
+    pty.wait_for("y");
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!test.root().join("done").exists(), "it went into the message");
+    pty.send("\t");
+    pty.wait_for_question();
+    pty.send("y");
+    pty.wait_for("end");
+    assert!(test.root().join("done").exists());
+}
+
+#[test]
+fn a_key_right_after_the_question_appeared_is_no_answer() {
+    let (test, mut pty) = asked("call: Bash {\"command\": \"touch done\"}\n---\n", "text: end");
+    pty.wait_for("no, and say what instead");
+    pty.send("y");
+    pty.wait_for("› y");
+    assert!(!test.root().join("done").exists());
+    // A paste is none either, whatever it says.
+    pty.send("\x15\t\x1b[200~y\x1b[201~");
+    pty.wait_for("› y");
+    assert!(!test.root().join("done").exists());
+}
+
+#[test]
+fn esc_at_a_question_stops_the_turn() {
+    let (test, mut pty) = asked("call: Bash {\"command\": \"touch done\"}\n---\n", "text: end");
+    pty.wait_for_question();
+    pty.send("\x1b");
+    pty.wait_for("stopped by you");
+    assert!(!test.root().join("done").exists());
+    pty.say("go on");
+    pty.wait_for("end");
+}
+
+#[test]
+fn a_change_that_can_not_be_made_is_not_asked_about() {
+    let script =
+        "call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n";
+    let (_test, pty) = asked(script, "expect: NOT_READ\ntext: end");
+    pty.wait_for("end");
+    assert!(!pty.all().contains("Allow"), "{}", pty.all());
+    assert!(pty.screen().contains("✗ Edit a.txt  NOT_READ"), "{}", pty.screen());
+}
+
+#[test]
+fn the_reason_of_the_judge_is_shown() {
+    let (_test, pty) = asked("call: Bash {\"command\": \"rm -rf build\"}\n---\n", "text: end");
+    pty.wait_for_question();
+    let screen = pty.screen();
+    assert!(screen.contains("can not be undone") && screen.contains("(destructive)"), "{screen}");
+    assert!(
+        !screen.contains("a  yes"),
+        "what can not be undone is asked about each time\n{screen}"
+    );
+}

@@ -1,0 +1,192 @@
+//! The commands behind `/`.
+
+use super::pty::Pty;
+use crate::support::Test;
+
+fn chat(script: &str) -> (Test, Pty) {
+    let test = Test::new().file("a.txt", "one\n").script(script);
+    let pty =
+        Pty::start(&test, &["--model", "script:../script", "--yolo"], 40, 100, "xterm-256color");
+    pty.wait_for("/help");
+    (test, pty)
+}
+
+#[test]
+fn each_command_is_offered_with_one_line_of_description() {
+    let (_test, mut pty) = chat("text: x");
+    for command in code_agent::ui::tui::COMMANDS {
+        pty.send(&format!("/{}", command.name));
+        pty.wait_for(&format!("▸ /{}", command.name));
+        let shown: String = command.what.chars().take(30).collect();
+        assert!(pty.screen().contains(&shown), "{}\n{}", command.what, pty.screen());
+        pty.send("\x15");
+        pty.wait("an empty line", |screen| !screen.contains("▸ /"));
+    }
+}
+
+#[test]
+fn commands_of_the_chat_itself_answer() {
+    let (_test, mut pty) = chat("text: An answer to copy.\nusage: 1200 30");
+    pty.say("hello");
+    pty.wait_for("An answer to copy.");
+    pty.wait_for("1.2k tokens");
+    pty.say("/help");
+    pty.wait_for("@ names a file");
+    pty.say("/mode read-only");
+    pty.wait_for("· mode read-only");
+    pty.say("/mode");
+    pty.wait_for("the mode is read-only");
+    pty.send("\x1b[Z");
+    pty.wait_for("· mode ask");
+    pty.say("/plan");
+    pty.wait_for("there is no plan");
+    pty.say("/cost");
+    pty.wait_for("input   1200 tokens");
+    pty.say("/theme light");
+    pty.wait_for("colours for a light background");
+    pty.say("/keys");
+    pty.wait_for("undo the undo");
+    pty.say("/copy");
+    pty.wait_for("copied");
+    let copied = "\x1b]52;c;QW4gYW5zd2VyIHRvIGNvcHku\x07";
+    assert!(String::from_utf8_lossy(&pty.bytes()).contains(copied));
+    pty.say("/modle");
+    pty.wait_for("did you mean /mode?");
+    pty.say("/quit");
+    assert_eq!(pty.end(), 0);
+}
+
+#[test]
+fn a_turn_is_undone_and_the_model_hears_of_it() {
+    let (test, mut pty) = chat(
+        "call: Read {\"path\": \"a.txt\"}\n---\n\
+         call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n\
+         text: changed\n---\nwhen: a.txt \\(restored\\)\ntext: I know",
+    );
+    pty.say("change it");
+    pty.wait_for("changed");
+    pty.wait_for("/help");
+    pty.say("/undo");
+    pty.wait_for("turn 1 undone: a.txt restored");
+    assert_eq!(test.read("a.txt"), "one\n");
+    pty.say("well?");
+    pty.wait_for("I know");
+    pty.say("/undo");
+    pty.wait_for("no turn of this session");
+}
+
+#[test]
+fn sessions_are_listed_resumed_and_begun_anew() {
+    let (test, mut pty) =
+        chat("text: first answer\n---\ntext: second answer\n---\ntext: third answer");
+    pty.say("the first session");
+    pty.wait_for("first answer");
+    let first = test.log().parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    pty.say("/clear");
+    pty.wait("a second head", |screen| screen.matches("sandbox").count() == 2);
+    pty.wait_for("/help");
+    pty.say("the second session");
+    pty.wait_for("› the second session\n\nfirst answer");
+    pty.say("/sessions");
+    pty.wait_for("Sessions of this project");
+    pty.wait_for("the first session");
+    pty.send("/resume ");
+    pty.wait_for(&format!("▸ {}", &first[..4]));
+    pty.send("\x15");
+    pty.wait("an empty line", |screen| !screen.contains("/resume"));
+    pty.say(&format!("/resume {first}"));
+    pty.wait_for("resumed");
+    pty.wait_for("/help");
+    pty.say("again");
+    // The script begins anew with each session.
+    pty.wait_for("› again\n\nfirst answer");
+    assert_eq!(
+        test.try_log().unwrap().parent().unwrap().file_name().unwrap().to_str(),
+        Some(&*first)
+    );
+    pty.say("/resume nope");
+    pty.wait_for("no session nope");
+}
+
+#[test]
+fn a_session_goes_on_with_what_was_said() {
+    let test =
+        Test::new().script("when: carry it on\ntext: the new answer\n---\ntext: the old answer");
+    test.run(&["the old question"]).expect_code(0);
+    let mut pty = Pty::chat(&test, &["-c"]);
+    pty.wait_for("the old answer");
+    pty.wait_for("/help");
+    pty.say("carry it on");
+    pty.wait_for("the new answer");
+}
+
+#[test]
+fn what_happened_is_shown_and_exported() {
+    let (test, mut pty) = chat("call: Read {\"path\": \"a.txt\"}\n---\ntext: looked");
+    pty.say("look");
+    pty.wait_for("looked");
+    pty.say("/trace");
+    pty.wait_for("▸ Read a.txt");
+    pty.say("/export talk.md");
+    pty.wait_for("written to");
+    assert!(test.read("talk.md").contains("## User\n\nlook"), "{}", test.read("talk.md"));
+    pty.say("/export talk.md");
+    pty.wait_for("name another file");
+    pty.say("/config");
+    pty.wait_for("recovery.max_step_retries = 3");
+    pty.say("/model");
+    pty.wait_for("script:../script answers");
+    pty.say("/model nobody/x");
+    pty.wait_for("nobody");
+    pty.say("/compact");
+    pty.wait_for("nothing yet that could give way");
+}
+
+#[test]
+fn doctor_and_diff_answer() {
+    let (test, mut pty) = chat("text: x");
+    pty.say("/doctor");
+    pty.wait_for("✓ program");
+    let commit = "git -c user.name=x -c user.email=x commit -qm x";
+    pty.say(&format!("!git init -q && git add a.txt && {commit} && echo all done"));
+    pty.wait_for("    all done");
+    test.write("a.txt", "two\n");
+    test.write("new.txt", "");
+    pty.say("/diff");
+    pty.wait_for("+two");
+    pty.wait_for("new: new.txt");
+}
+
+#[test]
+fn commands_of_the_users_own_are_files() {
+    let test = Test::new().script("text: heard").file(
+        ".agent/commands/fix.md",
+        "---\ndescription: Fix a thing\n---\nPlease fix $ARGUMENTS now.\n",
+    );
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.send("/fi");
+    pty.wait_for("▸ /fix");
+    pty.wait_for("Fix a thing");
+    pty.send("\tthe tests\r");
+    pty.wait_for("heard");
+    assert_eq!(test.events_of("turn.started")[0]["input"], "Please fix the tests now.");
+}
+
+#[test]
+fn a_session_goes_back_to_before_a_turn() {
+    let (test, mut pty) = chat(
+        "when: change it\ncall: Read {\"path\": \"a.txt\"}\n---\n\
+         call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n\
+         text: changed",
+    );
+    pty.say("change it");
+    pty.wait_for("changed");
+    pty.wait_for("/help");
+    pty.say("/rewind 1");
+    pty.wait_for("resumed");
+    assert_eq!(test.read("a.txt"), "one\n");
+    assert_eq!(test.events_of("session.rewound")[0]["from_turn"], 1);
+    pty.say("/rewind");
+    pty.wait_for("say to before which turn");
+}

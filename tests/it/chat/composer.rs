@@ -1,0 +1,197 @@
+//! Where one writes: several lines, earlier messages, pastes, files, commands of one's own, an editor, and
+//! words for an agent that works.
+
+use std::time::{Duration, Instant};
+
+use super::pty::Pty;
+use crate::support::{Test, running};
+
+/// What the user said, by the log.
+fn said(test: &Test) -> Vec<String> {
+    let said = test
+        .events()
+        .into_iter()
+        .filter(|event| event["type"] == "turn.started" || event["type"] == "turn.steered");
+    said.map(|event| event["input"].as_str().unwrap().to_owned()).collect()
+}
+
+fn chat(test: &Test) -> Pty {
+    let pty = Pty::chat(test, &[]);
+    pty.wait_for("/help");
+    pty
+}
+
+#[test]
+fn a_message_of_several_lines_is_written_and_undone() {
+    let test = Test::new().script("text: heard");
+    let mut pty = chat(&test);
+    pty.send("first line\x1b\rsecond 中文\\\rthird");
+    pty.wait_for("third");
+    // Ctrl-A, Ctrl-K; undo; Ctrl-W; then Alt-B and Alt-D.
+    pty.send("\x01\x0b\x1f");
+    pty.wait_for("third");
+    pty.send("\x05\x17more words");
+    pty.wait_for("more words");
+    pty.send("\x1bb\x1bd!");
+    pty.wait_for("more !");
+    pty.send("\r");
+    pty.wait_for("heard");
+    assert_eq!(said(&test), ["first line\nsecond 中文\nmore !"]);
+}
+
+#[test]
+fn earlier_messages_come_back_in_later_sessions() {
+    let test = Test::new().script("text: heard");
+    for n in ["one", "two"] {
+        let mut pty = chat(&test);
+        pty.say(&format!("message {n}"));
+        pty.wait_for("heard");
+        pty.say("/quit");
+        assert_eq!(pty.end(), 0);
+    }
+    let mut pty = chat(&test);
+    pty.send("draft");
+    // Up past /quit to the message before it, and back down to what was being written.
+    pty.send("\x1b[A\x1b[A");
+    pty.wait_for("› message two");
+    pty.send("\x1b[B\x1b[B");
+    pty.wait_for("› draft");
+    pty.send("\x15\x12one");
+    pty.wait_for("search “one” › message one");
+    pty.send("\r");
+    pty.wait_for("› message one");
+}
+
+#[test]
+fn a_large_paste_is_folded_and_sent_whole() {
+    let test = Test::new().script("text: heard");
+    let mut pty = chat(&test);
+    let paste: String = (0..500).map(|n| format!("pasted line {n}\r")).collect();
+    pty.send(&format!("look: \x1b[200~{paste}\x1b[201~ and say"));
+    pty.wait_for("› look: [paste 1: 500 lines] and say");
+    pty.send("\r");
+    pty.wait_for("heard");
+    let said = said(&test);
+    assert!(said[0].starts_with("look: pasted line 0\npasted line 1\n"), "{}", &said[0][..60]);
+    assert!(said[0].ends_with("pasted line 499\n and say"));
+}
+
+#[test]
+fn files_are_picked_by_a_few_letters_and_ignored_ones_are_not() {
+    let test = Test::new()
+        .script("text: heard")
+        .file("src/kernel/loop.rs", "")
+        .file("target/kernel_loop.rs", "")
+        .file(".gitignore", "target/\n");
+    let mut pty = chat(&test);
+    pty.send("read @kerlo");
+    pty.wait_for("▸ @src/kernel/loop.rs");
+    assert!(!pty.screen().contains("target"), "{}", pty.screen());
+    pty.send("\t");
+    pty.send("now");
+    pty.wait_for("› read @src/kernel/loop.rs now");
+}
+
+#[test]
+fn a_command_of_ones_own_runs_and_is_shared_with_the_model() {
+    let test = Test::new().script("expect: .*\nwhen: own output\ntext: I saw it");
+    let mut pty = chat(&test);
+    pty.say("!echo own output; exit 3");
+    pty.wait_for("exit 3");
+    pty.wait_for("    own output");
+    pty.say("what did it say?");
+    pty.wait_for("I saw it");
+    let event = &test.events_of("user.command")[0];
+    assert_eq!((&event["output"], &event["exit_code"]), (&"own output\n".into(), &3.into()));
+}
+
+#[test]
+fn the_editor_writes_the_message() {
+    let test =
+        Test::new().script("text: heard").env("EDITOR", "sed -i s/this/that/").env("VISUAL", "");
+    let mut pty = chat(&test);
+    pty.send("change this");
+    pty.wait_for("change this");
+    pty.send("\x07");
+    pty.wait_for("› change that");
+    pty.send("\r");
+    pty.wait_for("heard");
+    assert_eq!(said(&test), ["change that"]);
+}
+
+#[test]
+fn what_is_said_meanwhile_is_queued_and_heard_after_the_current_tool() {
+    let test = Test::new().script(
+        "call: Bash {\"command\": \"touch started; until [ -e go ]; do sleep 0.05; done; touch one\"}\n\
+         call: Bash {\"command\": \"touch two\"}\n---\n\
+         expect: the user said something\ntext: I leave two alone",
+    );
+    let mut pty = Pty::chat(&test, &["--yolo"]);
+    pty.wait_for("/help");
+    pty.say("do both");
+    pty.wait_for("◦ Bash");
+    pty.say("only the first");
+    pty.wait_for("▸ queued: only the first");
+    test.write("go", "");
+    pty.wait_for("I leave two alone");
+    assert!(!pty.screen().contains("queued"));
+    assert!(pty.screen().contains("› only the first"));
+    assert!(test.root().join("one").exists() && !test.root().join("two").exists());
+    assert_eq!(said(&test), ["do both", "only the first"]);
+}
+
+#[test]
+fn what_is_said_at_the_end_of_a_turn_is_heard_in_it() {
+    let test = Test::new().script("pause: 400ms\ntext: first\n---\nwhen: and more\ntext: second");
+    let mut pty = chat(&test);
+    pty.say("begin");
+    pty.wait_for("waiting for the model");
+    pty.say("and more");
+    pty.wait_for("second");
+    let screen = pty.screen();
+    let at = |text: &str| screen.find(text).unwrap_or_else(|| panic!("{text}\n{screen}"));
+    assert!(at("first") < at("› and more") && at("› and more") < at("second"));
+}
+
+#[test]
+fn esc_stops_at_once_with_every_process() {
+    let mark = format!("3{}.77", std::process::id() % 1000);
+    let test = Test::new().script(&format!(
+        "call: Bash {{\"command\": \"(trap '' TERM; sleep {mark}) & sleep {mark}\"}}\n---\ntext: went on"
+    ));
+    let mut pty = Pty::chat(&test, &["--yolo"]);
+    pty.wait_for("/help");
+    pty.say("wait");
+    pty.wait_for("◦ Bash");
+    while running(&format!("sleep {mark}")).is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    pty.say("said too late");
+    pty.wait_for("queued");
+    let begun = Instant::now();
+    pty.send("\x1b");
+    pty.wait_for("stopped by you");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert_eq!(running(&format!("sleep {mark}")), [""; 0]);
+    // What was not heard is not lost, and not sent.
+    pty.wait_for("› said too late");
+    pty.send("\r");
+    pty.wait_for("went on");
+    assert_eq!(said(&test), ["wait", "said too late"]);
+}
+
+#[test]
+fn the_modes_of_vi_are_there_for_those_who_want_them() {
+    let test = Test::new().script("text: heard");
+    let mut pty = Pty::chat(&test, &["--set", "ui.editing=vi"]);
+    pty.wait_for("/help");
+    pty.send("one two three");
+    pty.wait_for("three");
+    pty.send("\x1b");
+    pty.wait_for("NORMAL");
+    pty.send("bbdwA!");
+    pty.wait_for("› one three!");
+    pty.send("\r");
+    pty.wait_for("heard");
+    assert_eq!(said(&test), ["one three!"]);
+}

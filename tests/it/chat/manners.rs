@@ -1,0 +1,265 @@
+//! Manners: the terminal as it was, every kind of terminal, nothing interpreted that was only said.
+
+use rustix::process::{Signal, kill_process};
+
+use super::pty::Pty;
+use super::tmux::Tmux;
+use crate::support::Test;
+
+fn chat(test: &Test) -> Pty {
+    let pty = Pty::chat(test, &[]);
+    pty.wait_for("/help");
+    pty
+}
+
+/// What the terminal was told last: pastes, focus and cursor are as they were.
+#[track_caller]
+fn is_restored(pty: &Pty) {
+    let bytes = String::from_utf8_lossy(&pty.bytes()).into_owned();
+    for (on, off) in
+        [("\x1b[?2004h", "\x1b[?2004l"), ("\x1b[?1004h", "\x1b[?1004l"), ("\x1b[?25l", "\x1b[?25h")]
+    {
+        assert!(bytes.rfind(off) > bytes.rfind(on), "{off:?}");
+    }
+    assert!(bytes.contains("\x1b[<u"));
+}
+
+#[test]
+fn the_terminal_is_as_it_was_after_every_end() {
+    for (signal, code) in [(None, 0), (Some(Signal::TERM), 143), (Some(Signal::INT), 0)] {
+        let test = Test::new().script("text: x");
+        let mut pty = chat(&test);
+        match signal {
+            None => pty.say("/quit"),
+            Some(signal) => kill_process(pty.process(), signal).unwrap(),
+        }
+        assert_eq!(pty.end(), code, "{signal:?}");
+        pty.wait("its last words", |screen| screen.contains("agent -c"));
+        is_restored(&pty);
+    }
+}
+
+#[test]
+fn a_hangup_saves_the_session() {
+    let test = Test::new().script("text: remember this\n---\ntext: remembered");
+    let line = "$AGENT --model script:../script; echo $? > code; sleep 60";
+    let Some(tmux) = Tmux::start("a hangup", &test, line, (80, 24)) else { return };
+    tmux.wait_for("/help");
+    tmux.keys(&["one thing", "Enter"]);
+    tmux.wait_for("remember this");
+    tmux.wait_for("/help");
+    // The window goes away, and the terminal with it.
+    drop(tmux);
+    let begun = std::time::Instant::now();
+    while !test.has_event("session.summary") {
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", test.events().last());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    test.run(&["-c", "go on"]).expect_code(0);
+}
+
+#[test]
+fn it_is_suspended_and_comes_back() {
+    let test = Test::new().script("text: after the break");
+    // A shell with job control, as a person has it.
+    let line = "exec bash --norc -i";
+    let Some(tmux) = Tmux::start("suspend", &test, line, (80, 24)) else { return };
+    tmux.keys(&["$AGENT --model script:../script", "Enter"]);
+    tmux.run(&["send-keys", ""]);
+    tmux.wait_for("$");
+    tmux.keys(&["C-c"]);
+    tmux.keys(&[&format!("'{}' --model script:../script", env!("CARGO_BIN_EXE_agent")), "Enter"]);
+    tmux.wait_for("/help");
+    tmux.keys(&["half a mess"]);
+    tmux.wait_for("half a mess");
+    tmux.keys(&["C-z"]);
+    tmux.wait_for("Stopped");
+    tmux.keys(&["echo the shell works", "Enter"]);
+    tmux.wait_for("\nthe shell works");
+    tmux.keys(&["fg", "Enter"]);
+    tmux.wait_for("› half a mess");
+    tmux.keys(&["age", "Enter"]);
+    tmux.wait_for("after the break");
+    tmux.keys(&["/quit", "Enter"]);
+    tmux.wait_for("agent -c");
+}
+
+#[test]
+fn without_a_terminal_it_says_what_to_do() {
+    let test = Test::new();
+    let done = test.agent(&[]).expect_code(2).expect_one_line_of_stderr("agent run \"task\"");
+    assert_eq!(done.stdout, "");
+}
+
+#[test]
+fn without_a_key_it_says_what_to_do() {
+    let test = Test::new();
+    let mut pty = Pty::start(&test, &[], 24, 80, "xterm-256color");
+    assert_eq!(pty.end(), 2);
+    let all = pty.all();
+    for part in ["agent needs a model", "export OPENAI_API_KEY=", "agent demo", "agent doctor"] {
+        assert!(all.contains(part), "{part}\n{all}");
+    }
+    assert!(!all.to_lowercase().contains("error"), "{all}");
+}
+
+#[test]
+fn colours_are_those_that_the_terminal_has() {
+    let look = |env: &[(&str, &str)], term: &str| {
+        let mut test = Test::new().script("text: some `code` here");
+        for (name, value) in env {
+            test = test.env(name, value);
+        }
+        let mut pty = Pty::start(&test, &["--model", "script:../script"], 24, 80, term);
+        pty.wait_for("/help");
+        pty.say("hello");
+        pty.wait_for("code");
+        pty.wait_for("/help");
+        String::from_utf8_lossy(&pty.bytes()).into_owned()
+    };
+    assert!(look(&[("COLORTERM", "truecolor")], "xterm-256color").contains("\x1b[38;2;"));
+    let palette = look(&[], "xterm-256color");
+    assert!(palette.contains("\x1b[38;5;") && !palette.contains("38;2;"));
+    let sixteen = look(&[], "linux");
+    assert!(sixteen.contains("\x1b[36m") && !sixteen.contains("38;5;"));
+    assert!(
+        !sixteen.contains("\x1b]11") && !sixteen.contains("[>1u"),
+        "a console is asked nothing"
+    );
+    let none = look(&[("NO_COLOR", "1")], "xterm-256color");
+    for code in ["\x1b[3", "\x1b[9", "38;", "\x1b[1;3"] {
+        let is_colour = |rest: &str| {
+            let number = rest.split('m').next().unwrap_or_default();
+            number.len() < 8 && number.chars().all(|char| char.is_ascii_digit() || char == ';')
+        };
+        assert!(!none.split(code).skip(1).any(is_colour), "{code:?}");
+    }
+    assert!(none.contains("some `code` here"), "what a colour said is said otherwise");
+}
+
+#[test]
+fn a_light_background_is_heeded_when_the_terminal_says_so() {
+    let test = Test::new().script("text: x").env("COLORTERM", "truecolor");
+    let mut pty = chat(&test);
+    assert!(String::from_utf8_lossy(&pty.bytes()).contains("\x1b]11;?"));
+    // Late, and in the middle of typing: it is no text.
+    pty.send("he\x1b]11;rgb:ffff/ffff/eeee\x07llo");
+    pty.wait_for("› hello");
+    pty.send("\x0c");
+    pty.wait("a dark blue", |_| String::from_utf8_lossy(&pty.bytes()).contains("38;2;11;114;133"));
+}
+
+#[test]
+fn a_small_screen_shows_what_matters() {
+    let test = Test::new().file("a.txt", "one\n").script(
+        "call: Read {\"path\": \"a.txt\"}\n---\n\
+         call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\ntext: done now",
+    );
+    let mut pty = Pty::start(&test, &["--model", "script:../script"], 12, 40, "xterm");
+    pty.wait_for("ask");
+    pty.say("edit");
+    pty.wait_for("y  yes");
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    insta::with_settings!({filters => vec![(r"\d+ s", "N s"), (r"[0-9.]+k? tokens", "N tokens")]}, {
+        insta::assert_snapshot!("question_on_a_small_screen", pty.screen());
+    });
+    pty.send("y");
+    pty.wait_for("done now");
+}
+
+#[test]
+fn a_terminal_that_lies_about_its_size_is_believed_within_reason() {
+    for (rows, cols) in [(0, 0), (1, 1), (2, 3), (u16::MAX, u16::MAX)] {
+        let test = Test::new().script("text: an answer");
+        let mut pty = Pty::start(&test, &["--model", "script:../script"], 24, 80, "xterm");
+        pty.wait_for("/help");
+        pty.lie(rows, cols);
+        pty.send("hello\r");
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        pty.lie(24, 80);
+        pty.wait_for("an answer");
+    }
+}
+
+#[test]
+fn nothing_that_was_said_is_interpreted() {
+    let name = "a\x1b]0;evil\x07b.txt";
+    let test = Test::new().script(
+        "text: look \u{1b}[2J\u{1b}]0;evil\u{7} \u{1b}]52;c;ZXZpbA==\u{7}here \u{202e}txt\u{200b}\n\
+         call: Bash {\"command\": \"printf '\\\\033[2J\\\\033]0;evil\\\\007out\\\\rput\\\\n'; ls\"}\n---\ntext: end",
+    );
+    std::fs::write(test.root().join(name), "").unwrap();
+    let mut pty = Pty::chat(&test, &["--yolo"]);
+    pty.wait_for("/help");
+    pty.say("go");
+    pty.wait_for("end");
+    let bytes = pty.bytes();
+    let text = String::from_utf8_lossy(&bytes);
+    for bad in ["\x1b]0;", "\x1b]52;", "\u{202e}", "\u{200b}"] {
+        assert!(!text.contains(bad), "{bad:?}");
+    }
+    assert!(pty.all().contains("<U+202E>txt<U+200B>"), "{}", pty.all());
+    // Only the alternate screen, which was never shown, is ever cleared.
+    assert!(!text.contains("\x1b[2J"));
+}
+
+#[test]
+fn ten_megabytes_in_one_line_are_taken() {
+    let test = Test::new().script(
+        "call: Bash {\"command\": \"head -c 10000000 /dev/zero | tr '\\\\0' x; echo; echo tail\"}\n---\ntext: end",
+    );
+    let mut pty = Pty::chat(&test, &["--yolo"]);
+    pty.wait_for("/help");
+    pty.say("go");
+    pty.wait_for("end");
+    pty.send("still here");
+    pty.wait_for("› still here");
+}
+
+#[test]
+fn plain_lines_are_enough() {
+    let test = Test::new()
+        .file("a.txt", "one\n")
+        .script(
+            "text: I **look**.\ncall: Read {\"path\": \"a.txt\"}\n---\n\
+             call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n\
+             call: Bash {\"command\": \"touch x\"}\n---\nexpect: use y\ntext: done",
+        )
+        .stdin("change it\ny\nuse y\n/cost\n");
+    let done = test.agent(&["--plain", "--model", "script:../script"]).expect_code(0);
+    assert!(!done.stdout.contains('\x1b'), "{}", done.stdout);
+    let filters = vec![
+        (r"/\S*project", "PROJECT"),
+        (r"[0-9.]+k? tokens", "N tokens"),
+        (r"[0-9.]+ s\b", "N s"),
+        (r"sandbox .*", "sandbox …"),
+    ];
+    insta::with_settings!({filters => filters}, {
+        insta::assert_snapshot!("plain_lines", done.stdout);
+    });
+    assert_eq!(test.read("a.txt"), "two\n");
+    assert!(!test.root().join("x").exists());
+}
+
+#[test]
+fn keys_can_be_others() {
+    let test = Test::new().script("text: x").user_config("[ui.keys]\ntranscript = [\"f2\"]\n");
+    let mut pty = chat(&test);
+    pty.send("\x1bOQ");
+    pty.wait_for("q close");
+    let wrong = Test::new().user_config("[ui.keys]\ntranscripts = [\"f2\"]\n").script("text: x");
+    let mut pty = Pty::chat(&wrong, &[]);
+    assert_eq!(pty.end(), 2);
+    assert!(pty.all().contains("did you mean transcript?"), "{}", pty.all());
+}
+
+#[test]
+fn a_person_who_looked_away_is_called() {
+    let test = Test::new().script("call: Bash {\"command\": \"touch x\"}\n---\ntext: end");
+    let mut pty = chat(&test);
+    pty.send("\x1b[O");
+    pty.say("go");
+    pty.wait_for("no, and say what instead");
+    let called = "\x1b]9;agent: may it use Bash?\x07";
+    pty.wait("a call", |_| String::from_utf8_lossy(&pty.bytes()).contains(called));
+}

@@ -1,0 +1,9 @@
+//! The chat, driven as a person drives it: in a pseudo-terminal and in tmux.
+
+mod approvals;
+mod commands;
+mod composer;
+mod manners;
+mod pty;
+mod shape;
+mod tmux;

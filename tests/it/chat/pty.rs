@@ -1,0 +1,167 @@
+//! The binary in a pseudo-terminal, seen through a parser of terminal sequences.
+
+use std::io::{Read as _, Write};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+
+use crate::support::Test;
+
+/// Nothing that is waited for takes this long on any machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Pty {
+    master: Box<dyn MasterPty + Send>,
+    writer: Box<dyn Write + Send>,
+    child: Box<dyn Child + Send + Sync>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// What was written to the terminal.
+struct Seen {
+    parser: vt100::Parser,
+    bytes: Vec<u8>,
+}
+
+impl Pty {
+    /// The chat with the test's script.
+    pub(crate) fn chat(test: &Test, args: &[&str]) -> Self {
+        let mut all = vec!["--model", "script:../script"];
+        all.extend(args);
+        Self::start(test, &all, 24, 80, "xterm-256color")
+    }
+
+    pub(crate) fn start(test: &Test, args: &[&str], rows: u16, cols: u16, term: &str) -> Self {
+        let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let from = test.command(args);
+        let mut command = CommandBuilder::new(from.get_program());
+        command.args(args);
+        command.cwd(test.root());
+        command.env_clear();
+        for (name, value) in from.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command.env("TERM", term);
+        let child = pair.slave.spawn_command(command).unwrap();
+        drop(pair.slave);
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let writer = pair.master.take_writer().unwrap();
+        let parser = vt100::Parser::new(rows, cols, 100_000);
+        let seen = Arc::new(Mutex::new(Seen { parser, bytes: Vec::new() }));
+        let theirs = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 65536];
+            while let Ok(n @ 1..) = reader.read(&mut buffer) {
+                let mut seen = theirs.lock().unwrap();
+                seen.parser.process(&buffer[..n]);
+                seen.bytes.extend_from_slice(&buffer[..n]);
+            }
+        });
+        Self { master: pair.master, writer, child, seen }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap()
+    }
+
+    /// Types this, as the terminal would send it.
+    pub(crate) fn send(&mut self, text: &str) {
+        self.writer.write_all(text.as_bytes()).unwrap();
+        self.writer.flush().unwrap();
+    }
+
+    /// A message, and Enter.
+    pub(crate) fn say(&mut self, text: &str) {
+        self.send(text);
+        self.wait_for(text.lines().last().unwrap());
+        self.send("\r");
+    }
+
+    /// The screen as it is, without blank lines at its end.
+    pub(crate) fn screen(&self) -> String {
+        self.seen().parser.screen().contents()
+    }
+
+    /// All that was printed, also what has scrolled away.
+    pub(crate) fn all(&self) -> String {
+        let mut seen = self.seen();
+        let screen = seen.parser.screen_mut();
+        let (rows, cols) = screen.size();
+        screen.set_scrollback(usize::MAX);
+        let mut lines = Vec::new();
+        for back in (0..=screen.scrollback()).rev() {
+            screen.set_scrollback(back);
+            let shown = screen.rows(0, cols);
+            lines.extend(shown.take(if back == 0 { usize::from(rows) } else { 1 }));
+        }
+        let all: String = lines.iter().map(|line| format!("{}\n", line.trim_end())).collect();
+        format!("{}\n", all.trim_end())
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.seen().bytes.clone()
+    }
+
+    pub(crate) fn with_screen<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
+        look(self.seen().parser.screen())
+    }
+
+    /// Waits until the screen shows this.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, text: &str) {
+        self.wait(text, |screen| screen.contains(text));
+    }
+
+    #[track_caller]
+    pub(crate) fn wait(&self, what: &str, is_so: impl Fn(&str) -> bool) {
+        let begun = Instant::now();
+        loop {
+            let screen = self.screen();
+            if is_so(&screen) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "waited for {what:?}\n{screen}");
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    }
+
+    /// Waits until a question can be answered: it has been on the screen for a moment.
+    #[track_caller]
+    pub(crate) fn wait_for_question(&self) {
+        self.wait_for("no, and say what instead");
+        std::thread::sleep(Duration::from_millis(600));
+    }
+
+    pub(crate) fn resize(&self, rows: u16, cols: u16) {
+        let mut seen = self.seen();
+        let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
+        self.master.resize(size).unwrap();
+        seen.parser.screen_mut().set_size(rows, cols);
+    }
+
+    /// The terminal says that it has another size than it has.
+    pub(crate) fn lie(&self, rows: u16, cols: u16) {
+        let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
+        self.master.resize(size).unwrap();
+    }
+
+    pub(crate) fn process(&self) -> rustix::process::Pid {
+        let id = self.child.process_id().unwrap();
+        rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap()
+    }
+
+    /// Waits for the end; its exit code.
+    #[track_caller]
+    pub(crate) fn end(&mut self) -> u32 {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.exit_code();
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not end\n{}", self.screen());
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    }
+}

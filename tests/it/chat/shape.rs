@@ -1,0 +1,188 @@
+//! The shape: history in the terminal's own scrollback, a small live area, and no line lost, doubled or torn.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::pty::Pty;
+use super::tmux::Tmux;
+use crate::server::{Chunk, Reply, Server};
+use crate::support::Test;
+
+const PARAGRAPHS: usize = 300;
+
+/// A long answer that arrives paragraph by paragraph.
+fn streaming() -> Server {
+    Server::with(|_, _| {
+        let event = |delta: &serde_json::Value| {
+            let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
+            Chunk::Send(format!("data: {chunk}\n\n").into_bytes())
+        };
+        let mut body = Vec::new();
+        for n in 1..=PARAGRAPHS {
+            for part in
+                [format!("Paragraph {n:03} "), "has some words 中文 ".into(), "end.\n\n".into()]
+            {
+                body.push(event(&json!({"content": part})));
+                body.push(Chunk::Pause(Duration::from_millis(3)));
+            }
+        }
+        body.push(event(&json!({"content": "That is all."})));
+        let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+        body.push(Chunk::Send(format!("data: {end}\n\ndata: [DONE]\n\n").into_bytes()));
+        let headers = vec![("content-type", "text/event-stream".to_owned())];
+        Reply { status: 200, headers, body }
+    })
+}
+
+/// Every paragraph is there, whole, once, in order.
+#[track_caller]
+fn check(all: &str) {
+    let lines: Vec<&str> = all.lines().map(str::trim_end).collect();
+    let from = lines.iter().position(|line| line.starts_with("Paragraph")).unwrap();
+    let mut expected = Vec::new();
+    for n in 1..=PARAGRAPHS {
+        expected.push(format!("Paragraph {n:03} has some words 中文 end."));
+        expected.push(String::new());
+    }
+    expected.push("That is all.".to_owned());
+    for (n, expected) in expected.iter().enumerate() {
+        let near =
+            lines[from + n.saturating_sub(4)..].iter().take(9).map(|line| format!("{line}\n"));
+        assert_eq!(lines[from + n], expected, "line {n} of\n{}", near.collect::<String>());
+    }
+    // Nothing of the live area was left behind.
+    let prompts = lines.iter().filter(|line| line.starts_with('›')).count();
+    assert_eq!(prompts, 2, "the message and where one writes\n{all}");
+    assert_eq!(all.matches("full ·").count(), 1, "one status line\n{all}");
+}
+
+fn args(server: &Server) -> [String; 5] {
+    let url = server.url();
+    ["--yolo".into(), "--model".into(), "test/m".into(), "--base-url".into(), url]
+}
+
+#[test]
+fn three_hundred_insertions_and_a_hundred_resizes_in_tmux_lose_nothing() {
+    let server = streaming();
+    let test = Test::new();
+    let line = format!("$AGENT {}; exec cat", args(&server).join(" "));
+    let Some(tmux) = Tmux::start("a hundred resizes", &test, &line, (80, 24)) else { return };
+    tmux.wait_for("/help");
+    tmux.keys(&["go", "Enter"]);
+    tmux.wait_for("Paragraph 002");
+    // The same sizes each time, in no order.
+    let mut state: u32 = 12345;
+    let mut random = |from: u32, to: u32| {
+        state = state.wrapping_mul(1_103_515_245).wrapping_add(12345);
+        from + (state >> 16) % (to - from)
+    };
+    for _ in 0..100 {
+        let (cols, rows) = (random(44, 120).to_string(), random(8, 50).to_string());
+        tmux.run(&["resize-window", "-x", &cols, "-y", &rows]);
+        std::thread::sleep(Duration::from_millis(u64::from(random(1, 40))));
+    }
+    tmux.wait_for("That is all.");
+    tmux.wait_for("/help");
+    tmux.run(&["resize-window", "-x", "80", "-y", "24"]);
+    tmux.wait_for("/help");
+    check(&tmux.all());
+}
+
+#[test]
+fn a_terminal_that_lays_no_line_out_anew_loses_nothing_either() {
+    let server = streaming();
+    let test = Test::new();
+    let args = args(&server);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut pty = Pty::start(&test, &args, 24, 80, "vt220");
+    pty.wait_for("/help");
+    pty.say("go");
+    pty.wait_for("Paragraph 002");
+    for n in 0..100_u16 {
+        // Never narrower than what is shown: this parser wraps also where it was told not to.
+        pty.resize(24, 80 + (n * 7) % 50);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    pty.wait_for("That is all.");
+    pty.wait_for("/help");
+    check(&pty.all());
+}
+
+#[test]
+fn the_live_area_is_at_most_half_of_the_screen() {
+    let script: String = (1..200).map(|n| format!("text: - item {n}\n")).collect();
+    let test = Test::new().script(&script);
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("a long list");
+    pty.wait_for("item 199");
+    pty.wait_for("/help");
+    let all = pty.all();
+    for n in 1..200 {
+        assert_eq!(all.matches(&format!("• item {n}\n")).count(), 1, "{n}\n{all}");
+    }
+}
+
+#[test]
+fn what_was_said_stays_in_the_terminal_after_the_end() {
+    let test = Test::new().script("text: An answer that stays.");
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("say something");
+    pty.wait_for("An answer that stays.");
+    pty.say("/quit");
+    assert_eq!(pty.end(), 0);
+    pty.wait_for("`agent -c` goes on with it");
+    let all = pty.all();
+    assert!(all.contains("› say something\n\nAn answer that stays.\n"), "{all}");
+    assert!(!all.contains("/help"), "the live area is gone\n{all}");
+    assert!(!pty.with_screen(vt100::Screen::alternate_screen));
+}
+
+#[test]
+fn ctrl_t_shows_everything_in_full_and_finds_it() {
+    let output: String = (1..60).map(|n| format!("out {n}; ")).collect();
+    let test = Test::new().script(&format!(
+        "call: Bash {{\"command\": \"printf '%s\\\\n' {}\"}}\n---\ntext: Done here.",
+        output.replace("; ", " ")
+    ));
+    let mut pty = Pty::chat(&test, &["--yolo"]);
+    pty.wait_for("/help");
+    pty.say("print much");
+    pty.wait_for("Done here.");
+    assert!(pty.screen().contains("more lines"), "{}", pty.screen());
+    pty.send("\x14");
+    pty.wait_for("q close");
+    assert!(pty.with_screen(vt100::Screen::alternate_screen));
+    pty.send("a");
+    pty.send("/");
+    pty.send("DONE");
+    pty.wait_for("/DONE");
+    pty.send("\r");
+    pty.wait_for("in 1 places");
+    pty.send("g");
+    pty.wait_for("agent ");
+    pty.send("q");
+    pty.wait_for("/help");
+    assert!(!pty.with_screen(vt100::Screen::alternate_screen));
+    assert!(pty.screen().contains("Done here."));
+}
+
+#[test]
+fn on_the_full_screen_the_same_cells_stand_and_are_printed_at_the_end() {
+    let test = Test::new().script("text: Full of words.\n---\ntext: Second answer.");
+    let mut pty = Pty::chat(&test, &["--set", "ui.screen=full"]);
+    pty.wait_for("/help");
+    assert!(pty.with_screen(vt100::Screen::alternate_screen));
+    pty.say("first");
+    pty.wait_for("Full of words.");
+    pty.say("second");
+    pty.wait_for("Second answer.");
+    pty.say("/quit");
+    assert_eq!(pty.end(), 0);
+    pty.wait_for("`agent -c` goes on with it");
+    assert!(!pty.with_screen(vt100::Screen::alternate_screen));
+    let all = pty.all();
+    assert!(all.contains("› first\n\nFull of words.\n\n› second\n\nSecond answer.\n"), "{all}");
+}
