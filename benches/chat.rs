@@ -32,7 +32,13 @@ struct Seen {
 
 impl Pty {
     fn start(args: &[&str]) -> Self {
+        Self::with_config(args, "")
+    }
+
+    fn with_config(args: &[&str], config: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(home.path().join(".config/agent")).unwrap();
+        std::fs::write(home.path().join(".config/agent/config.toml"), config).unwrap();
         let size = PtySize { rows: 40, cols: 120, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_agent"));
@@ -74,7 +80,8 @@ impl Pty {
     fn wait(&self, text: &str) -> Duration {
         let begun = Instant::now();
         while !self.shows(text) {
-            assert!(begun.elapsed() < Duration::from_secs(120), "waited for {text:?}");
+            let shown = || self.seen.lock().unwrap().parser.screen().contents();
+            assert!(begun.elapsed() < Duration::from_secs(240), "waited for {text:?}\n{}", shown());
             std::thread::sleep(Duration::from_micros(200));
         }
         begun.elapsed()
@@ -198,37 +205,22 @@ fn streamed() {
 }
 
 fn keys_in_a_long_session() {
-    // 10,000 cells: 2,500 rounds of three calls and words.
-    let stream = streaming(6000, 1000);
-    let url = stream.url();
-    let calls = Server::with({
-        move |request, _| {
-            let rounds = request.body.matches("\"role\":\"tool\"").count() / 3;
-            if rounds >= 2500 {
-                return server::sse_text("All cells are there.");
-            }
-            let call = |n: usize| {
-                ("LS", json!({"path": ".", "offset": n % 2, "limit": 1 + (rounds * 3 + n) % 200}))
-            };
-            server::sse_calls(&[call(0), call(1), call(2)])
+    // 10,000 cells: 2,500 rounds of words and three calls, of which no two are the same.
+    let script = tempfile::NamedTempFile::new().unwrap();
+    let mut text = String::new();
+    for round in 0..2500 {
+        text.push_str(&format!("text: Round {round} of **many**.\n"));
+        for n in 0..3 {
+            let (offset, limit) = ((round * 3 + n) / 200, 1 + (round * 3 + n) % 200);
+            text.push_str(&format!("call: LS {{\"offset\": {offset}, \"limit\": {limit}}}\n"));
         }
-    });
-    let url_of_calls = calls.url();
-    let mut pty = Pty::start(&[
-        "--yolo",
-        "--model",
-        "test/m",
-        "--base-url",
-        &url_of_calls,
-        "--max-turns",
-        "3000",
-        "--set",
-        "context.compact_at=1.0",
-        "--set",
-        "models.\"test/m\".context_window=100000000",
-        "--set",
-        &format!("providers.other.base_url={url}"),
-    ]);
+        text.push_str("---\n");
+    }
+    std::fs::write(script.path(), text + "text: All cells are there.").unwrap();
+    let model = format!("script:{}", script.path().display());
+    let server = streaming(9000, 1000);
+    let config = format!("[providers.other]\nbase_url = \"{}\"\n", server.url());
+    let mut pty = Pty::with_config(&["--yolo", "--model", &model, "--max-turns", "3000"], &config);
     pty.wait("/help");
     pty.send("many\r");
     pty.wait("All cells are there.");

@@ -3,6 +3,7 @@
 mod approvals;
 mod commands;
 mod composer;
+mod docs;
 mod manners;
 mod pty;
 mod shape;
