@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use code_agent::exec::sandbox::{Backend, Sandbox, Settings, supervise};
 use code_agent::exec::{self, Exec};
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 const CALLS: usize = 300;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     starts(dir.path());
     ends(dir.path());
+    outputs(dir.path());
     ExitCode::SUCCESS
 }
 
@@ -88,15 +90,26 @@ impl Agent {
     }
 
     fn call(&mut self, n: usize) -> Duration {
-        let line =
-            format!("{{\"id\":{n},\"name\":\"Bash\",\"input\":{{\"command\":\"true {n}\"}}}}\n");
+        self.run(&format!("true {n}")).0
+    }
+
+    fn run(&mut self, command: &str) -> (Duration, Value) {
+        let call =
+            json!({"id": 1, "name": "Bash", "input": {"command": command, "timeout_ms": 600_000}});
         let started = Instant::now();
-        self.child.stdin.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
+        writeln!(self.child.stdin.as_mut().unwrap(), "{call}").unwrap();
         let mut answer = String::new();
         self.answers.read_line(&mut answer).unwrap();
         let time = started.elapsed();
-        assert!(answer.contains("\"exit_code\":0"), "{answer}");
-        time
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer["envelope"]["data"]["exit_code"], 0, "{answer}");
+        (time, answer)
+    }
+
+    fn peak_mib(&self) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        peak.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1024.0
     }
 }
 
@@ -104,6 +117,36 @@ impl Drop for Agent {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         _ = self.child.wait();
+    }
+}
+
+/// A command that writes very much, against the same into a file.
+fn outputs(dir: &Path) {
+    println!(
+        "\n| output | agent ms | into a file ms | ratio | peak memory |\n|---|---|---|---|---|"
+    );
+    for mb in [10, 100, 1000] {
+        let line = format!("yes 'a line of output, as long as lines are' | head -c {mb}000000");
+        let (mut ours, mut theirs, mut peak) = (Vec::new(), Vec::new(), 0.0_f64);
+        for _ in 0..3 {
+            let mut agent = Agent::start(dir, "sandbox.backend=namespaces");
+            agent.call(1);
+            let (time, answer) = agent.run(&line);
+            ours.push(time);
+            peak = peak.max(agent.peak_mib());
+            let kept = answer["envelope"]["data"]["full_output"].as_str().unwrap();
+            assert_eq!(std::fs::metadata(kept).unwrap().len(), mb * 1_000_000);
+            std::fs::remove_file(kept).unwrap();
+            let file = dir.join("output");
+            let started = Instant::now();
+            let mut command = Command::new("bash");
+            command.args(["-c", &format!("{line} > output")]).current_dir(dir);
+            assert!(command.status().unwrap().success());
+            theirs.push(started.elapsed());
+            std::fs::remove_file(file).unwrap();
+        }
+        let (ours, theirs) = (millis(median(&mut ours)), millis(median(&mut theirs)));
+        println!("| {mb} MB | {ours:.0} | {theirs:.0} | {:.2} | {peak:.1} MiB |", ours / theirs);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use super::OpenError;
 use crate::config::{self, Config, Loaded, SandboxBackend, SandboxNetwork, UserDirs};
@@ -33,10 +34,51 @@ pub fn open_sandbox(
     workspace: &Workspace,
     dirs: Option<&UserDirs>,
 ) -> Result<(Option<Sandbox>, Holds), OpenError> {
+    begin_sandbox(config, workspace, dirs)?.finish()
+}
+
+/// A sandbox that is being tried, which takes a few milliseconds.
+pub(super) enum Trying {
+    Off,
+    Beside(JoinHandle<Result<Sandbox, SandboxError>>),
+    Done(Box<Result<Sandbox, SandboxError>>),
+}
+
+impl Trying {
+    /// What came of it.
+    pub(super) fn finish(self) -> Result<(Option<Sandbox>, Holds), OpenError> {
+        let tried = match self {
+            Self::Off => {
+                let gaps = vec!["sandbox.enabled is false".to_owned()];
+                return Ok((None, Holds { gaps, ..Holds::none() }));
+            }
+            Self::Beside(thread) => thread.join().unwrap_or_else(|_| {
+                Err(SandboxError::Unavailable("it could not be tried".to_owned()))
+            }),
+            Self::Done(tried) => *tried,
+        };
+        match tried {
+            Ok(sandbox) => {
+                let holds = sandbox.holds().clone();
+                Ok((Some(sandbox), holds))
+            }
+            Err(error @ SandboxError::Unavailable(_)) => {
+                Ok((None, Holds { gaps: vec![error.to_string()], ..Holds::none() }))
+            }
+            Err(error @ SandboxError::Impossible(_)) => Err(OpenError::Usage(error.to_string())),
+        }
+    }
+}
+
+/// Begins to try it, beside whatever else is to be done at the start.
+pub(super) fn begin_sandbox(
+    config: &Config,
+    workspace: &Workspace,
+    dirs: Option<&UserDirs>,
+) -> Result<Trying, OpenError> {
     let sandbox = &config.sandbox;
     if !sandbox.enabled {
-        let gaps = vec!["sandbox.enabled is false".to_owned()];
-        return Ok((None, Holds { gaps, ..Holds::none() }));
+        return Ok(Trying::Off);
     }
     let root = workspace.root().to_path_buf();
     let mut writable = workspace.extra().to_vec();
@@ -69,16 +111,12 @@ pub fn open_sandbox(
         hidden: dirs.map(|dirs| dirs.config.clone()).into_iter().collect(),
         cache: dirs.map(|dirs| dirs.cache.join("projects").join(&name[..16])),
     };
-    match Sandbox::open(settings) {
-        Ok(sandbox) => {
-            let holds = sandbox.holds().clone();
-            Ok((Some(sandbox), holds))
-        }
-        Err(error @ SandboxError::Unavailable(_)) => {
-            Ok((None, Holds { gaps: vec![error.to_string()], ..Holds::none() }))
-        }
-        Err(error @ SandboxError::Impossible(_)) => Err(OpenError::Usage(error.to_string())),
-    }
+    let own = settings.clone();
+    let thread = std::thread::Builder::new().name("sandbox".to_owned());
+    Ok(match thread.spawn(move || Sandbox::open(settings)) {
+        Ok(thread) => Trying::Beside(thread),
+        Err(_) => Trying::Done(Box::new(Sandbox::open(own))),
+    })
 }
 
 /// How the configuration sets the gate.

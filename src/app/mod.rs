@@ -5,6 +5,7 @@
 mod changed;
 mod gate;
 mod models;
+mod project;
 mod prompts;
 mod storage;
 mod talk;
@@ -15,19 +16,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, settings};
-use gate::{checks, recovery};
-use models::open_model;
+use gate::{begin_sandbox, checks, recovery};
+use models::open_models;
 pub use models::{Facts, endpoint, facts, script};
+use project::ProjectFiles;
 pub use storage::Storage;
 pub use undo::{Files, Recorded, Rewind, Rewound};
 
-use crate::config::{self, Config, ConfigError, Loaded, UserDirs};
-use crate::context::{Budget, Layers, MAX_RULES_BYTES, Rules};
+use crate::config::{self, ConfigError, Loaded, UserDirs};
+use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
 use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Kernel, Limits, Parts};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::event::{
-    Body, Clock, Event, Events, Place, SessionStarted, Sink, TurnFinished,
+    Body, Clock, Event, Events, Pin, Place, SessionStarted, Sink, TurnFinished,
 };
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::record::{self, Log, LogError, SummarySink};
@@ -36,10 +38,6 @@ use crate::workspace::{Spill, Workspace};
 
 /// A rules file takes no more than this part of the model's window: a sixteenth.
 const RULES_SHARE: u64 = 16;
-/// Names of the files in which a project gives rules, each in any case.
-const RULES_FILES: [&str; 2] = ["CODE_LAW.md", "AGENTS.md"];
-/// Read where a project has none of those.
-const OTHER_RULES_FILE: &str = "CLAUDE.md";
 
 /// Why a session could not be opened. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -158,16 +156,13 @@ impl Session {
             OpenError::Usage(format!("--json-schema: this is no JSON Schema: {reason}"))
         })?;
         let workspace = open_workspace(&options.root, &options.add_dirs)?;
-        let (sandbox, holds) = open_sandbox(config, &workspace, options.dirs.as_ref())?;
+        let trying = begin_sandbox(config, &workspace, options.dirs.as_ref())?;
+        let models = open_models(config, &options.root, &control).await;
+        // Waited for in any case: what it has made is to be taken away again.
+        let tried = trying.finish();
+        let ((main, key), (light, light_key)) = models?;
+        let (sandbox, holds) = tried?;
         let settings = settings(&options.config, workspace.root(), mode, sandbox.is_some())?;
-        let (main, key) = open_model(config, &options.root, &control).await?;
-        let (light, light_key) = match &config.light_model {
-            None => (main.clone(), None),
-            Some(light) => {
-                let config = Config { model: light.clone(), ..config.clone() };
-                open_model(&config, &options.root, &control).await?
-            }
-        };
         for speaker in [&main, &light] {
             if config.limits.max_budget_usd.is_some() && speaker.price.is_none() {
                 let id = speaker.model.id();
@@ -216,7 +211,8 @@ impl Session {
         }
         let workspace = Arc::new(workspace);
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
-        let rules = rules(&workspace, options.dirs.as_ref());
+        let project = ProjectFiles(workspace.clone());
+        let rules = rules(&project, options.dirs.as_ref());
         let started = SessionStarted {
             cwd: workspace.root().display().to_string(),
             model: main.model.id().to_owned(),
@@ -253,6 +249,8 @@ impl Session {
             keep_rounds: config.context.keep_rounds,
             registry,
             layers,
+            project: Arc::new(project),
+            max_rules_bytes,
             checks,
             answer_schema,
             events: events.clone(),
@@ -303,6 +301,21 @@ impl Session {
         };
         finished.result = self.events.masker().mask(&finished.result).into_owned();
         finished
+    }
+
+    /// The user's demands that hold now.
+    pub fn pins(&self) -> &[Pin] {
+        self.kernel.pins()
+    }
+
+    /// The user pins this by hand; `None` where it is a pin already, or says nothing.
+    pub fn pin(&mut self, text: &str) -> Option<Pin> {
+        self.kernel.pin(text)
+    }
+
+    /// The user takes a pin away by hand; false where there is none of this number.
+    pub fn unpin(&mut self, id: u32) -> bool {
+        self.kernel.unpin(id)
     }
 
     /// Ends the session: what commands left running is ended, and the summary is written.
@@ -415,7 +428,7 @@ fn additions(options: &Options, prompts: &Prompts) -> Option<String> {
 }
 
 /// The rules that L2 is made of: the user's own first, then the project's.
-fn rules(workspace: &Workspace, dirs: Option<&UserDirs>) -> Vec<Rules> {
+fn rules(project: &ProjectFiles, dirs: Option<&UserDirs>) -> Vec<Rules> {
     let mut rules = Vec::new();
     let own = dirs.map(|dirs| dirs.config.join("AGENTS.md"));
     if let Some((path, text)) =
@@ -423,9 +436,6 @@ fn rules(workspace: &Workspace, dirs: Option<&UserDirs>) -> Vec<Rules> {
     {
         rules.push(Rules { path: path.display().to_string(), text });
     }
-    let project = workspace.texts_at_root(&RULES_FILES);
-    let project =
-        if project.is_empty() { workspace.texts_at_root(&[OTHER_RULES_FILE]) } else { project };
-    rules.extend(project.into_iter().map(|(path, text)| Rules { path, text }));
+    rules.extend(project.rules_in("."));
     rules
 }

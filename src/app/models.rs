@@ -22,6 +22,23 @@ const OWN_PATIENCE: Duration = Duration::from_secs(5);
 /// A model with what is known of it, and the key in use.
 pub(super) type Opened = (Speaker, Option<String>);
 
+/// The models that the configuration means: the main one, and the light one, which may be the same.
+pub(super) async fn open_models(
+    config: &Config,
+    root: &Path,
+    control: &Control,
+) -> Result<(Opened, Opened), OpenError> {
+    let main = open_model(config, root, control).await?;
+    let light = match &config.light_model {
+        None => (main.0.clone(), None),
+        Some(light) => {
+            let config = Config { model: light.clone(), ..config.clone() };
+            open_model(&config, root, control).await?
+        }
+    };
+    Ok((main, light))
+}
+
 /// The model that the configuration means.
 pub(super) async fn open_model(
     config: &Config,

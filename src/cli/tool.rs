@@ -1,6 +1,6 @@
 //! `agent tool`: the tools without a model, through the same gate.
 
-use std::io::BufRead as _;
+use std::io::Read as _;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
@@ -141,32 +141,36 @@ fn batch(args: &BatchArgs) -> u8 {
             Err(error) => return refused(&error),
         };
         let mut code = 0;
-        let mut lines = lines_of_stdin();
-        while let Some(Some(line)) = control.cancel().run_until_cancelled(lines.recv()).await {
-            let line = match line {
-                Ok(line) => line,
+        let mut bunches = lines_of_stdin();
+        'all: while let Some(Some(bunch)) =
+            control.cancel().run_until_cancelled(bunches.recv()).await
+        {
+            let lines = match bunch {
+                Ok(lines) => lines,
                 Err(error) => {
                     ui::tell(&format!("standard input: {error}"));
                     code = 2;
                     break;
                 }
             };
-            if line.trim_ascii().is_empty() {
-                continue;
-            }
-            let answer = match serde_json::from_slice::<Line>(&line) {
-                Ok(Line { id, name, input }) => {
-                    let arguments = Value::Object(input).to_string();
-                    let call = ToolCall { id: id.to_string(), name, arguments };
-                    Answer { id, envelope: tools.gate.registry.call(&call).await.envelope }
+            for line in lines.iter().filter(|line| !line.trim_ascii().is_empty()) {
+                if control.cancel().is_cancelled() {
+                    break 'all;
                 }
-                Err(error) => {
-                    code = 2;
-                    Answer { id: Value::Null, envelope: no_call(&error) }
+                let answer = match serde_json::from_slice::<Line>(line) {
+                    Ok(Line { id, name, input }) => {
+                        let arguments = Value::Object(input).to_string();
+                        let call = ToolCall { id: id.to_string(), name, arguments };
+                        Answer { id, envelope: tools.gate.registry.call(&call).await.envelope }
+                    }
+                    Err(error) => {
+                        code = 2;
+                        Answer { id: Value::Null, envelope: no_call(&error) }
+                    }
+                };
+                if !ui::print(&(tools.gate.events.masker().json(&answer) + "\n")) {
+                    break 'all;
                 }
-            };
-            if !ui::print(&(tools.gate.events.masker().json(&answer) + "\n")) {
-                break;
             }
         }
         tools.close();
@@ -175,18 +179,31 @@ fn batch(args: &BatchArgs) -> u8 {
     super::block_on(work, &control)
 }
 
-/// The lines of standard input, read on a thread of their own: a read that waits can not be
-/// interrupted, and the calls must be.
-fn lines_of_stdin() -> mpsc::Receiver<std::io::Result<Vec<u8>>> {
+/// The lines of standard input, as many at once as came at once. They are read on a thread of their own: a
+/// read that waits can not be interrupted, and the calls must be.
+fn lines_of_stdin() -> mpsc::Receiver<std::io::Result<Vec<Vec<u8>>>> {
     // One ahead is enough: who writes the lines is kept at our pace.
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {
         let mut stdin = std::io::stdin().lock();
+        let mut chunk = vec![0; 64 * 1024];
+        // A line whose end did not come yet.
+        let mut begun = Vec::new();
         loop {
-            let mut line = Vec::new();
-            let read = match stdin.read_until(b'\n', &mut line) {
-                Ok(0) => return,
-                Ok(_) => Ok(line),
+            let read = match stdin.read(&mut chunk) {
+                Ok(0) if begun.is_empty() => return,
+                Ok(0) => Ok(vec![std::mem::take(&mut begun)]),
+                Ok(n) => {
+                    let mut lines = Vec::new();
+                    for piece in chunk[..n].split_inclusive(|byte| *byte == b'\n') {
+                        begun.extend_from_slice(piece);
+                        if piece.ends_with(b"\n") {
+                            lines.push(std::mem::take(&mut begun));
+                        }
+                    }
+                    Ok(lines)
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(error) => Err(error),
             };
             let is_over = read.is_err();

@@ -40,7 +40,7 @@ const PRESETS: &[Provider] = &[
         "OPENROUTER_API_KEY",
         Some("openai/gpt-5.5"),
     ),
-    hosted("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", Some("deepseek-chat")),
+    hosted("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", Some("deepseek-flash")),
     hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", None),
     hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", None),
     hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY", None),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::outcome::Outcome;
+use super::rules;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Compacted, Event, Place};
 use crate::protocol::message::{Message, Part, Role, ToolCall, ToolResult};
@@ -154,30 +155,39 @@ impl History {
         self.push(message, Kind::Results(outcomes.collect()));
     }
 
-    /// The kernel made a call on behalf of one of the last message: what it came to stands below that
-    /// one's result, which the model has not been sent yet.
+    /// The kernel made a call on behalf of one of the last results: what it came to stands below that one,
+    /// which the model has not been sent yet.
     pub fn amend(&mut self, parent: &str, call: &str, envelope: &Envelope) {
-        let label = self.prompts.text(KERNEL_CALL).replace("{{call}}", call);
-        let Some(mut message) = self.messages.pop() else { return };
-        let Some(note) = self.notes.pop() else { return };
-        self.bytes -= note.bytes;
-        for part in &mut message.parts {
-            if let Part::Result(result) = part
-                && result.call == parent
-            {
-                result.text.push_str(&format!("\n\n{}\n{}", label.trim_end(), view(envelope)));
-            }
-        }
-        let kind = match note.kind {
-            Kind::Results(mut outcomes) => {
-                // One for each result stands first; what the kernel did is known besides.
-                outcomes.push(Outcome::of(call.split(' ').next().unwrap_or_default(), envelope));
-                Kind::Results(outcomes)
-            }
-            kind @ (Kind::Front | Kind::Task | Kind::Said | Kind::Answer) => kind,
+        let is_parent = |message: &Message| {
+            message.parts.iter().any(|part| match part {
+                Part::Result(result) => result.call == parent,
+                Part::Text { .. } | Part::Reasoning { .. } | Part::Call(_) => false,
+            })
         };
-        self.place = note.place;
-        self.push(message, kind);
+        let Some(at) = self.messages.iter().rposition(is_parent) else { return };
+        let label = self.prompts.text(KERNEL_CALL).replace("{{call}}", call);
+        let now = self.place;
+        let messages = self.messages.split_off(at);
+        let notes = self.notes.split_off(at);
+        self.bytes -= notes.iter().map(|note| note.bytes).sum::<usize>();
+        for (mut message, mut note) in messages.into_iter().zip(notes) {
+            for part in &mut message.parts {
+                if let Part::Result(result) = part
+                    && result.call == parent
+                {
+                    let (label, view) = (label.trim_end(), view(envelope));
+                    result.text.push_str(&format!("\n\n{label}\n{view}"));
+                    // One outcome for each result stands first; what the kernel did is known besides.
+                    if let Kind::Results(outcomes) = &mut note.kind {
+                        let tool = call.split(' ').next().unwrap_or_default();
+                        outcomes.push(Outcome::of(tool, envelope));
+                    }
+                }
+            }
+            self.place = note.place;
+            self.push(message, note.kind);
+        }
+        self.place = now;
     }
 
     /// Takes one more event of a recorded session.
@@ -194,6 +204,7 @@ impl History {
                 self.user(text.trim_end());
             }
             Body::Feedback { text } => self.user(text),
+            Body::RulesFound { path, text } => self.user(&rules::met(&self.prompts, path, text)),
             Body::TurnUndone { undone, files } => {
                 let files: Vec<String> =
                     files.iter().map(|(path, how)| format!("{path} ({how})")).collect();
@@ -240,7 +251,6 @@ impl History {
             | Body::CheckFinished { .. }
             | Body::PinAdded { .. }
             | Body::PinRemoved { .. }
-            | Body::RulesFound { .. }
             | Body::Error { .. }
             | Body::TurnFinished(_)
             | Body::SessionSummary(_) => {}

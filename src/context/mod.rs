@@ -7,7 +7,10 @@
 mod budget;
 mod compaction;
 mod history;
+mod mentions;
 mod outcome;
+mod pins;
+mod rules;
 mod summary;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use budget::{Budget, DEFAULT_WINDOW};
 pub use compaction::{Large, Stretch, cut, forgotten, large, stale, stretch, summary_tokens};
 pub use history::{History, Mark};
+pub use mentions::{Found, Mentions};
+pub use pins::{Pins, binds};
+pub use rules::{MAX_RULES_BYTES, Rules, RulesMet};
 pub use summary::{Parts as SummaryParts, Sections, author, compose, request as summary_request};
 pub use summary::{sections, transcript};
 
@@ -28,16 +34,12 @@ use crate::protocol::tool::ToolSpec;
 /// L1, in three layers: what must not happen, how to decide, what to do about failures.
 const L1: [Prompt; 3] = [BOUNDARY, prompt!("system/decision.md"), prompt!("system/recovery.md")];
 
-/// The most of one rules file that is shown, in bytes, however large the window is.
-pub const MAX_RULES_BYTES: usize = 32 * 1024;
-
-/// A file of rules that the project or the user gives (`CODE_LAW.md`, `AGENTS.md`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// Where it stands, for the model.
-    pub path: String,
-    /// What it says.
-    pub text: String,
+/// What stands in the project, as far as the context asks for it.
+pub trait Project: Send + Sync {
+    /// What a person means by this path, if it exists inside.
+    fn find(&self, path: &str) -> Option<Found>;
+    /// The rules files of one of its folders, whole; `.` is the root.
+    fn rules_in(&self, folder: &str) -> Vec<Rules>;
 }
 
 /// L1, the tools, and L2: what stands in front of the conversation.
@@ -99,15 +101,9 @@ impl Layers {
         system.extend(append);
         let mut system = system.join("\n\n");
         let l1_bytes = system.len();
-        for Rules { path, text } in rules {
-            system.push_str(&format!("\n\n# Rules of this project ({path})\n\n"));
-            let end = text.floor_char_boundary(text.len().min(max_rules_bytes));
-            system.push_str(text[..end].trim_end());
-            if end < text.len() {
-                system.push_str(&format!(
-                    "\n\n({path} is longer than {max_rules_bytes} bytes: Read the rest when it matters.)"
-                ));
-            }
+        for file in rules {
+            system.push_str("\n\n");
+            system.push_str(&file.in_l2(max_rules_bytes));
         }
         let tools = tools
             .iter()
@@ -155,6 +151,7 @@ impl Layers {
             trailing: Some(trailing),
             max_output_tokens: None,
             temperature: None,
+            answer_schema: None,
         }
     }
 

@@ -70,7 +70,7 @@ impl Report {
     pub(super) fn statuses(&self, shell: i32) -> Vec<Vec<i32>> {
         let text = self.text().unwrap_or_default();
         let shell = shell.to_string();
-        let mut statuses = Vec::new();
+        let (mut statuses, mut at_end) = (Vec::new(), Vec::new());
         for record in text.split(BEGIN) {
             let mut words = record.split(' ');
             let kind = words.next();
@@ -84,12 +84,14 @@ impl Report {
                 if self.wanted == Statuses::BeforeEach {
                     statuses.pop();
                 }
+                // What a command wrote here itself stands before what bash says at its end.
+                at_end.clone_from(&statuses);
+                at_end.push(codes);
+            } else {
                 statuses.push(codes);
-                return statuses;
             }
-            statuses.push(codes);
         }
-        Vec::new()
+        at_end
     }
 
     fn text(&self) -> io::Result<String> {

@@ -1,5 +1,5 @@
 //! Work that goes round in circles: two or three calls alternating with the same results, reads that come
-//! back to where they were, an edit undone and redone.
+//! back to where they were, an edit undone and redone, a plan that is written and written again.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -23,14 +23,25 @@ pub(crate) struct Circles {
     calls: VecDeque<u64>,
     /// Of each edit the file, what was taken out, and what was put in.
     edits: VecDeque<(String, String, String)>,
+    /// So often the plan was written with no other call in between.
+    plans: usize,
 }
 
 impl Circles {
-    /// Takes one more call; says what goes round, if it closes a circle.
-    pub(crate) fn see(&mut self, call: &ToolCall, envelope: &Envelope) -> Option<String> {
+    /// Takes one more call; says what goes round, if it closes a circle. `plans`: it writes the plan.
+    pub(crate) fn see(
+        &mut self,
+        call: &ToolCall,
+        envelope: &Envelope,
+        plans: bool,
+    ) -> Option<String> {
         // What fails has chains of its own.
         if envelope.error().is_some() {
             return None;
+        }
+        self.plans = if plans { self.plans + 1 } else { 0 };
+        if self.plans > TIMES {
+            return Some("the plan is written again and again, and nothing is done".to_owned());
         }
         let applied = envelope.data.get("applied") == Some(&Value::Bool(true));
         if applied {
@@ -94,19 +105,20 @@ mod tests {
 
     use super::*;
 
-    fn see(circles: &mut Circles, name: &str, input: Value, data: Value) -> Option<String> {
+    fn see(circles: &mut Circles, name: &str, input: &Value, data: &Value) -> Option<String> {
         let call = ToolCall { id: "1".into(), name: name.into(), arguments: input.to_string() };
         let envelope = json!({
             "status": "success", "data": data, "text": "", "stats": {},
             "context": {"cwd": ".", "params_input": input, "path_resolved": "a.rs"}
         });
-        circles.see(&call, &serde_json::from_value(envelope).expect("an envelope"))
+        let envelope = serde_json::from_value(envelope).expect("an envelope");
+        circles.see(&call, &envelope, name == "TodoWrite")
     }
 
     fn calls(names: &str) -> Option<String> {
         let mut circles = Circles::default();
         let seen = names.chars().map(|name| {
-            see(&mut circles, "Grep", json!({"pattern": name.to_string()}), json!({"n": 1}))
+            see(&mut circles, "Grep", &json!({"pattern": name.to_string()}), &json!({"n": 1}))
         });
         seen.last().flatten()
     }
@@ -122,11 +134,22 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_written_again_and_again_is_a_circle_until_something_is_done() {
+        let mut circles = Circles::default();
+        let mut write = |n: u32| see(&mut circles, "TodoWrite", &json!({"n": n}), &json!({"n": n}));
+        assert!((0..3).all(|n| write(n).is_none()));
+        assert!(write(3).is_some() && write(4).is_some());
+        assert_eq!(see(&mut circles, "Read", &json!({}), &json!({})), None);
+        assert_eq!(see(&mut circles, "TodoWrite", &json!({"n": 5}), &json!({"n": 5})), None);
+    }
+
+    #[test]
     fn an_answer_that_changes_is_no_circle() {
         let mut circles = Circles::default();
         for n in 0..9 {
             let name = if n % 2 == 0 { "a" } else { "b" };
-            assert_eq!(see(&mut circles, "Grep", json!({"pattern": name}), json!({"n": n})), None);
+            let seen = see(&mut circles, "Grep", &json!({"pattern": name}), &json!({"n": n}));
+            assert_eq!(seen, None);
         }
     }
 
@@ -135,7 +158,7 @@ mod tests {
         let mut circles = Circles::default();
         let mut edit = |old: &str, new: &str| {
             let input = json!({"path": "a.rs", "old_string": old, "new_string": new});
-            see(&mut circles, "Edit", input, json!({"applied": true}))
+            see(&mut circles, "Edit", &input, &json!({"applied": true}))
         };
         assert_eq!(edit("a", "b"), None);
         assert_eq!(edit("b", "a"), None);

@@ -73,6 +73,8 @@ impl Kernel {
             window: self.budget.window(),
         };
         self.history.compact(&compacted);
+        self.pins.promote();
+        self.join_l2();
         self.sent.compacted();
         self.budget.restart();
         let bytes = self.fixed_bytes() + trailing + self.history.bytes();
@@ -103,7 +105,7 @@ impl Kernel {
         let parts = SummaryParts {
             stretch: *stretch,
             sections,
-            pins: &[],
+            pins: self.pins.current(),
             plan: &self.plan,
             record: record.as_deref().ok(),
             room: self.budget.bytes(summary_tokens(self.budget.window())),
@@ -133,6 +135,7 @@ impl Kernel {
                 trailing: None,
                 max_output_tokens: Some(speaker.max_output_tokens.map_or(limit, |n| n.min(limit))),
                 temperature: None,
+                answer_schema: None,
             };
             let read = |reply: &Reply| context::sections(&reply.text);
             let answer =

@@ -83,7 +83,7 @@ impl Completion {
 
     /// Takes one more answer of the registry.
     pub(super) fn saw(&mut self, answer: &Answer) {
-        let Answer { envelope, effect, denied } = answer;
+        let Answer { envelope, effect, denied, violates_pin: _ } = answer;
         self.denied |= denied;
         match effect {
             Some(Effect::Write { path }) if envelope.data.get("applied") == Some(&true.into()) => {
@@ -105,9 +105,12 @@ impl Completion {
                     self.denied = false;
                 }
                 Verdict::Success => self.denied = false,
-                // It was not run: another way was named.
+                // It was not run: another way was named, or the user wants none of it.
                 Verdict::Error { error }
-                    if matches!(error.code, ErrorCode::UseTool | ErrorCode::CommandBlocked) => {}
+                    if matches!(
+                        error.code,
+                        ErrorCode::UseTool | ErrorCode::CommandBlocked | ErrorCode::AccessDenied
+                    ) => {}
                 Verdict::Partial | Verdict::Error { .. } => self.ran = Some(Ran::Badly),
             },
             Some(
@@ -220,7 +223,12 @@ impl Completion {
     /// A permission that was needed and never given outweighs what the model says of the end.
     pub(super) fn final_ending(&self, ending: Ending) -> Ending {
         match ending {
-            Ending::Completed | Ending::CompletedUnverified | Ending::Failed if self.denied => {
+            Ending::Completed
+            | Ending::CompletedUnverified
+            | Ending::Failed
+            | Ending::CheckFailed
+                if self.denied =>
+            {
                 Ending::PermissionDenied
             }
             other => other,

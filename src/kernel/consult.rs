@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::spend::{Speaker, Spent};
@@ -28,6 +29,7 @@ pub(super) struct Question {
     pub(super) system: String,
     pub(super) text: String,
     pub(super) max_output_tokens: u64,
+    pub(super) temperature: Option<f32>,
 }
 
 impl Kernel {
@@ -77,13 +79,14 @@ impl Kernel {
 
     /// One JSON object of this kind; `None` where no model gives one in time. What is wrong with the first
     /// answer is told once.
-    pub(super) async fn consult_for<T: DeserializeOwned>(
+    pub(super) async fn consult_for<T: DeserializeOwned + JsonSchema>(
         &self,
         spent: &mut Spent,
         speaker: &Speaker,
         question: &Question,
     ) -> Result<Option<T>, Ending> {
         let mut messages = vec![Message::text(Role::User, question.text.clone())];
+        let schema = schemars::schema_for!(T).to_value();
         for _ in 0..MAX_TRIES {
             let limit = question.max_output_tokens;
             let request = Request {
@@ -93,7 +96,8 @@ impl Kernel {
                 messages: &messages,
                 trailing: None,
                 max_output_tokens: Some(speaker.max_output_tokens.map_or(limit, |n| n.min(limit))),
-                temperature: None,
+                temperature: question.temperature,
+                answer_schema: Some(&schema),
             };
             let read = |reply: &Reply| object::<T>(&reply.text);
             let asking = self.consult(spent, speaker, &request, |reply| read(reply).is_ok());

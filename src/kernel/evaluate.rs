@@ -52,13 +52,17 @@ pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
 
 fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
     let mut failures = Vec::new();
+    let mut failed_calls = Vec::new();
     let mut any_success = false;
     let mut circle = None;
     for (call, answer) in calls.iter().zip(answers) {
         let chain = chain_of(call, &answer.envelope);
-        circle = circle.or(state.circles.see(call, &answer.envelope));
+        let plans = answer.effect == Some(Effect::Plan);
+        circle = circle.or(state.circles.see(call, &answer.envelope, plans));
         if answer.envelope.error().is_none() {
             any_success = true;
+            // A list brought up to date is no work on what stands in it.
+            state.step_had_success |= !plans;
             if answer.envelope.data.get("applied") == Some(&Value::Bool(true)) {
                 state.n_edits += 1;
             }
@@ -67,7 +71,13 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
             }
             // Slips without a target (arguments that do not parse) are made good by any success.
             state.chains.remove(&call.name);
-        } else if let Some(failure) = failure_of(state, chain, call, &answer.envelope) {
+        } else if let Some(mut failure) = failure_of(state, chain, call, &answer.envelope) {
+            if answer.violates_pin {
+                failure.signal = Signal::ConstraintViolated;
+            }
+            join(state, &mut failure);
+            let reads = matches!(answer.effect, Some(Effect::Read { .. }));
+            failed_calls.push((failure.chain.clone(), FailedCall { call: call.clone(), reads }));
             failures.push(failure);
         }
     }
@@ -76,7 +86,6 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
     }
     if any_success {
         state.consecutive_failures = 0;
-        state.step_had_success = true;
         state.chains.remove(BAD_ANSWERS);
     }
     if failures.is_empty() {
@@ -94,20 +103,39 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
         round = calls.chain(failures.iter().map(|failure| failure.signature.clone())).collect();
     }
     failed(state, failures, round);
-    let speaks = state.last_failure.as_ref().map(|failure| failure.chain.clone());
-    let is_it = |(call, answer): &(&ToolCall, &Answer)| {
-        answer.envelope.error().is_some() && speaks == Some(chain_of(call, &answer.envelope))
-    };
-    state.failed_call = calls.iter().zip(answers).find(is_it).map(|(call, answer)| FailedCall {
-        call: call.clone(),
-        reads: matches!(answer.effect, Some(Effect::Read { .. })),
-    });
+    let speaks = state.last_failure.as_ref().map(|failure| failure.chain.as_str());
+    let speaker = failed_calls.into_iter().find(|(chain, _)| Some(chain.as_str()) == speaks);
+    state.failed_call = speaker.map(|(_, call)| call);
+}
+
+/// A target that is new, and fails as another did the round before: one guess after the other is one
+/// chain, until anything succeeds.
+fn join(state: &State, failure: &mut LastFailure) {
+    if let Some(before) = &state.last_failure
+        && before.signature == failure.signature
+        && !state.chains.contains_key(&failure.chain)
+    {
+        failure.chain.clone_from(&before.chain);
+    }
 }
 
 /// What the kernel's own call came to belongs to the chain for which it was made.
 fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
     let Some(before) = state.last_failure.take() else { return };
-    let Some(mut failure) = failure_of(state, before.chain.clone(), call, &answer.envelope) else {
+    let envelope = &answer.envelope;
+    let failure = failure_of(state, before.chain.clone(), call, envelope).or_else(|| {
+        // A command that fails is something to look at for those who called it. Here nobody did, and what
+        // it was to make good still stands.
+        let error = envelope.error()?;
+        Some(LastFailure {
+            code: Some(error.code),
+            class: Some(error.code.class(&call.name)),
+            message: shorten(&error.message, 300),
+            reflection: None,
+            ..before.clone()
+        })
+    });
+    let Some(mut failure) = failure else {
         if let Some(chain) = state.chains.get_mut(&before.chain) {
             chain.open = false;
         }
@@ -117,12 +145,15 @@ fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
         state.unvaried_failures = 0;
         state.failing.clear();
         state.failed_call = None;
-        if answer.envelope.data.get("applied") == Some(&Value::Bool(true)) {
+        if envelope.data.get("applied") == Some(&Value::Bool(true)) {
             state.n_edits += 1;
         }
         return;
     };
     failure.chain.clone_from(&before.chain);
+    if answer.violates_pin {
+        failure.signal = Signal::ConstraintViolated;
+    }
     failed(state, vec![failure], String::new());
 }
 
@@ -169,6 +200,9 @@ fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
     };
     state.last_round = round;
     state.failing = failures.iter().map(|failure| failure.chain.clone()).collect();
+    // Several calls of one round are one try.
+    state.failing.sort_unstable();
+    state.failing.dedup();
     state.step_success = false;
     // The chain that has been tried most speaks for the round.
     let retries = |failure: &LastFailure| state.chains.get(&failure.chain).map_or(0, |c| c.retries);
@@ -216,14 +250,16 @@ fn failure_of(
             signature = format!("{} {}", error.code.as_str(), self::signature(&output));
             let before =
                 state.failed_commands.insert(chain.clone(), (state.n_edits, signature.clone()));
-            let unchanged_by_an_edit = before
-                .is_some_and(|(n_edits, before)| n_edits < state.n_edits && before == signature);
+            let again = before.filter(|(_, before)| *before == signature);
             // A test run that fails is an observation; one that fails in the same way after an edit
-            // says that the edit did not help.
-            match (missing, unchanged_by_an_edit) {
+            // says that the edit did not help, and one without an edit that it was run for nothing.
+            match (missing, again) {
                 (true, _) => (Signal::ToolError, Category::DependencyError),
-                (false, true) => (Signal::ToolError, Category::Unknown),
-                (false, false) => return None,
+                (false, Some((n_edits, _))) if n_edits < state.n_edits => {
+                    (Signal::ToolError, Category::Unknown)
+                }
+                (false, Some(_)) => (Signal::Loop, Category::Unknown),
+                (false, None) => return None,
             }
         }
         ErrorCode::NotFound
@@ -279,9 +315,7 @@ fn output_of(envelope: &Envelope) -> String {
 fn is_missing(envelope: &Envelope, output: &str) -> bool {
     let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
     exit_code == Some(127)
-        || ["No module named", "Cannot find module", "command not found"]
-            .iter()
-            .any(|words| output.contains(words))
+        || ["No module named", "Cannot find module"].iter().any(|words| output.contains(words))
 }
 
 #[cfg(test)]
@@ -310,7 +344,12 @@ mod tests {
 
     fn round(state: &mut State, name: &str, arguments: &str, code: Option<&str>, data: &Value) {
         let calls = [call(name, arguments)];
-        let answers = [Answer { envelope: envelope(code, data), effect: None, denied: false }];
+        let answers = [Answer {
+            envelope: envelope(code, data),
+            effect: None,
+            denied: false,
+            violates_pin: false,
+        }];
         evaluate(state, &Round::Calls { calls: &calls, answers: &answers });
     }
 
@@ -401,7 +440,7 @@ mod tests {
             let calls = [call("Write", "{")];
             let mut envelope = envelope(Some("INVALID_PARAM"), &json!({}));
             envelope.context.params_input.clear();
-            let answers = [Answer { envelope, effect: None, denied: false }];
+            let answers = [Answer { envelope, effect: None, denied: false, violates_pin: false }];
             evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
             state.carry_out(ControlDecision::Retry(Retry::Feedback));
             assert_eq!(state.retry_count().n, 1);
@@ -418,11 +457,82 @@ mod tests {
                 envelope: envelope(Some(code), &json!({})),
                 effect: None,
                 denied: false,
+                violates_pin: false,
             };
             let answers = [answer("NOT_FOUND"), answer("INVALID_PARAM")];
             evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
             state.carry_out(ControlDecision::Retry(Retry::Feedback));
             assert_eq!(state.unvaried_failures, times);
         }
+    }
+
+    #[test]
+    fn one_guess_after_the_other_is_one_chain_until_anything_succeeds() {
+        let mut state = new();
+        let mut guess = |path: &str| {
+            let mut envelope = envelope(Some("NOT_FOUND"), &json!({}));
+            envelope.context.path_resolved = Some(path.to_owned());
+            let answers = [Answer { envelope, effect: None, denied: false, violates_pin: false }];
+            let calls = [call("Read", &format!("{{\"path\":\"{path}\"}}"))];
+            evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+            state.carry_out(ControlDecision::Retry(Retry::Feedback));
+            assert!(state.failed_call.as_ref().is_some_and(|failed| failed.call == calls[0]));
+            state.retry_count().n
+        };
+        assert_eq!([guess("a"), guess("b"), guess("c")], [1, 2, 3]);
+        round(&mut state, "Grep", "{}", None, &json!({}));
+        let calls = [call("Read", "{}")];
+        let mut envelope = envelope(Some("NOT_FOUND"), &json!({}));
+        envelope.context.path_resolved = Some("d".into());
+        let answers = [Answer { envelope, effect: None, denied: false, violates_pin: false }];
+        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+        assert_eq!(state.retry_count().n, 0);
+    }
+
+    #[test]
+    fn a_command_of_the_kernels_that_fails_makes_nothing_good() {
+        let mut state = new();
+        round(&mut state, "Read", "{}", Some("NOT_FOUND"), &json!({}));
+        let data = json!({"stdout": "", "stderr": "no", "exit_code": 1});
+        let envelope = envelope(Some("COMMAND_FAILED"), &data);
+        let answer = Answer { envelope, effect: None, denied: false, violates_pin: false };
+        evaluate(&mut state, &Round::Kernel { call: &call("Bash", "{}"), answer: &answer });
+        assert!(!state.step_success);
+        assert!(state.is_open("Read a.rs"));
+        let failure = state.last_failure.expect("evidence");
+        assert_eq!((failure.chain.as_str(), failure.message.as_str()), ("Read a.rs", "line 12"));
+    }
+
+    #[test]
+    fn a_list_brought_up_to_date_is_no_success_of_the_step() {
+        let mut state = new();
+        let answer = |effect| Answer {
+            envelope: envelope(None, &json!({})),
+            effect,
+            denied: false,
+            violates_pin: false,
+        };
+        let calls = [call("TodoWrite", "{}")];
+        let answers = [answer(Some(Effect::Plan))];
+        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+        assert!(!state.step_had_success);
+        let answers = [answer(Some(Effect::Read { path: "a".into() }))];
+        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+        assert!(state.step_had_success);
+    }
+
+    #[test]
+    fn several_failures_of_one_chain_in_one_round_are_one_try() {
+        let mut state = new();
+        let calls = [call("Read", "{1}"), call("Read", "{2}"), call("Read", "{3}")];
+        let answers = [(), (), ()].map(|()| Answer {
+            envelope: envelope(Some("NOT_FOUND"), &json!({})),
+            effect: None,
+            denied: false,
+            violates_pin: false,
+        });
+        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+        state.carry_out(ControlDecision::Retry(Retry::Feedback));
+        assert_eq!(state.retry_count().n, 1);
     }
 }

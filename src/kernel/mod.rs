@@ -15,6 +15,7 @@ mod compact;
 mod completion;
 mod consult;
 mod evaluate;
+mod heard;
 mod recover;
 mod reflect;
 mod signature;
@@ -37,7 +38,9 @@ use spend::Spent;
 pub use spend::{Price, Speaker};
 pub use state::{RecoveryLimits, State};
 
-use crate::context::{self, Budget, History, Large, Layers, Sent};
+use crate::context::{
+    self, Budget, History, Large, Layers, Mentions, Pins, Project, RulesMet, Sent,
+};
 use crate::protocol::control::{Control, Ending, Signal};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
@@ -76,6 +79,10 @@ pub struct Parts {
     pub registry: Registry,
     /// L1 and L2.
     pub layers: Layers,
+    /// What stands in the project: for mentions, and for rules met on the way.
+    pub project: Arc<dyn Project>,
+    /// The most of one rules file that is shown, in bytes.
+    pub max_rules_bytes: usize,
     /// What decides about the task.
     pub checks: Checks,
     /// The shape that the final answer has to have.
@@ -102,6 +109,8 @@ pub struct Parts {
 pub struct Kernel {
     parts: Parts,
     history: History,
+    pins: Pins,
+    rules_met: RulesMet,
     plan: Plan,
     turn: u32,
     call_ids: HashSet<String>,
@@ -117,6 +126,9 @@ struct Turn {
     answers: u32,
     state: State,
     reminders: Vec<String>,
+    mentions: Mentions,
+    /// Paths that tools worked on in this round.
+    touched: Vec<String>,
     completion: Completion,
     continuations: u32,
     /// The parts of a final text that came in pieces.
@@ -137,6 +149,8 @@ struct Turn {
     patch: Option<Patch>,
     /// Calls that the kernel made itself.
     kernel_calls: u32,
+    /// The model was told that it ticked off what no call was made for.
+    told_of_nothing_done: bool,
 }
 
 impl Kernel {
@@ -147,6 +161,8 @@ impl Kernel {
             parts,
             budget,
             history,
+            pins: Pins::default(),
+            rules_met: RulesMet::default(),
             plan: Plan::default(),
             turn: 0,
             call_ids: HashSet::new(),
@@ -159,13 +175,14 @@ impl Kernel {
         self.history.apply(event);
         self.budget.apply(event);
         self.sent.apply(event);
-        self.parts.registry.apply(event);
+        self.note(event);
         match &event.body {
             // After a rewind the turns are counted on: each number is given once.
             Body::TurnStarted { .. } | Body::SessionRewound { .. } => {
                 self.turn = event.header.place.turn;
             }
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
+            Body::ContextCompacted(_) => self.join_l2(),
             Body::ModelResponded(answer) => {
                 self.call_ids.extend(answer.calls.iter().map(|call| call.id.clone()));
             }
@@ -199,7 +216,7 @@ impl Kernel {
             if self.parts.control.is_steered() && accepted.is_some_and(Ending::is_success) {
                 // The user was not done: there is more to do in this turn.
                 turn.text.clear();
-                self.listen();
+                self.listen(&mut turn);
                 continue;
             }
             if let Some(ending) = accepted {
@@ -208,10 +225,11 @@ impl Kernel {
             if let Some(ending) = self.recover(&mut turn).await {
                 break ending;
             }
+            self.meet_rules(&mut turn);
             if let Some(feedback) = turn.feedback.take() {
                 self.say(&feedback);
             }
-            self.listen();
+            self.listen(&mut turn);
         };
         self.finish(turn, ending)
     }
@@ -222,14 +240,19 @@ impl Kernel {
         self.parts.registry.begin_turn(self.turn);
         let shown = self.too_long_to_show(input);
         self.history.task(shown.as_deref().unwrap_or(input));
-        self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
-        self.parts.registry.hear(input);
+        let started = self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
+        self.rules_met.apply(&started);
+        self.hear(input);
+        let mut mentions = Mentions::default();
+        mentions.hear(input, |path| self.parts.project.find(path));
         Turn {
             started: self.parts.events.clock().now(),
             round: 0,
             answers: 0,
             state: State::new(self.parts.recovery),
             reminders: Vec::new(),
+            mentions,
+            touched: Vec::new(),
             completion: Completion::for_task(input, &self.parts.checks.commands),
             continuations: 0,
             text: String::new(),
@@ -242,6 +265,7 @@ impl Kernel {
             attempts: Vec::new(),
             patch: None,
             kernel_calls: 0,
+            told_of_nothing_done: false,
         }
     }
 
@@ -305,6 +329,7 @@ impl Kernel {
         if turn.patch.as_ref().is_some_and(|patch| patch.is_over(turn)) {
             turn.patch = None;
         }
+        turn.look_around(calls, answers);
     }
 
     /// Takes an answer without calls that can be carried out: a candidate for the end, or a bad one.
@@ -370,10 +395,11 @@ impl Kernel {
     }
 
     /// Passes on what the user said while the turn ran.
-    fn listen(&mut self) {
+    fn listen(&mut self, turn: &mut Turn) {
         for input in self.parts.control.take_messages() {
             self.parts.events.emit(Body::TurnSteered { input: input.clone() });
-            self.parts.registry.hear(&input);
+            self.hear(&input);
+            turn.mentions.hear(&input, |path| self.parts.project.find(path));
             self.history.task(&input);
         }
     }
@@ -455,6 +481,8 @@ impl Kernel {
     }
 
     fn take_plan(&mut self, turn: &mut Turn, envelope: &Envelope) {
+        const NOTHING_DONE: Prompt = prompt!("feedback/nothing_done.md");
+
         let todos = envelope.data.get("todos").cloned().unwrap_or_default();
         let Ok(todos) = serde_json::from_value(todos) else { return };
         let summary = envelope.context.params_input.get("summary").and_then(Value::as_str);
@@ -465,6 +493,11 @@ impl Kernel {
                 .iter()
                 .any(|todo| todo.content == old.content && todo.status == TodoStatus::Completed)
         {
+            if !turn.state.step_had_success && !turn.told_of_nothing_done {
+                turn.told_of_nothing_done = true;
+                let text = self.parts.prompts.text(NOTHING_DONE);
+                turn.reminders.push(text.trim_end().replace("{{todo}}", &old.content));
+            }
             turn.state.step_completed();
         }
         self.plan = plan;

@@ -1,6 +1,7 @@
 //! Carrying out what [`reflect`](super::reflect()) decides: a call that the kernel makes itself, a plan that is
 //! written anew, a word to the model. And, before the decision, the question why it failed.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -8,6 +9,7 @@ use super::consult::Question;
 use super::evaluate::Round;
 use super::reflect::reflect;
 use super::{EVIDENCE_BYTES, Kernel, Turn};
+use crate::protocol::Object;
 use crate::protocol::control::{ControlDecision, Ending, Replan, Retry, Signal};
 use crate::protocol::event::Body;
 use crate::protocol::message::ToolCall;
@@ -21,8 +23,31 @@ use crate::protocol::view::{call_line, view};
 /// The most tokens of a reflection, and of a plan.
 const REFLECTION_TOKENS: u64 = 400;
 const PLAN_TOKENS: u64 = 800;
+/// The evidence decides, not chance.
+const REFLECTION_TEMPERATURE: f32 = 0.2;
 /// A patch is about 120 tokens at most.
 const PATCH_BYTES: usize = 480;
+/// Words of a patch that would widen what is allowed.
+const WIDENS: [&str; 16] = [
+    "--allow",
+    "--yolo",
+    "permission mode",
+    "permission-mode",
+    "sandbox",
+    "sudo",
+    "approval",
+    "without asking",
+    "you are allowed",
+    "you may now",
+    "as root",
+    "outside the project",
+    "chmod 777",
+    "--no-verify",
+    "disable the check",
+    "skip the check",
+];
+/// Words of a sentence that warns of something.
+const NEGATIONS: [&str; 6] = ["not ", "never", "n't", "avoid", "without anything", "不"];
 /// So many attempts are shown to a reflection, the latest.
 const ATTEMPTS: usize = 6;
 
@@ -42,12 +67,12 @@ pub(super) struct Patch {
 }
 
 /// What a planner answers.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Planned {
     todos: Vec<PlannedTodo>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct PlannedTodo {
     content: String,
     #[serde(default)]
@@ -126,6 +151,7 @@ impl Kernel {
             system: self.parts.prompts.text(REFLECT).trim_end().to_owned(),
             text: self.evidence(turn),
             max_output_tokens: REFLECTION_TOKENS,
+            temperature: Some(REFLECTION_TEMPERATURE),
         };
         let speaker = self.parts.light.clone();
         let answer = self.consult_for(&mut turn.spent, &speaker, &question).await?;
@@ -172,25 +198,27 @@ impl Kernel {
         said
     }
 
-    /// Why rules of a reflection are not taken up: they would widen a permission.
+    /// Why rules of a reflection are not taken up: they would widen a permission, or lead to what a pin
+    /// forbids.
     fn refuses_patch(&self, patch: &str) -> Option<String> {
-        const WIDENS: [&str; 12] = [
-            "--allow",
-            "--yolo",
-            "permission mode",
-            "permission-mode",
-            "sandbox",
-            "sudo",
-            "approval",
-            "without asking",
-            "chmod 777",
-            "--no-verify",
-            "disable the check",
-            "skip the check",
-        ];
-        let lower = patch.to_lowercase();
-        let word = WIDENS.iter().find(|word| lower.contains(*word))?;
-        Some(format!("it speaks of {word:?}: what is allowed is a person's business"))
+        // A dot inside a name ends no sentence.
+        let patch = patch.to_lowercase().replace(". ", "\n");
+        // A sentence that warns of something leads nowhere.
+        let warns = |sentence: &&str| !NEGATIONS.iter().any(|no| sentence.contains(no));
+        patch.split([';', '\n', '。', '；']).filter(warns).find_map(|sentence| {
+            if let Some(word) = WIDENS.iter().find(|word| sentence.contains(*word)) {
+                return Some(format!(
+                    "it speaks of {word:?}: what is allowed is a person's business"
+                ));
+            }
+            let forbids = |rule: &String| {
+                let what = rule.split_once('(').map_or("", |(_, what)| what);
+                let what = what.trim_end_matches(')').trim_end_matches(['*', '/', ' ']);
+                what.len() > 2 && sentence.contains(&what.to_lowercase())
+            };
+            let pin = self.pins.current().iter().find(|pin| pin.rules.iter().any(forbids))?;
+            Some(format!("the user said: {}", pin.text))
+        })
     }
 
     /// The call that a reflection proposes; why not, where there is none.
@@ -198,14 +226,12 @@ impl Kernel {
         let failed = turn.state.failed_call.as_ref().ok_or("no call has failed")?;
         let (name, input) = match action {
             SuggestedAction::Adjust { input } => {
-                let mut arguments =
-                    serde_json::from_str(&failed.call.arguments).unwrap_or_default();
-                if let Value::Object(arguments) = &mut arguments {
-                    arguments.extend(input.clone());
-                } else {
-                    arguments = Value::Object(input.clone());
-                }
-                (failed.call.name.clone(), arguments)
+                let sent = serde_json::from_str(&failed.call.arguments);
+                let mut arguments: Object = sent.unwrap_or_default();
+                // Where names were wrong, the right ones stand in their place, not beside them.
+                arguments.retain(|name, _| self.takes(&failed.call.name, name));
+                arguments.extend(input.clone());
+                (failed.call.name.clone(), Value::Object(arguments))
             }
             SuggestedAction::Alternative { tool, input } => {
                 (tool.clone(), Value::Object(input.clone()))
@@ -224,6 +250,12 @@ impl Kernel {
         Ok(call)
     }
 
+    /// The tool has an argument of this name.
+    fn takes(&self, tool: &str, argument: &str) -> bool {
+        let spec = self.parts.registry.specs().iter().find(|spec| spec.name == tool);
+        spec.is_some_and(|spec| spec.schema["properties"].get(argument).is_some())
+    }
+
     /// The kernel makes a call on behalf of the one that failed; the outcome stands below that one's
     /// result, and is evidence like any.
     async fn try_itself(&mut self, turn: &mut Turn, decision: ControlDecision) {
@@ -240,7 +272,11 @@ impl Kernel {
             },
         };
         turn.kernel_calls += 1;
-        let answer = self.parts.registry.call_for(&call, &failed.call.id).await;
+        let mut answer = self.parts.registry.call_for(&call, &failed.call.id).await;
+        if answer.denied {
+            // A reflection's idea was no need of the task's, and nothing was run.
+            (answer.denied, answer.effect) = (false, None);
+        }
         let line = call_line(&call.name, &answer.envelope.context.params_input);
         self.history.amend(&failed.call.id, &line, &answer.envelope);
         turn.evidence_text = shorten(&view(&answer.envelope), EVIDENCE_BYTES);
@@ -275,6 +311,7 @@ impl Kernel {
             system: prompts.text(system).trim_end().to_owned(),
             text: self.evidence(turn) + &self.state_of_plan(turn),
             max_output_tokens: PLAN_TOKENS,
+            temperature: None,
         };
         let speaker = self.parts.main.clone();
         let planned: Option<Planned> =
@@ -383,6 +420,9 @@ impl Kernel {
         let files = turn.completion.files_changed.join(", ");
         let files = if files.is_empty() { "none" } else { files.as_str() };
         text.push_str(&format!("Files changed so far: {files}\n"));
+        if let Some(said) = turn.state.reflection() {
+            text.push_str(&format!("Cause, as a reflection sees it: {}\n", said.root_cause.text));
+        }
         text
     }
 }

@@ -4,7 +4,7 @@
 //! tool is an `alternative`: the envelope's error and hint go back, and count the same.
 
 use super::state::State;
-use crate::protocol::control::{Category, ControlDecision, Replan, Retry, Signal};
+use crate::protocol::control::{Category, ControlDecision, Replan, Retry};
 use crate::protocol::reflection::{Reflection, SuggestedAction};
 use crate::protocol::shorten;
 
@@ -38,7 +38,13 @@ pub(super) fn reflect(state: &State) -> Decided {
     let reflection = state.reflection();
     let category = reflection.map_or(failure.category, |said| said.root_cause.category);
     let nth = format!("{}/{}", retry.n + 1, retry.max);
-    let answers_itself = matches!(failure.signal, Signal::BadAnswer | Signal::CheckFailed);
+    let answers_itself = failure.signal.answers_itself();
+    let plan_is_wrong = reflection.is_some_and(|said| !said.root_cause.plan_still_holds);
+    let is_final = answers_itself && retry.used_up();
+    if plan_is_wrong && !is_final && !counters.task_replan_count.used_up() {
+        let reason = format!("{what}: the reflection says that the plan does not hold");
+        return (Some(ControlDecision::Replan(Replan::Task)), reason);
+    }
     if !retry.used_up() {
         if state.may_repeat() {
             let reason =
@@ -61,14 +67,10 @@ pub(super) fn reflect(state: &State) -> Decided {
                 let reason = format!("{what}: retry {nth} {how}");
                 return (Some(ControlDecision::Retry(way)), reason);
             }
-            Way::Plan if !counters.task_replan_count.used_up() => {
-                let reason = format!("{what}: the reflection says that the plan does not hold");
-                return (Some(ControlDecision::Replan(Replan::Task)), reason);
-            }
-            Way::Plan | Way::Step => {}
+            Way::Step => {}
         }
     }
-    if answers_itself {
+    if is_final {
         return (None, format!("{what}: retries used up ({}/{})", retry.n, retry.max));
     }
     if !counters.single_step_repair_count.used_up() {
@@ -88,8 +90,6 @@ enum Way {
     Retry(Retry),
     /// This step needs another way.
     Step,
-    /// The plan needs to be another.
-    Plan,
 }
 
 fn verdict(reflection: Option<&Reflection>, category: Category, retries: u32) -> Way {
@@ -107,10 +107,7 @@ fn verdict(reflection: Option<&Reflection>, category: Category, retries: u32) ->
         return if wants_repair { Way::Step } else { Way::Retry(Retry::Feedback) };
     };
     let cause = &said.root_cause;
-    if !cause.plan_still_holds {
-        return Way::Plan;
-    }
-    if !cause.recoverable {
+    if !cause.plan_still_holds || !cause.recoverable {
         return Way::Step;
     }
     match &said.suggested_action {
@@ -127,7 +124,7 @@ mod tests {
 
     use super::super::state::{Chain, FailedCall, RecoveryLimits};
     use super::*;
-    use crate::protocol::control::{Count, LastFailure};
+    use crate::protocol::control::{Count, LastFailure, Signal};
     use crate::protocol::envelope::ErrorClass;
     use crate::protocol::message::ToolCall;
 
@@ -356,6 +353,25 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_that_does_not_hold_is_written_anew_also_after_the_retries() {
+        let said = json!({"failure_signal": "tool_error", "root_cause":
+            {"category": "parameter_error", "plan_still_holds": false, "confidence": 0.8}});
+        let decided = |signal, retries, replans| {
+            let mut state = failed(signal, Category::ParameterError, retries);
+            state.task_replan_count = replans;
+            if let Some(failure) = &mut state.last_failure {
+                failure.reflection = serde_json::from_value(said.clone()).expect("a reflection");
+            }
+            reflect(&state).0
+        };
+        assert_eq!(decided(Signal::ToolError, 3, 0), TASK);
+        assert_eq!(decided(Signal::ToolError, 1, 1), STEP);
+        assert_eq!(decided(Signal::CheckFailed, 1, 0), TASK);
+        assert_eq!(decided(Signal::CheckFailed, 1, 1), FEEDBACK, "it has no step to be rewritten");
+        assert_eq!(decided(Signal::CheckFailed, 2, 0), None);
+    }
+
+    #[test]
     fn a_fault_of_a_tool_that_reads_is_tried_once_more_as_it_was() {
         let mut state = failed(Signal::ToolError, Category::ToolError, 0);
         if let Some(failure) = &mut state.last_failure {
@@ -385,6 +401,13 @@ mod tests {
             state.limits.enable_step_level_reflection = false;
         }));
         assert!(!wants(tool, parameter, 1, &|state| state.step_success = true));
+        // Nothing depends on the answer where it ends in any case.
+        assert!(wants(Signal::CheckFailed, Category::Unknown, 1, &|_| {}));
+        assert!(!wants(Signal::CheckFailed, Category::Unknown, 2, &|_| {}));
+        assert!(wants(tool, parameter, 3, &|_| {}));
+        assert!(!wants(tool, parameter, 3, &|state| {
+            (state.single_step_repair_count, state.task_replan_count) = (1, 1);
+        }));
     }
 
     /// The decreasing measure: every decision but `Continue` uses up something that only a success

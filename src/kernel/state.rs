@@ -161,7 +161,13 @@ impl State {
         };
         let counters = self.counters();
         let failures = self.chains.get(&failure.chain).map_or(0, |chain| chain.retries + 1);
-        self.limits.enable_step_level_reflection
+        // Where it ends in any case, nothing depends on the answer.
+        let plans_are_used_up =
+            counters.single_step_repair_count.used_up() && counters.task_replan_count.used_up();
+        let ends = counters.retry_count.used_up()
+            && (plans_are_used_up || failure.signal.answers_itself());
+        !ends
+            && self.limits.enable_step_level_reflection
             && failure.reflection.is_none()
             && failure.category != Category::PermissionError
             && failures >= self.limits.reflect_after

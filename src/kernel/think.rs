@@ -18,10 +18,12 @@ const MAX_OVERFLOWS: u32 = 3;
 impl Kernel {
     /// Asks for the next answer. The reminders of this turn go with the request and are then gone.
     pub(super) async fn think(&mut self, turn: &mut Turn) -> Result<Reply, Ending> {
-        let trailing = self.trailing(turn);
+        let mut trailing = self.trailing(turn);
         if self.is_crowded(trailing.len()) {
             let cause = CompactionCause::Threshold;
             self.compact_into(&mut turn.spent, cause, None, trailing.len()).await?;
+            // Pins have moved into L2.
+            trailing = self.trailing(turn);
         }
         let mut overflows = 0;
         let reply = loop {
@@ -37,19 +39,26 @@ impl Kernel {
                     if !made_room {
                         return Err(self.no_answer(turn, error));
                     }
+                    trailing = self.trailing(turn);
                 }
                 Err(error) => return Err(self.no_answer(turn, error)),
             }
         };
         turn.answers += 1;
+        turn.reminders.clear();
         Ok(reply)
     }
 
     /// The one message behind the conversation.
-    fn trailing(&mut self, turn: &mut Turn) -> String {
+    fn trailing(&self, turn: &Turn) -> String {
         const FROZEN: Prompt = prompt!("feedback/frozen.md");
 
-        let mut reminders = std::mem::take(&mut turn.reminders);
+        let mut reminders = turn.reminders.clone();
+        let prompts = &self.parts.prompts;
+        reminders.extend(turn.mentions.reminder(prompts));
+        if let Some(pins) = self.pins.trailing(prompts) {
+            reminders.insert(0, pins);
+        }
         if let Some(words) = self.parts.registry.frozen() {
             reminders.insert(0, self.parts.prompts.text(FROZEN).replace("{{words}}", &words));
         }

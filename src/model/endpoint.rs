@@ -71,7 +71,11 @@ impl Endpoint {
             proxy: None,
             timeouts: Timeouts::default(),
             retries: Retries::default(),
-            quirks: Quirks { max_completion_tokens: is_openai, no_stream_options: false },
+            quirks: Quirks {
+                max_completion_tokens: is_openai,
+                no_stream_options: false,
+                structured_outputs: is_openai,
+            },
         }
     }
 }

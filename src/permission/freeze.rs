@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::protocol::speech::sentences;
+
 /// What a message says about changes as such.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
@@ -24,15 +26,13 @@ pub fn heard(message: &str, frozen: bool) -> Option<Heard> {
     if !frozen && !HINTS.iter().any(|hint| lower.contains(hint)) {
         return None;
     }
-    let message = own_words(message);
-    let is_question = |sentence: &str| sentence.ends_with(['?', '？']);
-    let sentences: Vec<&str> = sentences(&message).filter(|one| !is_question(one)).collect();
-    let shown = |sentence: &&str| (*sentence).to_owned();
-    if let Some(sentence) = sentences.iter().find(|sentence| freezes(sentence)) {
-        return Some(Heard::Freeze(shown(sentence)));
+    let sentences = sentences(message);
+    let said = || sentences.iter().filter(|sentence| !sentence.is_question());
+    if let Some(sentence) = said().find(|sentence| freezes(&sentence.own)) {
+        return Some(Heard::Freeze(sentence.text.clone()));
     }
-    let lifting = sentences.iter().find(|sentence| frozen && lifts(sentence));
-    lifting.map(|sentence| Heard::Lift(shown(sentence)))
+    let lifting = said().find(|sentence| frozen && lifts(&sentence.own));
+    lifting.map(|sentence| Heard::Lift(sentence.text.clone()))
 }
 
 /// One of these stands in every freeze.
@@ -63,29 +63,11 @@ const HINTS: &[&str] = &[
     "仅",
 ];
 
-/// The message without what it quotes.
-fn own_words(message: &str) -> String {
-    static QUOTED: LazyLock<Regex> = LazyLock::new(|| {
-        expression(
-            r#"(?s)```.*?(?:```|\z)|`[^`\n]*`|"[^"\n]*"|“[^”\n]*”|「[^」\n]*」|(?m:^\s*>.*$)"#,
-        )
-    });
-    QUOTED.replace_all(message, " … ").replace('’', "'")
-}
-
-fn sentences(message: &str) -> impl Iterator<Item = &str> {
-    // A dot inside a name ends no sentence.
-    static SENTENCE: LazyLock<Regex> =
-        LazyLock::new(|| expression(r"(?:[^.!?;。！？；\n]|[.!?;]\S)+(?:[.!?;。！？；]+|\n|$)?"));
-    SENTENCE.find_iter(message).map(|found| found.as_str().trim()).filter(|one| !one.is_empty())
-}
-
 fn freezes(sentence: &str) -> bool {
-    let lower = sentence.to_lowercase();
-    let mut clauses = clauses(&lower).peekable();
+    let mut clauses = clauses(sentence).peekable();
     while let Some(clause) = clauses.next() {
         let is_freeze = FREEZES.iter().any(|freeze| freeze.is_match(clause))
-            || WITHOUT.is_match(clause) && LOOKS.is_match(&lower);
+            || WITHOUT.is_match(clause) && LOOKS.is_match(sentence);
         let is_limited = clauses.peek().is_some_and(|next| EXCEPT.is_match(next));
         if is_freeze && !is_limited {
             return true;
@@ -95,8 +77,8 @@ fn freezes(sentence: &str) -> bool {
 }
 
 fn lifts(sentence: &str) -> bool {
-    let lower = sentence.to_lowercase();
-    !NOT.is_match(&lower) && clauses(&lower).any(|clause| LIFTS.iter().any(|l| l.is_match(clause)))
+    !NOT.is_match(sentence)
+        && clauses(sentence).any(|clause| LIFTS.iter().any(|l| l.is_match(clause)))
 }
 
 /// Parts of a sentence between commas and dashes, without the words that only lead to one.

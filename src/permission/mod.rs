@@ -8,6 +8,7 @@ mod freeze;
 mod judge;
 mod line;
 mod paths;
+mod pinned;
 mod propose;
 mod reading;
 mod rule;
@@ -16,6 +17,7 @@ mod statuses;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::protocol::control::{PermissionMode, Reason, Ruling};
@@ -41,6 +43,8 @@ pub struct Policy {
     is_sandboxed: bool,
     entries: Arc<Vec<Entry>>,
     places: Arc<Places>,
+    /// The words of the pins that have rules.
+    pins: BTreeMap<u32, String>,
 }
 
 #[derive(Clone, Debug)]
@@ -78,7 +82,8 @@ const GUARDS: &[fn(&Policy, &Question<'_>) -> Option<Ruling>] = &[
 impl Policy {
     /// No rules yet. In a sandbox commands may run without a rule in the mode that edits.
     pub fn new(mode: PermissionMode, is_sandboxed: bool) -> Self {
-        Self { mode, is_sandboxed, entries: Arc::default(), places: Arc::default() }
+        let (entries, places, pins) = Default::default();
+        Self { mode, is_sandboxed, entries, places, pins }
     }
 
     /// Patterns that begin at the root of all or at the home are about paths seen from here.
@@ -161,18 +166,18 @@ impl Policy {
                 }
             };
             let text = format!("a rule forbids this; {ANOTHER_WAY}");
-            return Some(Ruling::Refuse(code, reason(entry.shown(), text)));
+            return Some(Ruling::Refuse(code, self.reason_of(entry, text)));
         }
         if let Some((entry, path)) = self.changed_by_command(question, Verb::Deny) {
             let text = format!("a rule forbids to change {path}, whichever way; {ANOTHER_WAY}");
-            return Some(Ruling::Refuse(ErrorCode::AccessDenied, reason(entry.shown(), text)));
+            return Some(Ruling::Refuse(ErrorCode::AccessDenied, self.reason_of(entry, text)));
         }
         let withheld = self.withheld();
         let denies = |path: &str| withheld.denies(question.tool, path).is_some();
         let path = question.shows(withheld.has(Verb::Deny), &denies, Suspicion::Any)?;
         let entry = withheld.denies(question.tool, &path)?;
         let text = format!("a rule forbids to read {path}, whichever way; {ANOTHER_WAY}");
-        Some(Ruling::Refuse(ErrorCode::AccessDenied, reason(entry.shown(), text)))
+        Some(Ruling::Refuse(ErrorCode::AccessDenied, self.reason_of(entry, text)))
     }
 
     /// A file that a rule of this verb keeps from being changed by a tool, and a command is known to
@@ -193,14 +198,14 @@ impl Policy {
     fn asked_about_files(&self, question: &Question<'_>) -> Option<Ruling> {
         if let Some((entry, path)) = self.changed_by_command(question, Verb::Ask) {
             let text = format!("a rule asks before {path} is changed, whichever way");
-            return Some(Ruling::Ask(reason(entry.shown(), text)));
+            return Some(Ruling::Ask(self.reason_of(entry, text)));
         }
         let withheld = self.withheld();
         let asks = |path: &str| withheld.asks(question.tool, path).is_some();
         let path = question.shows(withheld.has(Verb::Ask), &asks, Suspicion::Any)?;
         let entry = withheld.asks(question.tool, &path)?;
         let text = format!("a rule asks before {path} is read, whichever way");
-        Some(Ruling::Ask(reason(entry.shown(), text)))
+        Some(Ruling::Ask(self.reason_of(entry, text)))
     }
 
     /// A rule that allows everything does not mean the secrets: they need one that names them.
@@ -316,7 +321,7 @@ impl Policy {
             return Some(Ruling::Allow(reason(entry.shown(), "a rule allows this")));
         }
         if let Some(entry) = self.find(tool, |e| e.verb == Verb::Ask && asks(&e.rule)) {
-            return Some(Ruling::Ask(reason(entry.shown(), "a rule asks before this")));
+            return Some(Ruling::Ask(self.reason_of(entry, "a rule asks before this")));
         }
         // A rule in a file that names the command allows it the network, none what can not be undone.
         let class = class.filter(|_| self.mode != PermissionMode::Full);
@@ -462,6 +467,7 @@ impl Entry {
             Origin::CommandLine => format!("--{verb} {rule}"),
             Origin::UserFile => format!("{verb} {rule} (user configuration)"),
             Origin::ProjectFile => format!("{verb} {rule} (project configuration)"),
+            Origin::Pin(id) => format!("{verb} {rule} (pin {id})"),
         }
     }
 }
@@ -540,5 +546,5 @@ fn texts(words: &[shell::Word]) -> Vec<String> {
 }
 
 fn reason(rule: impl Into<String>, text: impl Into<String>) -> Reason {
-    Reason { rule: rule.into(), text: text.into(), hint: None }
+    Reason { rule: rule.into(), text: text.into(), hint: None, pin: None }
 }

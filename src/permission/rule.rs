@@ -22,6 +22,8 @@ pub enum Origin {
     UserFile,
     /// The project's configuration.
     ProjectFile,
+    /// The user's words, pinned under this number.
+    Pin(u32),
 }
 
 /// `Tool` or `Tool(pattern)`.

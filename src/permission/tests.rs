@@ -1,6 +1,7 @@
 //! The tables of the policy: what is ruled, by which rule.
 
 use super::*;
+use crate::protocol::event::{Body, Pin};
 
 /// `allow Bash(ls *)`, `--deny Write`, `user ask Bash`: a verb and a rule, with `--` from the command
 /// line, with `user` from the user's file, else from the project's.
@@ -220,11 +221,21 @@ fn what_may_not_be_read_is_read_in_no_way() {
         "bash -c 'cat hidden/keys.txt'",
         "a $(< hidden/keys.txt)",
         "unknown-program hidden/keys.txt",
+        "find . -path ./hidden/keys.txt -exec cat {} +",
+        "find . -name 'k*.txt' -exec cat {} +",
+        "find . -type f | xargs cat",
+        "for f in hid*/*; do cat \"$f\"; done",
+        "ls hidden/keys.txt | xargs cat",
+        "x=hidden/keys.txt; sort $x",
+        "while read f; do cat \"$f\"; done <<< hidden/keys.txt",
     ] {
         check(Full, &rules, &bash(line), denied);
     }
     for line in [
         "ls -l hidden | sort",
+        "find hidden -name keys.txt | wc",
+        "find . -name '*.rs' -exec cat {} +",
+        "for f in src/*; do cat \"$f\"; done",
         "rm hidden/keys.txt",
         "echo hidden/keys.txt",
         "git add hidden/keys.txt",
@@ -728,6 +739,63 @@ mod properties {
             "é".repeat(n * 13),
         ] {
             ruling(&line);
+        }
+    }
+}
+
+/// A policy with `--allow` of everything, and a pin with these rules.
+fn pinned(rules: &[&str]) -> Policy {
+    let mut policy = policy(Full, &["--allow Write", "--allow Bash"]);
+    let rules = rules.iter().map(ToString::to_string).collect();
+    let pin = Pin { id: 3, text: "Don't touch tests/.".into(), rules, by_hand: false };
+    policy.apply(&Body::PinAdded { pin });
+    policy
+}
+
+#[test]
+fn what_a_pin_forbids_no_rule_and_no_mode_allows() {
+    let mut policy = pinned(&["deny Write(tests/**)", "deny Bash(git push)", "no rule"]);
+    let table = [
+        (write("tests/a.rs"), "ACCESS_DENIED: deny Write(tests/**) (pin 3)"),
+        (write("src/a.rs"), "allow: --allow Write"),
+        (bash("git -C . push origin"), "COMMAND_BLOCKED: deny Bash(git push) (pin 3)"),
+        (bash("git commit -m a"), "allow: --allow Bash"),
+        // A command that changes such a file by its name.
+        (bash("sed -i s/a/b/ tests/a.rs"), "ACCESS_DENIED: deny Write(tests/**) (pin 3)"),
+        (bash("cd tests && rm a.rs"), "ACCESS_DENIED: deny Write(tests/**) (pin 3)"),
+        (bash("echo a > tests/a.rs"), "ACCESS_DENIED: deny Write(tests/**) (pin 3)"),
+        (bash("cargo test"), "allow: --allow Bash"),
+    ];
+    for ((tool, effect), expected) in &table {
+        assert_eq!(shown(&policy.rule_on(tool, effect, &Files)), *expected, "{effect:?}");
+    }
+    let (tool, effect) = write("tests/a.rs");
+    let Ruling::Refuse(_, reason) = policy.rule_on(tool, &effect, &Files) else {
+        panic!("refused")
+    };
+    assert_eq!(reason.pin, Some(3));
+    assert!(reason.text.contains("“Don't touch tests/.”"), "{}", reason.text);
+
+    policy.apply(&Body::PinRemoved { id: 3, reason: String::new() });
+    assert_eq!(shown(&policy.rule_on(tool, &effect, &Files)), "allow: --allow Write");
+}
+
+#[test]
+fn what_a_pin_asks_about_is_asked_below_a_persons_own_rule() {
+    let mut policy = policy(Full, &["user allow Bash(make)", "--allow Bash(git push)"]);
+    let rules =
+        ["ask Bash(make)", "ask Bash(git push)", "ask Write(a.rs)"].map(str::to_owned).to_vec();
+    let pin = Pin { id: 1, text: "Ask me before using make.".into(), rules, by_hand: false };
+    policy.apply(&Body::PinAdded { pin });
+    for ((tool, effect), expected) in [
+        (bash("make all"), "ask: ask Bash(make) (pin 1)"),
+        (bash("git push"), "allow: --allow Bash(git push)"),
+        (bash("date | tee a.rs"), "ask: ask Write(a.rs) (pin 1)"),
+    ] {
+        let ruling = policy.rule_on(tool, &effect, &Files);
+        assert_eq!(shown(&ruling), expected, "{effect:?}");
+        if let Ruling::Ask(reason) = ruling {
+            assert!(reason.text.contains("“Ask me before using make.”"), "{}", reason.text);
         }
     }
 }

@@ -39,6 +39,8 @@ pub struct Reason {
     pub text: String,
     /// The better way, ready to be used, where there is one.
     pub hint: Option<String>,
+    /// The pin whose rule it is.
+    pub pin: Option<u32>,
 }
 
 /// How freely the agent may act.
@@ -139,6 +141,20 @@ pub enum Signal {
     ConstraintViolated,
     /// A person said no.
     UserRejected,
+}
+
+impl Signal {
+    /// It is about an answer, not about a step of the work: there is nothing that could be rewritten.
+    pub fn answers_itself(self) -> bool {
+        match self {
+            Self::BadAnswer | Self::CheckFailed => true,
+            Self::ValidationFailed
+            | Self::ToolError
+            | Self::Loop
+            | Self::ConstraintViolated
+            | Self::UserRejected => false,
+        }
+    }
 }
 
 /// Where the cause of a failure lies.

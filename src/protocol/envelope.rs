@@ -39,6 +39,7 @@ impl ToolError {
     pub fn in_words(&self) -> String {
         let message = self.message.trim_end_matches('.');
         match &self.hint {
+            Some(hint) if hint.ends_with(['?', '!']) => format!("{message}. Next: {hint}"),
             Some(hint) => format!("{message}. Next: {}.", hint.trim_end_matches('.')),
             None => format!("{message}."),
         }

@@ -598,6 +598,7 @@ pub enum Caller {
 }
 
 impl Caller {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
     fn is_model(&self) -> bool {
         *self == Self::Model
     }

@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`message`] and [`tool`] (what is said), [`model`] (the first seam), [`envelope`]
 //! (how every tool answers), [`control`] (what happens next, and why it ends), [`event`] (the one
-//! stream of everything that happened, and the seam for those who read it), [`plan`], [`mask`], [`view`].
+//! stream of everything that happened, and the seam for those who read it), [`plan`], [`mask`], [`view`],
+//! [`speech`] (what a message says in its author's own words).
 
 pub mod control;
 pub mod envelope;
@@ -13,6 +14,7 @@ pub mod model;
 pub mod plan;
 pub mod prompt;
 pub mod reflection;
+pub mod speech;
 pub mod tool;
 pub mod view;
 

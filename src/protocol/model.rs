@@ -71,6 +71,8 @@ pub struct Request<'a> {
     pub max_output_tokens: Option<u64>,
     /// Sampling temperature, where the wire takes it.
     pub temperature: Option<f32>,
+    /// The JSON Schema of the answer, where the server holds answers to one.
+    pub answer_schema: Option<&'a serde_json::Value>,
 }
 
 /// A piece of an answer, as it comes.

@@ -39,6 +39,7 @@ impl Reflection {
 }
 
 /// Why something failed.
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RootCause {
     /// Where the cause lies.

@@ -1,7 +1,7 @@
 //! What a session is about, at a glance: the ends of its file are read, not all of it.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use serde::Serialize;
@@ -11,7 +11,9 @@ use super::summary::summary;
 use crate::protocol::event::{Body, Event, SessionStarted, Summary};
 use crate::protocol::model::Usage;
 
-/// Bytes of each end.
+/// The user speaks among so many first events, if at all.
+const FIRST: usize = 10;
+/// Bytes of the end.
 const END: u64 = 64 * 1024;
 
 /// One line in a list of sessions.
@@ -99,12 +101,12 @@ fn ending(events: &[Event]) -> Option<String> {
 fn ends(path: &Path) -> io::Result<(Vec<Event>, Vec<Event>)> {
     let mut file = File::open(path)?;
     let size = file.metadata()?.len();
-    let (mut head, mut tail) = (Vec::new(), Vec::new());
-    file.by_ref().take(END).read_to_end(&mut head)?;
+    let first = BufReader::new(&mut file).split(b'\n').take(FIRST).map_while(Result::ok);
+    let is_task = |event: &Event| matches!(event.body, Body::TurnStarted { .. });
+    let head = until(first, is_task);
+    let mut tail = Vec::new();
     file.seek(SeekFrom::Start(size.saturating_sub(END)))?;
     file.read_to_end(&mut tail)?;
-    let is_task = |event: &Event| matches!(event.body, Body::TurnStarted { .. });
-    let head = until(head.split(|byte| *byte == b'\n'), is_task);
     let mut is_closed = false;
     let is_ending = |event: &Event| {
         is_closed |= matches!(event.body, Body::SessionSummary(_));
@@ -116,12 +118,12 @@ fn ends(path: &Path) -> io::Result<(Vec<Event>, Vec<Event>)> {
 }
 
 /// The events in these lines, up to the first that is wanted.
-fn until<'a>(
-    lines: impl Iterator<Item = &'a [u8]>,
+fn until<Line: AsRef<[u8]>>(
+    lines: impl Iterator<Item = Line>,
     mut is_wanted: impl FnMut(&Event) -> bool,
 ) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
-    for event in lines.filter_map(|line| event_in(line).ok()) {
+    for event in lines.filter_map(|line| event_in(line.as_ref()).ok()) {
         events.push(event);
         if events.last().is_some_and(&mut is_wanted) {
             break;

@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +73,12 @@ impl Holder {
         serde_json::from_slice(&text).unwrap_or(Self { pid: None, since: None })
     }
 
+    /// Nobody has this number any more.
+    fn is_gone(&self) -> bool {
+        self.pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+            && Path::new("/proc/self").exists()
+    }
+
     /// Says who holds it. That it is held is the lock; this is only for the message.
     fn say(path: &Path) {
         let since = Some(format!("{:.0}", jiff::Timestamp::now()));
@@ -80,6 +87,9 @@ impl Holder {
         _ = std::fs::write(path.with_file_name(HOLDER), text);
     }
 }
+
+/// How long the lock of a process that is gone is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A recorded session.
 #[derive(Debug)]
@@ -198,7 +208,18 @@ impl Log {
     }
 
     fn hold(file: File, path: &Path) -> Result<Self, LogError> {
-        match file.try_lock() {
+        let mut lock = file.try_lock();
+        let started = Instant::now();
+        // A process that was killed while it started a command leaves a copy of its lock in that child for
+        // a moment: until the child becomes what it was started for.
+        while matches!(lock, Err(TryLockError::WouldBlock))
+            && Holder::of(path).is_gone()
+            && started.elapsed() < PATIENCE
+        {
+            std::thread::sleep(Duration::from_millis(5));
+            lock = file.try_lock();
+        }
+        match lock {
             Ok(()) => {
                 Holder::say(path);
                 Ok(Self { file, path: path.to_path_buf(), broken: false })

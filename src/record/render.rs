@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::summary::cost_line;
 use crate::protocol::control::ControlDecision;
 use crate::protocol::event::{Body, Caller, Event, FreezeCause, ModelResponded, Summary};
+use crate::protocol::reflection::Reflection;
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
 
@@ -93,18 +94,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             format!("  evidence: {}", one_line(&failure.signature, 120))
         }
         Body::Reflected { reflection, refused, .. } => {
-            let said = reflection.as_deref().map_or_else(
-                || "no answer that can be used".to_owned(),
-                |said| {
-                    let cause = &said.root_cause;
-                    let (text, confidence) = (one_line(&cause.text, 160), cause.confidence);
-                    let patch = one_line(&said.patch_prompt, 160);
-                    let patch = if patch.is_empty() { patch } else { format!("; patch: {patch}") };
-                    format!("{text} (confidence {confidence:.1}){patch}")
-                },
-            );
-            let refused = refused.iter().map(|why| format!("; not followed: {why}"));
-            format!("  reflection: {said}{}", refused.collect::<String>())
+            reflection_line(reflection.as_deref(), refused)
         }
         Body::ControlDecided { decision: ControlDecision::Continue, reason, .. }
             if reason == "nothing failed" =>
@@ -198,6 +188,25 @@ fn summary_line(summary: &Summary) -> String {
     let (turns, calls) = (summary.turns, list(&summary.calls));
     let cost = cost_line(summary.usage, summary.cost_usd);
     format!("session: {turns} turns, calls: {calls}{failures}; {cost}")
+}
+
+fn reflection_line(reflection: Option<&Reflection>, refused: &[String]) -> String {
+    let mut line = String::from("  reflection: ");
+    match reflection {
+        None => line.push_str("no answer that can be used"),
+        Some(said) => {
+            let cause = &said.root_cause;
+            let text = one_line(&cause.text, 160);
+            line.push_str(&format!("{text} (confidence {:.1})", cause.confidence));
+            if !said.patch_prompt.is_empty() {
+                line.push_str(&format!("; patch: {}", one_line(&said.patch_prompt, 160)));
+            }
+        }
+    }
+    for why in refused {
+        line.push_str(&format!("; not followed: {why}"));
+    }
+    line
 }
 
 /// What was said and done, as Markdown.

@@ -18,8 +18,20 @@ pub(super) enum Permit {
     Person,
 }
 
-/// A call that may not be made: why, and whether an effect on the world was denied.
-type Refused = (Failure, bool);
+/// A call that may not be made.
+pub(super) struct Refused {
+    pub(super) failure: Failure,
+    /// An effect on the world was denied.
+    pub(super) denied: bool,
+    /// The rule of a pin refused it, or wants the user to be asked.
+    pub(super) violates_pin: bool,
+}
+
+impl Refused {
+    fn new(failure: Failure, denied: bool) -> Self {
+        Self { failure, denied, violates_pin: false }
+    }
+}
 
 impl Registry {
     /// Rules on a call; asks the person where the ruling is to ask and a person is there.
@@ -45,20 +57,23 @@ impl Registry {
                     "did the user approve this, is it within the task, is there a safer way? \
                      Go on without it, or say in the final answer what the user has to allow",
                 );
-                ("ask", reason, Some((failure, !reads)))
+                let violates_pin = reason.pin.is_some();
+                ("ask", reason, Some(Refused { failure, denied: !reads, violates_pin }))
             }
             Ruling::Refuse(code, reason) => {
                 let failure = failure_of(code, &reason);
                 // What the user wants is no permission that is missing.
-                let is_frozen = self.state().freeze.rule_on(effect).is_some();
-                ("refuse", reason, Some((failure, !reads && !is_frozen)))
+                let violates_pin = reason.pin.is_some();
+                let is_wanted = violates_pin || self.state().freeze.rule_on(effect).is_some();
+                let denied = !reads && !is_wanted;
+                ("refuse", reason, Some(Refused { failure, denied, violates_pin }))
             }
             Ruling::Instead(code, reason) => {
                 let failure = failure_of(code, &reason);
-                ("instead", reason, Some((failure, false)))
+                ("instead", reason, Some(Refused::new(failure, false)))
             }
         };
-        let denied = refused.as_ref().is_some_and(|(_, denied)| *denied);
+        let denied = refused.as_ref().is_some_and(|refused| refused.denied);
         self.decided(call, word, reason, denied);
         refused.map_or(Ok(Permit::Policy), Err)
     }
@@ -82,7 +97,10 @@ impl Registry {
     ) -> Result<Permit, Refused> {
         let _one_at_a_time = self.asking.lock().await;
         // A change that can not be made needs no permission.
-        let diff = self.rehearse(entry, arguments, effect).await.map_err(|why| (why, false))?;
+        let diff = self
+            .rehearse(entry, arguments, effect)
+            .await
+            .map_err(|why| Refused::new(why, false))?;
         // The answer to an earlier question may have settled this one.
         if matches!(self.rule_on(call, effect), Ruling::Allow(_)) {
             return Ok(Permit::Policy);
@@ -99,7 +117,8 @@ impl Registry {
             rules: rules.clone(),
             diff,
         });
-        let by_person = |text: String| Reason { rule: "a person".to_owned(), text, hint: None };
+        let by_person =
+            |text: String| Reason { rule: "a person".to_owned(), text, hint: None, pin: None };
         match answer.await {
             Some(Approval::Once) => {
                 self.decided(call, "allow", by_person("yes, this once".to_owned()), false);
@@ -127,11 +146,11 @@ impl Registry {
                 };
                 let reason = if words.is_empty() { "no".to_owned() } else { words };
                 self.decided(call, "reject", by_person(reason), true);
-                Err((failure, true))
+                Err(Refused::new(failure, true))
             }
             None => {
                 let why = "not run: the turn was interrupted before the question was answered";
-                Err((Failure::new(ErrorCode::Cancelled, why), false))
+                Err(Refused::new(Failure::new(ErrorCode::Cancelled, why), false))
             }
         }
     }

@@ -48,6 +48,7 @@ impl Freeze {
             rule: "freeze".to_owned(),
             text: format!("nothing is changed until the user lifts it: “{words}”"),
             hint: Some("look, and say what you would change".to_owned()),
+            pin: None,
         };
         Some(Ruling::Refuse(ErrorCode::AccessDenied, reason))
     }

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
-use approval::Permit;
+use approval::{Permit, Refused};
 pub use breaker::BreakerConfig;
 use breaker::{Breaker, Gate};
 use freeze::Freeze;
@@ -26,7 +26,7 @@ pub use limits::OutputLimits;
 use repetition::Repetition;
 use validate::Validator;
 
-use crate::permission::Policy;
+use crate::permission::{Heard, Policy, heard};
 use crate::protocol::control::{Control, PermissionMode, Reason};
 use crate::protocol::envelope::{
     Context, Envelope, ErrorCode, Failure, Report, ToolError, Verdict,
@@ -85,6 +85,8 @@ pub struct Answer {
     pub effect: Option<Effect>,
     /// A rule or the mode refused a write or a command.
     pub denied: bool,
+    /// The rule of a pin refused it, or wants the user to be asked.
+    pub violates_pin: bool,
 }
 
 /// A call that was tried and is not answered yet.
@@ -100,6 +102,7 @@ struct Known {
     input: Object,
     effect: Option<Effect>,
     denied: bool,
+    violates_pin: bool,
     /// The call on whose behalf the kernel makes this one.
     parent: Option<String>,
 }
@@ -198,10 +201,16 @@ impl Registry {
     /// Takes one more event of a recorded session.
     pub fn apply(&self, event: &Event) {
         self.state().freeze.apply(&event.body);
+        self.state().policy.apply(&event.body);
         if matches!(event.body, Body::Frozen { .. } | Body::Thawed { .. }) {
             // What was started before could still change something.
             self.cx.exec.set_paused(self.frozen().is_some());
         }
+    }
+
+    /// The sentence forbids all changes: it is held as a freeze, and as nothing else.
+    pub fn is_freeze(&self, sentence: &str) -> bool {
+        matches!(heard(sentence, false), Some(Heard::Freeze(_)))
     }
 
     /// In whose words nothing may be changed now.
@@ -323,7 +332,8 @@ impl Registry {
             by: known.by(),
             parent_call: known.parent,
         });
-        Answer { envelope, effect: known.effect, denied: known.denied }
+        let Known { effect, denied, violates_pin, .. } = known;
+        Answer { envelope, effect, denied, violates_pin }
     }
 
     /// Answers a call that is not carried out because the user said something before it began.
@@ -340,7 +350,7 @@ impl Registry {
             by: Caller::Model,
             parent_call: None,
         });
-        Answer { envelope, effect: None, denied: false }
+        Answer { envelope, effect: None, denied: false, violates_pin: false }
     }
 
     /// Everything before the tool itself runs.
@@ -371,8 +381,9 @@ impl Registry {
         }
         let permit = match self.permit(call, entry, &arguments, &effect).await {
             Ok(permit) => permit,
-            Err((failure, denied)) => {
+            Err(Refused { failure, denied, violates_pin }) => {
                 known.denied = denied;
+                known.violates_pin = violates_pin;
                 // The tool was not tried: a trial call stays to be made.
                 self.state().breaker.leave(&call.name);
                 return Err(failure);
@@ -445,10 +456,11 @@ impl Registry {
     fn refuse_repetition(&self, tool: &str, key: &str, effect: &Effect) -> Result<(), Failure> {
         // A command may be a poll.
         let limit = match effect {
-            // To wait for a command that runs is no repetition; a turn has its own limit.
-            Effect::Job { .. } => return Ok(()),
+            // To wait for a command that runs is no repetition; a turn has its own limit. The plan may have
+            // become another meanwhile: then the same list sets it right.
+            Effect::Job { .. } | Effect::Plan => return Ok(()),
             Effect::Command { .. } => 5,
-            Effect::Read { .. } | Effect::Write { .. } | Effect::Plan => 3,
+            Effect::Read { .. } | Effect::Write { .. } => 3,
         };
         let times = self.state().repetition.times(key);
         if times + 1 < limit {

@@ -37,22 +37,64 @@ pub(super) struct Draft {
     pub(super) path: ProjectPath,
     /// What is to be replaced; nothing where the file is new.
     pub(super) old: Option<Snapshot>,
-    pub(super) new: Vec<u8>,
+    pub(super) new: NewBytes,
     pub(super) diff: Diff,
 }
 
+/// The bytes of the file as it is to be.
+pub(super) enum NewBytes {
+    /// All of them.
+    Whole(Vec<u8>),
+    /// The old text, and what stands in this place of it.
+    Within { old: Text, place: Range<usize>, new: String },
+}
+
+impl NewBytes {
+    fn pieces(&self) -> [&[u8]; 3] {
+        match self {
+            Self::Whole(bytes) => [&[], bytes, &[]],
+            Self::Within { old, place, new } => {
+                let old = old.plain().as_bytes();
+                [&old[..place.start], new.as_bytes(), &old[place.end..]]
+            }
+        }
+    }
+}
+
 impl Draft {
+    /// Replacing passages (sorted and apart) of an existing file.
+    pub(super) fn editing(
+        existing: Existing,
+        edits: &[(Range<usize>, &str)],
+    ) -> Result<Self, Failure> {
+        // Of a large file only the lines that the diff shows are looked at again.
+        let Some(place) = existing.text.region(edits, Diff::CONTEXT) else {
+            let new = existing.text.splice(edits);
+            return Self::replacing(existing, new);
+        };
+        let Existing { path, snapshot, text: old } = existing;
+        let mut new = String::new();
+        let mut at = place.start;
+        for (passage, text) in edits {
+            new.push_str(&old.plain()[at..passage.start]);
+            new.push_str(text);
+            at = passage.end;
+        }
+        new.push_str(&old.plain()[at..place.end]);
+        let before = &old.plain()[place.clone()];
+        refuse_masks(before, &new, &path)?;
+        let n_lines = memchr::memchr_iter(b'\n', &old.plain().as_bytes()[..place.start]).count();
+        let diff = Diff::of_change_behind(n_lines, before, &new, path.relative());
+        let new = NewBytes::Within { old, place, new };
+        Ok(Self { path, old: Some(snapshot), new, diff })
+    }
+
     /// Replacing an existing file. Masks of ours never replace what they stand for.
     pub(super) fn replacing(existing: Existing, new: Text) -> Result<Self, Failure> {
         let Existing { path, snapshot, text: old } = existing;
-        if let Some(mask) = masks_something(old.plain(), new.plain()) {
-            let message = format!("{mask} in the new text would replace what it stands for");
-            return Err(Failure::new(ErrorCode::InvalidParam, message)
-                .hint("a mask is what you were shown instead of a secret; leave that line as it is")
-                .at(path.relative()));
-        }
+        refuse_masks(old.plain(), new.plain(), &path)?;
         let diff = Diff::of_change(old.plain(), new.plain(), path.relative());
-        let new = new.into_bytes(path.relative())?;
+        let new = NewBytes::Whole(new.into_bytes(path.relative())?);
         Ok(Self { path, old: Some(snapshot), new, diff })
     }
 
@@ -77,6 +119,7 @@ impl Draft {
         if change.as_ref().is_some_and(|change| change.split_hard_link) {
             text.push_str(" It had other names (hard links): they still lead to the old content.");
         }
+        let n_bytes: usize = self.new.pieces().iter().map(|piece| piece.len()).sum();
         let mut data = object(json!({
             "applied": change.is_some(),
             "diff_preview": self.diff.text,
@@ -90,7 +133,7 @@ impl Draft {
             data,
             text,
             stats: object(json!({
-                "bytes_written": if change.is_some() { self.new.len() } else { 0 },
+                "bytes_written": if change.is_some() { n_bytes } else { 0 },
                 "lines_added": self.diff.added,
                 "lines_removed": self.diff.removed,
             })),
@@ -100,8 +143,8 @@ impl Draft {
 
     fn apply(&self, workspace: &Workspace) -> Result<Change, Failure> {
         match &self.old {
-            Some(old) => workspace.replace(&self.path, old, &self.new),
-            None => workspace.create(&self.path, &self.new),
+            Some(old) => workspace.replace(&self.path, old, &self.new.pieces()),
+            None => workspace.create(&self.path, &self.new.pieces().concat()),
         }
     }
 }
@@ -186,6 +229,14 @@ fn lines_of(text: &str, found: &[usize]) -> Vec<usize> {
     }
     lines.dedup();
     lines
+}
+
+fn refuse_masks(old: &str, new: &str, path: &ProjectPath) -> Result<(), Failure> {
+    let Some(mask) = masks_something(old, new) else { return Ok(()) };
+    let message = format!("{mask} in the new text would replace what it stands for");
+    Err(Failure::new(ErrorCode::InvalidParam, message)
+        .hint("a mask is what you were shown instead of a secret; leave that line as it is")
+        .at(path.relative()))
 }
 
 /// A mask of ours (`[redacted:KIND]`) in a line that is new, where an old line has something else in

@@ -1,7 +1,5 @@
 //! Edit: one exact replacement.
 
-use std::ops::Range;
-
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -50,16 +48,10 @@ fn edit(
     let places = replacement.places(existing.text.plain(), existing.path.relative())?;
     let n = places.len();
     let edits: Vec<_> = places.into_iter().map(|place| (place, args.new_string.as_str())).collect();
-    let draft = draft(existing, &edits)?;
+    let draft = Draft::editing(existing, &edits)?;
     let mut report = draft.report(workspace, args.dry_run, cancel, &edited(n))?;
     report.data.insert("replacements".to_owned(), n.into());
     Ok(report)
-}
-
-/// The file with these passages (sorted and apart) replaced.
-pub(super) fn draft(existing: Existing, edits: &[(Range<usize>, &str)]) -> Result<Draft, Failure> {
-    let new = existing.text.splice(edits);
-    Draft::replacing(existing, new)
 }
 
 #[cfg(test)]

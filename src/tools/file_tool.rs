@@ -11,6 +11,7 @@ use super::{Tool, ToolCx, blocking, filled_in, parse};
 use crate::protocol::Object;
 use crate::protocol::envelope::{Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
+use crate::workspace::Workspace;
 
 /// What a call does to the file or folder that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub(super) struct FileTool<A> {
     spec: ToolSpec,
     access: Access,
     path: fn(&A) -> &str,
+    /// The work on this path is done in no time: it is not worth the way to another thread.
+    is_quick: fn(&Workspace, &str) -> bool,
     work: Arc<Work<A>>,
 }
 
@@ -36,7 +39,13 @@ impl<A> FileTool<A> {
         path: fn(&A) -> &str,
         work: impl Fn(&A, &ToolCx) -> Result<Report, Failure> + Send + Sync + 'static,
     ) -> Self {
-        Self { spec, access: Access::Looks, path, work: Arc::new(work) }
+        Self { spec, access: Access::Looks, path, is_quick: |_, _| false, work: Arc::new(work) }
+    }
+
+    /// Where this is so the work is done at once.
+    pub(super) fn at_once_where(mut self, is_quick: fn(&Workspace, &str) -> bool) -> Self {
+        self.is_quick = is_quick;
+        self
     }
 
     /// A tool that changes one file. `path` says which.
@@ -45,7 +54,7 @@ impl<A> FileTool<A> {
         path: fn(&A) -> &str,
         work: impl Fn(&A, &ToolCx) -> Result<Report, Failure> + Send + Sync + 'static,
     ) -> Self {
-        Self { spec, access: Access::Changes, path, work: Arc::new(work) }
+        Self { spec, access: Access::Changes, path, is_quick: |_, _| false, work: Arc::new(work) }
     }
 }
 
@@ -74,6 +83,9 @@ impl<A: DeserializeOwned + Serialize + Send + 'static> Tool for FileTool<A> {
         let (work, inner) = (Arc::clone(&self.work), cx.clone());
         Box::pin(async move {
             let args: A = parse(&input)?;
+            if (self.is_quick)(&cx.workspace, (self.path)(&args)) {
+                return work(&args, &inner);
+            }
             let work = blocking(move || work(&args, &inner));
             match self.access {
                 // Answered at once; the work looks at the token itself and ends soon after.

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::change::{Existing, Replacement, edited};
+use super::change::{Draft, Existing, Replacement, edited};
 use super::file_tool::FileTool;
-use super::{Tool, edit, spec};
+use super::{Tool, spec};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::{Snapshot, Workspace};
 
@@ -78,7 +78,7 @@ fn edit_all(
         .into_iter()
         .map(|(place, index)| (place, args.edits[index].new_string.as_str()))
         .collect();
-    let draft = edit::draft(existing, &edits)?;
+    let draft = Draft::editing(existing, &edits)?;
     let mut report = draft.report(workspace, args.dry_run, cancel, &edited(n))?;
     report.data.insert("replacements".to_owned(), n.into());
     Ok(report)

@@ -1,7 +1,5 @@
 //! Read: text with line numbers.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -36,7 +34,11 @@ pub(super) fn tool() -> impl Tool {
         include_str!("../../prompts/tools/read.json"),
     );
     FileTool::looking(spec, |args: &Args| &args.path, read)
+        .at_once_where(|workspace, path| workspace.is_file_up_to(path, SMALL))
 }
+
+/// A file of this size is read in less time than another thread needs to hear of it.
+const SMALL: u64 = 64 * 1024;
 
 fn read(args: &Args, cx: &ToolCx) -> Result<Report, Failure> {
     if args.start_line == 0 {
@@ -134,14 +136,36 @@ fn numbered(lines: &[Line], first: i64) -> String {
         if number > first {
             content.push('\n');
         }
-        // Writing to a string never fails.
-        _ = write!(content, "{number:4} | ");
+        push_number(&mut content, number);
         content.push_str(&line.text);
         if let Some(n) = line.cut_of {
-            _ = write!(content, "… [cut: 2000 of {n} characters]");
+            content.push_str(&format!("… [cut: 2000 of {n} characters]"));
         }
     }
     content
+}
+
+/// `%4d | `. (Formatting machinery would take a third of the time of a small Read.)
+fn push_number(content: &mut String, number: i64) {
+    const WIDTH: usize = 4;
+    let mut digits = [b' '; 20];
+    let mut at = digits.len();
+    let mut rest = number.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b"0123456789"[usize::try_from(rest % 10).unwrap_or_default()];
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        at -= 1;
+        digits[at] = b'-';
+    }
+    let at = at.min(digits.len() - WIDTH);
+    content.extend(digits[at..].iter().map(|digit| char::from(*digit)));
+    content.push_str(" | ");
 }
 
 #[cfg(test)]

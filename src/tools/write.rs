@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::change::{Draft, Existing};
+use super::change::{Draft, Existing, NewBytes};
 use super::file_tool::FileTool;
 use super::files::object;
 use super::{Tool, spec};
@@ -51,7 +51,7 @@ fn write(
             diff: Diff::between("", &content, (names.0, &names.1)),
             path,
             old: None,
-            new: args.content.clone().into_bytes(),
+            new: NewBytes::Whole(args.content.clone().into_bytes()),
         };
         let mut report = draft.report(workspace, args.dry_run, cancel, "Created")?;
         report.data.insert("operation".to_owned(), "create".into());

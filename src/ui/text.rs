@@ -163,6 +163,20 @@ impl Sink for Text {
                 let words = shorten(&words.replace('\n', " "), 120);
                 self.progress(&format!("  ❄ changes are possible again: “{words}”"));
             }
+            Body::PinAdded { pin } => {
+                let words = shorten(&pin.text.replace('\n', " "), 120);
+                let rules = match pin.rules.len() {
+                    0 => String::new(),
+                    1 => format!(" · {}", pin.rules[0]),
+                    n => format!(" · {} and {} more rules", pin.rules[0], n - 1),
+                };
+                self.progress(&format!("  ⚲ pin {}: “{words}”{rules}", pin.id));
+            }
+            Body::PinRemoved { id, reason } => {
+                let words = shorten(&reason.replace('\n', " "), 120);
+                self.progress(&format!("  ⚲ pin {id} holds no longer: “{words}”"));
+            }
+            Body::RulesFound { path, .. } => self.progress(&format!("  § rules met: {path}")),
             Body::PlanUpdated { plan, .. } => {
                 if let Some(recap) = plan.recap() {
                     self.progress(&format!("  ☰ {recap}"));

@@ -91,7 +91,7 @@ impl Workspace {
                 path.relative()
             ))
             .at(path.relative());
-        let old = old.filter(|old| super::snapshot::hash(old) == seen.hash);
+        let old = old.filter(|old| super::snapshot::hash(&[old]) == seen.hash);
         if let Some(old) = old {
             let names = ("as you read it", "as it is now");
             let diff = Diff::between(&lossy(&old), &lossy(new), names);

@@ -30,7 +30,13 @@ pub struct Diff {
 impl Diff {
     /// The difference between two texts with `\n` line ends. The names stand at its head.
     pub fn between(old: &str, new: &str, names: (&str, &str)) -> Self {
-        let middle = Middle::of(old, new);
+        Self::behind(0, old, new, names)
+    }
+
+    /// The same where so many lines stand before both.
+    fn behind(n_lines: usize, old: &str, new: &str, names: (&str, &str)) -> Self {
+        let mut middle = Middle::of(old, new);
+        middle.n_before += n_lines;
         let (old, new) = (&old[middle.old.clone()], &new[middle.new.clone()]);
         let diff = TextDiff::configure().timeout(MAX_TIME).diff_lines(old, new);
         let mut result = Self::default();
@@ -74,8 +80,16 @@ impl Diff {
 
     /// The difference that a change of `path` makes (or made).
     pub fn of_change(old: &str, new: &str, path: &str) -> Self {
-        Self::between(old, new, (&format!("a/{path}"), &format!("b/{path}")))
+        Self::of_change_behind(0, old, new, path)
     }
+
+    /// The same where so many lines of the file stand before both.
+    pub fn of_change_behind(n_lines: usize, old: &str, new: &str, path: &str) -> Self {
+        Self::behind(n_lines, old, new, (&format!("a/{path}"), &format!("b/{path}")))
+    }
+
+    /// So many lines are shown before and after a change.
+    pub const CONTEXT: usize = CONTEXT;
 }
 
 /// The stretch in which two texts differ, with the lines around it that a diff shows: of a large file

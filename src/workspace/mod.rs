@@ -103,10 +103,10 @@ impl Workspace {
         self.snapshots.record(path.absolute(), snapshot, None);
     }
 
-    /// The texts of the files at the root that have one of these names, in any case, in the order of
-    /// the names: path and text. What is no text or can not be read is left out.
-    pub fn texts_at_root(&self, names: &[&str]) -> Vec<(String, String)> {
-        let mut there: Vec<String> = fs::read_dir(&self.root)
+    /// The texts of the files in a folder that have one of these names, in any case, in the order of
+    /// the names: path and text. What leads outside, is no text or can not be read is left out.
+    pub fn texts_in(&self, folder: &ProjectPath, names: &[&str]) -> Vec<(String, String)> {
+        let mut there: Vec<String> = fs::read_dir(folder.absolute())
             .into_iter()
             .flatten()
             .flatten()
@@ -118,10 +118,11 @@ impl Workspace {
             .flat_map(|name| there.iter().filter(move |file| file.eq_ignore_ascii_case(name)));
         matching
             .filter_map(|file| {
-                let path = self.resolve(file).ok()?;
+                let given = folder.absolute().join(file);
+                let path = self.resolve(given.to_str()?).ok()?;
                 let is_file = fs::metadata(path.absolute()).is_ok_and(|data| data.is_file());
                 let text = is_file.then(|| fs::read_to_string(path.absolute()).ok())??;
-                Some((file.clone(), text))
+                Some((self.display(&given), text))
             })
             .collect()
     }

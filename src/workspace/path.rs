@@ -79,6 +79,12 @@ impl Workspace {
         fs::canonicalize(self.root.join(folder)).is_ok_and(|real| self.root.starts_with(real))
     }
 
+    /// A quick look: the path as it was given is a regular file of at most this size. It judges nothing.
+    pub fn is_file_up_to(&self, path: &str, size: u64) -> bool {
+        let data = fs::symlink_metadata(self.root.join(path));
+        data.is_ok_and(|data| data.is_file() && data.len() <= size)
+    }
+
     /// What the file system says of a path, without following it.
     pub fn metadata(&self, path: &ProjectPath) -> Result<Metadata, Failure> {
         fs::symlink_metadata(&path.absolute)

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -39,29 +40,40 @@ pub struct Change {
     pub split_hard_link: bool,
 }
 
-/// What a file is to be.
+/// What a file is to be, in pieces that stand one after the other: one that is large and changes in one
+/// place is not put together anew.
 pub(super) struct New<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) hash: String,
+    pub(super) pieces: &'a [&'a [u8]],
+    hash: OnceLock<String>,
 }
 
 impl<'a> New<'a> {
-    pub(super) fn of(bytes: &'a [u8]) -> Self {
-        Self { bytes, hash: hash(bytes) }
+    pub(super) fn of(pieces: &'a [&'a [u8]]) -> Self {
+        Self { pieces, hash: OnceLock::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.len()).sum()
+    }
+
+    /// The hash of its bytes, made when it is first asked for.
+    pub(super) fn hash(&self) -> &str {
+        self.hash.get_or_init(|| hash(self.pieces))
     }
 }
 
 impl Workspace {
-    /// Replaces the content of an existing file that is what was `seen`; else `CONFLICT`.
+    /// Replaces the content of an existing file that is what was `seen` by these pieces, one after the
+    /// other; else `CONFLICT`.
     pub fn replace(
         &self,
         path: &ProjectPath,
         seen: &Snapshot,
-        bytes: &[u8],
+        pieces: &[&[u8]],
     ) -> Result<Change, Failure> {
         self.check_writable(path)?;
         let (_, data) = self.open_file(path)?;
-        let new = New::of(bytes);
+        let new = New::of(pieces);
         let change = self.undoable(path, Some(seen), &new, || self.swap(path, seen, &new))?;
         // What is kept for an undo is a name too, but nobody misses it.
         Ok(Change { split_hard_link: data.nlink() > 1, ..change })
@@ -71,7 +83,8 @@ impl Workspace {
     /// after all.
     pub fn create(&self, path: &ProjectPath, bytes: &[u8]) -> Result<Change, Failure> {
         self.check_writable(path)?;
-        let new = New::of(bytes);
+        let pieces = [bytes];
+        let new = New::of(&pieces);
         self.undoable(path, None, &new, || self.place(path, &new))
     }
 
@@ -99,8 +112,7 @@ impl Workspace {
         if FileStat::of(&data) != seen.stat {
             self.content(path, Some(seen))?;
         }
-        let hashes = (seen.hash.as_str(), new.hash.as_str());
-        let mut file = beside.write(new.bytes, hashes, Some((&old, &data))).map_err(failed)?;
+        let mut file = beside.write(new, &seen.hash, Some((&old, &data))).map_err(failed)?;
         match beside.exchange(&file) {
             Ok(true) => {
                 // Where the old file itself is kept, what is written to it late is not lost: nobody is
@@ -130,7 +142,7 @@ impl Workspace {
             if let Some(folder) = path.absolute().parent() {
                 self.sweep_once(folder);
             }
-            let mut file = beside.write(new.bytes, ("", &new.hash), None)?;
+            let mut file = beside.write(new, "", None)?;
             beside.place(&mut file)?;
             beside.sync();
             file.file.try_clone()
@@ -188,8 +200,8 @@ impl Workspace {
             in_hand = beside.look(new, Some(until));
             let Ok(held) = &in_hand else { continue };
             let is_ours = Some(held.identity) == ours;
-            if is_ours && held.hash.as_ref() != Some(&wanted.hash) {
-                return Err(self.written_into(path, seen, beside, new, wanted.bytes));
+            if is_ours && held.hash.as_deref() != Some(wanted.hash()) {
+                return Err(self.written_into(path, seen, beside, new, wanted));
             }
             // What was in our hands before and comes back was replaced by its own author.
             if is_ours || held_before.contains(held) {
@@ -211,9 +223,9 @@ impl Workspace {
         seen: &Snapshot,
         beside: &Beside,
         new: &mut Temporary<'_>,
-        bytes: &[u8],
+        wanted: &New<'_>,
     ) -> Failure {
-        let result = match new.written_into(bytes) {
+        let result = match new.written_into(wanted) {
             // As if ours had never been there.
             Ok(WrittenInto::Appended(more)) => beside.append(&more),
             // Its author wanted nothing else to be there.
@@ -264,8 +276,8 @@ impl Workspace {
     ) -> Result<Change, Failure> {
         let data =
             file.metadata().map_err(|error| io_failure(&error, "look at", path.relative()))?;
-        let snapshot = Snapshot { stat: FileStat::of(&data), hash: new.hash.clone() };
-        let kept = (new.bytes.len() <= MAX_KEPT).then(|| new.bytes.to_vec());
+        let snapshot = Snapshot { stat: FileStat::of(&data), hash: new.hash().to_owned() };
+        let kept = (new.len() <= MAX_KEPT).then(|| new.pieces.concat());
         self.snapshots.record(path.absolute(), snapshot.clone(), kept);
         Ok(Change { snapshot, split_hard_link })
     }

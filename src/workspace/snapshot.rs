@@ -66,7 +66,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// Of a file with these bytes.
     pub(super) fn new(stat: FileStat, bytes: &[u8]) -> Self {
-        Self { stat, hash: hash(bytes) }
+        Self { stat, hash: hash(&[bytes]) }
     }
 
     /// Time of the last change in milliseconds: the lock value `file_mtime_ms`.
@@ -95,9 +95,13 @@ impl Snapshot {
     }
 }
 
-/// BLAKE3 in hexadecimal.
-pub(super) fn hash(bytes: &[u8]) -> String {
-    blake3::hash(bytes).to_hex().to_string()
+/// BLAKE3 of these pieces one after the other, in hexadecimal.
+pub(super) fn hash(pieces: &[&[u8]]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for piece in pieces {
+        hasher.update(piece);
+    }
+    hasher.finalize().to_hex().to_string()
 }
 
 /// The hash of a whole file, in little memory.

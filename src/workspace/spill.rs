@@ -1,5 +1,6 @@
 //! Where output goes that is too large to be shown: whole, as natural lines, without secrets.
 
+use std::borrow::Cow;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -142,7 +143,7 @@ impl SpillFile {
 
     /// Writes the pending bytes as far as they can be masked by now.
     fn drain(&mut self, all: bool) -> io::Result<()> {
-        let mut end = match self.pending.iter().rposition(|byte| *byte == b'\n') {
+        let mut end = match memchr::memrchr(b'\n', &self.pending) {
             _ if all => self.pending.len(),
             Some(last) => last + 1,
             None if self.pending.len() > MAX_LINE => self.pending.len(),
@@ -155,7 +156,11 @@ impl SpillFile {
         match &self.masker {
             None => self.file.write_all(&ready),
             Some(masker) => {
-                let text = String::from_utf8_lossy(&ready);
+                // (To look whether it is text is quicker than to look for what is none.)
+                let text = match std::str::from_utf8(&ready) {
+                    Ok(text) => Cow::Borrowed(text),
+                    Err(_) => String::from_utf8_lossy(&ready),
+                };
                 self.file.write_all(masker.mask(&text).as_bytes())
             }
         }
@@ -164,14 +169,16 @@ impl SpillFile {
 
 /// Where a private key begins whose end is still to come.
 fn open_key(bytes: &[u8]) -> Option<usize> {
+    const MARK: &[u8] = b"-----BEGIN ";
+    // Of most output nothing else has to be looked at.
+    memchr::memmem::rfind(bytes, MARK)?;
     let text = String::from_utf8_lossy(bytes);
     // Only ASCII is looked for, so a replaced byte before it would shift its place: look again.
     let begin = text.rfind("-----BEGIN ").filter(|_| text.contains("PRIVATE KEY-----"))?;
     if text[begin..].contains("-----END ") || text.len() - begin > MAX_KEY {
         return None;
     }
-    let mark = b"-----BEGIN ";
-    bytes.windows(mark.len()).rposition(|window| window == mark)
+    memchr::memmem::rfind(bytes, MARK)
 }
 
 impl Write for SpillFile {

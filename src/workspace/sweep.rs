@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn a_name_knows_which_bytes_may_go() {
         let dir = tempfile::tempdir().unwrap();
-        let hash = |text: &str| super::super::snapshot::hash(text.as_bytes());
+        let hash = |text: &str| super::super::snapshot::hash(&[text.as_bytes()]);
         let name = temporary::name(99_999_999, 3, &hash("old"), &hash("new"));
         assert_eq!(temporary::parse("a.tmp"), None);
         for (text, left) in [("old", false), ("new", false), ("somebody's", true), ("", true)] {

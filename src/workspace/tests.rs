@@ -141,7 +141,7 @@ fn a_restored_snapshot_counts_and_changes_are_listed() {
     fs::write(dir.path().join("a"), "ONE\n").unwrap();
     fs::remove_file(dir.path().join("b")).unwrap();
     assert_eq!(workspace.changed_since_seen(), ["a", "b"]);
-    let failure = later.replace(&path, &a, b"x").unwrap_err();
+    let failure = later.replace(&path, &a, &[b"x"]).unwrap_err();
     assert_eq!(failure.code, ErrorCode::Conflict);
     // The old bytes are not known after a resume: there is no diff.
     assert!(!failure.data.contains_key("diff_preview"));
@@ -173,7 +173,7 @@ fn agents_of_our_own_come_one_after_the_other() {
             let Ok(content) = workspace.content(&path, Some(&seen)) else { continue };
             let number: u32 = String::from_utf8(content.bytes).unwrap().parse().unwrap();
             let next = (number + 1).to_string();
-            n_done += u32::from(workspace.replace(&path, &seen, next.as_bytes()).is_ok());
+            n_done += u32::from(workspace.replace(&path, &seen, &[next.as_bytes()]).is_ok());
         }
         n_done
     };
@@ -195,7 +195,7 @@ fn extended_attributes_are_kept() {
         return; // This file system has none.
     }
     let seen = read(&workspace, "a");
-    workspace.replace(&workspace.file("a").unwrap(), &seen, b"two\n").unwrap();
+    workspace.replace(&workspace.file("a").unwrap(), &seen, &[b"two\n"]).unwrap();
     let mut value = [0; 16];
     let length = rustix::fs::getxattr(dir.path().join("a"), "user.note", &mut value).unwrap();
     assert_eq!(&value[..length], b"kept");

@@ -173,6 +173,23 @@ impl Text {
         Self::new(self.charset, new)
     }
 
+    /// Where an edit of these ranges changes anything, and with so many lines around it: whole lines of
+    /// [`Text::plain`]. Nothing where its bytes are not those of its text, or the edits bring `\r`.
+    pub fn region(&self, edits: &[(Range<usize>, &str)], n_lines: usize) -> Option<Range<usize>> {
+        let is_plain = self.charset == Charset::UTF_8
+            && !self.has_cr
+            && edits.iter().all(|(_, text)| !text.contains('\r'));
+        let (first, last) = edits.first().zip(edits.last()).filter(|_| is_plain)?;
+        let bytes = self.raw.as_bytes();
+        let (mut start, mut end) = (first.0.start, last.0.end);
+        for _ in 0..=n_lines {
+            start =
+                memchr::memrchr(b'\n', &bytes[..start.saturating_sub(1)]).map_or(0, |at| at + 1);
+            end += memchr::memchr(b'\n', &bytes[end..]).map_or(bytes.len() - end, |at| at + 1);
+        }
+        Some(start..end)
+    }
+
     /// Another text altogether, in the same encoding and with the same line ends. In a file with
     /// mixed ones, the lines that stay keep theirs.
     #[must_use]

@@ -296,7 +296,7 @@ impl Workspace {
         let old =
             seen.map(|seen| Old { path: path.absolute(), hash: &seen.hash, is_copied: false });
         let was_first = !undo.turn().kept.contains_key(name);
-        undo.keep(name, old, after.hash.clone()).map_err(|error| {
+        undo.keep(name, old, after.hash().to_owned()).map_err(|error| {
             let failure = io_failure(&error, "keep the old content of", name);
             failure.hint("nothing was changed; make room, or run without keeping a session")
         })?;
@@ -425,16 +425,16 @@ impl Workspace {
         };
         let kept = folder.join(&before.file);
         let bytes = fs::read(&kept).map_err(failed)?;
-        if hash(&bytes) != before.hash {
+        if hash(&[&bytes]) != before.hash {
             let kept = kept.display();
             return Ok(Undone::Refused(format!(
                 "a program wrote to the old file after it was replaced; that lies in {kept}"
             )));
         }
         match now {
-            Some(now) => drop(self.swap(path, &now, &New::of(&bytes))?),
+            Some(now) => drop(self.swap(path, &now, &New::of(&[&bytes]))?),
             None => {
-                drop(self.place(path, &New::of(&bytes))?);
+                drop(self.place(path, &New::of(&[&bytes]))?);
                 let mode = fs::metadata(&kept).map_err(failed)?.permissions();
                 fs::set_permissions(path.absolute(), mode).map_err(failed)?;
             }

@@ -9,7 +9,7 @@ use crate::run::signal;
 use crate::server::{self, Reply, Request, Server};
 use crate::support::Test;
 
-const WINDOW: usize = 32_768;
+pub(crate) const WINDOW: usize = 32_768;
 const TASK: &str = "Count the words in every file of `data/`, and name the longest of them.";
 const SUMMARY: &str = "### Objectives & Status\nfiles are being read\n### Technical Context (Static)\nplain text\n\
                        ### Completed Milestones\n- the first files\n### Key Insights & Decisions\n- they are long";
@@ -19,7 +19,7 @@ fn tokens(request: &Request) -> usize {
     request.body.len() / 4
 }
 
-fn is_summary(request: &Request) -> bool {
+pub(crate) fn is_summary(request: &Request) -> bool {
     request.json()["tools"].is_null()
 }
 
@@ -32,7 +32,7 @@ fn messages(request: &Request) -> String {
 
 /// A provider with a window, and a model in it that reads `file_0.txt`, `file_1.txt`, … and then says
 /// that it is done.
-fn reader(
+pub(crate) fn reader(
     rounds: usize,
     window: usize,
     summary: impl Fn(usize) -> Reply + Send + Sync + 'static,
@@ -72,7 +72,7 @@ fn counted(delta: &Value, finish_reason: &str, tokens: usize) -> Reply {
     server::sse_raw(&[&said, &end, &usage, "[DONE]"])
 }
 
-fn project(server: &Server, n_files: usize) -> Test {
+pub(crate) fn project(server: &Server, n_files: usize) -> Test {
     let project = Test::new().user_config(&format!(
         "model = \"test/m\"\n[providers.test]\nbase_url = \"{}\"\n",
         server.url()
@@ -83,11 +83,11 @@ fn project(server: &Server, n_files: usize) -> Test {
     })
 }
 
-const KNOWN_WINDOW: [&str; 2] = ["--set", "models.\"test/m\".context_window=32768"];
+pub(crate) const KNOWN_WINDOW: [&str; 2] = ["--set", "models.\"test/m\".context_window=32768"];
 
 /// Each request of the conversation begins with the whole one before it, up to its trailing message,
 /// except where there was compaction in between.
-fn assert_prefixes(requests: &[Request]) {
+pub(crate) fn assert_prefixes(requests: &[Request]) {
     let mut before: Option<&str> = None;
     for request in requests {
         if is_summary(request) {

@@ -4,6 +4,7 @@
 #![expect(clippy::similar_names, reason = "a test and its text are told apart well enough")]
 
 mod architecture;
+mod attention;
 mod background;
 mod bad_input;
 mod batch;
@@ -14,9 +15,11 @@ mod file_contract;
 mod freeze;
 mod fuzz;
 mod never_lose;
+mod pins;
 mod prompts;
 mod properties;
 mod race;
+mod recovery;
 mod resume;
 mod run;
 mod sandbox;

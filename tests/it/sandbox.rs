@@ -782,3 +782,101 @@ fn the_network_of_one_command_is_not_that_of_its_neighbours() {
     let all = call("git fetch -q nowhere; bash connect.sh", &["--allow", "Bash"]);
     assert!(all.contains("open"), "{all}");
 }
+
+/// Everything below a folder: what it is, and what is in it.
+fn contents(folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let path = entry.path();
+        let data = std::fs::symlink_metadata(&path).unwrap();
+        if data.is_dir() {
+            found.insert(path.clone(), "a folder".to_owned());
+            contents(&path, found);
+        } else {
+            let text = std::fs::read(&path).unwrap_or_default();
+            found
+                .insert(path, format!("{:?} {}", data.file_type(), String::from_utf8_lossy(&text)));
+        }
+    }
+}
+
+/// What the judge of commands can not see, or does not claim to: each such line of `tests/shell` is run here.
+#[test]
+fn what_the_judge_can_not_see_is_held() {
+    const EVIL: &str = "#!/bin/sh\ntouch \"$OUT/pwned\"; echo x > \"$HOME/pwned\"\n";
+    let cases = crate::shell::corpus().into_iter().filter(|case| case.verdict == "sandbox");
+    let lines: Vec<String> = cases.map(|case| case.command).collect();
+    assert!(lines.len() > 100, "{}", lines.len());
+    for place in places() {
+        let (root, home, outside) = (place.test.root(), place.home(), place.outside());
+        for (path, text) in [
+            ("a.txt", "rm -rf $OUT/victim\n"),
+            ("notes.md", "two\n"),
+            (".env", "KEY=1\n"),
+            ("src/main.rs", "fn main() {}\n"),
+            ("build/x", ""),
+            ("Makefile", "all:\n\ttouch $(OUT)/pwned\n"),
+            ("package.json", "{\"scripts\": {\"evil\": \"touch $OUT/pwned\"}}"),
+            (".agent/config.toml", "# intact\n"),
+            ("x", EVIL),
+            ("daemon", EVIL),
+            ("configure", EVIL),
+            ("new.sh", EVIL),
+        ] {
+            write(&root.join(path), text);
+        }
+        for program in ["x", "daemon", "configure"] {
+            let mode = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(root.join(program), mode).unwrap();
+        }
+        std::os::unix::fs::symlink("..", root.join("up")).unwrap();
+        std::os::unix::fs::symlink(&outside, root.join("out")).unwrap();
+        let git = Command::new("git").args(["init", "-q"]).current_dir(&root).status();
+        let has_git = git.is_ok_and(|status| status.success());
+        write(&home.join(".profile"), "# intact\n");
+        // Where nothing can cover it, a change of what is protected is told, and allowed here.
+        let is_covered = place.backend == "namespaces";
+        let look = || {
+            let mut found = BTreeMap::new();
+            contents(&home, &mut found);
+            contents(&outside, &mut found);
+            for own in
+                [".git/hooks", ".agent"].iter().filter(|own| is_covered && root.join(own).exists())
+            {
+                contents(&root.join(own), &mut found);
+            }
+            let config = root.join(".git/config");
+            if is_covered && has_git {
+                found.insert(config.clone(), std::fs::read_to_string(config).unwrap());
+            }
+            for name in root.parent().unwrap().read_dir().unwrap() {
+                found.insert(name.unwrap().path(), String::new());
+            }
+            // The agent's own: caches of the project, which commands write.
+            found.retain(|path, _| !path.starts_with(home.join(".cache")));
+            found
+        };
+        // Once, so that what the agent itself makes is there.
+        place.call(&json!({"command": "true"}));
+        let before = look();
+        let mut command = place.command(&["tool", "batch"]);
+        let mut batch = crate::batch::Batch::start(&mut command);
+        for line in &lines {
+            let line = line.replace("/tmp", outside.to_str().unwrap());
+            // Whatever came of it: an answer, and nothing else.
+            let answer = batch.call("Bash", &json!({"command": line, "timeout_ms": 4000}));
+            assert!(answer["status"].is_string(), "{line}: {answer}");
+        }
+        batch.end();
+        let after = look();
+        let changed: Vec<_> =
+            after.iter().filter(|(path, now)| before.get(*path) != Some(now)).collect();
+        let gone: Vec<_> = before.keys().filter(|path| !after.contains_key(*path)).collect();
+        assert!(
+            changed.is_empty() && gone.is_empty(),
+            "{} {:?}: {changed:?} {gone:?}",
+            place.backend,
+            place.user
+        );
+    }
+}

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::run::wait_for;
-use crate::server::{Request, Server, sse_text};
+use crate::server::{Request, Server, sse_raw, sse_text};
 use crate::support::{Done, Test, events};
 
 const OLD: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
@@ -101,6 +101,41 @@ fn tokens_and_money_are_counted_by_turn_and_in_all() {
 }
 
 #[test]
+fn a_well_known_model_costs_what_its_vendor_asks() {
+    let answer = |_: &Request, _: usize| {
+        let said =
+            json!({"choices": [{"index": 0, "delta": {"content": "ok"}, "finish_reason": "stop"}]});
+        let usage = json!({"prompt_tokens": 200_000, "completion_tokens": 10_000,
+            "prompt_tokens_details": {"cached_tokens": 150_000}});
+        let usage = json!({"choices": [], "usage": usage});
+        sse_raw(&[&said.to_string(), &usage.to_string(), "[DONE]"])
+    };
+    let server = Server::with(answer);
+    let url = server.url();
+    let test = Test::new();
+    let run = |model: &str, more: &[&str]| {
+        test.agent(&[&["run", "task", "--model", model, "--base-url", &url], more].concat())
+    };
+    // 50,000 fresh tokens at $1, 150,000 cached ones at $0.10 and 10,000 of the answer at $6 a million.
+    let done = run("openai/gpt-5.6-luna", &["--output-format", "json"]).expect_code(0);
+    let cost = done.lines()[0]["total_cost_usd"].as_f64().unwrap();
+    assert!((cost - 0.125).abs() < 1e-9, "{cost}");
+    let list = test.agent(&["session", "list"]).expect_code(0).stdout;
+    assert!(list.contains(" $0.1250 "), "{list}");
+    let show = test.agent(&["session", "show"]).expect_code(0).stdout;
+    assert!(show.contains("200,000 in (150,000 cached), 10,000 out · $0.1250\n"), "{show}");
+    // The configuration outranks it; what nobody knows is no limit to be promised.
+    let dear =
+        ["--set", "models.\"openai/gpt-5.6-luna\".price_out=100.0", "--output-format", "json"];
+    let cost = run("openai/gpt-5.6-luna", &dear).lines()[0]["total_cost_usd"].as_f64().unwrap();
+    assert!((cost - 1.065).abs() < 1e-9, "{cost}");
+    run("openai/mine", &["--max-budget-usd", "1"])
+        .expect_code(2)
+        .expect_one_line_of_stderr("models.\"openai/mine\".price_in");
+    run("openai/gpt-5.6-luna", &["--max-budget-usd", "1"]).expect_code(0);
+}
+
+#[test]
 fn the_list_is_there_for_scripts_too() {
     let test = Test::new().script("usage: 100 20\ntext: ok");
     test.run(&["the task"]).expect_code(0);
@@ -121,6 +156,15 @@ fn the_list_is_there_for_scripts_too() {
     assert_eq!(list[2]["model"], "script:../script");
     let empty = Test::new().agent(&["session", "list", "--format", "json"]).expect_code(0);
     assert_eq!(empty.stdout, "[]\n");
+}
+
+#[test]
+fn a_long_task_and_a_long_answer_are_listed_too() {
+    let long = "long ".repeat(40_000);
+    let test = Test::new().script(&format!("text: {long}")).stdin(long.as_bytes());
+    test.run(&["the task"]).expect_code(0);
+    let list = test.agent(&["session", "list"]).expect_code(0).stdout;
+    assert!(list.contains("completed") && list.contains("the task"), "{list}");
 }
 
 #[test]

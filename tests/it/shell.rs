@@ -25,15 +25,15 @@ const HEADINGS: &[&str] = &[
     "sandbox",
 ];
 
-struct Case {
+pub(crate) struct Case {
     place: String,
-    verdict: String,
-    command: String,
+    pub(crate) verdict: String,
+    pub(crate) command: String,
     expected: Option<String>,
 }
 
 /// Every command of the corpus.
-fn corpus() -> Vec<Case> {
+pub(crate) fn corpus() -> Vec<Case> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shell");
     let mut files: Vec<_> = fs::read_dir(dir).unwrap().map(|file| file.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));

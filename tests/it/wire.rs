@@ -43,6 +43,7 @@ fn request(messages: &[Message]) -> Request<'_> {
         trailing: None,
         max_output_tokens: None,
         temperature: None,
+        answer_schema: None,
     }
 }
 

@@ -138,7 +138,7 @@ fn open(one: &One, files: &FilesArgs) -> Result<Recorded, OpenError> {
 fn tell_files(turn: u32, files: &Files) -> u8 {
     let mut out = format!("turn {turn}\n");
     for (path, how) in files {
-        out.push_str(&format!("  {path}: {}\n", how));
+        out.push_str(&format!("  {path}: {how}\n"));
     }
     ui::print(&out);
     u8::from(files.iter().any(|(_, how)| matches!(how, Undone::Refused(_))))

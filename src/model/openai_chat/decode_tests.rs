@@ -15,6 +15,7 @@ fn decode(chunks: &[Value]) -> Reply {
         trailing: None,
         max_output_tokens: None,
         temperature: None,
+        answer_schema: None,
     };
     let next = AtomicU64::new(1);
     let mut decoder = Decoder::new(Ids::new("call_", &next, &request));

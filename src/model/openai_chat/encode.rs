@@ -23,7 +23,11 @@ pub(in crate::model) fn encode(request: &Request<'_>, model: &str, quirks: Quirk
             .then_some(StreamOptions { include_usage: true }),
         max_tokens: limit.filter(|_| !quirks.max_completion_tokens),
         max_completion_tokens: limit.filter(|_| quirks.max_completion_tokens),
-        temperature: request.temperature,
+        // Reasoning models refuse any but their own.
+        temperature: request.temperature.filter(|_| !quirks.structured_outputs),
+        response_format: request.answer_schema.filter(|_| quirks.structured_outputs).map(
+            |schema| json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}),
+        ),
         tools: request
             .tools
             .iter()
@@ -50,6 +54,8 @@ struct Body<'a> {
     max_completion_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Value>,
     messages: Vec<Sent<'a>>,
@@ -199,6 +205,7 @@ mod tests {
             trailing,
             max_output_tokens: None,
             temperature: None,
+            answer_schema: None,
         }
     }
 
@@ -288,11 +295,24 @@ mod tests {
 
     #[test]
     fn quirks_are_obeyed() {
-        let quirks = Quirks { max_completion_tokens: true, no_stream_options: true };
+        let quirks = Quirks {
+            max_completion_tokens: true,
+            no_stream_options: true,
+            structured_outputs: true,
+        };
         let request = Request { max_output_tokens: Some(9), system: "", ..request(&[], None) };
         assert_eq!(
             String::from_utf8_lossy(&encode(&request, "m", quirks)),
             r#"{"model":"m","stream":true,"max_completion_tokens":9,"messages":[]}"#
         );
+        let schema = json!({"type": "object"});
+        let held = Request { answer_schema: Some(&schema), temperature: Some(0.5), ..request };
+        assert_eq!(
+            String::from_utf8_lossy(&encode(&held, "m", quirks)),
+            r#"{"model":"m","stream":true,"max_completion_tokens":9,"response_format":"#.to_owned()
+                + r#"{"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"object"}}},"messages":[]}"#
+        );
+        let plain = encode(&held, "m", Quirks::default());
+        assert!(!String::from_utf8_lossy(&plain).contains("response_format"));
     }
 }

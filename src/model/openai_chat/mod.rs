@@ -14,4 +14,6 @@ pub struct Quirks {
     pub max_completion_tokens: bool,
     /// It refuses `stream_options`, with which we ask for the usage.
     pub no_stream_options: bool,
+    /// It holds an answer to a JSON Schema, and takes no other temperature than its models' own.
+    pub structured_outputs: bool,
 }

@@ -31,8 +31,8 @@ pub struct Scripted {
     id: String,
     source: String,
     script: Script,
-    /// Which turns were used.
-    used: Mutex<Vec<bool>>,
+    /// How often each turn was used.
+    used: Mutex<Vec<u32>>,
     next_id: AtomicU64,
 }
 
@@ -46,6 +46,8 @@ struct Turn {
     when: Vec<Regex>,
     /// What the last results must match, or the script is wrong.
     expect: Vec<Regex>,
+    /// How often it may be used.
+    times: u32,
     reasoning: Option<String>,
     text: Option<Template>,
     calls: Vec<Call>,
@@ -77,7 +79,7 @@ impl Scripted {
         Ok(Self {
             id: format!("script:{source}"),
             source: source.to_owned(),
-            used: Mutex::new(vec![false; script.len()]),
+            used: Mutex::new(vec![0; script.len()]),
             script,
             next_id: AtomicU64::new(1),
         })
@@ -96,18 +98,18 @@ impl Scripted {
         steps.into()
     }
 
-    /// The first turn for this purpose that is not used and whose `when` matches.
+    /// The first turn for this purpose that is not used up and whose `when` matches.
     fn turn(&self, purpose: Purpose, sent: &str) -> Result<&Turn, String> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let queue = || (0..).zip(&self.script).filter(|(_, turn)| turn.purpose == purpose);
         let fits = |turn: &Turn| turn.when.iter().all(|when| when.is_match(sent));
-        let next = queue().find(|&(at, turn): &(usize, _)| !used[at] && fits(turn));
-        if let Some((at, turn)) = next {
-            used[at] = true;
+        let is_left = |&(at, turn): &(usize, &Turn)| used[at] < turn.times;
+        if let Some((at, turn)) = queue().filter(is_left).find(|(_, turn)| fits(turn)) {
+            used[at] += 1;
             return Ok(turn);
         }
         let (source, word, n_turns) = (&self.source, purpose.as_str(), queue().count());
-        let waiting = queue().filter(|&(at, _)| !used[at]).map(|(_, turn)| turn.line.to_string());
+        let waiting = queue().filter(is_left).map(|(_, turn)| turn.line.to_string());
         let waiting = waiting.collect::<Vec<_>>().join(", ");
         let n_all = self.script.len();
         Err(if n_turns == 0 {

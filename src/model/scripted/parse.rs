@@ -54,6 +54,7 @@ struct Draft {
     text: Vec<String>,
     /// Line, name and JSON text.
     calls: Vec<(usize, String, String)>,
+    times: Option<u32>,
     usage: Option<Usage>,
     pause: Option<Duration>,
     fault: Option<Fault>,
@@ -64,7 +65,7 @@ struct Draft {
 impl Draft {
     /// A line `word: value`.
     fn take(&mut self, number: usize, line: &str) -> Result<(), String> {
-        const WORDS: &str = "text, call, expect, when, for, usage, pause, reasoning, fault";
+        const WORDS: &str = "text, call, expect, when, times, for, usage, pause, reasoning, fault";
         let (word, value) = line.split_once(':').ok_or_else(|| {
             format!("a line begins with a word and a colon; the words are {WORDS}")
         })?;
@@ -88,6 +89,7 @@ impl Draft {
             }
             "expect" => self.expect.push(regex(value)?),
             "when" => self.when.push(regex(value)?),
+            "times" => once(word, &mut self.times, times(value.trim())?)?,
             "for" => once(word, &mut self.purpose, purpose(value.trim())?)?,
             "usage" => once(word, &mut self.usage, usage(value)?)?,
             "pause" => once(word, &mut self.pause, duration(value.trim())?)?,
@@ -163,6 +165,7 @@ impl Draft {
             purpose: self.purpose.unwrap_or(Purpose::Main),
             when: self.when,
             expect: self.expect,
+            times: self.times.unwrap_or(1),
             reasoning: (!self.reasoning.is_empty()).then(|| self.reasoning.join("\n")),
             text,
             calls,
@@ -191,6 +194,16 @@ fn purpose(word: &str) -> Result<Purpose, String> {
         let words = PURPOSES.map(Purpose::as_str).join(", ");
         format!("`for: {word}` is unknown; there are {words}")
     })
+}
+
+fn times(value: &str) -> Result<u32, String> {
+    match value.parse() {
+        Ok(times @ 1..) => Ok(times),
+        _ if value == "any" => Ok(u32::MAX),
+        _ => {
+            Err("`times:` wants how often the turn may be used, `times: 3`, or `times: any`".into())
+        }
+    }
 }
 
 fn usage(value: &str) -> Result<Usage, String> {
@@ -265,6 +278,8 @@ mod tests {
         check("text: a\n  b", 2, "an indented line");
         check("text: a\nexpect: (", 2, "no regular expression");
         check("text: a\nfor: fun", 2, "main, reflect, plan, summary, learn, task");
+        check("text: a\ntimes: 0", 2, "`times: 3`, or `times: any`");
+        check("text: a\ntimes: 2\ntimes: any", 3, "a second `times:`");
         check("text: a\nusage: 1", 2, "usage: 1200 35");
         check("text: a\npause: 10", 2, "200ms");
         check("text: a\npause: 1s\npause: 1s", 3, "a second `pause:`");

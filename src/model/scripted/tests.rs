@@ -19,6 +19,7 @@ fn request(messages: &[Message]) -> Request<'_> {
         trailing: None,
         max_output_tokens: None,
         temperature: None,
+        answer_schema: None,
     }
 }
 
@@ -97,6 +98,20 @@ fn a_turn_waits_until_its_when_matches() {
 }
 
 #[test]
+fn a_turn_may_be_used_more_than_once() {
+    let model = scripted("when: hint\ntext: right\n---\ntimes: 2\ntext: wrong\n---\ntext: last");
+    let plain = request(&[]);
+    let advised = Request { trailing: Some("a hint"), ..plain };
+    let asked = [plain, advised, advised, plain];
+    assert_eq!(asked.map(|asked| reply(&model, &asked).text), ["wrong", "right", "wrong", "last"]);
+    let message = error(&model, &plain).message;
+    assert!(message.ends_with("it has 3 turns for main, and all are used"), "{message}");
+
+    let model = scripted("times: any\ntext: again");
+    assert!((0..100).all(|_| reply(&model, &plain).text == "again"));
+}
+
+#[test]
 fn results_are_expected_and_quoted() {
     let text = "expect: ^(\\w+).*\nexpect: n=(\\d+)\n\
         call: Edit {\"n\":{{match.2}},\"old\":\"{{last.text}}\",\"w\":\"{{match.1}}\"}\n\
@@ -171,7 +186,7 @@ fn the_documentation_holds() {
     let blocks = page.split("\n\n").filter(|block| block.lines().all(|l| l.starts_with("    ")));
     let scripts = blocks.filter(|block| block.contains("\n    ---\n"));
     let scripts = scripts.map(|block| block.replace("\n    ", "\n").trim_start().to_owned());
-    assert_eq!(scripts.map(|script| scripted(&script).script.len()).sum::<usize>(), 6);
+    assert_eq!(scripts.map(|script| scripted(&script).script.len()).sum::<usize>(), 9);
     for fault in Fault::ALL {
         let name = fault.name();
         assert!(page.contains(&format!("| `{name}`")) || page.contains(&format!(", `{name}` |")));

@@ -2,7 +2,9 @@
 
 use super::Place;
 use super::args::Args;
-use crate::permission::shell::{Input, Kind, Run, SHELLS, Script, Simple, Word, join, path_of};
+use crate::permission::shell::{
+    How, Input, Kind, Redirect, Run, SHELLS, Script, Simple, Word, join, path_of,
+};
 
 /// What fetches a text from elsewhere.
 const FETCHERS: &[&str] =
@@ -143,7 +145,16 @@ pub(super) fn is_fork_bomb(text: &str, script: &Script) -> bool {
 }
 
 /// What is fetched is run unseen.
-pub(super) fn runs_what_it_fetches(runs: &[Run]) -> bool {
+pub(super) fn runs_what_it_fetches(script: &Script, runs: &[Run]) -> bool {
+    let names_fetcher = |text: &str| {
+        text.split(|char: char| !char.is_ascii_alphanumeric() && char != '-')
+            .any(|part| FETCHERS[..2].contains(&part))
+    };
+    let is_fetched = |word: &Word| word.kind == Kind::Output && names_fetcher(&word.text);
+    let set = script.commands.iter().flat_map(|command| &command.assignments);
+    let names = set.filter(|word| is_fetched(word)).filter_map(|word| word.text.split_once('='));
+    let names: Vec<String> =
+        names.flat_map(|(name, _)| [format!("${name}"), format!("${{{name}")]).collect();
     let name = |run: &Run| run.words.first().map_or(String::new(), |word| word.text.clone());
     // What flows through the pipes of each substitution, and of the line itself.
     let mut fetched = vec![false];
@@ -154,15 +165,17 @@ pub(super) fn runs_what_it_fetches(runs: &[Run]) -> bool {
         let name = name(run);
         let is_shell = SHELLS.contains(&name.as_str());
         let is_reader = is_shell || INTERPRETERS.contains(&name.as_str());
-        let is_fetched = |word: &Word| {
-            word.kind == Kind::Output
-                && word
-                    .text
-                    .split(|char: char| !char.is_ascii_alphanumeric() && char != '-')
-                    .any(|part| FETCHERS[..2].contains(&part))
-        };
         let runs_words = is_reader || matches!(name.as_str(), "eval" | "source" | ".");
-        if runs_words && run.words.iter().skip(1).any(is_fetched) {
+        let is_given =
+            |to: &Redirect| matches!(to.how, How::Read | How::Text) && is_fetched(&to.target);
+        if runs_words && run.words.iter().skip(1).any(is_fetched)
+            || is_reader && run.redirects.iter().any(is_given)
+        {
+            return true;
+        }
+        // `x=$(curl …); eval "$x"`
+        let holds = |word: &Word| names.iter().any(|name| word.text.contains(name.as_str()));
+        if runs_words && run.words.iter().skip(1).any(holds) {
             return true;
         }
         *was_fetched &= run.input == Input::Pipe;

@@ -157,7 +157,7 @@ fn judge(line: &Line, directory: &str, background: bool, ground: &dyn Ground) ->
     let mut found = Findings::default();
     if everything::is_fork_bomb(line.text(), line.script()) {
         found.never = Some("it would start processes without end");
-    } else if everything::runs_what_it_fetches(line.runs()) {
+    } else if everything::runs_what_it_fetches(line.script(), line.runs()) {
         found.never = Some("it would run what it fetches unseen; save it to a file and look at it");
     }
     for run in line.runs() {

@@ -1,12 +1,14 @@
 //! Which files a line may show the content of, by the names in its words.
 //!
-//! What is known only when it runs (`$x`, `find … -exec cat {} +`) is not seen.
+//! What is known only when it runs (`cat $(…)`, a script, `git log -p`) is not seen.
+
+use globset::{Glob, GlobMatcher};
 
 use super::args::Args;
 use super::table::{NAMES_ONLY, SEARCHES, SHOWS};
 use super::{Ground, Place};
 use crate::permission::line::Line;
-use crate::permission::shell::{How, Input, Kind, Word};
+use crate::permission::shell::{How, Input, Kind, Run, Word};
 
 /// What of a line is taken for a name of a file that it shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +54,48 @@ pub(in super::super) fn shows(
     let directory = if directory == "." { "" } else { directory };
     let found = line.runs().iter().find_map(|run| {
         let looker = Looker { args: Args { run, directory, ground }, is_it, suspicion };
-        looker.look()
+        // Names that one command writes are read by another.
+        let hands_on = run.writes_pipe && has_xargs(line) || looker.runs_others();
+        looker.look(hands_on)
     });
-    found.or_else(|| {
-        // Of a line that is not understood each word may be one.
-        let is_all_known = line.is_known() || suspicion == Suspicion::Known;
-        let mut words = fragments(line.text()).filter(|_| !is_all_known);
-        words.find(|word| is_it(word)).map(ToOwned::to_owned)
-    })
+    found
+        .or_else(|| {
+            // `x=secret.txt; cat $x`
+            let commands = line.script().commands.iter().filter(|_| suspicion == Suspicion::Any);
+            let mut set = commands.flat_map(|command| &command.assignments);
+            set.find_map(|word| {
+                fragments(&word.text).find(|text| is_it(text)).map(ToOwned::to_owned)
+            })
+        })
+        .or_else(|| {
+            // `for f in hidden/*; do cat "$f"; done`: the name stands somewhere else in the line.
+            let is_wanted = suspicion == Suspicion::Any && line.runs().iter().any(reads_unknown);
+            let mut words = line.text().split_ascii_whitespace().filter(|_| is_wanted);
+            words.find_map(|word| {
+                let word = word.trim_matches(|char| "\"'();{}".contains(char));
+                let pattern = Word { text: word.to_owned(), kind: Kind::Pattern };
+                let run = line.runs().first()?;
+                let looker = Looker { args: Args { run, directory, ground }, is_it, suspicion };
+                looker.named(&pattern)
+            })
+        })
+        .or_else(|| {
+            // Of a line that is not understood each word may be one.
+            let is_all_known = line.is_known() || suspicion == Suspicion::Known;
+            let mut words = fragments(line.text()).filter(|_| !is_all_known);
+            words.find(|word| is_it(word)).map(ToOwned::to_owned)
+        })
+}
+
+/// It shows a file whose name is known only when it runs.
+fn reads_unknown(run: &Run) -> bool {
+    let name = run.words.first().map_or("", |word| word.text.as_str());
+    let is_unknown = |word: &Word| matches!(word.kind, Kind::Variable | Kind::Output);
+    SHOWS.contains(&name) && run.words.iter().skip(1).any(is_unknown)
+}
+
+fn has_xargs(line: &Line) -> bool {
+    line.runs().iter().any(|run| run.words.first().is_some_and(|word| word.text == "xargs"))
 }
 
 struct Looker<'a> {
@@ -69,23 +105,30 @@ struct Looker<'a> {
 }
 
 impl Looker<'_> {
-    fn look(&self) -> Option<String> {
+    /// `find -exec`, `fd -x`.
+    fn runs_others(&self) -> bool {
+        let options = ["-exec", "-execdir", "-ok", "-x", "-X", "--exec", "--exec-batch"];
+        matches!(self.name(), "find" | "fd" | "fdfind")
+            && self.args.words().any(|word| options.contains(&word.text.as_str()))
+    }
+
+    fn look(&self, hands_on: bool) -> Option<String> {
         let run = self.args.run;
         let read = run.redirects.iter().filter(|to| to.how == How::Read).map(|to| &to.target);
-        read.chain(self.operands()).find_map(|word| self.named(word)).or_else(|| {
-            match self.suspicion {
-                Suspicion::Known => None,
-                Suspicion::Any => self.in_texts().or_else(|| self.below()),
-            }
-        })
+        let named = read.chain(self.operands(hands_on)).find_map(|word| self.named(word));
+        if named.is_some() || self.suspicion == Suspicion::Known {
+            return named;
+        }
+        let handed_on = || if hands_on { self.handed_on() } else { None };
+        self.in_texts().or_else(|| self.below()).or_else(handed_on)
     }
 
     fn name(&self) -> &str {
         self.args.run.words.first().map_or("", |word| word.text.as_str())
     }
 
-    /// The words that name what it shows.
-    fn operands(&self) -> Vec<&Word> {
+    /// The words that name what it shows, or hands on to others.
+    fn operands(&self, hands_on: bool) -> Vec<&Word> {
         let name = self.name();
         let searches = SEARCHES.contains(&name);
         let is_suspect = match self.suspicion {
@@ -94,7 +137,7 @@ impl Looker<'_> {
             Suspicion::Any if name == "git" => {
                 self.args.operands().next().is_some_and(|sub| GIT_SHOWS.contains(&&*sub.text))
             }
-            Suspicion::Any => !NAMES_ONLY.contains(&name),
+            Suspicion::Any => hands_on || !NAMES_ONLY.contains(&name),
         };
         if !is_suspect {
             return Vec::new();
@@ -161,6 +204,32 @@ impl Looker<'_> {
             }
             Input::Text(_) | Input::None | Input::Pipe | Input::File(_) => None,
         }
+    }
+
+    /// One of them among what `find` hands on to others: below its places, with a name that it looks for.
+    fn handed_on(&self) -> Option<String> {
+        if self.name() != "find" {
+            return None;
+        }
+        let is_place = |word: &&Word| !word.text.starts_with(['-', '(', '!']);
+        let here = Word::literal(".");
+        let mut places: Vec<&Word> = self.args.words().take_while(is_place).collect();
+        if places.is_empty() {
+            places.push(&here);
+        }
+        let names = self.args.words().zip(self.args.words().skip(1));
+        let names = names.filter(|(option, _)| matches!(option.text.as_str(), "-name" | "-iname"));
+        let globs: Vec<GlobMatcher> = names
+            .filter_map(|(_, name)| Some(Glob::new(&name.text).ok()?.compile_matcher()))
+            .collect();
+        let fits = |path: &str| {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            (self.is_it)(path) && (globs.is_empty() || globs.iter().any(|glob| glob.is_match(name)))
+        };
+        let paths = places.into_iter().filter_map(|word| self.args.paths(word)).flatten();
+        paths
+            .filter(|path| is_folder(self.args.ground.look(path)))
+            .find_map(|path| self.args.ground.find(&path, true, &fits))
     }
 
     /// One of them, in a folder that it goes through.

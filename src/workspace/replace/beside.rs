@@ -3,24 +3,27 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, XattrFlags};
+use rustix::fs::{Advice, AtFlags, FlockOperation, Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 
 use super::super::open::open_directory;
 use super::super::snapshot::hash_of;
 use super::super::sweep::temporary;
-use super::writers;
+use super::{New, writers};
 
 /// Another agent's change takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A file of this size is looked at twice in no time.
 const SMALL: u64 = 256 * 1024;
+/// So much is handed to the disk at once.
+const PIECE: usize = 8 * 1024 * 1024;
 /// Times of change are that coarse, where they have fractions of a second (the kernel's clock ticks every
 /// few milliseconds), and where they have none (FAT).
 const TICK: Duration = Duration::from_millis(100);
@@ -88,17 +91,17 @@ impl Beside {
     }
 
     /// Writes the bytes beside the target and syncs them; as far as permitted with the owner, mode
-    /// and extended attributes of the file that it is to replace. `hashes` are those of the old file
-    /// and of the new one: who finds the temporary file after a crash knows by them whose it is.
+    /// and extended attributes of the file that it is to replace. By the hashes of the old file and of
+    /// the new one who finds the temporary file after a crash knows whose it is.
     pub(super) fn write(
         &self,
-        bytes: &[u8],
-        hashes: (&str, &str),
+        new: &New<'_>,
+        old_hash: &str,
         like: Option<(&File, &Metadata)>,
     ) -> io::Result<Temporary<'_>> {
         let mode = Mode::from_raw_mode(if like.is_some() { 0o600 } else { 0o666 });
         let finish = |file: &mut File| -> io::Result<()> {
-            file.write_all(bytes)?;
+            write_early(file, new)?;
             if let Some((old, data)) = like {
                 imitate(file, old, data)?;
             }
@@ -107,12 +110,14 @@ impl Beside {
         // Without a name until it is whole: killed before, it is gone.
         if let Some(mut file) = self.unnamed(mode) {
             finish(&mut file)?;
+            let hashes = (old_hash, new.hash());
             if let Ok(temporary) = self.named(hashes, |name| link(&file, &self.folder, name)) {
                 return Ok(temporary);
             }
         }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let open = |name: &OsStr| rustix::fs::openat(&self.folder, name, flags, mode);
+        let hashes = (old_hash, new.hash());
         let mut temporary = self.named(hashes, |name| open(name).map(File::from))?;
         finish(&mut temporary.file)?;
         Ok(temporary)
@@ -201,10 +206,20 @@ impl Beside {
     /// opened it before it came into our hands may write to it only now. Whom to wait for is looked
     /// up if there is an `until`.
     pub(super) fn look(&self, at: &Temporary<'_>, until: Option<Instant>) -> io::Result<Held> {
-        let (held, data) = self.glance(at)?;
+        // To make the change of names last takes as long as it takes others to go on. (To look at a large
+        // file takes as long.)
+        let stat = rustix::fs::statat(&self.folder, &at.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let is_large = u64::try_from(stat.st_size).is_ok_and(|size| size > SMALL);
+        let (held, data) = std::thread::scope(|scope| {
+            let meanwhile = std::thread::Builder::new();
+            let synced = is_large && meanwhile.spawn_scoped(scope, || self.sync()).is_ok();
+            let seen = self.glance(at);
+            if !synced {
+                self.sync();
+            }
+            seen
+        })?;
         let Some(data) = data else { return Ok(held) };
-        // This takes as long as it takes others to go on.
-        self.sync();
         let mut is_written = false;
         if let Some(until) = until {
             is_written = writers::has_any(&at.name, &data, &at.file);
@@ -280,16 +295,16 @@ impl Temporary<'_> {
         &self.name
     }
 
-    /// What became of the file that we wrote `bytes` to, wherever it lies now.
-    pub(super) fn written_into(&mut self, bytes: &[u8]) -> io::Result<WrittenInto> {
-        let length = bytes.len() as u64;
-        if self.file.metadata()?.len() < length {
+    /// What became of the file that we wrote, wherever it lies now.
+    pub(super) fn written_into(&mut self, new: &New<'_>) -> io::Result<WrittenInto> {
+        if self.file.metadata()?.len() < new.len() as u64 {
             return Ok(WrittenInto::Replaced);
         }
-        let mut now = Vec::with_capacity(bytes.len());
+        let mut now = Vec::with_capacity(new.len());
         self.file.seek(SeekFrom::Start(0))?;
         self.file.read_to_end(&mut now)?;
-        Ok(match now.strip_prefix(bytes) {
+        let more = new.pieces.iter().try_fold(&*now, |rest, piece| rest.strip_prefix(*piece));
+        Ok(match more {
             Some(more) => WrittenInto::Appended(more.to_owned()),
             None => WrittenInto::Changed,
         })
@@ -307,6 +322,27 @@ impl Drop for Temporary<'_> {
             self.give_up();
         }
     }
+}
+
+/// Writes all of it. Of much, the disk gets each piece while the next one is copied, and the hash is made
+/// meanwhile.
+fn write_early(file: &mut File, new: &New<'_>) -> io::Result<()> {
+    if new.len() <= PIECE {
+        return new.pieces.iter().try_for_each(|piece| file.write_all(piece));
+    }
+    std::thread::scope(|scope| {
+        // Where no thread can be started it is made later.
+        _ = std::thread::Builder::new().spawn_scoped(scope, || _ = new.hash());
+        let mut at = 0;
+        for piece in new.pieces.iter().flat_map(|piece| piece.chunks(PIECE)) {
+            file.write_all(piece)?;
+            // What will not be needed soon is written at once; a file system may ignore it.
+            let length = NonZeroU64::new(piece.len() as u64);
+            _ = rustix::fs::fadvise(&*file, at, length, Advice::DontNeed);
+            at += piece.len() as u64;
+        }
+        Ok(())
+    })
 }
 
 /// Gives a file that has no name this one.

@@ -28,13 +28,13 @@ fn check_twice(
     workspace.page(&path, 1, 10, &|| false).unwrap();
     let seen = workspace.snapshot(&path).unwrap();
     let beside = Beside::open(path.absolute()).unwrap();
-    let mut new = beside.write(b"ours\n", ("", ""), None).unwrap();
+    let mut new = beside.write(&New::of(&[b"ours\n"]), "", None).unwrap();
     stranger(&target);
     if !beside.exchange(&new).unwrap() {
         return; // This file system cannot.
     }
     second(&target);
-    let result = workspace.settle(&path, &seen, &beside, &mut new, (&New::of(b"ours\n"), true));
+    let result = workspace.settle(&path, &seen, &beside, &mut new, (&New::of(&[b"ours\n"]), true));
     drop(new);
     after(&target, result);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");

@@ -1,0 +1,196 @@
+//! What the user mentions with `@`: the model is told to read it, and is never given its text.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
+
+/// How many are named; the others are counted.
+const MOST_NAMED: usize = 5;
+
+/// Something that exists in the project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Relative to the root, without symlinks: what tools call it too.
+    pub path: String,
+    /// It is a folder.
+    pub is_folder: bool,
+}
+
+/// The mentions of one turn that nobody has followed yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mentions(Vec<Mention>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mention {
+    /// As it is shown, with its lines: `@src/a.rs:10-20`.
+    shown: String,
+    found: Found,
+}
+
+impl Mentions {
+    /// Takes the mentions in a message of what exists, each once. An address, a decorator or a package is
+    /// none, unless there is a file of that name; what stands in code is none.
+    pub fn hear(&mut self, message: &str, find: impl Fn(&str) -> Option<Found>) {
+        static FENCED: LazyLock<Regex> =
+            LazyLock::new(|| expression(r"(?s)```.*?(?:```|\z)|(?m:^<stdin>$).*</stdin>"));
+        static NAME: LazyLock<Regex> =
+            LazyLock::new(|| expression(r#"^(?:"([^"\n]+)"(:\d+(?:-\d+)?)?|([^\s"@`'<>|]+))"#));
+        if !message.contains('@') {
+            return;
+        }
+        let message = FENCED.replace_all(message, " ");
+        for (at, _) in message.match_indices('@') {
+            // Behind a letter it is an address; behind a Chinese one it is none.
+            let before = message[..at].chars().next_back();
+            if before.is_some_and(|c| c.is_ascii_alphanumeric() || "_.+@/-".contains(c)) {
+                continue;
+            }
+            let Some(found) = NAME.captures(&message[at + 1..]) else { continue };
+            let quoted = found.get(1).and_then(|name| {
+                let lines = found.get(2).map_or("", |lines| lines.as_str());
+                Some((format!("@\"{}\"{lines}", name.as_str()), find(name.as_str())?))
+            });
+            let plain = || found.get(3).and_then(|name| longest(name.as_str(), &find));
+            if let Some((shown, found)) = quoted.or_else(plain)
+                && !self.0.iter().any(|mention| mention.found == found)
+            {
+                self.0.push(Mention { shown, found });
+            }
+        }
+    }
+
+    /// A tool has answered about this path: what was asked for is done.
+    pub fn followed(&mut self, path: &str, is_read: bool) {
+        self.0.retain(|mention| mention.found.path != path || !is_read && !mention.found.is_folder);
+    }
+
+    /// What the model is told, until it has followed all of them.
+    pub fn reminder(&self, prompts: &Prompts) -> Option<String> {
+        const FILES: Prompt = prompt!("feedback/mentioned_files.md");
+        const FOLDERS: Prompt = prompt!("feedback/mentioned_folders.md");
+        let named = self.0.iter().take(MOST_NAMED);
+        let (folders, files): (Vec<_>, Vec<_>) = named.partition(|mention| mention.found.is_folder);
+        let more = match self.0.len().saturating_sub(MOST_NAMED) {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        let list = |mentions: &[&Mention], more: &str| {
+            let shown: Vec<&str> = mentions.iter().map(|mention| mention.shown.as_str()).collect();
+            shown.join(", ") + more
+        };
+        let files_more = if files.is_empty() { "" } else { &*more };
+        let folders_more = if files.is_empty() { &*more } else { "" };
+        let parts = [
+            (!files.is_empty())
+                .then(|| prompts.text(FILES).replace("{{files}}", &list(&files, files_more))),
+            (!folders.is_empty()).then(|| {
+                prompts.text(FOLDERS).replace("{{folders}}", &list(&folders, folders_more))
+            }),
+        ];
+        let parts: Vec<String> =
+            parts.into_iter().flatten().map(|part| part.trim_end().to_owned()).collect();
+        (!parts.is_empty()).then(|| parts.join("\n"))
+    }
+}
+
+/// The longest beginning of a text that exists: what follows a name may be a sentence's own sign, or Chinese.
+fn longest(text: &str, find: impl Fn(&str) -> Option<Found>) -> Option<(String, Found)> {
+    const MOST_TRIED: usize = 24;
+    let mut ends: BTreeSet<usize> = BTreeSet::from([text.len()]);
+    let mut before: Option<char> = None;
+    for (at, char) in text.char_indices() {
+        let is_sign = |char: char| !char.is_alphanumeric() && !"/_-".contains(char);
+        let parts = before.is_some_and(|before| before.is_ascii() != char.is_ascii());
+        if at > 0 && (is_sign(char) || parts) {
+            ends.insert(at);
+        }
+        before = Some(char);
+    }
+    for end in ends.into_iter().rev().take(MOST_TRIED) {
+        if let Some(found) = find(&text[..end]) {
+            static LINES: LazyLock<Regex> = LazyLock::new(|| expression(r"^:\d+(?:-\d+)?"));
+            let lines = LINES.find(&text[end..]).map_or("", |lines| lines.as_str());
+            return Some((format!("@{}{lines}", &text[..end]), found));
+        }
+    }
+    None
+}
+
+fn expression(text: &str) -> Regex {
+    Regex::new(text).expect("a fixed expression")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THERE: &[&str] = &[
+        "a.rs",
+        "src/a.rs",
+        "src/",
+        "my file.txt",
+        "Makefile",
+        "设计.md",
+        "a",
+        "v1.2.md",
+        "@types",
+    ];
+
+    fn find(path: &str) -> Option<Found> {
+        let is_folder = THERE.contains(&format!("{}/", path.trim_end_matches('/')).as_str());
+        let path = path.trim_start_matches("./").trim_end_matches('/');
+        (is_folder || THERE.contains(&path)).then(|| Found { path: path.to_owned(), is_folder })
+    }
+
+    fn check(message: &str, expected: &[&str]) {
+        let mut mentions = Mentions::default();
+        mentions.hear(message, find);
+        let shown: Vec<&str> = mentions.0.iter().map(|mention| mention.shown.as_str()).collect();
+        assert_eq!(shown, expected, "{message}");
+    }
+
+    #[test]
+    fn what_exists_is_mentioned() {
+        check(
+            "look at @a.rs and @src/a.rs:10-20, then @src/",
+            &["@a.rs", "@src/a.rs:10-20", "@src/"],
+        );
+        check("(see @a.rs), @./a.rs; @\"my file.txt\":3.", &["@a.rs", "@\"my file.txt\":3"]);
+        check("is it @a.rs? or @Makefile!", &["@a.rs", "@Makefile"]);
+        check("看看@src/a.rs里的函数，还有@设计.md。", &["@src/a.rs", "@设计.md"]);
+        check("read @v1.2.md.", &["@v1.2.md"]);
+        check("@a.rs:7 and @a.rs", &["@a.rs:7"]);
+    }
+
+    #[test]
+    fn what_does_not_exist_or_is_no_mention_is_left_alone() {
+        check("mail me@a.rs, or x.y@src/a.rs", &[]);
+        check("use @property and @scope/package, @nobody, @ a.rs, @@a.rs", &[]);
+        check("```\n@a.rs\n```", &[]);
+        check("@missing.rs:10-20 @\"no such file\"", &[]);
+    }
+
+    #[test]
+    fn five_are_named_and_the_others_counted_until_they_are_read() {
+        let found =
+            |path: &str| Some(Found { path: path.to_owned(), is_folder: path.ends_with('/') });
+        let mut mentions = Mentions::default();
+        mentions.hear("@a @b @c @d/ @e @f @g", found);
+        let expected = "The user mentioned @a, @b, @c, @e and 2 more. You MUST read these files with the \
+             Read tool before answering.\nThe user mentioned the folders @d/. You MUST look into them with \
+             LS or Glob before answering.";
+        assert_eq!(mentions.reminder(&Prompts::default()).as_deref(), Some(expected));
+        for path in ["a", "b", "c", "d/", "e"] {
+            mentions.followed(path, true);
+        }
+        mentions.followed("f", false);
+        let expected = "The user mentioned @f, @g. You MUST read these files with the Read tool before answering.";
+        assert_eq!(mentions.reminder(&Prompts::default()).as_deref(), Some(expected));
+        mentions.followed("f", true);
+        mentions.followed("g", true);
+        assert_eq!(mentions.reminder(&Prompts::default()), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! Rules that a project or its user gives as files, and those that are met on the way.
+
+use std::collections::BTreeSet;
+
+use crate::protocol::event::{Body, Event};
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
+
+/// The most of one rules file that is shown, in bytes, however large the window is.
+pub const MAX_RULES_BYTES: usize = 32 * 1024;
+
+/// A file of rules that the project or the user gives (`CODE_LAW.md`, `AGENTS.md`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Where it stands, for the model.
+    pub path: String,
+    /// What it says.
+    pub text: String,
+}
+
+impl Rules {
+    /// What is shown of it, with a notice where that is not all.
+    pub fn shown(&self, max_bytes: usize) -> String {
+        let Self { path, text } = self;
+        let end = text.floor_char_boundary(text.len().min(max_bytes));
+        let mut shown = text[..end].trim_end().to_owned();
+        if end < text.len() {
+            shown.push_str(&format!(
+                "\n\n({path} is longer than {max_bytes} bytes: Read the rest when it matters.)"
+            ));
+        }
+        shown
+    }
+
+    /// As it stands in L2.
+    pub(super) fn in_l2(&self, max_bytes: usize) -> String {
+        format!("# Rules of this project ({})\n\n{}", self.path, self.shown(max_bytes))
+    }
+}
+
+/// The rules files that were met in folders below the root.
+#[derive(Clone, Debug, Default)]
+pub struct RulesMet {
+    /// In the order in which they were met.
+    rules: Vec<Rules>,
+    /// Folders that this turn has looked into: what is put there later is met in the next.
+    looked: BTreeSet<String>,
+}
+
+impl RulesMet {
+    /// The folders of this path in which nobody has looked yet, the outermost first; the root is not among
+    /// them. They count as looked into from now on.
+    pub fn folders(&mut self, path: &str, is_folder: bool) -> Vec<String> {
+        let mut folders: Vec<&str> = Vec::new();
+        let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
+        folders.extend(ends.map(|at| &path[..at]));
+        if is_folder && path != "." {
+            folders.push(path);
+        }
+        let new = folders.into_iter().filter(|folder| self.looked.insert((*folder).to_owned()));
+        new.map(str::to_owned).collect()
+    }
+
+    /// The file was met already, or says what another one said: a link to it, or a copy.
+    pub fn has(&self, path: &str, shown: &str) -> bool {
+        self.rules.iter().any(|met| met.path == path || met.text == shown)
+    }
+
+    /// Takes one more event of the session.
+    pub fn apply(&mut self, event: &Event) {
+        match &event.body {
+            Body::TurnStarted { .. } => self.looked.clear(),
+            Body::RulesFound { path, text } => {
+                self.rules.push(Rules { path: path.clone(), text: text.clone() });
+            }
+            _ => {}
+        }
+    }
+
+    /// The rules met so far, as they were shown, in the order in which they were met.
+    pub fn so_far(&self) -> &[Rules] {
+        &self.rules
+    }
+
+    /// What L2 says of them once the conversation in which they were met gives way.
+    pub fn layer(&self) -> String {
+        let texts: Vec<String> = self.rules.iter().map(|rules| rules.in_l2(usize::MAX)).collect();
+        texts.join("\n\n")
+    }
+}
+
+/// What the model is told of a rules file that was met.
+pub(super) fn met(prompts: &Prompts, path: &str, text: &str) -> String {
+    const FOUND: Prompt = prompt!("feedback/rules_found.md");
+    let folder = path.rsplit_once('/').map_or(".", |(folder, _)| folder);
+    // The file's own text goes in last: what it holds is no place to put something.
+    prompts
+        .text(FOUND)
+        .trim_end()
+        .replace("{{folder}}", folder)
+        .replace("{{path}}", path)
+        .replace("{{rules}}", text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folders_of_a_path_are_looked_into_once() {
+        let mut met = RulesMet::default();
+        assert_eq!(met.folders("a/b/c.rs", false), ["a", "a/b"]);
+        assert_eq!(met.folders("a/b/d.rs", false), [""; 0]);
+        assert_eq!(met.folders("a/x", true), ["a/x"]);
+        assert_eq!(met.folders(".", true), [""; 0]);
+        assert_eq!(met.folders("c.rs", false), [""; 0]);
+        assert_eq!(met.folders("/added/a.rs", false), ["/added"]);
+    }
+
+    #[test]
+    fn a_long_file_says_that_there_is_more() {
+        let text = "ä".repeat(MAX_RULES_BYTES);
+        let shown = Rules { path: "a/AGENTS.md".into(), text }.shown(MAX_RULES_BYTES);
+        assert!(
+            shown.ends_with(
+                "(a/AGENTS.md is longer than 32768 bytes: Read the rest when it matters.)"
+            )
+        );
+        assert!(shown.len() < MAX_RULES_BYTES + 200);
+    }
+}

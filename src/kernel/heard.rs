@@ -1,0 +1,98 @@
+//! What is heard and met on the way: the user's demands, mentions, rules in folders.
+
+use super::{Kernel, Turn};
+use crate::context::Rules;
+use crate::protocol::event::{Body, Event, Pin};
+use crate::protocol::message::ToolCall;
+use crate::protocol::tool::Effect;
+use crate::registry::Answer;
+
+impl Kernel {
+    /// The demands of the user's that hold now.
+    pub fn pins(&self) -> &[Pin] {
+        self.pins.current()
+    }
+
+    /// The user pins this by hand; `None` where it is a pin already, or says nothing.
+    pub fn pin(&mut self, text: &str) -> Option<Pin> {
+        self.record(self.pins.add(text)?);
+        self.pins.current().last().cloned()
+    }
+
+    /// The user takes a pin away by hand; false where there is none of this number.
+    pub fn unpin(&mut self, id: u32) -> bool {
+        let removed = self.pins.remove(id);
+        removed.map(|body| self.record(body)).is_some()
+    }
+
+    /// The user said something: it may demand something for good, or take such a demand back.
+    pub(super) fn hear(&mut self, message: &str) {
+        self.parts.registry.hear(message);
+        let registry = &self.parts.registry;
+        for body in self.pins.hear(message, |sentence| registry.is_freeze(sentence)) {
+            self.record(body);
+        }
+    }
+
+    /// A fact that is no part of the conversation itself.
+    pub(super) fn note(&mut self, event: &Event) {
+        self.parts.registry.apply(event);
+        self.pins.apply(event);
+        self.rules_met.apply(event);
+    }
+
+    /// The conversation gives way: what was pinned and met since then moves into L2.
+    pub(super) fn join_l2(&mut self) {
+        let parts = [self.pins.layer(&self.parts.prompts), self.rules_met.layer()];
+        let parts: Vec<&str> =
+            parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+        self.parts.layers.join(&parts.join("\n\n"));
+    }
+
+    /// Tells of the rules that hold where tools worked in this round, behind all of its results.
+    pub(super) fn meet_rules(&mut self, turn: &mut Turn) {
+        for path in std::mem::take(&mut turn.touched) {
+            self.meet_rules_of(&path);
+        }
+    }
+
+    fn meet_rules_of(&mut self, path: &str) {
+        let project = self.parts.project.clone();
+        let is_folder = project.find(path).is_some_and(|found| found.is_folder);
+        for folder in self.rules_met.folders(path, is_folder) {
+            for rules in project.rules_in(&folder) {
+                let Rules { path, .. } = &rules;
+                let text = rules.shown(self.parts.max_rules_bytes);
+                // A link to what stands in L2, or a copy, says nothing new.
+                let in_l2 = || project.rules_in(".").iter().any(|known| known.text == rules.text);
+                if self.rules_met.has(path, &text) || in_l2() {
+                    continue;
+                }
+                let path = path.clone();
+                let found = self.parts.events.emit(Body::RulesFound { path, text });
+                self.history.apply(&found);
+                self.note(&found);
+            }
+        }
+    }
+
+    fn record(&mut self, body: Body) {
+        let event = self.parts.events.emit(body);
+        self.note(&event);
+    }
+}
+
+impl Turn {
+    /// What the answers of calls touched: mentions that are followed now, and places where rules may hold.
+    pub(super) fn look_around(&mut self, calls: &[ToolCall], answers: &[Answer]) {
+        for (call, answer) in calls.iter().zip(answers) {
+            let Some(Effect::Read { path } | Effect::Write { path }) = &answer.effect else {
+                continue;
+            };
+            self.mentions.followed(path, call.name == "Read");
+            if answer.envelope.error().is_none() {
+                self.touched.push(path.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! A message as speech: its sentences, and in each only what its author says in their own name.
+//!
+//! Quotes, code, citations, piped text and pasted logs are nobody's word here.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// One sentence of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sentence {
+    /// As it was written, in one line, without the mark of a list in front.
+    pub text: String,
+    /// In lower case, with `…` for what is quoted.
+    pub own: String,
+    /// The line that a list hangs on (`Constraints:`), where the sentence is an item of one.
+    pub heading: Option<String>,
+}
+
+impl Sentence {
+    /// It asks something.
+    pub fn is_question(&self) -> bool {
+        self.own.ends_with(['?', '？'])
+    }
+}
+
+/// Stands for each byte of what is quoted.
+const QUOTED: u8 = 1;
+
+/// The sentences of a message, in order. A dot inside a name ends none.
+pub fn sentences(message: &str) -> Vec<Sentence> {
+    let own = own_words(message);
+    let mut sentences = Vec::new();
+    let mut heading: Option<&str> = None;
+    for range in paragraphs(&own) {
+        let line = &own[range.clone()];
+        let mark = MARK.find(line).map_or(0, |mark| mark.end());
+        // A blank line may stand between a heading and its list.
+        if line.trim().is_empty() {
+            continue;
+        }
+        if mark == 0 {
+            heading = line.trim_end().ends_with([':', '：']).then(|| message[range.clone()].trim());
+        }
+        let heading = heading.filter(|_| mark > 0).map(str::to_owned);
+        for part in parts(&line[mark..]) {
+            let at = range.start + mark + part.start..range.start + mark + part.end;
+            let shown = without_quotes(&own[at.clone()]);
+            if shown.chars().any(char::is_alphanumeric) {
+                let text = in_one_line(&message[at]);
+                let own = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+                let own = own.to_lowercase().replace('’', "'");
+                sentences.push(Sentence { text, own, heading: heading.clone() });
+            }
+        }
+    }
+    sentences
+}
+
+/// What stands in front of an item of a list, or of a heading.
+static MARK: LazyLock<Regex> = LazyLock::new(|| {
+    expression(
+        r"^\s*(?:(?:[-*+•·‣]|#{1,6}|\d{1,2}[.)、]|[(（]\d{1,2}[)）])\s+(?:\[[ x]\]\s+)?|\d{1,2}、|[•·]\s*)",
+    )
+});
+
+/// The message with the same bytes, but those of what is quoted.
+fn own_words(message: &str) -> String {
+    static SPANS: LazyLock<Regex> = LazyLock::new(|| {
+        expression(
+            r#"(?s)```.*?(?:```|\z)|~~~.*?(?:~~~|\z)|(?m:^<stdin>$).*</stdin>|`[^`\n]*`|"[^"\n]*"|“[^”\n]*”|「[^」\n]*」|『[^』\n]*』|(?m:^[ \t]*>[^\n]*$)"#,
+        )
+    });
+    // What programs print, one line each.
+    static LOG: LazyLock<Regex> = LazyLock::new(|| {
+        expression(
+            r"(?m)^\s*(?:\[?\d{4}-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d|\[?(?:ERROR|WARN|WARNING|INFO|DEBUG|FATAL|TRACE)\b|(?:error|warning|fatal|panic)(?:\[\w+\])?: |= (?:note|help): |Traceback |at \S+\(|File \x22|[$%] \S|>>> |thread '|Caused by:|npm (?:ERR!|error|warn)|diff --git|@@ |\w+(?:Error|Exception)(?::|$)|E\s{3}).*$",
+        )
+    });
+    static INDENTED: LazyLock<Regex> = LazyLock::new(|| expression(r"(?m)^(?: {4}|\t)[^\n]*$"));
+
+    let mut bytes = message.as_bytes().to_vec();
+    let mut hide = |range: Range<usize>| bytes[range].fill(QUOTED);
+    for found in SPANS.find_iter(message).chain(LOG.find_iter(message)) {
+        hide(found.range());
+    }
+    for found in INDENTED.find_iter(message) {
+        if !MARK.is_match(found.as_str()) {
+            hide(found.range());
+        }
+    }
+    // Whole characters were replaced by ASCII: it still is UTF-8.
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// The lines, with those joined that only the width of a window parted.
+fn paragraphs(own: &str) -> Vec<Range<usize>> {
+    const WIDE: usize = 60;
+    let mut found: Vec<Range<usize>> = Vec::new();
+    let mut at = 0;
+    for line in own.split_inclusive('\n') {
+        let range = at..at + line.trim_end_matches('\n').len();
+        at += line.len();
+        let goes_on = found.last().is_some_and(|before| {
+            let before = &own[before.clone()];
+            let width = before.rsplit('\n').next().unwrap_or(before).chars().count();
+            width >= WIDE
+                && !before.trim_end().ends_with(['.', '!', '?', ':', ';', '。', '！', '？', '：'])
+                && line.trim_start().starts_with(|c: char| c.is_lowercase() || c == '`')
+                && !MARK.is_match(line)
+        });
+        match found.last_mut().filter(|_| goes_on) {
+            Some(before) => before.end = range.end,
+            None => found.push(range),
+        }
+    }
+    found
+}
+
+/// Where the sentences of a line stand.
+fn parts(line: &str) -> Vec<Range<usize>> {
+    const ABBREVIATIONS: &[&str] =
+        &["e.g", "i.e", "etc", "vs", "cf", "resp", "approx", "incl", "no"];
+    let mut found = Vec::new();
+    let mut start = 0;
+    let mut chars = line.char_indices().peekable();
+    while let Some((at, char)) = chars.next() {
+        let next = chars.peek().map(|(_, next)| *next);
+        let is_end = match char {
+            '。' | '！' | '？' | '；' => true,
+            '!' | '?' | ';' => next.is_none_or(char::is_whitespace),
+            '.' => {
+                let word = line[start..at].rsplit(char::is_whitespace).next().unwrap_or_default();
+                let word = word.trim_start_matches('(').to_lowercase();
+                let is_short = ABBREVIATIONS.contains(&word.as_str())
+                    && chars.clone().nth(1).is_some_and(|(_, c)| !c.is_uppercase());
+                next.is_none_or(char::is_whitespace) && !is_short
+            }
+            _ => false,
+        };
+        // Several marks end one sentence.
+        if is_end && !next.is_some_and(|next| "!?！？。.".contains(next)) {
+            let end = at + char.len_utf8();
+            found.push(start..end);
+            start = end;
+        }
+    }
+    found.push(start..line.len());
+    found
+}
+
+/// Without the line breaks, and otherwise as it was written.
+fn in_one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// With one sign for all that is quoted in one go.
+fn without_quotes(text: &str) -> String {
+    let mut own = String::with_capacity(text.len());
+    for char in in_one_line(text).chars() {
+        match (char == char::from(QUOTED), own.ends_with('…')) {
+            (true, true) => {}
+            (true, false) => own.push('…'),
+            (false, _) => own.push(char),
+        }
+    }
+    own
+}
+
+/// What is looked for is ASCII: the tables of all letters are not needed.
+fn expression(text: &str) -> Regex {
+    let text =
+        text.replace(r"\b", r"(?-u:\b)").replace(r"\d", "[0-9]").replace(r"\w", "[A-Za-z0-9_]");
+    Regex::new(&text).expect("a fixed expression")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(message: &str, expected: &[&str]) {
+        let found: Vec<String> = sentences(message).into_iter().map(|one| one.text).collect();
+        assert_eq!(found, expected, "{message:?}");
+    }
+
+    #[test]
+    fn a_dot_inside_a_name_ends_no_sentence() {
+        check(
+            "Fix src/a.rs, e.g. its parser. Don't touch v1.2.3! Use node.js; never tabs.",
+            &[
+                "Fix src/a.rs, e.g. its parser.",
+                "Don't touch v1.2.3!",
+                "Use node.js;",
+                "never tabs.",
+            ],
+        );
+        check("不要改 a.b.c。先看看！好吗？", &["不要改 a.b.c。", "先看看！", "好吗？"]);
+        check("Really?! Wait... what", &["Really?!", "Wait...", "what"]);
+    }
+
+    #[test]
+    fn items_of_a_list_are_sentences_and_know_their_heading() {
+        let found = sentences("Rules:\n\n- no tabs\n2. no `x`\n* [ ] done\nBye\n- x");
+        let found: Vec<_> =
+            found.iter().map(|one| (one.text.as_str(), one.heading.as_deref())).collect();
+        let rules = Some("Rules:");
+        let expected = [
+            ("Rules:", None),
+            ("no tabs", rules),
+            ("no `x`", rules),
+            ("done", rules),
+            ("Bye", None),
+            ("x", None),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_line_that_only_the_window_parted_goes_on() {
+        check(
+            "Please be so kind and do not change anything that belongs to the\npublic API. Thanks",
+            &[
+                "Please be so kind and do not change anything that belongs to the public API.",
+                "Thanks",
+            ],
+        );
+        check("one\ntwo", &["one", "two"]);
+    }
+
+    #[test]
+    fn what_is_quoted_is_nobodys_word() {
+        let message = "It prints “never”:\n```\ndon't touch\n```\n> never push\n    let x = 1;\n\
+             error: must not be empty\n2026-01-01T00:00:00 never\nTypeError: never\n\
+             <stdin>\nnever push\n</stdin>";
+        let found: Vec<String> = sentences(message).into_iter().map(|one| one.own).collect();
+        assert_eq!(found, ["it prints …:"]);
+        let found = sentences("Run ’x’ and `a b` twice");
+        assert_eq!(
+            (&*found[0].own, &*found[0].text),
+            ("run 'x' and … twice", "Run ’x’ and `a b` twice")
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! One run of a scenario through the built binary, and what its events say.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::scenario::Scenario;
+use super::somebody;
+use crate::support::Test;
+
+/// How much of recovery is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Setting {
+    Full,
+    WithoutReflection,
+    /// A loop that feeds errors back and does nothing else.
+    Plain,
+}
+
+impl Setting {
+    pub(super) const ALL: [Self; 3] = [Self::Full, Self::WithoutReflection, Self::Plain];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::WithoutReflection => "without reflection",
+            Self::Plain => "plain loop",
+        }
+    }
+
+    /// What `--set` is given.
+    fn keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Full => &[],
+            Self::WithoutReflection => &["recovery.enable_step_level_reflection=false"],
+            Self::Plain => &[
+                "recovery.enable_step_level_reflection=false",
+                "recovery.max_step_retries=1000000",
+                "recovery.max_consecutive_failures=1000000",
+                "recovery.max_single_step_repairs=0",
+                "recovery.max_task_replanning_attempts=0",
+                "limits.max_turns=30",
+            ],
+        }
+    }
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) setting: Setting,
+    pub(super) code: i32,
+    pub(super) reason: String,
+    /// What was decided besides `continue`.
+    pub(super) decisions: Vec<String>,
+    pub(super) n_reflections: usize,
+    /// Calls of the model for all purposes.
+    pub(super) n_answers: usize,
+    /// The end says what went wrong.
+    pub(super) has_report: bool,
+    /// Where the script did not fit the run: a mistake of the scenario's.
+    pub(super) script_errors: Vec<String>,
+    /// The run as a story.
+    pub(super) trace: String,
+}
+
+/// Runs a scenario in a project of its own.
+pub(super) fn measure(scenario: &Scenario, setting: Setting) -> Measured {
+    let test = project(scenario);
+    // The project is the test's own: what its configuration says is trusted.
+    let mut args = vec!["run", &scenario.task, "--model", "script:../script", "--trust"];
+    args.extend(["--output-format", "events", "--set", "limits.timeout=60s"]);
+    for key in setting.keys() {
+        args.extend(["--set", key]);
+    }
+    args.extend(scenario.args.iter().map(String::as_str));
+    let (code, stderr) = somebody::run_beside(&test, &args, &scenario.changes);
+    let Some(log) = test.try_log() else {
+        panic!("{}: nothing was recorded: {stderr}", scenario.name);
+    };
+    let events = crate::support::events(&log);
+    let of = |kind: &'static str| events.iter().filter(move |event| event["type"] == kind);
+    let finished = of("turn.finished").next_back().cloned().unwrap_or_default();
+    let decided = of("control.decided").filter(|event| event["decision"] != "continue");
+    let decisions =
+        decided.map(|event| format!("{} {}", text(&event["decision"]), text(&event["detail"])));
+    let purpose = |event: &Value| text(&event["purpose"]).to_owned();
+    let requested: Vec<String> = of("model.requested").map(purpose).collect();
+    let errors = of("error").map(|event| text(&event["message"]).to_owned());
+    let is_scripts =
+        |message: &String| message.contains("../script") && !message.contains("../script answered");
+    Measured {
+        setting,
+        code,
+        reason: text(&finished["ending"]).to_owned(),
+        decisions: decisions.collect(),
+        n_reflections: requested.iter().filter(|purpose| *purpose == "reflect").count(),
+        n_answers: requested.len(),
+        has_report: finished["errors"].as_array().is_some_and(|errors| !errors.is_empty())
+            && !text(&finished["result"]).is_empty(),
+        script_errors: errors.filter(is_scripts).collect(),
+        trace: format!("{}{stderr}", test.agent(&["trace", "show"]).stdout),
+    }
+}
+
+fn project(scenario: &Scenario) -> Test {
+    let test = Test::in_memory().script(&scenario.script);
+    for file in &scenario.files {
+        test.write(&file.path, &file.text);
+        if file.is_executable {
+            let path = test.root().join(&file.path);
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+    if let Some(setup) = &scenario.setup {
+        let output = Command::new("bash")
+            .args(["-ec", setup])
+            .current_dir(test.root())
+            .env("HOME", test.home())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: the setup failed: {stderr}", scenario.name);
+    }
+    test
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

@@ -1,0 +1,185 @@
+//! A scenario as it stands in its file.
+
+use std::fmt;
+use std::path::Path;
+
+/// A project, a model's answers, and what is to come of them.
+#[derive(Debug, Default)]
+pub(super) struct Scenario {
+    pub(super) name: String,
+    pub(super) title: String,
+    pub(super) task: String,
+    /// More arguments of `agent run`.
+    pub(super) args: Vec<String>,
+    pub(super) outcome: Outcome,
+    /// What `control.decided` says besides `continue`, joined by commas.
+    pub(super) decisions: Option<String>,
+    pub(super) reflections: Option<usize>,
+    /// Calls of the model for all purposes, at most.
+    pub(super) answers: Option<usize>,
+    /// What a plain loop comes to, where that is certain.
+    pub(super) plain: Option<Outcome>,
+    pub(super) files: Vec<File>,
+    /// Run once in the project before the start.
+    pub(super) setup: Option<String>,
+    pub(super) changes: Vec<Change>,
+    pub(super) script: String,
+}
+
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) path: String,
+    pub(super) is_executable: bool,
+    pub(super) text: String,
+}
+
+/// What somebody else does once this tool has answered for the first time.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) after: String,
+    pub(super) commands: String,
+}
+
+/// How a run ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Outcome {
+    #[default]
+    Done,
+    /// With this exit code.
+    Stopped(i32),
+}
+
+impl Outcome {
+    fn parse(text: &str) -> Option<Self> {
+        match text.split_whitespace().collect::<Vec<_>>().as_slice() {
+            ["done"] => Some(Self::Done),
+            ["stopped"] => Some(Self::Stopped(1)),
+            ["stopped", code] => Some(Self::Stopped(code.parse().ok()?)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_done(self) -> bool {
+        self == Self::Done
+    }
+
+    pub(super) fn is(self, code: i32) -> bool {
+        match self {
+            Self::Done => code == 0,
+            Self::Stopped(expected) => code == expected,
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("done"),
+            Self::Stopped(code) => write!(f, "stopped {code}"),
+        }
+    }
+}
+
+impl Scenario {
+    /// The scenario in this file; a mistake in it is a panic that names file and line.
+    pub(super) fn read(path: &Path) -> Self {
+        let text = std::fs::read_to_string(path).unwrap();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let mut scenario = Self { name, ..Self::default() };
+        let (mut heading, mut body, mut begins) = (String::new(), Vec::new(), 1);
+        for (number, line) in (1..).zip(text.lines().chain(["=== end"])) {
+            let Some(next) = line.strip_prefix("=== ") else {
+                body.push(line);
+                continue;
+            };
+            let taken = scenario.take(&heading, &body);
+            taken.unwrap_or_else(|wrong| panic!("{}:{begins}: {wrong}", path.display()));
+            (heading, begins) = (next.trim().to_owned(), number);
+            body.clear();
+        }
+        for (what, is_missing) in [
+            ("title", scenario.title.is_empty()),
+            ("task", scenario.task.is_empty()),
+            ("script", scenario.script.is_empty()),
+        ] {
+            assert!(!is_missing, "{}: there is no {what}", path.display());
+        }
+        scenario
+    }
+
+    /// Nothing goes wrong in it.
+    pub(super) fn is_control(&self) -> bool {
+        self.name.starts_with("control_")
+    }
+
+    /// Takes one part: the lines above the first heading, or those below one.
+    fn take(&mut self, heading: &str, lines: &[&str]) -> Result<(), String> {
+        // Empty lines at the end only part it from what follows.
+        let n_lines = lines.iter().rposition(|line| !line.trim().is_empty()).map_or(0, |at| at + 1);
+        let text: String = lines[..n_lines].iter().map(|line| format!("{line}\n")).collect();
+        match heading.split_whitespace().collect::<Vec<_>>().as_slice() {
+            [] => lines[..n_lines].iter().try_for_each(|line| self.take_header(line))?,
+            ["file", path] => self.file(path, false, text),
+            ["file", path, "755"] => self.file(path, true, text),
+            ["setup"] => self.setup = Some(text),
+            ["changes", after] => {
+                let after = after.strip_prefix("after=").ok_or("`=== changes after=TOOL`")?;
+                self.changes.push(Change { after: after.to_owned(), commands: text });
+            }
+            ["script"] => self.script = text,
+            _ => return Err(format!("`=== {heading}`: file, setup, changes or script")),
+        }
+        Ok(())
+    }
+
+    fn take_header(&mut self, line: &str) -> Result<(), String> {
+        if line.trim().is_empty() || line.starts_with('#') {
+            return Ok(());
+        }
+        let (word, value) = line.split_once(':').ok_or(format!("`{line}`: a word and a colon"))?;
+        let value = value.trim();
+        let number = || value.parse().map_err(|_| format!("`{line}`: a number"));
+        let outcome = || Outcome::parse(value).ok_or(format!("`{line}`: done or stopped [CODE]"));
+        match word {
+            "title" => value.clone_into(&mut self.title),
+            "task" => value.clone_into(&mut self.task),
+            "args" => self.args.extend(words(value)?),
+            "outcome" => self.outcome = outcome()?,
+            "decisions" => self.decisions = Some(value.to_owned()),
+            "reflections" => self.reflections = Some(number()?),
+            "answers" => self.answers = Some(number()?),
+            "plain" => self.plain = Some(outcome()?),
+            _ => return Err(format!("`{line}`: unknown word")),
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &str, is_executable: bool, text: String) {
+        self.files.push(File { path: path.to_owned(), is_executable, text });
+    }
+}
+
+/// The words of a line as a shell reads them, but that nothing is expanded.
+fn words(line: &str) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        match (letter, quote) {
+            ('\'' | '"', None) => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (_, Some(open)) if letter == open => quote = None,
+            ('\\', None | Some('"')) => word.get_or_insert_default().extend(letters.next()),
+            (' ', None) => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    if quote.is_some() {
+        return Err(format!("`{line}`: a quote that is not closed"));
+    }
+    words.extend(word);
+    Ok(words)
+}
