@@ -79,10 +79,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         }
         Body::Thawed { words } => format!("  no longer frozen: {}", one_line(words, 120)),
         Body::TurnSteered { input } => format!("  user, meanwhile: {}", one_line(input, 100)),
-        Body::UserCommand { command, exit_code, .. } => {
-            let how = exit_code.map_or_else(|| "ended".to_owned(), |code| format!("exit {code}"));
-            format!("user: ! {} ({how})", one_line(command, 100))
-        }
+        Body::UserCommand { command, .. } => format!("user: ! {}", one_line(command, 100)),
         Body::ModeChanged { mode } => format!("  mode {}", mode.as_str()),
         Body::PermissionRequested { tool, input, rule, .. } => {
             format!("  asked ({rule}): {}", call_line(tool, input))
