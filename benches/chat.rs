@@ -81,7 +81,7 @@ impl Pty {
         let begun = Instant::now();
         while !self.shows(text) {
             let shown = || self.seen.lock().unwrap().parser.screen().contents();
-            assert!(begun.elapsed() < Duration::from_secs(240), "waited for {text:?}\n{}", shown());
+            assert!(begun.elapsed() < Duration::from_mins(4), "waited for {text:?}\n{}", shown());
             std::thread::sleep(Duration::from_micros(200));
         }
         begun.elapsed()

@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use super::summary::cost_line;
 use crate::protocol::control::ControlDecision;
-use crate::protocol::event::{Body, Caller, Event, FreezeCause, ModelResponded, Summary};
+use crate::protocol::event::{
+    Body, Caller, Compacted, Event, FreezeCause, ModelResponded, Summary,
+};
 use crate::protocol::reflection::Reflection;
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
@@ -124,13 +126,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             };
             format!("  check {command}: {how} ({time_ms} ms)")
         }
-        Body::ContextCompacted(compacted) => {
-            let (before, after) = (compacted.tokens_before, compacted.tokens_after);
-            format!(
-                "  compacted: {} messages gave way to a summary, ~{before} → ~{after} tokens",
-                compacted.archived
-            )
-        }
+        Body::ContextCompacted(compacted) => compacted_line(compacted),
         Body::PinAdded { pin } => format!("  pin {}: {}", pin.id, one_line(&pin.text, 120)),
         Body::PinRemoved { id, reason } => {
             format!("  pin {id} removed: {}", one_line(reason, 120))
@@ -188,6 +184,12 @@ fn summary_line(summary: &Summary) -> String {
     let (turns, calls) = (summary.turns, list(&summary.calls));
     let cost = cost_line(summary.usage, summary.cost_usd);
     format!("session: {turns} turns, calls: {calls}{failures}; {cost}")
+}
+
+fn compacted_line(compacted: &Compacted) -> String {
+    let (before, after) = (compacted.tokens_before, compacted.tokens_after);
+    let n_messages = compacted.archived;
+    format!("  compacted: {n_messages} messages gave way to a summary, ~{before} → ~{after} tokens")
 }
 
 fn reflection_line(reflection: Option<&Reflection>, refused: &[String]) -> String {

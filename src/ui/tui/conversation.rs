@@ -97,6 +97,15 @@ pub(super) enum Doing {
     Retrying,
 }
 
+/// The layers of a request, in the order in which they are sent.
+const LAYERS: [(&str, &str); 5] = [
+    ("tools", "the tools' descriptions"),
+    ("l1", "L1: how the agent works"),
+    ("l2", "L2: rules and pins"),
+    ("l3", "L3: the conversation"),
+    ("trailing", "what trails: mode, reminders, plan"),
+];
+
 impl Conversation {
     /// Takes one more event.
     pub(super) fn apply(&mut self, event: &Event, now: Instant) {
@@ -204,13 +213,6 @@ impl Conversation {
         if self.layers.is_empty() {
             return "nothing was asked yet\n".to_owned();
         }
-        const LAYERS: [(&str, &str); 5] = [
-            ("tools", "the tools' descriptions"),
-            ("l1", "L1: how the agent works"),
-            ("l2", "L2: rules and pins"),
-            ("l3", "L3: the conversation"),
-            ("trailing", "what trails: mode, reminders, plan"),
-        ];
         let mut text = String::new();
         for (name, what) in LAYERS {
             let tokens = self.layers.get(name).map_or(0, |layer| layer.tokens);
