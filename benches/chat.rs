@@ -211,8 +211,8 @@ fn keys_in_a_long_session() {
     for round in 0..2500 {
         text.push_str(&format!("text: Round {round} of **many**.\n"));
         for n in 0..3 {
-            let (offset, limit) = ((round * 3 + n) / 200, 1 + (round * 3 + n) % 200);
-            text.push_str(&format!("call: LS {{\"offset\": {offset}, \"limit\": {limit}}}\n"));
+            let pattern = format!("none-{round}-{n}-*");
+            text.push_str(&format!("call: Glob {{\"pattern\": \"{pattern}\"}}\n"));
         }
         text.push_str("---\n");
     }
