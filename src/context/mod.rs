@@ -130,6 +130,11 @@ impl Layers {
         self.system.len() + self.tools.len()
     }
 
+    /// The same, if this joined L2.
+    pub fn bytes_with(&self, more: &str) -> usize {
+        self.base_bytes + more.len() + self.tools.len()
+    }
+
     fn hash(&mut self) {
         let (l1, l2) = self.system.split_at(self.l1_bytes);
         self.hashes = [l1, &self.tools, l2]

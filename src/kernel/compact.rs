@@ -45,8 +45,10 @@ impl Kernel {
         focus: Option<&str>,
         trailing: usize,
     ) -> Result<bool, Ending> {
-        let fixed = self.fixed_bytes() + trailing;
-        let tokens_before = self.budget.request_tokens(fixed + self.history.bytes());
+        let bytes = self.fixed_bytes() + trailing + self.history.bytes();
+        let tokens_before = self.budget.request_tokens(bytes);
+        // What moves into L2 now takes room as well.
+        let fixed = self.parts.layers.bytes_with(&self.joining_l2()) + trailing;
         let stretch = context::stretch(&self.history, &self.budget, fixed, self.parts.keep_rounds);
         let (summary, by) = if stretch.archived == 0 {
             (String::new(), context::author(None))
@@ -73,7 +75,6 @@ impl Kernel {
             window: self.budget.window(),
         };
         self.history.compact(&compacted);
-        self.pins.promote();
         self.join_l2();
         self.sent.compacted();
         self.budget.restart();

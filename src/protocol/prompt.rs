@@ -54,6 +54,7 @@ pub const NAMES: &[&str] = &[
     "feedback/replan_step.md",
     "feedback/replan_task.md",
     "feedback/rules_found.md",
+    "feedback/rules_named.md",
     "feedback/undone.md",
     "pins/hold.md",
     "pins/withdrawn.md",
