@@ -176,7 +176,7 @@ fn results(history: &History, from: usize) -> impl Iterator<Item = (&str, &str, 
     messages[from..].iter().zip(&notes[from..]).flat_map(|(message, note)| pairs(message, note))
 }
 
-pub(super) fn pairs<'a>(
+fn pairs<'a>(
     message: &'a Message,
     note: &'a Note,
 ) -> impl Iterator<Item = (&'a str, &'a str, &'a Outcome)> {

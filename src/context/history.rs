@@ -29,6 +29,8 @@ pub struct History {
     place: Place,
     /// Messages at the front that stand for what gave way.
     front: usize,
+    /// The turn of the first task.
+    first_turn: Option<u32>,
     /// Every summary of the session, also those that gave way to one line.
     summaries: Vec<String>,
     /// While events are folded: an answer whose calls are not all answered yet.
@@ -119,6 +121,7 @@ impl History {
 
     /// The user gave a task, or said more about it.
     pub fn task(&mut self, text: &str) {
+        self.first_turn.get_or_insert(self.place.turn);
         self.push(Message::text(Role::User, text), Kind::Task);
     }
 
@@ -226,6 +229,7 @@ impl History {
             | Body::SessionStarted(_)
             | Body::SessionResumed { .. }
             | Body::SessionForked { .. }
+            | Body::ContextOverflowed { .. }
             | Body::SessionRewound { .. }
             | Body::ModelRequested(_)
             | Body::ModelDelta { .. }
@@ -288,6 +292,11 @@ impl History {
     /// The summaries that stand in front, oldest first, of all that were ever made.
     pub(super) fn summaries(&self) -> &[String] {
         &self.summaries
+    }
+
+    /// The turn that the conversation began with.
+    pub(super) fn first_turn(&self) -> Option<u32> {
+        self.first_turn
     }
 
     /// The messages behind the summaries, and what is known of them.

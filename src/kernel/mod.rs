@@ -43,7 +43,7 @@ use crate::protocol::control::{Control, Ending, Signal};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
 use crate::protocol::message::ToolCall;
-use crate::protocol::model::{Reply, StopReason};
+use crate::protocol::model::{Purpose, Reply, StopReason};
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::protocol::shorten;
@@ -181,7 +181,7 @@ impl Kernel {
             }
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
             Body::ContextCompacted(_) => self.join_l2(),
-            Body::ModelResponded(answer) => {
+            Body::ModelResponded(answer) if answer.purpose == Purpose::Main => {
                 self.call_ids.extend(answer.calls.iter().map(|call| call.id.clone()));
             }
             _ => {}

@@ -298,6 +298,15 @@ pub enum Body {
         /// How long it took.
         time_ms: u64,
     },
+    /// The provider refused a request of the conversation as too long.
+    #[serde(rename = "context.overflowed")]
+    ContextOverflowed {
+        /// How long it was taken to be.
+        estimated_tokens: u64,
+        /// How long one may be, where the provider said so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        window: Option<u64>,
+    },
     /// The older part of the conversation gave way to a summary. The record keeps all of it.
     #[serde(rename = "context.compacted")]
     ContextCompacted(Compacted),

@@ -101,6 +101,7 @@ impl Page {
             | Body::Frozen { .. }
             | Body::Thawed { .. }
             | Body::Error { .. }
+            | Body::ContextOverflowed { .. }
             | Body::TurnUndone { .. }
             | Body::SessionResumed { .. }
             | Body::SessionForked { .. }
