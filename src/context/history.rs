@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::outcome::Outcome;
 use super::rules;
 use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{Body, Compacted, Event, Place};
+use crate::protocol::event::{Body, Compacted, Event, Place, Shortened};
 use crate::protocol::message::{Message, Part, Role, ToolCall, ToolResult};
 use crate::protocol::model::Purpose;
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
@@ -196,8 +196,9 @@ impl History {
     pub fn apply(&mut self, event: &Event) {
         self.place = event.header.place;
         match &event.body {
-            Body::TurnStarted { input, shown } => self.task(shown.as_ref().unwrap_or(input)),
-            Body::TurnSteered { input } => self.task(input),
+            Body::TurnStarted { input, shown } | Body::TurnSteered { input, shown } => {
+                self.task(shown.as_ref().unwrap_or(input));
+            }
             Body::Feedback { text } => self.user(text),
             Body::RulesFound { path, text } => self.user(&rules::met(&self.prompts, path, text)),
             Body::TurnUndone { undone, files } => {
@@ -255,6 +256,11 @@ impl History {
 
     /// The older part gives way, as it was decided and recorded.
     pub fn compact(&mut self, compacted: &Compacted) {
+        for Shortened { message, text } in &compacted.shortened {
+            if let Some(message) = self.messages.get_mut(self.front + message) {
+                *message = Message::text(message.role, text.clone());
+            }
+        }
         let kept_from = (self.front + compacted.archived).min(self.messages.len());
         let tasks = running_tasks(&self.notes[self.front..], kept_from - self.front)
             .map(|at| at + self.front)
@@ -292,6 +298,17 @@ impl History {
     /// The summaries that stand in front, oldest first, of all that were ever made.
     pub(super) fn summaries(&self) -> &[String] {
         &self.summaries
+    }
+
+    /// Size of the last results, in bytes.
+    pub fn last_results_bytes(&self) -> usize {
+        let is_results = |note: &&Note| matches!(note.kind, Kind::Results(_));
+        self.notes.iter().rev().find(is_results).map_or(0, |note| note.bytes)
+    }
+
+    /// So many answers of the model stand behind the summaries.
+    pub fn rounds(&self) -> usize {
+        self.notes.iter().filter(|note| note.kind == Kind::Answer).count()
     }
 
     /// The turn that the conversation began with.

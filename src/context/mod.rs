@@ -16,7 +16,9 @@ mod summary;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use budget::{Budget, DEFAULT_WINDOW};
-pub use compaction::{Large, Stretch, cut, forgotten, large, stale, stretch, summary_tokens};
+pub use compaction::{
+    Large, Stretch, cut, forgotten, large, long_texts, stale, stretch, summary_tokens,
+};
 pub use history::{History, Mark};
 pub use mentions::{Found, Mentions};
 pub use pins::{Pins, binds};

@@ -89,7 +89,7 @@ impl Page {
                     self.element("div", "error", &finished.result);
                 }
             }
-            Body::TurnSteered { input } => self.element("div", "user", input),
+            Body::TurnSteered { input, .. } => self.element("div", "user", input),
             Body::ControlDecided { .. }
             | Body::Reflected { .. }
             | Body::PermissionDecided { .. }

@@ -78,7 +78,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             "  frozen until the next message".to_owned()
         }
         Body::Thawed { words } => format!("  no longer frozen: {}", one_line(words, 120)),
-        Body::TurnSteered { input } => format!("  user, meanwhile: {}", one_line(input, 100)),
+        Body::TurnSteered { input, .. } => format!("  user, meanwhile: {}", one_line(input, 100)),
         Body::ModeChanged { mode } => format!("  mode {}", mode.as_str()),
         Body::PermissionRequested { tool, input, rule, .. } => {
             format!("  asked ({rule}): {}", call_line(tool, input))
@@ -219,7 +219,7 @@ pub fn markdown(events: &[Event]) -> String {
                 _ = writeln!(out, "{} · {} · {}\n", event.header.ts, started.model, started.cwd);
             }
             Body::TurnStarted { input, .. } => _ = writeln!(out, "## User\n\n{input}\n"),
-            Body::TurnSteered { input } => _ = writeln!(out, "## User, meanwhile\n\n{input}\n"),
+            Body::TurnSteered { input, .. } => _ = writeln!(out, "## User, meanwhile\n\n{input}\n"),
             Body::Feedback { text } => _ = writeln!(out, "> {}\n", text.replace('\n', "\n> ")),
             Body::ModelResponded(answer) if !answer.discarded && !answer.text.is_empty() => {
                 _ = writeln!(out, "{}\n", answer.text);
