@@ -9,7 +9,7 @@ use super::Kernel;
 use super::spend::Spent;
 use crate::context::{self, Stretch, SummaryParts, summary_tokens};
 use crate::protocol::control::Ending;
-use crate::protocol::event::{Body, Compacted, CompactionCause, SummaryAuthor};
+use crate::protocol::event::{Body, Compacted, CompactionCause, Shortened, SummaryAuthor};
 use crate::protocol::message::{Message, Role};
 use crate::protocol::model::{ModelErrorKind, Purpose, Reply, Request};
 
@@ -45,8 +45,10 @@ impl Kernel {
         focus: Option<&str>,
         trailing: usize,
     ) -> Result<bool, Ending> {
-        let fixed = self.fixed_bytes() + trailing;
-        let tokens_before = self.budget.request_tokens(fixed + self.history.bytes());
+        let bytes = self.fixed_bytes() + trailing + self.history.bytes();
+        let tokens_before = self.budget.request_tokens(bytes);
+        // What moves into L2 now takes room as well.
+        let fixed = self.parts.layers.bytes_with(&self.joining_l2()) + trailing;
         let stretch = context::stretch(&self.history, &self.budget, fixed, self.parts.keep_rounds);
         let (summary, by) = if stretch.archived == 0 {
             (String::new(), context::author(None))
@@ -55,7 +57,11 @@ impl Kernel {
         };
         let forgotten = context::forgotten(&self.history, &self.budget, summary.len());
         let cut = self.cuts(&stretch, fixed + summary.len());
-        if summary.is_empty() && cut.is_empty() {
+        let shortened = match cause {
+            CompactionCause::Overflow => self.shortened(&stretch),
+            CompactionCause::Threshold | CompactionCause::Manual => Vec::new(),
+        };
+        if summary.is_empty() && cut.is_empty() && shortened.is_empty() {
             return Ok(false);
         }
         let mut compacted = Compacted {
@@ -68,12 +74,12 @@ impl Kernel {
             by,
             forgotten,
             cut,
+            shortened,
             tokens_before,
             tokens_after: 0,
             window: self.budget.window(),
         };
         self.history.compact(&compacted);
-        self.pins.promote();
         self.join_l2();
         self.sent.compacted();
         self.budget.restart();
@@ -157,6 +163,17 @@ impl Kernel {
             }
         }
         Ok(None)
+    }
+
+    /// What stands for texts that took no more than their part of the window as it was thought to be.
+    fn shortened(&self, stretch: &Stretch) -> Vec<Shortened> {
+        let spill = &self.parts.registry.cx().spill;
+        let texts = context::long_texts(&self.history, stretch, self.room_of_results());
+        let shortened = texts.into_iter().filter_map(|(message, large)| {
+            let path = spill.write(large.tool, large.text).ok()?;
+            Some(Shortened { message, text: context::cut(&self.parts.prompts, &large, &path) })
+        });
+        shortened.collect()
     }
 
     /// What stands for results that are kept and are stale or too large.

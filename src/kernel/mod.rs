@@ -45,7 +45,7 @@ use crate::protocol::control::{Control, Ending, Signal};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
 use crate::protocol::message::ToolCall;
-use crate::protocol::model::{Reply, StopReason};
+use crate::protocol::model::{Purpose, Reply, StopReason};
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::protocol::shorten;
@@ -183,7 +183,7 @@ impl Kernel {
             }
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
             Body::ContextCompacted(_) => self.join_l2(),
-            Body::ModelResponded(answer) => {
+            Body::ModelResponded(answer) if answer.purpose == Purpose::Main => {
                 self.call_ids.extend(answer.calls.iter().map(|call| call.id.clone()));
             }
             _ => {}
@@ -299,13 +299,23 @@ impl Kernel {
 
     /// Carries out the calls of an answer and evaluates what they came to.
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
-        let room = self.budget.bytes(self.budget.window() / RESULTS);
+        let room = self.room_of_results();
         let answers = self.parts.registry.carry_out(&reply.calls, room).await;
         let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &answer.envelope).collect();
         self.history.exchange(&reply.text, &reply.calls, &envelopes);
         turn.text.clear();
         self.evaluate(turn, &Round::Calls { calls: &reply.calls, answers: &answers });
         self.take_note(turn, &reply.calls, &answers);
+    }
+
+    /// The bytes that all results of one round may take.
+    fn room_of_results(&self) -> usize {
+        self.budget.bytes(self.budget.window() / RESULTS)
+    }
+
+    /// What the results of this round have left of it.
+    fn room_left(&self) -> usize {
+        self.room_of_results().saturating_sub(self.history.last_results_bytes())
     }
 
     /// Takes over what calls came to: what was tried, what decides about the end, a new plan.
@@ -397,10 +407,11 @@ impl Kernel {
     /// Passes on what the user said while the turn ran.
     fn listen(&mut self, turn: &mut Turn) {
         for input in self.parts.control.take_messages() {
-            self.parts.events.emit(Body::TurnSteered { input: input.clone() });
+            let shown = self.too_long_to_show(&input);
+            self.history.task(shown.as_deref().unwrap_or(&input));
+            self.parts.events.emit(Body::TurnSteered { input: input.clone(), shown });
             self.hear(&input);
             turn.mentions.hear(&input, |path| self.parts.project.find(path));
-            self.history.task(&input);
         }
     }
 

@@ -272,7 +272,8 @@ impl Kernel {
             },
         };
         turn.kernel_calls += 1;
-        let mut answer = self.parts.registry.call_for(&call, &failed.call.id).await;
+        let mut answer =
+            self.parts.registry.call_for(&call, &failed.call.id, self.room_left()).await;
         if answer.denied {
             // A reflection's idea was no need of the task's, and nothing was run.
             (answer.denied, answer.effect) = (false, None);

@@ -80,7 +80,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             "  frozen until the next message".to_owned()
         }
         Body::Thawed { words } => format!("  no longer frozen: {}", one_line(words, 120)),
-        Body::TurnSteered { input } => format!("  user, meanwhile: {}", one_line(input, 100)),
+        Body::TurnSteered { input, .. } => format!("  user, meanwhile: {}", one_line(input, 100)),
         Body::UserCommand { command, exit_code, .. } => {
             let how = exit_code.map_or_else(|| "ended".to_owned(), |code| format!("exit {code}"));
             format!("user: ! {} ({how})", one_line(command, 100))
@@ -127,6 +127,10 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             format!("  check {command}: {how} ({time_ms} ms)")
         }
         Body::ContextCompacted(compacted) => compacted_line(compacted),
+        Body::ContextOverflowed { estimated_tokens, window } => {
+            let most = window.map_or_else(String::new, |most| format!(", at most {most} fit"));
+            format!("  too long for the model: ~{estimated_tokens} tokens{most}")
+        }
         Body::PinAdded { pin } => format!("  pin {}: {}", pin.id, one_line(&pin.text, 120)),
         Body::PinRemoved { id, reason } => {
             format!("  pin {id} removed: {}", one_line(reason, 120))
@@ -224,7 +228,7 @@ pub fn markdown(events: &[Event]) -> String {
             Body::UserCommand { command, output, .. } => {
                 _ = writeln!(out, "```\n$ {command}\n{}\n```\n", output.trim_end());
             }
-            Body::TurnSteered { input } => _ = writeln!(out, "## User, meanwhile\n\n{input}\n"),
+            Body::TurnSteered { input, .. } => _ = writeln!(out, "## User, meanwhile\n\n{input}\n"),
             Body::Feedback { text } => _ = writeln!(out, "> {}\n", text.replace('\n', "\n> ")),
             Body::ModelResponded(answer) if !answer.discarded && !answer.text.is_empty() => {
                 _ = writeln!(out, "{}\n", answer.text);

@@ -292,6 +292,13 @@ fn a_file_that_changed_meanwhile_is_told_and_read_again_before_an_edit() {
     assert!(told(&test)[1].contains("saw them: gone.txt (gone)."), "a.txt was read since");
     test.run(&["go on", "-c"]).expect_code(0);
     assert_eq!(told(&test).len(), 2, "the same is not said again");
+    // The same words about a later change are said.
+    test.write("gone.txt", "back\n");
+    test.run(&["go on", "-c"]).expect_code(0);
+    test.write("gone.txt", "back again\n");
+    test.run(&["go on", "-c"]).expect_code(0);
+    assert_eq!(told(&test).len(), 4, "{:?}", told(&test));
+    assert_eq!(told(&test)[2], told(&test)[3]);
 }
 
 /// A session that a draft of this program wrote, in format 0: no rounds, and other words.

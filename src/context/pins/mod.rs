@@ -57,7 +57,7 @@ impl Pins {
             } else if binds(sentence) && !is_held(&sentence.text) {
                 let text = text_of(sentence);
                 let rules = rules::of(sentence, &sentences);
-                if !after.has(&text, &rules) {
+                if !after.has(&text) {
                     pin(text, rules);
                 }
             }
@@ -72,14 +72,14 @@ impl Pins {
     /// A pin that the user makes by hand; `None` where it is one already, or says nothing.
     pub fn add(&self, text: &str) -> Option<Body> {
         let text = text.trim();
+        if self.has(text) {
+            return None;
+        }
         let rules = match sentences(text).as_slice() {
             [] => return None,
             [sentence] => rules::of(sentence, std::slice::from_ref(sentence)),
             _ => Vec::new(),
         };
-        if self.has(text, &rules) {
-            return None;
-        }
         let pin = Pin { id: self.last_id + 1, text: text.to_owned(), rules, by_hand: true };
         Some(Body::PinAdded { pin })
     }
@@ -137,11 +137,9 @@ impl Pins {
         self.in_l2.clone_from(&self.current);
     }
 
-    /// The same is pinned already: in the same words, or in others that come to the same rules.
-    fn has(&self, text: &str, rules: &[String]) -> bool {
-        self.current
-            .iter()
-            .any(|pin| normal(&pin.text) == normal(text) || !rules.is_empty() && pin.rules == rules)
+    /// The same is pinned already. Other words may demand more than the rules that both come to.
+    fn has(&self, text: &str) -> bool {
+        self.current.iter().any(|pin| normal(&pin.text) == normal(text))
     }
 }
 

@@ -122,7 +122,7 @@ impl Conversation {
                 self.cells.push(Cell::User(input.clone()));
                 self.turn = Some(Turn { started: now, doing: Doing::Waiting, since: now });
             }
-            Body::TurnSteered { input } => self.cells.push(Cell::User(input.clone())),
+            Body::TurnSteered { input, .. } => self.cells.push(Cell::User(input.clone())),
             Body::ModelRequested(requested) if requested.purpose == Purpose::Main => {
                 self.context_tokens = requested.estimated_tokens;
                 self.shared_bytes = (requested.shared_bytes, requested.bytes);
@@ -199,6 +199,7 @@ impl Conversation {
             // What the user ran is shown when it ends; what is taken back or copied is told to whoever
             // goes on from there.
             Body::UserCommand { .. }
+            | Body::ContextOverflowed { .. }
             | Body::ModelRequested(_)
             | Body::ModelResponded(_)
             | Body::SessionForked { .. }
