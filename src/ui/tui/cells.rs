@@ -73,6 +73,8 @@ pub(super) enum Tone {
     Warn,
     /// It went wrong.
     Bad,
+    /// The kernel decided what happens next.
+    Decision,
 }
 
 /// A call of a tool.
@@ -216,6 +218,7 @@ impl Cell {
                     Tone::Quiet => ("· ", Part::Quiet),
                     Tone::Warn => ("! ", Part::Warn),
                     Tone::Bad => ("✗ ", Part::Bad),
+                    Tone::Decision => ("↻ ", Part::Warn),
                 };
                 prefixed(mark, part, &clean(text), part, look)
             }
@@ -393,7 +396,12 @@ impl Outcome {
         let count = |name: &str| data.get(name).and_then(Value::as_array).map_or(0, Vec::len);
         let (mark, mut note) = match envelope.error() {
             Some(error) => (Mark::Bad, error.in_words()),
-            None if envelope.status() == "partial" => (Mark::Partial, String::new()),
+            // A page of a file or of a list is what was asked for.
+            None if envelope.status() == "partial"
+                && (tool == "Bash" || data.contains_key("encoding_guessed")) =>
+            {
+                (Mark::Partial, String::new())
+            }
             None => (Mark::Good, String::new()),
         };
         let code = envelope.error().map(|error| error.code);
@@ -738,7 +746,7 @@ pub(super) fn decision(
         ControlDecision::Replan(Replan::Step) => ("replan step", after.single_step_repair_count),
         ControlDecision::Replan(Replan::Task) => ("replan task", after.task_replan_count),
     };
-    Some(format!("↻ {words} {}/{} · {reason}", count.n, count.max))
+    Some(format!("{words} {}/{} · {reason}", count.n, count.max))
 }
 
 fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'static>> {

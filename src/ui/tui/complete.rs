@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
+use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use super::commands::{COMMANDS, OwnCommand};
@@ -58,14 +58,15 @@ impl Finder {
     pub(super) fn find(&mut self, query: &str) -> Vec<Item> {
         if query.is_empty() {
             self.is_fresh = false;
-            return self.files.iter().take(MOST).map(|file| self.item(file)).collect();
+            return self.files.iter().take(MOST).map(|file| item(file)).collect();
         }
         let narrows = self.is_fresh && query.starts_with(&self.query);
         if !narrows {
             self.fitting = (0..u32::try_from(self.files.len()).unwrap_or(u32::MAX)).collect();
         }
         let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
-        let pattern = Pattern::parse(query, CaseMatching::Smart, Normalization::Smart);
+        let kind = AtomKind::Fuzzy;
+        let pattern = Pattern::new(query, CaseMatching::Smart, Normalization::Smart, kind);
         let mut buffer = Vec::new();
         let mut scored: Vec<(u32, u32)> = Vec::with_capacity(self.fitting.len());
         for index in &self.fitting {
@@ -87,13 +88,12 @@ impl Finder {
         query.clone_into(&mut self.query);
         self.is_fresh = true;
         let best = self.fitting.iter().take(n_best);
-        best.map(|index| self.item(&self.files[*index as usize])).collect()
+        best.map(|index| item(&self.files[*index as usize])).collect()
     }
+}
 
-    #[expect(clippy::unused_self, reason = "an item of these files")]
-    fn item(&self, file: &str) -> Item {
-        Item { insert: format!("@{file} "), what: String::new(), takes_more: false }
-    }
+fn item(file: &str) -> Item {
+    Item { insert: format!("@{file} "), what: String::new(), takes_more: false }
 }
 
 /// The commands that fit what stands behind the slash.
@@ -162,7 +162,7 @@ mod tests {
             items.iter().map(|item| item.insert.trim().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(find("tuimod"), ["@src/ui/tui/mod.rs"]);
-        assert_eq!(find("r"), ["@README.md", "@src/ui/tui/mod.rs", "@src/kernel/mod.rs"]);
+        assert_eq!(find("r"), ["@README.md", "@src/kernel/mod.rs", "@src/ui/tui/mod.rs"]);
         assert_eq!(find("re"), ["@README.md", "@src/kernel/mod.rs"]);
         assert_eq!(find("TUI"), ["@docs/TUI.md"]);
         assert_eq!(find("").len(), 4);
@@ -175,7 +175,7 @@ mod tests {
             let items = commands(query, &[]);
             items.iter().map(|item| item.insert.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(names("co"), ["/cost", "/copy", "/config", "/doctor"]);
+        assert_eq!(names("co"), ["/compact", "/cost", "/copy", "/config", "/doctor"]);
         assert_eq!(names("mde"), ["/model", "/mode"]);
         assert_eq!(names("mode"), ["/mode", "/model"]);
         assert_eq!(names("").len(), COMMANDS.len());

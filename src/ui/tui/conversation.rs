@@ -251,7 +251,7 @@ impl Conversation {
             }
             Body::ControlDecided { decision: decided, reason, after, .. } => {
                 if let Some(text) = decision(*decided, reason, after) {
-                    self.note(Tone::Warn, &text);
+                    self.note(Tone::Decision, &text);
                 }
             }
             Body::Feedback { text } => {
