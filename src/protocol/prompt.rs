@@ -66,6 +66,7 @@ prompts![
     "feedback/rules_named.md",
     "feedback/undone.md",
     "pins/hold.md",
+    "pins/in_summaries.md",
     "pins/withdrawn.md",
     "recovery/evidence.md",
     "recovery/fix_json.md",
