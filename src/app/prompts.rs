@@ -49,7 +49,7 @@ fn read(folder: &Path, below: &str, own: &mut BTreeMap<String, String>) -> Resul
         }
         if kind.is_dir() {
             read(&entry.path(), &format!("{name}/"), own)?;
-        } else if kind.is_file() && file_name.ends_with(".md") {
+        } else if kind.is_file() && entry.path().extension().is_some_and(|end| end == "md") {
             let size = entry.metadata().map_err(|error| failed(&name, error))?.len();
             if size > MAX_BYTES {
                 return Err((name, format!("has more than {MAX_BYTES} bytes; make it shorter")));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::outcome::Outcome;
 use super::rules;
+use super::summary;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Compacted, Event, Place, Shortened};
 use crate::protocol::message::{Message, Part, Role, ToolCall, ToolResult};
@@ -322,6 +323,16 @@ impl History {
     /// The turn that the conversation began with.
     pub(super) fn first_turn(&self) -> Option<u32> {
         self.first_turn
+    }
+
+    /// A summary that stands in front names this as a pin, in a line of its own.
+    pub fn names(&self, pin: &str) -> bool {
+        let line = summary::pin_line(pin);
+        let texts = self.messages[..self.front].iter().flat_map(|message| &message.parts);
+        texts.into_iter().any(|part| match part {
+            Part::Text { text } => text.contains(&line),
+            Part::Reasoning { .. } | Part::Call(_) | Part::Result(_) => false,
+        })
     }
 
     /// The messages behind the summaries, and what is known of them.

@@ -106,8 +106,7 @@ impl RulesMet {
             if let more @ 1.. = older.len() - names.len() {
                 names.push(format!("- and {more} more"));
             }
-            let named = prompts.text(NAMED).trim_end().replace("{{files}}", &names.join("\n"));
-            texts.push(named);
+            texts.push(prompts.text(NAMED).trim_end().replace("{{files}}", &names.join("\n")));
         }
         texts.reverse();
         texts.join("\n\n")
@@ -159,7 +158,7 @@ mod tests {
         assert!(layer.contains("law 199 ") && layer.contains("law 196 "), "{layer}");
         assert!(layer.contains("\n- part193/AGENTS.md (for part193/)\n"), "{layer}");
         assert!(!layer.contains("law 193 ") && layer.contains(" more\n"), "{layer}");
-        assert!(layer.find("part193/").unwrap() < layer.find("law 199").unwrap(), "{layer}");
+        assert!(layer.find("part193/") < layer.find("law 199"), "{layer}");
         let layer = met.layer(&Prompts::default(), 1_000_000);
         assert!(layer.contains("law 0 ") && !layer.contains("- part"), "{layer}");
     }

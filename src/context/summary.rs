@@ -55,6 +55,13 @@ pub fn request<'a>(
     (history.prompts().text(SYSTEM), task.replace("{{stretch}}", &text))
 }
 
+/// What only the program says, taken out of a model's words: they stand where the program's stand.
+fn without_tags(line: &str) -> String {
+    ["<system-reminder>", "</system-reminder>"]
+        .iter()
+        .fold(line.to_owned(), |line, tag| line.replace(tag, ""))
+}
+
 /// What a model answered, by heading. `None`: not one heading with a word below it is there.
 pub fn sections(answer: &str) -> Option<Sections> {
     let mut sections = Sections::default();
@@ -65,7 +72,7 @@ pub fn sections(answer: &str) -> Option<Sections> {
             current = HEADINGS.iter().position(|(_, word)| line.contains(word));
         } else if let Some(at) = current {
             let section = sections[at].get_or_insert_default();
-            section.push_str(line.trim_end());
+            section.push_str(without_tags(line).trim_end());
             section.push('\n');
         }
     }
@@ -113,7 +120,7 @@ pub fn compose(history: &History, parts: &Parts<'_>) -> String {
     if !pins.is_empty() {
         out.push_str("Pinned constraints, in the user's words:\n");
         for pin in pins {
-            _ = writeln!(out, "- {}", pin.text);
+            out.push_str(&pin_line(&pin.text));
         }
     }
     let said = facts.said_in_short(parts.room / 4);
@@ -139,6 +146,11 @@ pub fn compose(history: &History, parts: &Parts<'_>) -> String {
     let record = parts.record.unwrap_or("nothing: no record of this session is kept");
     out.push_str(history.prompts().text(ARCHIVED).replace("{{record}}", record).trim_end());
     out
+}
+
+/// How a summary names a pin.
+pub(super) fn pin_line(text: &str) -> String {
+    format!("- {text}\n")
 }
 
 /// The stretch as text: who said what, each text at most `cap` bytes.

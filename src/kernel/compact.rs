@@ -13,6 +13,8 @@ use crate::protocol::event::{Body, Compacted, CompactionCause, Shortened, Summar
 use crate::protocol::message::{Message, Role};
 use crate::protocol::model::{ModelErrorKind, Purpose, Reply, Request};
 
+/// From so many percent on something is as good as full.
+const NEARLY_FULL: u64 = 90;
 /// How often a model is asked for one summary.
 const MAX_TRIES: u32 = 2;
 /// The most tokens of such an answer, its reasoning included.
@@ -26,10 +28,25 @@ impl Kernel {
         self.compact_into(&mut spent, CompactionCause::Manual, focus, 0).await
     }
 
-    /// The next request would use more of the window than it should.
+    /// The next request would use more of the window than it should, and a compaction could help.
     pub(super) fn is_crowded(&self, trailing: usize) -> bool {
         let bytes = self.fixed_bytes() + self.history.bytes() + trailing;
-        self.budget.request_tokens(bytes) > self.budget.threshold()
+        let tokens = self.budget.request_tokens(bytes);
+        let is_hopeless = self.is_cramped() && tokens < self.budget.window() / 100 * NEARLY_FULL;
+        tokens > self.budget.threshold() && !is_hopeless
+    }
+
+    /// The last compaction made little room, and few rounds were added since: another one would give as
+    /// little, and a model's summary of so few rounds is not worth its price.
+    fn is_cramped(&self) -> bool {
+        let added = |after: usize| self.history.rounds().saturating_sub(after);
+        self.cramped.is_some_and(|after| added(after) < self.parts.keep_rounds)
+    }
+
+    /// How much room a compaction made.
+    pub(super) fn look_at_room(&mut self, compacted: &Compacted) {
+        let is_little = compacted.tokens_after > self.budget.threshold() / 100 * NEARLY_FULL;
+        self.cramped = is_little.then(|| self.history.rounds());
     }
 
     /// Size of what is sent and is no conversation, in bytes.
@@ -53,7 +70,8 @@ impl Kernel {
         let (summary, by) = if stretch.archived == 0 {
             (String::new(), context::author(None))
         } else {
-            self.summary(spent, &stretch, focus).await?
+            let may_ask = cause != CompactionCause::Threshold || !self.is_cramped();
+            self.summary(spent, &stretch, focus, may_ask).await?
         };
         let forgotten = context::forgotten(&self.history, &self.budget, summary.len());
         let cut = self.cuts(&stretch, fixed + summary.len());
@@ -85,16 +103,18 @@ impl Kernel {
         self.budget.restart();
         let bytes = self.fixed_bytes() + trailing + self.history.bytes();
         compacted.tokens_after = self.budget.request_tokens(bytes);
+        self.look_at_room(&compacted);
         self.parts.events.emit(Body::ContextCompacted(compacted));
         Ok(true)
     }
 
-    /// What stands for a stretch from now on, and who wrote it.
+    /// What stands for a stretch from now on, and who wrote it: the program, where no model may be asked.
     async fn summary(
         &mut self,
         spent: &mut Spent,
         stretch: &Stretch,
         focus: Option<&str>,
+        may_ask: bool,
     ) -> Result<(String, SummaryAuthor), Ending> {
         let whole = context::transcript(&self.history, stretch, usize::MAX);
         let record = self.parts.registry.cx().spill.write("history", &whole);
@@ -106,7 +126,8 @@ impl Kernel {
                 attempt: None,
             });
         }
-        let sections = self.ask_for_sections(spent, stretch, focus).await?;
+        let sections =
+            if may_ask { self.ask_for_sections(spent, stretch, focus).await? } else { None };
         let by = context::author(sections.as_ref());
         let parts = SummaryParts {
             stretch: *stretch,

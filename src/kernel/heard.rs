@@ -57,7 +57,10 @@ impl Kernel {
         pins.promote();
         let prompts = &self.parts.prompts;
         let room = self.budget.bytes(self.budget.window() / RULES_MET);
-        let parts = [pins.layer(prompts), self.rules_met.layer(prompts, room)];
+        let parts = [
+            pins.layer(prompts, |text| self.history.names(text)),
+            self.rules_met.layer(prompts, room),
+        ];
         let parts: Vec<&str> =
             parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
         parts.join("\n\n")

@@ -116,6 +116,8 @@ pub struct Kernel {
     call_ids: HashSet<String>,
     sent: Sent,
     budget: Budget,
+    /// The last compaction made little room: so many rounds stood there after it.
+    cramped: Option<usize>,
 }
 
 /// What belongs to one turn.
@@ -167,6 +169,7 @@ impl Kernel {
             turn: 0,
             call_ids: HashSet::new(),
             sent: Sent::default(),
+            cramped: None,
         }
     }
 
@@ -182,7 +185,10 @@ impl Kernel {
                 self.turn = event.header.place.turn;
             }
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
-            Body::ContextCompacted(_) => self.join_l2(),
+            Body::ContextCompacted(compacted) => {
+                self.join_l2();
+                self.look_at_room(compacted);
+            }
             Body::ModelResponded(answer) if answer.purpose == Purpose::Main => {
                 self.call_ids.extend(answer.calls.iter().map(|call| call.id.clone()));
             }

@@ -67,6 +67,7 @@ prompts![
     "feedback/undone.md",
     "feedback/user_command.md",
     "pins/hold.md",
+    "pins/in_summaries.md",
     "pins/withdrawn.md",
     "recovery/evidence.md",
     "recovery/fix_json.md",

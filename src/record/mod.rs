@@ -21,11 +21,21 @@ pub use render::{markdown, timeline};
 pub use summary::{SummarySink, Turn, cost_line, dollars, summary, turns};
 
 use crate::protocol::Object;
+use crate::protocol::control::PermissionMode;
 use crate::protocol::envelope::{Envelope, ErrorCode, ToolError};
 use crate::protocol::event::{Body, Caller, Event};
 use crate::protocol::message::ToolCall;
 use crate::protocol::model::Purpose;
 use crate::protocol::tool::Effect;
+
+/// The mode that a recorded session was in last.
+pub fn mode(events: &[Event]) -> Option<PermissionMode> {
+    events.iter().rev().find_map(|event| match &event.body {
+        Body::SessionStarted(now) | Body::SessionResumed { now, .. } => Some(now.permission_mode),
+        Body::ModeChanged { mode } => Some(*mode),
+        _ => None,
+    })
+}
 
 /// A call of a recorded session that has no answer.
 #[derive(Clone, Debug, PartialEq)]

@@ -127,10 +127,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             format!("  check {command}: {how} ({time_ms} ms)")
         }
         Body::ContextCompacted(compacted) => compacted_line(compacted),
-        Body::ContextOverflowed { estimated_tokens, window } => {
-            let most = window.map_or_else(String::new, |most| format!(", at most {most} fit"));
-            format!("  too long for the model: ~{estimated_tokens} tokens{most}")
-        }
+        Body::ContextOverflowed { estimated_tokens: n, .. } => format!("  too long: ~{n} tokens"),
         Body::PinAdded { pin } => format!("  pin {}: {}", pin.id, one_line(&pin.text, 120)),
         Body::PinRemoved { id, reason } => {
             format!("  pin {id} removed: {}", one_line(reason, 120))

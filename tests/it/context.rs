@@ -311,6 +311,24 @@ fn a_task_too_long_for_a_window_that_nobody_knew_is_shown_in_part_once_that_is_l
 }
 
 #[test]
+fn where_compaction_makes_no_room_a_model_is_not_asked_for_a_summary_of_each_round() {
+    let server = reader(24, 8192, |_| server::sse_text(SUMMARY));
+    let project = project(&server, 24);
+    let window = "models.\"test/m\".context_window=8192";
+    // The prompt alone takes three quarters of the window.
+    let more = "a word of the user's own\n".repeat(520);
+    project.agent(&["run", TASK, "--set", window, "--append-system-prompt", &more]).expect_code(0);
+    let requests = server.finish();
+    let n_summaries = requests.iter().filter(|request| is_summary(request)).count();
+    assert_eq!(requests.len() - n_summaries, 25);
+    assert!(n_summaries <= 25 / 6, "{n_summaries} summaries in 25 rounds");
+    assert!(!project.events_of("context.compacted").is_empty());
+    for request in &requests {
+        assert!(tokens(request) <= 8192);
+    }
+}
+
+#[test]
 fn each_layer_is_measured_in_the_events() {
     let server = reader(3, WINDOW, |_| server::sse_text(SUMMARY));
     let project = project(&server, 3);

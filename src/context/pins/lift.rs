@@ -321,6 +321,7 @@ fn things(form: &str) -> Vec<String> {
 mod tests {
     use crate::context::Pins;
     use crate::protocol::event::{Body, Pin};
+    use crate::protocol::prompt::Prompts;
 
     /// The texts of the pins that hold after these messages.
     fn after(messages: &[&str]) -> Vec<String> {
@@ -403,6 +404,24 @@ mod tests {
         let more = "Leave schema.rs alone and use tabs.";
         assert_eq!(after(&["Don't touch schema.rs.", more]), ["Don't touch schema.rs.", more]);
         assert_eq!(after(&["Don’t touch schema.rs.", "please don't touch schema.rs!"]).len(), 1);
+    }
+
+    #[test]
+    fn what_a_summary_names_is_declared_void_in_l2_once_it_is_taken_back() {
+        let mut pins = Pins::default();
+        for message in ["Don't touch tests/.", "Use tabs.", "You may edit tests/ now."] {
+            pins.hear(message, |_| false).iter().for_each(|body| pins.take(body));
+        }
+        pins.promote();
+        let layer = |pins: &Pins, named: bool| pins.layer(&Prompts::default(), |_| named);
+        assert!(layer(&pins, false).contains("- Use tabs."));
+        assert!(!layer(&pins, false).contains("tests/"));
+        let void = "still names as a constraint; it holds no longer:\n- Don't touch tests/.";
+        assert!(layer(&pins, true).ends_with(void), "{}", layer(&pins, true));
+        // Demanded again, it holds again.
+        pins.hear("Don't touch tests/.", |_| false).iter().for_each(|body| pins.take(body));
+        pins.promote();
+        assert!(!layer(&pins, true).contains("no longer"));
     }
 
     #[test]
