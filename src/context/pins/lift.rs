@@ -409,12 +409,12 @@ mod tests {
     #[test]
     fn what_a_summary_names_is_declared_void_in_l2_once_it_is_taken_back() {
         let mut pins = Pins::default();
-        for message in ["Don't touch tests/.", "Use tabs.", "You may edit tests/ now."] {
+        for message in ["Don't touch tests/.", "Never use tabs.", "You may edit tests/ now."] {
             pins.hear(message, |_| false).iter().for_each(|body| pins.take(body));
         }
         pins.promote();
         let layer = |pins: &Pins, named: bool| pins.layer(&Prompts::default(), |_| named);
-        assert!(layer(&pins, false).contains("- Use tabs."));
+        assert!(layer(&pins, false).contains("- Never use tabs."));
         assert!(!layer(&pins, false).contains("tests/"));
         let void = "still names as a constraint; it holds no longer:\n- Don't touch tests/.";
         assert!(layer(&pins, true).ends_with(void), "{}", layer(&pins, true));
