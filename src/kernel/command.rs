@@ -61,7 +61,6 @@ fn split(line: &str) -> Vec<(Words, Option<&'static str>)> {
                     word.get_or_insert_default().push(next);
                 }
             }
-            (_, Some(_)) => word.get_or_insert_default().push(letter),
             ('\'' | '"' | '`', None) => {
                 quote = Some(letter);
                 word.get_or_insert_default();
@@ -83,7 +82,7 @@ fn split(line: &str) -> Vec<(Words, Option<&'static str>)> {
                 commands.push((std::mem::take(&mut words), Some(operator)));
             }
             (_, None) if letter.is_whitespace() && depth == 0 => words.extend(word.take()),
-            (_, None) => word.get_or_insert_default().push(letter),
+            (_, Some(_) | None) => word.get_or_insert_default().push(letter),
         }
     }
     words.extend(word);

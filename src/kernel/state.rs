@@ -96,8 +96,8 @@ impl FailedCall {
     pub(crate) fn is_made_good_by(&self, call: &ToolCall, effect: Option<&Effect>) -> bool {
         let same_kind = match (&self.effect, effect) {
             (Some(Effect::Write { .. }), Some(Effect::Write { .. }))
-            | (Some(Effect::Command { .. }), Some(Effect::Command { .. })) => true,
-            (Some(Effect::Read { .. } | Effect::Job { .. } | Effect::Plan), _) => true,
+            | (Some(Effect::Command { .. }), Some(Effect::Command { .. }))
+            | (Some(Effect::Read { .. } | Effect::Job { .. } | Effect::Plan), _) => true,
             (Some(Effect::Write { .. } | Effect::Command { .. }) | None, _) => self.is_unknown,
         };
         same_kind || call.name == self.call.name
