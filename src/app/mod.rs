@@ -26,7 +26,7 @@ pub use undo::{Files, Recorded, Rewind, Rewound};
 use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
 use crate::exec::Exec;
-use crate::kernel::{AnswerSchema, Kernel, Limits, Parts};
+use crate::kernel::{AnswerSchema, Kernel, Limits, Parts, Speaker};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::event::{
     Body, Clock, Event, Events, Pin, Place, SessionStarted, Sink, TurnFinished,
@@ -163,14 +163,8 @@ impl Session {
         let ((main, key), (light, light_key)) = models?;
         let (sandbox, holds) = tried?;
         let mut settings = settings(&options.config, workspace.root(), mode, sandbox.is_some())?;
-        for speaker in [&main, &light] {
-            if config.limits.max_budget_usd.is_some() && speaker.price.is_none() {
-                let id = speaker.model.id();
-                return Err(OpenError::Usage(format!(
-                    "--max-budget-usd needs the price of {id}: set models.\"{id}\".price_in and \
-                     price_out (US dollars per million tokens)"
-                )));
-            }
+        if config.limits.max_budget_usd.is_some() {
+            [&main, &light].into_iter().try_for_each(has_price)?;
         }
         let keys: Vec<&str> =
             [&key, &light_key].into_iter().flatten().map(String::as_str).collect();
@@ -329,6 +323,18 @@ impl Session {
         self.exec.shutdown();
         self.events.emit(Body::SessionSummary(self.summary.summary()));
     }
+}
+
+/// A budget can be kept only where it is known what tokens cost.
+fn has_price(speaker: &Speaker) -> Result<(), OpenError> {
+    if speaker.price.is_some() {
+        return Ok(());
+    }
+    let id = speaker.model.id();
+    Err(OpenError::Usage(format!(
+        "--max-budget-usd needs the price of {id}: set models.\"{id}\".price_in and price_out \
+         (US dollars per million tokens)"
+    )))
 }
 
 type OpenLog = (Option<Log>, Option<record::Loaded>, String);

@@ -50,6 +50,9 @@ impl Kernel {
         };
         turn.answers += 1;
         turn.reminders.clear();
+        if let Some(patch) = &mut turn.patch {
+            patch.was_told = true;
+        }
         Ok(reply)
     }
 
