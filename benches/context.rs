@@ -114,6 +114,7 @@ fn main() {
         by: context::author(None),
         forgotten: 0,
         cut: context::stale(&history, &stretch),
+        shortened: Vec::new(),
         tokens_before: 0,
         tokens_after: 0,
         window: small.window(),

@@ -26,7 +26,7 @@ pub use undo::{Files, Recorded, Rewind, Rewound};
 use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
 use crate::exec::Exec;
-use crate::kernel::{AnswerSchema, Kernel, Limits, Parts};
+use crate::kernel::{AnswerSchema, Kernel, Limits, Parts, Speaker};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::event::{
     Body, Clock, Event, Events, Pin, Place, SessionStarted, Sink, TurnFinished,
@@ -147,7 +147,7 @@ impl Session {
     ) -> Result<Self, OpenError> {
         // All that may be wrong is looked at first: an error leaves nothing behind.
         let config = &options.config.config;
-        let mode = options.config.mode(options.default_mode);
+        let mut mode = options.config.mode(options.default_mode);
         let checks = checks(config)?;
         let timeout = config.limits.timeout.as_deref().map(config::parse_duration);
         let timeout = timeout.transpose().map_err(OpenError::Usage)?;
@@ -162,15 +162,9 @@ impl Session {
         let tried = trying.finish();
         let ((main, key), (light, light_key)) = models?;
         let (sandbox, holds) = tried?;
-        let settings = settings(&options.config, workspace.root(), mode, sandbox.is_some())?;
-        for speaker in [&main, &light] {
-            if config.limits.max_budget_usd.is_some() && speaker.price.is_none() {
-                let id = speaker.model.id();
-                return Err(OpenError::Usage(format!(
-                    "--max-budget-usd needs the price of {id}: set models.\"{id}\".price_in and \
-                     price_out (US dollars per million tokens)"
-                )));
-            }
+        let mut settings = settings(&options.config, workspace.root(), mode, sandbox.is_some())?;
+        if config.limits.max_budget_usd.is_some() {
+            [&main, &light].into_iter().try_for_each(has_price)?;
         }
         let keys: Vec<&str> =
             [&key, &light_key].into_iter().flatten().map(String::as_str).collect();
@@ -185,6 +179,12 @@ impl Session {
         let notices: Vec<String> = storage.notice.iter().cloned().chain(ignored).collect();
         let (log, loaded, id) = open_log(&options, &storage)?;
         let log_path = (!options.ephemeral).then(|| storage.log_path(&id));
+        if let Some(recorded) = loaded.as_ref().and_then(|loaded| record::mode(&loaded.events))
+            && may_go_on_in(recorded, &options, mode)
+        {
+            mode = recorded;
+            settings.policy.set_mode(mode);
+        }
         let seq = loaded.as_ref().map_or(0, |loaded| loaded.events.len() as u64);
 
         let mut faces = faces;
@@ -325,6 +325,18 @@ impl Session {
     }
 }
 
+/// A budget can be kept only where it is known what tokens cost.
+fn has_price(speaker: &Speaker) -> Result<(), OpenError> {
+    if speaker.price.is_some() {
+        return Ok(());
+    }
+    let id = speaker.model.id();
+    Err(OpenError::Usage(format!(
+        "--max-budget-usd needs the price of {id}: set models.\"{id}\".price_in and price_out \
+         (US dollars per million tokens)"
+    )))
+}
+
 type OpenLog = (Option<Log>, Option<record::Loaded>, String);
 
 fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> {
@@ -361,6 +373,13 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
         Some(Log::create(&storage.log_path(&id)).map_err(|error| log_error(&error))?)
     };
     Ok((log, None, id))
+}
+
+/// A session goes on in the mode that it was in, unless this run was told another one. A record in a folder that
+/// is not trusted may come from anywhere: it gives no more freedom than there is without it.
+fn may_go_on_in(recorded: PermissionMode, options: &Options, mode: PermissionMode) -> bool {
+    let is_told = options.config.config.permissions.mode.is_some();
+    !is_told && (options.config.trusted || recorded <= mode)
 }
 
 fn log_error(error: &LogError) -> OpenError {

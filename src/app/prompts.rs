@@ -40,11 +40,16 @@ fn read(folder: &Path, below: &str, own: &mut BTreeMap<String, String>) -> Resul
     let failed = |name: &str, error: std::io::Error| (name.to_owned(), error.to_string());
     for entry in std::fs::read_dir(folder).map_err(|error| failed(below, error))? {
         let entry = entry.map_err(|error| failed(below, error))?;
-        let name = format!("{below}{}", entry.file_name().to_string_lossy());
+        let file_name = entry.file_name().to_string_lossy().into_owned();
+        let name = format!("{below}{file_name}");
         let kind = entry.file_type().map_err(|error| failed(&name, error))?;
+        // What editors and systems leave behind is no prompt.
+        if file_name.starts_with('.') {
+            continue;
+        }
         if kind.is_dir() {
             read(&entry.path(), &format!("{name}/"), own)?;
-        } else if kind.is_file() {
+        } else if kind.is_file() && entry.path().extension().is_some_and(|end| end == "md") {
             let size = entry.metadata().map_err(|error| failed(&name, error))?.len();
             if size > MAX_BYTES {
                 return Err((name, format!("has more than {MAX_BYTES} bytes; make it shorter")));

@@ -308,6 +308,21 @@ async fn converse(
                             Err(reason) => handle.tell(News::Note(false, reason)),
                         }
                     }
+                    Request::Command(CommandDeed::Pins, _) => {
+                        handle.tell(News::Page { title: "Pins".to_owned(), text: pins(session) });
+                    }
+                    Request::Command(CommandDeed::Pin, words) => {
+                        if session.pin(&words).is_none() {
+                            let text = "say what to pin, as a sentence that is no pin yet";
+                            handle.tell(News::Note(false, text.to_owned()));
+                        }
+                    }
+                    Request::Command(CommandDeed::Unpin, number) => {
+                        if !number.parse().is_ok_and(|id| session.unpin(id)) {
+                            let text = "there is no such pin: /pins lists them with their numbers";
+                            handle.tell(News::Note(false, text.to_owned()));
+                        }
+                    }
                     Request::Command(CommandDeed::Model, model) => {
                         let news = model_of(session, options, &model).await;
                         handle.tell(news);
@@ -390,6 +405,20 @@ fn rewind(options: &Options, id: &str, turn: u32) -> Result<(), OpenError> {
     let storage = Storage::find(&options.root, options.dirs.as_ref());
     let recorded = Recorded::open((&options.root, &options.add_dirs), &storage, id)?;
     recorded.rewind(turn, Rewind::Both, false).map(|_| ())
+}
+
+/// What holds for the whole session, a line each.
+fn pins(session: &Session) -> String {
+    let pins = session.pins().iter().map(|pin| {
+        let rules = if pin.rules.is_empty() {
+            String::new()
+        } else {
+            format!("  · {}", pin.rules.join(", "))
+        };
+        format!("{:>3}  {}{rules}\n", pin.id, pin.text)
+    });
+    let pins: String = pins.collect();
+    if pins.is_empty() { "nothing is pinned; /pin WORDS does it\n".to_owned() } else { pins }
 }
 
 fn undo(session: &mut Session, turn: &str) -> Result<(), String> {

@@ -96,9 +96,15 @@ impl Budget {
     /// The provider said that a request of so many estimated tokens was too long, and perhaps how long
     /// one may be.
     pub fn overflowed(&mut self, estimated: u64, said: Option<u64>) {
-        let below = share(estimated, 0.9);
-        let window = said.filter(|said| *said < self.window).unwrap_or(below.min(self.window));
-        self.window = window.max(MIN_WINDOW);
+        let window = said.unwrap_or_else(|| share(estimated, 0.9));
+        self.window = self.window.min(window).max(MIN_WINDOW);
+        // What was refused is longer than it was taken to be.
+        if let Some(said) = said.filter(|said| estimated < *said) {
+            #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
+            let bytes_per_token = self.bytes_per_token * estimated as f64 / said as f64;
+            self.bytes_per_token = bytes_per_token.max(*PLAUSIBLE.start());
+            self.counted = None;
+        }
     }
 
     /// The conversation is another one: what was counted of it says nothing more.
@@ -117,6 +123,9 @@ impl Budget {
                 if let (Some(bytes), Some(usage)) = (self.asked.take(), answer.usage) {
                     self.counted(bytes, usage.input_tokens);
                 }
+            }
+            Body::ContextOverflowed { estimated_tokens, window } if self.is_same_model => {
+                self.overflowed(*estimated_tokens, *window);
             }
             Body::ContextCompacted(compacted) => {
                 if compacted.cause == CompactionCause::Overflow && self.is_same_model {
@@ -179,6 +188,7 @@ mod tests {
         assert_eq!(budget.window(), 9000);
         budget.overflowed(100_000, Some(200_000));
         assert_eq!(budget.window(), 9000, "a window never grows by an overflow");
+        assert_eq!(budget.tokens(1800), 1000, "what was refused had more tokens than estimated");
         budget.overflowed(10, None);
         assert_eq!(budget.window(), MIN_WINDOW);
     }

@@ -135,6 +135,26 @@ pub fn large<'a>(
     large
 }
 
+/// The texts of the user and the program that stay and are larger than `room` bytes each: which message, and
+/// the text.
+pub fn long_texts<'a>(
+    history: &'a History,
+    stretch: &Stretch,
+    room: usize,
+) -> Vec<(usize, Large<'a>)> {
+    let (messages, notes) = history.body();
+    let tasks: Vec<usize> = running_tasks(notes, stretch.archived).collect();
+    let stays = |at: usize| at >= stretch.archived || tasks.contains(&at);
+    let is_text = |note: &Note| matches!(note.kind, Kind::Task | Kind::Said);
+    let texts = messages.iter().zip(notes).enumerate();
+    let texts = texts.filter(|(at, (_, note))| stays(*at) && is_text(note) && note.bytes > room);
+    let texts = texts.filter_map(|(at, (message, _))| match message.parts.as_slice() {
+        [Part::Text { text }] => Some((at, Large { call: "", tool: "task", text, room })),
+        _ => None,
+    });
+    texts.collect()
+}
+
 /// What stands for a large result: its beginning and its end, and where the whole of it lies.
 pub fn cut(prompts: &Prompts, large: &Large<'_>, path: &str) -> String {
     let note = prompts.text(CUT).replace("{{bytes}}", &large.text.len().to_string());
@@ -176,7 +196,7 @@ fn results(history: &History, from: usize) -> impl Iterator<Item = (&str, &str, 
     messages[from..].iter().zip(&notes[from..]).flat_map(|(message, note)| pairs(message, note))
 }
 
-pub(super) fn pairs<'a>(
+fn pairs<'a>(
     message: &'a Message,
     note: &'a Note,
 ) -> impl Iterator<Item = (&'a str, &'a str, &'a Outcome)> {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::outcome::Outcome;
 use super::rules;
+use super::summary;
 use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{Body, Compacted, Event, Place};
+use crate::protocol::event::{Body, Compacted, Event, Place, Shortened};
 use crate::protocol::message::{Message, Part, Role, ToolCall, ToolResult};
 use crate::protocol::model::Purpose;
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
@@ -30,6 +31,8 @@ pub struct History {
     place: Place,
     /// Messages at the front that stand for what gave way.
     front: usize,
+    /// The turn of the first task.
+    first_turn: Option<u32>,
     /// Every summary of the session, also those that gave way to one line.
     summaries: Vec<String>,
     /// While events are folded: an answer whose calls are not all answered yet.
@@ -120,6 +123,7 @@ impl History {
 
     /// The user gave a task, or said more about it.
     pub fn task(&mut self, text: &str) {
+        self.first_turn.get_or_insert(self.place.turn);
         self.push(Message::text(Role::User, text), Kind::Task);
     }
 
@@ -194,8 +198,9 @@ impl History {
     pub fn apply(&mut self, event: &Event) {
         self.place = event.header.place;
         match &event.body {
-            Body::TurnStarted { input, shown } => self.task(shown.as_ref().unwrap_or(input)),
-            Body::TurnSteered { input } => self.task(input),
+            Body::TurnStarted { input, shown } | Body::TurnSteered { input, shown } => {
+                self.task(shown.as_ref().unwrap_or(input));
+            }
             Body::UserCommand { command, output, exit_code } => {
                 let how = exit_code
                     .map_or_else(|| "was ended".to_owned(), |code| format!("exited {code}"));
@@ -234,6 +239,7 @@ impl History {
             | Body::SessionStarted(_)
             | Body::SessionResumed { .. }
             | Body::SessionForked { .. }
+            | Body::ContextOverflowed { .. }
             | Body::SessionRewound { .. }
             | Body::ModelRequested(_)
             | Body::ModelDelta { .. }
@@ -259,6 +265,11 @@ impl History {
 
     /// The older part gives way, as it was decided and recorded.
     pub fn compact(&mut self, compacted: &Compacted) {
+        for Shortened { message, text } in &compacted.shortened {
+            if let Some(message) = self.messages.get_mut(self.front + message) {
+                *message = Message::text(message.role, text.clone());
+            }
+        }
         let kept_from = (self.front + compacted.archived).min(self.messages.len());
         let tasks = running_tasks(&self.notes[self.front..], kept_from - self.front)
             .map(|at| at + self.front)
@@ -296,6 +307,32 @@ impl History {
     /// The summaries that stand in front, oldest first, of all that were ever made.
     pub(super) fn summaries(&self) -> &[String] {
         &self.summaries
+    }
+
+    /// Size of the last results, in bytes.
+    pub fn last_results_bytes(&self) -> usize {
+        let is_results = |note: &&Note| matches!(note.kind, Kind::Results(_));
+        self.notes.iter().rev().find(is_results).map_or(0, |note| note.bytes)
+    }
+
+    /// So many answers of the model stand behind the summaries.
+    pub fn rounds(&self) -> usize {
+        self.notes.iter().filter(|note| note.kind == Kind::Answer).count()
+    }
+
+    /// The turn that the conversation began with.
+    pub(super) fn first_turn(&self) -> Option<u32> {
+        self.first_turn
+    }
+
+    /// A summary that stands in front names this as a pin, in a line of its own.
+    pub fn names(&self, pin: &str) -> bool {
+        let line = summary::pin_line(pin);
+        let texts = self.messages[..self.front].iter().flat_map(|message| &message.parts);
+        texts.into_iter().any(|part| match part {
+            Part::Text { text } => text.contains(&line),
+            Part::Reasoning { .. } | Part::Call(_) | Part::Result(_) => false,
+        })
     }
 
     /// The messages behind the summaries, and what is known of them.

@@ -16,7 +16,9 @@ mod summary;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use budget::{Budget, DEFAULT_WINDOW};
-pub use compaction::{Large, Stretch, cut, forgotten, large, stale, stretch, summary_tokens};
+pub use compaction::{
+    Large, Stretch, cut, forgotten, large, long_texts, stale, stretch, summary_tokens,
+};
 pub use history::{History, Mark};
 pub use mentions::{Found, Mentions};
 pub use pins::{Pins, binds};
@@ -128,6 +130,11 @@ impl Layers {
     /// Size of L1, the tools and L2, in bytes.
     pub fn bytes(&self) -> usize {
         self.system.len() + self.tools.len()
+    }
+
+    /// The same, if this joined L2.
+    pub fn bytes_with(&self, more: &str) -> usize {
+        self.base_bytes + more.len() + self.tools.len()
     }
 
     fn hash(&mut self) {

@@ -19,7 +19,14 @@ pub(super) struct Outcome {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum What {
     /// Lines of a file were read.
-    Read { path: String, lines: RangeInclusive<u64>, total: Option<u64>, mtime_ms: Option<i64> },
+    Read {
+        path: String,
+        lines: RangeInclusive<u64>,
+        total: Option<u64>,
+        /// The lines in the middle were not shown.
+        is_cut: bool,
+        mtime_ms: Option<i64>,
+    },
     /// A file was changed.
     Changed { path: String, added: u64, removed: u64, mtime_ms: Option<i64> },
     /// A command was run.
@@ -43,9 +50,13 @@ impl Outcome {
                 command: shorten(&command.replace('\n', " "), 100),
                 exit_code: data.get("exit_code").and_then(Value::as_i64),
             },
-            (Some(path), Some(first), Some(last), None) if error.is_none() => {
-                What::Read { path, lines: first..=last, total: line("total_lines"), mtime_ms }
-            }
+            (Some(path), Some(first), Some(last), None) if error.is_none() => What::Read {
+                path,
+                lines: first..=last,
+                total: line("total_lines"),
+                is_cut: data.contains_key("full_output"),
+                mtime_ms,
+            },
             (Some(path), ..) if applied => What::Changed {
                 path,
                 added: count("lines_added"),
@@ -62,9 +73,10 @@ impl Outcome {
         match (&self.what, &later.what) {
             (
                 What::Read { path, lines, .. },
-                What::Read { path: later_path, lines: later_lines, .. },
+                What::Read { path: later_path, lines: later_lines, is_cut, .. },
             ) => {
-                path == later_path
+                !is_cut
+                    && path == later_path
                     && later_lines.start() <= lines.start()
                     && later_lines.end() >= lines.end()
             }

@@ -81,22 +81,51 @@ impl RulesMet {
         &self.rules
     }
 
-    /// What L2 says of them once the conversation in which they were met gives way.
-    pub fn layer(&self) -> String {
-        let texts: Vec<String> = self.rules.iter().map(|rules| rules.in_l2(usize::MAX)).collect();
+    /// What L2 says of them once the conversation in which they were met gives way, in about `room` bytes:
+    /// the newest stand there whole, older ones are named, and the oldest counted.
+    pub fn layer(&self, prompts: &Prompts, room: usize) -> String {
+        const NAMED: Prompt = prompt!("feedback/rules_named.md");
+        // A quarter is for names.
+        let (mut room, mut names_room) = (room / 4 * 3, room / 4);
+        let mut texts: Vec<String> = Vec::new();
+        for rules in self.rules.iter().rev() {
+            let text = rules.in_l2(usize::MAX);
+            let Some(left) = room.checked_sub(text.len()) else { break };
+            room = left;
+            texts.push(text);
+        }
+        let older = &self.rules[..self.rules.len() - texts.len()];
+        let mut names: Vec<String> = Vec::new();
+        for Rules { path, .. } in older.iter().rev() {
+            let name = format!("- {path} (for {}/)", folder_of(path));
+            let Some(left) = names_room.checked_sub(name.len()) else { break };
+            names_room = left;
+            names.push(name);
+        }
+        if !older.is_empty() {
+            if let more @ 1.. = older.len() - names.len() {
+                names.push(format!("- and {more} more"));
+            }
+            texts.push(prompts.text(NAMED).trim_end().replace("{{files}}", &names.join("\n")));
+        }
+        texts.reverse();
         texts.join("\n\n")
     }
+}
+
+/// The folder that rules hold for.
+fn folder_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or(".", |(folder, _)| folder)
 }
 
 /// What the model is told of a rules file that was met.
 pub(super) fn met(prompts: &Prompts, path: &str, text: &str) -> String {
     const FOUND: Prompt = prompt!("feedback/rules_found.md");
-    let folder = path.rsplit_once('/').map_or(".", |(folder, _)| folder);
     // The file's own text goes in last: what it holds is no place to put something.
     prompts
         .text(FOUND)
         .trim_end()
-        .replace("{{folder}}", folder)
+        .replace("{{folder}}", folder_of(path))
         .replace("{{path}}", path)
         .replace("{{rules}}", text)
 }
@@ -114,6 +143,24 @@ mod tests {
         assert_eq!(met.folders(".", true), [""; 0]);
         assert_eq!(met.folders("c.rs", false), [""; 0]);
         assert_eq!(met.folders("/added/a.rs", false), ["/added"]);
+    }
+
+    #[test]
+    fn in_l2_the_newest_are_whole_and_the_others_named_within_one_bound() {
+        let mut met = RulesMet::default();
+        for n in 0..200 {
+            let (path, text) =
+                (format!("part{n}/AGENTS.md"), format!("law {n} {}", "x".repeat(500)));
+            met.rules.push(Rules { path, text });
+        }
+        let layer = met.layer(&Prompts::default(), 4000);
+        assert!(layer.len() < 4500, "{}", layer.len());
+        assert!(layer.contains("law 199 ") && layer.contains("law 196 "), "{layer}");
+        assert!(layer.contains("\n- part193/AGENTS.md (for part193/)\n"), "{layer}");
+        assert!(!layer.contains("law 193 ") && layer.contains(" more\n"), "{layer}");
+        assert!(layer.find("part193/") < layer.find("law 199"), "{layer}");
+        let layer = met.layer(&Prompts::default(), 1_000_000);
+        assert!(layer.contains("law 0 ") && !layer.contains("- part"), "{layer}");
     }
 
     #[test]

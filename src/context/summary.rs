@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::compaction::{Stretch, middle_out, pairs};
+use super::compaction::{Stretch, middle_out};
 use super::history::{History, Kind, running_tasks};
 use super::outcome::What;
 use crate::protocol::event::{Pin, Place, SummaryAuthor};
@@ -55,6 +55,13 @@ pub fn request<'a>(
     (history.prompts().text(SYSTEM), task.replace("{{stretch}}", &text))
 }
 
+/// What only the program says, taken out of a model's words: they stand where the program's stand.
+fn without_tags(line: &str) -> String {
+    ["<system-reminder>", "</system-reminder>"]
+        .iter()
+        .fold(line.to_owned(), |line, tag| line.replace(tag, ""))
+}
+
 /// What a model answered, by heading. `None`: not one heading with a word below it is there.
 pub fn sections(answer: &str) -> Option<Sections> {
     let mut sections = Sections::default();
@@ -65,7 +72,7 @@ pub fn sections(answer: &str) -> Option<Sections> {
             current = HEADINGS.iter().position(|(_, word)| line.contains(word));
         } else if let Some(at) = current {
             let section = sections[at].get_or_insert_default();
-            section.push_str(line.trim_end());
+            section.push_str(without_tags(line).trim_end());
             section.push('\n');
         }
     }
@@ -108,12 +115,12 @@ pub fn compose(history: &History, parts: &Parts<'_>) -> String {
     );
     // A pin stands in the summary of the words it was taken from; all of them stand in L2.
     let pins =
-        parts.pins.iter().filter(|pin| facts.said.iter().any(|(_, said)| said.contains(&pin.text)));
+        parts.pins.iter().filter(|pin| facts.said.iter().any(|said| said.contains(&pin.text)));
     let pins: Vec<&Pin> = pins.collect();
     if !pins.is_empty() {
         out.push_str("Pinned constraints, in the user's words:\n");
         for pin in pins {
-            _ = writeln!(out, "- {}", pin.text);
+            out.push_str(&pin_line(&pin.text));
         }
     }
     let said = facts.said_in_short(parts.room / 4);
@@ -139,6 +146,11 @@ pub fn compose(history: &History, parts: &Parts<'_>) -> String {
     let record = parts.record.unwrap_or("nothing: no record of this session is kept");
     out.push_str(history.prompts().text(ARCHIVED).replace("{{record}}", record).trim_end());
     out
+}
+
+/// How a summary names a pin.
+pub(super) fn pin_line(text: &str) -> String {
+    format!("- {text}\n")
 }
 
 /// The stretch as text: who said what, each text at most `cap` bytes.
@@ -169,8 +181,10 @@ pub fn transcript(history: &History, stretch: &Stretch, cap: usize) -> String {
 /// What the program knows of a stretch.
 #[derive(Default)]
 struct Facts {
-    /// What the user said, in order, each with its turn.
-    said: Vec<(u32, String)>,
+    /// What the user said, in order.
+    said: Vec<String>,
+    /// The first of it is what the session began with.
+    has_goal: bool,
     files: BTreeMap<String, File>,
     /// Each command and how it ended last.
     commands: Vec<(String, Option<i64>)>,
@@ -202,10 +216,15 @@ impl Facts {
             });
             match (&note.kind, words) {
                 (Kind::Task, Some(_)) if running.contains(&at) => {}
-                (Kind::Task, Some(text)) => facts.said.push((note.place.turn, text.clone())),
+                (Kind::Task, Some(text)) => {
+                    facts.has_goal |=
+                        facts.said.is_empty() && Some(note.place.turn) == history.first_turn();
+                    facts.said.push(text.clone());
+                }
                 (Kind::Answer, Some(text)) => facts.last_words = Some(text.clone()),
-                (Kind::Results(_), _) => {
-                    for (_, _, outcome) in pairs(message, note) {
+                // The calls that the kernel made itself among them.
+                (Kind::Results(outcomes), _) => {
+                    for outcome in outcomes {
                         facts.calls += 1;
                         if let Some(code) = outcome.error {
                             let what = format!("{} {}", outcome.tool, code.as_str());
@@ -222,9 +241,12 @@ impl Facts {
 
     fn see(&mut self, what: &What) {
         match what {
-            What::Read { path, lines, total, mtime_ms } => {
+            What::Read { path, lines, total, is_cut, mtime_ms } => {
                 let file = self.files.entry(path.clone()).or_default();
                 file.read = Some(match total {
+                    Some(total) if *is_cut => {
+                        format!("parts of lines {}-{} of {total}", lines.start(), lines.end())
+                    }
                     Some(total) if *lines == (1..=*total) => format!("whole, {total} lines"),
                     Some(total) => format!("lines {}-{} of {total}", lines.start(), lines.end()),
                     None => format!("lines {}-{}", lines.start(), lines.end()),
@@ -249,8 +271,9 @@ impl Facts {
     /// What the user said, oldest first, each message in the first words of it.
     fn said_in_short(&self, room: usize) -> String {
         let mut out = String::new();
-        for (at, (turn, said)) in self.said.iter().enumerate() {
-            let label = if *turn == 1 { "Original goal" } else { "The user then said" };
+        for (at, said) in self.said.iter().enumerate() {
+            let is_goal = at == 0 && self.has_goal;
+            let label = if is_goal { "Original goal" } else { "The user then said" };
             let line = format!("{label}: {}\n", shorten(&said.trim().replace('\n', " "), 400));
             if out.len() + line.len() > room {
                 _ = writeln!(out, "({} more messages of the user)", self.said.len() - at);

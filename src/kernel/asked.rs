@@ -1,15 +1,18 @@
-//! Did the user ask for a test, a build or a lint to be run, and is a command one? A table, English and Chinese.
+//! Did the user ask for a test, a build or a lint to be run, and is a command one? Tables; what users say in
+//! English and Chinese.
+
+use super::command::must_have_succeeded;
 
 /// What a user asks to be run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Proof {
     Test,
     Build,
     Lint,
 }
 
-/// Of each kind: the words that ask for it, and the words of commands that are it.
-const TABLE: [(Proof, &[&str], &[&str]); 3] = [
+/// Of each kind the words that ask for it.
+const WORDS: [(Proof, &[&str]); 3] = [
     (
         Proof::Test,
         &[
@@ -39,7 +42,6 @@ const TABLE: [(Proof, &[&str], &[&str]); 3] = [
             "测试全部通过",
             "测试都通过",
         ],
-        &["test", "pytest", "jest", "vitest", "rspec", "tox", "unittest", "mocha", "spec", "check"],
     ),
     (
         Proof::Build,
@@ -61,18 +63,6 @@ const TABLE: [(Proof, &[&str], &[&str]); 3] = [
             "构建成功",
             "运行构建",
         ],
-        &[
-            "build",
-            "make",
-            "compile",
-            "tsc",
-            "gcc",
-            "cargo check",
-            "mvn",
-            "gradle",
-            "ninja",
-            "cmake",
-        ],
     ),
     (
         Proof::Lint,
@@ -93,8 +83,84 @@ const TABLE: [(Proof, &[&str], &[&str]); 3] = [
             "lint 通过",
             "代码检查通过",
         ],
-        &["lint", "clippy", "ruff", "flake8", "mypy", "shellcheck", "fmt", "prettier"],
     ),
+];
+
+/// Programs that are one whatever their arguments.
+const PROGRAMS: [(Proof, &[&str]); 3] = [
+    (
+        Proof::Test,
+        &[
+            "pytest",
+            "py.test",
+            "jest",
+            "vitest",
+            "rspec",
+            "tox",
+            "nox",
+            "unittest",
+            "mocha",
+            "ctest",
+            "phpunit",
+            "playwright",
+        ],
+    ),
+    (
+        Proof::Build,
+        &[
+            "tsc",
+            "gcc",
+            "cc",
+            "g++",
+            "c++",
+            "clang",
+            "clang++",
+            "rustc",
+            "javac",
+            "ninja",
+            "cmake",
+            "msbuild",
+            "py_compile",
+            "compileall",
+        ],
+    ),
+    (
+        Proof::Lint,
+        &[
+            "ruff",
+            "flake8",
+            "mypy",
+            "pylint",
+            "pyright",
+            "eslint",
+            "shellcheck",
+            "prettier",
+            "black",
+            "rustfmt",
+            "golangci-lint",
+            "gofmt",
+        ],
+    ),
+];
+/// Programs whose first argument says what they do.
+const BY_FIRST: [&str; 13] = [
+    "cargo", "npm", "pnpm", "yarn", "bun", "go", "dotnet", "swift", "deno", "mix", "zig", "bazel",
+    "composer",
+];
+/// Programs that take a list of what to do, and build where there is none.
+const BY_ANY: [&str; 10] =
+    ["make", "gmake", "mvn", "mvnw", "gradle", "gradlew", "just", "rake", "task", "sbt"];
+/// Programs that run a script, whose name says what it does.
+const INTERPRETERS: [&str; 9] =
+    ["bash", "sh", "zsh", "python", "python3", "node", "ruby", "perl", "php"];
+/// Arguments with which nothing of it is done.
+const ONLY_ASKS: [&str; 7] =
+    ["--help", "--version", "--no-run", "--collect-only", "--dry-run", "--list", "clean"];
+/// Programs that print or look, and would succeed whatever the work is worth.
+const ONLY_LOOKS: [&str; 28] = [
+    "echo", "printf", "true", ":", "pwd", "ls", "cat", "head", "tail", "wc", "which", "type",
+    "date", "whoami", "env", "export", "set", "cd", "git", "sleep", "mkdir", "touch", "tree",
+    "file", "stat", "uname", "sort", "uniq",
 ];
 
 /// Words shortly before that turn the request round.
@@ -115,17 +181,145 @@ pub(super) fn asked(message: &str) -> Vec<Proof> {
             !NEGATIONS.iter().any(|no| before.contains(no))
         })
     };
-    let table = TABLE.iter().filter(|(_, words, _)| words.iter().any(asks));
-    table.map(|(proof, ..)| *proof).collect()
+    let asked = WORDS.iter().filter(|(_, words)| words.iter().any(asks));
+    asked.map(|(proof, _)| *proof).collect()
 }
 
-/// What a command that ended well proves.
-pub(super) fn proves(command: &str) -> impl Iterator<Item = Proof> {
-    let command = command.to_lowercase();
-    TABLE
-        .iter()
-        .filter(move |(_, _, commands)| commands.iter().any(|word| command.contains(word)))
-        .map(|(proof, ..)| *proof)
+/// What a command line that ended well proves. `stages_known`: each stage of its pipeline did.
+pub(super) fn proves(line: &str, stages_known: bool) -> Vec<Proof> {
+    let line = line.to_lowercase();
+    let commands = must_have_succeeded(&line, stages_known);
+    let mut proven: Vec<Proof> = Vec::new();
+    for words in &commands {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        proven.extend(proves_alone(&words));
+    }
+    proven.sort_unstable();
+    proven.dedup();
+    proven
+}
+
+/// A line of which no part could have failed at the work: that it ran proves nothing.
+pub(super) fn can_fail(line: &str, stages_known: bool) -> bool {
+    let commands = must_have_succeeded(line, stages_known);
+    commands.iter().any(|words| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let program = unwrapped(&words).first().copied().map_or("", name_of);
+        !program.is_empty() && !ONLY_LOOKS.contains(&program)
+    })
+}
+
+/// A text for people, that nothing is built from.
+pub(super) fn is_prose(path: &str) -> bool {
+    const NAMES: [&str; 8] =
+        ["changes", "changelog", "readme", "news", "history", "authors", "notes", "todo"];
+    let name = name_of(path).to_lowercase();
+    NAMES.contains(&name.as_str())
+        || [".md", ".rst", ".adoc"].iter().any(|ending| name.ends_with(ending))
+}
+
+/// What one simple command proves.
+fn proves_alone(words: &[&str]) -> Option<Proof> {
+    let words = unwrapped(words);
+    let (program, arguments) = words.split_first()?;
+    if arguments.iter().any(|argument| ONLY_ASKS.contains(argument)) {
+        return None;
+    }
+    let name = name_of(program);
+    if let Some((proof, _)) = PROGRAMS.iter().find(|(_, names)| names.contains(&name)) {
+        return Some(*proof);
+    }
+    let mut named = arguments.iter().filter(|argument| !argument.starts_with(['-', '+']));
+    if BY_FIRST.contains(&name) {
+        let task = named.find(|argument| **argument != "run")?;
+        return kind_of_task(name, task);
+    }
+    if BY_ANY.contains(&name) {
+        let tasks: Vec<&&str> = named.filter(|argument| !argument.contains('=')).collect();
+        if tasks.is_empty() {
+            return (!arguments.contains(&"-n")).then_some(Proof::Build);
+        }
+        return tasks.iter().find_map(|task| kind_of_task(name, task));
+    }
+    if INTERPRETERS.contains(&name) {
+        return match arguments.first()? {
+            &"--test" => Some(Proof::Test),
+            script if script.starts_with('-') && !["-e", "-u", "-x", "-ex"].contains(script) => {
+                None
+            }
+            _ => kind_of_task(name, stem(named.next()?)),
+        };
+    }
+    // A script of the project's.
+    (program.contains('/') || program.contains('.')).then(|| kind_of_task(name, stem(program)))?
+}
+
+/// What a task of this name does: `test:unit`, `run-tests`, `lint`.
+fn kind_of_task(program: &str, task: &str) -> Option<Proof> {
+    let parts = || task.split(|c: char| !c.is_alphabetic());
+    let has = |names: &[&str]| parts().any(|part| names.contains(&part));
+    if has(&["lint", "clippy", "fmt", "format", "typecheck", "vet"]) {
+        return Some(Proof::Lint);
+    }
+    if has(&["test", "tests", "nextest", "unittest", "runtests", "spec", "specs", "verify"]) {
+        return Some(Proof::Test);
+    }
+    if has(&["check"]) {
+        return Some(if program == "cargo" { Proof::Build } else { Proof::Test });
+    }
+    let is_short_of_test = task == "t" && ["cargo", "npm"].contains(&program);
+    let builds = has(&["build", "compile", "all", "assemble", "package"]);
+    match (is_short_of_test, builds || (program == "cargo" && task == "b")) {
+        (true, _) => Some(Proof::Test),
+        (false, true) => Some(Proof::Build),
+        (false, false) => None,
+    }
+}
+
+/// The command behind programs that only start another one: `timeout 60 cargo test`, `python -m pytest`.
+fn unwrapped<'a>(words: &'a [&'a str]) -> &'a [&'a str] {
+    let Some((first, rest)) = words.split_first() else { return words };
+    let is_variable = |word: &str| {
+        let name = word.split_once('=').map_or("", |(name, _)| name);
+        !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+    };
+    if is_variable(first) {
+        return unwrapped(rest);
+    }
+    let name = name_of(first);
+    if ["env", "time", "nice", "command", "timeout", "npx", "exec"].contains(&name) {
+        let is_own = |word: &&str| {
+            word.starts_with('-')
+                || (name == "timeout" && word.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        let n_own = rest.iter().take_while(|word| is_own(word)).count();
+        return unwrapped(&rest[n_own..]);
+    }
+    match (name, rest) {
+        ("python" | "python3", ["-m", module @ ..]) => unwrapped(module),
+        ("uv" | "poetry" | "pipenv" | "pdm" | "rye", ["run", command @ ..])
+        | ("bundle" | "pnpm" | "npm" | "yarn", ["exec" | "dlx", command @ ..]) => {
+            unwrapped(command)
+        }
+        // `yarn jest`: a program of the project's.
+        ("yarn" | "pnpm" | "bun", [command, ..])
+            if PROGRAMS.iter().any(|(_, names)| names.contains(command)) =>
+        {
+            rest
+        }
+        _ => words,
+    }
+}
+
+/// The program without its folder.
+fn name_of(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+/// A script's name without folder and ending.
+fn stem(path: &str) -> &str {
+    let name = name_of(path);
+    name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
 impl Proof {
@@ -171,12 +365,54 @@ mod tests {
         for (command, expected) in [
             ("cargo test -q", &[Test][..]),
             ("python -m pytest tests", &[Test]),
+            ("python3 -m unittest", &[Test]),
+            ("python tests/test_a.py", &[Test]),
+            ("bash -e run_tests.sh", &[Test]),
+            ("./scripts/test", &[Test]),
+            ("cd a && CI=1 timeout 60 npm run test:unit 2>&1", &[Test]),
+            ("yarn jest", &[Test]),
             ("npm run build", &[Build]),
+            ("make", &[Build]),
+            ("cargo check", &[Build]),
+            ("cargo build && cargo test", &[Test, Build]),
             ("cargo clippy -- -D warnings", &[Lint]),
-            ("make test", &[Test, Build]),
+            ("go vet ./...", &[Lint]),
+            ("make test", &[Test]),
+            ("make -j4 lint", &[Lint]),
+            ("make clean", &[]),
             ("git status", &[]),
+            ("git checkout test", &[]),
+            ("git diff tests/", &[]),
+            ("grep -n f tests/a.py", &[]),
+            ("head test.py", &[]),
+            ("cat Makefile build.rs", &[]),
+            ("npm install --save-dev jest", &[]),
+            ("bash -n test.sh", &[]),
+            ("cargo test --no-run", &[]),
+            ("cargo test | tail", &[]),
+            ("cargo test || true", &[]),
+            ("cargo test; echo done", &[]),
         ] {
-            assert_eq!(proves(command).collect::<Vec<_>>(), expected, "{command}");
+            assert_eq!(proves(command, false), expected, "{command}");
         }
+        assert_eq!(proves("cargo test | tail", true), [Test], "every stage ended well");
+    }
+
+    #[test]
+    fn a_note_for_people_is_prose() {
+        assert!(["CHANGES", "docs/guide.md", "README.rst"].into_iter().all(is_prose));
+        assert!(!["CMakeLists.txt", "a.py", "Makefile"].into_iter().any(is_prose));
+    }
+
+    #[test]
+    fn what_only_looks_can_not_fail() {
+        for line in ["echo ok", "git status", "git diff tests/", "cat a && ls", "cargo test | tail"]
+        {
+            assert!(!can_fail(line, false), "{line}");
+        }
+        for line in ["cargo test", "cd a && ./run", "test -f a", "grep -q total a.py"] {
+            assert!(can_fail(line, false), "{line}");
+        }
+        assert!(can_fail("cargo test | tail", true));
     }
 }

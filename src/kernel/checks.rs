@@ -10,7 +10,7 @@ use crate::protocol::event::{Body, Events};
 
 /// How much of a check's output is evidence, in lines and in bytes.
 const TAIL_LINES: usize = 40;
-const TAIL_BYTES: usize = 4 * 1024;
+const TAIL_BYTES: usize = 3 * 1024;
 
 /// The commands that decide whether the task is done (`--check`, `[checks]`).
 #[derive(Clone, Debug, Default)]
@@ -27,6 +27,8 @@ pub(super) struct FailedCheck {
     /// `exited 1`, `did not end within 600 s`.
     pub(super) how: String,
     pub(super) tail: String,
+    /// Why it could not even be started: that is the configuration's fault, not the model's.
+    pub(super) unfit: Option<String>,
 }
 
 impl Checks {
@@ -41,13 +43,19 @@ impl Checks {
         for command in &self.commands {
             let started = events.clock().now();
             let line = Command::new(command.clone(), root.to_path_buf(), self.timeout);
-            let (exit_code, how, output) = match exec.run(line, cancel).await {
+            let (exit_code, how, output, unfit) = match exec.run(line, cancel).await {
                 Ok(outcome) => {
                     let how = outcome.how();
                     let output = format!("{}{}", outcome.stdout.text, outcome.stderr.text);
-                    (outcome.exit_code, how, output)
+                    let unfit = (outcome.exit_code == Some(127))
+                        .then(|| missing_program(command, &outcome.stderr.text))
+                        .flatten();
+                    (outcome.exit_code, how, output, unfit)
                 }
-                Err(error) => (None, "could not start".to_owned(), error.to_string()),
+                Err(error) => {
+                    let why = error.to_string();
+                    (None, "could not start".to_owned(), why.clone(), Some(why))
+                }
             };
             let tail = tail(&output);
             let passed = exit_code == Some(0);
@@ -59,15 +67,49 @@ impl Checks {
                 time_ms: super::millis(events.clock().now().duration_since(started)),
             });
             if !passed {
-                return Err(FailedCheck { command: command.clone(), how, tail });
+                return Err(FailedCheck { command: command.clone(), how, tail, unfit });
             }
         }
         Ok(self.commands.len())
     }
 }
 
+/// A program that the check itself names and that is not installed. What a script of the project's misses,
+/// or a script that is not there yet, may be the model's to mend.
+fn missing_program(command: &str, stderr: &str) -> Option<String> {
+    let missing = stderr.lines().find_map(|line| {
+        let (shell, said) = line.split_once(": ")?;
+        let name = said.strip_suffix(": command not found")?.rsplit(": ").next()?;
+        let mut words = command.split(|c: char| c.is_whitespace() || ";|&()".contains(c));
+        (shell == "bash" || shell.ends_with("/bash")).then(|| words.find(|word| *word == name))?
+    })?;
+    Some(format!("{missing} was not found in PATH"))
+}
+
 fn tail(output: &str) -> String {
     let lines: Vec<&str> = output.lines().collect();
     let tail = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n");
     tail[tail.ceil_char_boundary(tail.len().saturating_sub(TAIL_BYTES))..].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_the_check_names_is_the_configurations_fault() {
+        let missing = |command: &str, stderr: &str| missing_program(command, stderr).is_some();
+        let no_pytest = "bash: line 1: pytest: command not found\n";
+        assert!(missing("pytest -q", no_pytest));
+        assert!(missing("cd a && pytest", &format!("/usr/bin/{no_pytest}")));
+        assert!(!missing("make test", no_pytest), "a recipe may be the model's to mend");
+        assert!(!missing("bash test.sh", "test.sh: line 3: pytest: command not found\n"));
+        assert!(!missing("./run.sh", "bash: line 1: ./run.sh: No such file or directory\n"));
+    }
+
+    #[test]
+    fn the_end_of_the_output_is_kept() {
+        let output = format!("{}the reason\n", "x\u{e9}".repeat(4000));
+        assert!(tail(&output).ends_with("the reason") && tail(&output).len() <= TAIL_BYTES);
+    }
 }

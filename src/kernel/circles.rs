@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::protocol::envelope::Envelope;
 use crate::protocol::message::ToolCall;
+use crate::protocol::tool::Effect;
 
 /// So many calls are looked back on: a circle of three, three times.
 const LOOK_BACK: usize = 9;
@@ -28,17 +29,18 @@ pub(crate) struct Circles {
 }
 
 impl Circles {
-    /// Takes one more call; says what goes round, if it closes a circle. `plans`: it writes the plan.
+    /// Takes one more call; says what goes round, if it closes a circle.
     pub(crate) fn see(
         &mut self,
         call: &ToolCall,
         envelope: &Envelope,
-        plans: bool,
+        effect: Option<&Effect>,
     ) -> Option<String> {
-        // What fails has chains of its own.
-        if envelope.error().is_some() {
+        // What fails has chains of its own, and whoever waits for a job asks it again and again.
+        if envelope.error().is_some() || matches!(effect, Some(Effect::Job { .. })) {
             return None;
         }
+        let plans = effect == Some(&Effect::Plan);
         self.plans = if plans { self.plans + 1 } else { 0 };
         if self.plans > TIMES {
             return Some("the plan is written again and again, and nothing is done".to_owned());
@@ -112,7 +114,12 @@ mod tests {
             "context": {"cwd": ".", "params_input": input, "path_resolved": "a.rs"}
         });
         let envelope = serde_json::from_value(envelope).expect("an envelope");
-        circles.see(&call, &envelope, name == "TodoWrite")
+        let effect = match name {
+            "TodoWrite" => Some(Effect::Plan),
+            "BashOutput" => Some(Effect::Job { id: "1".into() }),
+            _ => None,
+        };
+        circles.see(&call, &envelope, effect.as_ref())
     }
 
     fn calls(names: &str) -> Option<String> {
@@ -141,6 +148,15 @@ mod tests {
         assert!(write(3).is_some() && write(4).is_some());
         assert_eq!(see(&mut circles, "Read", &json!({}), &json!({})), None);
         assert_eq!(see(&mut circles, "TodoWrite", &json!({"n": 5}), &json!({"n": 5})), None);
+    }
+
+    #[test]
+    fn waiting_for_two_jobs_is_no_circle() {
+        let mut circles = Circles::default();
+        for n in 0..9 {
+            let input = json!({"id": n % 2});
+            assert_eq!(see(&mut circles, "BashOutput", &input, &json!({"new": ""})), None);
+        }
     }
 
     #[test]

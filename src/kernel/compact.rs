@@ -9,10 +9,12 @@ use super::Kernel;
 use super::spend::Spent;
 use crate::context::{self, Stretch, SummaryParts, summary_tokens};
 use crate::protocol::control::Ending;
-use crate::protocol::event::{Body, Compacted, CompactionCause, SummaryAuthor};
+use crate::protocol::event::{Body, Compacted, CompactionCause, Shortened, SummaryAuthor};
 use crate::protocol::message::{Message, Role};
 use crate::protocol::model::{ModelErrorKind, Purpose, Reply, Request};
 
+/// From so many percent on something is as good as full.
+const NEARLY_FULL: u64 = 90;
 /// How often a model is asked for one summary.
 const MAX_TRIES: u32 = 2;
 /// The most tokens of such an answer, its reasoning included.
@@ -26,10 +28,25 @@ impl Kernel {
         self.compact_into(&mut spent, CompactionCause::Manual, focus, 0).await
     }
 
-    /// The next request would use more of the window than it should.
+    /// The next request would use more of the window than it should, and a compaction could help.
     pub(super) fn is_crowded(&self, trailing: usize) -> bool {
         let bytes = self.fixed_bytes() + self.history.bytes() + trailing;
-        self.budget.request_tokens(bytes) > self.budget.threshold()
+        let tokens = self.budget.request_tokens(bytes);
+        let is_hopeless = self.is_cramped() && tokens < self.budget.window() / 100 * NEARLY_FULL;
+        tokens > self.budget.threshold() && !is_hopeless
+    }
+
+    /// The last compaction made little room, and few rounds were added since: another one would give as
+    /// little, and a model's summary of so few rounds is not worth its price.
+    fn is_cramped(&self) -> bool {
+        let added = |after: usize| self.history.rounds().saturating_sub(after);
+        self.cramped.is_some_and(|after| added(after) < self.parts.keep_rounds)
+    }
+
+    /// How much room a compaction made.
+    pub(super) fn look_at_room(&mut self, compacted: &Compacted) {
+        let is_little = compacted.tokens_after > self.budget.threshold() / 100 * NEARLY_FULL;
+        self.cramped = is_little.then(|| self.history.rounds());
     }
 
     /// Size of what is sent and is no conversation, in bytes.
@@ -45,17 +62,24 @@ impl Kernel {
         focus: Option<&str>,
         trailing: usize,
     ) -> Result<bool, Ending> {
-        let fixed = self.fixed_bytes() + trailing;
-        let tokens_before = self.budget.request_tokens(fixed + self.history.bytes());
+        let bytes = self.fixed_bytes() + trailing + self.history.bytes();
+        let tokens_before = self.budget.request_tokens(bytes);
+        // What moves into L2 now takes room as well.
+        let fixed = self.parts.layers.bytes_with(&self.joining_l2()) + trailing;
         let stretch = context::stretch(&self.history, &self.budget, fixed, self.parts.keep_rounds);
         let (summary, by) = if stretch.archived == 0 {
             (String::new(), context::author(None))
         } else {
-            self.summary(spent, &stretch, focus).await?
+            let may_ask = cause != CompactionCause::Threshold || !self.is_cramped();
+            self.summary(spent, &stretch, focus, may_ask).await?
         };
         let forgotten = context::forgotten(&self.history, &self.budget, summary.len());
         let cut = self.cuts(&stretch, fixed + summary.len());
-        if summary.is_empty() && cut.is_empty() {
+        let shortened = match cause {
+            CompactionCause::Overflow => self.shortened(&stretch),
+            CompactionCause::Threshold | CompactionCause::Manual => Vec::new(),
+        };
+        if summary.is_empty() && cut.is_empty() && shortened.is_empty() {
             return Ok(false);
         }
         let mut compacted = Compacted {
@@ -68,27 +92,29 @@ impl Kernel {
             by,
             forgotten,
             cut,
+            shortened,
             tokens_before,
             tokens_after: 0,
             window: self.budget.window(),
         };
         self.history.compact(&compacted);
-        self.pins.promote();
         self.join_l2();
         self.sent.compacted();
         self.budget.restart();
         let bytes = self.fixed_bytes() + trailing + self.history.bytes();
         compacted.tokens_after = self.budget.request_tokens(bytes);
+        self.look_at_room(&compacted);
         self.parts.events.emit(Body::ContextCompacted(compacted));
         Ok(true)
     }
 
-    /// What stands for a stretch from now on, and who wrote it.
+    /// What stands for a stretch from now on, and who wrote it: the program, where no model may be asked.
     async fn summary(
         &mut self,
         spent: &mut Spent,
         stretch: &Stretch,
         focus: Option<&str>,
+        may_ask: bool,
     ) -> Result<(String, SummaryAuthor), Ending> {
         let whole = context::transcript(&self.history, stretch, usize::MAX);
         let record = self.parts.registry.cx().spill.write("history", &whole);
@@ -100,7 +126,8 @@ impl Kernel {
                 attempt: None,
             });
         }
-        let sections = self.ask_for_sections(spent, stretch, focus).await?;
+        let sections =
+            if may_ask { self.ask_for_sections(spent, stretch, focus).await? } else { None };
         let by = context::author(sections.as_ref());
         let parts = SummaryParts {
             stretch: *stretch,
@@ -157,6 +184,17 @@ impl Kernel {
             }
         }
         Ok(None)
+    }
+
+    /// What stands for texts that took no more than their part of the window as it was thought to be.
+    fn shortened(&self, stretch: &Stretch) -> Vec<Shortened> {
+        let spill = &self.parts.registry.cx().spill;
+        let texts = context::long_texts(&self.history, stretch, self.room_of_results());
+        let shortened = texts.into_iter().filter_map(|(message, large)| {
+            let path = spill.write(large.tool, large.text).ok()?;
+            Some(Shortened { message, text: context::cut(&self.parts.prompts, &large, &path) })
+        });
+        shortened.collect()
     }
 
     /// What stands for results that are kept and are stale or too large.

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::Limits;
 use super::answer::AnswerSchema;
-use super::asked::{Proof, asked, proves};
+use super::asked::{Proof, asked, can_fail, is_prose, proves};
 use super::checks::FailedCheck;
 use super::state::State;
 use crate::protocol::control::{Category, Ending, Signal};
-use crate::protocol::envelope::{ErrorCode, Verdict};
+use crate::protocol::envelope::{Envelope, ErrorCode, Verdict};
 use crate::protocol::event::{FailureReport, Tried};
 use crate::protocol::plan::Plan;
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
@@ -42,6 +42,8 @@ pub(super) struct Completion {
     plan_reminders: u32,
     /// What the user asked to be run.
     asked: Vec<Proof>,
+    /// What the checks run anyway.
+    checked: Vec<Proof>,
     /// What of it has ended well since the last change.
     proven: Vec<Proof>,
     proof_reminders: u32,
@@ -68,17 +70,31 @@ pub(super) enum Gate {
         signal: Signal,
         about: String,
         why: String,
+        /// What a check printed last.
+        output: String,
         feedback: String,
     },
+    /// A check can not be started, whatever the model does; why.
+    CheckUnfit(String),
 }
 
 impl Completion {
     /// Nothing has happened yet; the user may have asked for something to be run. What the checks run
     /// anyway needs no asking.
     pub(super) fn for_task(input: &str, checks: &[String]) -> Self {
-        let checked: Vec<Proof> = checks.iter().flat_map(|command| proves(command)).collect();
-        let asked = asked(input).into_iter().filter(|proof| !checked.contains(proof)).collect();
-        Self { asked, ..Self::default() }
+        let checked = checks.iter().flat_map(|command| proves(command, false)).collect();
+        let mut completion = Self { checked, ..Self::default() };
+        completion.hear(input);
+        completion
+    }
+
+    /// The user said something: it may ask for something to be run.
+    pub(super) fn hear(&mut self, message: &str) {
+        for proof in asked(message) {
+            if !self.checked.contains(&proof) && !self.asked.contains(&proof) {
+                self.asked.push(proof);
+            }
+        }
     }
 
     /// Takes one more answer of the registry.
@@ -91,7 +107,10 @@ impl Completion {
                     self.files_changed.push(path.clone());
                 }
                 self.ran = None;
-                self.proven.clear();
+                // "Run the tests, then note it in CHANGES": no test hangs on a note.
+                if !is_prose(path) {
+                    self.proven.clear();
+                }
                 self.denied = false;
             }
             Some(Effect::Command { command, .. }) if !denied => match &envelope.verdict {
@@ -99,8 +118,8 @@ impl Completion {
                 Verdict::Success if envelope.data.contains_key("background_id") => {
                     self.denied = false;
                 }
-                Verdict::Success if can_fail(command) => {
-                    self.proven.extend(proves(command));
+                Verdict::Success if can_fail(command, stages_known(envelope)) => {
+                    self.proven.extend(proves(command, stages_known(envelope)));
                     self.ran = Some(Ran::Well);
                     self.denied = false;
                 }
@@ -141,6 +160,7 @@ impl Completion {
                 signal: Signal::BadAnswer,
                 about: "open todos".to_owned(),
                 why: format!("a final answer with {} open todos", open.len()),
+                output: String::new(),
                 feedback: prompts.text(OPEN_TODOS).replace("{{todos}}", &open.join("; ")),
             };
         }
@@ -154,6 +174,7 @@ impl Completion {
                 signal: Signal::BadAnswer,
                 about: "asked to run".to_owned(),
                 why: format!("a final answer without {what}, which the user asked for"),
+                output: String::new(),
                 feedback: prompts.text(ASKED_TO_RUN).replace("{{what}}", &what),
             };
         }
@@ -166,6 +187,7 @@ impl Completion {
                     signal: Signal::BadAnswer,
                     about: "schema".to_owned(),
                     why: format!("the final answer does not fit its schema: {why}"),
+                    output: String::new(),
                     feedback,
                 };
             }
@@ -182,7 +204,14 @@ impl Completion {
                     Some(true) | None => Ending::Completed,
                 })
             }
-            Err(FailedCheck { command, how, tail }) => {
+            Err(FailedCheck { command, unfit: Some(why), .. }) => {
+                self.checks = Some(Ran::Badly);
+                Gate::CheckUnfit(format!(
+                    "the check `{command}` can not be started: {why}; put it right (--check, or [checks] in \
+                     the configuration), then go on with -c"
+                ))
+            }
+            Err(FailedCheck { command, how, tail, unfit: None }) => {
                 self.checks = Some(Ran::Badly);
                 let feedback = prompts
                     .text(CHECK_FAILED)
@@ -192,6 +221,7 @@ impl Completion {
                 Gate::SentBack {
                     signal: Signal::CheckFailed,
                     why: format!("the check `{command}` {how}"),
+                    output: tail,
                     about: command,
                     feedback,
                 }
@@ -332,11 +362,9 @@ pub(super) fn report_in_words(report: &FailureReport, said: &str) -> String {
     out
 }
 
-/// A command that only prints could not have failed: that it ran proves nothing.
-fn can_fail(command: &str) -> bool {
-    const ONLY_PRINT: [&str; 7] = ["echo", "printf", "true", ":", "pwd", "ls", "cat"];
-    let first = command.split_whitespace().next().unwrap_or_default();
-    command.contains(['&', '|', ';', '\n']) || !ONLY_PRINT.contains(&first)
+/// The command says how every stage of its pipeline ended.
+fn stages_known(envelope: &Envelope) -> bool {
+    envelope.data.get("stages").and_then(Value::as_array).is_some_and(|stages| !stages.is_empty())
 }
 
 /// An ending in words, for those that have no other.

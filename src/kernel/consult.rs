@@ -13,7 +13,9 @@ use super::{Kernel, millis};
 use crate::protocol::control::Ending;
 use crate::protocol::event::{Body, Layer, ModelRequested, ModelResponded};
 use crate::protocol::message::{Message, Part, Role};
-use crate::protocol::model::{ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason};
+use crate::protocol::model::{
+    ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason, Usage,
+};
 use crate::protocol::prompt::{Prompt, prompt};
 
 const FIX_JSON: Prompt = prompt!("recovery/fix_json.md");
@@ -22,6 +24,9 @@ const FIX_JSON: Prompt = prompt!("recovery/fix_json.md");
 const MAX_TRIES: u32 = 2;
 /// How long a reflection or a plan is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// So many times as much may be answered where nothing came before the limit.
+const LARGER: u64 = 8;
 
 /// What is asked aside.
 pub(super) struct Question {
@@ -87,8 +92,10 @@ impl Kernel {
     ) -> Result<Option<T>, Ending> {
         let mut messages = vec![Message::text(Role::User, question.text.clone())];
         let schema = schemars::schema_for!(T).to_value();
+        let mut limit = question.max_output_tokens;
+        // Both tries together.
+        let deadline = tokio::time::Instant::now() + PATIENCE;
         for _ in 0..MAX_TRIES {
-            let limit = question.max_output_tokens;
             let request = Request {
                 purpose: question.purpose,
                 system: &question.system,
@@ -101,7 +108,12 @@ impl Kernel {
             };
             let read = |reply: &Reply| object::<T>(&reply.text);
             let asking = self.consult(spent, speaker, &request, |reply| read(reply).is_ok());
-            let Ok(answer) = tokio::time::timeout(PATIENCE, asking).await else {
+            let answered = tokio::time::timeout_at(deadline, asking).await;
+            let Ok(answer) = answered else {
+                // It was sent, so it is paid for; how much came back nobody knows.
+                let bytes = self.describe_aside(speaker, &request).bytes;
+                let usage = Usage { input_tokens: self.budget.tokens(bytes), ..Usage::default() };
+                spent.add(usage, speaker.cost(usage), Duration::ZERO);
                 self.parts.events.emit(Body::Error {
                     source: "model".to_owned(),
                     message: format!("no {} within 30 s", question.purpose.as_str()),
@@ -122,6 +134,12 @@ impl Kernel {
             };
             match read(&reply) {
                 Ok(value) => return Ok(Some(value)),
+                // A model that thinks first may have come to no word of its answer.
+                Err(_)
+                    if reply.stop == Some(StopReason::Length) && reply.text.trim().is_empty() =>
+                {
+                    limit *= LARGER;
+                }
                 Err(error) => {
                     let fix = self.parts.prompts.text(FIX_JSON).replace("{{error}}", &error);
                     let said = if reply.text.trim().is_empty() { "(nothing)" } else { &reply.text };
@@ -151,9 +169,22 @@ impl Kernel {
                 ("l3".to_owned(), layer(asked)),
             ]),
             texts: BTreeMap::new(),
-            trailing: None,
+            trailing: match request.purpose {
+                Purpose::Reflect | Purpose::Plan => Some(asked_in_words(request)),
+                Purpose::Main | Purpose::Task | Purpose::Summary | Purpose::Learn => None,
+            },
         }
     }
+}
+
+/// What was asked, as the record keeps it: nothing else tells what evidence an answer rests on.
+fn asked_in_words(request: &Request<'_>) -> String {
+    let parts = request.messages.iter().flat_map(|message| &message.parts);
+    let texts = parts.filter_map(|part| match part {
+        Part::Text { text } => Some(text.as_str()),
+        Part::Reasoning { .. } | Part::Call(_) | Part::Result(_) => None,
+    });
+    texts.collect::<Vec<_>>().join("\n\n")
 }
 
 fn size(part: &Part) -> usize {

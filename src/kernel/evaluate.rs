@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::signature::signature;
+use super::signature::{brief, signature};
 use super::state::{Chain, FailedCall, State};
 use crate::protocol::control::{Category, LastFailure, Signal};
 use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode};
@@ -16,12 +16,14 @@ pub(crate) enum Round<'a> {
     /// The model called tools, and they answered.
     Calls { calls: &'a [ToolCall], answers: &'a [Answer] },
     /// The model's answer can not be used, or was not accepted as final. `about` tells one reason from
-    /// another: each has retries of its own.
-    Answer { signal: Signal, about: &'a str, why: &'a str },
+    /// another: each has retries of its own. `output`: of a check, for its signature.
+    Answer { signal: Signal, about: &'a str, why: &'a str, output: &'a str },
     /// The kernel made a call itself, on behalf of the one that failed.
     Kernel { call: &'a ToolCall, answer: &'a Answer },
 }
 
+/// The chain of work that goes round in circles.
+const CIRCLE: &str = "circle";
 /// The chain of answers that can not be used.
 const BAD_ANSWERS: &str = "answer: unusable";
 
@@ -30,7 +32,7 @@ pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
     match round {
         Round::Calls { calls, answers } => calls_ended(state, calls, answers),
         Round::Kernel { call, answer } => kernel_call_ended(state, call, answer),
-        Round::Answer { signal, about, why } => {
+        Round::Answer { signal, about, why, output } => {
             let chain =
                 if about.is_empty() { BAD_ANSWERS.to_owned() } else { format!("answer: {about}") };
             let failure = LastFailure {
@@ -39,7 +41,7 @@ pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
                 class: None,
                 category: Category::Unknown,
                 message: (*why).to_owned(),
-                signature: signature(why),
+                signature: brief(&signature(&format!("{why} {output}")), 300),
                 chain,
                 reflection: None,
             };
@@ -58,17 +60,16 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
     for (call, answer) in calls.iter().zip(answers) {
         let chain = chain_of(call, &answer.envelope);
         let plans = answer.effect == Some(Effect::Plan);
-        circle = circle.or(state.circles.see(call, &answer.envelope, plans));
+        circle = circle.or(state.circles.see(call, &answer.envelope, answer.effect.as_ref()));
         if answer.envelope.error().is_none() {
             any_success = true;
             // A list brought up to date is no work on what stands in it.
             state.step_had_success |= !plans;
             if answer.envelope.data.get("applied") == Some(&Value::Bool(true)) {
                 state.n_edits += 1;
+                state.close(CIRCLE);
             }
-            if let Some(chain) = state.chains.get_mut(&chain) {
-                chain.open = false;
-            }
+            state.close(&chain);
             // Slips without a target (arguments that do not parse) are made good by any success.
             state.chains.remove(&call.name);
         } else if let Some(mut failure) = failure_of(state, chain, call, &answer.envelope) {
@@ -76,8 +77,7 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
                 failure.signal = Signal::ConstraintViolated;
             }
             join(state, &mut failure);
-            let reads = matches!(answer.effect, Some(Effect::Read { .. }));
-            failed_calls.push((failure.chain.clone(), FailedCall { call: call.clone(), reads }));
+            failed_calls.push((failure.chain.clone(), failed_call(call, call, answer)));
             failures.push(failure);
         }
     }
@@ -108,6 +108,16 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
     state.failed_call = speaker.map(|(_, call)| call);
 }
 
+fn failed_call(call: &ToolCall, parent: &ToolCall, answer: &Answer) -> FailedCall {
+    let code = answer.envelope.error().map(|error| error.code);
+    FailedCall {
+        call: call.clone(),
+        parent: parent.clone(),
+        effect: answer.effect.clone(),
+        is_unknown: code == Some(ErrorCode::UnknownTool),
+    }
+}
+
 /// A target that is new, and fails as another did the round before: one guess after the other is one
 /// chain, until anything succeeds.
 fn join(state: &State, failure: &mut LastFailure) {
@@ -136,8 +146,9 @@ fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
         })
     });
     let Some(mut failure) = failure else {
-        if let Some(chain) = state.chains.get_mut(&before.chain) {
-            chain.open = false;
+        let made_good = state.failed_call.as_ref();
+        if made_good.is_none_or(|failed| failed.is_made_good_by(call, answer.effect.as_ref())) {
+            state.close(&before.chain);
         }
         state.step_success = true;
         state.step_had_success = true;
@@ -151,6 +162,8 @@ fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
         return;
     };
     failure.chain.clone_from(&before.chain);
+    let parent = state.failed_call.as_ref().map_or(call, |failed| &failed.parent);
+    state.failed_call = Some(failed_call(call, parent, answer));
     if answer.violates_pin {
         failure.signal = Signal::ConstraintViolated;
     }
@@ -166,7 +179,7 @@ fn going_round(what: &str) -> LastFailure {
         category: Category::DecompositionError,
         message: what.to_owned(),
         signature: signature(what),
-        chain: "circle".to_owned(),
+        chain: CIRCLE.to_owned(),
         reflection: None,
     }
 }
@@ -182,11 +195,11 @@ fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
             failures: 0,
             step: state.step,
             same_tried: false,
+            repairs: 0,
         });
         // A chain that was made good starts anew, unless it fails in the same way again.
         if !chain.open && chain.signature != failure.signature {
-            chain.retries = 0;
-            chain.same_tried = false;
+            chain.begin_anew();
         }
         chain.failures += 1;
         chain.step = state.step;
@@ -204,10 +217,14 @@ fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
     state.failing.sort_unstable();
     state.failing.dedup();
     state.step_success = false;
-    // The chain that has been tried most speaks for the round.
-    let retries = |failure: &LastFailure| state.chains.get(&failure.chain).map_or(0, |c| c.retries);
-    let most = failures.iter().map(retries).max().unwrap_or(0);
-    state.last_failure = failures.into_iter().find(|failure| retries(failure) == most);
+    // The chain that has been tried most speaks for the round; what is not allowed, where nothing else
+    // failed: nothing follows from it.
+    let speaks = |failure: &LastFailure| {
+        let retries = state.chains.get(&failure.chain).map_or(0, |chain| chain.retries);
+        (failure.category != Category::PermissionError, retries)
+    };
+    let most = failures.iter().map(speaks).max();
+    state.last_failure = failures.into_iter().find(|failure| Some(speaks(failure)) == most);
 }
 
 /// Tool and target, as a person would say it; the tool alone where there is no target.
@@ -215,7 +232,7 @@ fn chain_of(call: &ToolCall, envelope: &Envelope) -> String {
     let input = &envelope.context.params_input;
     let named = ["path", "pattern", "command"].iter().find_map(|name| input.get(*name)?.as_str());
     match envelope.context.path_resolved.as_deref().or(named) {
-        Some(target) => format!("{} {}", call.name, shorten(target, 80)),
+        Some(target) => format!("{} {}", call.name, brief(target, 80)),
         None => call.name.clone(),
     }
 }
@@ -297,18 +314,21 @@ fn failure_of(
         class: Some(class),
         category,
         message: shorten(&error.message, 300),
-        signature: shorten(&signature, 300),
+        signature: brief(&signature, 300),
         chain,
         reflection: None,
     })
 }
 
-/// The end of what a command printed: where the reason stands.
+/// The end of what a command printed: where the reason stands. Test runners tell it on stdout, and on
+/// stderr little more than that something failed.
 fn output_of(envelope: &Envelope) -> String {
-    let field = |name: &str| envelope.data.get(name).and_then(Value::as_str).unwrap_or_default();
-    let text = if field("stderr").trim().is_empty() { field("stdout") } else { field("stderr") };
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(20)..].join("\n")
+    let tail = |name: &str| {
+        let text = envelope.data.get(name).and_then(Value::as_str).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    };
+    format!("{}\n{}", tail("stdout"), tail("stderr"))
 }
 
 /// What the command needs is not installed.
@@ -388,6 +408,32 @@ mod tests {
         assert!(state.step_success, "another failure is progress");
     }
 
+    /// What `cargo test` prints: the failures on stdout, the same words on stderr whatever failed.
+    #[test]
+    fn another_failing_test_of_the_same_run_is_progress() {
+        let run = |test: &str| {
+            let stdout = format!(
+                "running 2 tests\ntest {test} ... FAILED\n\nfailures:\n\n---- {test} stdout ----\n\n\
+                 thread '{test}' panicked at src/lib.rs:14:9:\nassertion `left == right` failed\n  \
+                 left: 1\n right: 2\n\nfailures:\n    {test}\n\ntest result: FAILED. 1 passed; 1 failed"
+            );
+            json!({"stdout": stdout, "exit_code": 101, "stderr":
+                "   Compiling a v0.1.0 (/tmp/a)\n    Finished `test` profile in 0.53s\n     Running \
+                 unittests src/lib.rs (target/debug/deps/a-8c0e4d1f2b3a4c5d)\n\
+                 error: test failed, to rerun pass `--lib`\n"})
+        };
+        let mut state = new();
+        let mut fails = |test: &str| {
+            round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &run(test));
+            let success = state.step_success;
+            round(&mut state, "Edit", "{}", None, &json!({"applied": true}));
+            success
+        };
+        assert!(fails("tests::adds"), "an observation");
+        assert!(fails("tests::subtracts"), "another test: progress");
+        assert!(!fails("tests::subtracts"), "the edit did not help");
+    }
+
     #[test]
     fn a_command_that_is_not_there_is_a_dependency() {
         let mut state = new();
@@ -421,8 +467,9 @@ mod tests {
     #[test]
     fn answers_that_can_not_be_used_and_refused_ones_have_retries_of_their_own() {
         let mut state = new();
-        let bad = Round::Answer { signal: Signal::BadAnswer, about: "", why: "empty" };
-        let check = Round::Answer { signal: Signal::CheckFailed, about: "true", why: "exit 1" };
+        let bad = Round::Answer { signal: Signal::BadAnswer, about: "", why: "empty", output: "" };
+        let check =
+            Round::Answer { signal: Signal::CheckFailed, about: "true", why: "exit 1", output: "" };
         for round in [&bad, &bad, &check] {
             evaluate(&mut state, round);
             state.carry_out(ControlDecision::Retry(Retry::Feedback));
@@ -501,6 +548,60 @@ mod tests {
         assert!(state.is_open("Read a.rs"));
         let failure = state.last_failure.expect("evidence");
         assert_eq!((failure.chain.as_str(), failure.message.as_str()), ("Read a.rs", "line 12"));
+    }
+
+    #[test]
+    fn what_was_to_be_written_is_made_good_by_a_write_alone() {
+        let write = || Some(Effect::Write { path: "a.rs".into() });
+        let after = |effect: Option<Effect>, name: &str| {
+            let mut state = new();
+            let calls = [call("Edit", "{}")];
+            let answer = |code, effect| Answer {
+                envelope: envelope(code, &json!({})),
+                effect,
+                denied: false,
+                violates_pin: false,
+            };
+            let answers = [answer(Some("NO_MATCH"), write())];
+            evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+            let answer = answer(None, effect);
+            evaluate(&mut state, &Round::Kernel { call: &call(name, "{}"), answer: &answer });
+            assert!(state.step_success, "the model goes on with what it found");
+            state.is_open("Edit a.rs")
+        };
+        assert!(after(Some(Effect::Read { path: ".".into() }), "Grep"));
+        assert!(!after(write(), "Write"));
+    }
+
+    #[test]
+    fn a_call_of_the_kernels_that_fails_is_the_failed_one_for_the_models_call() {
+        let mut state = new();
+        round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
+        let answer = Answer {
+            envelope: envelope(Some("NOT_FOUND"), &json!({})),
+            effect: None,
+            denied: false,
+            violates_pin: false,
+        };
+        evaluate(&mut state, &Round::Kernel { call: &call("Glob", "{2}"), answer: &answer });
+        let failed = state.failed_call.expect("a call");
+        assert_eq!((failed.call.name.as_str(), failed.parent.name.as_str()), ("Glob", "Read"));
+    }
+
+    #[test]
+    fn what_is_not_allowed_speaks_only_where_nothing_else_failed() {
+        let calls = [call("Bash", "{}"), call("Read", "{}")];
+        let answer = |code| Answer {
+            envelope: envelope(Some(code), &json!({})),
+            effect: None,
+            denied: false,
+            violates_pin: false,
+        };
+        let mut state = new();
+        let answers = [answer("ACCESS_DENIED"), answer("NOT_FOUND")];
+        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+        let category = state.last_failure.map(|failure| failure.category);
+        assert_eq!(category, Some(Category::ParameterError));
     }
 
     #[test]

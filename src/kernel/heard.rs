@@ -7,6 +7,9 @@ use crate::protocol::message::ToolCall;
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 
+/// All rules that were met on the way take this part of the window in L2: an eighth.
+const RULES_MET: u64 = 8;
+
 impl Kernel {
     /// The demands of the user's that hold now.
     pub fn pins(&self) -> &[Pin] {
@@ -43,10 +46,24 @@ impl Kernel {
 
     /// The conversation gives way: what was pinned and met since then moves into L2.
     pub(super) fn join_l2(&mut self) {
-        let parts = [self.pins.layer(&self.parts.prompts), self.rules_met.layer()];
+        self.pins.promote();
+        let joining = self.joining_l2();
+        self.parts.layers.join(&joining);
+    }
+
+    /// What L2 would say besides, if the conversation gave way now.
+    pub(super) fn joining_l2(&self) -> String {
+        let mut pins = self.pins.clone();
+        pins.promote();
+        let prompts = &self.parts.prompts;
+        let room = self.budget.bytes(self.budget.window() / RULES_MET);
+        let parts = [
+            pins.layer(prompts, |text| self.history.names(text)),
+            self.rules_met.layer(prompts, room),
+        ];
         let parts: Vec<&str> =
             parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
-        self.parts.layers.join(&parts.join("\n\n"));
+        parts.join("\n\n")
     }
 
     /// Tells of the rules that hold where tools worked in this round, behind all of its results.

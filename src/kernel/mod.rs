@@ -11,6 +11,7 @@ mod asked;
 mod between;
 mod checks;
 mod circles;
+mod command;
 mod compact;
 mod completion;
 mod consult;
@@ -33,7 +34,7 @@ pub use answer::AnswerSchema;
 pub use checks::Checks;
 use completion::{Completion, Gate};
 use evaluate::{Round, evaluate};
-use recover::{Attempt, Patch};
+use recover::{PastCall, Patch};
 use spend::Spent;
 pub use spend::{Price, Speaker};
 pub use state::{RecoveryLimits, State};
@@ -45,7 +46,7 @@ use crate::protocol::control::{Control, Ending, Signal};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
 use crate::protocol::message::ToolCall;
-use crate::protocol::model::{Reply, StopReason};
+use crate::protocol::model::{Purpose, Reply, StopReason};
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::protocol::shorten;
@@ -116,6 +117,8 @@ pub struct Kernel {
     call_ids: HashSet<String>,
     sent: Sent,
     budget: Budget,
+    /// The last compaction made little room: so many rounds stood there after it.
+    cramped: Option<usize>,
 }
 
 /// What belongs to one turn.
@@ -144,11 +147,13 @@ struct Turn {
     /// The last evidence, as the failing tool or check gave it.
     evidence_text: String,
     /// What was tried, in order.
-    attempts: Vec<Attempt>,
+    attempts: Vec<PastCall>,
     /// Rules of a reflection that hold for now.
     patch: Option<Patch>,
     /// Calls that the kernel made itself.
     kernel_calls: u32,
+    /// Those of them that reflections proposed: none is made twice.
+    proposals: Vec<ToolCall>,
     /// The model was told that it ticked off what no call was made for.
     told_of_nothing_done: bool,
 }
@@ -167,6 +172,7 @@ impl Kernel {
             turn: 0,
             call_ids: HashSet::new(),
             sent: Sent::default(),
+            cramped: None,
         }
     }
 
@@ -182,8 +188,11 @@ impl Kernel {
                 self.turn = event.header.place.turn;
             }
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
-            Body::ContextCompacted(_) => self.join_l2(),
-            Body::ModelResponded(answer) => {
+            Body::ContextCompacted(compacted) => {
+                self.join_l2();
+                self.look_at_room(compacted);
+            }
+            Body::ModelResponded(answer) if answer.purpose == Purpose::Main => {
                 self.call_ids.extend(answer.calls.iter().map(|call| call.id.clone()));
             }
             _ => {}
@@ -213,7 +222,7 @@ impl Kernel {
             if let Some(interrupt) = self.parts.control.interrupted() {
                 break interrupt.ending();
             }
-            if self.parts.control.is_steered() && accepted.is_some_and(Ending::is_success) {
+            if self.parts.control.is_steered() && accepted.is_some() {
                 // The user was not done: there is more to do in this turn.
                 turn.text.clear();
                 self.listen(&mut turn);
@@ -265,6 +274,7 @@ impl Kernel {
             attempts: Vec::new(),
             patch: None,
             kernel_calls: 0,
+            proposals: Vec::new(),
             told_of_nothing_done: false,
         }
     }
@@ -299,13 +309,26 @@ impl Kernel {
 
     /// Carries out the calls of an answer and evaluates what they came to.
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
-        let room = self.budget.bytes(self.budget.window() / RESULTS);
+        let room = self.room_of_results();
         let answers = self.parts.registry.carry_out(&reply.calls, room).await;
         let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &answer.envelope).collect();
         self.history.exchange(&reply.text, &reply.calls, &envelopes);
         turn.text.clear();
         self.evaluate(turn, &Round::Calls { calls: &reply.calls, answers: &answers });
+        if let (Some(failure), None) = (&turn.state.last_failure, &turn.state.failed_call) {
+            turn.evidence_text.clone_from(&failure.message);
+        }
         self.take_note(turn, &reply.calls, &answers);
+    }
+
+    /// The bytes that all results of one round may take.
+    fn room_of_results(&self) -> usize {
+        self.budget.bytes(self.budget.window() / RESULTS)
+    }
+
+    /// What the results of this round have left of it.
+    fn room_left(&self) -> usize {
+        self.room_of_results().saturating_sub(self.history.last_results_bytes())
     }
 
     /// Takes over what calls came to: what was tried, what decides about the end, a new plan.
@@ -317,16 +340,17 @@ impl Kernel {
                 || envelope.status().to_owned(),
                 |error| format!("{} {}", error.code.as_str(), shorten(&error.message, 200)),
             );
-            turn.attempts.push(Attempt { call: call_line(&call.name, input), outcome });
+            turn.attempts.push(PastCall { call: call_line(&call.name, input), outcome });
             if turn.state.failed_call.as_ref().is_some_and(|failed| failed.call.id == call.id) {
-                turn.evidence_text = shorten(&view(envelope), EVIDENCE_BYTES);
+                turn.evidence_text = both_ends(&view(envelope), EVIDENCE_BYTES);
             }
             turn.completion.saw(answer);
             if answer.effect == Some(Effect::Plan) && envelope.error().is_none() {
                 self.take_plan(turn, envelope);
             }
         }
-        if turn.patch.as_ref().is_some_and(|patch| patch.is_over(turn)) {
+        let step = self.step();
+        if turn.patch.as_ref().is_some_and(|patch| patch.is_over(&turn.state, step)) {
             turn.patch = None;
         }
         turn.look_around(calls, answers);
@@ -340,7 +364,7 @@ impl Kernel {
         const CONTINUE: Prompt = prompt!("feedback/continue.md");
 
         let prompts = self.parts.prompts.clone();
-        let bad = |why| Round::Answer { signal: Signal::BadAnswer, about: "", why };
+        let bad = |why| Round::Answer { signal: Signal::BadAnswer, about: "", why, output: "" };
         if !reply.calls.is_empty() {
             // A cut-off answer may hold a half-written call: it is never executed.
             self.send_back(turn, prompts.text(CUT_OFF), &bad("an answer with calls was cut off"));
@@ -373,11 +397,20 @@ impl Kernel {
         match turn.completion.gate(&prompts, &self.plan, &turn.text, schema, checks).await {
             Gate::Accepted(ending) => Some(ending),
             // What an interrupt ended is no evidence.
-            Gate::SentBack { .. } if self.parts.control.interrupted().is_some() => None,
-            Gate::SentBack { signal, about, why, feedback } => {
+            Gate::SentBack { .. } | Gate::CheckUnfit(_)
+                if self.parts.control.interrupted().is_some() =>
+            {
+                None
+            }
+            Gate::CheckUnfit(why) => {
+                turn.errors.push(why);
+                turn.completion.candidate = std::mem::take(&mut turn.text);
+                Some(Ending::CheckFailed)
+            }
+            Gate::SentBack { signal, about, why, output, feedback } => {
                 // Should it not get better, the candidate is still what there is.
                 turn.completion.candidate = std::mem::take(&mut turn.text);
-                let round = Round::Answer { signal, about: &about, why: &why };
+                let round = Round::Answer { signal, about: &about, why: &why, output: &output };
                 self.send_back(turn, &feedback, &round);
                 None
             }
@@ -387,20 +420,23 @@ impl Kernel {
     /// Evaluates an answer that was not accepted; the model is told why, if the turn goes on.
     fn send_back(&mut self, turn: &mut Turn, feedback: &str, round: &Round<'_>) {
         self.evaluate(turn, round);
-        turn.evidence_text = shorten(feedback, EVIDENCE_BYTES);
+        turn.evidence_text = both_ends(feedback, EVIDENCE_BYTES);
         let outcome =
             turn.state.last_failure.as_ref().map_or("", |f| f.message.as_str()).to_owned();
-        turn.attempts.push(Attempt { call: "a final answer".to_owned(), outcome });
+        turn.attempts.push(PastCall { call: "a final answer".to_owned(), outcome });
         turn.feedback = Some(feedback.to_owned());
     }
 
     /// Passes on what the user said while the turn ran.
     fn listen(&mut self, turn: &mut Turn) {
         for input in self.parts.control.take_messages() {
-            self.parts.events.emit(Body::TurnSteered { input: input.clone() });
+            let shown = self.too_long_to_show(&input);
+            self.history.task(shown.as_deref().unwrap_or(&input));
+            self.parts.events.emit(Body::TurnSteered { input: input.clone(), shown });
             self.hear(&input);
             turn.mentions.hear(&input, |path| self.parts.project.find(path));
-            self.history.task(&input);
+            turn.completion.hear(&input);
+            turn.goal.push_str(&format!("\nThen the user said: {input}"));
         }
     }
 
@@ -523,6 +559,16 @@ fn is_whole(reply: &Reply) -> bool {
         Some(StopReason::End | StopReason::ToolCalls | StopReason::Other(_)) => true,
         Some(StopReason::Length | StopReason::Refused) | None => false,
     }
+}
+
+/// The beginning and the end of a text: what it is, and what it comes to.
+fn both_ends(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let (head, tail) = (max / 4, max - max / 4);
+    let end = text.ceil_char_boundary(text.len() - tail);
+    format!("{}\n{}", shorten(text, head), &text[end..])
 }
 
 fn millis(duration: Duration) -> u64 {

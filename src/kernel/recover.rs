@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::consult::Question;
 use super::evaluate::Round;
 use super::reflect::reflect;
-use super::{EVIDENCE_BYTES, Kernel, Turn};
+use super::state::State;
+use super::{EVIDENCE_BYTES, Kernel, Turn, both_ends};
 use crate::protocol::Object;
 use crate::protocol::control::{ControlDecision, Ending, Replan, Retry, Signal};
 use crate::protocol::event::Body;
@@ -53,7 +54,7 @@ const ATTEMPTS: usize = 6;
 
 /// What was tried in this turn, for reflections and planners.
 #[derive(Clone, Debug)]
-pub(super) struct Attempt {
+pub(super) struct PastCall {
     pub(super) call: String,
     pub(super) outcome: String,
 }
@@ -62,6 +63,8 @@ pub(super) struct Attempt {
 #[derive(Clone, Debug)]
 pub(super) struct Patch {
     pub(super) text: String,
+    /// A request has carried it.
+    pub(super) was_told: bool,
     chain: String,
     step: u32,
 }
@@ -84,35 +87,43 @@ impl Kernel {
     /// is left. What the kernel tries itself is evaluated like any call.
     pub(super) async fn recover(&mut self, turn: &mut Turn) -> Option<Ending> {
         loop {
-            if turn.state.wants_reflection()
-                && let Err(ending) = self.reflect_on_failure(turn).await
-            {
-                return Some(ending);
+            if turn.state.wants_reflection() {
+                if let Some(ending) = self.limit_reached(turn) {
+                    return Some(ending);
+                }
+                if let Err(ending) = self.reflect_on_failure(turn).await {
+                    return Some(ending);
+                }
+            }
+            // Whoever speaks is heard before anything else is done or ended.
+            if self.parts.control.is_steered() {
+                return None;
             }
             let decision = match self.decide(turn) {
                 Ok(decision) => decision,
                 Err(ending) => return Some(ending),
             };
-            let done = match decision {
+            match decision {
                 ControlDecision::Continue => return None,
                 ControlDecision::Retry(Retry::Feedback) => {
                     self.tell_of_a_circle(turn);
                     return None;
                 }
                 ControlDecision::Retry(Retry::Same | Retry::Adjusted | Retry::Alternative) => {
+                    if let Some(ending) = self.limit_reached(turn) {
+                        return Some(ending);
+                    }
                     self.try_itself(turn, decision).await;
-                    match self.parts.control.interrupted() {
-                        Some(interrupt) => Err(interrupt.ending()),
-                        None => Ok(()),
+                    if let Some(interrupt) = self.parts.control.interrupted() {
+                        return Some(interrupt.ending());
                     }
                 }
-                ControlDecision::Replan(replan) => match self.replan(turn, replan).await {
-                    Ok(()) => return None,
-                    Err(ending) => Err(ending),
-                },
-            };
-            if let Err(ending) = done {
-                return Some(ending);
+                ControlDecision::Replan(replan) => {
+                    if let Some(ending) = self.limit_reached(turn) {
+                        return Some(ending);
+                    }
+                    return self.replan(turn, replan).await.err();
+                }
             }
         }
     }
@@ -169,8 +180,9 @@ impl Kernel {
         {
             turn.patch = Some(Patch {
                 text: said.patch_prompt.clone(),
+                was_told: false,
                 chain: failure.chain.clone(),
-                step: turn.state.step,
+                step: self.step(),
             });
         }
         if let Some(failure) = &mut turn.state.last_failure {
@@ -195,6 +207,7 @@ impl Kernel {
             said.suggested_action = None;
         }
         said.fix_strategy.truncate(3);
+        said.root_cause.confidence = said.root_cause.confidence.clamp(0.0, 1.0);
         said
     }
 
@@ -242,9 +255,15 @@ impl Kernel {
             name,
             arguments: input.to_string(),
         };
-        let same: Option<Value> = serde_json::from_str(&failed.call.arguments).ok();
-        if call.name == failed.call.name && same.as_ref() == Some(&input) {
+        let is_call = |other: &ToolCall| {
+            let same: Option<Value> = serde_json::from_str(&other.arguments).ok();
+            call.name == other.name && same.as_ref() == Some(&input)
+        };
+        if is_call(&failed.call) || is_call(&failed.parent) {
             return Err("it is the call that failed".to_owned());
+        }
+        if turn.proposals.iter().any(is_call) {
+            return Err("it was proposed before".to_owned());
         }
         self.parts.registry.check(&call).map_err(|failure| failure.message)?;
         Ok(call)
@@ -267,19 +286,23 @@ impl Kernel {
                 ..failed.call.clone()
             },
             (_, Some(action)) => match self.call_of(turn, &action) {
-                Ok(call) => call,
+                Ok(call) => {
+                    turn.proposals.push(call.clone());
+                    call
+                }
                 Err(_) => return,
             },
         };
         turn.kernel_calls += 1;
-        let mut answer = self.parts.registry.call_for(&call, &failed.call.id).await;
+        let room = self.room_left();
+        let mut answer = self.parts.registry.call_for(&call, &failed.parent.id, room).await;
         if answer.denied {
             // A reflection's idea was no need of the task's, and nothing was run.
             (answer.denied, answer.effect) = (false, None);
         }
         let line = call_line(&call.name, &answer.envelope.context.params_input);
-        self.history.amend(&failed.call.id, &line, &answer.envelope);
-        turn.evidence_text = shorten(&view(&answer.envelope), EVIDENCE_BYTES);
+        self.history.amend(&failed.parent.id, &line, &answer.envelope);
+        turn.evidence_text = both_ends(&view(&answer.envelope), EVIDENCE_BYTES);
         let (calls, answers) = ([call], [answer]);
         self.evaluate(turn, &Round::Kernel { call: &calls[0], answer: &answers[0] });
         self.take_note(turn, &calls, &answers);
@@ -288,23 +311,19 @@ impl Kernel {
     /// Has the step or the plan written anew; the model is told of it in any case.
     async fn replan(&mut self, turn: &mut Turn, replan: Replan) -> Result<(), Ending> {
         const STEP: Prompt = prompt!("feedback/replan_step.md");
+        const STEP_ALONE: Prompt = prompt!("feedback/replan_step_alone.md");
         const TASK: Prompt = prompt!("feedback/replan_task.md");
+        const TASK_ALONE: Prompt = prompt!("feedback/replan_task_alone.md");
         const PLAN_STEP: Prompt = prompt!("recovery/plan_step.md");
         const PLAN_TASK: Prompt = prompt!("recovery/plan_task.md");
 
         let prompts = self.parts.prompts.clone();
         let failure =
             turn.state.last_failure.as_ref().map_or_else(String::new, |f| f.signature.clone());
-        let (system, reminder) = match replan {
-            Replan::Step => {
-                let times = turn.state.retry_count().n + 1;
-                (PLAN_STEP, prompts.text(STEP).replace("{{times}}", &times.to_string()))
-            }
-            Replan::Task => {
-                let files = turn.completion.files_changed.join(", ");
-                let files = if files.is_empty() { "none".to_owned() } else { files };
-                (PLAN_TASK, prompts.text(TASK).replace("{{files}}", &files))
-            }
+        let times = turn.state.retry_count().n + 1;
+        let (system, planned_anew, alone) = match replan {
+            Replan::Step => (PLAN_STEP, STEP, STEP_ALONE),
+            Replan::Task => (PLAN_TASK, TASK, TASK_ALONE),
         };
         let question = Question {
             purpose: Purpose::Plan,
@@ -317,13 +336,23 @@ impl Kernel {
         let planned: Option<Planned> =
             self.consult_for(&mut turn.spent, &speaker, &question).await?;
         let todos = planned.map(|planned| planned.todos).unwrap_or_default();
-        turn.reminders.push(reminder.replace("{{failure}}", &failure));
-        let reason =
-            turn.state.last_failure.as_ref().map_or("", |f| f.signature.as_str()).to_owned();
+        let was_planned = todos.iter().any(|todo| !todo.content.trim().is_empty());
+        let reason = failure.clone();
         let plan = match replan {
             Replan::Step => self.with_step_rewritten(todos),
             Replan::Task => self.written_anew(todos),
         };
+        let files = turn.completion.files_changed.join(", ");
+        let files = if files.is_empty() { "none" } else { files.as_str() };
+        // Where no planner answered the model has to do it itself.
+        let reminder = prompts.text(if was_planned { planned_anew } else { alone });
+        turn.reminders.push(
+            reminder
+                .trim_end()
+                .replace("{{times}}", &times.to_string())
+                .replace("{{files}}", files)
+                .replace("{{failure}}", &failure),
+        );
         if plan != self.plan {
             self.plan = plan;
             let body = Body::PlanUpdated { plan: self.plan.clone(), reason };
@@ -387,7 +416,7 @@ impl Kernel {
         let skipped = turn.attempts.len().saturating_sub(ATTEMPTS);
         let attempts: Vec<String> = turn.attempts[skipped..]
             .iter()
-            .map(|Attempt { call, outcome }| format!("- {call}: {outcome}"))
+            .map(|PastCall { call, outcome }| format!("- {call}: {outcome}"))
             .collect();
         let tools: Vec<&str> = self.parts.registry.specs().iter().map(|spec| spec.name).collect();
         let step = self.plan.current().map_or("the whole task", |(_, todo)| todo.content.as_str());
@@ -428,8 +457,8 @@ impl Kernel {
 }
 
 impl Patch {
-    /// What it is about is over: the failing call succeeded, or its step ended.
-    pub(super) fn is_over(&self, turn: &Turn) -> bool {
-        turn.state.step != self.step || !turn.state.is_open(&self.chain)
+    /// It was told, and what it is about is over: nothing failed since, or its step ended.
+    pub(super) fn is_over(&self, state: &State, step: u32) -> bool {
+        self.was_told && (state.step_success || step != self.step || !state.is_open(&self.chain))
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn reflect(state: &State) -> Decided {
                 format!("{what}: a fault of the tool that may pass; the same call once more");
             return (Some(ControlDecision::Retry(Retry::Same)), reason);
         }
-        match verdict(reflection, category, retry.n) {
+        match way(reflection, category, retry.n) {
             // A text that was not accepted has no step of its own that could be rewritten.
             Way::Step if answers_itself => {
                 let reason = format!("{what}: retry {nth} with its error and hint");
@@ -73,7 +73,7 @@ pub(super) fn reflect(state: &State) -> Decided {
     if is_final {
         return (None, format!("{what}: retries used up ({}/{})", retry.n, retry.max));
     }
-    if !counters.single_step_repair_count.used_up() {
+    if !state.repairs_used_up() {
         let why = if retry.used_up() { "retries used up" } else { "another try would not help" };
         let reason = format!("{what}: {why}, so this step is rewritten");
         return (Some(ControlDecision::Replan(Replan::Step)), reason);
@@ -92,7 +92,7 @@ enum Way {
     Step,
 }
 
-fn verdict(reflection: Option<&Reflection>, category: Category, retries: u32) -> Way {
+fn way(reflection: Option<&Reflection>, category: Category, retries: u32) -> Way {
     // Trying again does not install what is missing: one feedback, then another way.
     let wants_repair = match category {
         Category::DependencyError | Category::DecompositionError | Category::EnvironmentError => {
@@ -127,6 +127,7 @@ mod tests {
     use crate::protocol::control::{Count, LastFailure, Signal};
     use crate::protocol::envelope::ErrorClass;
     use crate::protocol::message::ToolCall;
+    use crate::protocol::tool::Effect;
 
     const FEEDBACK: Option<ControlDecision> = Some(ControlDecision::Retry(Retry::Feedback));
     const STEP: Option<ControlDecision> = Some(ControlDecision::Replan(Replan::Step));
@@ -152,6 +153,7 @@ mod tests {
             failures: retries + 1,
             step: 0,
             same_tried: false,
+            repairs: 0,
         };
         state.chains.insert("c".into(), chain);
         state.failing = vec!["c".into()];
@@ -378,7 +380,11 @@ mod tests {
             failure.class = Some(ErrorClass::Tool);
         }
         let call = ToolCall { id: "1".into(), name: "Read".into(), arguments: "{}".into() };
-        state.failed_call = Some(FailedCall { call, reads: true });
+        let effect = Some(Effect::Read { path: "a".into() });
+        let parent = call.clone();
+        state.failed_call = Some(FailedCall { call, parent, effect, is_unknown: false });
+        state.limits.reflect_after = 1;
+        assert!(!state.wants_reflection(), "what may pass by itself is tried first");
         assert_eq!(reflect(&state).0, Some(ControlDecision::Retry(Retry::Same)));
         state.carry_out(ControlDecision::Retry(Retry::Same));
         assert_eq!(reflect(&state).0, FEEDBACK);
@@ -427,14 +433,10 @@ mod tests {
             let mut decisions = 0;
             while let Some(decision) = reflect(&state).0 {
                 state.carry_out(decision);
-                state.chains.entry("c".into()).or_insert(Chain {
-                    retries: 0,
-                    signature: "s".into(),
-                    open: true,
-                    failures: 0,
-                    step: 0,
-                    same_tried: false,
-                });
+                // Meanwhile something else succeeds, and the todo is ticked off.
+                state.step_had_success = true;
+                state.step_completed();
+                state.step += 1;
                 decisions += 1;
                 assert!(decisions <= 20, "{category:?} goes on for ever");
             }

@@ -1,13 +1,32 @@
 //! When are two failures the same failure? When their messages agree but for what changes by chance.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use crate::protocol::shorten;
+
 /// The message with numbers, times, paths, addresses and hashes masked.
 pub(crate) fn signature(message: &str) -> String {
     message.split_whitespace().map(mask).collect::<Vec<_>>().join(" ")
 }
 
+/// A text that has to be short and still tell itself from others: of what is cut off a hash stays.
+pub(crate) fn brief(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    format!("{}{:08x}", shorten(text, max.saturating_sub(8)), hasher.finish() & 0xffff_ffff)
+}
+
 fn mask(word: &str) -> String {
     let core = word.trim_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '/' | '.' | '~'));
-    if core.contains('/') || core.contains('\\') {
+    let is_path = |text: &str| text.contains(['/', '\\']);
+    // `tests/test_a.py::test_x` says which test it was.
+    if let Some((path, _)) = core.split_once("::").filter(|(path, _)| is_path(path)) {
+        return word.replacen(path, "<path>", 1);
+    }
+    if is_path(core) {
         return word.replace(core, "<path>");
     }
     let hex = core.strip_prefix("0x").unwrap_or(core);
@@ -44,5 +63,9 @@ mod tests {
     fn what_is_different_stays_different() {
         assert_ne!(signature("expected `;`"), signature("expected `,`"));
         assert_ne!(signature("no method named foo"), signature("no method named bar"));
+        let pytest =
+            |test: &str| signature(&format!("FAILED tests/test_a.py::{test} - assert 1 == 2"));
+        assert_eq!(pytest("test_x"), "FAILED <path>::test_x - assert # == #");
+        assert_ne!(pytest("test_1"), pytest("test_2"));
     }
 }

@@ -9,6 +9,7 @@ use crate::protocol::control::{
 use crate::protocol::envelope::ErrorClass;
 use crate::protocol::message::ToolCall;
 use crate::protocol::reflection::Reflection;
+use crate::protocol::tool::Effect;
 
 /// The limits of recovery (`[recovery]`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,14 +60,48 @@ pub(crate) struct Chain {
     pub(crate) step: u32,
     /// The very same call was repeated by the kernel.
     pub(crate) same_tried: bool,
+    /// So often a step was rewritten because of it: a step ticked off gives it no other.
+    pub(crate) repairs: u32,
+}
+
+impl Chain {
+    /// It is tried from the beginning; what was tried before stays known.
+    pub(crate) fn begin_anew(&mut self) {
+        self.retries = 0;
+        self.repairs = 0;
+        self.same_tried = false;
+    }
 }
 
 /// The call that the last failure is about, where it is about one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailedCall {
     pub(crate) call: ToolCall,
+    /// The model's call for which the kernel made it; the same where the model made it.
+    pub(crate) parent: ToolCall,
+    /// What it touches, as far as that became known.
+    pub(crate) effect: Option<Effect>,
+    /// Its tool is not there: any other that does it makes it good.
+    pub(crate) is_unknown: bool,
+}
+
+impl FailedCall {
     /// It changes nothing: it may be repeated.
-    pub(crate) reads: bool,
+    pub(crate) fn reads(&self) -> bool {
+        matches!(self.effect, Some(Effect::Read { .. }))
+    }
+
+    /// Does a success of this other call do what it was to do? What it was to find another may find; what
+    /// it was to write only a write makes good.
+    pub(crate) fn is_made_good_by(&self, call: &ToolCall, effect: Option<&Effect>) -> bool {
+        let same_kind = match (&self.effect, effect) {
+            (Some(Effect::Write { .. }), Some(Effect::Write { .. }))
+            | (Some(Effect::Command { .. }), Some(Effect::Command { .. }))
+            | (Some(Effect::Read { .. } | Effect::Job { .. } | Effect::Plan), _) => true,
+            (Some(Effect::Write { .. } | Effect::Command { .. }) | None, _) => self.is_unknown,
+        };
+        same_kind || call.name == self.call.name
+    }
 }
 
 /// What the decisions rest on.
@@ -162,17 +197,33 @@ impl State {
         let counters = self.counters();
         let failures = self.chains.get(&failure.chain).map_or(0, |chain| chain.retries + 1);
         // Where it ends in any case, nothing depends on the answer.
-        let plans_are_used_up =
-            counters.single_step_repair_count.used_up() && counters.task_replan_count.used_up();
+        let plans_are_used_up = self.repairs_used_up() && counters.task_replan_count.used_up();
         let ends = counters.retry_count.used_up()
             && (plans_are_used_up || failure.signal.answers_itself());
+        // What may pass by itself is tried before anybody is asked.
+        let passes = self.may_repeat() && !counters.retry_count.used_up();
         !ends
+            && !passes
             && self.limits.enable_step_level_reflection
             && failure.reflection.is_none()
             && failure.category != Category::PermissionError
             && failures >= self.limits.reflect_after
             && !counters.reflections.used_up()
             && !counters.unvaried_failures.used_up()
+    }
+
+    /// No step is rewritten because of the last failure: this step was, or it failed in one that was.
+    pub(crate) fn repairs_used_up(&self) -> bool {
+        let chain = self.last_failure.as_ref().and_then(|failure| self.chains.get(&failure.chain));
+        let repairs = chain.map_or(0, |chain| chain.repairs);
+        self.single_step_repair_count.max(repairs) >= self.limits.max_single_step_repairs
+    }
+
+    /// The chain is made good.
+    pub(crate) fn close(&mut self, chain: &str) {
+        if let Some(chain) = self.chains.get_mut(chain) {
+            chain.open = false;
+        }
     }
 
     /// The chain failed and was not made good.
@@ -191,7 +242,7 @@ impl State {
         let Some(failure) = &self.last_failure else { return false };
         let tried = self.chains.get(&failure.chain).is_some_and(|chain| chain.same_tried);
         failure.class == Some(ErrorClass::Tool)
-            && self.failed_call.as_ref().is_some_and(|failed| failed.reads)
+            && self.failed_call.as_ref().is_some_and(FailedCall::reads)
             && !tried
     }
 
@@ -224,13 +275,20 @@ impl State {
                     }
                 }
             }
-            ControlDecision::Replan(Replan::Step) => self.single_step_repair_count += 1,
+            ControlDecision::Replan(Replan::Step) => {
+                self.single_step_repair_count += 1;
+                for key in &self.failing {
+                    if let Some(chain) = self.chains.get_mut(key) {
+                        chain.repairs += 1;
+                    }
+                }
+            }
             ControlDecision::Replan(Replan::Task) => {
                 self.task_replan_count += 1;
                 self.single_step_repair_count = 0;
                 self.consecutive_failures = 0;
                 self.unvaried_failures = 0;
-                self.chains.clear();
+                self.chains.values_mut().for_each(Chain::begin_anew);
             }
         }
     }
@@ -241,5 +299,7 @@ impl State {
             self.single_step_repair_count = 0;
         }
         self.step_had_success = false;
+        // What was made good in it is over.
+        self.chains.retain(|_, chain| chain.open);
     }
 }

@@ -32,7 +32,11 @@ impl Kernel {
                 Err(error) if error.kind == ModelErrorKind::Overflow => {
                     overflows += 1;
                     let bytes = self.fixed_bytes() + self.history.bytes() + trailing.len();
-                    self.budget.overflowed(self.budget.request_tokens(bytes), error.window);
+                    let estimated_tokens = self.budget.request_tokens(bytes);
+                    let window = error.window;
+                    self.budget.overflowed(estimated_tokens, window);
+                    let overflowed = Body::ContextOverflowed { estimated_tokens, window };
+                    self.parts.events.emit(overflowed);
                     let cause = CompactionCause::Overflow;
                     let made_room = overflows <= MAX_OVERFLOWS
                         && self.compact_into(&mut turn.spent, cause, None, trailing.len()).await?;
@@ -46,6 +50,9 @@ impl Kernel {
         };
         turn.answers += 1;
         turn.reminders.clear();
+        if let Some(patch) = &mut turn.patch {
+            patch.was_told = true;
+        }
         Ok(reply)
     }
 

@@ -43,9 +43,20 @@ pub struct Reason {
     pub pin: Option<u32>,
 }
 
-/// How freely the agent may act.
+/// How freely the agent may act, from the least freedom to the most.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    clap::ValueEnum,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum PermissionMode {

@@ -111,6 +111,9 @@ pub enum Body {
     TurnSteered {
         /// What the user said.
         input: String,
+        /// What the model is shown of it, where it is too long to be shown whole.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shown: Option<String>,
     },
     /// The user ran a command by hand, and shares what it wrote with the model.
     #[serde(rename = "user.command")]
@@ -308,6 +311,15 @@ pub enum Body {
         /// How long it took.
         time_ms: u64,
     },
+    /// The provider refused a request of the conversation as too long.
+    #[serde(rename = "context.overflowed")]
+    ContextOverflowed {
+        /// How long it was taken to be.
+        estimated_tokens: u64,
+        /// How long one may be, where the provider said so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        window: Option<u64>,
+    },
     /// The older part of the conversation gave way to a summary. The record keeps all of it.
     #[serde(rename = "context.compacted")]
     ContextCompacted(Compacted),
@@ -481,12 +493,25 @@ pub struct Compacted {
     /// stale, or it was too large. By the call's id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cut: BTreeMap<String, String>,
+    /// What stands for a text that is kept and was too large for a window that is smaller than it was
+    /// taken to be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shortened: Vec<Shortened>,
     /// Estimate of the next request's tokens before.
     pub tokens_before: u64,
     /// Estimate of the next request's tokens after.
     pub tokens_after: u64,
     /// The model's window in tokens, as it is known now.
     pub window: u64,
+}
+
+/// A text of the conversation that stands there in part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Shortened {
+    /// Which message behind the earlier summaries, from 0.
+    pub message: usize,
+    /// What stands there from now on, with the path of the whole.
+    pub text: String,
 }
 
 /// Why the conversation was compacted.

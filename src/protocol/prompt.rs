@@ -34,8 +34,17 @@ pub(crate) use prompt;
 /// What stands at the front of every request: red lines can be added to it, and none taken away.
 pub const BOUNDARY: Prompt = prompt!("system/boundary.md");
 
-/// Every prompt's name: what may be overridden.
-pub const NAMES: &[&str] = &[
+macro_rules! prompts {
+    ($($name:literal),* $(,)?) => {
+        /// Every prompt's name: what may be overridden.
+        pub const NAMES: &[&str] = &[$($name),*];
+
+        /// Every prompt, as it is embedded.
+        const EMBEDDED: &[Prompt] = &[$(prompt!($name)),*];
+    };
+}
+
+prompts![
     "answer_schema.md",
     "feedback/answer_misfit.md",
     "feedback/asked_to_run.md",
@@ -52,11 +61,15 @@ pub const NAMES: &[&str] = &[
     "feedback/open_todos.md",
     "feedback/refused.md",
     "feedback/replan_step.md",
+    "feedback/replan_step_alone.md",
     "feedback/replan_task.md",
+    "feedback/replan_task_alone.md",
     "feedback/rules_found.md",
+    "feedback/rules_named.md",
     "feedback/undone.md",
     "feedback/user_command.md",
     "pins/hold.md",
+    "pins/in_summaries.md",
     "pins/withdrawn.md",
     "recovery/evidence.md",
     "recovery/fix_json.md",
@@ -92,13 +105,19 @@ pub struct Prompts(BTreeMap<String, String>);
 
 impl Prompts {
     /// The embedded texts with these in the place of those of the same name. A name that no prompt has is
-    /// an error that names the nearest.
+    /// an error that names the nearest; so is a text that leaves no place for what the program puts in.
     pub fn new(own: BTreeMap<String, String>) -> Result<Self, String> {
-        for name in own.keys() {
-            if !NAMES.contains(&name.as_str()) {
+        for (name, text) in &own {
+            let Some(embedded) = EMBEDDED.iter().find(|prompt| prompt.name == name) else {
                 let hint = nearest(name, NAMES.iter().copied())
                     .map_or_else(String::new, |known| format!("; did you mean {known}?"));
                 return Err(format!("{name}: there is no such prompt{hint}"));
+            };
+            let missing = places(embedded.text).find(|place| !text.contains(place));
+            if let Some(place) = missing.filter(|_| *embedded != BOUNDARY) {
+                return Err(format!(
+                    "{name}: {place} is missing; put it where the program's own words belong"
+                ));
             }
         }
         let mut own = own;
@@ -117,6 +136,14 @@ impl Prompts {
     pub fn own(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, text)| (name.as_str(), text.as_str()))
     }
+}
+
+/// Where a text has something put in: `{{path}}`.
+fn places(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices("{{").filter_map(|(at, _)| {
+        let end = text[at..].find("}}")?;
+        Some(&text[at..at + end + 2])
+    })
 }
 
 #[cfg(test)]
@@ -142,6 +169,16 @@ mod tests {
             error,
             "feedback/emty.md: there is no such prompt; did you mean feedback/empty.md?"
         );
+    }
+
+    #[test]
+    fn a_text_without_a_place_that_the_embedded_one_has_is_an_error() {
+        let error = own("summary/cut.md", "see {{path}}").expect_err("no place for the bytes");
+        assert_eq!(
+            error,
+            "summary/cut.md: {{bytes}} is missing; put it where the program's own words belong"
+        );
+        own("summary/cut.md", "{{bytes}} in {{path}}").expect("a prompt");
     }
 
     #[test]

@@ -12,6 +12,8 @@ use regex::Regex;
 pub struct Sentence {
     /// As it was written, in one line, without the mark of a list in front.
     pub text: String,
+    /// The same, byte for byte, with blanks for what is quoted.
+    pub bare: String,
     /// In lower case, with `…` for what is quoted.
     pub own: String,
     /// The line that a list hangs on (`Constraints:`), where the sentence is an item of one.
@@ -48,10 +50,11 @@ pub fn sentences(message: &str) -> Vec<Sentence> {
             let at = range.start + mark + part.start..range.start + mark + part.end;
             let shown = without_quotes(&own[at.clone()]);
             if shown.chars().any(char::is_alphanumeric) {
-                let text = in_one_line(&message[at]);
+                let text = in_one_line(&message[at.clone()]);
+                let bare = bare(&message[at.clone()], &own[at]);
                 let own = shown.split_whitespace().collect::<Vec<_>>().join(" ");
                 let own = own.to_lowercase().replace('’', "'");
-                sentences.push(Sentence { text, own, heading: heading.clone() });
+                sentences.push(Sentence { text, bare, own, heading: heading.clone() });
             }
         }
     }
@@ -155,6 +158,21 @@ fn in_one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
+/// What [`in_one_line`] makes of a text, with blanks for what is quoted: `own` has the same bytes but those.
+fn bare(text: &str, own: &str) -> String {
+    let mut lines = Vec::new();
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let start = at + line.len() - line.trim_start().len();
+        let shown = line.trim();
+        at += line.len();
+        if !shown.is_empty() {
+            lines.push(own[start..start + shown.len()].replace(char::from(QUOTED), " "));
+        }
+    }
+    lines.join(" ")
+}
+
 /// With one sign for all that is quoted in one go.
 fn without_quotes(text: &str) -> String {
     let mut own = String::with_capacity(text.len());
@@ -235,6 +253,8 @@ mod tests {
              <stdin>\nnever push\n</stdin>";
         let found: Vec<String> = sentences(message).into_iter().map(|one| one.own).collect();
         assert_eq!(found, ["it prints …:"]);
+        let found = sentences("Say `é’`\n");
+        assert_eq!((&*found[0].text, &*found[0].bare), ("Say `é’`", "Say        "));
         let found = sentences("Run ’x’ and `a b` twice");
         assert_eq!(
             (&*found[0].own, &*found[0].text),

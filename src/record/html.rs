@@ -89,7 +89,7 @@ impl Page {
                     self.element("div", "error", &finished.result);
                 }
             }
-            Body::TurnSteered { input } => self.element("div", "user", input),
+            Body::TurnSteered { input, .. } => self.element("div", "user", input),
             Body::UserCommand { command, output, .. } => {
                 self.folded("note", &format!("! {command}"), output);
             }
@@ -104,6 +104,7 @@ impl Page {
             | Body::Frozen { .. }
             | Body::Thawed { .. }
             | Body::Error { .. }
+            | Body::ContextOverflowed { .. }
             | Body::TurnUndone { .. }
             | Body::SessionResumed { .. }
             | Body::SessionForked { .. }

@@ -87,7 +87,8 @@ pub fn files_seen<'a>(events: impl IntoIterator<Item = &'a Event>) -> BTreeMap<S
     seen
 }
 
-fn milliseconds(ts: &str) -> Option<i64> {
+/// A moment of the record, in milliseconds since 1970.
+pub fn milliseconds(ts: &str) -> Option<i64> {
     ts.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }
 

@@ -15,16 +15,27 @@ mod upgrade;
 pub use fork::{ForkError, fork};
 pub use glance::{Glance, glance};
 pub use html::html;
-pub use live::{LastSeen, files_seen, forked_from, live};
+pub use live::{LastSeen, files_seen, forked_from, live, milliseconds};
 pub use log::{EVENTS, Loaded, Log, LogError, load};
 pub use render::{markdown, timeline};
 pub use summary::{SummarySink, Turn, cost_line, dollars, summary, turns};
 
 use crate::protocol::Object;
+use crate::protocol::control::PermissionMode;
 use crate::protocol::envelope::{Envelope, ErrorCode, ToolError};
 use crate::protocol::event::{Body, Caller, Event};
 use crate::protocol::message::ToolCall;
+use crate::protocol::model::Purpose;
 use crate::protocol::tool::Effect;
+
+/// The mode that a recorded session was in last.
+pub fn mode(events: &[Event]) -> Option<PermissionMode> {
+    events.iter().rev().find_map(|event| match &event.body {
+        Body::SessionStarted(now) | Body::SessionResumed { now, .. } => Some(now.permission_mode),
+        Body::ModeChanged { mode } => Some(*mode),
+        _ => None,
+    })
+}
 
 /// A call of a recorded session that has no answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +61,10 @@ pub fn unanswered<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Unansw
     let mut open: Vec<Unanswered> = Vec::new();
     for event in events {
         match &event.body {
-            Body::ModelResponded(answer) if !answer.discarded => {
+            // What a summary or a plan says calls nothing.
+            Body::ModelResponded(answer)
+                if answer.purpose == Purpose::Main && !answer.discarded =>
+            {
                 let calls = answer.calls.iter().cloned();
                 open.extend(calls.map(|call| Unanswered::new(call, None)));
             }

@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use super::summary::cost_line;
 use crate::protocol::control::ControlDecision;
-use crate::protocol::event::{Body, Caller, Event, FreezeCause, ModelResponded, Summary};
+use crate::protocol::event::{
+    Body, Caller, Compacted, Event, FreezeCause, ModelResponded, Summary,
+};
 use crate::protocol::reflection::Reflection;
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
@@ -78,8 +80,11 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             "  frozen until the next message".to_owned()
         }
         Body::Thawed { words } => format!("  no longer frozen: {}", one_line(words, 120)),
-        Body::TurnSteered { input } => format!("  user, meanwhile: {}", one_line(input, 100)),
-        Body::UserCommand { command, .. } => format!("user: ! {}", one_line(command, 100)),
+        Body::TurnSteered { input, .. } => format!("  user, meanwhile: {}", one_line(input, 100)),
+        Body::UserCommand { command, exit_code, .. } => {
+            let how = exit_code.map_or_else(|| "ended".to_owned(), |code| format!("exit {code}"));
+            format!("user: ! {} ({how})", one_line(command, 100))
+        }
         Body::ModeChanged { mode } => format!("  mode {}", mode.as_str()),
         Body::PermissionRequested { tool, input, rule, .. } => {
             format!("  asked ({rule}): {}", call_line(tool, input))
@@ -121,13 +126,8 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             };
             format!("  check {command}: {how} ({time_ms} ms)")
         }
-        Body::ContextCompacted(compacted) => {
-            let (before, after) = (compacted.tokens_before, compacted.tokens_after);
-            format!(
-                "  compacted: {} messages gave way to a summary, ~{before} → ~{after} tokens",
-                compacted.archived
-            )
-        }
+        Body::ContextCompacted(compacted) => compacted_line(compacted),
+        Body::ContextOverflowed { estimated_tokens: n, .. } => format!("  too long: ~{n} tokens"),
         Body::PinAdded { pin } => format!("  pin {}: {}", pin.id, one_line(&pin.text, 120)),
         Body::PinRemoved { id, reason } => {
             format!("  pin {id} removed: {}", one_line(reason, 120))
@@ -187,6 +187,12 @@ fn summary_line(summary: &Summary) -> String {
     format!("session: {turns} turns, calls: {calls}{failures}; {cost}")
 }
 
+fn compacted_line(compacted: &Compacted) -> String {
+    let (before, after) = (compacted.tokens_before, compacted.tokens_after);
+    let n_messages = compacted.archived;
+    format!("  compacted: {n_messages} messages gave way to a summary, ~{before} → ~{after} tokens")
+}
+
 fn reflection_line(reflection: Option<&Reflection>, refused: &[String]) -> String {
     let mut line = String::from("  reflection: ");
     match reflection {
@@ -219,7 +225,7 @@ pub fn markdown(events: &[Event]) -> String {
             Body::UserCommand { command, output, .. } => {
                 _ = writeln!(out, "```\n$ {command}\n{}\n```\n", output.trim_end());
             }
-            Body::TurnSteered { input } => _ = writeln!(out, "## User, meanwhile\n\n{input}\n"),
+            Body::TurnSteered { input, .. } => _ = writeln!(out, "## User, meanwhile\n\n{input}\n"),
             Body::Feedback { text } => _ = writeln!(out, "> {}\n", text.replace('\n', "\n> ")),
             Body::ModelResponded(answer) if !answer.discarded && !answer.text.is_empty() => {
                 _ = writeln!(out, "{}\n", answer.text);

@@ -83,6 +83,10 @@ pub(super) fn apply(
 
 /// What the reader is told of the cut; `None` where nothing was cut.
 fn cut(data: &mut Object, tool: &str, limits: &OutputLimits, spill: &Spill) -> Option<String> {
+    // The fields share the room: what a small one leaves is for the large ones.
+    let sizes: Vec<usize> = data.values().map(size).collect();
+    let share = fair_share(&sizes, limits.max_bytes);
+    let limits = &OutputLimits { max_bytes: limits.max_bytes.min(share), ..*limits };
     let fields: Vec<String> =
         data.iter().filter(|(_, value)| too_large(value, limits)).map(|(n, _)| n.clone()).collect();
     if fields.is_empty() {
@@ -249,6 +253,20 @@ mod tests {
         assert_eq!(fair_share(&[60_000, 10, 20_000], 50_010), 30_000);
         assert_eq!(fair_share(&[90_000; 100], 50_000), MIN_SHARE);
         assert_eq!(fair_share(&[], 0), usize::MAX);
+    }
+
+    #[test]
+    fn the_fields_of_one_answer_share_its_room() {
+        let mut data = Object::new();
+        for name in ["stderr", "stdout"] {
+            data.insert(name.to_owned(), "a line\n".repeat(4300).into());
+        }
+        data.insert("exit_code".to_owned(), 1.into());
+        let limits = OutputLimits { max_bytes: 40_000, ..OutputLimits::default() };
+        assert!(cut(&mut data, "Bash", &limits, &Spill::none()).is_some());
+        let shown: usize = data.values().map(size).sum();
+        assert!(shown < 40_000, "{shown}");
+        assert!(data["stdout"].as_str().is_some_and(|shown| shown.ends_with("a line\n")));
     }
 
     #[test]

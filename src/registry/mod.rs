@@ -295,10 +295,11 @@ impl Registry {
         self.finish(call, tried, usize::MAX)
     }
 
-    /// Carries out a call that the kernel makes on behalf of one of the model's.
-    pub async fn call_for(&self, call: &ToolCall, parent: &str) -> Answer {
+    /// Carries out a call that the kernel makes on behalf of one of the model's, in the room that the results
+    /// of the round have left.
+    pub async fn call_for(&self, call: &ToolCall, parent: &str, room: usize) -> Answer {
         let tried = self.attempt(call, Some(parent)).await;
-        self.finish(call, tried, usize::MAX)
+        self.finish(call, tried, room.max(limits::MIN_SHARE))
     }
 
     /// The tool exists and takes these arguments.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::put;
 use crate::protocol::control::{Category, ControlDecision};
 use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{Body, FreezeCause, Sink, Stamped, TurnFinished};
+use crate::protocol::event::{Body, Caller, FreezeCause, Sink, Stamped, TurnFinished};
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
 
@@ -124,8 +124,12 @@ impl Sink for Text {
             // What became of the plan is said by the plan.
             Body::ToolFinished { tool, envelope, .. }
                 if tool == "TodoWrite" && envelope.error().is_none() => {}
-            Body::ToolFinished { tool, envelope, .. } => {
+            Body::ToolFinished { tool, envelope, by, .. } => {
                 let call = call_line(tool, &envelope.context.params_input);
+                let call = match by {
+                    Caller::Model => call,
+                    Caller::Kernel => format!("(the kernel) {call}"),
+                };
                 let line = match envelope.error() {
                     Some(error) => {
                         let step = stamped.event.header.place.step;

@@ -58,7 +58,7 @@ fn a_pin_stands_behind_every_request_in_the_users_words() {
     let rules = ["deny Edit(b.txt)"];
     assert_eq!(pinned["pin"], json!({"id": 1, "text": "Don't touch  `b.txt`!", "rules": rules}));
     // It comes back with the session, and is not pinned twice.
-    run(&test, &server, &["-c", "Go on, and don’t touch `b.txt`."]).expect_code(0);
+    run(&test, &server, &["-c", "Go on. Please don’t touch `b.txt`."]).expect_code(0);
     assert_eq!(trailing(&server, 2).matches("b.txt").count(), 1);
     assert_eq!(test.events_of("pin.added").len(), 1);
 }

@@ -291,6 +291,44 @@ fn a_task_that_would_fill_the_window_is_shown_in_part_and_kept_whole() {
 }
 
 #[test]
+fn a_task_too_long_for_a_window_that_nobody_knew_is_shown_in_part_once_that_is_learnt() {
+    // Less than an eighth of what is assumed, and more than there is.
+    let server = reader(3, 8192, |_| server::sse_text(SUMMARY));
+    let task = format!("first words\n{}last words", "something in between\n".repeat(2500));
+    let project = project(&server, 3).stdin(&task);
+    project.agent(&["run", "-"]).expect_code(0);
+    let requests = server.finish();
+    let shown = messages(requests.last().unwrap());
+    assert!(shown.contains("first words") && shown.contains("last words"), "{shown}");
+    assert!(tokens(requests.last().unwrap()) < 8192);
+    let path = shown.split(" bytes are in ").nth(1).unwrap().split(';').next().unwrap();
+    assert_eq!(project.read(path).trim_end(), task);
+    assert_eq!(project.events_of("context.overflowed")[0]["window"], 8192);
+    // A run that goes on knows the window, and begins with the same words.
+    let n_before = requests.len();
+    project.agent(&["run", "-c", "and now?"]).expect_code(0);
+    assert_prefixes(&server.finish()[n_before - 1..]);
+}
+
+#[test]
+fn where_compaction_makes_no_room_a_model_is_not_asked_for_a_summary_of_each_round() {
+    let server = reader(24, 8192, |_| server::sse_text(SUMMARY));
+    let project = project(&server, 24);
+    let window = "models.\"test/m\".context_window=8192";
+    // The prompt alone takes three quarters of the window.
+    let more = "a word of the user's own\n".repeat(520);
+    project.agent(&["run", TASK, "--set", window, "--append-system-prompt", &more]).expect_code(0);
+    let requests = server.finish();
+    let n_summaries = requests.iter().filter(|request| is_summary(request)).count();
+    assert_eq!(requests.len() - n_summaries, 25);
+    assert!(n_summaries <= 25 / 6, "{n_summaries} summaries in 25 rounds");
+    assert!(!project.events_of("context.compacted").is_empty());
+    for request in &requests {
+        assert!(tokens(request) <= 8192);
+    }
+}
+
+#[test]
 fn each_layer_is_measured_in_the_events() {
     let server = reader(3, WINDOW, |_| server::sse_text(SUMMARY));
     let project = project(&server, 3);

@@ -143,7 +143,10 @@ fn a_trusted_folder_may_use_its_own_words_but_not_take_red_lines_away() {
     let project = Test::new()
         .file(".agent/prompts/system/boundary.md", "- Speak Latin.\n")
         .file(".agent/prompts/system/recovery.md", "# Recovery\n- Never give up.\n")
-        .file(".agent/prompts/tools/multi_edit.md", "Several at once.\n");
+        .file(".agent/prompts/tools/multi_edit.md", "Several at once.\n")
+        // What editors leave behind is no prompt.
+        .file(".agent/prompts/tools/edit.md~", "x")
+        .file(".agent/prompts/tools/.#edit.md", "x");
     let request = asked_once(&project, &["--trust"]);
     let system = request["messages"][0]["content"].as_str().unwrap();
     assert!(system.starts_with(BOUNDARY.trim_end()), "{system}");

@@ -170,7 +170,7 @@ impl Case {
                 }
             }
         }
-        if scenario.is_control() {
+        if scenario.is_control {
             let plain = self.in_setting(Setting::Plain).n_answers;
             if !run.decisions.is_empty() || run.n_reflections > 0 || run.n_answers != plain {
                 wrong.push("nothing went wrong, and something was done about it".to_owned());

@@ -292,6 +292,33 @@ fn a_file_that_changed_meanwhile_is_told_and_read_again_before_an_edit() {
     assert!(told(&test)[1].contains("saw them: gone.txt (gone)."), "a.txt was read since");
     test.run(&["go on", "-c"]).expect_code(0);
     assert_eq!(told(&test).len(), 2, "the same is not said again");
+    // The same words about a later change are said.
+    test.write("gone.txt", "back\n");
+    test.run(&["go on", "-c"]).expect_code(0);
+    test.write("gone.txt", "back again\n");
+    test.run(&["go on", "-c"]).expect_code(0);
+    assert_eq!(told(&test).len(), 4, "{:?}", told(&test));
+    assert_eq!(told(&test)[2], told(&test)[3]);
+}
+
+#[test]
+fn a_session_goes_on_in_its_mode_unless_it_is_told_another() {
+    let test = Test::new().script("text: ok");
+    let goes_on_in = |more: &[&str], mode: &str| {
+        test.run(&[&["more", "-c"], more].concat()).expect_code(0);
+        let resumed = test.events_of("session.resumed");
+        assert_eq!(resumed.last().unwrap()["now"]["permission_mode"], mode, "{more:?}");
+    };
+    test.run(&["look", "--permission-mode", "read-only"]).expect_code(0);
+    goes_on_in(&[], "read-only");
+    goes_on_in(&["--permission-mode", "auto-edit"], "auto-edit");
+    goes_on_in(&[], "auto-edit");
+    goes_on_in(&["--yolo"], "full");
+    goes_on_in(&["--trust"], "full");
+    // A record in a folder that nobody trusts frees nobody.
+    goes_on_in(&[], "auto-edit");
+    goes_on_in(&["--set", "permissions.mode=ask"], "ask");
+    goes_on_in(&["--trust"], "ask");
 }
 
 /// A session that a draft of this program wrote, in format 0: no rounds, and other words.

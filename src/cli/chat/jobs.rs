@@ -128,6 +128,10 @@ impl<'a> Jobs<'a> {
             | CommandDeed::Undo
             | CommandDeed::Rewind
             | CommandDeed::Compact
+            | CommandDeed::Context
+            | CommandDeed::Pin
+            | CommandDeed::Pins
+            | CommandDeed::Unpin
             | CommandDeed::Resume
             | CommandDeed::Clear
             | CommandDeed::Cost

@@ -93,7 +93,8 @@ fn wishes(sentence: &Sentence) -> Vec<Wish> {
         .map(|text| expression(text))
         .collect()
     });
-    let text = sentence.text.to_lowercase().replace('’', "'");
+    // Quoted words permit nothing; but what is permitted may be named in code.
+    let (text, named) = as_said(sentence);
     let is_taken_back = text.contains("don't have to")
         || text.contains("don't need to")
         || text.contains("no longer")
@@ -110,11 +111,27 @@ fn wishes(sentence: &Sentence) -> Vec<Wish> {
             let verb = part("verb").to_owned();
             // The names of paths keep their case.
             let range = found.name("object").map_or(0..0, |part| part.range());
-            let object = sentence.text.get(range).unwrap_or(part("object"));
-            wishes.push(Wish { verb, object: Named::of(object), is_permission });
+            wishes.push(Wish { verb, object: Named::of(&named[range]), is_permission });
         }
     }
     wishes
+}
+
+/// The sentence in small letters without what is quoted in it, and as it was written: both of one length, so
+/// that what is found in one stands at the same place in the other.
+fn as_said(sentence: &Sentence) -> (String, String) {
+    let plain = |char| if char == '’' { '\'' } else { char };
+    let is_quoted = |at: usize, char: char| !sentence.bare[at..].starts_with(char);
+    let mut bare = String::with_capacity(sentence.text.len());
+    for (at, char) in sentence.text.char_indices() {
+        let char_shown = plain(char);
+        if is_quoted(at, char) {
+            bare.extend(std::iter::repeat_n(' ', char_shown.len_utf8()));
+        } else {
+            bare.push(char_shown.to_ascii_lowercase());
+        }
+    }
+    (bare, sentence.text.chars().map(plain).collect())
 }
 
 fn cover(wish: &Wish, pin: &str) -> Cover {
@@ -304,6 +321,7 @@ fn things(form: &str) -> Vec<String> {
 mod tests {
     use crate::context::Pins;
     use crate::protocol::event::{Body, Pin};
+    use crate::protocol::prompt::Prompts;
 
     /// The texts of the pins that hold after these messages.
     fn after(messages: &[&str]) -> Vec<String> {
@@ -327,6 +345,8 @@ mod tests {
             ("Do not install any new packages.", "you may install packages"),
             ("Leave legacy/ alone.", "You are allowed to touch legacy/ now."),
             ("Don't use npm.", "You can use npm again."),
+            ("Don’t touch docs/ or tests/.", "It’s ok, you’re free to edit tests/ and docs/."),
+            ("Don't touch `tests/`.", "You may now edit `tests/`."),
             (
                 "Ask me before changing src/api/",
                 "you don't have to ask me before changing src/api/ any more",
@@ -352,6 +372,8 @@ mod tests {
             ("Don't touch tests/.", "Can you edit tests/a.rs?"),
             ("Don't touch tests/.", "go ahead"),
             ("Don't touch tests/.", "fix the bug"),
+            ("Don't touch tests/.", "Explain the comment \"you may now edit tests/\" in b.rs."),
+            ("Don't touch tests/.", "What does `you can edit tests/` in b.rs mean"),
             ("Don't touch the tests.", "Fix the tests."),
             ("Don't push yet.", "You may commit now."),
             ("Never push to main.", "you can push to the feature branch"),
@@ -375,6 +397,31 @@ mod tests {
         let held: Vec<(&str, usize)> =
             pins.current().iter().map(|pin| (pin.text.as_str(), pin.rules.len())).collect();
         assert_eq!(held, [("Don't touch tests/.", 0), ("You may edit tests/a.rs.", 0)]);
+    }
+
+    #[test]
+    fn what_demands_more_is_a_pin_of_its_own_though_its_rules_are_known() {
+        let more = "Leave schema.rs alone and use tabs.";
+        assert_eq!(after(&["Don't touch schema.rs.", more]), ["Don't touch schema.rs.", more]);
+        assert_eq!(after(&["Don’t touch schema.rs.", "please don't touch schema.rs!"]).len(), 1);
+    }
+
+    #[test]
+    fn what_a_summary_names_is_declared_void_in_l2_once_it_is_taken_back() {
+        let mut pins = Pins::default();
+        for message in ["Don't touch tests/.", "Never use tabs.", "You may edit tests/ now."] {
+            pins.hear(message, |_| false).iter().for_each(|body| pins.take(body));
+        }
+        pins.promote();
+        let layer = |pins: &Pins, named: bool| pins.layer(&Prompts::default(), |_| named);
+        assert!(layer(&pins, false).contains("- Never use tabs."));
+        assert!(!layer(&pins, false).contains("tests/"));
+        let void = "still names as a constraint; it holds no longer:\n- Don't touch tests/.";
+        assert!(layer(&pins, true).ends_with(void), "{}", layer(&pins, true));
+        // Demanded again, it holds again.
+        pins.hear("Don't touch tests/.", |_| false).iter().for_each(|body| pins.take(body));
+        pins.promote();
+        assert!(!layer(&pins, true).contains("no longer"));
     }
 
     #[test]

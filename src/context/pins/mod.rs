@@ -19,6 +19,7 @@ use crate::protocol::speech::{Sentence, sentences};
 
 const PINS: Prompt = prompt!("pins/hold.md");
 const WITHDRAWN: Prompt = prompt!("pins/withdrawn.md");
+const IN_SUMMARIES: Prompt = prompt!("pins/in_summaries.md");
 
 /// The pins of a session.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,8 @@ pub struct Pins {
     current: Vec<Pin>,
     /// Those that stand in L2, as they were when they moved there.
     in_l2: Vec<Pin>,
+    /// Those that hold no longer: a summary may still name them.
+    withdrawn: Vec<Pin>,
     last_id: u32,
 }
 
@@ -57,7 +60,7 @@ impl Pins {
             } else if binds(sentence) && !is_held(&sentence.text) {
                 let text = text_of(sentence);
                 let rules = rules::of(sentence, &sentences);
-                if !after.has(&text, &rules) {
+                if !after.has(&text) {
                     pin(text, rules);
                 }
             }
@@ -72,14 +75,14 @@ impl Pins {
     /// A pin that the user makes by hand; `None` where it is one already, or says nothing.
     pub fn add(&self, text: &str) -> Option<Body> {
         let text = text.trim();
+        if self.has(text) {
+            return None;
+        }
         let rules = match sentences(text).as_slice() {
             [] => return None,
             [sentence] => rules::of(sentence, std::slice::from_ref(sentence)),
             _ => Vec::new(),
         };
-        if self.has(text, &rules) {
-            return None;
-        }
         let pin = Pin { id: self.last_id + 1, text: text.to_owned(), rules, by_hand: true };
         Some(Body::PinAdded { pin })
     }
@@ -101,7 +104,9 @@ impl Pins {
                 self.last_id = self.last_id.max(pin.id);
                 self.current.push(pin.clone());
             }
-            Body::PinRemoved { id, .. } => self.current.retain(|pin| pin.id != *id),
+            Body::PinRemoved { id, .. } => {
+                self.withdrawn.extend(self.current.extract_if(.., |pin| pin.id == *id));
+            }
             Body::ContextCompacted(_) => self.promote(),
             _ => {}
         }
@@ -112,13 +117,16 @@ impl Pins {
         &self.current
     }
 
-    /// What L2 says of the pins: all that held at the last compaction. It changes only then.
-    pub fn layer(&self, prompts: &Prompts) -> String {
-        if self.in_l2.is_empty() {
-            String::new()
-        } else {
-            filled(prompts.text(PINS), self.in_l2.iter())
-        }
+    /// What L2 says of the pins: all that held at the last compaction, and those that a summary `names` though
+    /// they had been withdrawn by then. It changes only then.
+    pub fn layer(&self, prompts: &Prompts, names: impl Fn(&str) -> bool) -> String {
+        let is_void =
+            |pin: &&Pin| names(&pin.text) && !self.in_l2.iter().any(|l2| l2.text == pin.text);
+        let void: Vec<&Pin> = self.withdrawn.iter().filter(is_void).collect();
+        let held = (!self.in_l2.is_empty()).then(|| filled(prompts.text(PINS), self.in_l2.iter()));
+        let void = (!void.is_empty()).then(|| filled(prompts.text(IN_SUMMARIES), void.into_iter()));
+        let parts: Vec<String> = [held, void].into_iter().flatten().collect();
+        parts.join("\n\n")
     }
 
     /// What stands behind the conversation: what L2 does not say yet, and what it still says.
@@ -137,11 +145,9 @@ impl Pins {
         self.in_l2.clone_from(&self.current);
     }
 
-    /// The same is pinned already: in the same words, or in others that come to the same rules.
-    fn has(&self, text: &str, rules: &[String]) -> bool {
-        self.current
-            .iter()
-            .any(|pin| normal(&pin.text) == normal(text) || !rules.is_empty() && pin.rules == rules)
+    /// The same is pinned already. Other words may demand more than the rules that both come to.
+    fn has(&self, text: &str) -> bool {
+        self.current.iter().any(|pin| normal(&pin.text) == normal(text))
     }
 }
 

@@ -23,6 +23,14 @@ pub enum Deed {
     Resume,
     /// Summarises the older part of the conversation.
     Compact,
+    /// Shows how much of the window each layer takes.
+    Context,
+    /// Pins words of the user's.
+    Pin,
+    /// Shows the pins.
+    Pins,
+    /// Takes a pin away.
+    Unpin,
     /// Begins a new session.
     Clear,
     /// Shows what happened, step by step.
@@ -99,6 +107,10 @@ pub const COMMANDS: &[Command] = &[
     command(Deed::Sessions, "sessions", "", "the sessions of this project"),
     command(Deed::Resume, "resume", "[ID]", "go on with another session"),
     command(Deed::Compact, "compact", "[FOCUS]", "summarise the older part of the conversation"),
+    command(Deed::Context, "context", "", "how much of the model's window each layer takes"),
+    command(Deed::Pin, "pin", "WORDS", "words that hold for the whole session, word for word"),
+    command(Deed::Pins, "pins", "", "what holds for the whole session"),
+    command(Deed::Unpin, "unpin", "NUMBER", "take a pin away"),
     command(Deed::Clear, "clear", "", "begin a new session; this one stays recorded"),
     command(Deed::Trace, "trace", "", "what happened in this session, step by step"),
     command(Deed::Cost, "cost", "", "tokens and money of this session"),

@@ -175,7 +175,7 @@ mod tests {
             let items = commands(query, &[]);
             items.iter().map(|item| item.insert.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(names("co"), ["/compact", "/cost", "/copy", "/config", "/doctor"]);
+        assert_eq!(names("co"), ["/compact", "/context", "/cost", "/copy", "/config", "/doctor"]);
         assert_eq!(names("mde"), ["/model", "/mode"]);
         assert_eq!(names("mode"), ["/mode", "/model"]);
         assert_eq!(names("").len(), COMMANDS.len());

@@ -1,6 +1,6 @@
 //! The conversation: events folded into cells, and which of them are in the terminal's own history.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use ratatui::text::Line;
@@ -12,7 +12,7 @@ use super::markdown::Stream;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{
-    Body, Event, FreezeCause, ModelResponded, SessionStarted, TurnFinished,
+    Body, Event, FreezeCause, Layer, ModelResponded, SessionStarted, TurnFinished,
 };
 use crate::protocol::model::{Purpose, Usage};
 use crate::protocol::plan::Plan;
@@ -50,6 +50,10 @@ pub(super) struct Conversation {
     pub(super) cwd: String,
     /// Tokens of the last request.
     pub(super) context_tokens: u64,
+    /// Each layer of the last request.
+    layers: BTreeMap<String, Layer>,
+    /// How many bytes of the last request were those of the one before, and how many it had.
+    shared_bytes: (usize, usize),
     /// The model's window, where it is known.
     pub(super) window: Option<u64>,
     pub(super) usage: Usage,
@@ -93,6 +97,15 @@ pub(super) enum Doing {
     Retrying,
 }
 
+/// The layers of a request, in the order in which they are sent.
+const LAYERS: [(&str, &str); 5] = [
+    ("tools", "the tools' descriptions"),
+    ("l1", "L1: how the agent works"),
+    ("l2", "L2: rules and pins"),
+    ("l3", "L3: the conversation"),
+    ("trailing", "what trails: mode, reminders, plan"),
+];
+
 impl Conversation {
     /// Takes one more event.
     pub(super) fn apply(&mut self, event: &Event, now: Instant) {
@@ -109,9 +122,11 @@ impl Conversation {
                 self.cells.push(Cell::User(input.clone()));
                 self.turn = Some(Turn { started: now, doing: Doing::Waiting, since: now });
             }
-            Body::TurnSteered { input } => self.cells.push(Cell::User(input.clone())),
+            Body::TurnSteered { input, .. } => self.cells.push(Cell::User(input.clone())),
             Body::ModelRequested(requested) if requested.purpose == Purpose::Main => {
                 self.context_tokens = requested.estimated_tokens;
+                self.shared_bytes = (requested.shared_bytes, requested.bytes);
+                self.layers.clone_from(&requested.layers);
                 self.window = requested.window;
                 self.model.clone_from(&requested.model);
                 self.does(Doing::Waiting, now);
@@ -184,6 +199,7 @@ impl Conversation {
             // What the user ran is shown when it ends; what is taken back or copied is told to whoever
             // goes on from there.
             Body::UserCommand { .. }
+            | Body::ContextOverflowed { .. }
             | Body::ModelRequested(_)
             | Body::ModelResponded(_)
             | Body::SessionForked { .. }
@@ -191,6 +207,28 @@ impl Conversation {
             | Body::Evaluation { .. }
             | Body::SessionSummary(_) => {}
         }
+    }
+
+    /// How much of the window each layer of the last request took.
+    pub(super) fn context_in_words(&self) -> String {
+        if self.layers.is_empty() {
+            return "nothing was asked yet\n".to_owned();
+        }
+        let mut text = String::new();
+        for (name, what) in LAYERS {
+            let tokens = self.layers.get(name).map_or(0, |layer| layer.tokens);
+            text.push_str(&format!("{:>9}  {what}\n", thousands(tokens)));
+        }
+        let all = thousands(self.context_tokens);
+        let share = self.window.map_or_else(String::new, |window| {
+            let percent = self.context_tokens.saturating_mul(100) / window.max(1);
+            format!(" of {} tokens ({percent} %)", thousands(window))
+        });
+        let (shared, bytes) = self.shared_bytes;
+        let shared = shared.saturating_mul(100) / bytes.max(1);
+        text.push_str(&format!("{all:>9}  in all{share}\n"));
+        text.push_str(&format!("the last request began with {shared} % of the one before\n"));
+        text
     }
 
     /// What is worth a sentence.
@@ -241,7 +279,9 @@ impl Conversation {
                 self.note(Tone::Quiet, &text);
             }
             Body::PinAdded { pin } => {
-                self.note(Tone::Quiet, &format!("pin {}: “{}”", pin.id, pin.text));
+                let rules = pin.rules.iter().map(|rule| format!(" · {rule}"));
+                let rules: String = rules.collect();
+                self.note(Tone::Quiet, &format!("pin {}: “{}”{rules}", pin.id, pin.text));
             }
             Body::PinRemoved { id, .. } => {
                 self.note(Tone::Quiet, &format!("pin {id} holds no longer"));

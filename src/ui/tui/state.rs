@@ -383,7 +383,7 @@ impl State {
                 self.is_working = true;
                 self.queue.clear();
             }
-            Body::TurnSteered { input } => {
+            Body::TurnSteered { input, .. } => {
                 if let Some(at) = self.queue.iter().position(|queued| queued == input) {
                     self.queue.remove(at);
                 }

@@ -143,6 +143,27 @@ fn what_happened_is_shown_and_exported() {
 }
 
 #[test]
+fn what_is_pinned_by_hand_is_seen_and_taken_away_by_hand() {
+    let (test, mut pty) = chat("text: heard");
+    pty.say("/pin Only ASCII in the sources.");
+    pty.wait_for("pin 1: “Only ASCII in the sources.”");
+    pty.say("/pins");
+    pty.wait_for("  1  Only ASCII in the sources.");
+    pty.say("hello");
+    pty.wait_for("heard");
+    pty.say("/context");
+    pty.wait_for("L2: rules and pins");
+    pty.wait_for("in all of 128.0k tokens");
+    pty.say("/unpin 1");
+    pty.wait_for("pin 1 holds no longer");
+    pty.say("/unpin 1");
+    pty.wait_for("there is no such pin");
+    let requested = test.events_of("model.requested");
+    let trailing = requested[0]["trailing"].as_str().unwrap();
+    assert!(trailing.contains("- Only ASCII in the sources."), "{trailing}");
+}
+
+#[test]
 fn doctor_and_diff_answer() {
     let (test, mut pty) = chat("text: x");
     pty.say("/doctor");

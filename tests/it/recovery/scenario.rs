@@ -11,6 +11,8 @@ pub(super) struct Scenario {
     pub(super) task: String,
     /// More arguments of `agent run`.
     pub(super) args: Vec<String>,
+    /// Nothing goes wrong in it: recovery must not cost a call.
+    pub(super) is_control: bool,
     pub(super) outcome: Outcome,
     /// What `control.decided` says besides `continue`, joined by commas.
     pub(super) decisions: Option<String>,
@@ -107,11 +109,6 @@ impl Scenario {
         scenario
     }
 
-    /// Nothing goes wrong in it.
-    pub(super) fn is_control(&self) -> bool {
-        self.name.starts_with("control_")
-    }
-
     /// Takes one part: the lines above the first heading, or those below one.
     fn take(&mut self, heading: &str, lines: &[&str]) -> Result<(), String> {
         // Empty lines at the end only part it from what follows.
@@ -144,6 +141,7 @@ impl Scenario {
             "title" => value.clone_into(&mut self.title),
             "task" => value.clone_into(&mut self.task),
             "args" => self.args.extend(words(value)?),
+            "control" if value == "yes" => self.is_control = true,
             "outcome" => self.outcome = outcome()?,
             "decisions" => self.decisions = Some(value.to_owned()),
             "reflections" => self.reflections = Some(number()?),

@@ -45,7 +45,7 @@ fn row(half: &str, setting: Setting, cases: &[&Case]) -> String {
         let cases = cases.iter().filter(|case| is(case));
         cases.map(|case| case.in_setting(setting)).collect()
     };
-    let is_harmless = |case: &Case| case.scenario.is_control();
+    let is_harmless = |case: &Case| case.scenario.is_control;
     let is_impossible = |case: &Case| matches!(case.scenario.outcome, Outcome::Stopped(_));
     let faulty = runs(&|case| !is_harmless(case) && !is_impossible(case));
     let impossible = runs(&is_impossible);

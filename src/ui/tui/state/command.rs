@@ -98,6 +98,10 @@ impl State {
                 );
                 self.page("Since this chat began", text);
             }
+            CommandDeed::Context => {
+                let text = self.conversation.context_in_words();
+                self.page("Context", text);
+            }
             CommandDeed::Copy => {
                 let answer = self.conversation.cells.iter().rev().find_map(|cell| match cell {
                     Cell::Answer(text) => Some(text.clone()),
@@ -149,6 +153,9 @@ impl State {
             | CommandDeed::Resume
             | CommandDeed::Clear
             | CommandDeed::Compact
+            | CommandDeed::Pin
+            | CommandDeed::Pins
+            | CommandDeed::Unpin
             | CommandDeed::Model
                 if self.is_working =>
             {
@@ -161,6 +168,9 @@ impl State {
             | CommandDeed::Sessions
             | CommandDeed::Resume
             | CommandDeed::Compact
+            | CommandDeed::Pin
+            | CommandDeed::Pins
+            | CommandDeed::Unpin
             | CommandDeed::Clear
             | CommandDeed::Trace
             | CommandDeed::Export
