@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use super::commands::{COMMANDS, OwnCommand};
 
 /// Items that are kept.
 const MOST: usize = 50;
+
+/// More candidates are scored in the quick way.
+const QUICK_FROM: usize = 5000;
 
 /// A list to choose from, for a part of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,19 +66,30 @@ impl Finder {
         if !narrows {
             self.fitting = (0..u32::try_from(self.files.len()).unwrap_or(u32::MAX)).collect();
         }
-        let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
-        let kind = AtomKind::Fuzzy;
-        let pattern = Pattern::new(query, CaseMatching::Smart, Normalization::Smart, kind);
+        let mut config = Config::DEFAULT.match_paths();
+        // Who writes a capital means it.
+        config.ignore_case = !query.contains(char::is_uppercase);
+        let mut matcher = Matcher::new(config);
+        let mut of_query = Vec::new();
+        let needle = Utf32Str::new(query, &mut of_query);
+        // Of very many the first way in which the letters occur is good enough to choose by.
+        let is_quick = self.fitting.len() > QUICK_FROM;
         let mut buffer = Vec::new();
-        let mut scored: Vec<(u32, u32)> = Vec::with_capacity(self.fitting.len());
+        let mut scored: Vec<(u16, u32)> = Vec::with_capacity(self.fitting.len());
         for index in &self.fitting {
             let file = &self.files[*index as usize];
-            if let Some(score) = pattern.score(Utf32Str::new(file, &mut buffer), &mut matcher) {
+            let haystack = Utf32Str::new(file, &mut buffer);
+            let score = if is_quick {
+                matcher.fuzzy_match_greedy(haystack, needle)
+            } else {
+                matcher.fuzzy_match(haystack, needle)
+            };
+            if let Some(score) = score {
                 scored.push((score, *index));
             }
         }
         // The best first; of equals the shortest, then as the files stand.
-        let key = |(score, index): &(u32, u32)| {
+        let key = |(score, index): &(u16, u32)| {
             (std::cmp::Reverse(*score), self.files[*index as usize].len(), *index)
         };
         let n_best = MOST.min(scored.len());
