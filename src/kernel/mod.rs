@@ -1,12 +1,11 @@
 //! The loop: think → validate and act → evaluate → reflect → decide.
 //!
 //! The kernel is not clever. The registry validates and acts, [`evaluate`](evaluate()) writes the evidence into the
-//! [`State`], [`reflect`](reflect()) makes a [`ControlDecision`] of it, and the kernel carries that out and
+//! [`State`], `reflect` makes a control decision of it, and the kernel carries that out and
 //! nothing else. What happens is emitted as events where it happens; nothing here knows of HTTP, of
 //! terminals or of files.
 
 mod answer;
-
 mod asked;
 mod between;
 mod checks;

@@ -1,4 +1,4 @@
-//! Carrying out what [`reflect`](super::reflect()) decides: a call that the kernel makes itself, a plan that is
+//! Carrying out what `reflect` decides: a call that the kernel makes itself, a plan that is
 //! written anew, a word to the model. And, before the decision, the question why it failed.
 
 use schemars::JsonSchema;
