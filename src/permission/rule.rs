@@ -246,7 +246,8 @@ mod tests {
 
     fn check_path(rule: &str, path: &str, expected: bool) {
         let rule = Rule::parse(rule).expect(rule);
-        let places = Places { project: "/work/it".to_owned(), home: Some("/home/me".to_owned()) };
+        let places =
+            Places { project: "/home/me/it".to_owned(), home: Some("/home/me".to_owned()) };
         assert_eq!(rule.fits_path(path, &places), expected, "{rule:?} on {path}");
     }
 
@@ -260,9 +261,9 @@ mod tests {
         check_path("Read(.env)", "deep/.env", true);
         check_path("Read(.env)", ".env", true);
         check_path("Read", "anything", true);
-        check_path("Read(/work/it/a.rs)", "a.rs", true);
-        check_path("Read(/work/it/src/**)", "src/a/b.rs", true);
-        check_path("Read(/work/other/a.rs)", "a.rs", false);
+        check_path("Read(/home/me/it/a.rs)", "a.rs", true);
+        check_path("Read(/home/me/it/src/**)", "src/a/b.rs", true);
+        check_path("Read(/home/me/other/a.rs)", "a.rs", false);
         check_path("Read(/etc/**)", "/etc/hosts", true);
         check_path("Read(~/notes/*)", "/home/me/notes/a", true);
         check_path("Read(~/notes/*)", "~/notes/a", true);
