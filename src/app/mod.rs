@@ -396,7 +396,7 @@ fn resume(
     summary: &SummarySink,
     loaded: &record::Loaded,
     now: SessionStarted,
-    changed: &dyn Fn(&[&Event]) -> Option<String>,
+    changed: &dyn Fn(&[&Event]) -> Option<Body>,
 ) {
     for event in &loaded.events {
         summary.apply(event);
@@ -422,8 +422,8 @@ fn resume(
     for unanswered in &unanswered {
         kernel.apply(&events.emit(record::synthetic_answer(unanswered)));
     }
-    if let Some(text) = changed(&live) {
-        kernel.apply(&events.emit(Body::Feedback { text }));
+    if let Some(told) = changed(&live) {
+        kernel.apply(&events.emit(told));
     }
 }
 

@@ -208,7 +208,7 @@ impl History {
                 let text = text.replace("{{command}}", command).replace("{{output}}", output);
                 self.user(text.trim_end());
             }
-            Body::Feedback { text } => self.user(text),
+            Body::Feedback { text, .. } => self.user(text),
             Body::RulesFound { path, text } => self.user(&rules::met(&self.prompts, path, text)),
             Body::TurnUndone { undone, files } => {
                 let files: Vec<String> =

@@ -442,7 +442,7 @@ impl Kernel {
     /// Says something to the model inside the conversation.
     fn say(&mut self, text: &str) {
         let text = text.trim_end().to_owned();
-        self.parts.events.emit(Body::Feedback { text: text.clone() });
+        self.parts.events.emit(Body::Feedback { text: text.clone(), files: Vec::new() });
         self.history.user(&text);
     }
 

@@ -52,6 +52,17 @@ pub struct Header {
     pub place: Place,
 }
 
+/// A file that is not as the session saw it last, and how it is now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ChangedFile {
+    /// Its path.
+    pub path: String,
+    /// Time of its last change, in milliseconds since 1970; `None` where the file is gone.
+    pub mtime_ms: Option<i64>,
+    /// Bytes; 0 where the file is gone.
+    pub size: u64,
+}
+
 /// Where in the work something happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
@@ -296,6 +307,9 @@ pub enum Body {
     Feedback {
         /// What it says.
         text: String,
+        /// The files that it tells of, where it tells of files that changed while the session lay still.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<ChangedFile>,
     },
     /// A check was run.
     #[serde(rename = "check.finished")]

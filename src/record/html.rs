@@ -72,7 +72,7 @@ impl Page {
                 let class = if answer.discarded { "model gone" } else { "model" };
                 self.element("div", class, &answer.text);
             }
-            Body::Feedback { text } => self.folded("note", "to the model", text),
+            Body::Feedback { text, .. } => self.folded("note", "to the model", text),
             Body::ToolFinished { tool, envelope, .. } => self.call(tool, envelope),
             Body::ContextCompacted(compacted) => {
                 let line = timeline_line(&event.body).unwrap_or_default();

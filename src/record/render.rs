@@ -117,7 +117,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             let recap = plan.recap().unwrap_or_else(|| format!("{} todos", plan.todos.len()));
             format!("  plan ({reason}): {recap}")
         }
-        Body::Feedback { text } => format!("  to the model: {}", one_line(text, 120)),
+        Body::Feedback { text, .. } => format!("  to the model: {}", one_line(text, 120)),
         Body::CheckFinished { command, passed, exit_code, time_ms, .. } => {
             let how = match (passed, exit_code) {
                 (true, _) => "passed".to_owned(),
@@ -226,7 +226,7 @@ pub fn markdown(events: &[Event]) -> String {
                 _ = writeln!(out, "```\n$ {command}\n{}\n```\n", output.trim_end());
             }
             Body::TurnSteered { input, .. } => _ = writeln!(out, "## User, meanwhile\n\n{input}\n"),
-            Body::Feedback { text } => _ = writeln!(out, "> {}\n", text.replace('\n', "\n> ")),
+            Body::Feedback { text, .. } => _ = writeln!(out, "> {}\n", text.replace('\n', "\n> ")),
             Body::ModelResponded(answer) if !answer.discarded && !answer.text.is_empty() => {
                 _ = writeln!(out, "{}\n", answer.text);
             }

@@ -254,7 +254,7 @@ impl Conversation {
                     self.note(Tone::Decision, &text);
                 }
             }
-            Body::Feedback { text } => {
+            Body::Feedback { text, .. } => {
                 let text = format!("to the model: {}", text.replace('\n', " "));
                 self.note(Tone::Quiet, &text);
             }
