@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::signature::{brief, signature};
 use super::state::{Chain, FailedCall, State};
 use crate::protocol::control::{Category, LastFailure, Signal};
 use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode};
 use crate::protocol::message::ToolCall;
 use crate::protocol::shorten;
+use crate::protocol::signature::{self, brief, is_missing, output_tail, signature};
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 
@@ -246,8 +246,7 @@ fn failure_of(
 ) -> Option<LastFailure> {
     let error = envelope.error()?;
     let class = error.code.class(&call.name);
-    let mut signature =
-        format!("{} {}: {}", call.name, error.code.as_str(), signature(&error.message));
+    let mut signature = signature::of(&call.name, envelope)?;
     let (signal, category) = match error.code {
         ErrorCode::Cancelled => return None,
         ErrorCode::UnknownTool | ErrorCode::InvalidParam => {
@@ -262,9 +261,7 @@ fn failure_of(
         }
         ErrorCode::ApprovalRejected => (Signal::UserRejected, Category::PermissionError),
         ErrorCode::CommandFailed | ErrorCode::Timeout if class == ErrorClass::State => {
-            let output = output_of(envelope);
-            let missing = is_missing(envelope, &output);
-            signature = format!("{} {}", error.code.as_str(), self::signature(&output));
+            let missing = is_missing(envelope, &output_tail(envelope));
             let before =
                 state.failed_commands.insert(chain.clone(), (state.n_edits, signature.clone()));
             let again = before.filter(|(_, before)| *before == signature);
@@ -318,24 +315,6 @@ fn failure_of(
         chain,
         reflection: None,
     })
-}
-
-/// The end of what a command printed: where the reason stands. Test runners tell it on stdout, and on
-/// stderr little more than that something failed.
-fn output_of(envelope: &Envelope) -> String {
-    let tail = |name: &str| {
-        let text = envelope.data.get(name).and_then(Value::as_str).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(20)..].join("\n")
-    };
-    format!("{}\n{}", tail("stdout"), tail("stderr"))
-}
-
-/// What the command needs is not installed.
-fn is_missing(envelope: &Envelope, output: &str) -> bool {
-    let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
-    exit_code == Some(127)
-        || ["No module named", "Cannot find module"].iter().any(|words| output.contains(words))
 }
 
 #[cfg(test)]

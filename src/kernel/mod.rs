@@ -18,7 +18,6 @@ mod evaluate;
 mod heard;
 mod recover;
 mod reflect;
-mod signature;
 mod spend;
 mod state;
 mod think;
