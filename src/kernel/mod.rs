@@ -48,9 +48,9 @@ use crate::protocol::message::ToolCall;
 use crate::protocol::model::{Purpose, Reply, StopReason};
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
-use crate::protocol::shorten;
 use crate::protocol::tool::Effect;
 use crate::protocol::view::{call_line, view};
+use crate::protocol::{both_ends, shorten};
 use crate::registry::{Answer, Registry};
 
 /// All results of one round share this part of the window, and a task takes no more: an eighth.
@@ -341,7 +341,7 @@ impl Kernel {
             );
             turn.attempts.push(PastCall { call: call_line(&call.name, input), outcome });
             if turn.state.failed_call.as_ref().is_some_and(|failed| failed.call.id == call.id) {
-                turn.evidence_text = both_ends(&view(envelope), EVIDENCE_BYTES);
+                turn.evidence_text = as_evidence(&view(envelope));
             }
             turn.completion.saw(answer);
             if answer.effect == Some(Effect::Plan) && envelope.error().is_none() {
@@ -419,7 +419,7 @@ impl Kernel {
     /// Evaluates an answer that was not accepted; the model is told why, if the turn goes on.
     fn send_back(&mut self, turn: &mut Turn, feedback: &str, round: &Round<'_>) {
         self.evaluate(turn, round);
-        turn.evidence_text = both_ends(feedback, EVIDENCE_BYTES);
+        turn.evidence_text = as_evidence(feedback);
         let outcome =
             turn.state.last_failure.as_ref().map_or("", |f| f.message.as_str()).to_owned();
         turn.attempts.push(PastCall { call: "a final answer".to_owned(), outcome });
@@ -560,14 +560,9 @@ fn is_whole(reply: &Reply) -> bool {
     }
 }
 
-/// The beginning and the end of a text: what it is, and what it comes to.
-fn both_ends(text: &str, max: usize) -> String {
-    if text.len() <= max {
-        return text.to_owned();
-    }
-    let (head, tail) = (max / 4, max - max / 4);
-    let end = text.ceil_char_boundary(text.len() - tail);
-    format!("{}\n{}", shorten(text, head), &text[end..])
+/// What a reflection is given of this: mostly its end, where it says what it came to.
+fn as_evidence(text: &str) -> String {
+    both_ends(text, (EVIDENCE_BYTES / 4, EVIDENCE_BYTES - EVIDENCE_BYTES / 4), "…")
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -9,7 +9,7 @@ use super::consult::Question;
 use super::evaluate::Round;
 use super::reflect::reflect;
 use super::state::State;
-use super::{EVIDENCE_BYTES, Kernel, Turn, both_ends};
+use super::{Kernel, Turn, as_evidence};
 use crate::protocol::Object;
 use crate::protocol::control::{ControlDecision, Ending, Replan, Retry, Signal};
 use crate::protocol::event::Body;
@@ -302,7 +302,7 @@ impl Kernel {
         }
         let line = call_line(&call.name, &answer.envelope.context.params_input);
         self.history.amend(&failed.parent.id, &line, &answer.envelope);
-        turn.evidence_text = both_ends(&view(&answer.envelope), EVIDENCE_BYTES);
+        turn.evidence_text = as_evidence(&view(&answer.envelope));
         let (calls, answers) = ([call], [answer]);
         self.evaluate(turn, &Round::Kernel { call: &calls[0], answer: &answers[0] });
         self.take_note(turn, &calls, &answers);

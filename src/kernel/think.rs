@@ -31,7 +31,7 @@ impl Kernel {
                 Ok(reply) => break reply,
                 Err(error) if error.kind == ModelErrorKind::Overflow => {
                     overflows += 1;
-                    let bytes = self.fixed_bytes() + self.history.bytes() + trailing.len();
+                    let bytes = self.request_bytes(trailing.len());
                     let estimated_tokens = self.budget.request_tokens(bytes);
                     let window = error.window;
                     self.budget.overflowed(estimated_tokens, window);
