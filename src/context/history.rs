@@ -370,7 +370,7 @@ impl History {
     }
 
     fn push(&mut self, message: Message, kind: Kind) {
-        let bytes = message.parts.iter().map(size).sum::<usize>();
+        let bytes = message.parts.iter().map(Part::bytes).sum::<usize>();
         let digest = digest(self.mark().digest, &message);
         self.bytes += bytes;
         self.messages.push(message);
@@ -395,14 +395,6 @@ fn cut(message: &mut Message, cut: &BTreeMap<String, String>) {
         {
             result.text.clone_from(text);
         }
-    }
-}
-
-fn size(part: &Part) -> usize {
-    match part {
-        Part::Text { text } | Part::Reasoning { text } => text.len(),
-        Part::Call(call) => call.name.len() + call.arguments.len(),
-        Part::Result(result) => result.text.len(),
     }
 }
 

@@ -25,7 +25,7 @@ pub use memory::{Memories, reminder as memory_reminder};
 pub use mentions::{Found, Mentions};
 pub use pins::{Pins, binds};
 pub use rules::{MAX_RULES_BYTES, Rules, RulesMet};
-pub use summary::{Parts as SummaryParts, Sections, author, compose, request as summary_request};
+pub use summary::{Parts as SummaryParts, Sections, compose, request as summary_request};
 pub use summary::{sections, transcript};
 
 use crate::protocol::control::PermissionMode;
