@@ -261,6 +261,7 @@ impl Session {
                 max_budget_usd: config.limits.max_budget_usd,
             },
             recovery: recovery(config),
+            memory: None,
             undo_on_failure: config.recovery.undo_on_failure,
             prompts: prompts.clone(),
         };

@@ -99,6 +99,39 @@ pub(super) fn failure_of(
         signature: brief(&signature, 300),
         chain,
         reflection: None,
+        remedy: None,
+    })
+}
+
+/// The failure with what changes by chance masked.
+pub(super) fn signature_of(tool: &str, envelope: &Envelope) -> Option<String> {
+    let error = envelope.error()?;
+    Some(match (error.code, error.code.class(tool)) {
+        (ErrorCode::CommandFailed | ErrorCode::Timeout, ErrorClass::State) => {
+            format!("{} {}", error.code.as_str(), signature(&output_of(envelope)))
+        }
+        _ => format!("{tool} {}: {}", error.code.as_str(), signature(&error.message)),
+    })
+}
+
+/// The evidence of a command that failed as something to look at.
+pub(super) fn observed(chain: String, call: &ToolCall, envelope: &Envelope) -> Option<LastFailure> {
+    let error = envelope.error()?;
+    let class = error.code.class(&call.name);
+    if class != ErrorClass::State || error.code == ErrorCode::Cancelled {
+        return None;
+    }
+    let signature = format!("{} {}", error.code.as_str(), signature(&output_of(envelope)));
+    Some(LastFailure {
+        signal: Signal::ToolError,
+        code: Some(error.code),
+        class: Some(class),
+        category: Category::Unknown,
+        message: shorten(&error.message, 300),
+        signature: brief(&signature, 300),
+        chain,
+        reflection: None,
+        remedy: None,
     })
 }
 

@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
-use super::classify::{chain_of, failure_of};
+use super::classify::{chain_of, failure_of, observed};
 use super::signature::{brief, signature};
 use super::state::{Chain, FailedCall, State};
 use crate::protocol::control::{Category, LastFailure, Signal};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::message::ToolCall;
+use crate::protocol::recall::Remedy;
 use crate::protocol::shorten;
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
@@ -45,6 +46,7 @@ pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
                 signature: brief(&signature(&format!("{why} {output}")), 300),
                 chain,
                 reflection: None,
+                remedy: None,
             };
             state.consecutive_failures += 1;
             state.failed_call = None;
@@ -116,6 +118,7 @@ fn failed_call(call: &ToolCall, parent: &ToolCall, answer: &Answer) -> FailedCal
         parent: parent.clone(),
         effect: answer.effect.clone(),
         is_unknown: code == Some(ErrorCode::UnknownTool),
+        was_observed: false,
     }
 }
 
@@ -134,6 +137,9 @@ fn join(state: &State, failure: &mut LastFailure) {
 fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
     let Some(before) = state.last_failure.take() else { return };
     let envelope = &answer.envelope;
+    if before.remedy.is_some() && envelope.error().is_some() {
+        return did_not_help(state, before);
+    }
     let failure = failure_of(state, before.chain.clone(), call, envelope).or_else(|| {
         // A command that fails is something to look at for those who called it. Here nobody did, and what
         // it was to make good still stands.
@@ -143,6 +149,7 @@ fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
             class: Some(error.code.class(&call.name)),
             message: shorten(&error.message, 300),
             reflection: None,
+            remedy: None,
             ..before.clone()
         })
     });
@@ -171,6 +178,47 @@ fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
     failed(state, vec![failure], String::new());
 }
 
+/// What helped before does not this time: but for the retry that is counted, all stands as if it had not been
+/// tried.
+fn did_not_help(state: &mut State, before: LastFailure) {
+    let observed = state.failed_call.take_if(|failed| failed.was_observed);
+    if observed.is_some() {
+        state.close(&before.chain);
+        state.step_success = true;
+        state.failing.clear();
+    } else {
+        state.last_failure = Some(LastFailure { remedy: None, ..before });
+    }
+}
+
+/// It is known what helped when a call failed like this one, and the kernel can try it. False: it may not, since
+/// another failure speaks for the round, or nothing is left to try it with.
+pub(crate) fn attach(state: &mut State, call: &ToolCall, answer: &Answer, remedy: &Remedy) -> bool {
+    let is_left = |state: &State, chain: &str| {
+        let retries = state.chains.get(chain).map_or(0, |chain| chain.retries);
+        retries < state.limits.max_step_retries
+    };
+    let speaks = state.failed_call.as_ref().is_some_and(|failed| failed.call.id == call.id);
+    if let Some(failure) = state.last_failure.as_ref().filter(|_| speaks) {
+        if !is_left(state, &failure.chain) || state.counters().unvaried_failures.used_up() {
+            return false;
+        }
+    } else {
+        let chain = chain_of(call, &answer.envelope);
+        let Some(failure) = observed(chain, call, &answer.envelope) else { return false };
+        if !state.step_success || !is_left(state, &failure.chain) {
+            return false;
+        }
+        failed(state, vec![failure], String::new());
+        let failed = failed_call(call, call, answer);
+        state.failed_call = Some(FailedCall { was_observed: true, ..failed });
+    }
+    if let Some(failure) = &mut state.last_failure {
+        failure.remedy = Some(Box::new(remedy.clone()));
+    }
+    true
+}
+
 /// The work goes round in circles.
 fn going_round(what: &str) -> LastFailure {
     LastFailure {
@@ -182,6 +230,7 @@ fn going_round(what: &str) -> LastFailure {
         signature: signature(what),
         chain: CIRCLE.to_owned(),
         reflection: None,
+        remedy: None,
     }
 }
 
@@ -197,6 +246,7 @@ fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
             step: state.step,
             same_tried: false,
             repairs: 0,
+            remedies: 0,
         });
         // A chain that was made good starts anew, unless it fails in the same way again.
         if !chain.open && chain.signature != failure.signature {
