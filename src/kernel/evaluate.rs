@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::classify::{chain_of, failure_of, observed};
-use super::signature::{brief, signature};
 use super::state::{Chain, FailedCall, State};
 use crate::protocol::control::{Category, LastFailure, Signal};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::message::ToolCall;
 use crate::protocol::recall::Remedy;
 use crate::protocol::shorten;
+use crate::protocol::signature::{brief, signature};
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 

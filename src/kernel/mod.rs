@@ -20,7 +20,6 @@ mod heard;
 mod recall;
 mod recover;
 mod reflect;
-mod signature;
 mod spend;
 mod state;
 mod think;

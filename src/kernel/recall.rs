@@ -19,6 +19,7 @@ use crate::protocol::message::ToolCall;
 use crate::protocol::prompt::{Prompt, prompt};
 use crate::protocol::recall::{FailedAs, MemoryRecalled, Moment, Recall, Recalled, Remedy};
 use crate::protocol::reflection::SuggestedAction;
+use crate::protocol::signature;
 use crate::protocol::tool::Effect;
 use crate::protocol::view::view;
 use crate::registry::Answer;
@@ -97,7 +98,7 @@ impl Kernel {
             if matches!(error.code, ErrorCode::Cancelled | ErrorCode::ApprovalRejected) {
                 continue;
             }
-            let Some(signature) = signature_of(call, answer) else { continue };
+            let Some(signature) = signature::of(&call.name, &answer.envelope) else { continue };
             let evidence = view(&answer.envelope);
             let (signature, evidence) = (signature.as_str(), evidence.as_str());
             let failed = FailedAs { call, code: error.code, signature, evidence };
@@ -220,9 +221,4 @@ impl Kernel {
 fn in_bash(command: &str) -> ToolCall {
     let arguments = serde_json::json!({ "command": command }).to_string();
     ToolCall { id: String::new(), name: "Bash".to_owned(), arguments }
-}
-
-/// The failure with what changes by chance masked.
-fn signature_of(call: &ToolCall, answer: &Answer) -> Option<String> {
-    super::classify::signature_of(&call.name, &answer.envelope)
 }

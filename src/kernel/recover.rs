@@ -16,7 +16,7 @@ use crate::protocol::message::ToolCall;
 use crate::protocol::model::Purpose;
 use crate::protocol::plan::{Plan, Todo, TodoStatus};
 use crate::protocol::prompt::{Prompt, prompt};
-use crate::protocol::reflection::{Reflection, SuggestedAction};
+use crate::protocol::reflection::{Reflection, SuggestedAction, proposals, widens};
 use crate::protocol::shorten;
 use crate::protocol::view::{call_line, view};
 use crate::registry::Answer;
@@ -28,27 +28,6 @@ const PLAN_TOKENS: u64 = 800;
 const REFLECTION_TEMPERATURE: f32 = 0.2;
 /// A patch is about 120 tokens at most.
 const PATCH_BYTES: usize = 480;
-/// Words of a patch that would widen what is allowed.
-const WIDENS: [&str; 16] = [
-    "--allow",
-    "--yolo",
-    "permission mode",
-    "permission-mode",
-    "sandbox",
-    "sudo",
-    "approval",
-    "without asking",
-    "you are allowed",
-    "you may now",
-    "as root",
-    "outside the project",
-    "chmod 777",
-    "--no-verify",
-    "disable the check",
-    "skip the check",
-];
-/// Words of a sentence that warns of something.
-const NEGATIONS: [&str; 6] = ["not ", "never", "n't", "avoid", "without anything", "不"];
 /// So many attempts are shown to a reflection, the latest.
 const ATTEMPTS: usize = 6;
 
@@ -200,12 +179,9 @@ impl Kernel {
     /// Why rules of a reflection are not taken up: they would widen a permission, or lead to what a pin
     /// forbids.
     fn refuses_patch(&self, patch: &str) -> Option<String> {
-        // A dot inside a name ends no sentence.
-        let patch = patch.to_lowercase().replace(". ", "\n");
-        // A sentence that warns of something leads nowhere.
-        let warns = |sentence: &&str| !NEGATIONS.iter().any(|no| sentence.contains(no));
-        patch.split([';', '\n', '。', '；']).filter(warns).find_map(|sentence| {
-            if let Some(word) = WIDENS.iter().find(|word| sentence.contains(*word)) {
+        let patch = patch.to_lowercase();
+        proposals(&patch).into_iter().find_map(|sentence| {
+            if let Some(word) = widens(sentence) {
                 return Some(format!(
                     "it speaks of {word:?}: what is allowed is a person's business"
                 ));
