@@ -220,6 +220,7 @@ impl Session {
             tools: tools::all().iter().map(|tool| tool.spec().name.to_owned()).collect(),
             sandbox: holds.clone(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
+            learns: true,
         };
         let environment = format!(
             "# Place\nProject root: {}\nPlatform: {}\nSandbox of commands: {}, network {}",
@@ -260,6 +261,7 @@ impl Session {
                 max_budget_usd: config.limits.max_budget_usd,
             },
             recovery: recovery(config),
+            memory: None,
             undo_on_failure: config.recovery.undo_on_failure,
             prompts: prompts.clone(),
         };

@@ -2,12 +2,14 @@
 
 use serde_json::Value;
 
+use super::classify::{chain_of, failure_of, observed};
 use super::state::{Chain, FailedCall, State};
 use crate::protocol::control::{Category, LastFailure, Signal};
-use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode};
+use crate::protocol::envelope::ErrorCode;
 use crate::protocol::message::ToolCall;
+use crate::protocol::recall::Remedy;
 use crate::protocol::shorten;
-use crate::protocol::signature::{self, brief, is_missing, output_tail, signature};
+use crate::protocol::signature::{brief, signature};
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 
@@ -44,6 +46,7 @@ pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
                 signature: brief(&signature(&format!("{why} {output}")), 300),
                 chain,
                 reflection: None,
+                remedy: None,
             };
             state.consecutive_failures += 1;
             state.failed_call = None;
@@ -115,6 +118,7 @@ fn failed_call(call: &ToolCall, parent: &ToolCall, answer: &Answer) -> FailedCal
         parent: parent.clone(),
         effect: answer.effect.clone(),
         is_unknown: code == Some(ErrorCode::UnknownTool),
+        was_observed: false,
     }
 }
 
@@ -133,6 +137,9 @@ fn join(state: &State, failure: &mut LastFailure) {
 fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
     let Some(before) = state.last_failure.take() else { return };
     let envelope = &answer.envelope;
+    if before.remedy.is_some() && envelope.error().is_some() {
+        return did_not_help(state, before);
+    }
     let failure = failure_of(state, before.chain.clone(), call, envelope).or_else(|| {
         // A command that fails is something to look at for those who called it. Here nobody did, and what
         // it was to make good still stands.
@@ -142,6 +149,7 @@ fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
             class: Some(error.code.class(&call.name)),
             message: shorten(&error.message, 300),
             reflection: None,
+            remedy: None,
             ..before.clone()
         })
     });
@@ -170,6 +178,47 @@ fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
     failed(state, vec![failure], String::new());
 }
 
+/// What helped before does not this time: but for the retry that is counted, all stands as if it had not been
+/// tried.
+fn did_not_help(state: &mut State, before: LastFailure) {
+    let observed = state.failed_call.take_if(|failed| failed.was_observed);
+    if observed.is_some() {
+        state.close(&before.chain);
+        state.step_success = true;
+        state.failing.clear();
+    } else {
+        state.last_failure = Some(LastFailure { remedy: None, ..before });
+    }
+}
+
+/// It is known what helped when a call failed like this one, and the kernel can try it. False: it may not, since
+/// another failure speaks for the round, or nothing is left to try it with.
+pub(crate) fn attach(state: &mut State, call: &ToolCall, answer: &Answer, remedy: &Remedy) -> bool {
+    let is_left = |state: &State, chain: &str| {
+        let retries = state.chains.get(chain).map_or(0, |chain| chain.retries);
+        retries < state.limits.max_step_retries
+    };
+    let speaks = state.failed_call.as_ref().is_some_and(|failed| failed.call.id == call.id);
+    if let Some(failure) = state.last_failure.as_ref().filter(|_| speaks) {
+        if !is_left(state, &failure.chain) || state.counters().unvaried_failures.used_up() {
+            return false;
+        }
+    } else {
+        let chain = chain_of(call, &answer.envelope);
+        let Some(failure) = observed(chain, call, &answer.envelope) else { return false };
+        if !state.step_success || !is_left(state, &failure.chain) {
+            return false;
+        }
+        failed(state, vec![failure], String::new());
+        let failed = failed_call(call, call, answer);
+        state.failed_call = Some(FailedCall { was_observed: true, ..failed });
+    }
+    if let Some(failure) = &mut state.last_failure {
+        failure.remedy = Some(Box::new(remedy.clone()));
+    }
+    true
+}
+
 /// The work goes round in circles.
 fn going_round(what: &str) -> LastFailure {
     LastFailure {
@@ -181,6 +230,7 @@ fn going_round(what: &str) -> LastFailure {
         signature: signature(what),
         chain: CIRCLE.to_owned(),
         reflection: None,
+        remedy: None,
     }
 }
 
@@ -196,6 +246,7 @@ fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
             step: state.step,
             same_tried: false,
             repairs: 0,
+            remedies: 0,
         });
         // A chain that was made good starts anew, unless it fails in the same way again.
         if !chain.open && chain.signature != failure.signature {
@@ -227,96 +278,6 @@ fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
     state.last_failure = failures.into_iter().find(|failure| Some(speaks(failure)) == most);
 }
 
-/// Tool and target, as a person would say it; the tool alone where there is no target.
-fn chain_of(call: &ToolCall, envelope: &Envelope) -> String {
-    let input = &envelope.context.params_input;
-    let named = ["path", "pattern", "command"].iter().find_map(|name| input.get(*name)?.as_str());
-    match envelope.context.path_resolved.as_deref().or(named) {
-        Some(target) => format!("{} {}", call.name, brief(target, 80)),
-        None => call.name.clone(),
-    }
-}
-
-/// The evidence of an envelope with an error; `None` where the error is an observation.
-fn failure_of(
-    state: &mut State,
-    chain: String,
-    call: &ToolCall,
-    envelope: &Envelope,
-) -> Option<LastFailure> {
-    let error = envelope.error()?;
-    let class = error.code.class(&call.name);
-    let mut signature = signature::of(&call.name, envelope)?;
-    let (signal, category) = match error.code {
-        ErrorCode::Cancelled => return None,
-        ErrorCode::UnknownTool | ErrorCode::InvalidParam => {
-            (Signal::ValidationFailed, Category::ParameterError)
-        }
-        ErrorCode::RepeatedCall => {
-            // Still the failure that it repeats.
-            if let Some(chain) = state.chains.get(&chain).filter(|chain| chain.open) {
-                signature.clone_from(&chain.signature);
-            }
-            (Signal::Loop, Category::ParameterError)
-        }
-        ErrorCode::ApprovalRejected => (Signal::UserRejected, Category::PermissionError),
-        ErrorCode::CommandFailed | ErrorCode::Timeout if class == ErrorClass::State => {
-            let missing = is_missing(envelope, &output_tail(envelope));
-            let before =
-                state.failed_commands.insert(chain.clone(), (state.n_edits, signature.clone()));
-            let again = before.filter(|(_, before)| *before == signature);
-            // A test run that fails is an observation; one that fails in the same way after an edit
-            // says that the edit did not help, and one without an edit that it was run for nothing.
-            match (missing, again) {
-                (true, _) => (Signal::ToolError, Category::DependencyError),
-                (false, Some((n_edits, _))) if n_edits < state.n_edits => {
-                    (Signal::ToolError, Category::Unknown)
-                }
-                (false, Some(_)) => (Signal::Loop, Category::Unknown),
-                (false, None) => return None,
-            }
-        }
-        ErrorCode::NotFound
-        | ErrorCode::NoMatch
-        | ErrorCode::MultipleMatches
-        | ErrorCode::Conflict
-        | ErrorCode::NotRead => (Signal::ToolError, Category::ParameterError),
-        ErrorCode::AccessDenied
-        | ErrorCode::PermissionDenied
-        | ErrorCode::IsDirectory
-        | ErrorCode::NotADirectory
-        | ErrorCode::BinaryFile
-        | ErrorCode::Encoding
-        | ErrorCode::TooLarge
-        | ErrorCode::Timeout
-        | ErrorCode::ExecutionError
-        | ErrorCode::CommandFailed
-        | ErrorCode::CommandBlocked
-        | ErrorCode::UseTool
-        | ErrorCode::ApprovalRequired
-        | ErrorCode::CircuitOpen
-        | ErrorCode::AskUserUnavailable
-        | ErrorCode::InternalError => {
-            let category = match class {
-                ErrorClass::Tool => Category::ToolError,
-                ErrorClass::Policy => Category::PermissionError,
-                ErrorClass::Caller | ErrorClass::State => Category::Unknown,
-            };
-            (Signal::ToolError, category)
-        }
-    };
-    Some(LastFailure {
-        signal,
-        code: Some(error.code),
-        class: Some(class),
-        category,
-        message: shorten(&error.message, 300),
-        signature: brief(&signature, 300),
-        chain,
-        reflection: None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -324,6 +285,7 @@ mod tests {
     use super::super::state::RecoveryLimits;
     use super::*;
     use crate::protocol::control::{ControlDecision, Retry};
+    use crate::protocol::envelope::Envelope;
 
     fn call(name: &str, arguments: &str) -> ToolCall {
         ToolCall { id: "1".into(), name: name.into(), arguments: arguments.into() }

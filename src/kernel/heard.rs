@@ -1,6 +1,7 @@
 //! What is heard and met on the way: the user's demands, mentions, rules in folders.
 
-use super::{Kernel, Turn};
+use super::Kernel;
+use super::turn::Turn;
 use crate::context::Rules;
 use crate::protocol::event::{Body, Event, Pin};
 use crate::protocol::message::ToolCall;
@@ -42,6 +43,12 @@ impl Kernel {
         self.parts.registry.apply(event);
         self.pins.apply(event);
         self.rules_met.apply(event);
+        self.memories.apply(event);
+        if let Body::MemoryRecalled(recalled) = &event.body
+            && recalled.in_rules
+        {
+            self.parts.layers.join(&self.memories.layer(&self.parts.prompts));
+        }
     }
 
     /// The conversation gives way: what was pinned and met since then moves into L2.
@@ -60,6 +67,7 @@ impl Kernel {
         let parts = [
             pins.layer(prompts, |text| self.history.names(text)),
             self.rules_met.layer(prompts, room),
+            self.memories.layer(prompts),
         ];
         let parts: Vec<&str> =
             parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
@@ -106,7 +114,7 @@ impl Turn {
             let Some(Effect::Read { path } | Effect::Write { path }) = &answer.effect else {
                 continue;
             };
-            self.mentions.followed(path, call.name == "Read");
+            self.trailing.mentions.followed(path, call.name == "Read");
             if answer.envelope.error().is_none() {
                 self.touched.push(path.clone());
             }

@@ -30,7 +30,7 @@ pub(super) fn reflect(state: &State) -> Decided {
         );
         return (None, reason);
     }
-    if failure.category == Category::PermissionError {
+    if failure.category == Category::PermissionError && state.remedy().is_none() {
         let reason = format!("{what}: not allowed, so the same call is not tried again");
         return (Some(ControlDecision::Continue), reason);
     }
@@ -46,12 +46,20 @@ pub(super) fn reflect(state: &State) -> Decided {
         return (Some(ControlDecision::Replan(Replan::Task)), reason);
     }
     if !retry.used_up() {
+        if let Some(action) = state.remedy().and_then(|remedy| remedy.action.as_ref()) {
+            let way = match action {
+                SuggestedAction::Adjust { .. } => Retry::Adjusted,
+                SuggestedAction::Alternative { .. } => Retry::Alternative,
+            };
+            let reason = format!("{what}: retry {nth} with what helped before");
+            return (Some(ControlDecision::Retry(way)), reason);
+        }
         if state.may_repeat() {
             let reason =
                 format!("{what}: a fault of the tool that may pass; the same call once more");
             return (Some(ControlDecision::Retry(Retry::Same)), reason);
         }
-        match way(reflection, category, retry.n) {
+        match way(reflection, category, state.own_retries()) {
             // A text that was not accepted has no step of its own that could be rewritten.
             Way::Step if answers_itself => {
                 let reason = format!("{what}: retry {nth} with its error and hint");
@@ -145,6 +153,7 @@ mod tests {
             signature: "s".into(),
             chain: "c".into(),
             reflection: None,
+            remedy: None,
         });
         let chain = Chain {
             retries,
@@ -154,6 +163,7 @@ mod tests {
             step: 0,
             same_tried: false,
             repairs: 0,
+            remedies: 0,
         };
         state.chains.insert("c".into(), chain);
         state.failing = vec!["c".into()];
