@@ -7,11 +7,16 @@
 pub mod call;
 pub mod chain;
 pub mod command;
+pub mod credit;
 mod difference;
 mod evidence;
+pub mod extract;
 pub mod fold;
 pub mod item;
+pub mod lessons;
 pub mod pattern;
+pub mod reflexion;
+pub mod refuse;
 pub mod store;
 pub mod topics;
 pub mod trace;
