@@ -4,6 +4,7 @@
 
 mod changed;
 mod gate;
+mod memory;
 mod models;
 mod project;
 mod prompts;
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 
 pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, settings};
 use gate::{begin_sandbox, checks, recovery};
+pub use memory::{identity, memory, memory_file};
 use models::open_models;
 pub use models::{Facts, endpoint, facts, script};
 use project::ProjectFiles;
