@@ -4,7 +4,7 @@ use super::item::{APPLY_AT, Fix, Item, Scope};
 use super::relevance::Task;
 use crate::protocol::Object;
 use crate::protocol::message::ToolCall;
-use crate::protocol::recall::{FailedAs, Recall, Recalled, Remedy};
+use crate::protocol::recall::{FailedAs, Recalled, Remedy};
 use crate::protocol::reflection::SuggestedAction;
 
 /// So many bytes of text are about one token.
@@ -16,15 +16,12 @@ const SAME_RANK: f64 = 0.05;
 #[derive(Debug, Default)]
 pub struct Advisor {
     items: Vec<Item>,
-    /// The session that asks: what it taught itself it has not forgotten.
-    session: String,
 }
 
 impl Advisor {
-    /// These items, for this session.
-    pub fn new(items: Vec<Item>, session: &str) -> Self {
-        let items = items.into_iter().filter(Item::is_in_use).collect();
-        Self { items, session: session.to_owned() }
+    /// Of these items those that are in use.
+    pub fn new(items: Vec<Item>) -> Self {
+        Self { items: items.into_iter().filter(Item::is_in_use).collect() }
     }
 
     /// How many items it knows.
@@ -37,18 +34,17 @@ impl Advisor {
         self.items.is_empty()
     }
 
-    fn is_new_here(&self, item: &Item) -> bool {
-        item.evidence.is_empty() || item.evidence.iter().any(|session| *session != self.session)
-    }
-}
-
-impl Recall for Advisor {
-    fn for_task(&self, task: &str, max_tokens: u64) -> Vec<Recalled> {
+    /// What fits a task, the best first: at most so many tokens in all. What this session itself has taught
+    /// it has not forgotten.
+    pub fn for_task(&self, task: &str, max_tokens: u64, session: &str) -> Vec<Recalled> {
         if self.items.is_empty() {
             return Vec::new();
         }
         let task = Task::read(task);
-        let fitting = self.items.iter().filter(|item| self.is_new_here(item));
+        let is_new = |item: &&Item| {
+            item.evidence.is_empty() || item.evidence.iter().any(|other| other != session)
+        };
+        let fitting = self.items.iter().filter(is_new);
         let mut fitting: Vec<(f64, &Item)> = fitting
             .filter_map(|item| Some((task.fits(item)? * (0.5 + item.confidence()), item)))
             .collect();
@@ -68,7 +64,8 @@ impl Recall for Advisor {
         told
     }
 
-    fn before(&self, call: &ToolCall) -> Option<Recalled> {
+    /// What is known of a call that is about to be made and does not show in its own answer.
+    pub fn before(&self, call: &ToolCall) -> Option<Recalled> {
         let warns = |item: &&Item| {
             item.failure.as_ref().is_some_and(|failure| {
                 let when = &failure.when;
@@ -80,7 +77,8 @@ impl Recall for Advisor {
         known.max_by(|a, b| a.confidence().total_cmp(&b.confidence())).map(recalled)
     }
 
-    fn after(&self, failed: &FailedAs<'_>) -> Option<Remedy> {
+    /// What helped when a call failed like this; for the kernel to do where it is sure enough.
+    pub fn after(&self, failed: &FailedAs<'_>) -> Option<Remedy> {
         let known = self.items.iter().filter_map(|item| {
             let failure = item.failure.as_ref().filter(|failure| failure.fits(failed))?;
             // A fix that the call follows already, or that does not apply to it, is no advice.
@@ -107,7 +105,8 @@ impl Recall for Advisor {
         });
         let (_, item) = best?;
         let confidence = item.confidence();
-        let (first, action) = if confidence >= APPLY_AT { fix(item, failed.call) } else { (None, None) };
+        let (first, action) =
+            if confidence >= APPLY_AT { fix(item, failed.call) } else { (None, None) };
         Some(Remedy { item: recalled(item), confidence, first, action })
     }
 }

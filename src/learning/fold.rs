@@ -263,6 +263,12 @@ impl Fold {
                 let about = about.map(|(_, call)| call.clone());
                 self.harvest.reflections.push(Said { seq, about, reflection: (**said).clone() });
             }
+            Body::MemoryRecalled(recalled) => self.recalled(Shown {
+                seq,
+                moment: recalled.moment,
+                items: recalled.items.clone(),
+                call: recalled.call.clone(),
+            }),
             Body::TurnFinished(turn) => {
                 self.harvest.ended_well = match turn.ending {
                     Ending::Completed | Ending::CompletedUnverified => Some(true),
@@ -299,6 +305,7 @@ impl Fold {
             | Body::PinAdded { .. }
             | Body::PinRemoved { .. }
             | Body::RulesFound { .. }
+            | Body::MemoryWritten(_)
             | Body::Error { .. }
             | Body::TurnUndone { .. }
             | Body::SessionSummary(_) => {}

@@ -4,6 +4,7 @@
 //! lies). [`fold`] makes traces of events, [`extract`] items of traces, [`pattern`] says when an item fits a call and
 //! what it makes of it. Nothing here calls a model or touches the project; `docs/LEARNING.md` tells the whole.
 
+pub mod advisor;
 pub mod call;
 pub mod chain;
 pub mod command;
@@ -12,6 +13,7 @@ mod evidence;
 pub mod fold;
 pub mod item;
 pub mod pattern;
+mod relevance;
 pub mod store;
 pub mod topics;
 pub mod trace;

@@ -14,6 +14,7 @@ mod context;
 mod file_contract;
 mod freeze;
 mod fuzz;
+mod learning;
 mod memory;
 mod never_lose;
 mod pins;

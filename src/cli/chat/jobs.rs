@@ -110,6 +110,10 @@ impl<'a> Jobs<'a> {
                     Err(reason) => News::Note(false, reason),
                 });
             }
+            CommandDeed::Memory => match of_memory(arguments) {
+                Ok(arguments) => self.own("Memory", &arguments),
+                Err(reason) => self.handle.tell(News::Note(false, reason)),
+            },
             CommandDeed::Config => self.own("Configuration", "config show"),
             CommandDeed::Doctor => self.own("What works here", "doctor --offline"),
             CommandDeed::Diff => {
@@ -257,6 +261,17 @@ impl<'a> Jobs<'a> {
             }
             .boxed_local(),
         );
+    }
+}
+
+/// What `/memory` is as a command of this program.
+fn of_memory(arguments: &str) -> Result<String, String> {
+    let is_id = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match arguments.split_whitespace().collect::<Vec<_>>().as_slice() {
+        [] | ["list"] => Ok("memory list".to_owned()),
+        ["show", id] | [id] if is_id(id) => Ok(format!("memory show {id}")),
+        ["forget", id] if is_id(id) => Ok(format!("memory forget --yes {id}")),
+        _ => Err("/memory lists what is remembered; /memory show ID, /memory forget ID".to_owned()),
     }
 }
 
