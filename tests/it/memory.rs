@@ -8,6 +8,9 @@ use code_agent::learning::store::{Batch, Learned, Outcome, Query, SqliteStore, S
 use code_agent::protocol::envelope::ErrorCode;
 use code_agent::protocol::recall::ItemKind;
 use code_agent::protocol::reflection::Tags;
+use serde_json::Value;
+
+use crate::support::{Test, say};
 
 /// A moment of 2026.
 const NOW: i64 = 1_795_000_000_000;
@@ -304,6 +307,37 @@ fn a_damaged_file_is_set_aside_and_what_can_be_read_is_saved() {
 }
 
 #[test]
+fn wherever_the_damage_is_the_memory_goes_on() {
+    const PAGE: usize = 4096;
+    let memory = Memory::new();
+    let items: Vec<Item> =
+        (0..300).map(|n| rule(&format!("Rule {n} about subject-{n}."))).collect();
+    memory.open().commit(&batch("s", 1, items)).unwrap();
+    let whole = std::fs::read(memory.path()).unwrap();
+    let mut n_set_aside = 0;
+    for at in (0..whole.len()).step_by(3 * PAGE) {
+        for length in [PAGE, 16] {
+            let memory = Memory::new();
+            std::fs::create_dir_all(memory.path().parent().unwrap()).unwrap();
+            let mut bytes = whole.clone();
+            bytes[at..at + length].fill(0xA5);
+            std::fs::write(memory.path(), bytes).unwrap();
+            let mut store = memory.open();
+            let new = rule("What comes afterwards.");
+            store.put(&new).unwrap_or_else(|error| panic!("page {}: {error}", at / PAGE));
+            store.items(&[]).unwrap_or_else(|error| panic!("page {}: {error}", at / PAGE));
+            let found = store.search(&query("afterwards subject"));
+            let found = found.unwrap_or_else(|error| panic!("page {}: {error}", at / PAGE));
+            let told = memory.told();
+            let is_found = found.iter().any(|found| found.item.id == new.id);
+            assert!(is_found || told.contains("none of its items"), "page {}: {told}", at / PAGE);
+            n_set_aside += usize::from(!memory.told().is_empty());
+        }
+    }
+    assert!(n_set_aside > 10, "{n_set_aside}");
+}
+
+#[test]
 fn a_file_that_is_no_database_at_all_is_set_aside_too() {
     for bytes in [&b"this was a database once, and now it is a text of some length"[..], &[0; 5000]]
     {
@@ -395,4 +429,272 @@ fn weights_are_kept_and_begin_in_the_middle() {
     assert!((store.weight("Bash test").unwrap() - 0.5).abs() < 1e-9);
     store.set_weight("Bash test", 0.7).unwrap();
     assert!((memory.open().weight("Bash test").unwrap() - 0.7).abs() < 1e-9);
+}
+
+/// The only item's id that `agent memory add` answered with.
+fn add(test: &Test, args: &[&str]) -> String {
+    let done = test.agent(&[&["memory", "add"], args].concat()).expect_code(0);
+    done.stdout.split_whitespace().next().unwrap().to_owned()
+}
+
+#[test]
+fn a_person_adds_finds_shows_edits_and_forgets() {
+    let test = Test::new();
+    let done = test.agent(&["memory", "list"]).expect_code(0).expect_stdout("");
+    done.expect_one_line_of_stderr("nothing is remembered here yet");
+    assert!(!test.home().join(".local/share/agent").exists());
+    let id = add(&test, &["--topic", "tests", "Run", "`make check`", "before a commit."]);
+    let own = add(&test, &["--user", "--kind", "pattern", "先复现问题，再修改代码"]);
+    let list = test.agent(&["memory", "list"]).expect_code(0).stdout;
+    assert_eq!(list.lines().count(), 2, "{list}");
+    assert!(list.contains("rule     project") && list.contains("pattern  user"), "{list}");
+    let found = test.agent(&["memory", "search", "复现"]).expect_code(0).stdout;
+    assert!(found.contains(&own) && !found.contains(&id), "{found}");
+    let show = test.agent(&["memory", "show", &id[..5]]).expect_code(0).stdout;
+    for part in ["says      Run `make check` before a commit.", "tags      tests", "a person"] {
+        assert!(show.contains(part), "{part}\n{show}");
+    }
+    test.agent(&["memory", "edit", &id, "--text", "Run `make all` before a push."]).expect_code(0);
+    let list = test.agent(&["memory", "list", "--project", "--json"]).expect_code(0).stdout;
+    let list: Vec<Value> = serde_json::from_str(&list).unwrap();
+    assert_eq!(list.len(), 1);
+    assert_eq!(list[0]["id"], id.as_str());
+    assert_eq!(list[0]["text"], "Run `make all` before a push.");
+    test.agent(&["memory", "forget", &id])
+        .expect_code(2)
+        .expect_one_line_of_stderr("--yes says so beforehand");
+    let done = test.in_terminal(&["memory", "forget", &id], "n\n");
+    assert!(done.stdout.contains("nothing is forgotten"), "{}", done.stdout);
+    test.agent(&["memory", "forget", "--yes", &id[..6]])
+        .expect_code(0)
+        .expect_stdout(&format!("forgot {id}\n"));
+    let list = test.agent(&["memory", "list"]).expect_code(0).stdout;
+    assert!(list.lines().count() == 1 && list.contains(&own), "{list}");
+}
+
+#[test]
+fn an_item_is_edited_in_the_users_editor() {
+    let test = Test::new()
+        .file("editor", "#!/bin/sh\nprintf 'Run the linter\\nfirst.\\n' > \"$1\"\n")
+        .env("EDITOR", "sh ./editor");
+    let id = add(&test, &["Run the tests first."]);
+    test.agent(&["memory", "edit", &id])
+        .expect_code(0)
+        .expect_stdout(&format!("{id}  Run the linter first.\n"));
+}
+
+#[test]
+fn what_can_not_be_remembered_says_why() {
+    let test = Test::new();
+    let check = |args: &[&str], part: &str| {
+        let done = test.agent(&[&["memory"], args].concat());
+        done.expect_code(2).expect_one_line_of_stderr(part);
+    };
+    check(&["add", "use ghp_abcdefghijklmnopqrstuvwxyz0123456789"], "looks like a secret");
+    check(&["add", "  "], "the text is empty");
+    check(&["add", "--kind", "failure", "x"], "learnt from a session");
+    check(&["show", "abc"], "no item \"abc\" in ");
+    check(&["forget", "--yes", "abc"], "`agent memory list --all`");
+    check(&["import", "gone.jsonl"], "gone.jsonl: No such file");
+    test.write("bad.jsonl", "{\"id\": 1}\n");
+    check(&["import", "bad.jsonl"], "bad.jsonl:1: is no item");
+}
+
+#[test]
+fn a_short_id_of_several_is_refused() {
+    let test = Test::new();
+    let mut first: Vec<String> = Vec::new();
+    // Of 17 items two begin with the same digit.
+    for n in 0..17 {
+        let id = add(&test, &[&format!("Rule about subject-{n}.")]);
+        if let Some(twin) = first.iter().find(|twin| twin[..1] == id[..1]) {
+            assert_ne!(twin, &id);
+            test.agent(&["memory", "show", &id[..1]])
+                .expect_code(2)
+                .expect_one_line_of_stderr("is the beginning of 2 items; write more of it");
+            return;
+        }
+        first.push(id);
+    }
+    panic!("17 items with 17 first digits");
+}
+
+#[test]
+fn items_travel_as_lines_and_are_taken_in_once() {
+    let (from, to) = (Test::new(), Test::new());
+    let id = add(&from, &["Run `make check` before a commit."]);
+    add(&from, &["--user", "Answer in French."]);
+    let lines = from.agent(&["memory", "export"]).expect_code(0).stdout;
+    assert_eq!(lines.lines().count(), 2);
+    to.write("memory.jsonl", &lines);
+    let import = ["memory", "import", "memory.jsonl"];
+    to.agent(&import)
+        .expect_code(0)
+        .expect_stdout("took in 2 of 2 items; the others were there already\n");
+    to.agent(&["memory", "edit", &id, "--topic", "tests"]).expect_code(0);
+    to.agent(&import)
+        .expect_code(0)
+        .expect_stdout("took in 0 of 2 items; the others were there already\n");
+    // Another folder is another project; all the same nothing was lost.
+    let all = to.agent(&["memory", "list", "--all"]).expect_code(0).stdout;
+    assert_eq!(all.lines().count(), 2, "{all}");
+    let here = to.agent(&["memory", "list"]).expect_code(0).stdout;
+    assert_eq!(here.lines().count(), 1, "{here}");
+    to.agent(&["memory", "import", "--here", "memory.jsonl"]).expect_code(0);
+    let here = to.agent(&["memory", "list"]).expect_code(0).stdout;
+    assert_eq!(here.lines().count(), 2, "{here}");
+}
+
+#[test]
+fn a_project_is_forgotten_alone() {
+    let test = Test::new();
+    add(&test, &["Run `make check` before a commit."]);
+    add(&test, &["--user", "Answer in French."]);
+    test.agent(&["memory", "forget", "--all", "--project", "--yes"])
+        .expect_code(0)
+        .expect_stdout("forgot 1 items and 0 traces\n");
+    let list = test.agent(&["memory", "list", "--all"]).expect_code(0).stdout;
+    assert!(list.lines().count() == 1 && list.contains("French"), "{list}");
+    test.agent(&["memory", "forget", "--all", "--yes"]).expect_code(0);
+    let bytes = std::fs::read(test.home().join(".local/share/agent/memory.db")).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(!text.contains("Answer in French"), "what is forgotten is overwritten");
+}
+
+#[test]
+fn the_figures_and_the_doctor_say_where_the_memory_lies() {
+    let test = Test::new();
+    let doctor = || test.agent(&["doctor", "--offline"]).stdout;
+    let line = |text: &str| {
+        let line = text.lines().find(|line| line.contains(" memory "));
+        line.unwrap_or_else(|| panic!("{text}")).to_owned()
+    };
+    assert!(line(&doctor()).contains("made when something is learnt"));
+    add(&test, &["Run `make check` before a commit."]);
+    assert!(line(&doctor()).contains("memory.db: 1 items, 0 traces"), "{}", doctor());
+    let stats = test.agent(&["memory", "stats"]).expect_code(0).stdout;
+    for part in ["memory.db (", "items     1 (1 rule)", "hold      1 in this project, 0 in all"] {
+        assert!(stats.contains(part), "{part}\n{stats}");
+    }
+    let stats = test.agent(&["memory", "stats", "--json"]).expect_code(0).stdout;
+    assert_eq!(serde_json::from_str::<Value>(&stats).unwrap()["items"], 1);
+    let file = test.home().join(".local/share/agent/memory.db");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..].fill(0xA5);
+    std::fs::write(&file, bytes).unwrap();
+    let said = doctor();
+    assert!(line(&said).starts_with('✗') && line(&said).contains("damaged"), "{said}");
+}
+
+#[test]
+fn the_file_may_lie_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("own/mine.db");
+    let test = Test::new().user_config(&format!("[learning]\ndatabase = \"{}\"\n", file.display()));
+    add(&test, &["Run `make check` before a commit."]);
+    assert!(file.exists());
+    let test = Test::new().user_config("[learning]\ndatabase = \"mine.db\"\n");
+    test.agent(&["memory", "list"])
+        .expect_code(2)
+        .expect_one_line_of_stderr("learning.database: \"mine.db\" is no absolute path");
+}
+
+/// The variable that makes this test's process a writer for [`nothing_acknowledged_is_lost`].
+const WRITER: &str = "AGENT_MEMORY_WRITER";
+
+/// Commits until it is killed, and says what was acknowledged; nothing where it is not asked to.
+#[test]
+fn writer() {
+    let Ok(path) = std::env::var(WRITER) else { return };
+    let mut store = SqliteStore::new(PathBuf::from(path), |line| panic!("{line}"));
+    let own = std::process::id();
+    for n in 1_u64.. {
+        let text = format!("Rule {n} of writer{own} about subject-{own}-{n}.");
+        let batch = batch(&format!("session-{own}"), n, vec![rule(&text)]);
+        match store.commit(&batch) {
+            // A line is whole in the pipe or not there at all.
+            Ok(_) => say(&format!("ack {own} {n}")),
+            Err(error) => say(&format!("failed {error}")),
+        }
+    }
+}
+
+/// Eight processes write into one memory and are killed at random: more rounds (a minute: 60) with
+/// `AGENT_MEMORY_ROUNDS`, each about a second.
+#[test]
+fn nothing_acknowledged_is_lost() {
+    let n_rounds =
+        std::env::var("AGENT_MEMORY_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(2_u32);
+    let memory = Memory::new();
+    memory.open().put(&rule("The first.")).unwrap();
+    let mut acknowledged: Vec<(u32, u64)> = Vec::new();
+    let mut seed = 0x2545_F491_4F6C_DD1D_u64;
+    let mut random = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    for _ in 0..n_rounds {
+        let writers: Vec<_> = (0..8)
+            .map(|_| {
+                let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+                command.args(["memory::writer", "--exact", "--nocapture"]);
+                command.env(WRITER, memory.path()).stdout(std::process::Stdio::null());
+                command.stderr(std::process::Stdio::piped());
+                let mut child = command.spawn().unwrap();
+                let stderr = child.stderr.take().unwrap();
+                let reader =
+                    std::thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
+                let life = std::time::Duration::from_millis(300 + random() % 900);
+                let killer = std::thread::spawn(move || {
+                    std::thread::sleep(life);
+                    child.kill().unwrap();
+                    child.wait().unwrap();
+                });
+                (reader, killer)
+            })
+            .collect();
+        for (reader, killer) in writers {
+            killer.join().unwrap();
+            for line in reader.join().unwrap().lines() {
+                let words: Vec<&str> = line.split(' ').collect();
+                match words.as_slice() {
+                    ["ack", own, n] => {
+                        acknowledged.push((own.parse().unwrap(), n.parse().unwrap()));
+                    }
+                    _ => panic!("{line}"),
+                }
+            }
+        }
+    }
+    assert!(acknowledged.len() > 8 * n_rounds as usize, "{}", acknowledged.len());
+    let store = memory.open();
+    let texts: std::collections::HashSet<String> =
+        store.every_item(&[]).unwrap().into_iter().map(|item| item.text).collect();
+    let mut last: std::collections::HashMap<u32, u64> = std::collections::HashMap::new();
+    for (own, n) in &acknowledged {
+        let text = format!("Rule {n} of writer{own} about subject-{own}-{n}.");
+        assert!(texts.contains(&text), "lost: {text}");
+        let last = last.entry(*own).or_default();
+        *last = (*last).max(*n);
+    }
+    for (own, n) in last {
+        assert!(store.reviewed(&format!("session-{own}")).unwrap() >= n);
+    }
+    let health = store.examine().unwrap().unwrap();
+    assert_eq!((health.damage, memory.told()), (Vec::<String>::new(), String::new()));
+    // The index is in step with the items: each is found by the word that it alone has.
+    for (own, n) in acknowledged.iter().rev().take(50) {
+        let found = store.search(&query(&format!("subject-{own}-{n}"))).unwrap();
+        assert!(found[0].item.text.contains(&format!("-{own}-{n}.")), "{:?}", found[0].item.text);
+    }
+    if n_rounds > 2 {
+        say(&format!(
+            "memory: {} commits of {} processes, none lost",
+            acknowledged.len(),
+            8 * n_rounds
+        ));
+    }
 }

@@ -84,7 +84,10 @@ pub(super) fn open(path: &Path) -> Result<Connection, OpenFailure> {
         db.query_row(&format!("PRAGMA journal_mode = {wanted}"), [], |_| Ok(()))?;
     }
     // What is committed survives the end of any process; a power cut can take the last commits, never the file.
-    db.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;")?;
+    // What is forgotten is overwritten.
+    db.execute_batch(
+        "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON;",
+    )?;
     if version < newest {
         let migration = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Another process may have done it meanwhile.
@@ -205,13 +208,15 @@ fn has_our_header(path: &Path) -> bool {
     read.is_ok() && header[68..] == APPLICATION_ID.to_be_bytes()
 }
 
-/// The items that can still be read in a file that was set aside, as they were written.
+/// The items that can still be read in a file that was set aside, as they were written: one by one, since each may
+/// lie on a page that is whole.
 pub(super) fn salvage(aside: &Path) -> Vec<String> {
     let read = || -> rusqlite::Result<Vec<String>> {
         let db = Connection::open_with_flags(aside, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        let mut select = db.prepare("SELECT body FROM items")?;
-        let bodies = select.query_map([], |row| row.get(0))?;
-        Ok(bodies.map_while(Result::ok).collect())
+        let last: i64 =
+            db.query_row("SELECT n FROM items ORDER BY n DESC LIMIT 1", [], |row| row.get(0))?;
+        let mut select = db.prepare("SELECT body FROM items WHERE n = ?1")?;
+        Ok((1..=last).filter_map(|n| select.query_row([n], |row| row.get(0)).ok()).collect())
     };
     read().unwrap_or_default()
 }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::near::{says_the_same, strengthen, tells_why};
 use super::search::{Collection, Standing, Terms, words_of};
 use super::{Found, Learned, Query, words};
-use crate::learning::item::{self, Item, Origin, RETIRE_BELOW, Scope};
+use crate::learning::item::{self, Item, Origin, Scope};
 use crate::protocol::recall::ItemKind;
 
 /// So many items are scored at most: those with a query's rarest words, then those with most of its others.
@@ -116,7 +116,7 @@ fn neighbours(db: &Connection, item: &Item) -> rusqlite::Result<Vec<Item>> {
         now_ms: item.last_occurred_ms,
         ..Query::default()
     };
-    let by_words = search_all(db, &query, 0.0)?;
+    let by_words = best_of(db, &query, Among::All)?;
     found.extend(by_words.into_iter().map(|found| found.item));
     Ok(found)
 }
@@ -147,12 +147,12 @@ pub(super) fn write(db: &Connection, item: &Item) -> rusqlite::Result<()> {
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
     let kind = &kind_mark(item.kind)[1..];
     db.prepare_cached(
-        "INSERT INTO items (id, scope, kind, wins, losses, last_occurred_ms, words, condition, body)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-         ON CONFLICT (id) DO UPDATE SET scope = ?2, kind = ?3, wins = ?4, losses = ?5, last_occurred_ms = ?6, words = ?7,
-             condition = ?8, body = ?9",
+        "INSERT INTO items (id, scope, kind, wins, losses, last_occurred_ms, is_in_use, words, condition, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+         ON CONFLICT (id) DO UPDATE SET scope = ?2, kind = ?3, wins = ?4, losses = ?5, last_occurred_ms = ?6, is_in_use = ?7,
+             words = ?8, condition = ?9, body = ?10",
     )?
-    .execute(params![item.id, column(&item.scope), kind, item.wins, item.losses, item.last_occurred_ms, words, condition(item), body])?;
+    .execute(params![item.id, column(&item.scope), kind, item.wins, item.losses, item.last_occurred_ms, item.is_in_use(), words, condition(item), body])?;
     if let Some((n, old)) = old {
         if old == words {
             return Ok(());
@@ -201,17 +201,20 @@ fn unindex(db: &Connection, n: i64, words: &str) -> rusqlite::Result<()> {
 
 /// The best matches that are in use.
 pub(super) fn search(db: &Connection, query: &Query) -> rusqlite::Result<Vec<Found>> {
-    search_all(db, query, RETIRE_BELOW)
+    best_of(db, query, Among::InUse)
+}
+
+/// Which items are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Among {
+    All,
+    InUse,
 }
 
 /// A row that was scored: its number, score and relevance.
 type Scored = (i64, f64, f64);
 
-fn search_all(
-    db: &Connection,
-    query: &Query,
-    least_confidence: f64,
-) -> rusqlite::Result<Vec<Found>> {
+fn best_of(db: &Connection, query: &Query, among: Among) -> rusqlite::Result<Vec<Found>> {
     let words: BTreeSet<String> = words::of(&query.text).into_iter().collect();
     let mut frequency = HashMap::new();
     let mut select = db.prepare_cached("SELECT n FROM words WHERE word = ?1")?;
@@ -231,14 +234,8 @@ fn search_all(
     let mut known: Vec<(u64, &str)> =
         words.iter().map(|word| (frequency[word], word.as_str())).filter(|(n, _)| *n > 0).collect();
     known.sort_unstable();
-    let mut candidates = Candidates {
-        db,
-        terms,
-        query,
-        bounds: bounds(query),
-        least_confidence,
-        scored: BTreeMap::new(),
-    };
+    let mut candidates =
+        Candidates { db, terms, query, bounds: bounds(query), among, scored: BTreeMap::new() };
     candidates.gather(&known)?;
     let mut best: Vec<Scored> = candidates
         .scored
@@ -276,7 +273,7 @@ struct Candidates<'a> {
     terms: Terms,
     query: &'a Query,
     bounds: String,
-    least_confidence: f64,
+    among: Among,
     scored: BTreeMap<i64, (f64, f64)>,
 }
 
@@ -310,7 +307,7 @@ impl Candidates<'_> {
     /// Scores what the index finds, the newest first.
     fn add(&mut self, expression: &str, limit: usize) -> rusqlite::Result<()> {
         let mut select = self.db.prepare_cached(
-            "SELECT items.n, items.words, items.wins, items.losses, items.last_occurred_ms
+            "SELECT items.n, items.words, items.wins, items.losses, items.last_occurred_ms, items.is_in_use
              FROM item_words JOIN items ON items.n = item_words.rowid
              WHERE item_words MATCH ?1 ORDER BY item_words.rowid DESC LIMIT ?2",
         )?;
@@ -319,14 +316,12 @@ impl Candidates<'_> {
             select.query(params![expression, i64::try_from(limit).unwrap_or(i64::MAX)])?;
         while let Some(row) = rows.next()? {
             let n: i64 = row.get(0)?;
-            if self.scored.contains_key(&n) {
+            let is_wanted = self.among == Among::All || row.get(5)?;
+            if !is_wanted || self.scored.contains_key(&n) {
                 continue;
             }
             let confidence = item::confidence(row.get(2)?, row.get(3)?);
             let standing = Standing { confidence, last_occurred_ms: row.get(4)? };
-            if standing.confidence < self.least_confidence {
-                continue;
-            }
             let words = row.get_ref(1)?.as_str()?;
             let words = words.split(' ').filter(|word| !word.starts_with('@'));
             let (score, relevance) = self.terms.score(words, standing, self.query.now_ms);

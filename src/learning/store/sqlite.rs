@@ -67,30 +67,89 @@ impl SqliteStore {
     /// Reads the whole file and says how it is; `None`: there is no file yet. Nothing is set aside.
     pub fn examine(&self) -> Result<Option<Health>, StoreError> {
         let Some(metadata) = std::fs::metadata(&self.path).ok() else { return Ok(None) };
-        let look = || -> Result<Health, OpenFailure> {
-            let db = file::open(&self.path)?;
-            let count = |table: &str| {
-                let n =
-                    db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0));
-                n.map(|n: i64| n.unsigned_abs())
-            };
-            let mut check = db.prepare("PRAGMA quick_check(5)")?;
-            let said = check.query_map([], |row| row.get::<_, String>(0))?;
-            let damage =
-                said.filter(|line| line.as_deref() != Ok("ok")).collect::<Result<_, _>>()?;
-            Ok(Health {
-                n_items: count("items")?,
-                n_traces: count("traces")?,
-                bytes: metadata.len(),
-                is_on_network: file::is_on_network(&self.path),
-                damage,
-            })
+        let mut health = Health {
+            n_items: 0,
+            n_traces: 0,
+            bytes: metadata.len(),
+            is_on_network: file::is_on_network(&self.path),
+            damage: Vec::new(),
         };
-        match look() {
-            Ok(health) => Ok(Some(health)),
+        match self.look(&mut health) {
+            Ok(()) => Ok(Some(health)),
             Err(OpenFailure::Refused(error)) => Err(error),
+            Err(OpenFailure::Sqlite(error)) if is_damage(&error) => {
+                health.damage.push(error.to_string());
+                Ok(Some(health))
+            }
             Err(OpenFailure::Sqlite(error)) => Err(self.error(&error)),
         }
+    }
+
+    fn look(&self, health: &mut Health) -> Result<(), OpenFailure> {
+        let db = file::open(&self.path)?;
+        let mut check = db.prepare("PRAGMA quick_check(5)")?;
+        for line in check.query_map([], |row| row.get::<_, String>(0))? {
+            let line = line?;
+            if line != "ok" {
+                health.damage.push(line);
+            }
+        }
+        let count = |table: &str| {
+            let n = db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0));
+            n.map(|n: i64| n.unsigned_abs())
+        };
+        health.n_items = count("items")?;
+        health.n_traces = count("traces")?;
+        Ok(())
+    }
+
+    /// All items of these scopes, in use or not, the newest first; empty: of all scopes.
+    pub fn every_item(&self, scopes: &[Scope]) -> Result<Vec<Item>, StoreError> {
+        let items = self.read(|db| {
+            let mut items: Vec<Item> = Vec::new();
+            if scopes.is_empty() {
+                let mut select = db.prepare_cached("SELECT id, body FROM items")?;
+                for item in select.query_map([], index::from_row)? {
+                    items.push(item?);
+                }
+            }
+            let mut select = db.prepare_cached("SELECT id, body FROM items WHERE scope = ?1")?;
+            for scope in scopes {
+                for item in select.query_map([index::column(scope)], index::from_row)? {
+                    items.push(item?);
+                }
+            }
+            Ok(items)
+        })?;
+        let mut items = items.unwrap_or_default();
+        items.sort_by(|one, other| {
+            other.last_occurred_ms.cmp(&one.last_occurred_ms).then_with(|| one.id.cmp(&other.id))
+        });
+        Ok(items)
+    }
+
+    /// Takes in items that are not there yet, all or nothing: how many were new. One that is there is left as it is.
+    pub fn import(&mut self, items: &[Item]) -> Result<usize, StoreError> {
+        self.write(|db| {
+            let mut n_new = 0;
+            for item in items {
+                if index::by_id(db, &item.id)?.is_none() {
+                    index::write(db, item)?;
+                    n_new += 1;
+                }
+            }
+            Ok(n_new)
+        })
+    }
+
+    /// Forgets what was tried in a project, or everywhere; how many traces went.
+    pub fn forget_traces(&mut self, project: Option<&str>) -> Result<usize, StoreError> {
+        if self.read(|_| Ok(()))?.is_none() {
+            return Ok(0);
+        }
+        self.write(|db| {
+            db.execute("DELETE FROM traces WHERE ?1 IS NULL OR project = ?1", [project])
+        })
     }
 
     fn read<T>(
@@ -234,27 +293,8 @@ impl Store for SqliteStore {
     }
 
     fn items(&self, scopes: &[Scope]) -> Result<Vec<Item>, StoreError> {
-        let items = self.read(|db| {
-            let mut items: Vec<Item> = Vec::new();
-            if scopes.is_empty() {
-                let mut select = db.prepare_cached("SELECT id, body FROM items")?;
-                for item in select.query_map([], index::from_row)? {
-                    items.push(item?);
-                }
-            }
-            let mut select = db.prepare_cached("SELECT id, body FROM items WHERE scope = ?1")?;
-            for scope in scopes {
-                for item in select.query_map([index::column(scope)], index::from_row)? {
-                    items.push(item?);
-                }
-            }
-            Ok(items)
-        })?;
-        let mut items = items.unwrap_or_default();
+        let mut items = self.every_item(scopes)?;
         items.retain(Item::is_in_use);
-        items.sort_by(|one, other| {
-            other.last_occurred_ms.cmp(&one.last_occurred_ms).then_with(|| one.id.cmp(&other.id))
-        });
         Ok(items)
     }
 
@@ -332,18 +372,19 @@ impl Store for SqliteStore {
             return Ok(0);
         }
         self.write(|db| {
-            let mut n_gone = db.execute("DELETE FROM traces WHERE created_at_ms < ?1", [before_ms])?;
+            let mut n_gone =
+                db.execute("DELETE FROM traces WHERE created_at_ms < ?1", [before_ms])?;
             let n_items: i64 = db.query_row("SELECT count(*) FROM items", [], |row| row.get(0))?;
             let n_over = n_items.saturating_sub(i64::try_from(max_items).unwrap_or(i64::MAX));
             if n_over > 0 {
                 // What a person wrote stays, however many there are.
                 let mut select = db.prepare(
                     "SELECT id FROM items WHERE body ->> 'origin' <> 'user'
-                     ORDER BY (wins + 1.0) / (wins + losses + 2.0) >= ?1, wins + losses + (body ->> 'frequency'),
+                     ORDER BY is_in_use, wins + losses + (body ->> 'frequency'),
                               last_occurred_ms
-                     LIMIT ?2",
+                     LIMIT ?1",
                 )?;
-                let ids = select.query_map(params![crate::learning::item::RETIRE_BELOW, n_over], |row| row.get(0))?;
+                let ids = select.query_map([n_over], |row| row.get(0))?;
                 for id in ids.collect::<Result<Vec<String>, _>>()? {
                     n_gone += usize::from(index::erase(db, &id)?);
                 }

@@ -22,6 +22,7 @@ CREATE TABLE items (
     wins             INTEGER NOT NULL,
     losses           INTEGER NOT NULL,
     last_occurred_ms INTEGER NOT NULL,
+    is_in_use        INTEGER NOT NULL,
     words            TEXT NOT NULL,
     condition        TEXT,
     body             TEXT NOT NULL
