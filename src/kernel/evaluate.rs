@@ -477,6 +477,67 @@ mod tests {
         assert_eq!(state.retry_count().n, 0);
     }
 
+    fn remedy() -> Remedy {
+        let remedy = json!({"item": {"id": "i", "kind": "failure_pattern", "text": "do b"},
+            "confidence": 0.7, "action": {"kind": "adjust", "input": {}}});
+        serde_json::from_value(remedy).expect("a remedy")
+    }
+
+    fn answer(code: Option<&str>, data: &Value) -> Answer {
+        let envelope = envelope(code, data);
+        Answer { envelope, effect: None, denied: false, violates_pin: false }
+    }
+
+    #[test]
+    fn a_command_to_look_at_becomes_evidence_where_it_is_known_what_helps_and_only_then() {
+        let failing = json!({"stdout": "wrong folder", "exit_code": 1});
+        for helps in [true, false] {
+            let mut state = new();
+            let calls = [call("Bash", "{}")];
+            let answers = [answer(Some("COMMAND_FAILED"), &failing)];
+            evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+            assert!(state.step_success);
+            assert!(attach(&mut state, &calls[0], &answers[0], &remedy()));
+            assert!(!state.step_success && state.remedy().is_some());
+            state.carry_out(ControlDecision::Retry(Retry::Adjusted));
+            assert_eq!((state.retry_count().n, state.own_retries()), (1, 0));
+            let then = if helps { None } else { Some("COMMAND_FAILED") };
+            let then = answer(then, &failing);
+            evaluate(&mut state, &Round::Kernel { call: &call("Bash", "{2}"), answer: &then });
+            // If it does not help it is what it was: something to look at.
+            assert!(state.step_success && state.last_failure.is_none());
+            assert!(!state.is_open("Bash a.rs"));
+        }
+    }
+
+    #[test]
+    fn what_does_not_help_leaves_the_failure_as_it_was() {
+        let mut state = new();
+        let calls = [call("Read", "{1}")];
+        let answers = [answer(Some("NOT_FOUND"), &json!({}))];
+        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+        let before = state.last_failure.clone();
+        assert!(attach(&mut state, &calls[0], &answers[0], &remedy()));
+        state.carry_out(ControlDecision::Retry(Retry::Adjusted));
+        let other = answer(Some("INVALID_PARAM"), &json!({}));
+        evaluate(&mut state, &Round::Kernel { call: &call("Read", "{2}"), answer: &other });
+        assert_eq!(state.last_failure, before);
+        assert!(!state.step_success && state.own_retries() == 0);
+        assert!(!state.wants_reflection(), "no question earlier than without memory");
+    }
+
+    #[test]
+    fn what_helped_is_not_tried_where_no_retry_is_left() {
+        let mut state = new();
+        let calls = [call("Read", "{1}")];
+        for _ in 0..4 {
+            let answers = [answer(Some("NOT_FOUND"), &json!({}))];
+            evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+            state.carry_out(ControlDecision::Retry(Retry::Feedback));
+        }
+        assert!(!attach(&mut state, &calls[0], &answer(Some("NOT_FOUND"), &json!({})), &remedy()));
+    }
+
     #[test]
     fn a_command_of_the_kernels_that_fails_makes_nothing_good() {
         let mut state = new();

@@ -61,9 +61,9 @@ impl Item {
         confidence(self.wins, self.losses)
     }
 
-    /// It still helps often enough to be used.
+    /// It still helps often enough to be used; what a person wrote is used until that person takes it back.
     pub fn is_in_use(&self) -> bool {
-        self.confidence() >= RETIRE_BELOW
+        self.origin == Origin::User || self.confidence() >= RETIRE_BELOW
     }
 }
 

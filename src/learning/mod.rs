@@ -4,6 +4,7 @@
 //! lies). [`fold`] makes traces of events, [`extract`] items of traces, [`pattern`] says when an item fits a call and
 //! what it makes of it. Nothing here calls a model or touches the project; `docs/LEARNING.md` tells the whole.
 
+pub mod advisor;
 pub mod call;
 pub mod chain;
 pub mod command;
@@ -17,6 +18,7 @@ pub mod lessons;
 pub mod pattern;
 pub mod reflexion;
 pub mod refuse;
+mod relevance;
 pub mod store;
 pub mod topics;
 pub mod trace;
