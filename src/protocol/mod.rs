@@ -13,6 +13,7 @@ pub mod message;
 pub mod model;
 pub mod plan;
 pub mod prompt;
+pub mod recall;
 pub mod reflection;
 pub mod speech;
 pub mod tool;
