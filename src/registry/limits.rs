@@ -128,9 +128,7 @@ fn cut(data: &mut Object, tool: &str, limits: &OutputLimits, spill: &Spill) -> O
 
 fn too_large(value: &Value, limits: &OutputLimits) -> bool {
     match value {
-        Value::String(text) => {
-            text.len() > limits.max_bytes || n_lines(text) > limits.max_lines
-        }
+        Value::String(text) => text.len() > limits.max_bytes || n_lines(text) > limits.max_lines,
         Value::Array(items) => {
             items.len() > limits.max_lines
                 || items.iter().map(size).sum::<usize>() > limits.max_bytes
