@@ -21,6 +21,7 @@ mod pins;
 mod prompts;
 mod properties;
 mod race;
+mod recall;
 mod recovery;
 mod rejected;
 mod resume;
