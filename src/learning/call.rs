@@ -144,7 +144,7 @@ pub(super) fn went(tool: &str, envelope: &Envelope) -> Went {
     Went::Badly(Failed {
         code: error.code,
         signature: signature::of(tool, envelope).unwrap_or_default(),
-        evidence: end_of(&format!("{}\n{}", error.message, output.trim_end())),
+        evidence: end_of(&format!("{}\n{}", error.message, output.trim())),
         hint: error.hint.clone(),
         exit_code,
     })

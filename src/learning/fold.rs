@@ -64,6 +64,8 @@ pub struct Shown {
     pub items: Vec<Recalled>,
     /// The call that it is about.
     pub call: Option<String>,
+    /// The kernel tried it itself.
+    pub applied: bool,
 }
 
 /// What a reflection said.
@@ -100,6 +102,8 @@ pub struct Fold {
     evaluated: Option<(u64, String)>,
     n_traces: u32,
     is_running: bool,
+    /// The session's work is to be learnt from.
+    learns: bool,
     harvest: Harvest,
 }
 
@@ -142,6 +146,7 @@ impl Fold {
             evaluated: None,
             n_traces: 0,
             is_running: false,
+            learns: true,
             harvest: Harvest { project: project.to_owned(), ..Harvest::default() },
         }
     }
@@ -157,6 +162,7 @@ impl Fold {
             Body::SessionStarted(now) | Body::SessionResumed { now, .. } => {
                 self.mode = now.permission_mode;
                 self.cwd.clone_from(&now.cwd);
+                self.learns = now.learns;
             }
             Body::SessionForked { .. } => {
                 // What was copied is the other session's.
@@ -170,7 +176,9 @@ impl Fold {
             Body::TurnStarted { input, .. } => {
                 // A turn that was cut off leaves what it left.
                 let left = self.finish();
-                self.begin(&event.header.session, place.turn, input, seq);
+                if self.learns {
+                    self.begin(&event.header.session, place.turn, input, seq);
+                }
                 return left;
             }
             Body::TurnSteered { .. } => self.hints.push(seq),
@@ -263,11 +271,12 @@ impl Fold {
                 let about = about.map(|(_, call)| call.clone());
                 self.harvest.reflections.push(Said { seq, about, reflection: (**said).clone() });
             }
-            Body::MemoryRecalled(recalled) => self.recalled(Shown {
+            Body::MemoryRecalled(recalled) => self.harvest.recalled.push(Shown {
                 seq,
                 moment: recalled.moment,
                 items: recalled.items.clone(),
                 call: recalled.call.clone(),
+                applied: recalled.applied,
             }),
             Body::TurnFinished(turn) => {
                 self.harvest.ended_well = match turn.ending {
@@ -305,9 +314,9 @@ impl Fold {
             | Body::PinAdded { .. }
             | Body::PinRemoved { .. }
             | Body::RulesFound { .. }
-            | Body::MemoryWritten(_)
             | Body::Error { .. }
             | Body::TurnUndone { .. }
+            | Body::MemoryWritten(_)
             | Body::SessionSummary(_) => {}
         }
         None
@@ -330,11 +339,6 @@ impl Fold {
             ..Harvest::default()
         };
         Some(std::mem::replace(&mut self.harvest, next))
-    }
-
-    /// Something was recalled.
-    pub fn recalled(&mut self, shown: Shown) {
-        self.harvest.recalled.push(shown);
     }
 
     fn begin(&mut self, session: &str, turn: u32, task: &str, seq: u64) {
@@ -477,9 +481,16 @@ impl Fold {
 
     fn source_of(&self, before: &Made, made: &Made) -> FixSource {
         let offered = self.harvest.recalled.iter().any(|shown| {
-            let about = shown.call.as_ref();
-            shown.moment == Moment::Failure
-                && (about == Some(&before.id) || (about.is_some() && about == made.parent.as_ref()))
+            if shown.moment != Moment::Failure || shown.call.is_none() {
+                return false;
+            }
+            if shown.applied {
+                return shown.call == made.parent;
+            }
+            // What was told, and is done now.
+            let news = difference::news(before, made);
+            let told = |word: &String| shown.items.iter().any(|item| item.text.contains(word));
+            shown.call.as_ref() == Some(&before.id) && !news.is_empty() && news.iter().all(told)
         });
         let said = self.hints.iter().any(|hint| *hint > before.seq && *hint < made.seq);
         match (offered, said) {

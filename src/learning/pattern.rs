@@ -18,8 +18,8 @@ impl FailurePattern {
         let when = &self.when;
         let names = when.command_head.is_some() || when.path.is_some() || when.argument.is_some();
         let is_certain = || match &self.fix {
-            // A program that is missing here.
-            None => when.platform.is_some(),
+            // What shows in the call's answer is told then, but for a program that is missing here.
+            None => when.code.is_none() || when.platform.is_some(),
             // Whether it was run is not seen in the call.
             Some(Fix::RunFirst { .. }) => false,
             Some(
@@ -59,10 +59,17 @@ impl FailurePattern {
         self.when.fits_call(call)
     }
 
+    /// The command that has to be run before this call, where that is what helps and the call does not do it
+    /// itself.
+    pub fn first(&self, call: &ToolCall) -> Option<&str> {
+        let Some(Fix::RunFirst { command }) = &self.fix else { return None };
+        let input = input_of(call);
+        let line = input.get("command").and_then(Value::as_str).unwrap_or_default();
+        (!line.contains(command.as_str())).then_some(command)
+    }
+
     /// What the kernel could do instead of this call, which failed in this way; `None` where the fix does
     /// not change it, or there is none.
-    ///
-    /// What has to be run first is put in front of a command; other calls it can not help here.
     pub fn action(&self, call: &ToolCall) -> Option<SuggestedAction> {
         let input = input_of(call);
         let line = input.get("command").and_then(Value::as_str);
@@ -78,9 +85,10 @@ impl FailurePattern {
                 let line = self.with_prefix(line?, with)?;
                 Some(adjust("command", line.into()))
             }
-            Fix::RunFirst { command } => {
-                let line = line.filter(|line| !line.contains(command.as_str()))?;
-                Some(adjust("command", format!("{command} && {line}").into()))
+            // The call is right as it is: see `first`.
+            Fix::RunFirst { .. } => {
+                self.first(call)?;
+                Some(SuggestedAction::Adjust { input: Object::new() })
             }
             Fix::RenameArgument { from, to } => {
                 let value = input.get(from).filter(|_| !input.contains_key(to))?;
@@ -145,7 +153,8 @@ impl FailurePattern {
         let start = simple.at[at];
         let last = at + from.len() - 1;
         let end = simple.at[last] + simple.words[last].len();
-        Some(format!("{}{to}{}", &line[..start], &line[end..]))
+        let rest = if to.is_empty() { line[end..].trim_start() } else { &line[end..] };
+        Some(format!("{}{to}{rest}", &line[..start]).trim_end().to_owned())
     }
 
     fn with_prefix(&self, line: &str, with: &str) -> Option<String> {
@@ -161,9 +170,8 @@ impl FailurePattern {
 impl Condition {
     /// Everything that is named of a call holds for this one.
     pub fn fits_call(&self, call: &ToolCall) -> bool {
-        if self.tool != call.name
-            || self.platform.as_deref().is_some_and(|os| os != std::env::consts::OS)
-        {
+        let is_another = !self.tool.is_empty() && self.tool != call.name;
+        if is_another || self.platform.as_deref().is_some_and(|os| os != std::env::consts::OS) {
             return false;
         }
         let input = input_of(call);

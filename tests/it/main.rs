@@ -15,6 +15,7 @@ mod file_contract;
 mod freeze;
 mod fuzz;
 mod learning;
+mod learning_traces;
 mod memory;
 mod never_lose;
 mod pins;
