@@ -76,6 +76,7 @@ prompts![
     "memory/reminder.md",
     "memory/rules.md",
     "memory/warned.md",
+    "learning/extract.md",
     "pins/hold.md",
     "pins/in_summaries.md",
     "pins/withdrawn.md",
