@@ -1,6 +1,7 @@
 //! What the loop makes of what is remembered: at a task's start, before a call, after a failure; and what it does
 //! where the memory is broken, locked, foreign or unwanted.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use code_agent::learning::item::Item;
@@ -28,9 +29,8 @@ fn remember(test: &Test, wins: u32, text: &str, when: &Value, fix: &Value) {
 
 fn project() -> Test {
     let test = Test::new().file("new.sh", "echo new $*\n");
-    let chmod = std::process::Command::new("chmod").arg("755").arg(test.root().join("new.sh"));
-    let mut chmod = { chmod };
-    assert!(chmod.status().unwrap().success());
+    let path = test.root().join("new.sh");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     test
 }
 
@@ -57,7 +57,10 @@ fn what_helped_before_is_tried_by_the_kernel_as_a_counted_retry() {
     assert_eq!(decisions(&test), ["retry adjusted"]);
     let recalled = test.events_of("memory.recalled");
     assert_eq!(recalled.len(), 1);
-    assert_eq!((&recalled[0]["moment"], &recalled[0]["applied"]), (&json!("failure"), &json!(true)));
+    assert_eq!(
+        (&recalled[0]["moment"], &recalled[0]["applied"]),
+        (&json!("failure"), &json!(true))
+    );
     let own: Vec<Value> =
         test.events_of("tool.finished").into_iter().filter(|e| e["by"] == "kernel").collect();
     assert_eq!(own.len(), 1);
@@ -69,7 +72,8 @@ fn what_helped_before_is_tried_by_the_kernel_as_a_counted_retry() {
 
 #[test]
 fn what_is_not_sure_enough_is_offered_in_a_line() {
-    let script = format!("{OLD}when: Memory: this failed .*Run `./new.sh`, not `./old.sh`\ntext: done");
+    let script =
+        format!("{OLD}when: Memory: this failed .*Run `./new.sh`, not `./old.sh`\ntext: done");
     let test = project().script(&script);
     old_is_new(&test, 0);
     test.run(&["say hello"]).expect_code(0);
@@ -80,7 +84,8 @@ fn what_is_not_sure_enough_is_offered_in_a_line() {
 
 #[test]
 fn a_command_that_was_only_to_be_looked_at_is_mended_too() {
-    let script = "call: Bash {\"command\":\"cat list.txt; exit 3\"}\n---\nwhen: from below\ntext: done";
+    let script =
+        "call: Bash {\"command\":\"cat list.txt; exit 3\"}\n---\nwhen: from below\ntext: done";
     let test = Test::new().file("web/list.txt", "from below\n").script(script);
     let when = json!({"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "cat list.txt"});
     let fix = json!({"kind": "prefix", "with": "cd web && "});
@@ -93,12 +98,21 @@ fn a_command_that_was_only_to_be_looked_at_is_mended_too() {
 #[test]
 fn what_does_not_help_is_not_tried_again_and_asks_nobody_earlier() {
     let script = format!("{OLD}{OLD}text: done");
-    let test = Test::new().script(&script);
-    old_is_new(&test, 1);
-    test.run(&["say hello"]).expect_code(0);
-    let own = test.events_of("tool.finished").into_iter().filter(|e| e["by"] == "kernel");
-    assert_eq!(own.count(), 1, "there is no new.sh either");
-    assert_eq!(decisions(&test), ["retry adjusted", "retry feedback", "replan step"][..2].to_vec());
+    let run = |args: &[&str]| {
+        let test = Test::new().script(&script);
+        old_is_new(&test, 1);
+        test.run(&[&["say hello"], args].concat()).expect_code(0);
+        let own = test.events_of("tool.finished").into_iter().filter(|e| e["by"] == "kernel");
+        (own.count(), decisions(&test), test.events_of("model.requested").len())
+    };
+    let (own, without, requests) = run(&["--no-memory"]);
+    assert_eq!(
+        (own, without.as_slice()),
+        (0, &["retry feedback", "replan step"].map(String::from)[..])
+    );
+    let tried = ["retry adjusted"].map(String::from);
+    // There is no new.sh either.
+    assert_eq!(run(&[]), (1, [&tried[..], &without].concat(), requests));
 }
 
 #[test]
@@ -107,8 +121,11 @@ fn what_could_do_more_harm_is_only_told() {
         ("auto-edit", json!({"kind": "replace_words", "from": "./old.sh", "to": "rm -rf src;"})),
         ("full", json!({"kind": "replace_words", "from": "./old.sh", "to": "rm -rf src;"})),
         ("full", json!({"kind": "run_first", "command": "git push --force"})),
-        ("full", json!({"kind": "other_tool", "tool": "Write",
-            "input": {"path": "a.txt", "content": "x"}})),
+        (
+            "full",
+            json!({"kind": "other_tool", "tool": "Write",
+            "input": {"path": "a.txt", "content": "x"}}),
+        ),
     ] {
         let test = project().file("src/a", "").script(&format!("{OLD}text: done"));
         let when = json!({"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "./old.sh"});
@@ -145,7 +162,7 @@ fn a_refused_fix_is_no_permission_that_the_task_needed() {
 
 #[test]
 fn a_task_is_told_what_fits_it_in_l2_and_later_ones_in_the_conversation() {
-    let script = "when: (?s)^.*Memory:.*Patterns learned:\n- Run `./new.sh`\ntext: one\n---\ntext: two\n---\n\
+    let script = "when: (?s)^.*Memory:.*Patterns learned:.{1,4}Run `./new.sh`\ntext: one\n---\ntext: two\n---\n\
                   text: three";
     let test = project().script(script);
     old_is_new(&test, 1);
@@ -180,9 +197,8 @@ fn without_anything_that_fits_not_a_token_is_more() {
         test.run(&all).expect_code(0);
         assert!(!test.has_event("memory.recalled") && !test.has_event("memory.written"));
         let requested = test.events_of("model.requested");
-        let layers = |event: &Value| {
-            (event["layers"]["l2"].clone(), event["layers"]["l3"]["bytes"].clone())
-        };
+        let layers =
+            |event: &Value| (event["layers"]["l2"].clone(), event["layers"]["l3"]["bytes"].clone());
         (requested.iter().map(layers).collect::<Vec<_>>(), test.events().len())
     };
     let without = sent(&["--no-memory"], false);
@@ -216,7 +232,8 @@ fn a_memory_that_is_no_memory_is_said_once_and_costs_nothing() {
     let test = project().script(&format!("{OLD}text: done"));
     let folder = test.home().join(".local/share/agent");
     std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("memory.db"), "this is no database at all, whoever wrote it").unwrap();
+    std::fs::write(folder.join("memory.db"), "this is no database at all, whoever wrote it")
+        .unwrap();
     test.run(&["run the old script"]).expect_code(0).expect_stdout("done\n");
     let errors: Vec<Value> =
         test.events_of("error").into_iter().filter(|e| e["source"] == "memory").collect();
@@ -269,7 +286,8 @@ fn settle(test: &Test, (session, seq): &(String, u64)) {
 
 #[test]
 fn a_record_that_came_with_a_folder_teaches_nothing() {
-    let elsewhere = project().script(&format!("{OLD}call: Bash {{\"command\":\"./new.sh a b\"}}\n---\ntext: done"));
+    let elsewhere = project()
+        .script(&format!("{OLD}call: Bash {{\"command\":\"./new.sh a b\"}}\n---\ntext: done"));
     elsewhere.run(&["run the script", "--no-memory"]).expect_code(0);
     let log = std::fs::read_to_string(elsewhere.log()).unwrap();
     let id = "01a1ffff-0000-7000-8000-000000000000";
