@@ -60,14 +60,51 @@ pub struct FailedAs<'a> {
     pub evidence: &'a str,
 }
 
+/// Something remembered was used: shown to the model, or tried by the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryRecalled {
+    /// When.
+    pub moment: Moment,
+    /// What, the best first.
+    pub items: Vec<Recalled>,
+    /// The model's call that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// The kernel tries it itself: its own calls follow, with this call as their parent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub applied: bool,
+    /// The words in which the model is told; below the call's result where there is a call.
+    pub text: String,
+    /// They stand in L2, since nothing had been sent before; else in the conversation.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_rules: bool,
+}
+
+/// Something was learnt of the work and is remembered from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryWritten {
+    /// What is new.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub new: Vec<Recalled>,
+    /// What was known and is stronger now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub confirmed: Vec<Recalled>,
+    /// `seq` of the last event that it rests on.
+    pub up_to: u64,
+}
+
 /// What helped when a call failed like this.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Remedy {
     /// The failure pattern that it comes from.
     pub item: Recalled,
     /// How sure it is, from 0 to 1.
     pub confidence: f64,
+    /// What has to be run first; then the action follows if that went well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<String>,
     /// What the kernel should try itself; `None`: it is only told to the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<SuggestedAction>,
 }
 
@@ -76,7 +113,8 @@ pub trait Recall: Send + Sync {
     /// What fits a task, the best first: at most so many tokens in all.
     fn for_task(&self, task: &str, max_tokens: u64) -> Vec<Recalled>;
 
-    /// What is known of a call that is about to be made.
+    /// What is known of a call that is about to be made and does not show in its own answer: a file that
+    /// is generated, a command that says 0 whatever happened.
     fn before(&self, call: &ToolCall) -> Option<Recalled>;
 
     /// What helped when a call failed like this.

@@ -21,6 +21,7 @@ mod prompts;
 mod properties;
 mod race;
 mod recovery;
+mod rejected;
 mod resume;
 mod run;
 mod sandbox;
