@@ -230,6 +230,9 @@ impl Default for Context {
 pub struct Recovery {
     /// Retries of one failing step.
     pub max_step_retries: u32,
+    /// How often a final answer is sent back for one reason (a check that fails, open todos, what was asked to be
+    /// run), and an answer that can not be used is asked for again.
+    pub max_answer_retries: u32,
     /// Rewritings of one step.
     pub max_single_step_repairs: u32,
     /// Rewritings of the whole plan.
@@ -252,6 +255,7 @@ impl Default for Recovery {
     fn default() -> Self {
         Self {
             max_step_retries: 3,
+            max_answer_retries: 2,
             max_single_step_repairs: 1,
             max_task_replanning_attempts: 1,
             max_consecutive_failures: 3,

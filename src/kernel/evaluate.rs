@@ -20,12 +20,16 @@ pub(crate) enum Round<'a> {
     /// The model's answer can not be used, or was not accepted as final. `about` tells one reason from
     /// another: each has retries of its own. `output`: of a check, for its signature.
     Answer { signal: Signal, about: &'a str, why: &'a str, output: &'a str },
+    /// The user says that the last result is wrong; in the user's words.
+    Rejected { words: &'a str },
     /// The kernel made a call itself, on behalf of the one that failed.
     Kernel { call: &'a ToolCall, answer: &'a Answer },
 }
 
 /// The chain of work that goes round in circles.
 const CIRCLE: &str = "circle";
+/// The chain of what the last turn claimed.
+const LAST_RESULT: &str = "the last result";
 /// The chain of answers that can not be used.
 const BAD_ANSWERS: &str = "answer: unusable";
 
@@ -34,6 +38,21 @@ pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
     match round {
         Round::Calls { calls, answers } => calls_ended(state, calls, answers),
         Round::Kernel { call, answer } => kernel_call_ended(state, call, answer),
+        Round::Rejected { words } => {
+            let failure = LastFailure {
+                signal: Signal::UserRejected,
+                code: None,
+                class: None,
+                category: Category::Unknown,
+                message: format!("the user rejects the last result: {}", shorten(words, 300)),
+                signature: "the user rejects the last result".to_owned(),
+                chain: LAST_RESULT.to_owned(),
+                reflection: None,
+                remedy: None,
+            };
+            // No round was made: it counts as evidence and as nothing else.
+            failed(state, vec![failure], String::new());
+        }
         Round::Answer { signal, about, why, output } => {
             let chain =
                 if about.is_empty() { BAD_ANSWERS.to_owned() } else { format!("answer: {about}") };

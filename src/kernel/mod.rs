@@ -20,6 +20,7 @@ mod heard;
 mod recall;
 mod recover;
 mod reflect;
+mod rejected;
 mod spend;
 mod state;
 mod think;
@@ -121,6 +122,8 @@ pub struct Kernel {
     call_ids: HashSet<String>,
     sent: Sent,
     budget: Budget,
+    /// What the last turn said when it was done: the user's next message may reject it.
+    claim: Option<String>,
     /// The last compaction made little room: so many rounds stood there after it.
     cramped: Option<usize>,
 }
@@ -140,6 +143,7 @@ impl Kernel {
             turn: 0,
             call_ids: HashSet::new(),
             sent: Sent::default(),
+            claim: None,
             cramped: None,
         }
     }
@@ -156,6 +160,7 @@ impl Kernel {
                 self.turn = event.header.place.turn;
             }
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
+            Body::TurnFinished(finished) => self.claim = heard::claim_of(finished),
             Body::ContextCompacted(compacted) => {
                 self.join_l2();
                 self.look_at_room(compacted);
@@ -223,9 +228,13 @@ impl Kernel {
         self.recall_for_task(input);
         let mut mentions = Mentions::default();
         mentions.hear(input, |path| self.parts.project.find(path));
-        let completion = Completion::for_task(input, &self.parts.checks.commands);
+        let limits = self.parts.recovery;
+        let checks = &self.parts.checks.commands;
+        let completion = Completion::for_task(input, checks, limits.max_answer_retries);
         let started = self.parts.events.clock().now();
-        Turn::new(started, State::new(self.parts.recovery), completion, input, mentions)
+        let mut turn = Turn::new(started, State::new(limits), completion, input, mentions);
+        self.hear_rejection(&mut turn, input);
+        turn
     }
 
     /// What is shown of a task that would fill the window: its beginning and its end, and where the whole
@@ -467,6 +476,7 @@ impl Kernel {
             time_ms: millis(elapsed),
             model_ms: millis(turn.spent.model_time),
         };
+        self.claim = heard::claim_of(&finished);
         self.parts.events.emit(Body::TurnFinished(finished.clone()));
         finished
     }

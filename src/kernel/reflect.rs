@@ -212,6 +212,9 @@ mod tests {
             check(failed(signal, Category::Unknown, 0), 0, 0, FEEDBACK);
             check(failed(signal, Category::Unknown, 1), 0, 0, FEEDBACK);
             check(failed(signal, Category::Unknown, 2), 0, 0, None);
+            let mut state = failed(signal, Category::Unknown, 2);
+            state.limits.max_answer_retries = 3;
+            check(state, 0, 0, FEEDBACK);
         }
     }
 
@@ -294,7 +297,7 @@ mod tests {
     fn measure(state: &State) -> u32 {
         let left = |count: Count| count.max.saturating_sub(count.n);
         let counters = state.counters();
-        let retries = state.limits.max_step_retries + 1;
+        let retries = state.limits.max_step_retries.max(state.limits.max_answer_retries) + 1;
         let repairs = state.limits.max_single_step_repairs + 1;
         // A replan gives back what belongs to its plan, so it weighs more than all of that.
         left(counters.task_replan_count) * (retries * repairs + retries + repairs)

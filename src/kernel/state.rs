@@ -17,6 +17,8 @@ use crate::protocol::tool::Effect;
 pub struct RecoveryLimits {
     /// Retries of one failing chain.
     pub max_step_retries: u32,
+    /// How often a final text is sent back for one reason, and answers that can not be used.
+    pub max_answer_retries: u32,
     /// Rewritings of one step.
     pub max_single_step_repairs: u32,
     /// Rewritings of the whole plan.
@@ -35,6 +37,7 @@ impl Default for RecoveryLimits {
     fn default() -> Self {
         Self {
             max_step_retries: 3,
+            max_answer_retries: 2,
             max_single_step_repairs: 1,
             max_task_replanning_attempts: 1,
             max_consecutive_failures: 3,
@@ -44,9 +47,6 @@ impl Default for RecoveryLimits {
         }
     }
 }
-
-/// How often a final text is sent back, and an answer that can not be used.
-const MAX_ANSWER_RETRIES: u32 = 2;
 
 /// Failures that belong together: one tool, one target. The step is no part of it: a model that moves
 /// on in its plan gets no counter back by that.
@@ -271,7 +271,7 @@ impl State {
             return Count::up_to(self.limits.max_step_retries);
         };
         let max = match failure.signal {
-            Signal::BadAnswer | Signal::CheckFailed => MAX_ANSWER_RETRIES,
+            Signal::BadAnswer | Signal::CheckFailed => self.limits.max_answer_retries,
             Signal::ValidationFailed
             | Signal::ToolError
             | Signal::Loop

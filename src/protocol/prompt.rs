@@ -60,6 +60,7 @@ prompts![
     "feedback/nothing_done.md",
     "feedback/open_todos.md",
     "feedback/refused.md",
+    "feedback/rejected.md",
     "feedback/replan_step.md",
     "feedback/replan_step_alone.md",
     "feedback/replan_task.md",

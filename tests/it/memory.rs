@@ -698,3 +698,61 @@ fn nothing_acknowledged_is_lost() {
         ));
     }
 }
+
+/// How many of the right items are among the first five, of the queries that `is_meant`.
+fn recall_at_5(store: &SqliteStore, queries: &str, is_meant: impl Fn(&str) -> bool) -> (f64, usize) {
+    let mut sum = 0.0;
+    let mut n_queries = 0;
+    for line in queries.lines() {
+        let (text, right) = line.split_once('\t').unwrap();
+        if !is_meant(text) {
+            continue;
+        }
+        let right: Vec<&str> = right.split(' ').collect();
+        let found = store.search(&query(text)).unwrap();
+        let n_found = found.iter().filter(|found| right.contains(&found.item.id.as_str())).count();
+        sum += n_found as f64 / right.len().min(5) as f64;
+        n_queries += 1;
+    }
+    (sum / f64::from(n_queries), usize::try_from(n_queries).unwrap())
+}
+
+/// The labelled set of `tests/learning`: what is asked for is among the first five.
+#[test]
+fn what_is_asked_for_is_found() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/learning");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let memory = Memory::new();
+    let mut store = memory.open();
+    let items: Vec<Item> = read("items.jsonl")
+        .lines()
+        .map(|line| {
+            let value: Value = serde_json::from_str(line).unwrap();
+            let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+            let kind = match text("kind").as_str() {
+                "rule" => ItemKind::Rule,
+                "pattern" => ItemKind::Pattern,
+                _ => ItemKind::FailurePattern,
+            };
+            let mut item = item(Scope::User, kind, &text("text"));
+            item.id = text("id");
+            item.tags = Tags { topic: text("topic"), pattern: Some(text("pattern")) };
+            item
+        })
+        .collect();
+    assert_eq!(store.import(&items).unwrap(), items.len());
+    let queries = read("queries.tsv");
+    let is_chinese = |text: &str| text.chars().any(|c| ('\u{4E00}'..='\u{9FFF}').contains(&c));
+    let is_message = |text: &str| !is_chinese(text) && text.contains([':', '`', '\'', '[', '(']);
+    let is_english = |text: &str| !is_chinese(text) && !is_message(text);
+    for (name, least, (recall, n)) in [
+        ("all", 0.0, recall_at_5(&store, &queries, |_| true)),
+        ("English", 0.0, recall_at_5(&store, &queries, is_english)),
+        ("Chinese", 0.0, recall_at_5(&store, &queries, is_chinese)),
+        ("messages", 0.0, recall_at_5(&store, &queries, is_message)),
+        ("far", 0.0, recall_at_5(&store, &read("queries_far.tsv"), |_| true)),
+    ] {
+        say(&format!("recall@5, {name} ({n} queries): {recall:.3}"));
+        assert!(recall >= least, "{name}: {recall}");
+    }
+}

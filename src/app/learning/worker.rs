@@ -10,6 +10,7 @@ use super::{Begun, Shared, Whose, Work, leftovers};
 use crate::learning::advisor::Advisor;
 use crate::learning::fold::{Fold, Harvest};
 use crate::learning::item::{Item, Scope};
+use crate::learning::lessons::lessons;
 use crate::learning::store::{Batch, Learned, SqliteStore, Store, StoreError};
 use crate::protocol::event::{Body, Events};
 use crate::protocol::recall::{MemoryWritten, Recalled};
@@ -125,7 +126,10 @@ impl Worker {
     fn keep(&mut self, session: String, seq: u64, harvests: &[Harvest], tells: bool) {
         let mut batch = Batch { session, seq, ..Batch::default() };
         for harvest in harvests {
+            let lessons = lessons(harvest, &self.items);
             batch.traces.extend(harvest.traces.iter().cloned());
+            batch.items.extend(lessons.items.into_iter().map(|item| self.here(item)));
+            batch.credits.extend(lessons.credits);
         }
         match self.store.commit(&batch) {
             Ok(learned) => {
