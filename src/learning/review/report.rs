@@ -60,7 +60,7 @@ pub(super) fn blocks(review: &Review) -> Vec<Block> {
 fn title(review: &Review) -> String {
     let (from, to) = (day(review.period.from_ms), day(review.period.to_ms));
     let of = review.period.project.as_deref().map_or("all projects", short);
-    format!("What {of} taught, {from} to {to}")
+    format!("Review of {of}, {from} to {to}")
 }
 
 /// The end of a project's identity.
@@ -72,28 +72,25 @@ fn short(project: &str) -> &str {
 fn in_short(review: &Review) -> String {
     let now = &review.totals;
     let mut text = format!(
-        "{} in {}: of {} pieces of work {} went well at once, {} after another try, {} not.",
+        "{} in {}. Of {} pieces of work {} went well at once ({}), {} after another try, {} did not.",
         many(now.tasks, "task", "tasks"),
         many(now.sessions, "session", "sessions"),
         thousands(now.pieces as u64),
+        thousands(now.at_once as u64),
         percent(now.at_once_rate()),
-        many(now.made_good, "one", "more"),
+        now.made_good,
         now.failed,
-    )
-    .replace(" 1 one after", " one after")
-    .replace(" more after", " after");
+    );
     text.push_str(&compared(now, review.before.as_ref()));
     let by_pattern = now.sources.get("failure_pattern").copied().unwrap_or(0);
     if by_pattern > 0 {
-        text.push_str(&format!(
-            " Memory itself made {} good.",
-            many(by_pattern, "failure", "failures")
-        ));
+        let of = many(by_pattern, "failure", "failures");
+        text.push_str(&format!(" Memory knew the way out of {of}."));
     }
     match review.needs_human.len() {
         0 => text.push_str(" Nothing waits for a person."),
-        1 => text.push_str(" One piece of work needs a person."),
-        n => text.push_str(&format!(" {n} pieces of work need a person.")),
+        1 => text.push_str(" One thing needs a person."),
+        n => text.push_str(&format!(" {n} things need a person.")),
     }
     text
 }
@@ -115,21 +112,25 @@ fn attention(review: &Review) -> Vec<Block> {
         return Vec::new();
     }
     let row = |attention: &Attention| {
-        let tried = attention.tried.iter().map(|tried| shorten(tried, 80)).collect::<Vec<_>>();
+        let tried: Vec<String> = attention.tried.iter().map(|tried| shorten(tried, 80)).collect();
+        let last = attention.sessions.first().map_or("", String::as_str);
+        let others = match attention.sessions.len() {
+            0 | 1 => String::new(),
+            n => format!(" and {} more", n - 1),
+        };
         vec![
-            day(attention.at_ms),
-            format!("`{}` turn {}", shorten(&attention.session, 13), attention.turn),
-            attention.skill.clone(),
-            attention.attempts.to_string(),
             code(&attention.error),
+            attention.skills.iter().cloned().collect::<Vec<_>>().join(", "),
+            attention.attempts.to_string(),
+            format!("{}, turn {} of `{last}`{others}", day(attention.at_ms), attention.turn),
             if tried.is_empty() { "–".to_owned() } else { shorten(&tried.join("; "), 160) },
         ]
     };
     let mut blocks = vec![Block::Heading("Needs a person first".to_owned())];
     blocks.push(Block::Table {
-        head: vec!["day", "session", "method", "tries", "it said", "tried otherwise"],
+        head: vec!["it said", "method", "tries", "last seen", "what was tried"],
         rows: review.needs_human.iter().take(SHOWN).map(row).collect(),
-        numbers: vec![3],
+        numbers: vec![2],
     });
     blocks.extend(more(review.needs_human.len()));
     blocks
@@ -189,7 +190,7 @@ fn failures(review: &Review) -> Vec<Block> {
         vec![
             failure.n.to_string(),
             failure.sessions.to_string(),
-            failure.skill.clone(),
+            failure.skills.iter().cloned().collect::<Vec<_>>().join(", "),
             code(&failure.says),
             format!("{} of {}", failure.made_good, failure.traces),
             match &failure.known {
@@ -217,7 +218,7 @@ fn methods(review: &Review) -> Vec<Block> {
     let rows = review.methods.iter().take(SHOWN).map(|method| {
         let change = method
             .rate_before
-            .map_or_else(|| "new".to_owned(), |before| points(method.rate - before));
+            .map_or_else(|| "–".to_owned(), |before| points(method.rate - before));
         vec![
             method.skill.clone(),
             method.n.to_string(),
@@ -262,19 +263,12 @@ fn always(review: &Review) -> Vec<Block> {
         return Vec::new();
     }
     let rows = review.always.iter().take(SHOWN).map(|always| {
-        let condition =
-            if always.only_here.is_empty() { &always.context } else { &always.only_here };
-        let elsewhere = match always.elsewhere {
-            0 => "never tried".to_owned(),
-            n => format!("{} of {n}", always.elsewhere_well),
+        let (condition, elsewhere) = match (always.elsewhere, always.only_here.as_str()) {
+            (0, _) => ("in every case".to_owned(), "–".to_owned()),
+            (n, "") => (code(&always.context), format!("{} of {n}", always.elsewhere_well)),
+            (n, only) => (code(only), format!("{} of {n}", always.elsewhere_well)),
         };
-        vec![
-            code(&always.subject),
-            code(condition),
-            always.n.to_string(),
-            code(&always.error),
-            elsewhere,
-        ]
+        vec![code(&always.subject), condition, always.n.to_string(), code(&always.error), elsewhere]
     });
     vec![
         Block::Heading("What never works under one condition".to_owned()),
@@ -345,7 +339,13 @@ fn memory(review: &Review) -> Vec<Block> {
         blocks.extend(more(items.len()));
     };
     table("Learnt in this time:", &review.learnt);
-    table("Helping most:", &review.helping);
+    let known_before: Vec<Item> = review
+        .helping
+        .iter()
+        .filter(|item| review.learnt.iter().all(|learnt| learnt.id != item.id))
+        .cloned()
+        .collect();
+    table("Helping, learnt before:", &known_before);
     table("Retired, because they stopped helping:", &review.retired);
     if review.learnt.is_empty() && review.helping.is_empty() && review.retired.is_empty() {
         blocks.push(Block::Text(

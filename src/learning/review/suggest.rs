@@ -6,7 +6,8 @@ use serde::Serialize;
 use super::super::item::{Fix, Item, Origin, Scope};
 use super::{Review, n_sessions};
 
-/// A lesson is worth a line of the project's rules when it was seen in so many sessions, or won so often.
+/// A lesson is worth a line of the project's rules when it was seen in so many sessions, or helped again after
+/// the success that it was learnt from.
 const OFTEN: usize = 2;
 /// And when it is this sure.
 const SURE: f64 = 0.7;
@@ -64,7 +65,7 @@ fn laws(items: &[Item]) -> impl Iterator<Item = Suggestion> {
     let mut worth: Vec<&Item> = items
         .iter()
         .filter(|item| {
-            let often = n_sessions(item) >= OFTEN || item.wins as usize > OFTEN;
+            let often = n_sessions(item) >= OFTEN || item.wins as usize >= OFTEN;
             matches!(item.scope, Scope::Project(_))
                 && item.origin != Origin::User
                 && often
@@ -76,17 +77,20 @@ fn laws(items: &[Item]) -> impl Iterator<Item = Suggestion> {
         line: format!("- {}", item.text),
         item: item.id.clone(),
         because: format!(
-            "{} won, {} lost, seen in {} sessions",
+            "won {}, lost {}, learnt in {}",
             item.wins,
             item.losses,
-            n_sessions(item)
+            match n_sessions(item) {
+                1 => "one session".to_owned(),
+                n => format!("{n} sessions"),
+            }
         ),
     })
 }
 
 fn mends(review: &Review, items: &[Item]) -> Vec<Suggestion> {
     let mut mends = Vec::new();
-    for item in items.iter().filter(|item| item.is_in_use() && item.frequency > 1) {
+    for item in items.iter().filter(|item| item.is_in_use() && item.frequency.max(item.wins) > 1) {
         let Some(failure) = &item.failure else { continue };
         let text = match &failure.fix {
             Some(Fix::ReplaceWords { from, .. }) if failure.when.platform.is_some() => {
@@ -108,7 +112,7 @@ fn mends(review: &Review, items: &[Item]) -> Vec<Suggestion> {
             )
             | None => continue,
         };
-        let because = format!("seen {} times ({})", item.frequency, item.id);
+        let because = format!("met {} times, `{}`", item.frequency.max(item.wins), item.id);
         mends.push(Suggestion::Mend { text, because });
     }
     let contexts = review.always.iter().filter(|always| always.elsewhere_well > 0);
@@ -135,7 +139,7 @@ fn teaches(review: &Review) -> impl Iterator<Item = Suggestion> {
         failure.known.is_none() && failure.n >= 3 && failure.made_good < failure.traces
     });
     unknown.map(|failure| Suggestion::Teach {
-        text: format!("{}: {}", failure.skill, failure.says),
+        text: failure.says.clone(),
         because: format!(
             "{} times in {} sessions, made good in {} of {} cases, and nothing is remembered of it",
             failure.n, failure.sessions, failure.made_good, failure.traces

@@ -3,11 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use serde_json::Value;
 
+use super::super::call::CHECK;
 use super::super::evidence::as_condition;
 use super::super::extract::error_type;
 use super::super::item::Item;
-use super::super::trace::{ExecutionTrace, context_of, execution_history, telling};
+use super::super::trace::{Attempt, ExecutionTrace, context_of, execution_history, telling};
+use crate::protocol::message::ToolCall;
+use crate::protocol::recall::FailedAs;
 use crate::protocol::shorten;
 
 /// From so many uses on *always* says something.
@@ -82,49 +86,60 @@ pub(super) fn totals(traces: &[ExecutionTrace]) -> Totals {
     totals
 }
 
-/// Something that ended badly.
+/// Something that ended badly, as often as it did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Attention {
-    /// `SESSION/TURN/N`.
+    /// The latest trace: `SESSION/TURN/N`.
     pub trace: String,
-    /// The session.
-    pub session: String,
+    /// The sessions, the latest first.
+    pub sessions: Vec<String>,
+    /// The latest session's turn.
+    pub turn: u32,
     /// The project.
     pub project: String,
-    /// Which of the user's messages.
-    pub turn: u32,
-    /// The method.
-    pub skill: String,
-    /// When it began.
+    /// The methods.
+    pub skills: BTreeSet<String>,
+    /// When it began last.
     pub at_ms: i64,
-    /// So often it was tried.
+    /// So often it was tried, in all.
     pub attempts: usize,
     /// What it said last.
     pub error: String,
-    /// What was tried otherwise, in order.
-    pub tried: Vec<String>,
+    /// What was tried otherwise.
+    pub tried: BTreeSet<String>,
 }
 
 pub(super) fn needs_human(traces: &[ExecutionTrace]) -> Vec<Attention> {
-    let badly = traces.iter().filter(|trace| trace.needs_human);
-    let mut found: Vec<Attention> = badly
-        .map(|trace| {
-            let error = trace.attempts.iter().rev().find_map(|attempt| attempt.error.as_deref());
-            let tried = trace.attempts.iter().filter_map(|attempt| attempt.fix_applied.clone());
-            Attention {
-                trace: trace.id.clone(),
-                session: trace.session.clone(),
+    let mut found: BTreeMap<(&str, String), Attention> = BTreeMap::new();
+    // The oldest first: what is said of one is what the latest says.
+    for trace in traces.iter().filter(|trace| trace.needs_human) {
+        let error = trace.attempts.iter().rev().find_map(|attempt| attempt.error.as_deref());
+        let error = telling(error.unwrap_or_default());
+        let entry =
+            found.entry((&trace.project, as_condition(error))).or_insert_with(|| Attention {
+                trace: String::new(),
+                sessions: Vec::new(),
+                turn: 0,
                 project: trace.project.clone(),
-                turn: trace.turn,
-                skill: trace.skill_id.clone(),
-                at_ms: trace.created_at_ms,
-                attempts: trace.attempts.len(),
-                error: error.map_or_else(String::new, |error| shorten(telling(error), 160)),
-                tried: tried.collect(),
-            }
-        })
-        .collect();
-    found.sort_by_key(|attention| std::cmp::Reverse((attention.attempts, attention.at_ms)));
+                skills: BTreeSet::new(),
+                at_ms: 0,
+                attempts: 0,
+                error: String::new(),
+                tried: BTreeSet::new(),
+            });
+        entry.trace.clone_from(&trace.id);
+        entry.sessions.retain(|session| *session != trace.session);
+        entry.sessions.insert(0, trace.session.clone());
+        entry.turn = trace.turn;
+        entry.skills.insert(trace.skill_id.clone());
+        entry.at_ms = trace.created_at_ms;
+        entry.attempts += trace.attempts.len();
+        entry.error = shorten(error, 160);
+        let tried = trace.attempts.iter().filter_map(|attempt| attempt.fix_applied.as_deref());
+        entry.tried.extend(tried.filter(|tried| *tried != "tried again").map(str::to_owned));
+    }
+    let mut found: Vec<Attention> = found.into_values().collect();
+    found.sort_by_key(|attention| std::cmp::Reverse((attention.sessions.len(), attention.at_ms)));
     found.truncate(MAX_ROWS);
     found
 }
@@ -209,8 +224,8 @@ pub(super) fn methods(now: &[ExecutionTrace], before: &[ExecutionTrace]) -> Vec<
 /// A failure that comes back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Frequent {
-    /// The method.
-    pub skill: String,
+    /// The methods.
+    pub skills: BTreeSet<String>,
     /// What it said, without what changes by chance.
     pub says: String,
     /// The kind of error.
@@ -231,52 +246,62 @@ pub(super) fn failures(traces: &[ExecutionTrace], items: &[Item]) -> Vec<Frequen
     #[derive(Default)]
     struct Seen<'a> {
         n: usize,
+        skills: BTreeSet<String>,
         sessions: BTreeSet<&'a str>,
         traces: BTreeMap<&'a str, bool>,
         error_type: &'static str,
+        last: Option<&'a Attempt>,
     }
-    let mut seen: BTreeMap<(&str, String), Seen<'_>> = BTreeMap::new();
+    let mut seen: BTreeMap<String, Seen<'_>> = BTreeMap::new();
     for trace in traces {
         for attempt in trace.attempts.iter().filter(|attempt| !attempt.success) {
             let error = attempt.error.as_deref().unwrap_or_default();
             let says = shorten(&as_condition(telling(error)), 120);
-            let entry = seen.entry((&trace.skill_id, says)).or_default();
+            let entry = seen.entry(says).or_default();
             entry.n += 1;
+            entry.skills.insert(trace.skill_id.clone());
             entry.sessions.insert(&trace.session);
             entry.traces.insert(&trace.id, trace.final_success);
             entry.error_type = error_type(attempt);
+            entry.last = Some(attempt);
         }
     }
-    let known = |skill: &str, says: &str| {
-        let fits = |item: &&Item| {
-            item.failure.as_ref().is_some_and(|failure| {
-                let piece = failure.when.signature.as_deref();
-                failure.skill == skill && piece.is_some_and(|piece| says.contains(piece))
-            })
-        };
-        let best = items
-            .iter()
-            .filter(|item| item.is_in_use())
-            .filter(fits)
-            .max_by(|a, b| a.confidence().total_cmp(&b.confidence()));
-        best.map(|item| (item.id.clone(), item.text.clone()))
+    let of = |(says, seen): (String, Seen<'_>)| Frequent {
+        known: seen.last.and_then(|attempt| known(attempt, items)),
+        skills: seen.skills,
+        says,
+        error_type: seen.error_type.to_owned(),
+        n: seen.n,
+        sessions: seen.sessions.len(),
+        made_good: seen.traces.values().filter(|well| **well).count(),
+        traces: seen.traces.len(),
     };
-    let mut found: Vec<Frequent> = seen
-        .into_iter()
-        .map(|((skill, says), seen)| Frequent {
-            known: known(skill, &says),
-            skill: skill.to_owned(),
-            says,
-            error_type: seen.error_type.to_owned(),
-            n: seen.n,
-            sessions: seen.sessions.len(),
-            made_good: seen.traces.values().filter(|well| **well).count(),
-            traces: seen.traces.len(),
-        })
-        .collect();
+    let mut found: Vec<Frequent> = seen.into_iter().map(of).collect();
     found.sort_by(|a, b| (b.n, b.sessions, &a.says).cmp(&(a.n, a.sessions, &b.says)));
     found.truncate(MAX_ROWS);
     found
+}
+
+/// The surest item that is about this failure: id and text.
+fn known(attempt: &Attempt, items: &[Item]) -> Option<(String, String)> {
+    let text = |name: &str| attempt.context.get(name).and_then(Value::as_str);
+    let tool = text("tool").filter(|tool| *tool != CHECK).unwrap_or("Bash");
+    let call = ToolCall {
+        id: String::new(),
+        name: tool.to_owned(),
+        arguments: attempt.context.get("input").map_or_else(String::new, Value::to_string),
+    };
+    let failed = FailedAs {
+        call: &call,
+        code: attempt.code?,
+        signature: attempt.signature.as_deref().unwrap_or_default(),
+        evidence: attempt.error.as_deref().unwrap_or_default(),
+    };
+    let fits = |item: &&Item| {
+        item.is_in_use() && item.failure.as_ref().is_some_and(|failure| failure.fits(&failed))
+    };
+    let best = items.iter().filter(fits).max_by(|a, b| a.confidence().total_cmp(&b.confidence()));
+    best.map(|item| (item.id.clone(), item.text.clone()))
 }
 
 /// What never worked under one condition.
