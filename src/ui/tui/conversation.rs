@@ -195,6 +195,7 @@ impl Conversation {
             | Body::PinAdded { .. }
             | Body::PinRemoved { .. }
             | Body::RulesFound { .. }
+            | Body::Verified(_)
             | Body::MemoryRecalled(_)
             | Body::MemoryWritten(_)
             | Body::TurnUndone { .. } => self.noted(&event.body),
@@ -250,6 +251,9 @@ impl Conversation {
             Body::Thawed { .. } => self.frozen = None,
             Body::Reflected { reflection: Some(reflection), .. } => {
                 self.note(Tone::Quiet, &format!("reflection: {}", reflection.root_cause.text));
+            }
+            Body::Verified(verification) => {
+                self.note(Tone::Quiet, &format!("second look: {}", verification.in_words()));
             }
             Body::ControlDecided { decision: decided, reason, after, .. } => {
                 if let Some(text) = decision(*decided, reason, after) {

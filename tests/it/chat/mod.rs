@@ -7,4 +7,5 @@ mod docs;
 mod manners;
 mod pty;
 mod shape;
+mod steering;
 mod tmux;
