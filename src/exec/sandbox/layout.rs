@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use super::plan::{self, Access, Bind, Bytes, Plan};
@@ -209,14 +208,19 @@ impl Sandbox {
         watched
     }
 
-    /// The same, and the raw disks, which root could read; namespaces have no devices.
+    /// The same, and the devices: root could read disks, anybody what is typed at his own terminals.
+    /// Namespaces have none.
     fn hidden_from_landlock(&self) -> Vec<Bytes> {
-        let devices = fs::read_dir("/dev").into_iter().flatten().flatten();
-        let disks = devices
-            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_block_device()))
-            .map(|entry| entry.path());
-        let memory = tables::RAW_MEMORY.iter().map(PathBuf::from);
-        let devices = disks.chain(memory).filter(can_be_read);
+        let entries = fs::read_dir("/dev").into_iter().flatten().flatten();
+        let devices = entries
+            .filter(|entry| !entry.file_type().is_ok_and(|kind| kind.is_symlink()))
+            .map(|entry| entry.path())
+            .filter(|path| {
+                let mut open = tables::DEVICES.iter().chain(tables::TERMINALS);
+                !open.any(|open| path == Path::new(open))
+                    && path != Path::new(tables::SHARED_MEMORY)
+            })
+            .filter(can_be_read);
         let hidden = self.hidden().into_iter().chain(devices);
         hidden.map(|path| path.as_path().into()).collect()
     }
@@ -265,7 +269,7 @@ impl Sandbox {
 /// In the box there is something else of this name.
 fn is_covered(path: &Path) -> bool {
     tables::SHARED_TEMPORARY.iter().any(|shared| path.starts_with(shared))
-        || path.starts_with("/dev/shm")
+        || path.starts_with(tables::SHARED_MEMORY)
 }
 
 fn is_real_folder(path: &Path) -> bool {
