@@ -208,21 +208,12 @@ impl Sandbox {
         watched
     }
 
-    /// The same, and the devices: root could read disks, anybody what is typed at his own terminals.
-    /// Namespaces have none.
+    /// The same, and the devices but for the few that can be written: root could read disks, anybody what is
+    /// typed at his own terminals. Namespaces have none.
     fn hidden_from_landlock(&self) -> Vec<Bytes> {
-        let entries = fs::read_dir("/dev").into_iter().flatten().flatten();
-        let devices = entries
-            .filter(|entry| !entry.file_type().is_ok_and(|kind| kind.is_symlink()))
-            .map(|entry| entry.path())
-            .filter(|path| {
-                let mut open = tables::DEVICES.iter().chain(tables::TERMINALS);
-                !open.any(|open| path == Path::new(open))
-                    && path != Path::new(tables::SHARED_MEMORY)
-            })
-            .filter(can_be_read);
-        let hidden = self.hidden().into_iter().chain(devices);
-        hidden.map(|path| path.as_path().into()).collect()
+        let hidden = self.hidden();
+        let hidden = hidden.iter().map(PathBuf::as_path).chain([Path::new(tables::ALL_DEVICES)]);
+        hidden.map(Bytes::from).collect()
     }
 
     /// What is there and is not to be read. A folder that the user gave to commands is none of it.

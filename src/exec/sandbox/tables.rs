@@ -120,6 +120,8 @@ pub(super) const AGENT_FOLDER: &str = ".agent";
 pub(super) const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
+/// Where devices lie.
+pub(super) const ALL_DEVICES: &str = "/dev";
 /// Memory that programs share by a name.
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 
