@@ -1,21 +1,25 @@
 //! The binary in a pseudo-terminal, seen through a parser of terminal sequences.
 
 use std::io::{Read as _, Write};
+use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
-use crate::support::Test;
-
 /// Nothing that is waited for takes this long on any machine.
 const PATIENCE: Duration = Duration::from_secs(20);
+const PACE: Duration = Duration::from_millis(3);
 
 pub(crate) struct Pty {
     master: Box<dyn MasterPty + Send>,
     writer: Box<dyn Write + Send>,
     child: Box<dyn Child + Send + Sync>,
     seen: Arc<Mutex<Seen>>,
+    /// How long something is waited for.
+    pub(crate) patience: Duration,
+    /// How long after a look the next one follows.
+    pub(crate) pace: Duration,
 }
 
 /// What was written to the terminal.
@@ -25,20 +29,13 @@ struct Seen {
 }
 
 impl Pty {
-    /// The chat with the test's script.
-    pub(crate) fn chat(test: &Test, args: &[&str]) -> Self {
-        let mut all = vec!["--model", "script:../script"];
-        all.extend(args);
-        Self::start(test, &all, 24, 80, "xterm-256color")
-    }
-
-    pub(crate) fn start(test: &Test, args: &[&str], rows: u16, cols: u16, term: &str) -> Self {
+    /// Starts a command, in the place and with the environment that it has.
+    pub(crate) fn spawn(from: &Command, rows: u16, cols: u16, term: &str) -> Self {
         let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
-        let from = test.command(args);
         let mut command = CommandBuilder::new(from.get_program());
-        command.args(args);
-        command.cwd(test.root());
+        command.args(from.get_args());
+        command.cwd(from.get_current_dir().unwrap());
         command.env_clear();
         for (name, value) in from.get_envs() {
             command.env(name, value.unwrap_or_default());
@@ -59,7 +56,7 @@ impl Pty {
                 seen.bytes.extend_from_slice(&buffer[..n]);
             }
         });
-        Self { master: pair.master, writer, child, seen }
+        Self { master: pair.master, writer, child, seen, patience: PATIENCE, pace: PACE }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -101,7 +98,11 @@ impl Pty {
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        self.seen().bytes.clone()
+        self.with_bytes(<[u8]>::to_vec)
+    }
+
+    pub(crate) fn with_bytes<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+        look(&self.seen().bytes)
     }
 
     pub(crate) fn with_screen<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
@@ -122,8 +123,8 @@ impl Pty {
             if is_so(&screen) {
                 return;
             }
-            assert!(begun.elapsed() < PATIENCE, "waited for {what:?}\n{screen}");
-            std::thread::sleep(Duration::from_millis(3));
+            assert!(begun.elapsed() < self.patience, "waited for {what:?}\n{screen}");
+            std::thread::sleep(self.pace);
         }
     }
 
@@ -160,8 +161,15 @@ impl Pty {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.exit_code();
             }
-            assert!(begun.elapsed() < PATIENCE, "it does not end\n{}", self.screen());
-            std::thread::sleep(Duration::from_millis(3));
+            assert!(begun.elapsed() < self.patience, "it does not end\n{}", self.screen());
+            std::thread::sleep(self.pace);
         }
+    }
+}
+
+impl Drop for Pty {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
     }
 }
