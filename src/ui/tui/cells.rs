@@ -12,7 +12,7 @@ use super::markdown;
 use super::text::{clean, cut, hang, width};
 use super::theme::{Part, Theme};
 use crate::protocol::control::{ControlDecision, Counters, Ending, Replan};
-use crate::protocol::event::TurnFinished;
+use crate::protocol::event::{FailureReport, TurnFinished};
 use crate::protocol::plan::{Plan, TodoStatus};
 use lines::{first_line, output, prefixed, title};
 
@@ -34,6 +34,9 @@ pub(super) enum Detail {
 
 /// Lines of a check that failed, in brief.
 const FAILED_LINES: usize = 10;
+/// Lines of the user's words, from their beginning and from their end, in brief.
+const FIRST_LINES: usize = 8;
+const LAST_LINES: usize = 4;
 
 /// One thing that happened.
 #[derive(Debug)]
@@ -141,7 +144,10 @@ impl Cell {
                     Line::from(vec![name, Span::styled(value, quiet)])
                 })
                 .collect(),
-            Self::User(text) => prefixed("› ", Part::User, &clean(text), Part::Text, look),
+            Self::User(text) => {
+                let lines = prefixed("› ", Part::User, &clean(text), Part::Text, look);
+                if detail == Detail::Brief { folded(lines, look) } else { lines }
+            }
             Self::Answer(text) => markdown::render(text, look),
             Self::Reasoning(text) => match detail {
                 Detail::Brief => {
@@ -262,7 +268,8 @@ pub(super) fn decision(
         ControlDecision::Replan(Replan::Step) => ("replan step", after.single_step_repair_count),
         ControlDecision::Replan(Replan::Task) => ("replan task", after.task_replan_count),
     };
-    Some(format!("{words} {}/{} · {reason}", count.n, count.max))
+    let words = format!("{words} {}/{}", count.n, count.max);
+    Some(if reason.contains(&words) { reason.to_owned() } else { format!("{words} · {reason}") })
 }
 
 fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'static>> {
@@ -276,7 +283,7 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
     let mut facts = vec![seconds(finished.time_ms)];
     let tokens = finished.usage.input_tokens + finished.usage.output_tokens;
     facts.push(format!("{} tokens", thousands(tokens)));
-    facts.extend(finished.cost_usd.map(|usd| format!("${usd:.4}")));
+    facts.extend(finished.cost_usd.filter(|usd| *usd > 0.0).map(|usd| format!("${usd:.4}")));
     match finished.files_changed.as_slice() {
         [] => {}
         files if files.len() <= 3 => facts.push(format!("changed {}", clean(&files.join(", ")))),
@@ -308,12 +315,47 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
     let mut lines = hang(&Span::raw(""), &indent, &head, look.width);
     let has_report = !finished.ending.is_success() && finished.ending != Ending::Interrupted;
     if has_report && !finished.result.trim().is_empty() {
-        let report = clean(finished.result.trim_end());
+        let report = match &finished.report {
+            Some(report) if detail == Detail::Brief => in_brief(finished, report),
+            Some(_) | None => finished.result.trim_end().to_owned(),
+        };
         lines.extend(
-            report
+            clean(&report)
                 .lines()
                 .flat_map(|line| hang(&indent, &indent, &[Span::raw(line.to_owned())], look.width)),
         );
+    }
+    lines
+}
+
+/// What a person who was there needs to know of a failure, and what can be done about it here.
+fn in_brief(finished: &TurnFinished, report: &FailureReport) -> String {
+    let mut text = String::new();
+    // Who was asked knows what was not allowed.
+    if finished.ending != Ending::PermissionDenied {
+        text.extend(finished.errors.iter().map(|error| format!("{error}\n")));
+    }
+    for tried in &report.attempts {
+        let times = if tried.times > 1 { format!(" {} times", tried.times) } else { String::new() };
+        text.push_str(&format!("tried{times}: {} ({})\n", tried.what, tried.failure));
+    }
+    for (path, how) in &report.files_undone {
+        text.push_str(&format!("taken back: {path} {how}\n"));
+    }
+    let undo =
+        if report.files_changed.is_empty() { "" } else { " · /undo takes the changes back" };
+    text.push_str(&format!("/trace shows every step{undo}"));
+    text
+}
+
+/// A long message: its beginning and its end. The whole is there in full.
+fn folded(mut lines: Vec<Line<'static>>, look: Look) -> Vec<Line<'static>> {
+    let n_more = lines.len().saturating_sub(FIRST_LINES + LAST_LINES);
+    // A few lines more are shown rather than announced.
+    if n_more > 2 {
+        let text = cut(&format!("  … {n_more} more lines"), look.width).into_owned();
+        let more = Line::styled(text, look.theme.style(Part::Quiet));
+        lines.splice(FIRST_LINES..FIRST_LINES + n_more, [more]);
     }
     lines
 }

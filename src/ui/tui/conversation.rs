@@ -42,6 +42,8 @@ pub(super) struct Conversation {
     /// The user's words are on the terminal already: it has shown them as they were typed.
     pub(super) hides_user: bool,
     pub(super) plan: Plan,
+    /// The turns so far.
+    pub(super) turns: Vec<Said>,
     pub(super) turn: Option<Turn>,
     pub(super) session: String,
     pub(super) model: String,
@@ -94,6 +96,17 @@ pub(super) enum Doing {
     Asking,
     /// Another try follows.
     Retrying,
+    /// The model is asked for something beside the conversation.
+    Consulting(&'static str),
+}
+
+/// What was asked in a turn, and what came of it.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) turn: u32,
+    pub(super) words: String,
+    /// The files it changed and that are so still.
+    pub(super) files: Vec<String>,
 }
 
 /// The layers of a request, in the order in which they are sent.
@@ -118,6 +131,8 @@ impl Conversation {
                 }
             }
             Body::TurnStarted { input, .. } => {
+                let (turn, words) = (event.header.place.turn, input.clone());
+                self.turns.push(Said { turn, words, files: Vec::new() });
                 self.cells.push(Cell::User(input.clone()));
                 self.turn = Some(Turn { started: now, doing: Doing::Waiting, since: now });
             }
@@ -130,6 +145,7 @@ impl Conversation {
                 self.model.clone_from(&requested.model);
                 self.does(Doing::Waiting, now);
             }
+            Body::ModelRequested(requested) => self.consults(requested.purpose, now),
             Body::ModelDelta { text, reasoning: true } => {
                 self.thought.push_str(text);
                 self.does(Doing::Thinking, now);
@@ -199,7 +215,6 @@ impl Conversation {
             // goes on from there.
             Body::UserCommand { .. }
             | Body::ContextOverflowed { .. }
-            | Body::ModelRequested(_)
             | Body::ModelResponded(_)
             | Body::SessionForked { .. }
             | Body::SessionRewound { .. }
@@ -238,8 +253,9 @@ impl Conversation {
                 self.note(Tone::Quiet, &format!("mode {}", mode.as_str()));
             }
             Body::Frozen { by, words } => {
-                self.frozen = Some(words.clone());
+                // What an interrupt froze thaws with the next message.
                 if *by == FreezeCause::User {
+                    self.frozen = Some(words.clone());
                     let text = format!("nothing is changed until you lift it: “{words}”");
                     self.note(Tone::Quiet, &text);
                 }
@@ -291,6 +307,9 @@ impl Conversation {
             Body::TurnUndone { undone, files } => {
                 let files: Vec<String> =
                     files.iter().map(|(path, how)| format!("{path} {how}")).collect();
+                if let Some(said) = self.turns.iter_mut().find(|said| said.turn == *undone) {
+                    said.files.clear();
+                }
                 let text = format!("turn {undone} undone: {}", files.join(", "));
                 self.note(Tone::Quiet, &text);
             }
@@ -357,6 +376,9 @@ impl Conversation {
                 call.give_up();
             }
         }
+        if let Some(said) = self.turns.last_mut() {
+            said.files.clone_from(&finished.files_changed);
+        }
         if let Some(cost) = finished.cost_usd {
             *self.cost_usd.get_or_insert(0.0) += cost;
         }
@@ -411,6 +433,19 @@ impl Conversation {
             Cell::Call(call) if call.id == id => Some(&mut **call),
             _ => None,
         })
+    }
+
+    /// The model is asked for something that is no answer to the person.
+    pub(super) fn consults(&mut self, purpose: Purpose, now: Instant) {
+        let what = match purpose {
+            Purpose::Main => return,
+            Purpose::Reflect => "reflecting",
+            Purpose::Plan => "planning anew",
+            Purpose::Summary => "compacting",
+            Purpose::Learn => "learning",
+            Purpose::Task => "a sub-agent works",
+        };
+        self.does(Doing::Consulting(what), now);
     }
 
     fn does(&mut self, doing: Doing, now: Instant) {

@@ -118,6 +118,7 @@ impl Call {
         let Some(question) = &self.question else { return Vec::new() };
         let mut lines =
             vec![title(("? ", Part::Warn), &self.tool, &first_line(&self.subject), "", look)];
+        let is_whole = lines[0].to_string().ends_with(self.subject.trim());
         let quiet = look.theme.style(Part::Quiet);
         let why = match question.rule.strip_prefix("mode ") {
             // What a mode always asks needs no reason.
@@ -128,7 +129,10 @@ impl Call {
         lines.extend(hang(&indent, &indent, &[Span::styled(why, quiet)], look.width));
         match &question.diff {
             Some(diff) => lines.extend(diff_lines(diff, usize::MAX, look, Detail::Full)),
-            None if self.tool == "Bash" => lines.extend(command_lines(&self.subject, look)),
+            // What the title holds whole is not said twice.
+            None if self.tool == "Bash" && !is_whole => {
+                lines.extend(command_lines(&self.subject, look));
+            }
             None => {}
         }
         lines
@@ -220,15 +224,17 @@ impl Outcome {
         let code = envelope.error().map(|error| error.code);
         let mut body = Body::None;
         let mut is_told = false;
+        let has_run = code != Some(ErrorCode::Cancelled) || data.contains_key("stdout");
         let summary = match (tool, code) {
             (
                 "Bash",
                 None | Some(ErrorCode::CommandFailed | ErrorCode::Timeout | ErrorCode::Cancelled),
-            ) => {
+            ) if has_run => {
                 body = Body::Output(format!("{}{}", text("stdout"), text("stderr")));
                 let exit = data.get("exit_code").and_then(Value::as_i64);
                 // The first line says what stderr says below; the stage that failed is told.
                 note = failing_stages(data);
+                is_told = code == Some(ErrorCode::Cancelled);
                 match (code, exit, text("signal")) {
                     (Some(ErrorCode::Timeout), ..) => "timed out".to_owned(),
                     (Some(ErrorCode::Cancelled), ..) => "stopped".to_owned(),
@@ -240,6 +246,11 @@ impl Outcome {
                     }
                     (_, None, _) => String::new(),
                 }
+            }
+            // The reason is told to the model; the person gave it.
+            (_, Some(ErrorCode::Cancelled)) => {
+                is_told = true;
+                "not run".to_owned()
             }
             (_, Some(ErrorCode::ApprovalRejected)) => {
                 let said = envelope.error().and_then(|error| error.message.split_once(": "));
@@ -261,8 +272,12 @@ impl Outcome {
                 if data.get("applied").and_then(Value::as_bool) == Some(false) {
                     "unchanged".to_owned()
                 } else {
-                    let created = if text("operation") == "create" { "new  " } else { "" };
-                    format!("{created}+{} −{}", stat("lines_added"), stat("lines_removed"))
+                    let (added, removed) = (stat("lines_added"), stat("lines_removed"));
+                    if text("operation") == "create" {
+                        format!("new  +{added}")
+                    } else {
+                        format!("+{added} −{removed}")
+                    }
                 }
             }
             ("Grep", None) => {

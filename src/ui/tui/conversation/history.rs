@@ -91,6 +91,16 @@ impl Conversation {
         lines.extend(of_cell);
     }
 
+    /// The plan was printed, and nothing after it.
+    pub(in crate::ui::tui) fn ends_in_plan(&self) -> bool {
+        matches!(self.cells[..self.printed].last(), Some(Cell::Plan(_)))
+    }
+
+    /// Something was printed.
+    pub(in crate::ui::tui) fn has_history(&self) -> bool {
+        self.last.is_some()
+    }
+
     /// The live area, if it shows something of the conversation, stands behind a blank line.
     pub(in crate::ui::tui) fn is_apart(&self, kind: Kind) -> bool {
         self.last.is_some_and(|last| kind == Kind::Words || last == Kind::Words)

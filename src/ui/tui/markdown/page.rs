@@ -85,7 +85,13 @@ impl Page {
                 let rule = "─".repeat(self.look.width.min(40));
                 self.lines.push(Line::styled(rule, self.look.theme.style(Part::Quiet)));
             }
-            Event::TaskListMarker(done) => self.push(if done { "☑ " } else { "☐ " }),
+            Event::TaskListMarker(done) => {
+                // The box stands where the item's mark would.
+                let mark = Span::raw(if done { "☑ " } else { "☐ " });
+                if let Some(item) = self.prefixes.last_mut() {
+                    item.first = Some(mark);
+                }
+            }
             Event::Html(text)
             | Event::InlineHtml(text)
             | Event::InlineMath(text)

@@ -38,6 +38,8 @@ impl State {
                 Some(CommandDeed::Theme) => {
                     complete::words(arguments, [("dark", ""), ("light", "")])
                 }
+                Some(CommandDeed::Rewind) => self.turns(arguments, false),
+                Some(CommandDeed::Undo) => self.turns(arguments, true),
                 Some(CommandDeed::Resume) => {
                     let sessions = self.sessions.iter();
                     let sessions = sessions.map(|(id, what)| (id.as_str(), what.as_str()));
@@ -62,6 +64,24 @@ impl State {
             return if is_first { vec![Action::Ask(Request::Files)] } else { Vec::new() };
         }
         Vec::new()
+    }
+
+    /// The turns to go back to, the latest first; or those of them that changed files.
+    fn turns(&self, arguments: &str, changed: bool) -> Vec<Item> {
+        let turns = self.conversation.turns.iter().rev();
+        let turns: Vec<(String, String)> = turns
+            .filter(|said| !changed || !said.files.is_empty())
+            .map(|said| {
+                let files = if said.files.is_empty() {
+                    String::new()
+                } else {
+                    format!("  (changed {})", said.files.join(", "))
+                };
+                let words = said.words.lines().next().unwrap_or_default();
+                (said.turn.to_string(), format!("{words}{files}"))
+            })
+            .collect();
+        complete::words(arguments, turns.iter().map(|(turn, what)| (turn.as_str(), what.as_str())))
     }
 
     pub(super) fn offer(&mut self, kind: Kind, from: usize, items: Vec<Item>) {
