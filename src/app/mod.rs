@@ -220,6 +220,7 @@ impl Session {
             tools: tools::all().iter().map(|tool| tool.spec().name.to_owned()).collect(),
             sandbox: holds.clone(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
+            learns: true,
         };
         let environment = format!(
             "# Place\nProject root: {}\nPlatform: {}\nSandbox of commands: {}, network {}",

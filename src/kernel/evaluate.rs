@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
+use super::classify::{chain_of, failure_of};
 use super::signature::{brief, signature};
 use super::state::{Chain, FailedCall, State};
 use crate::protocol::control::{Category, LastFailure, Signal};
-use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode};
+use crate::protocol::envelope::ErrorCode;
 use crate::protocol::message::ToolCall;
 use crate::protocol::shorten;
 use crate::protocol::tool::Effect;
@@ -227,117 +228,6 @@ fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
     state.last_failure = failures.into_iter().find(|failure| Some(speaks(failure)) == most);
 }
 
-/// Tool and target, as a person would say it; the tool alone where there is no target.
-fn chain_of(call: &ToolCall, envelope: &Envelope) -> String {
-    let input = &envelope.context.params_input;
-    let named = ["path", "pattern", "command"].iter().find_map(|name| input.get(*name)?.as_str());
-    match envelope.context.path_resolved.as_deref().or(named) {
-        Some(target) => format!("{} {}", call.name, brief(target, 80)),
-        None => call.name.clone(),
-    }
-}
-
-/// The evidence of an envelope with an error; `None` where the error is an observation.
-fn failure_of(
-    state: &mut State,
-    chain: String,
-    call: &ToolCall,
-    envelope: &Envelope,
-) -> Option<LastFailure> {
-    let error = envelope.error()?;
-    let class = error.code.class(&call.name);
-    let mut signature =
-        format!("{} {}: {}", call.name, error.code.as_str(), signature(&error.message));
-    let (signal, category) = match error.code {
-        ErrorCode::Cancelled => return None,
-        ErrorCode::UnknownTool | ErrorCode::InvalidParam => {
-            (Signal::ValidationFailed, Category::ParameterError)
-        }
-        ErrorCode::RepeatedCall => {
-            // Still the failure that it repeats.
-            if let Some(chain) = state.chains.get(&chain).filter(|chain| chain.open) {
-                signature.clone_from(&chain.signature);
-            }
-            (Signal::Loop, Category::ParameterError)
-        }
-        ErrorCode::ApprovalRejected => (Signal::UserRejected, Category::PermissionError),
-        ErrorCode::CommandFailed | ErrorCode::Timeout if class == ErrorClass::State => {
-            let output = output_of(envelope);
-            let missing = is_missing(envelope, &output);
-            signature = format!("{} {}", error.code.as_str(), self::signature(&output));
-            let before =
-                state.failed_commands.insert(chain.clone(), (state.n_edits, signature.clone()));
-            let again = before.filter(|(_, before)| *before == signature);
-            // A test run that fails is an observation; one that fails in the same way after an edit
-            // says that the edit did not help, and one without an edit that it was run for nothing.
-            match (missing, again) {
-                (true, _) => (Signal::ToolError, Category::DependencyError),
-                (false, Some((n_edits, _))) if n_edits < state.n_edits => {
-                    (Signal::ToolError, Category::Unknown)
-                }
-                (false, Some(_)) => (Signal::Loop, Category::Unknown),
-                (false, None) => return None,
-            }
-        }
-        ErrorCode::NotFound
-        | ErrorCode::NoMatch
-        | ErrorCode::MultipleMatches
-        | ErrorCode::Conflict
-        | ErrorCode::NotRead => (Signal::ToolError, Category::ParameterError),
-        ErrorCode::AccessDenied
-        | ErrorCode::PermissionDenied
-        | ErrorCode::IsDirectory
-        | ErrorCode::NotADirectory
-        | ErrorCode::BinaryFile
-        | ErrorCode::Encoding
-        | ErrorCode::TooLarge
-        | ErrorCode::Timeout
-        | ErrorCode::ExecutionError
-        | ErrorCode::CommandFailed
-        | ErrorCode::CommandBlocked
-        | ErrorCode::UseTool
-        | ErrorCode::ApprovalRequired
-        | ErrorCode::CircuitOpen
-        | ErrorCode::AskUserUnavailable
-        | ErrorCode::InternalError => {
-            let category = match class {
-                ErrorClass::Tool => Category::ToolError,
-                ErrorClass::Policy => Category::PermissionError,
-                ErrorClass::Caller | ErrorClass::State => Category::Unknown,
-            };
-            (Signal::ToolError, category)
-        }
-    };
-    Some(LastFailure {
-        signal,
-        code: Some(error.code),
-        class: Some(class),
-        category,
-        message: shorten(&error.message, 300),
-        signature: brief(&signature, 300),
-        chain,
-        reflection: None,
-    })
-}
-
-/// The end of what a command printed: where the reason stands. Test runners tell it on stdout, and on
-/// stderr little more than that something failed.
-fn output_of(envelope: &Envelope) -> String {
-    let tail = |name: &str| {
-        let text = envelope.data.get(name).and_then(Value::as_str).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(20)..].join("\n")
-    };
-    format!("{}\n{}", tail("stdout"), tail("stderr"))
-}
-
-/// What the command needs is not installed.
-fn is_missing(envelope: &Envelope, output: &str) -> bool {
-    let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
-    exit_code == Some(127)
-        || ["No module named", "Cannot find module"].iter().any(|words| output.contains(words))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -345,6 +235,7 @@ mod tests {
     use super::super::state::RecoveryLimits;
     use super::*;
     use crate::protocol::control::{ControlDecision, Retry};
+    use crate::protocol::envelope::Envelope;
 
     fn call(name: &str, arguments: &str) -> ToolCall {
         ToolCall { id: "1".into(), name: name.into(), arguments: arguments.into() }

@@ -1,6 +1,7 @@
 //! What is heard and met on the way: the user's demands, mentions, rules in folders.
 
-use super::{Kernel, Turn};
+use super::Kernel;
+use super::turn::Turn;
 use crate::context::Rules;
 use crate::protocol::event::{Body, Event, Pin};
 use crate::protocol::message::ToolCall;
@@ -106,7 +107,7 @@ impl Turn {
             let Some(Effect::Read { path } | Effect::Write { path }) = &answer.effect else {
                 continue;
             };
-            self.mentions.followed(path, call.name == "Read");
+            self.trailing.mentions.followed(path, call.name == "Read");
             if answer.envelope.error().is_none() {
                 self.touched.push(path.clone());
             }

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::consult::Question;
 use super::evaluate::Round;
 use super::reflect::reflect;
-use super::state::State;
-use super::{EVIDENCE_BYTES, Kernel, Turn, both_ends};
+use super::turn::{PastCall, Patch, Turn};
+use super::{Kernel, as_evidence};
 use crate::protocol::Object;
 use crate::protocol::control::{ControlDecision, Ending, Replan, Retry, Signal};
 use crate::protocol::event::Body;
@@ -51,23 +51,6 @@ const WIDENS: [&str; 16] = [
 const NEGATIONS: [&str; 6] = ["not ", "never", "n't", "avoid", "without anything", "不"];
 /// So many attempts are shown to a reflection, the latest.
 const ATTEMPTS: usize = 6;
-
-/// What was tried in this turn, for reflections and planners.
-#[derive(Clone, Debug)]
-pub(super) struct PastCall {
-    pub(super) call: String,
-    pub(super) outcome: String,
-}
-
-/// Rules of a reflection for the next decisions; they go when what failed succeeds, or its step ends.
-#[derive(Clone, Debug)]
-pub(super) struct Patch {
-    pub(super) text: String,
-    /// A request has carried it.
-    pub(super) was_told: bool,
-    chain: String,
-    step: u32,
-}
 
 /// What a planner answers.
 #[derive(Deserialize, JsonSchema)]
@@ -138,7 +121,7 @@ impl Kernel {
         let before = turn.state.counters();
         turn.state.carry_out(decision);
         let after = turn.state.counters();
-        let evidence = turn.evidence;
+        let evidence = turn.case.seq;
         self.parts.events.emit(Body::ControlDecided { decision, reason, before, after, evidence });
         Ok(decision)
     }
@@ -149,7 +132,7 @@ impl Kernel {
         let Some(failure) = &turn.state.last_failure else { return };
         if failure.signal == Signal::Loop && failure.code.is_none() {
             let text = self.parts.prompts.text(CIRCLE);
-            turn.reminders.push(text.replace("{{what}}", &failure.message));
+            turn.trailing.reminders.push(text.replace("{{what}}", &failure.message));
         }
     }
 
@@ -170,7 +153,7 @@ impl Kernel {
         let reflection =
             answer.map(|reflection| Box::new(self.sift(turn, reflection, &mut refused)));
         self.parts.events.emit(Body::Reflected {
-            evidence: turn.evidence,
+            evidence: turn.case.seq,
             reflection: reflection.clone(),
             refused,
         });
@@ -178,7 +161,7 @@ impl Kernel {
         if let (Some(said), Some(failure)) = (confident, &turn.state.last_failure)
             && !said.patch_prompt.is_empty()
         {
-            turn.patch = Some(Patch {
+            turn.trailing.patch = Some(Patch {
                 text: said.patch_prompt.clone(),
                 was_told: false,
                 chain: failure.chain.clone(),
@@ -251,7 +234,7 @@ impl Kernel {
             }
         };
         let call = ToolCall {
-            id: format!("kernel_{}_{}_{}", self.turn, turn.round, turn.kernel_calls + 1),
+            id: format!("kernel_{}_{}_{}", self.turn, turn.round, turn.own_calls.n + 1),
             name,
             arguments: input.to_string(),
         };
@@ -262,7 +245,7 @@ impl Kernel {
         if is_call(&failed.call) || is_call(&failed.parent) {
             return Err("it is the call that failed".to_owned());
         }
-        if turn.proposals.iter().any(is_call) {
+        if turn.own_calls.proposals.iter().any(is_call) {
             return Err("it was proposed before".to_owned());
         }
         self.parts.registry.check(&call).map_err(|failure| failure.message)?;
@@ -282,18 +265,18 @@ impl Kernel {
         let action = turn.state.reflection().and_then(|said| said.suggested_action.clone());
         let call = match (decision, action) {
             (ControlDecision::Retry(Retry::Same), _) | (_, None) => ToolCall {
-                id: format!("kernel_{}_{}_{}", self.turn, turn.round, turn.kernel_calls + 1),
+                id: format!("kernel_{}_{}_{}", self.turn, turn.round, turn.own_calls.n + 1),
                 ..failed.call.clone()
             },
             (_, Some(action)) => match self.call_of(turn, &action) {
                 Ok(call) => {
-                    turn.proposals.push(call.clone());
+                    turn.own_calls.proposals.push(call.clone());
                     call
                 }
                 Err(_) => return,
             },
         };
-        turn.kernel_calls += 1;
+        turn.own_calls.n += 1;
         let room = self.room_left();
         let mut answer = self.parts.registry.call_for(&call, &failed.parent.id, room).await;
         if answer.denied {
@@ -302,7 +285,7 @@ impl Kernel {
         }
         let line = call_line(&call.name, &answer.envelope.context.params_input);
         self.history.amend(&failed.parent.id, &line, &answer.envelope);
-        turn.evidence_text = both_ends(&view(&answer.envelope), EVIDENCE_BYTES);
+        turn.case.evidence = as_evidence(&view(&answer.envelope));
         let (calls, answers) = ([call], [answer]);
         self.evaluate(turn, &Round::Kernel { call: &calls[0], answer: &answers[0] });
         self.take_note(turn, &calls, &answers);
@@ -346,7 +329,7 @@ impl Kernel {
         let files = if files.is_empty() { "none" } else { files.as_str() };
         // Where no planner answered the model has to do it itself.
         let reminder = prompts.text(if was_planned { planned_anew } else { alone });
-        turn.reminders.push(
+        turn.trailing.reminders.push(
             reminder
                 .trim_end()
                 .replace("{{times}}", &times.to_string())
@@ -358,7 +341,7 @@ impl Kernel {
             let body = Body::PlanUpdated { plan: self.plan.clone(), reason };
             self.parts.events.emit(body);
         }
-        turn.patch = None;
+        turn.trailing.patch = None;
         Ok(())
     }
 
@@ -412,9 +395,9 @@ impl Kernel {
             || "a final answer".to_owned(),
             |failed| format!("{} {}", failed.call.name, shorten(&failed.call.arguments, 1500)),
         );
-        let evidence = turn.evidence_text.as_str();
-        let skipped = turn.attempts.len().saturating_sub(ATTEMPTS);
-        let attempts: Vec<String> = turn.attempts[skipped..]
+        let evidence = turn.case.evidence.as_str();
+        let skipped = turn.case.attempts.len().saturating_sub(ATTEMPTS);
+        let attempts: Vec<String> = turn.case.attempts[skipped..]
             .iter()
             .map(|PastCall { call, outcome }| format!("- {call}: {outcome}"))
             .collect();
@@ -423,7 +406,7 @@ impl Kernel {
         self.parts
             .prompts
             .text(EVIDENCE)
-            .replace("{{goal}}", &shorten(&turn.goal, 2000))
+            .replace("{{goal}}", &shorten(&turn.case.goal, 2000))
             .replace("{{step}}", step)
             .replace("{{decision}}", &decision)
             .replace("{{evidence}}", evidence)
@@ -453,12 +436,5 @@ impl Kernel {
             text.push_str(&format!("Cause, as a reflection sees it: {}\n", said.root_cause.text));
         }
         text
-    }
-}
-
-impl Patch {
-    /// It was told, and what it is about is over: nothing failed since, or its step ended.
-    pub(super) fn is_over(&self, state: &State, step: u32) -> bool {
-        self.was_told && (state.step_success || step != self.step || !state.is_open(&self.chain))
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
@@ -20,6 +21,7 @@ pub(crate) struct Pty {
     pub(crate) patience: Duration,
     /// How long after a look the next one follows.
     pub(crate) pace: Duration,
+    reader: JoinHandle<()>,
 }
 
 /// What was written to the terminal.
@@ -48,7 +50,7 @@ impl Pty {
         let parser = vt100::Parser::new(rows, cols, 100_000);
         let seen = Arc::new(Mutex::new(Seen { parser, bytes: Vec::new() }));
         let theirs = Arc::clone(&seen);
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut buffer = vec![0; 65536];
             while let Ok(n @ 1..) = reader.read(&mut buffer) {
                 let mut seen = theirs.lock().unwrap();
@@ -56,7 +58,8 @@ impl Pty {
                 seen.bytes.extend_from_slice(&buffer[..n]);
             }
         });
-        Self { master: pair.master, writer, child, seen, patience: PATIENCE, pace: PACE }
+        let (patience, pace) = (PATIENCE, PACE);
+        Self { master: pair.master, writer, child, seen, reader, patience, pace }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -153,12 +156,14 @@ impl Pty {
         rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap()
     }
 
-    /// Waits for the end; its exit code.
+    /// Waits for the end, and until all that was written is seen; its exit code.
     #[track_caller]
     pub(crate) fn end(&mut self) -> u32 {
         let begun = Instant::now();
         loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
+            if let Some(status) = self.child.try_wait().unwrap()
+                && self.reader.is_finished()
+            {
                 return status.exit_code();
             }
             assert!(begun.elapsed() < self.patience, "it does not end\n{}", self.screen());
