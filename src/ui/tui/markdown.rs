@@ -11,12 +11,16 @@ use super::cells::Look;
 use super::highlight::{Language, Open};
 use super::text::{behind, clean};
 use super::theme::Part;
-use page::prose;
+use page::{Before, Block, block};
 
 /// More text without an end of a block is cut here: what a frame costs has a limit.
 const MAX_OPEN: usize = 16 * 1024;
 /// A whole text is taken in parts of so many bytes.
 const PART: usize = 64 * 1024;
+/// The rows of a table that its columns are measured by: later ones are given one by one.
+const MEASURED_ROWS: usize = 10;
+/// No screen has more columns.
+const WIDEST: usize = 1000;
 /// Columns before code.
 const CODE: &str = "  ";
 
@@ -50,6 +54,22 @@ pub(super) struct Stream {
     is_after_blank: bool,
     /// Something was finished before: a blank line separates what follows.
     has_begun: bool,
+    /// The list or table that the open block goes on with.
+    before: Option<Begun>,
+}
+
+/// A block whose beginning is finished.
+#[derive(Debug)]
+enum Begun {
+    /// A list: the mark of its items, and the number of the next one.
+    List {
+        mark: char,
+        number: Option<u64>,
+        /// A blank line stands between.
+        is_apart: bool,
+    },
+    /// A table: how wide its columns are, and its head as it was written, once it is finished.
+    Table { head: String, columns: Vec<usize> },
 }
 
 #[derive(Debug)]
@@ -115,19 +135,41 @@ impl Stream {
         if let Some(fence) = &self.fence {
             return vec![code_line(&self.open, fence, look).0];
         }
-        let text = self.open.trim_end();
-        let mut lines = if text.trim_start().starts_with('|') {
-            // The columns of a table are known when it is whole; until then it would jump.
+        let text = without_mark(self.open.trim_end());
+        let is_row = text.trim_start().starts_with('|');
+        let (mut lines, is_joined) = if is_row && text.lines().count() < 3 && !self.is_in_table() {
+            // Whether it is a table is known with its third line.
             let quiet = look.theme.style(Part::Quiet);
-            let rows = text.lines().map(|row| Line::styled(clean(row).into_owned(), quiet));
-            rows.collect()
+            let head = text.lines().next().map(|row| clean(row).into_owned());
+            (head.into_iter().map(|row| Line::styled(row, quiet)).collect(), false)
         } else {
-            prose(&closed(text), look)
+            let (block, is_joined) = self.rendered(&closed(text), look);
+            (block.lines, is_joined)
         };
-        if self.has_begun {
+        if self.has_begun && !is_joined && !lines.is_empty() {
             lines.insert(0, Line::default());
         }
         lines
+    }
+
+    fn is_in_table(&self) -> bool {
+        matches!(self.before, Some(Begun::Table { .. }))
+    }
+
+    /// A block that may go on with what is finished, and whether it does so without a blank line.
+    fn rendered(&self, text: &str, look: Look) -> (Block, bool) {
+        match &self.before {
+            Some(Begun::List { mark, number, is_apart }) if item_of(text) == Some(*mark) => {
+                let before = Before { number: *number, ..Before::default() };
+                (block(text, &before, look), !is_apart)
+            }
+            Some(Begun::Table { head, columns }) if text.trim_start().starts_with('|') => {
+                let is_rest = !head.is_empty();
+                let before = Before { number: None, columns: Some(columns.clone()), is_rest };
+                (block(&format!("{head}{text}"), &before, look), is_rest)
+            }
+            Some(_) | None => (block(text, &Before::default(), look), false),
+        }
     }
 
     /// Takes one complete line.
@@ -153,8 +195,10 @@ impl Stream {
             return;
         }
         let indent = line.len() - line.trim_start().len();
-        let goes_on = is_list(&self.open) && indent >= 2;
-        if self.is_after_blank && !trimmed.is_empty() && !goes_on {
+        let of_list = item_of(&self.open);
+        let goes_on = of_list.is_some() && indent >= 2;
+        let is_next_item = indent < 2 && of_list.is_some() && item_of(line) == of_list;
+        if (self.is_after_blank && !goes_on || is_next_item) && !trimmed.is_empty() {
             self.block(self.seen, look, lines);
         }
         if let Some(mark) = fence_of(trimmed) {
@@ -175,23 +219,46 @@ impl Stream {
         }
         self.is_after_blank = trimmed.is_empty();
         self.seen += length;
-    }
-
-    /// So many bytes are a block.
-    fn block(&mut self, end: usize, look: Look, lines: &mut Vec<Line<'static>>) {
-        let text: String = self.open.drain(..end).collect();
-        self.seen = 0;
-        self.is_after_blank = false;
-        self.inner = None;
-        let block = prose(&text, look);
-        if block.is_empty() {
+        if !trimmed.starts_with('|') || !self.open.trim_start().starts_with('|') {
             return;
         }
-        if self.has_begun {
+        if self.is_in_table() {
+            self.block(self.seen, look, lines);
+        } else if self.open[..self.seen].lines().count() == 2 + MEASURED_ROWS {
+            // Enough rows to know how wide the columns are, if it is a table at all.
+            let needed = block(&self.open[..self.seen], &Before::default(), look).columns;
+            if !needed.is_empty() {
+                let columns = with_room(needed);
+                self.before = Some(Begun::Table { head: String::new(), columns });
+                self.block(self.seen, look, lines);
+            }
+        }
+    }
+
+    /// So many bytes are a block, or a part of one.
+    fn block(&mut self, end: usize, look: Look, lines: &mut Vec<Line<'static>>) {
+        let text: String = self.open.drain(..end).collect();
+        let is_apart = std::mem::take(&mut self.is_after_blank);
+        self.seen = 0;
+        self.inner = None;
+        let (block, is_joined) = self.rendered(&text, look);
+        if block.lines.is_empty() {
+            return;
+        }
+        if self.has_begun && !is_joined {
             lines.push(Line::default());
         }
         self.has_begun = true;
-        lines.extend(block);
+        lines.extend(block.lines);
+        let mark = item_of(&text).map(|mark| (mark, block.number));
+        match &mut self.before {
+            Some(Begun::Table { head, .. }) if text.trim_start().starts_with('|') && !is_apart => {
+                if head.is_empty() {
+                    *head = text.trim_start().split_inclusive('\n').take(2).collect();
+                }
+            }
+            before => *before = mark.map(|(mark, number)| Begun::List { mark, number, is_apart }),
+        }
     }
 
     fn code(&mut self, text: &str, look: Look, lines: &mut Vec<Line<'static>>) {
@@ -235,13 +302,38 @@ fn fence_of(trimmed: &str) -> Option<String> {
     is_fence.then(|| mark.to_string().repeat(length))
 }
 
-fn is_list(text: &str) -> bool {
+/// The mark of the list's item that the text begins with: `-`, `*`, `+`, or what stands behind its number.
+fn item_of(text: &str) -> Option<char> {
     let text = text.trim_start();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    text.starts_with("- ")
-        || text.starts_with("* ")
-        || text.starts_with("+ ")
-        || (1..=9).contains(&digits) && text[digits..].starts_with(['.', ')'])
+    let mark = text[digits..].chars().next()?;
+    let is_mark = match digits {
+        0 => matches!(mark, '-' | '*' | '+'),
+        1..=9 => matches!(mark, '.' | ')'),
+        _ => false,
+    };
+    let behind = text[digits..].chars().nth(1);
+    (is_mark && behind.is_none_or(char::is_whitespace)).then_some(mark)
+}
+
+/// The text without the mark of an item that is not written yet: it would look like the end of the last one.
+fn without_mark(text: &str) -> &str {
+    let last = text.rfind('\n').map_or(0, |at| at + 1);
+    let line = text[last..].trim();
+    let is_mark = matches!(line, "-" | "*" | "+" | "**")
+        || line.trim_end_matches(['.', ')']).bytes().all(|byte| byte.is_ascii_digit());
+    if last > 0 && is_mark { &text[..last] } else { text }
+}
+
+/// Columns of a table whose later rows are not known: each has some room, and the last has all that is left.
+fn with_room(mut columns: Vec<usize>) -> Vec<usize> {
+    for columns in &mut columns {
+        *columns += *columns / 2 + 2;
+    }
+    if let Some(last) = columns.last_mut() {
+        *last = WIDEST;
+    }
+    columns
 }
 
 /// The text with what is open in its last paragraph closed, so that it looks as it will.
@@ -304,6 +396,53 @@ mod tests {
             lines.extend(stream.finish(look(60)));
             assert_eq!(shown(&lines), whole, "parts of {n}");
         }
+    }
+
+    /// What is given away while a text arrives letter by letter, and what is left open at its end.
+    fn streamed(text: &str, columns: usize) -> (String, String) {
+        let mut stream = Stream::default();
+        let mut lines = Vec::new();
+        for char in text.chars() {
+            stream.push(&char.to_string());
+            lines.extend(stream.take_finished(look(columns)));
+        }
+        (shown(&lines), shown(&stream.tail(look(columns))))
+    }
+
+    #[test]
+    fn the_items_of_a_list_are_given_one_by_one() {
+        let (given, open) =
+            streamed("Things:\n\n1. one\n   more\n1. two\n   - inner\n1. three\n4", 40);
+        assert_eq!(given, "Things:\n\n1. one more\n2. two\n   • inner\n");
+        assert_eq!(open, "3. three\n");
+        // A number alone is no part of the item before it, and another list is another list.
+        assert_eq!(streamed("- a\n- b\n-", 40), ("• a\n".into(), "• b\n".into()));
+        assert_eq!(streamed("- a\n\n* b\n* c\n", 40).0, "• a\n\n• b\n");
+        // Items with blank lines between them stay apart, and count on.
+        assert_eq!(shown(&render("1. a\n\n1. b\n", look(40))), "1. a\n\n2. b\n");
+    }
+
+    #[test]
+    fn the_rows_of_a_long_table_are_given_one_by_one_in_the_same_columns() {
+        let row = |n: usize| format!("| row {n} | {} | what row {n} is |\n", n * n);
+        let rows: String = (1..=30).map(row).collect();
+        let table = format!("| name | square | what |\n|---|---:|---|\n{rows}");
+        let (given, open) = streamed(&table, 60);
+        assert_eq!(given, shown(&render(&table, look(60))));
+        assert_eq!(open, "");
+        let lines: Vec<&str> = given.lines().collect();
+        assert_eq!(lines.len(), 32, "{given}");
+        let second = |line: &str| {
+            line.char_indices()
+                .filter(|(_, c)| matches!(c, '│' | '┼'))
+                .map(|(at, _)| line[..at].chars().count())
+                .collect::<Vec<_>>()
+        };
+        assert!(lines.iter().all(|line| second(line) == second(lines[0])), "{given}");
+        // What follows it is apart.
+        let (given, open) = streamed(&format!("{table}\nEnd of"), 60);
+        assert!(given.ends_with("row 30 is\n"), "{given}");
+        assert_eq!(open, "\nEnd of\n");
     }
 
     #[test]

@@ -226,6 +226,8 @@ pub(super) struct State {
     /// Where in the earlier messages one is, and what was being written.
     recalled: Option<(usize, String)>,
     finder: Finder,
+    /// Files are searched for the mention that begins here.
+    searches: Option<usize>,
     sessions: Vec<(String, String)>,
     quits_at: Option<Instant>,
     last_key: Option<Instant>,
@@ -265,6 +267,7 @@ impl State {
             has_focus: true,
             recalled: None,
             finder: Finder::default(),
+            searches: None,
             sessions: Vec::new(),
             quits_at: None,
             last_key: None,
@@ -302,7 +305,11 @@ impl State {
                 }
                 Vec::new()
             }
-            Input::Typed(Typed::Name(_), _) | Input::Tick => Vec::new(),
+            Input::Tick => {
+                self.search_on(false);
+                Vec::new()
+            }
+            Input::Typed(Typed::Name(_), _) => Vec::new(),
             Input::Resized(columns, rows) => {
                 self.size = (columns, rows);
                 Vec::new()
@@ -319,6 +326,9 @@ impl State {
 
     /// When the screen changes by itself next, if it does.
     pub(super) fn next_tick(&self) -> Option<Duration> {
+        if self.searches.is_some() && self.finder.is_searching() {
+            return Some(Duration::ZERO);
+        }
         if let Some(pressed) = self.asked.as_ref().and_then(|asked| asked.pressed) {
             return Some((pressed.at + ALONE).saturating_duration_since(self.now));
         }

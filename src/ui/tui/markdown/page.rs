@@ -11,16 +11,37 @@ use crate::ui::tui::highlight::{Language, Open};
 use crate::ui::tui::text::{behind, clean, hang, width};
 use crate::ui::tui::theme::Part;
 
-pub(super) fn prose(text: &str, look: Look) -> Vec<Line<'static>> {
+/// What a block goes on with.
+#[derive(Debug, Default)]
+pub(super) struct Before {
+    /// The number of the next item, in an ordered list that has begun.
+    pub(super) number: Option<u64>,
+    /// The columns of a table that was measured by its first rows.
+    pub(super) columns: Option<Vec<usize>>,
+    /// The head of the table, which stands above these rows once more, is finished.
+    pub(super) is_rest: bool,
+}
+
+/// A block on a screen.
+pub(super) struct Block {
+    pub(super) lines: Vec<Line<'static>>,
+    /// The number of an item that would follow, if it is an ordered list.
+    pub(super) number: Option<u64>,
+    /// The columns that its rows need, if it is a table.
+    pub(super) columns: Vec<usize>,
+}
+
+/// The lines of a block that goes on with this.
+pub(super) fn block(text: &str, before: &Before, look: Look) -> Block {
     let text = clean(text);
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut page = Page::new(look);
+    let mut page = Page::new(before, look);
     for event in Parser::new_ext(&text, options) {
         page.take(event);
     }
     page.flush();
-    page.lines
+    Block { lines: page.lines, number: page.number, columns: page.columns }
 }
 
 /// What stands before a line of a block: once, and then.
@@ -30,8 +51,11 @@ struct Prefix {
 }
 
 /// Blocks on their way to lines.
-struct Page {
+struct Page<'a> {
     look: Look,
+    before: &'a Before,
+    number: Option<u64>,
+    columns: Vec<usize>,
     lines: Vec<Line<'static>>,
     spans: Vec<Span<'static>>,
     styles: Vec<Style>,
@@ -44,10 +68,13 @@ struct Page {
     table: Option<Table>,
 }
 
-impl Page {
-    fn new(look: Look) -> Self {
+impl<'a> Page<'a> {
+    fn new(before: &'a Before, look: Look) -> Self {
         Self {
             look,
+            before,
+            number: None,
+            columns: Vec::new(),
             lines: Vec::new(),
             spans: Vec::new(),
             styles: vec![look.theme.style(Part::Text)],
@@ -160,13 +187,22 @@ impl Page {
                 if self.lists.is_empty() {
                     self.gap();
                 }
+                // Where a list goes on, it counts on.
+                let first = first.map(|first| {
+                    self.before.number.filter(|_| self.lists.is_empty()).unwrap_or(first)
+                });
                 self.lists.push(first);
             }
             Tag::Item => {
+                let is_outer = self.lists.len() == 1;
                 let mark = match self.lists.last_mut() {
                     Some(Some(number)) => {
-                        *number += 1;
-                        format!("{}. ", *number - 1)
+                        let this = *number;
+                        *number = this.saturating_add(1);
+                        if is_outer {
+                            self.number = Some(*number);
+                        }
+                        format!("{this}. ")
                     }
                     Some(None) | None => "• ".to_owned(),
                 };
@@ -186,7 +222,9 @@ impl Page {
             }
             Tag::Table(alignments) => {
                 self.gap();
-                self.table = Some(Table { alignments, rows: Vec::new() });
+                let columns = self.before.columns.clone();
+                let is_rest = self.before.is_rest;
+                self.table = Some(Table { alignments, rows: Vec::new(), columns, is_rest });
             }
             Tag::TableHead | Tag::TableRow => {
                 if let Some(table) = &mut self.table {
@@ -250,6 +288,7 @@ impl Page {
             }
             TagEnd::Table => {
                 if let Some(table) = self.table.take() {
+                    self.columns = table.needed();
                     self.lines.extend(table.lines(self.look));
                 }
             }

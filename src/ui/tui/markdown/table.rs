@@ -7,27 +7,27 @@ use crate::ui::tui::cells::Look;
 use crate::ui::tui::text::{hang, width, wrap};
 use crate::ui::tui::theme::Part;
 
+/// A table, or the later rows of one.
 #[derive(Default)]
 pub(super) struct Table {
     pub(super) alignments: Vec<Alignment>,
+    /// The head, and what stands below it.
     pub(super) rows: Vec<Vec<Vec<Span<'static>>>>,
+    /// How wide the columns are to be, where not all rows are known.
+    pub(super) columns: Option<Vec<usize>>,
+    /// The head is there already.
+    pub(super) is_rest: bool,
 }
 
 impl Table {
     /// Columns as wide as they need to be, or as there is room; narrow screens get one line per field.
     pub(super) fn lines(&self, look: Look) -> Vec<Line<'static>> {
         const BETWEEN: &str = " │ ";
-        let n_columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let mut widths = self.columns.clone().unwrap_or_else(|| self.needed());
+        let n_columns = widths.len();
         if n_columns == 0 {
             return Vec::new();
         }
-        let of_cell = |cell: &Vec<Span<'static>>| cell.iter().map(|s| width(&s.content)).sum();
-        let mut widths: Vec<usize> = (0..n_columns)
-            .map(|at| {
-                self.rows.iter().filter_map(|row| row.get(at)).map(of_cell).max().unwrap_or(0)
-            })
-            .map(|columns| columns.max(1))
-            .collect();
         let room = look.width.saturating_sub(3 * (n_columns - 1));
         if room < 6 * n_columns && widths.iter().sum::<usize>() > room {
             return self.as_fields(look);
@@ -44,7 +44,8 @@ impl Table {
         }
         let quiet = look.theme.style(Part::Quiet);
         let mut lines = Vec::new();
-        for (n, row) in self.rows.iter().enumerate() {
+        let first = usize::from(self.is_rest);
+        for (n, row) in self.rows.iter().enumerate().skip(first) {
             let cells: Vec<Vec<Vec<Span<'static>>>> = (0..n_columns)
                 .map(|at| wrap(row.get(at).map_or(&[][..], Vec::as_slice), widths[at]))
                 .collect();
@@ -77,11 +78,28 @@ impl Table {
                 lines.push(Line::from(spans));
             }
             if n == 0 {
-                let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+                // Nothing stands behind the last column: its rule ends with the widest cell.
+                let needed = self.needed();
+                let rules = widths.iter().enumerate().map(|(at, width)| {
+                    let is_last = at + 1 == n_columns;
+                    "─".repeat(if is_last { needed[at].min(*width) } else { *width })
+                });
+                let rules: Vec<String> = rules.collect();
                 lines.push(Line::styled(rules.join("─┼─"), quiet));
             }
         }
         lines
+    }
+
+    /// Columns that each column needs.
+    pub(super) fn needed(&self) -> Vec<usize> {
+        let n_columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let of_cell = |cell: &Vec<Span<'static>>| cell.iter().map(|s| width(&s.content)).sum();
+        let needed = (0..n_columns).map(|at| {
+            let cells = self.rows.iter().filter_map(|row| row.get(at));
+            cells.map(of_cell).max().unwrap_or(0).max(1)
+        });
+        needed.collect()
     }
 
     fn as_fields(&self, look: Look) -> Vec<Line<'static>> {

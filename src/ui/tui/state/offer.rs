@@ -9,6 +9,7 @@ impl State {
     /// Looks whether what is written can be completed.
     pub(super) fn complete(&mut self) -> Vec<Action> {
         self.popup = None;
+        self.searches = None;
         if self.focus != Focus::Composer || self.recalled.is_some() {
             return Vec::new();
         }
@@ -60,6 +61,7 @@ impl State {
             let is_first = query.is_empty();
             let items = self.finder.find(&query);
             self.offer(Kind::File, from, items);
+            self.searches = (!is_first).then_some(from);
             // The list is made anew with each mention, while the old one is already of use.
             return if is_first { vec![Action::Ask(Request::Files)] } else { Vec::new() };
         }
@@ -94,14 +96,32 @@ impl State {
         }
     }
 
+    /// Looks at more files, where not all were looked at; at all of them where a choice is to be made.
+    pub(super) fn search_on(&mut self, to_the_end: bool) {
+        let Some(from) = self.searches.filter(|_| self.finder.is_searching()) else { return };
+        self.finder.step();
+        while to_the_end && self.finder.is_searching() {
+            self.finder.step();
+        }
+        self.popup = None;
+        let items = self.finder.items();
+        self.offer(Kind::File, from, items);
+    }
+
     /// A key while there is something to choose; `None` where it is not for the choice.
     pub(super) fn choose(&mut self, deed: Option<Deed>) -> Option<Vec<Action>> {
+        if matches!(deed, Some(Deed::Up | Deed::Down | Deed::Complete | Deed::Send)) {
+            self.search_on(true);
+        }
         let popup = self.popup.as_mut()?;
         let n_items = popup.items.len();
         match deed? {
             Deed::Up => popup.selected = (popup.selected + n_items - 1) % n_items,
             Deed::Down => popup.selected = (popup.selected + 1) % n_items,
-            Deed::Escape => self.popup = None,
+            Deed::Escape => {
+                self.popup = None;
+                self.searches = None;
+            }
             Deed::Complete => {
                 let popup = self.popup.take()?;
                 self.take(&popup);
