@@ -98,6 +98,9 @@ impl Stream {
             let line = self.open[self.seen..self.seen + length].to_owned();
             self.line(&line, length + 1, look, &mut lines);
         }
+        if self.seen > 0 && self.fence.is_none() && self.inner.is_none() && self.is_over() {
+            self.block(self.seen, look, &mut lines);
+        }
         while self.open.len() > MAX_OPEN {
             let reach = self.open.floor_char_boundary(MAX_OPEN);
             let end = self.open[..reach].rfind(['\n', ' ']).map_or(reach, |at| at + 1);
@@ -150,6 +153,20 @@ impl Stream {
             lines.insert(0, Line::default());
         }
         lines
+    }
+
+    /// The open block is over, whatever the line will be that has begun.
+    fn is_over(&self) -> bool {
+        let (block, line) = self.open.split_at(self.seen);
+        match item_of(block) {
+            // An item may go on after a blank line.
+            Some(mark) => {
+                let is_outer = line.starts_with(|char: char| !char.is_whitespace());
+                let is_item = || item_of(line) == Some(mark) && line.contains(char::is_whitespace);
+                is_outer && (self.is_after_blank || is_item())
+            }
+            None => self.is_after_blank,
+        }
     }
 
     fn is_in_table(&self) -> bool {

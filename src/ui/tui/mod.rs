@@ -43,8 +43,8 @@ use terminal::Terminal;
 
 use crate::protocol::event::{Event, Sink, Stamped};
 
-/// Frames are this far apart, unless a key was pressed.
-const FRAME: Duration = Duration::from_millis(16);
+/// Frames are this far apart, unless a key was pressed: a text that streams is read, not watched.
+const FRAME: Duration = Duration::from_millis(33);
 /// A program that was not stopped within this time will not be.
 const STOPPED: Duration = Duration::from_millis(200);
 /// Going on is told twice: by the clock and by a signal.
