@@ -208,12 +208,19 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
             }
         }
     };
-    _ = chat.end();
+    let shown = chat.end();
     if let Some(id) = last.filter(|_| !is_plain) {
         ui::print(&format!("Session {id}: `agent -c` goes on with it.\n"));
     }
     let ended = control.interrupted().filter(|by| *by == Interrupt::Terminate);
-    Ok(ended.map_or(0, |by| by.ending().exit_code()))
+    match (ended, shown) {
+        (Some(by), _) => Ok(by.ending().exit_code()),
+        (None, Ok(())) => Ok(0),
+        (None, Err(error)) => {
+            ui::tell(&format!("the screen: {error}; the session is saved"));
+            Ok(1)
+        }
+    }
 }
 
 async fn open(
@@ -251,6 +258,7 @@ enum Work {
 }
 
 async fn do_work(session: &mut Session, options: &Options, handle: &Handle, work: Work) {
+    tui::panic_if_told("session");
     match work {
         Work::Turn(text) => {
             session.run(&text).await;

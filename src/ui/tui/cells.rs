@@ -334,10 +334,13 @@ fn in_brief(finished: &TurnFinished, report: &FailureReport) -> String {
     // Who was asked knows what was not allowed.
     if finished.ending != Ending::PermissionDenied {
         text.extend(finished.errors.iter().map(|error| format!("{error}\n")));
-    }
-    for tried in &report.attempts {
-        let times = if tried.times > 1 { format!(" {} times", tried.times) } else { String::new() };
-        text.push_str(&format!("tried{times}: {} ({})\n", tried.what, tried.failure));
+        for tried in &report.attempts {
+            let times = match tried.times {
+                1 => "once".to_owned(),
+                times => format!("{times} times"),
+            };
+            text.push_str(&format!("tried {times}: {} ({})\n", tried.what, tried.failure));
+        }
     }
     for (path, how) in &report.files_undone {
         text.push_str(&format!("taken back: {path} {how}\n"));

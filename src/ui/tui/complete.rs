@@ -39,8 +39,10 @@ pub(super) struct Item {
     pub(super) insert: String,
     /// What is shown beside it.
     pub(super) what: String,
-    /// More has to be written behind it.
+    /// More can be written behind it.
     pub(super) takes_more: bool,
+    /// It means nothing without more behind it.
+    pub(super) needs_more: bool,
 }
 
 /// Finds files by a few of their letters; typing more looks only at what fitted before. Of very many files
@@ -133,7 +135,7 @@ impl Finder {
 }
 
 fn item(file: &str) -> Item {
-    Item { insert: format!("@{file} "), what: String::new(), takes_more: false }
+    Item { insert: format!("@{file} "), what: String::new(), takes_more: false, needs_more: false }
 }
 
 /// The commands that fit what stands behind the slash.
@@ -141,12 +143,14 @@ pub(super) fn commands(query: &str, own: &[OwnCommand]) -> Vec<Item> {
     let built_in = COMMANDS.iter().map(|command| {
         let args =
             if command.args.is_empty() { String::new() } else { format!("{}  ", command.args) };
-        (command.name, format!("{args}{}", command.what), !command.args.is_empty())
+        let needs_more = !command.args.is_empty() && !command.args.starts_with('[');
+        let takes_more = !command.args.is_empty();
+        (command.name, format!("{args}{}", command.what), takes_more, needs_more)
     });
-    let own = own.iter().map(|command| (command.name.as_str(), command.what.clone(), true));
+    let own = own.iter().map(|command| (command.name.as_str(), command.what.clone(), true, false));
     let all = built_in.chain(own);
     let mut fitting: Vec<(usize, Item)> = all
-        .filter_map(|(name, what, takes_more)| {
+        .filter_map(|(name, what, takes_more, needs_more)| {
             // What is called so, then what begins so, contains it, and has its letters in this order.
             let rank = if name == query {
                 0
@@ -159,7 +163,7 @@ pub(super) fn commands(query: &str, own: &[OwnCommand]) -> Vec<Item> {
             } else {
                 return None;
             };
-            Some((rank, Item { insert: format!("/{name}"), what, takes_more }))
+            Some((rank, Item { insert: format!("/{name}"), what, takes_more, needs_more }))
         })
         .collect();
     fitting.sort_by_key(|(rank, _)| *rank);
@@ -178,6 +182,7 @@ pub(super) fn words<'a>(
         insert: word.to_owned(),
         what: what.to_owned(),
         takes_more: false,
+        needs_more: false,
     });
     items.take(MOST).collect()
 }

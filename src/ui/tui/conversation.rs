@@ -254,13 +254,11 @@ impl Conversation {
                 self.mode = Some(*mode);
                 self.note(Tone::Quiet, &format!("mode {}", mode.as_str()));
             }
-            Body::Frozen { by, words } => {
-                // What an interrupt froze thaws with the next message.
-                if *by == FreezeCause::User {
-                    self.frozen = Some(words.clone());
-                    let text = format!("nothing is changed until you lift it: “{words}”");
-                    self.note(Tone::Quiet, &text);
-                }
+            // What an interrupt froze thaws with the next message.
+            Body::Frozen { by: FreezeCause::User, words } => {
+                self.frozen = Some(words.clone());
+                let text = format!("nothing is changed until you lift it: “{words}”");
+                self.note(Tone::Quiet, &text);
             }
             Body::Thawed { .. } => self.frozen = None,
             Body::Reflected { reflection: Some(reflection), .. } => {

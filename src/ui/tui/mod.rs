@@ -33,7 +33,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 pub use commands::{COMMANDS, Command, Deed as CommandDeed, OwnCommand};
 pub use keys::{BINDINGS, Key, Keymap};
 pub use state::{News, Request, Settings};
-pub use terminal::is_here;
+pub use terminal::{is_here, panic_if_told};
 pub use theme::{Background, Depth, Theme};
 
 use decode::Typed;
@@ -249,6 +249,7 @@ impl Face<'_> {
     fn take(&mut self, message: Message) -> io::Result<()> {
         match message {
             Message::Typed(typed, at) => {
+                terminal::panic_if_told("screen");
                 if let Typed::Name(name) = &typed {
                     self.reflows = !name.starts_with("XTerm");
                     self.screen.set_reflows(self.reflows);

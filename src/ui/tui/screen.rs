@@ -28,13 +28,22 @@ pub(super) struct Screen {
     rows: Vec<Vec<Cell>>,
     /// Where in it the cursor stands.
     cursor: (usize, usize),
-    /// The terminal breaks lines that became too long when it is made narrower.
-    reflows: bool,
+    place: Place,
     /// The live area has to be written whole.
     is_stale: bool,
     shows_cursor: bool,
+}
+
+/// Where the live area is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Below the history.
+    Below {
+        /// The terminal breaks lines that became too long when it is made narrower.
+        reflows: bool,
+    },
     /// The whole screen is ours (the alternate screen): row 0 is its top.
-    is_full: bool,
+    Whole,
 }
 
 const BEGIN: &str = "\x1b[?2026h";
@@ -48,22 +57,21 @@ impl Screen {
             columns,
             rows: Vec::new(),
             cursor: (0, 0),
-            reflows,
+            place: Place::Below { reflows },
             is_stale: true,
             shows_cursor: true,
-            is_full: false,
         }
     }
 
     /// All of the screen.
     pub(super) fn full(columns: usize) -> Self {
-        Self { is_full: true, ..Self::inline(columns, false) }
+        Self { place: Place::Whole, ..Self::inline(columns, false) }
     }
 
     /// The terminal has another width now, or something else wrote to it.
     pub(super) fn resized(&mut self, columns: usize) {
         let columns = columns.max(1);
-        if self.reflows && columns < self.columns {
+        if self.place == (Place::Below { reflows: true }) && columns < self.columns {
             let (row, column) = self.cursor;
             let above = self.rows.iter().take(row).map(|row| used(row).div_ceil(columns).max(1));
             self.cursor.0 = above.sum::<usize>() + column / columns;
@@ -74,7 +82,7 @@ impl Screen {
 
     /// The terminal said what it is.
     pub(super) fn set_reflows(&mut self, reflows: bool) {
-        self.reflows = reflows;
+        self.place = Place::Below { reflows };
     }
 
     /// Everything below the history is written again with the next frame.
@@ -124,7 +132,7 @@ impl Screen {
     /// So many lines of history stand at the beginning of the live area already, just as they are: they stay
     /// where they are, and the live area begins below them from now on.
     fn n_there(&self, history: &[Line<'_>]) -> usize {
-        if self.is_stale || self.is_full {
+        if self.is_stale || self.place == Place::Whole {
             return 0;
         }
         let is_there = |(line, row): &(&Line<'_>, &Vec<Cell>)| {
@@ -221,7 +229,7 @@ impl Screen {
         let pairs = self.rows.iter().rev().zip(rows.iter().rev());
         let n_same = pairs.take_while(|(before, row)| before == row).count();
         let n_more = rows.len().saturating_sub(n_before);
-        if self.is_full || n_more == 0 || n_same == 0 {
+        if self.place == Place::Whole || n_more == 0 || n_same == 0 {
             return;
         }
         // Below the last row, where the screen may have to scroll: there is room for them then.
@@ -234,7 +242,7 @@ impl Screen {
     }
 
     fn go(&mut self, out: &mut Vec<u8>, (row, column): (usize, usize)) {
-        if self.is_full {
+        if self.place == Place::Whole {
             out.extend_from_slice(format!("\x1b[{};{}H", row + 1, column + 1).as_bytes());
         } else {
             let (from, _) = self.cursor;
@@ -464,7 +472,7 @@ mod tests {
         }
         let expected: Vec<String> = (0..20)
             .map(|n| format!("paragraph {n} of many, a long one"))
-            .chain(["".into(), "›".into(), "1 s".into()])
+            .chain([String::new(), "›".into(), "1 s".into()])
             .collect();
         assert_eq!(desk.all(), expected);
     }

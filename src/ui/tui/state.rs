@@ -351,7 +351,7 @@ impl State {
                 self.conversation.recall();
             }
             News::Anew => {
-                self.conversation = Conversation::default();
+                self.conversation = Conversation::below(&self.conversation);
                 self.queue.clear();
                 self.asked = None;
                 self.focus = Focus::Composer;

@@ -4,6 +4,7 @@ mod approvals;
 mod commands;
 mod composer;
 mod docs;
+mod gnu_screen;
 mod manners;
 mod pty;
 mod shape;

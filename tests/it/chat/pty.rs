@@ -151,6 +151,12 @@ impl Pty {
         self.master.resize(size).unwrap();
     }
 
+    /// The terminal's line is edited and echoed by the terminal, as a shell expects it.
+    pub(crate) fn is_cooked(&self) -> bool {
+        let flags = format!("{:?}", self.master.get_termios().unwrap().local_flags);
+        ["ICANON", "ECHO", "ISIG"].iter().all(|flag| flags.contains(flag))
+    }
+
     pub(crate) fn process(&self) -> rustix::process::Pid {
         let id = self.child.process_id().unwrap();
         rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap()

@@ -9,6 +9,11 @@ use crate::protocol::model::Usage;
 const RECALLED: usize = 3;
 
 impl Conversation {
+    /// A new one, below what is printed of another.
+    pub(in crate::ui::tui) fn below(other: &Self) -> Self {
+        Self { last: other.last, ..Self::default() }
+    }
+
     /// Everything that will not change any more and was not taken yet: for the terminal's history.
     pub(in crate::ui::tui) fn take_finished(&mut self, look: Look) -> Vec<Line<'static>> {
         let mut lines = Vec::new();

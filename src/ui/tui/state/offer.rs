@@ -132,12 +132,13 @@ impl State {
                 let item = &popup.items[popup.selected];
                 let is_written =
                     self.composer.text()[popup.from..self.composer.cursor()] == item.insert;
-                if !is_written {
+                let is_enough = is_written && !item.needs_more;
+                if !is_enough {
                     self.take(&popup);
                 }
                 return Some(match popup.kind {
                     // What may take more is sent once its name was written whole.
-                    Kind::Command if item.takes_more && !is_written => self.complete(),
+                    Kind::Command if item.takes_more && !is_enough => self.complete(),
                     Kind::Command | Kind::Argument => self.send(),
                     Kind::File => Vec::new(),
                 });
