@@ -17,9 +17,10 @@ mod completion;
 mod consult;
 mod evaluate;
 mod heard;
+mod recall;
 mod recover;
 mod reflect;
-mod signature;
+mod rejected;
 mod spend;
 mod state;
 mod think;
@@ -35,12 +36,13 @@ pub use answer::AnswerSchema;
 pub use checks::Checks;
 use completion::{Completion, Gate};
 use evaluate::{Round, evaluate};
+pub use recall::Memory;
 pub use spend::{Price, Speaker};
 pub use state::{RecoveryLimits, State};
 use turn::{PastCall, Turn};
 
 use crate::context::{
-    self, Budget, History, Large, Layers, Mentions, Pins, Project, RulesMet, Sent,
+    self, Budget, History, Large, Layers, Memories, Mentions, Pins, Project, RulesMet, Sent,
 };
 use crate::protocol::control::{Control, Ending, Signal};
 use crate::protocol::envelope::Envelope;
@@ -100,6 +102,8 @@ pub struct Parts {
     pub keep_rounds: usize,
     /// The limits of recovery.
     pub recovery: RecoveryLimits,
+    /// What earlier sessions know; `None`: it is not asked.
+    pub memory: Option<Memory>,
     /// A task that failed takes back the files it changed.
     pub undo_on_failure: bool,
     /// What is said to models.
@@ -112,11 +116,14 @@ pub struct Kernel {
     history: History,
     pins: Pins,
     rules_met: RulesMet,
+    memories: Memories,
     plan: Plan,
     turn: u32,
     call_ids: HashSet<String>,
     sent: Sent,
     budget: Budget,
+    /// What the last turn said when it was done: the user's next message may reject it.
+    claim: Option<String>,
     /// The last compaction made little room: so many rounds stood there after it.
     cramped: Option<usize>,
 }
@@ -131,10 +138,12 @@ impl Kernel {
             history,
             pins: Pins::default(),
             rules_met: RulesMet::default(),
+            memories: Memories::default(),
             plan: Plan::default(),
             turn: 0,
             call_ids: HashSet::new(),
             sent: Sent::default(),
+            claim: None,
             cramped: None,
         }
     }
@@ -151,6 +160,7 @@ impl Kernel {
                 self.turn = event.header.place.turn;
             }
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
+            Body::TurnFinished(finished) => self.claim = heard::claim_of(finished),
             Body::ContextCompacted(compacted) => {
                 self.join_l2();
                 self.look_at_room(compacted);
@@ -215,11 +225,16 @@ impl Kernel {
         let started = self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
         self.rules_met.apply(&started);
         self.hear(input);
+        self.recall_for_task(input);
         let mut mentions = Mentions::default();
         mentions.hear(input, |path| self.parts.project.find(path));
-        let completion = Completion::for_task(input, &self.parts.checks.commands);
+        let limits = self.parts.recovery;
+        let checks = &self.parts.checks.commands;
+        let completion = Completion::for_task(input, checks, limits.max_answer_retries);
         let started = self.parts.events.clock().now();
-        Turn::new(started, State::new(self.parts.recovery), completion, input, mentions)
+        let mut turn = Turn::new(started, State::new(limits), completion, input, mentions);
+        self.hear_rejection(&mut turn, input);
+        turn
     }
 
     /// What is shown of a task that would fill the window: its beginning and its end, and where the whole
@@ -253,10 +268,12 @@ impl Kernel {
     /// Carries out the calls of an answer and evaluates what they came to.
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
         let room = self.room_of_results();
+        let warnings = self.known_before(turn, &reply.calls);
         let answers = self.parts.registry.carry_out(&reply.calls, room).await;
         let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &answer.envelope).collect();
         self.history.exchange(&reply.text, &reply.calls, &envelopes);
         turn.draft.text.clear();
+        self.warn(warnings);
         self.evaluate(turn, &Round::Calls { calls: &reply.calls, answers: &answers });
         if let (Some(failure), None) = (&turn.state.last_failure, &turn.state.failed_call) {
             turn.case.evidence.clone_from(&failure.message);
@@ -395,11 +412,13 @@ impl Kernel {
     fn evaluate(&mut self, turn: &mut Turn, round: &Round<'_>) {
         turn.state.step = self.step();
         evaluate(&mut turn.state, round);
+        let known = self.known_after(turn, round);
         let event = self.parts.events.emit(Body::Evaluation {
             step_success: turn.state.step_success,
             failure: turn.state.last_failure.clone(),
         });
         turn.case.seq = event.header.seq;
+        self.offer(known);
     }
 
     fn finish(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {
@@ -457,6 +476,7 @@ impl Kernel {
             time_ms: millis(elapsed),
             model_ms: millis(turn.spent.model_time),
         };
+        self.claim = heard::claim_of(&finished);
         self.parts.events.emit(Body::TurnFinished(finished.clone()));
         finished
     }

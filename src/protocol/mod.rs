@@ -15,6 +15,7 @@ pub mod plan;
 pub mod prompt;
 pub mod recall;
 pub mod reflection;
+pub mod signature;
 pub mod speech;
 pub mod tool;
 pub mod view;

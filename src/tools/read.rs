@@ -63,12 +63,12 @@ fn report(path: &ProjectPath, page: &Page) -> Report {
         fits
     });
     let n_shown = fitting.count().max(1).min(page.lines.len());
-    let shown = &page.lines[..n_shown];
+    let shown = || page.lines.iter().take(n_shown);
     let more = page.more || n_shown < page.lines.len();
     let n = i64::try_from(n_shown).unwrap_or(i64::MAX);
     let end = page.start_line.saturating_add(n).saturating_sub(1);
     let content = numbered(shown, page.start_line);
-    let cut = shown.iter().filter(|line| line.cut_of.is_some()).count();
+    let cut = shown().filter(|line| line.cut_of.is_some()).count();
     let truncated = more || cut > 0;
 
     let at = path.relative();
@@ -129,15 +129,15 @@ fn report(path: &ProjectPath, page: &Page) -> Report {
 }
 
 /// The lines, each behind its number.
-fn numbered(lines: &[Line], first: i64) -> String {
-    let size: usize = lines.iter().map(|line| line.text.len() + "1234 | \n".len()).sum();
+fn numbered<'a, I: Iterator<Item = Line<'a>>>(lines: impl Fn() -> I, first: i64) -> String {
+    let size: usize = lines().map(|line| line.text.len() + "1234 | \n".len()).sum();
     let mut content = String::with_capacity(size);
-    for (line, number) in lines.iter().zip(first..) {
+    for (line, number) in lines().zip(first..) {
         if number > first {
             content.push('\n');
         }
         push_number(&mut content, number);
-        content.push_str(&line.text);
+        content.push_str(line.text);
         if let Some(n) = line.cut_of {
             content.push_str(&format!("… [cut: 2000 of {n} characters]"));
         }
@@ -147,9 +147,9 @@ fn numbered(lines: &[Line], first: i64) -> String {
 
 /// `%4d | `. (Formatting machinery would take a third of the time of a small Read.)
 fn push_number(content: &mut String, number: i64) {
-    const WIDTH: usize = 4;
-    let mut digits = [b' '; 20];
-    let mut at = digits.len();
+    const WIDTH: usize = "1234 | ".len();
+    let mut digits = *b"                     | ";
+    let mut at = digits.len() - " | ".len();
     let mut rest = number.unsigned_abs();
     loop {
         at -= 1;
@@ -164,8 +164,8 @@ fn push_number(content: &mut String, number: i64) {
         digits[at] = b'-';
     }
     let at = at.min(digits.len() - WIDTH);
-    content.extend(digits[at..].iter().map(|digit| char::from(*digit)));
-    content.push_str(" | ");
+    // They are digits.
+    content.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
 }
 
 #[cfg(test)]

@@ -29,6 +29,15 @@ impl Workspace {
     }
 }
 
+impl Workspace {
+    /// What a walk met is there, with no link on the way to it. A walk goes by names: who puts a link in
+    /// the place of a folder while it is walked is not to have what lies behind the link told.
+    pub fn is_still_there(&self, path: &ProjectPath) -> bool {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        open_beneath(path.absolute(), flags, Mode::empty()).is_ok()
+    }
+}
+
 /// Opens a directory to work in it.
 pub(super) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

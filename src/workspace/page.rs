@@ -11,8 +11,8 @@ use crate::protocol::envelope::{ErrorCode, Failure};
 
 mod pager;
 
-pub use pager::Line;
 use pager::Pager;
+pub use pager::{Line, Lines};
 
 const CHUNK: usize = 128 * 1024;
 /// A larger file's hash is made after the answer, and its lines are not all counted.
@@ -24,7 +24,7 @@ const TRIES: usize = 3;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     /// The lines that were asked for, as far as there are any.
-    pub lines: Vec<Line>,
+    pub lines: Lines,
     /// The number of the first of them, from 1. In a large file that was asked for its last lines they
     /// are not counted from the beginning: the last one is -1, and this is negative.
     pub start_line: i64,
@@ -148,9 +148,10 @@ impl Reading<'_> {
         // One byte more than the file has: its end is seen without another look.
         let size = usize::try_from(stat.size).unwrap_or(usize::MAX).saturating_add(1);
         let mut chunk = vec![0; CHUNK.min(size)];
-        self.seek(0)?;
         loop {
-            let n = self.fill(&mut chunk)?;
+            // A file that was just opened is read from its beginning. Where it has got longer meanwhile, that
+            // is seen in the end.
+            let n = self.fill(&mut chunk, size - 1 - read.min(size - 1))?;
             let bytes = &chunk[..n];
             if read == 0 {
                 let head = &bytes[..n.min(SNIFFED)];
@@ -289,7 +290,7 @@ impl Reading<'_> {
             let from = begin.saturating_sub(CHUNK as u64).max(bom);
             let piece = &mut chunk[..usize::try_from(begin - from).unwrap_or(CHUNK)];
             self.seek(from)?;
-            let n = self.fill(piece)?;
+            let n = self.fill(piece, usize::MAX)?;
             for at in memchr::memrchr_iter(b'\n', &piece[..n]) {
                 let line = from + at as u64 + 1;
                 // What stands behind the last line end is a line only if there is something.
@@ -350,7 +351,7 @@ impl Reading<'_> {
         let mut text = String::new();
         self.seek(begin)?;
         loop {
-            let n = self.fill(&mut chunk)?;
+            let n = self.fill(&mut chunk, usize::MAX)?;
             let bytes = &chunk[..n];
             let ended = n < chunk.len();
             let wanted = match &mut decoder {
@@ -376,13 +377,13 @@ impl Reading<'_> {
         sought.map(drop).map_err(|error| io_failure(&error, "read", self.path.relative()))
     }
 
-    /// Fills the chunk, unless the file ends before.
-    fn fill(&mut self, chunk: &mut [u8]) -> Result<usize, Failure> {
+    /// Fills the chunk, unless the file ends before, or has given as much as it is known to have.
+    fn fill(&mut self, chunk: &mut [u8], expected: usize) -> Result<usize, Failure> {
         if (self.stop)() {
             return Err(Failure::new(ErrorCode::Cancelled, "interrupted").at(self.path.relative()));
         }
         let mut n = 0;
-        while n < chunk.len() {
+        while n < chunk.len() && (n == 0 || n != expected) {
             match self.file.read(&mut chunk[n..]) {
                 Ok(0) => break,
                 Ok(more) => n += more,
