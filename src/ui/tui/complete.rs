@@ -33,10 +33,12 @@ pub(super) enum Kind {
 }
 
 /// One of the things to choose from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Item {
     /// What stands in the text when it was chosen.
     pub(super) insert: String,
+    /// What can be written behind it.
+    pub(super) args: &'static str,
     /// What is shown beside it.
     pub(super) what: String,
     /// More can be written behind it.
@@ -135,22 +137,30 @@ impl Finder {
 }
 
 fn item(file: &str) -> Item {
-    Item { insert: format!("@{file} "), what: String::new(), takes_more: false, needs_more: false }
+    Item { insert: format!("@{file} "), ..Item::default() }
 }
 
 /// The commands that fit what stands behind the slash.
 pub(super) fn commands(query: &str, own: &[OwnCommand]) -> Vec<Item> {
     let built_in = COMMANDS.iter().map(|command| {
-        let args =
-            if command.args.is_empty() { String::new() } else { format!("{}  ", command.args) };
         let needs_more = !command.args.is_empty() && !command.args.starts_with('[');
         let takes_more = !command.args.is_empty();
-        (command.name, format!("{args}{}", command.what), takes_more, needs_more)
+        let item = Item {
+            insert: format!("/{}", command.name),
+            args: command.args,
+            what: command.what.to_owned(),
+            takes_more,
+            needs_more,
+        };
+        (command.name, item)
     });
-    let own = own.iter().map(|command| (command.name.as_str(), command.what.clone(), true, false));
+    let own = own.iter().map(|command| {
+        let (insert, what) = (format!("/{}", command.name), command.what.clone());
+        (command.name.as_str(), Item { insert, what, takes_more: true, ..Item::default() })
+    });
     let all = built_in.chain(own);
     let mut fitting: Vec<(usize, Item)> = all
-        .filter_map(|(name, what, takes_more, needs_more)| {
+        .filter_map(|(name, item)| {
             // What is called so, then what begins so, contains it, and has its letters in this order.
             let rank = if name == query {
                 0
@@ -163,7 +173,7 @@ pub(super) fn commands(query: &str, own: &[OwnCommand]) -> Vec<Item> {
             } else {
                 return None;
             };
-            Some((rank, Item { insert: format!("/{name}"), what, takes_more, needs_more }))
+            Some((rank, item))
         })
         .collect();
     fitting.sort_by_key(|(rank, _)| *rank);
@@ -181,8 +191,7 @@ pub(super) fn words<'a>(
     let items = fitting.map(|(word, what)| Item {
         insert: word.to_owned(),
         what: what.to_owned(),
-        takes_more: false,
-        needs_more: false,
+        ..Item::default()
     });
     items.take(MOST).collect()
 }

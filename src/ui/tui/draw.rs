@@ -4,6 +4,7 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 use super::cells::{CallState, Detail, Kind, Look, plan_lines, seconds, thousands};
+use super::complete::Item;
 use super::composer::Composer;
 use super::conversation::Doing;
 use super::keys::Deed;
@@ -269,11 +270,13 @@ impl Foot {
             let room = most.saturating_sub(foot.lines.len() + 1).clamp(2, POPUP_ROWS);
             let from = (popup.selected + 1).saturating_sub(room);
             let shown = popup.items.iter().enumerate().skip(from).take(room);
-            let names = shown.clone().map(|(_, item)| width(item.insert.trim()));
+            let name =
+                |item: &Item| format!("{} {}", item.insert.trim(), item.args).trim_end().to_owned();
+            let names = shown.clone().map(|(_, item)| width(&name(item)));
             let column = names.max().unwrap_or(0).min(look.width / 2);
             for (n, item) in shown {
                 let is_selected = n == popup.selected;
-                let name = cut(item.insert.trim(), look.width.saturating_sub(4)).into_owned();
+                let name = cut(&name(item), look.width.saturating_sub(4)).into_owned();
                 let mark = if is_selected { "  ▸ " } else { "    " };
                 let style = look.theme.style(if is_selected { Part::User } else { Part::Text });
                 let pad = " ".repeat(column.saturating_sub(width(&name)) + 2);
