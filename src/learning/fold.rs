@@ -298,6 +298,7 @@ impl Fold {
             | Body::ModelResponded(_)
             | Body::Evaluation { .. }
             | Body::Reflected { .. }
+            | Body::Verified(_)
             | Body::PlanUpdated { .. }
             | Body::SessionRewound { .. }
             | Body::UserCommand { .. }
