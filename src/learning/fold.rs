@@ -299,6 +299,7 @@ impl Fold {
             | Body::ModelResponded(_)
             | Body::Evaluation { .. }
             | Body::Reflected { .. }
+            | Body::Verified(_)
             | Body::SessionRewound { .. }
             | Body::UserCommand { .. }
             | Body::Frozen { .. }
