@@ -259,7 +259,7 @@ fn a_target_in_another_notation_is_known() {
     let run = "#!/bin/bash\n[ -e \"$1\" ] || { echo \"run: no such file: $1\" >&2; exit 4; }\n";
     Case::new().file("run.sh", run).file("tests/unit", "").teaches(
         &[bash("./run.sh tests.unit"), bash("./run.sh tests/unit")],
-        &["Give `./run.sh` `tests/unit`, not `tests.unit` (run: no such file: tests.unit)."],
+        &["Give `./run.sh` a path like `tests/unit`, not a dotted name like `tests.unit` (run: no such file: tests.unit)."],
     );
 }
 
@@ -360,6 +360,35 @@ fn a_file_that_lies_elsewhere_is_known() {
         .unwrap()
         .action(&call("Read", &json!({"path": "./src/parser.rs"})));
     let input = json!({"path": "lib/core/parser.rs"});
+    assert_eq!(action, Some(SuggestedAction::Adjust { input: input.as_object().unwrap().clone() }));
+}
+
+#[test]
+fn a_folder_that_was_moved_and_a_switch_are_known() {
+    let read = |path: &str| ("Read", json!({"path": path}));
+    let todos = |status: &str| {
+        ("TodoWrite", json!({"summary": "all", "todos": [{"content": "look", "status": status}]}))
+    };
+    let case = Case::new().file("lib/store/cart.js", "x[0]\n");
+    let items = case.items(&[
+        read("src/store/cart.js"),
+        read("lib/store/cart.js"),
+        ("Grep", json!({"pattern": "x["})),
+        ("Grep", json!({"pattern": "x[", "fixed_string": true})),
+        todos("done"),
+        todos("completed"),
+    ]);
+    let texts: Vec<&str> = items.iter().map(|item| item.text.as_str()).collect();
+    let [moved, switch, todo] = texts.as_slice() else { panic!("{items:#?}") };
+    assert_eq!(
+        *moved,
+        "`src/store/cart.js` lies at `lib/store/cart.js`: look below `lib/` for what was below `src/`."
+    );
+    assert!(switch.starts_with("Set `fixed_string` of Grep to true"), "{switch}");
+    assert!(todo.starts_with("In calls of TodoWrite, `todos.0.status` must be one of"), "{todo}");
+    let other = call("Read", &json!({"path": "src/pages/home.js"}));
+    let action = items[0].failure.as_ref().unwrap().action(&other);
+    let input = json!({"path": "lib/pages/home.js"});
     assert_eq!(action, Some(SuggestedAction::Adjust { input: input.as_object().unwrap().clone() }));
 }
 
