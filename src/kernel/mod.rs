@@ -511,7 +511,9 @@ impl Kernel {
         let todos = envelope.data.get("todos").cloned().unwrap_or_default();
         let Ok(todos) = serde_json::from_value(todos) else { return };
         let summary = envelope.context.params_input.get("summary").and_then(Value::as_str);
-        let plan = Plan { summary: summary.unwrap_or_default().to_owned(), todos };
+        // A way of working is chosen for a plan, not for the next one.
+        let methodology = self.plan.methodology.clone().filter(|_| self.plan.recap().is_some());
+        let plan = Plan { summary: summary.unwrap_or_default().to_owned(), todos, methodology };
         if let Some((_, old)) = self.plan.current()
             && plan
                 .todos

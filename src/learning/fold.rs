@@ -262,6 +262,7 @@ impl Fold {
                     acts: false,
                 });
             }
+            Body::PlanUpdated { plan, .. } => self.methodology.clone_from(&plan.methodology),
             Body::Evaluation { failure: Some(_), .. } => {
                 let last = self.harvest.calls.iter().rev().find(|call| call.failed.is_some());
                 self.evaluated = last.map(|call| (seq, call.id.clone()));
@@ -299,7 +300,6 @@ impl Fold {
             | Body::Evaluation { .. }
             | Body::Reflected { .. }
             | Body::Verified(_)
-            | Body::PlanUpdated { .. }
             | Body::SessionRewound { .. }
             | Body::UserCommand { .. }
             | Body::Frozen { .. }
@@ -347,6 +347,7 @@ impl Fold {
         self.began.clear();
         self.hints.clear();
         self.evaluated = None;
+        self.methodology = None;
         self.n_traces = 0;
         self.is_running = true;
         self.harvest = Harvest {
