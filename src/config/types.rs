@@ -40,6 +40,8 @@ pub struct Config {
     pub breaker: Breaker,
     /// What is recorded.
     pub record: Record,
+    /// What is remembered of earlier sessions.
+    pub learning: Learning,
     /// How the chat looks and behaves.
     pub ui: Ui,
 }
@@ -301,6 +303,36 @@ pub struct Record {
     pub redact_extra: Vec<String>,
 }
 
+/// What is remembered of earlier sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Learning {
+    /// Whether anything is learnt, and whether what was learnt is used.
+    pub enabled: bool,
+    /// The file; unset: `memory.db` in `$XDG_DATA_HOME/agent`.
+    pub database: Option<String>,
+    /// The most tokens that memory takes at a task's start.
+    pub max_recalled_tokens: u64,
+    /// What was tried is forgotten after so many days; what was learnt of it stays.
+    #[schemars(range(min = 1))]
+    pub keep_days: u32,
+    /// Of more items than this those go that were used least; what a person wrote stays.
+    #[schemars(range(min = 1))]
+    pub max_items: usize,
+}
+
+impl Default for Learning {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            database: None,
+            max_recalled_tokens: 400,
+            keep_days: 90,
+            max_items: 5000,
+        }
+    }
+}
+
 /// How the chat looks and behaves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -377,6 +409,7 @@ impl Default for Config {
             recovery: Recovery::default(),
             breaker: Breaker::default(),
             record: Record::default(),
+            learning: Learning::default(),
             ui: Ui::default(),
         }
     }

@@ -64,6 +64,12 @@ impl Kernel {
         }
         self.pins.apply(event);
         self.rules_met.apply(event);
+        self.memories.apply(event);
+        if let Body::MemoryRecalled(recalled) = &event.body
+            && recalled.in_rules
+        {
+            self.parts.layers.join(&self.memories.layer(&self.parts.prompts));
+        }
     }
 
     /// The conversation gives way: what was pinned and met since then moves into L2.
@@ -82,6 +88,7 @@ impl Kernel {
         let parts = [
             pins.layer(prompts, |text| self.history.names(text)),
             self.rules_met.layer(prompts, room),
+            self.memories.layer(prompts),
         ];
         let parts: Vec<&str> =
             parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();

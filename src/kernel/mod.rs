@@ -17,10 +17,10 @@ mod completion;
 mod consult;
 mod evaluate;
 mod heard;
+mod recall;
 mod recover;
 mod reflect;
 mod rejected;
-mod signature;
 mod spend;
 mod state;
 mod think;
@@ -37,6 +37,7 @@ pub use answer::AnswerSchema;
 pub use checks::Checks;
 use completion::{Completion, Gate};
 use evaluate::{Round, evaluate};
+pub use recall::Memory;
 pub use spend::{Price, Speaker};
 pub use state::{RecoveryLimits, State};
 use turn::{PastCall, Turn};
@@ -44,7 +45,7 @@ use verify::Objection;
 pub use verify::Verifier;
 
 use crate::context::{
-    self, Budget, History, Large, Layers, Mentions, Pins, Project, RulesMet, Sent,
+    self, Budget, History, Large, Layers, Memories, Mentions, Pins, Project, RulesMet, Sent,
 };
 use crate::protocol::control::{Control, Ending, Signal};
 use crate::protocol::envelope::Envelope;
@@ -106,6 +107,8 @@ pub struct Parts {
     pub keep_rounds: usize,
     /// The limits of recovery.
     pub recovery: RecoveryLimits,
+    /// What earlier sessions know; `None`: it is not asked.
+    pub memory: Option<Memory>,
     /// A task that failed takes back the files it changed.
     pub undo_on_failure: bool,
     /// What is said to models.
@@ -118,6 +121,7 @@ pub struct Kernel {
     history: History,
     pins: Pins,
     rules_met: RulesMet,
+    memories: Memories,
     plan: Plan,
     turn: u32,
     call_ids: HashSet<String>,
@@ -139,6 +143,7 @@ impl Kernel {
             history,
             pins: Pins::default(),
             rules_met: RulesMet::default(),
+            memories: Memories::default(),
             plan: Plan::default(),
             turn: 0,
             call_ids: HashSet::new(),
@@ -225,6 +230,7 @@ impl Kernel {
         let started = self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
         self.rules_met.apply(&started);
         self.hear(input);
+        self.recall_for_task(input);
         let mut mentions = Mentions::default();
         mentions.hear(input, |path| self.parts.project.find(path));
         let limits = self.parts.recovery;
@@ -267,10 +273,12 @@ impl Kernel {
     /// Carries out the calls of an answer and evaluates what they came to.
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
         let room = self.room_of_results();
+        let warnings = self.known_before(turn, &reply.calls);
         let answers = self.parts.registry.carry_out(&reply.calls, room).await;
         let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &answer.envelope).collect();
         self.history.exchange(&reply.text, &reply.calls, &envelopes);
         turn.draft.text.clear();
+        self.warn(warnings);
         self.evaluate(turn, &Round::Calls { calls: &reply.calls, answers: &answers });
         if let (Some(failure), None) = (&turn.state.last_failure, &turn.state.failed_call) {
             turn.case.evidence.clone_from(&failure.message);
@@ -428,11 +436,13 @@ impl Kernel {
     fn evaluate(&mut self, turn: &mut Turn, round: &Round<'_>) {
         turn.state.step = self.step();
         evaluate(&mut turn.state, round);
+        let known = self.known_after(turn, round);
         let event = self.parts.events.emit(Body::Evaluation {
             step_success: turn.state.step_success,
             failure: turn.state.last_failure.clone(),
         });
         turn.case.seq = event.header.seq;
+        self.offer(known);
     }
 
     fn finish(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {
@@ -501,7 +511,9 @@ impl Kernel {
         let todos = envelope.data.get("todos").cloned().unwrap_or_default();
         let Ok(todos) = serde_json::from_value(todos) else { return };
         let summary = envelope.context.params_input.get("summary").and_then(Value::as_str);
-        let plan = Plan { summary: summary.unwrap_or_default().to_owned(), todos };
+        // A way of working is chosen for a plan, not for the next one.
+        let methodology = self.plan.methodology.clone().filter(|_| self.plan.recap().is_some());
+        let plan = Plan { summary: summary.unwrap_or_default().to_owned(), todos, methodology };
         if let Some((_, old)) = self.plan.current()
             && plan
                 .todos

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::completion::Completion;
+use super::recall::Used;
 use super::spend::Spent;
 use super::state::State;
 use crate::context::Mentions;
@@ -20,6 +21,7 @@ pub(super) struct Turn {
     pub(super) state: State,
     pub(super) case: Case,
     pub(super) own_calls: OwnCalls,
+    pub(super) memory: Used,
     /// Whether it is done.
     pub(super) completion: Completion,
     pub(super) draft: Draft,
@@ -109,6 +111,7 @@ impl Turn {
                 attempts: Vec::new(),
             },
             own_calls: OwnCalls::default(),
+            memory: Used::default(),
             completion,
             draft: Draft::default(),
             was_looked_at: false,

@@ -47,18 +47,30 @@ pub struct Item {
 }
 
 impl Item {
-    /// How sure it is: `(wins + 1) / (wins + losses + 2)`, the expected value of a share of which nothing
-    /// is known but these cases (Laplace's rule of succession).
+    /// The id of what is learnt in these words.
+    pub fn id_of(scope: &Scope, kind: ItemKind, text: &str) -> String {
+        // An array serialises without fail, and tells its parts apart whatever they hold.
+        let words = serde_json::to_string(&(scope, kind, text)).unwrap_or_default();
+        blake3::hash(words.as_bytes()).to_hex()[..10].to_owned()
+    }
+
+    /// How sure it is: [`confidence`].
     ///
     /// The success that it was learnt from is its first win.
     pub fn confidence(&self) -> f64 {
-        f64::from(self.wins + 1) / f64::from(self.wins + self.losses + 2)
+        confidence(self.wins, self.losses)
     }
 
-    /// It still helps often enough to be used.
+    /// It still helps often enough to be used; what a person wrote is used until that person takes it back.
     pub fn is_in_use(&self) -> bool {
-        self.confidence() >= RETIRE_BELOW
+        self.origin == Origin::User || self.confidence() >= RETIRE_BELOW
     }
+}
+
+/// `(wins + 1) / (wins + losses + 2)`: the expected value of a share of which nothing is known but these cases
+/// (Laplace's rule of succession).
+pub fn confidence(wins: u32, losses: u32) -> f64 {
+    (f64::from(wins) + 1.0) / (f64::from(wins) + f64::from(losses) + 2.0)
 }
 
 /// Where an item holds.
@@ -104,7 +116,7 @@ pub struct FailurePattern {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Condition {
-    /// The tool's name.
+    /// The tool's name; empty: any.
     pub tool: String,
     /// The envelope's code.
     pub code: Option<ErrorCode>,
@@ -166,7 +178,7 @@ pub enum Fix {
     OtherTool {
         /// Which.
         tool: String,
-        /// Its arguments.
+        /// Its arguments, besides the path, which is that of the call that failed.
         input: Object,
     },
 }

@@ -128,15 +128,18 @@ fn cut(data: &mut Object, tool: &str, limits: &OutputLimits, spill: &Spill) -> O
 
 fn too_large(value: &Value, limits: &OutputLimits) -> bool {
     match value {
-        Value::String(text) => {
-            text.len() > limits.max_bytes || text.lines().nth(limits.max_lines).is_some()
-        }
+        Value::String(text) => text.len() > limits.max_bytes || n_lines(text) > limits.max_lines,
         Value::Array(items) => {
             items.len() > limits.max_lines
                 || items.iter().map(size).sum::<usize>() > limits.max_bytes
         }
         Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+fn n_lines(text: &str) -> usize {
+    let is_begun = !text.is_empty() && !text.ends_with('\n');
+    memchr::memchr_iter(b'\n', text.as_bytes()).count() + usize::from(is_begun)
 }
 
 /// About as many bytes as the reader is shown.

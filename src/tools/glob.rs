@@ -110,10 +110,11 @@ fn find(
             .hint("name a smaller folder in `path`")
             .at(at));
     }
-    found.paths.sort();
+    found.sort();
     let truncated = matched > args.limit;
-    let paths: Vec<String> =
-        found.paths.into_iter().take(args.limit).map(|(_, path)| path).collect();
+    let newest = found.paths.iter().map(|(_, path)| path).take(args.limit);
+    let paths: Vec<&str> =
+        newest.filter(|path| workspace.is_still_there(path)).map(ProjectPath::relative).collect();
 
     let mut text = if matched == 0 {
         let mut text = format!("No files matching {:?} in {shown}.", args.pattern);
@@ -170,10 +171,19 @@ struct Search<'a> {
 #[derive(Default)]
 struct Found {
     /// Sorted, the newest stand first.
-    paths: Vec<(Reverse<SystemTime>, String)>,
+    paths: Vec<(Reverse<SystemTime>, ProjectPath)>,
     /// What would match without regard to case.
-    caseless: Vec<String>,
+    caseless: Vec<ProjectPath>,
     visited: u64,
+}
+
+impl Found {
+    fn sort(&mut self) {
+        self.paths.sort_unstable_by(|(time, path), (other_time, other)| {
+            time.cmp(other_time).then_with(|| path.relative().cmp(other.relative()))
+        });
+        self.caseless.sort_unstable_by(|path, other| path.relative().cmp(other.relative()));
+    }
 }
 
 impl Search<'_> {
@@ -196,18 +206,16 @@ impl Search<'_> {
                 }
                 let Some(time) = self.time_of(&entry) else { return true };
                 let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                let shown = entry.path.relative().to_owned();
                 if self.exact.is_match(inside) {
-                    found.paths.push((Reverse(time), shown));
+                    found.paths.push((Reverse(time), entry.path));
                 } else if found.caseless.len() < 1000 {
-                    found.caseless.push(shown);
+                    found.caseless.push(entry.path);
                 }
                 true
             })
         });
         let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         found.visited = visited.into_inner().min(self.max_visited);
-        found.caseless.sort();
         found
     }
 
@@ -228,10 +236,12 @@ impl Search<'_> {
     fn elsewhere(
         &self,
         rules: Rules,
-        caseless: &[String],
+        caseless: &[ProjectPath],
         cancel: CancellationToken,
     ) -> Option<String> {
-        if let Some(example) = caseless.first() {
+        let is_there = |path: &&ProjectPath| self.workspace.is_still_there(path);
+        if let Some(example) = caseless.iter().find(is_there) {
+            let example = example.relative();
             return Some(format!("Patterns are case-sensitive: {example} would match without."));
         }
         if rules.include_hidden && rules.include_ignored {
@@ -246,11 +256,11 @@ impl Search<'_> {
             stop: Stop::after(HINT_TIME, cancel),
             max_visited: self.max_visited,
         };
-        let mut found = again.run(everything).paths;
+        let mut found = again.run(everything);
         found.sort();
-        let (_, example) = found.first()?;
-        let files = matching(found.len() as u64);
-        Some(elsewhere(&files, example, rules.include_hidden))
+        let example = found.paths.iter().map(|(_, path)| path).find(is_there)?;
+        let files = matching(found.paths.len() as u64);
+        Some(elsewhere(&files, example.relative(), rules.include_hidden))
     }
 }
 

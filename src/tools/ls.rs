@@ -125,7 +125,9 @@ fn list(workspace: &Workspace, args: &Args) -> Result<Report, Failure> {
             args.offset + 1
         ));
     }
-    let rows: Vec<_> = shown.iter().map(|entry| row(workspace, entry)).collect();
+    let there = shown.iter().filter(|entry| workspace.is_still_there(&entry.path));
+    let rows: Vec<_> = there.map(|entry| row(workspace, entry)).collect();
+    let n_rows = rows.len();
     let mut data = object(json!({ "entries": rows }));
     if truncated {
         data.insert("truncated".to_owned(), true.into());
@@ -139,7 +141,7 @@ fn list(workspace: &Workspace, args: &Args) -> Result<Report, Failure> {
             "dirs": dirs,
             "files": files,
             "links": links,
-            "returned": shown.len(),
+            "returned": n_rows,
             "hidden": hidden + n_unwanted,
         })),
         path: Some(at.to_owned()),

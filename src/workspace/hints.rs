@@ -29,18 +29,20 @@ impl Workspace {
 
     fn nearest(&self, path: &ProjectPath) -> Vec<String> {
         let Some(root) = self.writable_root(path.absolute()) else { return Vec::new() };
-        let best: Mutex<Vec<(Reverse<u64>, String)>> = Mutex::default();
+        let best: Mutex<Vec<(Reverse<u64>, ProjectPath)>> = Mutex::default();
         let seen = AtomicUsize::new(0);
         let until = Instant::now() + MAX_TIME;
         let look = |start: &Path, depth: Option<usize>| {
             let walk = Walk { base: self.inside(start), rules: Rules::default(), depth };
             self.walk(&walk, || {
                 Box::new(|entry| {
-                    let shown = entry.path.relative().to_owned();
-                    let score = likeness(path.relative(), &shown);
+                    let score = likeness(path.relative(), entry.path.relative());
                     let mut best = best.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    best.push((Reverse(score), shown));
-                    best.sort();
+                    best.push((Reverse(score), entry.path));
+                    best.sort_by(|(score, path), (other_score, other)| {
+                        let by_score = score.cmp(other_score);
+                        by_score.then_with(|| path.relative().cmp(other.relative()))
+                    });
                     best.dedup();
                     best.truncate(3);
                     seen.fetch_add(1, Ordering::Relaxed) < MAX_ENTRIES && Instant::now() < until
@@ -54,7 +56,8 @@ impl Workspace {
         }
         look(root, None);
         let best = best.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        best.into_iter().map(|(_, shown)| shown).collect()
+        let there = best.into_iter().filter(|(_, path)| self.is_still_there(path));
+        there.map(|(_, path)| path.relative().to_owned()).collect()
     }
 }
 

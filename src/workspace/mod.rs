@@ -23,6 +23,7 @@ mod walk;
 
 use std::collections::HashSet;
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -30,8 +31,8 @@ pub use charset::Charset;
 pub use content::Content;
 pub use diff::Diff;
 pub(crate) use failure::io_failure;
-pub use page::{Line, Page};
-pub use path::ProjectPath;
+pub use page::{Line, Lines, Page};
+pub use path::{FoundFile, ProjectPath};
 pub use replace::Change;
 pub use snapshot::{FileStat, Snapshot};
 pub use spill::{Spill, SpillFile};
@@ -120,8 +121,9 @@ impl Workspace {
             .filter_map(|file| {
                 let given = folder.absolute().join(file);
                 let path = self.resolve(given.to_str()?).ok()?;
-                let is_file = fs::metadata(path.absolute()).is_ok_and(|data| data.is_file());
-                let text = is_file.then(|| fs::read_to_string(path.absolute()).ok())??;
+                let (mut file, _) = self.open_file(&path).ok()?;
+                let mut text = String::new();
+                file.read_to_string(&mut text).ok()?;
                 Some((self.display(&given), text))
             })
             .collect()

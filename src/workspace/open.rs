@@ -15,8 +15,12 @@ use crate::protocol::envelope::Failure;
 impl Workspace {
     /// Opens a regular file to read it. What it is was looked at before.
     pub fn open_file(&self, path: &ProjectPath) -> Result<(File, Metadata), Failure> {
-        let before = self.metadata(path)?;
-        regular(path, &before)?;
+        regular(path, &self.metadata(path)?)?;
+        Self::open_seen(path)
+    }
+
+    /// Opens a file that was just found to be a regular one.
+    pub(super) fn open_seen(path: &ProjectPath) -> Result<(File, Metadata), Failure> {
         // NONBLOCK: should a FIFO take the file's place in this very moment, we do not wait for it.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = open_beneath(path.absolute(), flags, Mode::empty())
@@ -26,6 +30,15 @@ impl Workspace {
             file.metadata().map_err(|error| io_failure(&error, "look at", path.relative()))?;
         regular(path, &data)?;
         Ok((file, data))
+    }
+}
+
+impl Workspace {
+    /// What a walk met is there, with no link on the way to it. A walk goes by names: who puts a link in
+    /// the place of a folder while it is walked is not to have what lies behind the link told.
+    pub fn is_still_there(&self, path: &ProjectPath) -> bool {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        open_beneath(path.absolute(), flags, Mode::empty()).is_ok()
     }
 }
 

@@ -6,13 +6,13 @@ use std::io::{Read, Seek, SeekFrom};
 use super::charset::{Charset, GUESSED_FROM, SNIFFED};
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot};
 use super::text::{LineEnding, binary};
-use super::{ProjectPath, Workspace, io_failure};
+use super::{FoundFile, ProjectPath, Workspace, io_failure};
 use crate::protocol::envelope::{ErrorCode, Failure};
 
 mod pager;
 
-pub use pager::Line;
 use pager::Pager;
+pub use pager::{Line, Lines};
 
 const CHUNK: usize = 128 * 1024;
 /// A larger file's hash is made after the answer, and its lines are not all counted.
@@ -24,7 +24,7 @@ const TRIES: usize = 3;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     /// The lines that were asked for, as far as there are any.
-    pub lines: Vec<Line>,
+    pub lines: Lines,
     /// The number of the first of them, from 1. In a large file that was asked for its last lines they
     /// are not counted from the beginning: the last one is -1, and this is negative.
     pub start_line: i64,
@@ -83,16 +83,18 @@ impl Workspace {
     /// the snapshot. `stop` is asked now and then whether to give up (CANCELLED).
     pub fn page(
         &self,
-        path: &ProjectPath,
+        found: &FoundFile,
         from: i64,
         limit: u64,
         stop: &dyn Fn() -> bool,
     ) -> Result<Page, Failure> {
+        let path = found.path();
         let before = self.snapshots.peek(path.absolute());
         let mut tries = 0;
         loop {
             tries += 1;
-            let (file, data) = self.open_file(path)?;
+            let opened = if tries == 1 { Self::open_seen(path) } else { self.open_file(path) };
+            let (file, data) = opened?;
             let stat = FileStat::of(&data);
             let mut reading = Reading { file, path, stop };
             let survey = reading.survey(&stat)?;
@@ -148,9 +150,10 @@ impl Reading<'_> {
         // One byte more than the file has: its end is seen without another look.
         let size = usize::try_from(stat.size).unwrap_or(usize::MAX).saturating_add(1);
         let mut chunk = vec![0; CHUNK.min(size)];
-        self.seek(0)?;
         loop {
-            let n = self.fill(&mut chunk)?;
+            // A file that was just opened is read from its beginning. Where it has got longer meanwhile, that
+            // is seen in the end.
+            let n = self.fill(&mut chunk, size - 1 - read.min(size - 1))?;
             let bytes = &chunk[..n];
             if read == 0 {
                 let head = &bytes[..n.min(SNIFFED)];
@@ -170,9 +173,6 @@ impl Reading<'_> {
                     hasher.update(bytes);
                 }
             }
-            if read <= MAX_KEPT && whole {
-                kept.extend_from_slice(bytes);
-            }
             if !sample.is_empty() || !validity.ascii {
                 let from = if sample.is_empty() {
                     bytes.iter().position(|byte| !byte.is_ascii()).unwrap_or(0)
@@ -184,6 +184,15 @@ impl Reading<'_> {
             }
             survey.ends.count(bytes);
             let ended = n < chunk.len();
+            if whole && ended && kept.is_empty() {
+                // All of it, as it came.
+                chunk.truncate(n);
+                kept = chunk;
+                break;
+            }
+            if whole && read <= MAX_KEPT {
+                kept.extend_from_slice(bytes);
+            }
             if ended || (!whole && survey.ends.lf > 0) {
                 break;
             }
@@ -289,7 +298,7 @@ impl Reading<'_> {
             let from = begin.saturating_sub(CHUNK as u64).max(bom);
             let piece = &mut chunk[..usize::try_from(begin - from).unwrap_or(CHUNK)];
             self.seek(from)?;
-            let n = self.fill(piece)?;
+            let n = self.fill(piece, usize::MAX)?;
             for at in memchr::memrchr_iter(b'\n', &piece[..n]) {
                 let line = from + at as u64 + 1;
                 // What stands behind the last line end is a line only if there is something.
@@ -350,7 +359,7 @@ impl Reading<'_> {
         let mut text = String::new();
         self.seek(begin)?;
         loop {
-            let n = self.fill(&mut chunk)?;
+            let n = self.fill(&mut chunk, usize::MAX)?;
             let bytes = &chunk[..n];
             let ended = n < chunk.len();
             let wanted = match &mut decoder {
@@ -376,13 +385,13 @@ impl Reading<'_> {
         sought.map(drop).map_err(|error| io_failure(&error, "read", self.path.relative()))
     }
 
-    /// Fills the chunk, unless the file ends before.
-    fn fill(&mut self, chunk: &mut [u8]) -> Result<usize, Failure> {
+    /// Fills the chunk, unless the file ends before, or has given as much as it is known to have.
+    fn fill(&mut self, chunk: &mut [u8], expected: usize) -> Result<usize, Failure> {
         if (self.stop)() {
             return Err(Failure::new(ErrorCode::Cancelled, "interrupted").at(self.path.relative()));
         }
         let mut n = 0;
-        while n < chunk.len() {
+        while n < chunk.len() && (n == 0 || n != expected) {
             match self.file.read(&mut chunk[n..]) {
                 Ok(0) => break,
                 Ok(more) => n += more,

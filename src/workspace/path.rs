@@ -34,23 +34,51 @@ impl ProjectPath {
     }
 }
 
+/// A regular file that was found and looked at, and is not opened yet.
+#[derive(Clone, Debug)]
+pub struct FoundFile {
+    path: ProjectPath,
+    data: Metadata,
+}
+
+impl FoundFile {
+    /// Where it is.
+    pub fn path(&self) -> &ProjectPath {
+        &self.path
+    }
+
+    /// Bytes.
+    pub fn size(&self) -> u64 {
+        self.data.len()
+    }
+}
+
 impl Workspace {
     /// The path that is meant, relative to the root or absolute inside it, whether it exists or not.
     /// Symlinks are followed before it is judged.
     pub fn resolve(&self, path: &str) -> Result<ProjectPath, Failure> {
-        Ok(self.locate(path)?.0)
+        Ok(self.locate(path)?.path)
     }
 
     /// The path of something that exists; else `NOT_FOUND` with the three nearest existing names.
     pub fn existing(&self, path: &str) -> Result<ProjectPath, Failure> {
-        let (path, exists) = self.locate(path)?;
-        if exists { Ok(path) } else { Err(self.not_found(&path)) }
+        Ok(self.look_for(path)?.0)
+    }
+
+    /// The same, with what the file system says of it.
+    fn look_for(&self, path: &str) -> Result<(ProjectPath, Metadata), Failure> {
+        let Located { path, exists, data } = self.locate(path)?;
+        if !exists {
+            return Err(self.not_found(&path));
+        }
+        let data = data.map_or_else(|| self.metadata(&path), Ok)?;
+        Ok((path, data))
     }
 
     /// The path of an existing directory.
     pub fn directory(&self, path: &str) -> Result<ProjectPath, Failure> {
-        let path = self.existing(path)?;
-        if self.metadata(&path)?.is_dir() {
+        let (path, data) = self.look_for(path)?;
+        if data.is_dir() {
             return Ok(path);
         }
         let message = format!("{} is a file, no directory", path.relative);
@@ -62,9 +90,21 @@ impl Workspace {
     /// The path of an existing regular file. Anything else is refused here, before it is opened: to
     /// open a FIFO would wait for ever, to open a device may do something.
     pub fn file(&self, path: &str) -> Result<ProjectPath, Failure> {
-        let path = self.existing(path)?;
-        regular(&path, &self.metadata(&path)?)?;
-        Ok(path)
+        Ok(self.find_file(path)?.path)
+    }
+
+    /// The same, with what was seen of it.
+    pub fn find_file(&self, path: &str) -> Result<FoundFile, Failure> {
+        let (path, data) = self.look_for(path)?;
+        regular(&path, &data)?;
+        Ok(FoundFile { path, data })
+    }
+
+    /// The same, where there is one. Nothing is looked for that could have been meant: it takes no time.
+    pub fn file_at_once(&self, path: &str) -> Option<FoundFile> {
+        let Located { path, data, .. } = self.locate(path).ok()?;
+        let data = data.filter(Metadata::is_file)?;
+        Some(FoundFile { path, data })
     }
 
     /// Whether there is anything at this path. What cannot be looked at is taken to be there: the
@@ -77,12 +117,6 @@ impl Workspace {
     /// Whether the project lies in this folder, or the folder is its root itself, wherever it leads.
     pub fn is_in(&self, folder: &Path) -> bool {
         fs::canonicalize(self.root.join(folder)).is_ok_and(|real| self.root.starts_with(real))
-    }
-
-    /// A quick look: the path as it was given is a regular file of at most this size. It judges nothing.
-    pub fn is_file_up_to(&self, path: &str, size: u64) -> bool {
-        let data = fs::symlink_metadata(self.root.join(path));
-        data.is_ok_and(|data| data.is_file() && data.len() <= size)
     }
 
     /// What the file system says of a path, without following it.
@@ -152,7 +186,7 @@ impl Workspace {
         self.writable_root(path).is_some() || self.readable.iter().any(|dir| path.starts_with(dir))
     }
 
-    fn locate(&self, given: &str) -> Result<(ProjectPath, bool), Failure> {
+    fn locate(&self, given: &str) -> Result<Located, Failure> {
         if given.contains('\0') {
             let message = "the path contains a NUL character";
             return Err(Failure::new(ErrorCode::InvalidParam, message)
@@ -160,21 +194,24 @@ impl Workspace {
         }
         // What looks escaped is, if there is such a file: a name that holds `\\x` itself is shown escaped.
         match unescape(given).map(|raw| self.follow(given, Path::new(&raw))) {
-            Some(Ok((path, true))) => Ok((path, true)),
+            Some(Ok(located)) if located.exists => Ok(located),
             Some(_) | None => self.follow(given, Path::new(given)),
         }
     }
 
     /// Follows a path component by component, as the kernel would, and says whether its end exists.
-    fn follow(&self, given: &str, raw: &Path) -> Result<(ProjectPath, bool), Failure> {
+    fn follow(&self, given: &str, raw: &Path) -> Result<Located, Failure> {
         let mut at = self.root.clone();
         let mut todo: Vec<OsString> = Vec::new();
         let mut links = 0;
         // How many of the last components of `at` do not exist.
         let mut missing = 0usize;
+        // What was seen at `at` last.
+        let mut end = None;
         start(raw, &mut at, &mut todo);
         let found = loop {
             let Some(part) = todo.pop() else { break Ok(()) };
+            end = None;
             if part == ".." {
                 missing = missing.saturating_sub(1);
                 at.pop();
@@ -219,7 +256,7 @@ impl Workspace {
                         format!("{given} runs through {file}, which is a file"),
                     ));
                 }
-                Ok(_) => {}
+                Ok(data) => end = Some(data),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => missing = 1,
                 Err(error) => break Err(io_failure(&error, "look at", given)),
             }
@@ -232,8 +269,16 @@ impl Workspace {
             ));
         }
         found.map_err(|failure| failure.at(given))?;
-        Ok((self.inside(&at), missing == 0))
+        Ok(Located { path: self.inside(&at), exists: missing == 0, data: end })
     }
+}
+
+/// Where a path leads.
+struct Located {
+    path: ProjectPath,
+    exists: bool,
+    /// Of what is there, unless it was not looked at on the way.
+    data: Option<Metadata>,
 }
 
 /// Nothing but a regular file is read or replaced.

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use super::open::{is_read_only, open_directory};
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot, hash};
+use super::undo::Old;
 use super::{ProjectPath, Workspace, io_failure};
 use crate::protocol::envelope::{ErrorCode, Failure};
 
@@ -72,9 +73,10 @@ impl Workspace {
         pieces: &[&[u8]],
     ) -> Result<Change, Failure> {
         self.check_writable(path)?;
-        let (_, data) = self.open_file(path)?;
+        let (file, data) = self.open_file(path)?;
         let new = New::of(pieces);
-        let change = self.undoable(path, Some(seen), &new, || self.swap(path, seen, &new))?;
+        let old = Old { file: &file, data: &data, hash: &seen.hash, is_copied: false };
+        let change = self.undoable(path, Some(old), &new, || self.swap(path, seen, &new))?;
         // What is kept for an undo is a name too, but nobody misses it.
         Ok(Change { split_hard_link: data.nlink() > 1, ..change })
     }

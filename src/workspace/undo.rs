@@ -6,15 +6,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::io::{self, Seek as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustix::fs::{AtFlags, CWD};
 use serde::{Deserialize, Serialize};
 
+use super::open::open_directory;
 use super::replace::New;
 use super::snapshot::{FileStat, Snapshot, hash, hash_of};
 use super::{ProjectPath, Workspace, io_failure};
@@ -213,28 +216,38 @@ impl Undo {
     }
 }
 
-/// A file that is about to be replaced.
+/// A file that is about to be replaced, open: its name may lead elsewhere the next moment.
 #[derive(Clone, Copy)]
-struct Old<'a> {
-    path: &'a Path,
-    hash: &'a str,
+pub(super) struct Old<'a> {
+    pub(super) file: &'a File,
+    pub(super) data: &'a Metadata,
+    pub(super) hash: &'a str,
     /// It may be written in place: a link to it would change with it.
-    is_copied: bool,
+    pub(super) is_copied: bool,
 }
 
 /// The hash of a file that is there, in little memory.
-fn hash_of_path(path: &Path) -> Option<String> {
-    hash_of(&mut fs::File::open(path).ok()?, &AtomicBool::new(false)).ok()
+fn hash_of_file(mut file: &File) -> Option<String> {
+    hash_of(&mut file, &AtomicBool::new(false)).ok()
 }
 
 impl Old<'_> {
     fn store(&self, at: &Path) -> io::Result<()> {
         // Under another name of its own it could still be changed by honest means.
-        let has_one_name = fs::metadata(self.path)?.nlink() == 1;
-        if has_one_name && !self.is_copied && fs::hard_link(self.path, at).is_ok() {
+        let has_one_name = self.data.nlink() == 1;
+        if has_one_name && !self.is_copied && self.link(at).is_ok() {
             return Ok(());
         }
-        fs::copy(self.path, at).map(drop)
+        let mut from = self.file;
+        from.rewind()?;
+        let mut to = File::create(at)?;
+        io::copy(&mut from, &mut to)?;
+        to.set_permissions(self.data.permissions())
+    }
+
+    fn link(&self, at: &Path) -> rustix::io::Result<()> {
+        let opened = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        rustix::fs::linkat(CWD, opened, CWD, at, AtFlags::SYMLINK_FOLLOW)
     }
 }
 
@@ -265,7 +278,7 @@ impl Workspace {
             .filter_map(|(path, before)| {
                 let before = before.as_ref()?;
                 let kept = folder.join(&before.file);
-                let now = hash_of_path(&kept)?;
+                let now = hash_of_file(&File::open(&kept).ok()?)?;
                 (now != before.hash).then(|| LateWrite { path: path.clone(), kept })
             })
             .collect();
@@ -282,19 +295,17 @@ impl Workspace {
         kept.is_ok_and(|kept| (kept.dev(), kept.ino()) == (data.dev(), data.ino()))
     }
 
-    /// Runs a change of a file that was `seen` (`None`: of one that is created) with what is to be
-    /// undone kept first; a change that fails is taken out again.
+    /// Runs a change of an `old` file (`None`: of one that is created) with what is to be undone kept
+    /// first; a change that fails is taken out again.
     pub(super) fn undoable<T>(
         &self,
         path: &ProjectPath,
-        seen: Option<&Snapshot>,
+        old: Option<Old<'_>>,
         after: &New<'_>,
         change: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let Some(undo) = &self.undo else { return change() };
         let name = path.relative();
-        let old =
-            seen.map(|seen| Old { path: path.absolute(), hash: &seen.hash, is_copied: false });
         let was_first = !undo.turn().kept.contains_key(name);
         undo.keep(name, old, after.hash().to_owned()).map_err(|error| {
             let failure = io_failure(&error, "keep the old content of", name);
@@ -319,21 +330,20 @@ impl Workspace {
                 let (mut file, data) = self.open_file(&path)?;
                 let hash = hash_of(&mut file, &AtomicBool::new(false))
                     .map_err(|error| io_failure(&error, "read", path.relative()))?;
-                Some((hash, data.len() <= MOST_BYTES))
+                Some((file, data, hash))
             } else {
                 None
             };
             let was_first = !undo.turn().kept.contains_key(path.relative());
-            let old = before.as_ref().map(|(hash, is_copied)| Old {
-                path: path.absolute(),
-                hash,
-                is_copied: *is_copied,
+            let old = before.as_ref().map(|(file, data, hash)| {
+                let is_copied = data.len() <= MOST_BYTES;
+                Old { file, data, hash, is_copied }
             });
             undo.keep(path.relative(), old, GONE.to_owned()).map_err(|error| {
                 let failure = io_failure(&error, "keep the old content of", path.relative());
                 failure.hint("nothing was run; make room, or run without keeping a session")
             })?;
-            let before = before.map(|(hash, _)| hash);
+            let before = before.map(|(_, _, hash)| hash);
             kept.files.push(KeptFile { path, before, was_first });
         }
         Ok(kept)
@@ -344,7 +354,7 @@ impl Workspace {
         let Some(undo) = &self.undo else { return };
         for KeptFile { path, before, was_first } in kept.files {
             // What can no longer be read is taken to be gone: an undo then refuses to overwrite it.
-            let now = hash_of_path(path.absolute());
+            let now = self.open_file(&path).ok().and_then(|(file, _)| hash_of_file(&file));
             if now == before {
                 undo.void(path.relative(), was_first);
             } else if let Some(after) = now {
@@ -420,7 +430,7 @@ impl Workspace {
             return Ok(Undone::Refused(format!("somebody {what} it since; --force insists")));
         }
         let Some(before) = &changed.before else {
-            fs::remove_file(path.absolute()).map_err(failed)?;
+            self.remove(path).map_err(failed)?;
             return Ok(Undone::Removed);
         };
         let kept = folder.join(&before.file);
@@ -436,9 +446,18 @@ impl Workspace {
             None => {
                 drop(self.place(path, &New::of(&[&bytes]))?);
                 let mode = fs::metadata(&kept).map_err(failed)?.permissions();
-                fs::set_permissions(path.absolute(), mode).map_err(failed)?;
+                self.open_file(path)?.0.set_permissions(mode).map_err(failed)?;
             }
         }
         Ok(Undone::Restored)
+    }
+
+    /// Takes away a file; not one behind a link that was put in the way meanwhile.
+    fn remove(&self, path: &ProjectPath) -> io::Result<()> {
+        let (Some(parent), Some(name)) = (path.absolute().parent(), path.absolute().file_name())
+        else {
+            return Err(io::ErrorKind::IsADirectory.into());
+        };
+        Ok(rustix::fs::unlinkat(open_directory(parent)?, name, AtFlags::empty())?)
     }
 }

@@ -264,46 +264,103 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// A folder that turns into a link to the outside, and back, again and again.
-#[test]
-fn a_folder_that_turns_into_a_link_leads_nowhere() {
-    let outside = Test::new().file("kept", "outside\n");
-    let mut project = Project::of(Test::in_memory());
-    let (folder, link) = (project.at("d"), project.at("link"));
-    fs::create_dir(&folder).unwrap();
+/// While `work` goes on, this folder turns into a link that leads elsewhere, and back, again and again.
+fn while_it_turns_into_a_link(folder: &Path, elsewhere: &Path, work: impl FnOnce()) {
+    let link = folder.with_file_name("link");
     let stop = AtomicBool::new(false);
-    let (mut inside, mut refused) = (0, 0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                std::os::unix::fs::symlink(outside.root(), &link).unwrap();
+                std::os::unix::fs::symlink(elsewhere, &link).unwrap();
                 // Swapped in one step, so that there is always something.
                 let exchange = rustix::fs::RenameFlags::EXCHANGE;
-                rustix::fs::renameat_with(CWD, &link, CWD, &folder, exchange).unwrap();
+                rustix::fs::renameat_with(CWD, &link, CWD, folder, exchange).unwrap();
                 wait(Duration::from_micros(50));
-                rustix::fs::renameat_with(CWD, &link, CWD, &folder, exchange).unwrap();
+                rustix::fs::renameat_with(CWD, &link, CWD, folder, exchange).unwrap();
                 fs::remove_file(&link).unwrap();
                 wait(Duration::from_micros(150));
             }
         });
         // Also where the test fails, or its thread would never end.
         let _end = Stop(&stop);
+        work();
+    });
+}
+
+#[test]
+fn a_folder_that_turns_into_a_link_leads_nowhere() {
+    let outside = Test::new().file("kept", "outside\n").file("told-nowhere", "outside\n");
+    let mut project = Project::of(Test::in_memory());
+    let folder = project.at("d");
+    fs::create_dir(&folder).unwrap();
+    let (mut inside, mut refused) = (0, 0);
+    while_it_turns_into_a_link(&folder, &outside.root(), || {
         for round in 0..rounds() / 10 {
             let path = format!("d/n{round}/a");
+            // No call is the same as the one before.
+            let limit = round % 200 + 1;
             for (tool, input) in [
                 ("Write", json!({"path": path, "content": "x"})),
                 ("Read", json!({"path": "d/kept", "limit": round + 1})),
+                ("Read", json!({"path": "d/told-nowher", "limit": round + 1})),
+                ("LS", json!({"path": "d", "limit": limit})),
+                ("LS", json!({"path": "d", "limit": limit, "include_hidden": true})),
+                ("Glob", json!({"path": "d", "pattern": "*", "limit": limit})),
+                ("Glob", json!({"path": "d", "pattern": "TOLD*", "limit": limit})),
+                ("Grep", json!({"path": "d", "pattern": "outsid", "limit": limit})),
             ] {
                 let envelope = project.call(tool, &input);
                 match envelope["error"]["code"].as_str() {
                     None => inside += 1,
-                    Some("ACCESS_DENIED" | "NOT_FOUND" | "NOT_A_DIRECTORY") => refused += 1,
+                    // The last: it was a link when it was about to be opened.
+                    Some("ACCESS_DENIED" | "NOT_FOUND" | "NOT_A_DIRECTORY" | "INVALID_PARAM") => {
+                        refused += 1;
+                    }
                     Some(_) => panic!("{envelope}"),
                 }
-                assert!(!envelope.to_string().contains("outside\\n"), "{envelope}");
+                let text = envelope.to_string();
+                assert!(!text.contains("outside\\n") && !text.contains("told-nowhere"), "{text}");
             }
         }
     });
-    assert_eq!(fs::read_dir(outside.root()).unwrap().count(), 1, "something was made outside");
+    assert_eq!(fs::read_dir(outside.root()).unwrap().count(), 2, "something was made outside");
     assert!(inside > 0 && refused > 0, "{inside} inside, {refused} refused");
+}
+
+#[test]
+fn what_is_kept_for_an_undo_is_the_projects_own() {
+    let (outside, test) = (Test::new(), Test::in_memory());
+    // In each turn only the first change of a file is kept: so it is another file each time.
+    let names: Vec<String> = (0..rounds() / 10).map(|round| format!("d/{round}")).collect();
+    for name in &names {
+        outside.write(name, "the outside's\n");
+        test.write(name, "one\n");
+    }
+    let mut batch = Batch::start(&mut test.command(&["tool", "batch", "--record"]));
+    let mut changed = 0;
+    while_it_turns_into_a_link(&test.root().join("d"), &outside.root().join("d"), || {
+        for name in &names {
+            batch.call("Read", &json!({"path": name}));
+            let envelope = batch.call("Write", &json!({"path": name, "content": "two\n"}));
+            changed += usize::from(envelope["status"] == "success");
+        }
+    });
+    drop(batch);
+    assert!(changed > 0);
+    for name in &names {
+        assert_eq!(outside.read(name), "the outside's\n");
+    }
+    let mut folders = vec![test.root().join(".agent")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let kept = fs::read(&path).unwrap();
+                let kept = String::from_utf8_lossy(&kept);
+                assert!(!kept.contains("the outside's"), "{}: {kept}", path.display());
+            }
+        }
+    }
 }

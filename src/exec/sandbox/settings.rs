@@ -29,6 +29,8 @@ const RUNNING: &[(&str, &[&str])] = &[
     ("difftool", &["cmd", "path"]),
     ("extensions", &["worktreeconfig"]),
     ("filter", &["clean", "process", "smudge"]),
+    ("gc", &["recentobjectshook"]),
+    ("gitcvs", &["dbdriver"]),
     ("gpg", &["defaultkeycommand", "program"]),
     ("guitool", &["*"]),
     ("help", &["browser"]),
@@ -46,10 +48,7 @@ const RUNNING: &[(&str, &[&str])] = &[
     ("pager", &["*"]),
     ("protocol", &["allow"]),
     ("remote", &["proxy", "receivepack", "uploadpack", "vcs"]),
-    (
-        "sendemail",
-        &["cccmd", "headercmd", "sendmailcmd", "smtpserver", "tocmd", "sendemailvalidate"],
-    ),
+    ("sendemail", &["cccmd", "headercmd", "sendmailcmd", "smtpserver", "tocmd"]),
     ("sequence", &["editor"]),
     ("svn", &["authorsprog"]),
     ("submodule", &["update"]),
@@ -115,10 +114,13 @@ fn runs(section: &str, name: &str, value: &str) -> bool {
         .iter()
         .filter(|(section, _)| *section == first)
         .any(|(_, keys)| keys.iter().any(|key| *key == "*" || *key == name));
-    // An address like `ext::sh -c …` runs a helper.
-    let is_helper = value.contains("::")
-        && matches!(name.as_str(), "url" | "pushurl" | "insteadof" | "pushinsteadof");
-    is_named || is_helper
+    // An address like `ext::sh -c …` runs a helper; an address is a value, or what a section stands for.
+    let is_address = match name.as_str() {
+        "url" | "pushurl" | "remote" | "pushremote" | "pushdefault" => value.contains("::"),
+        "insteadof" | "pushinsteadof" => section.contains("::") || value.contains("::"),
+        _ => false,
+    };
+    is_named || is_address
 }
 
 #[cfg(test)]
@@ -142,11 +144,24 @@ mod tests {
             &["interactive.diffFilter=x", "pager.log=x"],
         );
         check("[remote \"o\"]\nurl = ext::sh -c x\n", &["remote \"o\".url= ext::sh -c x"]);
+        check(
+            "[url \"ext::sh -c x\"]\ninsteadOf = https://\n",
+            &["url \"ext::sh -c x\".insteadOf= https://"],
+        );
+        check(
+            "[branch \"main\"]\nremote = ext::sh -c x\n",
+            &["branch \"main\".remote= ext::sh -c x"],
+        );
+        check("[gc]\nrecentObjectsHook = x\n", &["gc.recentObjectsHook= x"]);
         check("[submodule \"s\"]\npath = s\nupdate = !x\n", &["submodule \"s\".update= !x"]);
     }
 
     #[test]
     fn other_settings_are_none_of_them() {
+        check(
+            "[branch \"main\"]\nremote = origin\n[url \"git@host:\"]\ninsteadOf = https://host/\n",
+            &[],
+        );
         check("# [core]\n; pager = x\n[user]\nname = pager = x\n", &[]);
         check("[remote \"o\"]\nurl = https://example.com/x\nfetch = +refs/*:refs/*\n", &[]);
         check("[branch \"main\"]\nmerge = refs/heads/main\n[submodule \"s\"]\npath = s\n", &[]);

@@ -6,12 +6,71 @@ const MAX_CHARACTERS: usize = 2000;
 const MAX_BYTES: usize = MAX_CHARACTERS * 4 + 4;
 
 /// One line, without its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line<'a> {
     /// At most 2,000 characters of it.
-    pub text: String,
+    pub text: &'a str,
     /// How many characters it has, where that is more.
     pub cut_of: Option<u64>,
+}
+
+/// Lines one after the other: one text and where each of them ends in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// Each line with a `\n` behind it.
+    text: String,
+    ends: Vec<End>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct End {
+    /// Where its `\n` stands.
+    at: usize,
+    cut_of: Option<u64>,
+}
+
+impl Lines {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// How long the text of all of them is, with one byte for each end.
+    pub fn n_bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The lines in their order.
+    pub fn iter(&self) -> impl Iterator<Item = Line<'_>> {
+        let mut begin = 0;
+        self.ends.iter().map(move |end| {
+            let text = &self.text[begin..end.at];
+            begin = end.at + 1;
+            Line { text, cut_of: end.cut_of }
+        })
+    }
+
+    fn new(bytes: Vec<u8>, ends: Vec<End>) -> Self {
+        match String::from_utf8(bytes) {
+            Ok(text) => Self { text, ends },
+            Err(error) => {
+                let mut lines = Self::default();
+                let mut begin = 0;
+                for End { at, cut_of } in ends {
+                    lines.text.push_str(&String::from_utf8_lossy(&error.as_bytes()[begin..at]));
+                    lines.ends.push(End { at: lines.text.len(), cut_of });
+                    lines.text.push('\n');
+                    begin = at + 1;
+                }
+                lines
+            }
+        }
+    }
 }
 
 pub(super) struct Pager {
@@ -22,9 +81,12 @@ pub(super) struct Pager {
     count_all: bool,
     /// The number of the current line, from 1.
     number: u64,
-    lines: Vec<Line>,
-    current: Vec<u8>,
-    /// The current line so far: bytes, and those that begin a character.
+    /// The lines so far, each with a `\n` behind it, and the beginning of the current one.
+    kept: Vec<u8>,
+    ends: Vec<End>,
+    /// Where the current line begins in `kept`.
+    begin: usize,
+    /// The current line so far: bytes, and of a long one those that begin a character.
     n_bytes: u64,
     n_characters: u64,
     last_byte: u8,
@@ -37,8 +99,9 @@ impl Pager {
             wanted: first..first.saturating_add(limit),
             count_all,
             number: 1,
-            lines: Vec::new(),
-            current: Vec::new(),
+            kept: Vec::new(),
+            ends: Vec::new(),
+            begin: 0,
             n_bytes: 0,
             n_characters: 0,
             last_byte: 0,
@@ -58,13 +121,24 @@ impl Pager {
                 text = self.pass(text, self.wanted.start - self.number);
                 continue;
             }
-            let end = memchr::memchr(self.end, text);
-            self.extend(&text[..end.unwrap_or(text.len())]);
-            let Some(end) = end else { return true };
-            self.end_line();
-            text = &text[end + 1..];
+            text = self.take(text);
         }
         true
+    }
+
+    /// Takes wanted lines, up to the last of them or the end of the text. Gives the rest.
+    fn take<'a>(&mut self, text: &'a [u8]) -> &'a [u8] {
+        let mut begin = 0;
+        for end in memchr::memchr_iter(self.end, text) {
+            self.extend(&text[begin..end]);
+            self.end_line();
+            begin = end + 1;
+            if self.number >= self.wanted.end {
+                return &text[begin..];
+            }
+        }
+        self.extend(&text[begin..]);
+        &[]
     }
 
     /// Passes so many line ends, or all of the text, without looking at the lines. Gives the rest.
@@ -93,45 +167,62 @@ impl Pager {
         self.number - 1
     }
 
-    pub(super) fn into_lines(self) -> Vec<Line> {
-        self.lines
+    pub(super) fn into_lines(self) -> Lines {
+        Lines::new(self.kept, self.ends)
     }
 
+    /// More of a wanted line.
     fn extend(&mut self, part: &[u8]) {
+        let n_before = self.n_bytes;
         self.n_bytes += part.len() as u64;
         self.last_byte = part.last().copied().unwrap_or(self.last_byte);
-        if self.wanted.contains(&self.number) {
-            let room = MAX_BYTES - self.current.len();
-            self.current.extend_from_slice(&part[..part.len().min(room)]);
-            let begins = part.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
-            self.n_characters += begins as u64;
+        // A line of so few bytes has no more characters: they are not counted.
+        if is_long(self.n_bytes) {
+            if !is_long(n_before) {
+                self.n_characters = n_characters(&self.kept[self.begin..]);
+            }
+            self.n_characters += n_characters(part);
         }
+        let room = MAX_BYTES - (self.kept.len() - self.begin);
+        self.kept.extend_from_slice(&part[..part.len().min(room)]);
     }
 
     fn end_line(&mut self) {
         if self.wanted.contains(&self.number) {
-            let line = self.current_line();
-            self.lines.push(line);
+            let cut_of = self.cut_current();
+            self.ends.push(End { at: self.kept.len(), cut_of });
+            self.kept.push(b'\n');
+            self.begin = self.kept.len();
         }
         self.number += 1;
-        self.current.clear();
         (self.n_bytes, self.n_characters, self.last_byte) = (0, 0, 0);
     }
 
-    fn current_line(&self) -> Line {
+    /// Takes from the current line what is not shown of it: how many characters it has, if it is cut.
+    fn cut_current(&mut self) -> Option<u64> {
         let mut n_characters = self.n_characters;
-        let mut bytes = self.current.as_slice();
         if self.end == b'\n' && self.last_byte == b'\r' {
-            n_characters -= 1;
-            if bytes.len() as u64 == self.n_bytes {
-                bytes = &bytes[..bytes.len() - 1];
+            n_characters = n_characters.saturating_sub(1);
+            if (self.kept.len() - self.begin) as u64 == self.n_bytes {
+                self.kept.pop();
             }
         }
-        let text = String::from_utf8_lossy(bytes);
         if n_characters <= MAX_CHARACTERS as u64 {
-            return Line { text: text.into_owned(), cut_of: None };
+            return None;
         }
-        let text = text.chars().take(MAX_CHARACTERS).collect();
-        Line { text, cut_of: Some(n_characters) }
+        let line = self.kept.split_off(self.begin);
+        let shown = String::from_utf8_lossy(&line);
+        let end = shown.char_indices().nth(MAX_CHARACTERS).map_or(shown.len(), |(end, _)| end);
+        self.kept.extend_from_slice(&shown.as_bytes()[..end]);
+        Some(n_characters)
     }
+}
+
+fn is_long(n_bytes: u64) -> bool {
+    n_bytes > MAX_CHARACTERS as u64
+}
+
+/// How many of these bytes begin a character.
+fn n_characters(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count() as u64
 }

@@ -1,4 +1,17 @@
-//! Where traces and items lie: a trait, small enough that a shared database can follow.
+//! Where traces and items lie: a trait, small enough that a shared database can follow, and one file behind it.
+//!
+//! Reading order: [`SqliteStore`], [`words`] (what a text is found by), [`search`] (how well it fits), `near` (when
+//! two items say the same), `index` (items in the database), `file` (made, opened, set aside).
+
+mod file;
+mod index;
+mod near;
+pub mod search;
+mod sqlite;
+pub mod words;
+
+pub use file::FILE_NAME;
+pub use sqlite::{Health, SqliteStore};
 
 use super::item::{Item, Scope};
 use super::trace::ExecutionTrace;
@@ -13,6 +26,9 @@ pub enum StoreError {
     /// It can not be read or written.
     #[error("the memory can not be used: {0}")]
     Broken(String),
+    /// An id that several begin with.
+    #[error("{0} is the beginning of {1} items; write more of it")]
+    Ambiguous(String, usize),
 }
 
 /// What is looked for.
@@ -64,6 +80,9 @@ pub enum Outcome {
 pub trait Store: Send {
     /// Keeps what was learnt from a task, all or nothing: `traces` (one that is there already is left as it
     /// is), `items`, `credits`, and that the session's events are reviewed up to `seq`.
+    ///
+    /// What is learnt again makes the item stronger that says the same (exactly or nearly). Where the session is
+    /// reviewed that far already, another process has done this work: only traces that are missing are added.
     fn commit(&mut self, batch: &Batch) -> Result<Vec<Learned>, StoreError>;
 
     /// Up to which event a session was reviewed; 0: not at all.
@@ -72,7 +91,7 @@ pub trait Store: Send {
     /// All items of these scopes that are in use, the newest first; empty: of all scopes.
     fn items(&self, scopes: &[Scope]) -> Result<Vec<Item>, StoreError>;
 
-    /// The item whose id begins like this, if there is just one.
+    /// The item whose id begins like this, in use or not; an error where there are several.
     fn item(&self, id: &str) -> Result<Option<Item>, StoreError>;
 
     /// Writes an item as it is given: by hand, or by a review.
