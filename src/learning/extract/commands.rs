@@ -33,17 +33,18 @@ const RUNNERS: [&str; 9] =
 /// Programs that only show a part of what was printed.
 const SHOWS: [&str; 6] = ["tail", "head", "cat", "grep", "wc", "tee"];
 
-/// What the success teaches of the failure; `next`: what was tried next, where that failed in another way.
+/// What the success teaches of the failure; `next`: what was tried next and failed in another way, and what was
+/// done before that.
 ///
 /// Then the success differs in more than one thing, and only a missing program is made good by it alone;
 /// the rest is told by what was tried next, which failed no more as this did.
 pub(super) fn lesson(
     bad: &Try<'_>,
-    next: Option<&Try<'_>>,
+    next: Option<(&Try<'_>, &[Between<'_>])>,
     good: &Try<'_>,
     between: &[Between<'_>],
 ) -> Option<Lesson> {
-    let Some(next) = next else { return compared(bad, good, between) };
+    let Some((next, before_next)) = next else { return compared(bad, good, between) };
     let is_missing = |tried: &Try<'_>| [Some(126), Some(127)].contains(&tried.exit_code);
     if is_missing(bad) {
         return Case::of(bad, between)
@@ -52,7 +53,7 @@ pub(super) fn lesson(
     if is_missing(next) {
         return None;
     }
-    let lesson = compared(bad, next, &[])?;
+    let lesson = compared(bad, next, before_next)?;
     // What helped is still there at the end.
     let stands = |words: &str| {
         let line = good.command().unwrap_or_default();
@@ -61,8 +62,9 @@ pub(super) fn lesson(
     let helps = match lesson.fix.as_ref()? {
         Fix::ReplaceWords { to, .. } => stands(to),
         Fix::Prefix { with } => stands(with),
-        Fix::RunFirst { .. }
-        | Fix::RenameArgument { .. }
+        // What was run has had its effect.
+        Fix::RunFirst { .. } => true,
+        Fix::RenameArgument { .. }
         | Fix::SetArguments { .. }
         | Fix::ReplacePath { .. }
         | Fix::OtherTool { .. } => false,

@@ -198,6 +198,7 @@ impl Conversation {
             | Body::PinAdded { .. }
             | Body::PinRemoved { .. }
             | Body::RulesFound { .. }
+            | Body::Verified(_)
             | Body::MemoryRecalled(_)
             | Body::MemoryWritten(_)
             | Body::TurnUndone { .. } => self.noted(&event.body),

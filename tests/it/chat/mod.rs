@@ -4,10 +4,12 @@ mod approvals;
 mod commands;
 mod composer;
 mod docs;
+mod freeze;
 mod gnu_screen;
 mod manners;
 mod pty;
 mod shape;
+mod steering;
 mod tmux;
 
 use crate::support::Test;

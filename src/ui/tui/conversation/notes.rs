@@ -53,6 +53,9 @@ impl Conversation {
             Body::Reflected { reflection: Some(reflection), .. } => {
                 self.note(Tone::Quiet, &format!("reflection: {}", reflection.root_cause.text));
             }
+            Body::Verified(verification) => {
+                self.note(Tone::Quiet, &format!("second look: {}", verification.in_words()));
+            }
             Body::ControlDecided { decision: decided, reason, after, .. } => {
                 if let Some(text) = decision(*decided, reason, after) {
                     self.note(Tone::Decision, &text);
