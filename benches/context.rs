@@ -13,7 +13,7 @@ use code_agent::context::{self, Budget, History, Layers, Sent, SummaryParts};
 use code_agent::protocol::Object;
 use code_agent::protocol::control::PermissionMode;
 use code_agent::protocol::envelope::{Context, Envelope, Verdict};
-use code_agent::protocol::event::{Compacted, CompactionCause, Place};
+use code_agent::protocol::event::{Compacted, CompactionCause, Place, SummaryAuthor};
 use code_agent::protocol::message::ToolCall;
 use code_agent::protocol::plan::Plan;
 use code_agent::protocol::prompt::Prompts;
@@ -111,7 +111,7 @@ fn main() {
         from: stretch.from,
         to: stretch.to,
         summary,
-        by: context::author(None),
+        by: SummaryAuthor::Program,
         forgotten: 0,
         cut: context::stale(&history, &stretch),
         shortened: Vec::new(),

@@ -16,6 +16,7 @@ pub mod config;
 pub mod context;
 pub mod exec;
 pub mod kernel;
+pub mod learning;
 pub mod model;
 pub mod permission;
 pub mod protocol;

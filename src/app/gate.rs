@@ -205,6 +205,7 @@ pub(super) fn recovery(config: &Config) -> RecoveryLimits {
     let recovery = &config.recovery;
     RecoveryLimits {
         max_step_retries: recovery.max_step_retries,
+        max_answer_retries: recovery.max_answer_retries,
         max_single_step_repairs: recovery.max_single_step_repairs,
         max_task_replanning_attempts: recovery.max_task_replanning_attempts,
         max_consecutive_failures: recovery.max_consecutive_failures,

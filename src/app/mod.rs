@@ -4,6 +4,8 @@
 
 mod changed;
 mod gate;
+mod learning;
+mod memory;
 mod models;
 mod project;
 mod prompts;
@@ -17,6 +19,8 @@ use std::time::{Duration, Instant};
 
 pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, settings};
 use gate::{begin_sandbox, checks, recovery};
+use learning::Learning;
+pub use memory::{identity, memory, memory_file};
 use models::open_models;
 pub use models::{Facts, endpoint, facts, script};
 use project::ProjectFiles;
@@ -119,6 +123,7 @@ pub struct Session {
     control: Control,
     timeout: Option<Duration>,
     workspace: Arc<Workspace>,
+    learning: Option<Learning>,
     /// What the person should know before the session begins, a line each.
     pub notices: Vec<String>,
     /// Where the session is recorded; `None` where nothing is kept.
@@ -156,6 +161,9 @@ impl Session {
             OpenError::Usage(format!("--json-schema: this is no JSON Schema: {reason}"))
         })?;
         let workspace = open_workspace(&options.root, &options.add_dirs)?;
+        // Read beside the rest of the start.
+        let (project, is_trusted) = (identity(workspace.root()), options.config.trusted);
+        let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
         let trying = begin_sandbox(config, &workspace, options.dirs.as_ref())?;
         let models = open_models(config, &options.root, &control).await;
         // Waited for in any case: what it has made is to be taken away again.
@@ -198,6 +206,7 @@ impl Session {
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
         sinks.extend(log.map(|log| Box::new(log) as Box<dyn Sink>));
         sinks.push(Box::new(summary.clone()));
+        sinks.extend(learning.as_ref().map(|it| Box::new(it.recorder()) as Box<dyn Sink>));
         sinks.extend(faces);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let events = Events::new(id.clone(), seq, clock, masker.clone(), sinks);
@@ -220,6 +229,7 @@ impl Session {
             tools: tools::all().iter().map(|tool| tool.spec().name.to_owned()).collect(),
             sandbox: holds.clone(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
+            learns: learning.is_some(),
         };
         let environment = format!(
             "# Place\nProject root: {}\nPlatform: {}\nSandbox of commands: {}, network {}",
@@ -260,9 +270,14 @@ impl Session {
                 max_budget_usd: config.limits.max_budget_usd,
             },
             recovery: recovery(config),
+            memory: learning.as_ref().map(Learning::memory),
             undo_on_failure: config.recovery.undo_on_failure,
             prompts: prompts.clone(),
         };
+        if let Some(learning) = &learning {
+            let record = log_path.is_some().then(|| (storage, seq));
+            learning.session(&events, record);
+        }
         let mut kernel = Kernel::new(parts);
         match loaded {
             None => {
@@ -275,7 +290,18 @@ impl Session {
                 sweep(&workspace, &record::unanswered(&loaded.events));
             }
         }
-        Ok(Self { kernel, events, summary, exec, control, timeout, workspace, notices, log_path })
+        Ok(Self {
+            kernel,
+            events,
+            summary,
+            exec,
+            control,
+            timeout,
+            workspace,
+            learning,
+            notices,
+            log_path,
+        })
     }
 
     /// The session's id.
@@ -285,6 +311,12 @@ impl Session {
 
     /// Works on what the user said. What it returns is masked, as every way out of the program is.
     pub async fn run(&mut self, input: &str) -> TurnFinished {
+        if let Some(learning) = &self.learning {
+            if self.kernel.has_begun() {
+                learning.turn_begins();
+            }
+            learning.ready().await;
+        }
         let run = self.kernel.run(input);
         let mut finished = match self.timeout {
             None => run.await,
@@ -321,6 +353,9 @@ impl Session {
     /// Ends the session: what commands left running is ended, and the summary is written.
     pub fn close(self) {
         self.exec.shutdown();
+        if let Some(learning) = &self.learning {
+            learning.end();
+        }
         self.events.emit(Body::SessionSummary(self.summary.summary()));
     }
 }

@@ -59,6 +59,9 @@ pub(super) struct ChatArgs {
     /// Keep nothing of this session
     #[arg(long, conflicts_with_all = ["continue_latest", "resume"])]
     ephemeral: bool,
+    /// Learn nothing, and use nothing that was learnt (also: AGENT_NO_MEMORY=1)
+    #[arg(long)]
+    no_memory: bool,
     /// Add this to the model's instructions
     #[arg(long, value_name = "TEXT")]
     append_system_prompt: Option<String>,
@@ -81,6 +84,7 @@ impl From<Cli> for ChatArgs {
             continue_latest: run.continue_latest,
             resume: run.resume,
             ephemeral: run.ephemeral,
+            no_memory: run.no_memory,
             append_system_prompt: run.append_system_prompt,
             tools: run.tools,
         }
@@ -97,6 +101,7 @@ impl ChatArgs {
             check: self.check.clone(),
             max_turns: self.max_turns,
             max_budget_usd: self.max_budget_usd,
+            no_memory: self.no_memory,
             tools: self.tools.clone(),
             ..RunArgs::default()
         }

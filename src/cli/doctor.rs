@@ -7,10 +7,12 @@ use clap::Args;
 use super::holds;
 use super::options::{self, ToolOptions};
 use crate::app;
-use crate::config::{self, UserDirs};
+use crate::config::{self, Config, UserDirs};
 use crate::exec::{Command, Exec};
+use crate::learning::store::SqliteStore;
 use crate::model;
 use crate::protocol::control::Control;
+use crate::protocol::thousands;
 use crate::ui;
 
 #[derive(Debug, Args)]
@@ -98,6 +100,7 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
     for warning in &loaded.warnings {
         report.note("config", warning);
     }
+    examine_memory(&loaded.config, dirs.as_ref(), report);
     match app::open_workspace(&root, &args.options.add_dir) {
         Ok(workspace) => {
             holds::examine(&loaded.config, &workspace, dirs.as_ref(), control, report).await;
@@ -147,5 +150,44 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
              set OPENAI_API_KEY or name a model with --model",
         ),
         Err(error) => report.bad("model", &error.to_string()),
+    }
+}
+
+/// Where the memory lies, and whether it is well: all of it is read.
+fn examine_memory(config: &Config, dirs: Option<&UserDirs>, report: &mut Report) {
+    if !config.learning.enabled {
+        return report.note(
+            "memory",
+            "off: nothing is learnt from failures; [learning] enabled turns it on",
+        );
+    }
+    let file = match app::memory_file(config, dirs) {
+        Ok(file) => file,
+        Err(error) => return report.bad("memory", &error.to_string()),
+    };
+    let shown = file.display().to_string();
+    match SqliteStore::new(file, |line| ui::tell(&line)).examine() {
+        Ok(None) => report.good("memory", &format!("{shown} (made when something is learnt)")),
+        Ok(Some(health)) if health.damage.is_empty() => {
+            let (n_items, n_traces) = (health.n_items, health.n_traces);
+            let size = thousands(health.bytes);
+            report.good(
+                "memory",
+                &format!("{shown}: {n_items} items, {n_traces} traces, {size} bytes"),
+            );
+            if health.is_on_network {
+                report.note(
+                    "memory",
+                    "it lies on a drive of another machine: it is locked while it is written, and readers wait; \
+                     name a local file in [learning] database",
+                );
+            }
+        }
+        Ok(Some(health)) => {
+            let damage = health.damage.join("; ").replace('\n', " ");
+            let fix = "`agent memory export --all` saves what can be read; then move the file away";
+            report.bad("memory", &format!("{shown} is damaged: {damage}; {fix}"));
+        }
+        Err(error) => report.bad("memory", &error.to_string()),
     }
 }

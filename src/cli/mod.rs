@@ -1,10 +1,13 @@
 //! What was typed, and one small file per command.
 
+mod ask;
 mod chat;
 mod config;
 mod demo;
 mod doctor;
+mod editor;
 mod holds;
+mod memory;
 mod options;
 mod run;
 mod session;
@@ -56,6 +59,9 @@ enum Command {
     /// See what happened in a session
     #[command(subcommand)]
     Trace(session::TraceCommand),
+    /// See and change what is remembered of earlier sessions
+    #[command(subcommand)]
+    Memory(memory::MemoryCommand),
     /// See the configuration in force
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -99,6 +105,7 @@ fn dispatch() -> u8 {
         Some(Command::Tool(command)) => tool::tool(command),
         Some(Command::Session(command)) => session::session(&command),
         Some(Command::Trace(command)) => session::trace(&command),
+        Some(Command::Memory(command)) => memory::memory(&command),
         Some(Command::Config(command)) => config::config(&command),
         Some(Command::Trust(args)) => trust::trust(&args),
         Some(Command::Doctor(args)) => doctor::doctor(&args),

@@ -277,6 +277,7 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
             tools: gate.registry.specs().iter().map(|spec| spec.name.to_owned()).collect(),
             sandbox: holds,
             program: env!("CARGO_PKG_VERSION").to_owned(),
+            learns: false,
         }));
         events.at(Place { turn: 1, ..Place::default() });
         gate.registry.begin_turn(1);

@@ -182,6 +182,15 @@ impl Loaded {
                 }
             }
         }
+        // The memory is the user's: a project may do without it, not say where it lies or what it keeps.
+        if let Some(learning) = table.get_mut("learning").and_then(Value::as_table_mut) {
+            let is_off = learning.get("enabled").and_then(Value::as_bool) == Some(false);
+            let keys: Vec<String> = learning.keys().cloned().collect();
+            for key in keys.iter().filter(|key| *key != "enabled" || !is_off) {
+                learning.remove(key);
+                ignored.push(format!("learning.{key}"));
+            }
+        }
         if let Some(checks) = table.get_mut("checks").and_then(Value::as_table_mut) {
             self.untrusted_checks = checks.remove("commands").is_some();
         }
@@ -220,6 +229,8 @@ impl Loaded {
                 at_least(&format!("models.{id}.context_window"), window, 1024)?;
             }
         }
+        at_least("learning.keep_days", config.learning.keep_days.into(), 1)?;
+        at_least("learning.max_items", config.learning.max_items as u64, 1)?;
         at_least("breaker.threshold", config.breaker.threshold.into(), 1)?;
         if config.limits.max_budget_usd.is_some_and(|budget| !budget.is_finite() || budget <= 0.0) {
             return self.wrong("limits.max_budget_usd", "must be more than 0");
@@ -436,7 +447,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let project = "model = \"a/b\"\n[providers.openai]\nbase_url = \"http://evil\"\n\
             [permissions]\nmode = \"full\"\nallow = [\"Bash\"]\ndeny = [\"Write\"]\n\
-            [checks]\ncommands = [\"rm x\"]\n";
+            [checks]\ncommands = [\"rm x\"]\n\
+            [learning]\nenabled = false\nkeep_days = 1\n";
         let sources = Sources {
             project_file: Some(file(&dir, "project.toml", project)),
             ..Sources::default()
@@ -448,6 +460,8 @@ mod tests {
         assert!(loaded.config.permissions.allow.is_empty());
         assert_eq!(loaded.config.permissions.deny, ["Write"]);
         assert!(loaded.config.checks.commands.is_empty() && loaded.untrusted_checks);
+        assert!(!loaded.config.learning.enabled && loaded.config.learning.keep_days == 90);
         assert!(loaded.warnings[0].contains("providers, permissions.allow, permissions.mode"));
+        assert!(loaded.warnings[0].contains("learning.keep_days"));
     }
 }

@@ -13,8 +13,8 @@ pub use layers::{ConfigError, Loaded, Origin, Sources, load};
 pub use models::known;
 pub use providers::{Provider, Resolved, presets, resolve};
 pub use types::{
-    Breaker, Checks, Config, Context, Limits, ModelTable, Permissions, ProviderTable, Record,
-    Recovery, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing, UiScreen, UiTheme,
+    Breaker, Checks, Config, Context, Learning, Limits, ModelTable, Permissions, ProviderTable,
+    Record, Recovery, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing, UiScreen, UiTheme,
 };
 
 use std::path::{Path, PathBuf};
@@ -32,6 +32,8 @@ pub struct UserDirs {
     pub state: PathBuf,
     /// `$XDG_CACHE_HOME/agent`.
     pub cache: PathBuf,
+    /// `$XDG_DATA_HOME/agent`.
+    pub data: PathBuf,
 }
 
 impl UserDirs {
@@ -44,6 +46,7 @@ impl UserDirs {
             config: strategy.config_dir().join("agent"),
             state: state.join("agent"),
             cache: strategy.cache_dir().join("agent"),
+            data: strategy.data_dir().join("agent"),
         })
     }
 

@@ -38,6 +38,8 @@ pub struct Config {
     pub breaker: Breaker,
     /// What is recorded.
     pub record: Record,
+    /// What is remembered of earlier sessions.
+    pub learning: Learning,
     /// How the chat looks and behaves.
     pub ui: Ui,
 }
@@ -228,6 +230,9 @@ impl Default for Context {
 pub struct Recovery {
     /// Retries of one failing step.
     pub max_step_retries: u32,
+    /// How often a final answer is sent back for one reason (a check that fails, open todos, what was asked to be
+    /// run), and an answer that can not be used is asked for again.
+    pub max_answer_retries: u32,
     /// Rewritings of one step.
     pub max_single_step_repairs: u32,
     /// Rewritings of the whole plan.
@@ -250,6 +255,7 @@ impl Default for Recovery {
     fn default() -> Self {
         Self {
             max_step_retries: 3,
+            max_answer_retries: 2,
             max_single_step_repairs: 1,
             max_task_replanning_attempts: 1,
             max_consecutive_failures: 3,
@@ -284,6 +290,36 @@ impl Default for Breaker {
 pub struct Record {
     /// Regular expressions of more that is secret.
     pub redact_extra: Vec<String>,
+}
+
+/// What is remembered of earlier sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Learning {
+    /// Whether anything is learnt, and whether what was learnt is used.
+    pub enabled: bool,
+    /// The file; unset: `memory.db` in `$XDG_DATA_HOME/agent`.
+    pub database: Option<String>,
+    /// The most tokens that memory takes at a task's start.
+    pub max_recalled_tokens: u64,
+    /// What was tried is forgotten after so many days; what was learnt of it stays.
+    #[schemars(range(min = 1))]
+    pub keep_days: u32,
+    /// Of more items than this those go that were used least; what a person wrote stays.
+    #[schemars(range(min = 1))]
+    pub max_items: usize,
+}
+
+impl Default for Learning {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            database: None,
+            max_recalled_tokens: 400,
+            keep_days: 90,
+            max_items: 5000,
+        }
+    }
 }
 
 /// How the chat looks and behaves.
@@ -361,6 +397,7 @@ impl Default for Config {
             recovery: Recovery::default(),
             breaker: Breaker::default(),
             record: Record::default(),
+            learning: Learning::default(),
             ui: Ui::default(),
         }
     }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use super::budget::{Budget, share};
 use super::history::{History, Kind, Note, running_tasks};
 use super::outcome::{Outcome, What};
+use crate::protocol::both_ends;
 use crate::protocol::event::Place;
 use crate::protocol::message::{Message, Part};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
@@ -163,17 +164,10 @@ pub fn cut(prompts: &Prompts, large: &Large<'_>, path: &str) -> String {
     middle_out(large.text, room, note.trim_end())
 }
 
-/// The first and the last bytes of a text, `room` in all, with a note between them.
+/// The first and the last bytes of a text, `room` in all, with a note between them. How it begins says most.
 pub(super) fn middle_out(text: &str, room: usize, note: &str) -> String {
-    if text.len() <= room {
-        return text.to_owned();
-    }
-    let head = text.floor_char_boundary(room * 2 / 3);
-    let tail = text.ceil_char_boundary(text.len() - (room - room * 2 / 3));
-    // Whole lines, where they are short enough.
-    let head = text[..head].rfind('\n').filter(|end| *end > head / 2).unwrap_or(head);
-    let tail = text[tail..].find('\n').filter(|at| *at < room / 6).map_or(tail, |at| tail + at + 1);
-    format!("{}\n{note}\n{}", &text[..head], &text[tail..])
+    let tail = room / 3;
+    both_ends(text, (room - tail, tail), note)
 }
 
 /// How many of all summaries give way to one line, the new one of so many bytes included.

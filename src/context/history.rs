@@ -162,6 +162,14 @@ impl History {
     /// The kernel made a call on behalf of one of the last results: what it came to stands below that one,
     /// which the model has not been sent yet.
     pub fn amend(&mut self, parent: &str, call: &str, envelope: &Envelope) {
+        let label = self.prompts.text(KERNEL_CALL).replace("{{call}}", call);
+        let tool = call.split(' ').next().unwrap_or_default();
+        let text = format!("{}\n{}", label.trim_end(), view(envelope));
+        self.add_below(parent, &text, Some(&Outcome::of(tool, envelope)));
+    }
+
+    /// A line of the program's stands below one of the last results, which the model has not been sent yet.
+    fn add_below(&mut self, parent: &str, text: &str, outcome: Option<&Outcome>) {
         let is_parent = |message: &Message| {
             message.parts.iter().any(|part| match part {
                 Part::Result(result) => result.call == parent,
@@ -169,7 +177,6 @@ impl History {
             })
         };
         let Some(at) = self.messages.iter().rposition(is_parent) else { return };
-        let label = self.prompts.text(KERNEL_CALL).replace("{{call}}", call);
         let now = self.place;
         let messages = self.messages.split_off(at);
         let notes = self.notes.split_off(at);
@@ -179,12 +186,10 @@ impl History {
                 if let Part::Result(result) = part
                     && result.call == parent
                 {
-                    let (label, view) = (label.trim_end(), view(envelope));
-                    result.text.push_str(&format!("\n\n{label}\n{view}"));
+                    result.text.push_str(&format!("\n\n{text}"));
                     // One outcome for each result stands first; what the kernel did is known besides.
                     if let Kind::Results(outcomes) = &mut note.kind {
-                        let tool = call.split(' ').next().unwrap_or_default();
-                        outcomes.push(Outcome::of(tool, envelope));
+                        outcomes.extend(outcome.cloned());
                     }
                 }
             }
@@ -210,6 +215,11 @@ impl History {
             }
             Body::Feedback { text, .. } => self.user(text),
             Body::RulesFound { path, text } => self.user(&rules::met(&self.prompts, path, text)),
+            Body::MemoryRecalled(recalled) => match &recalled.call {
+                Some(call) => self.add_below(call, &recalled.text, None),
+                None if recalled.in_rules => {}
+                None => self.user(&recalled.text),
+            },
             Body::TurnUndone { undone, files } => {
                 let files: Vec<String> =
                     files.iter().map(|(path, how)| format!("{path} ({how})")).collect();
@@ -257,6 +267,7 @@ impl History {
             | Body::CheckFinished { .. }
             | Body::PinAdded { .. }
             | Body::PinRemoved { .. }
+            | Body::MemoryWritten(_)
             | Body::Error { .. }
             | Body::TurnFinished(_)
             | Body::SessionSummary(_) => {}
@@ -359,7 +370,7 @@ impl History {
     }
 
     fn push(&mut self, message: Message, kind: Kind) {
-        let bytes = message.parts.iter().map(size).sum::<usize>();
+        let bytes = message.parts.iter().map(Part::bytes).sum::<usize>();
         let digest = digest(self.mark().digest, &message);
         self.bytes += bytes;
         self.messages.push(message);
@@ -384,14 +395,6 @@ fn cut(message: &mut Message, cut: &BTreeMap<String, String>) {
         {
             result.text.clone_from(text);
         }
-    }
-}
-
-fn size(part: &Part) -> usize {
-    match part {
-        Part::Text { text } | Part::Reasoning { text } => text.len(),
-        Part::Call(call) => call.name.len() + call.arguments.len(),
-        Part::Result(result) => result.text.len(),
     }
 }
 

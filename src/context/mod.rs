@@ -7,6 +7,7 @@
 mod budget;
 mod compaction;
 mod history;
+mod memory;
 mod mentions;
 mod outcome;
 mod pins;
@@ -20,10 +21,11 @@ pub use compaction::{
     Large, Stretch, cut, forgotten, large, long_texts, stale, stretch, summary_tokens,
 };
 pub use history::{History, Mark};
+pub use memory::{Memories, reminder as memory_reminder};
 pub use mentions::{Found, Mentions};
 pub use pins::{Pins, binds};
 pub use rules::{MAX_RULES_BYTES, Rules, RulesMet};
-pub use summary::{Parts as SummaryParts, Sections, author, compose, request as summary_request};
+pub use summary::{Parts as SummaryParts, Sections, compose, request as summary_request};
 pub use summary::{sections, transcript};
 
 use crate::protocol::control::PermissionMode;
@@ -76,6 +78,11 @@ impl Sent {
     /// How many bytes the next request has to begin with, where one was sent in this process.
     pub fn promised(&self) -> Option<usize> {
         self.prefix.as_ref().filter(|_| !self.begins_anew).map(|prefix| prefix.bytes)
+    }
+
+    /// A request of the conversation was sent.
+    pub fn has_begun(&self) -> bool {
+        !self.texts.is_empty()
     }
 
     /// Takes one more event of a recorded session.

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use super::compaction::{Stretch, middle_out};
 use super::history::{History, Kind, running_tasks};
 use super::outcome::What;
-use crate::protocol::event::{Pin, Place, SummaryAuthor};
+use crate::protocol::event::{Pin, Place};
 use crate::protocol::message::{Part, Role};
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::prompt::{Prompt, prompt};
@@ -81,11 +81,6 @@ pub fn sections(answer: &str) -> Option<Sections> {
             section.take().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
     }
     sections.iter().any(Option::is_some).then_some(sections)
-}
-
-/// Who wrote a summary of these sections.
-pub fn author(sections: Option<&Sections>) -> SummaryAuthor {
-    sections.map_or(SummaryAuthor::Program, |_| SummaryAuthor::Model)
 }
 
 /// What a summary is made of.

@@ -30,8 +30,7 @@ impl Kernel {
 
     /// The next request would use more of the window than it should, and a compaction could help.
     pub(super) fn is_crowded(&self, trailing: usize) -> bool {
-        let bytes = self.fixed_bytes() + self.history.bytes() + trailing;
-        let tokens = self.budget.request_tokens(bytes);
+        let tokens = self.budget.request_tokens(self.request_bytes(trailing));
         let is_hopeless = self.is_cramped() && tokens < self.budget.window() / 100 * NEARLY_FULL;
         tokens > self.budget.threshold() && !is_hopeless
     }
@@ -49,9 +48,9 @@ impl Kernel {
         self.cramped = is_little.then(|| self.history.rounds());
     }
 
-    /// Size of what is sent and is no conversation, in bytes.
-    pub(super) fn fixed_bytes(&self) -> usize {
-        self.parts.layers.bytes()
+    /// Size of the next request, in bytes, if so many of them trail.
+    pub(super) fn request_bytes(&self, trailing: usize) -> usize {
+        self.parts.layers.bytes() + self.history.bytes() + trailing
     }
 
     /// Compacts; what it costs is spent here. `false`: nothing could give way.
@@ -62,13 +61,12 @@ impl Kernel {
         focus: Option<&str>,
         trailing: usize,
     ) -> Result<bool, Ending> {
-        let bytes = self.fixed_bytes() + trailing + self.history.bytes();
-        let tokens_before = self.budget.request_tokens(bytes);
+        let tokens_before = self.budget.request_tokens(self.request_bytes(trailing));
         // What moves into L2 now takes room as well.
         let fixed = self.parts.layers.bytes_with(&self.joining_l2()) + trailing;
         let stretch = context::stretch(&self.history, &self.budget, fixed, self.parts.keep_rounds);
         let (summary, by) = if stretch.archived == 0 {
-            (String::new(), context::author(None))
+            (String::new(), SummaryAuthor::Program)
         } else {
             let may_ask = cause != CompactionCause::Threshold || !self.is_cramped();
             self.summary(spent, &stretch, focus, may_ask).await?
@@ -101,8 +99,7 @@ impl Kernel {
         self.join_l2();
         self.sent.compacted();
         self.budget.restart();
-        let bytes = self.fixed_bytes() + trailing + self.history.bytes();
-        compacted.tokens_after = self.budget.request_tokens(bytes);
+        compacted.tokens_after = self.budget.request_tokens(self.request_bytes(trailing));
         self.look_at_room(&compacted);
         self.parts.events.emit(Body::ContextCompacted(compacted));
         Ok(true)
@@ -128,7 +125,10 @@ impl Kernel {
         }
         let sections =
             if may_ask { self.ask_for_sections(spent, stretch, focus).await? } else { None };
-        let by = context::author(sections.as_ref());
+        let by = match sections {
+            Some(_) => SummaryAuthor::Model,
+            None => SummaryAuthor::Program,
+        };
         let parts = SummaryParts {
             stretch: *stretch,
             sections,

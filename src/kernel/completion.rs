@@ -23,11 +23,6 @@ const ASKED_TO_RUN: Prompt = prompt!("feedback/asked_to_run.md");
 const CHECK_FAILED: Prompt = prompt!("feedback/check_failed.md");
 const ANSWER_MISFIT: Prompt = prompt!("feedback/answer_misfit.md");
 
-/// How often a final text is sent back because nothing was run that the user asked for.
-const MAX_PROOF_REMINDERS: u32 = 2;
-/// How often a final text is sent back because todos are open: then the checks decide.
-const MAX_PLAN_REMINDERS: u32 = 2;
-
 /// What happened in the turn that decides whether it is done, and how certainly.
 #[derive(Debug, Default)]
 pub(super) struct Completion {
@@ -39,6 +34,9 @@ pub(super) struct Completion {
     /// What was run after the last change; `None`: nothing that could have failed.
     ran: Option<Ran>,
     checks: Option<Ran>,
+    /// So often a final text is sent back because todos are open, and because something was not run; then the
+    /// checks decide.
+    max_reminders: u32,
     plan_reminders: u32,
     /// What the user asked to be run.
     asked: Vec<Proof>,
@@ -81,9 +79,9 @@ pub(super) enum Gate {
 impl Completion {
     /// Nothing has happened yet; the user may have asked for something to be run. What the checks run
     /// anyway needs no asking.
-    pub(super) fn for_task(input: &str, checks: &[String]) -> Self {
+    pub(super) fn for_task(input: &str, checks: &[String], max_reminders: u32) -> Self {
         let checked = checks.iter().flat_map(|command| proves(command, false)).collect();
-        let mut completion = Self { checked, ..Self::default() };
+        let mut completion = Self { checked, max_reminders, ..Self::default() };
         completion.hear(input);
         completion
     }
@@ -154,7 +152,7 @@ impl Completion {
     ) -> Gate {
         let open: Vec<&str> = plan.open().map(|todo| todo.content.as_str()).collect();
         self.plan_broken = !open.is_empty();
-        if self.plan_broken && self.plan_reminders < MAX_PLAN_REMINDERS {
+        if self.plan_broken && self.plan_reminders < self.max_reminders {
             self.plan_reminders += 1;
             return Gate::SentBack {
                 signal: Signal::BadAnswer,
@@ -166,7 +164,7 @@ impl Completion {
         }
         let missing: Vec<Proof> =
             self.asked.iter().copied().filter(|proof| !self.proven.contains(proof)).collect();
-        if !missing.is_empty() && self.proof_reminders < MAX_PROOF_REMINDERS {
+        if !missing.is_empty() && self.proof_reminders < self.max_reminders {
             self.proof_reminders += 1;
             let what: Vec<&str> = missing.iter().map(|proof| proof.as_str()).collect();
             let what = what.join(" and ");

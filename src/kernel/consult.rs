@@ -153,7 +153,7 @@ impl Kernel {
 
     fn describe_aside(&self, speaker: &Speaker, request: &Request<'_>) -> ModelRequested {
         let asked: usize =
-            request.messages.iter().flat_map(|message| &message.parts).map(size).sum();
+            request.messages.iter().flat_map(|message| &message.parts).map(Part::bytes).sum();
         let layer = |bytes| Layer { hash: String::new(), bytes, tokens: self.budget.tokens(bytes) };
         let bytes = request.system.len() + asked;
         ModelRequested {
@@ -185,14 +185,6 @@ fn asked_in_words(request: &Request<'_>) -> String {
         Part::Reasoning { .. } | Part::Call(_) | Part::Result(_) => None,
     });
     texts.collect::<Vec<_>>().join("\n\n")
-}
-
-fn size(part: &Part) -> usize {
-    match part {
-        Part::Text { text } | Part::Reasoning { text } => text.len(),
-        Part::Call(call) => call.arguments.len(),
-        Part::Result(result) => result.text.len(),
-    }
 }
 
 /// The JSON object in a text that may have words or a code fence around it.

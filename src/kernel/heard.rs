@@ -1,9 +1,14 @@
 //! What is heard and met on the way: the user's demands, mentions, rules in folders.
 
-use super::{Kernel, Turn};
+use super::Kernel;
+use super::evaluate::Round;
+use super::rejected::rejects;
+use super::turn::{PastCall, Turn};
 use crate::context::Rules;
-use crate::protocol::event::{Body, Event, Pin};
+use crate::protocol::event::{Body, Event, Pin, TurnFinished};
 use crate::protocol::message::ToolCall;
+use crate::protocol::prompt::{Prompt, prompt};
+use crate::protocol::shorten;
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 
@@ -37,11 +42,30 @@ impl Kernel {
         }
     }
 
+    /// The user may begin by saying that the last result is wrong: that is evidence, and the model is told once
+    /// what it had claimed. The task begins anew with every counter at nothing, as with any message.
+    pub(super) fn hear_rejection(&mut self, turn: &mut Turn, message: &str) {
+        const REJECTED: Prompt = prompt!("feedback/rejected.md");
+        let Some(claim) = self.claim.take() else { return };
+        let Some(words) = rejects(message) else { return };
+        self.evaluate(turn, &Round::Rejected { words: &words });
+        let outcome = format!("rejected by the user: {}", shorten(&words, 200));
+        turn.case.attempts.push(PastCall { call: format!("a final answer ({claim})"), outcome });
+        let told = self.parts.prompts.text(REJECTED).trim_end().replace("{{claim}}", &claim);
+        turn.trailing.reminders.push(told.replace("{{words}}", &shorten(&words, 300)));
+    }
+
     /// A fact that is no part of the conversation itself.
     pub(super) fn note(&mut self, event: &Event) {
         self.parts.registry.apply(event);
         self.pins.apply(event);
         self.rules_met.apply(event);
+        self.memories.apply(event);
+        if let Body::MemoryRecalled(recalled) = &event.body
+            && recalled.in_rules
+        {
+            self.parts.layers.join(&self.memories.layer(&self.parts.prompts));
+        }
     }
 
     /// The conversation gives way: what was pinned and met since then moves into L2.
@@ -60,6 +84,7 @@ impl Kernel {
         let parts = [
             pins.layer(prompts, |text| self.history.names(text)),
             self.rules_met.layer(prompts, room),
+            self.memories.layer(prompts),
         ];
         let parts: Vec<&str> =
             parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
@@ -99,6 +124,14 @@ impl Kernel {
     }
 }
 
+/// What a turn claimed when it was done, in one line.
+pub(super) fn claim_of(finished: &TurnFinished) -> Option<String> {
+    const BYTES: usize = 200;
+    let words: Vec<&str> = finished.result.split_whitespace().collect();
+    let is_claim = finished.ending.is_success() && !words.is_empty();
+    is_claim.then(|| shorten(&words.join(" "), BYTES))
+}
+
 impl Turn {
     /// What the answers of calls touched: mentions that are followed now, and places where rules may hold.
     pub(super) fn look_around(&mut self, calls: &[ToolCall], answers: &[Answer]) {
@@ -106,7 +139,7 @@ impl Turn {
             let Some(Effect::Read { path } | Effect::Write { path }) = &answer.effect else {
                 continue;
             };
-            self.mentions.followed(path, call.name == "Read");
+            self.trailing.mentions.followed(path, call.name == "Read");
             if answer.envelope.error().is_none() {
                 self.touched.push(path.clone());
             }

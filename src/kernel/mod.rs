@@ -10,22 +10,25 @@ mod asked;
 mod between;
 mod checks;
 mod circles;
+mod classify;
 mod command;
 mod compact;
 mod completion;
 mod consult;
 mod evaluate;
 mod heard;
+mod recall;
 mod recover;
 mod reflect;
-mod signature;
+mod rejected;
 mod spend;
 mod state;
 mod think;
+mod turn;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -33,13 +36,13 @@ pub use answer::AnswerSchema;
 pub use checks::Checks;
 use completion::{Completion, Gate};
 use evaluate::{Round, evaluate};
-use recover::{PastCall, Patch};
-use spend::Spent;
+pub use recall::Memory;
 pub use spend::{Price, Speaker};
 pub use state::{RecoveryLimits, State};
+use turn::{PastCall, Turn};
 
 use crate::context::{
-    self, Budget, History, Large, Layers, Mentions, Pins, Project, RulesMet, Sent,
+    self, Budget, History, Large, Layers, Memories, Mentions, Pins, Project, RulesMet, Sent,
 };
 use crate::protocol::control::{Control, Ending, Signal};
 use crate::protocol::envelope::Envelope;
@@ -48,9 +51,9 @@ use crate::protocol::message::ToolCall;
 use crate::protocol::model::{Purpose, Reply, StopReason};
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
-use crate::protocol::shorten;
 use crate::protocol::tool::Effect;
 use crate::protocol::view::{call_line, view};
+use crate::protocol::{both_ends, shorten};
 use crate::registry::{Answer, Registry};
 
 /// All results of one round share this part of the window, and a task takes no more: an eighth.
@@ -99,6 +102,8 @@ pub struct Parts {
     pub keep_rounds: usize,
     /// The limits of recovery.
     pub recovery: RecoveryLimits,
+    /// What earlier sessions know; `None`: it is not asked.
+    pub memory: Option<Memory>,
     /// A task that failed takes back the files it changed.
     pub undo_on_failure: bool,
     /// What is said to models.
@@ -111,50 +116,16 @@ pub struct Kernel {
     history: History,
     pins: Pins,
     rules_met: RulesMet,
+    memories: Memories,
     plan: Plan,
     turn: u32,
     call_ids: HashSet<String>,
     sent: Sent,
     budget: Budget,
+    /// What the last turn said when it was done: the user's next message may reject it.
+    claim: Option<String>,
     /// The last compaction made little room: so many rounds stood there after it.
     cramped: Option<usize>,
-}
-
-/// What belongs to one turn.
-struct Turn {
-    started: Instant,
-    round: u32,
-    /// Answers of the model; the last round may have none.
-    answers: u32,
-    state: State,
-    reminders: Vec<String>,
-    mentions: Mentions,
-    /// Paths that tools worked on in this round.
-    touched: Vec<String>,
-    completion: Completion,
-    continuations: u32,
-    /// The parts of a final text that came in pieces.
-    text: String,
-    spent: Spent,
-    errors: Vec<String>,
-    /// `seq` of the last evaluation.
-    evidence: u64,
-    /// What the model is told inside the conversation before it is asked again.
-    feedback: Option<String>,
-    /// What the user wants, in the user's words.
-    goal: String,
-    /// The last evidence, as the failing tool or check gave it.
-    evidence_text: String,
-    /// What was tried, in order.
-    attempts: Vec<PastCall>,
-    /// Rules of a reflection that hold for now.
-    patch: Option<Patch>,
-    /// Calls that the kernel made itself.
-    kernel_calls: u32,
-    /// Those of them that reflections proposed: none is made twice.
-    proposals: Vec<ToolCall>,
-    /// The model was told that it ticked off what no call was made for.
-    told_of_nothing_done: bool,
 }
 
 impl Kernel {
@@ -167,10 +138,12 @@ impl Kernel {
             history,
             pins: Pins::default(),
             rules_met: RulesMet::default(),
+            memories: Memories::default(),
             plan: Plan::default(),
             turn: 0,
             call_ids: HashSet::new(),
             sent: Sent::default(),
+            claim: None,
             cramped: None,
         }
     }
@@ -187,6 +160,7 @@ impl Kernel {
                 self.turn = event.header.place.turn;
             }
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
+            Body::TurnFinished(finished) => self.claim = heard::claim_of(finished),
             Body::ContextCompacted(compacted) => {
                 self.join_l2();
                 self.look_at_room(compacted);
@@ -223,7 +197,7 @@ impl Kernel {
             }
             if self.parts.control.is_steered() && accepted.is_some() {
                 // The user was not done: there is more to do in this turn.
-                turn.text.clear();
+                turn.draft.text.clear();
                 self.listen(&mut turn);
                 continue;
             }
@@ -251,31 +225,16 @@ impl Kernel {
         let started = self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
         self.rules_met.apply(&started);
         self.hear(input);
+        self.recall_for_task(input);
         let mut mentions = Mentions::default();
         mentions.hear(input, |path| self.parts.project.find(path));
-        Turn {
-            started: self.parts.events.clock().now(),
-            round: 0,
-            answers: 0,
-            state: State::new(self.parts.recovery),
-            reminders: Vec::new(),
-            mentions,
-            touched: Vec::new(),
-            completion: Completion::for_task(input, &self.parts.checks.commands),
-            continuations: 0,
-            text: String::new(),
-            spent: Spent::nothing(),
-            errors: Vec::new(),
-            evidence: 0,
-            feedback: None,
-            goal: input.to_owned(),
-            evidence_text: String::new(),
-            attempts: Vec::new(),
-            patch: None,
-            kernel_calls: 0,
-            proposals: Vec::new(),
-            told_of_nothing_done: false,
-        }
+        let limits = self.parts.recovery;
+        let checks = &self.parts.checks.commands;
+        let completion = Completion::for_task(input, checks, limits.max_answer_retries);
+        let started = self.parts.events.clock().now();
+        let mut turn = Turn::new(started, State::new(limits), completion, input, mentions);
+        self.hear_rejection(&mut turn, input);
+        turn
     }
 
     /// What is shown of a task that would fill the window: its beginning and its end, and where the whole
@@ -309,13 +268,15 @@ impl Kernel {
     /// Carries out the calls of an answer and evaluates what they came to.
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
         let room = self.room_of_results();
+        let warnings = self.known_before(turn, &reply.calls);
         let answers = self.parts.registry.carry_out(&reply.calls, room).await;
         let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &answer.envelope).collect();
         self.history.exchange(&reply.text, &reply.calls, &envelopes);
-        turn.text.clear();
+        turn.draft.text.clear();
+        self.warn(warnings);
         self.evaluate(turn, &Round::Calls { calls: &reply.calls, answers: &answers });
         if let (Some(failure), None) = (&turn.state.last_failure, &turn.state.failed_call) {
-            turn.evidence_text.clone_from(&failure.message);
+            turn.case.evidence.clone_from(&failure.message);
         }
         self.take_note(turn, &reply.calls, &answers);
     }
@@ -339,9 +300,9 @@ impl Kernel {
                 || envelope.status().to_owned(),
                 |error| format!("{} {}", error.code.as_str(), shorten(&error.message, 200)),
             );
-            turn.attempts.push(PastCall { call: call_line(&call.name, input), outcome });
+            turn.case.attempts.push(PastCall { call: call_line(&call.name, input), outcome });
             if turn.state.failed_call.as_ref().is_some_and(|failed| failed.call.id == call.id) {
-                turn.evidence_text = both_ends(&view(envelope), EVIDENCE_BYTES);
+                turn.case.evidence = as_evidence(&view(envelope));
             }
             turn.completion.saw(answer);
             if answer.effect == Some(Effect::Plan) && envelope.error().is_none() {
@@ -349,8 +310,8 @@ impl Kernel {
             }
         }
         let step = self.step();
-        if turn.patch.as_ref().is_some_and(|patch| patch.is_over(&turn.state, step)) {
-            turn.patch = None;
+        if turn.trailing.patch.as_ref().is_some_and(|patch| patch.is_over(&turn.state, step)) {
+            turn.trailing.patch = None;
         }
         turn.look_around(calls, answers);
     }
@@ -378,22 +339,24 @@ impl Kernel {
             return None;
         }
         self.history.assistant(&reply.text);
-        turn.text.push_str(&reply.text);
+        turn.draft.text.push_str(&reply.text);
         if reply.stop == Some(StopReason::Length) {
-            if turn.continuations < MAX_CONTINUATIONS {
-                turn.continuations += 1;
+            if turn.draft.continuations < MAX_CONTINUATIONS {
+                turn.draft.continuations += 1;
                 turn.state.step_success = true;
                 turn.feedback = Some(prompts.text(CONTINUE).to_owned());
                 return None;
             }
-            turn.text.push_str("\n\n(cut off here by the length limit of the model's answers)");
+            turn.draft
+                .text
+                .push_str("\n\n(cut off here by the length limit of the model's answers)");
         }
         let registry = &self.parts.registry;
         let cx = registry.cx();
         let cancel = self.parts.control.cancel();
         let checks = self.parts.checks.run(&self.parts.events, &cx.exec, registry.root(), &cancel);
         let schema = self.parts.answer_schema.as_ref();
-        match turn.completion.gate(&prompts, &self.plan, &turn.text, schema, checks).await {
+        match turn.completion.gate(&prompts, &self.plan, &turn.draft.text, schema, checks).await {
             Gate::Accepted(ending) => Some(ending),
             // What an interrupt ended is no evidence.
             Gate::SentBack { .. } | Gate::CheckUnfit(_)
@@ -403,12 +366,12 @@ impl Kernel {
             }
             Gate::CheckUnfit(why) => {
                 turn.errors.push(why);
-                turn.completion.candidate = std::mem::take(&mut turn.text);
+                turn.completion.candidate = std::mem::take(&mut turn.draft.text);
                 Some(Ending::CheckFailed)
             }
             Gate::SentBack { signal, about, why, output, feedback } => {
                 // Should it not get better, the candidate is still what there is.
-                turn.completion.candidate = std::mem::take(&mut turn.text);
+                turn.completion.candidate = std::mem::take(&mut turn.draft.text);
                 let round = Round::Answer { signal, about: &about, why: &why, output: &output };
                 self.send_back(turn, &feedback, &round);
                 None
@@ -419,10 +382,10 @@ impl Kernel {
     /// Evaluates an answer that was not accepted; the model is told why, if the turn goes on.
     fn send_back(&mut self, turn: &mut Turn, feedback: &str, round: &Round<'_>) {
         self.evaluate(turn, round);
-        turn.evidence_text = both_ends(feedback, EVIDENCE_BYTES);
+        turn.case.evidence = as_evidence(feedback);
         let outcome =
             turn.state.last_failure.as_ref().map_or("", |f| f.message.as_str()).to_owned();
-        turn.attempts.push(PastCall { call: "a final answer".to_owned(), outcome });
+        turn.case.attempts.push(PastCall { call: "a final answer".to_owned(), outcome });
         turn.feedback = Some(feedback.to_owned());
     }
 
@@ -433,9 +396,9 @@ impl Kernel {
             self.history.task(shown.as_deref().unwrap_or(&input));
             self.parts.events.emit(Body::TurnSteered { input: input.clone(), shown });
             self.hear(&input);
-            turn.mentions.hear(&input, |path| self.parts.project.find(path));
+            turn.trailing.mentions.hear(&input, |path| self.parts.project.find(path));
             turn.completion.hear(&input);
-            turn.goal.push_str(&format!("\nThen the user said: {input}"));
+            turn.case.goal.push_str(&format!("\nThen the user said: {input}"));
         }
     }
 
@@ -449,11 +412,13 @@ impl Kernel {
     fn evaluate(&mut self, turn: &mut Turn, round: &Round<'_>) {
         turn.state.step = self.step();
         evaluate(&mut turn.state, round);
+        let known = self.known_after(turn, round);
         let event = self.parts.events.emit(Body::Evaluation {
             step_success: turn.state.step_success,
             failure: turn.state.last_failure.clone(),
         });
-        turn.evidence = event.header.seq;
+        turn.case.seq = event.header.seq;
+        self.offer(known);
     }
 
     fn finish(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {
@@ -469,7 +434,7 @@ impl Kernel {
                 attempt: None,
             });
         }
-        let mut result = std::mem::take(&mut turn.text);
+        let mut result = std::mem::take(&mut turn.draft.text);
         if result.trim().is_empty() {
             result = std::mem::take(&mut turn.completion.candidate);
         }
@@ -483,7 +448,7 @@ impl Kernel {
             if turn.errors.is_empty() {
                 turn.errors.push(completion::words(ending, &self.parts.limits));
             }
-            let evidence = turn.evidence_text.as_str();
+            let evidence = turn.case.evidence.as_str();
             let mut failed = turn.completion.report(ending, &turn.errors, &turn.state, evidence);
             if self.parts.undo_on_failure && matches!(ending, Ending::Failed | Ending::CheckFailed)
             {
@@ -511,6 +476,7 @@ impl Kernel {
             time_ms: millis(elapsed),
             model_ms: millis(turn.spent.model_time),
         };
+        self.claim = heard::claim_of(&finished);
         self.parts.events.emit(Body::TurnFinished(finished.clone()));
         finished
     }
@@ -528,10 +494,10 @@ impl Kernel {
                 .iter()
                 .any(|todo| todo.content == old.content && todo.status == TodoStatus::Completed)
         {
-            if !turn.state.step_had_success && !turn.told_of_nothing_done {
-                turn.told_of_nothing_done = true;
+            if !turn.state.step_had_success && !turn.trailing.told_of_nothing_done {
+                turn.trailing.told_of_nothing_done = true;
                 let text = self.parts.prompts.text(NOTHING_DONE);
-                turn.reminders.push(text.trim_end().replace("{{todo}}", &old.content));
+                turn.trailing.reminders.push(text.trim_end().replace("{{todo}}", &old.content));
             }
             turn.state.step_completed();
         }
@@ -560,14 +526,9 @@ fn is_whole(reply: &Reply) -> bool {
     }
 }
 
-/// The beginning and the end of a text: what it is, and what it comes to.
-fn both_ends(text: &str, max: usize) -> String {
-    if text.len() <= max {
-        return text.to_owned();
-    }
-    let (head, tail) = (max / 4, max - max / 4);
-    let end = text.ceil_char_boundary(text.len() - tail);
-    format!("{}\n{}", shorten(text, head), &text[end..])
+/// What a reflection is given of this: mostly its end, where it says what it came to.
+fn as_evidence(text: &str) -> String {
+    both_ends(text, (EVIDENCE_BYTES / 4, EVIDENCE_BYTES - EVIDENCE_BYTES / 4), "…")
 }
 
 fn millis(duration: Duration) -> u64 {

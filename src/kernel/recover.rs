@@ -8,18 +8,18 @@ use serde_json::Value;
 use super::consult::Question;
 use super::evaluate::Round;
 use super::reflect::reflect;
-use super::state::State;
-use super::{EVIDENCE_BYTES, Kernel, Turn, both_ends};
-use crate::protocol::Object;
+use super::turn::{PastCall, Patch, Turn};
+use super::{Kernel, as_evidence};
 use crate::protocol::control::{ControlDecision, Ending, Replan, Retry, Signal};
 use crate::protocol::event::Body;
 use crate::protocol::message::ToolCall;
 use crate::protocol::model::Purpose;
 use crate::protocol::plan::{Plan, Todo, TodoStatus};
 use crate::protocol::prompt::{Prompt, prompt};
-use crate::protocol::reflection::{Reflection, SuggestedAction};
+use crate::protocol::reflection::{Reflection, SuggestedAction, proposals, widens};
 use crate::protocol::shorten;
 use crate::protocol::view::{call_line, view};
+use crate::registry::Answer;
 
 /// The most tokens of a reflection, and of a plan.
 const REFLECTION_TOKENS: u64 = 400;
@@ -28,46 +28,8 @@ const PLAN_TOKENS: u64 = 800;
 const REFLECTION_TEMPERATURE: f32 = 0.2;
 /// A patch is about 120 tokens at most.
 const PATCH_BYTES: usize = 480;
-/// Words of a patch that would widen what is allowed.
-const WIDENS: [&str; 16] = [
-    "--allow",
-    "--yolo",
-    "permission mode",
-    "permission-mode",
-    "sandbox",
-    "sudo",
-    "approval",
-    "without asking",
-    "you are allowed",
-    "you may now",
-    "as root",
-    "outside the project",
-    "chmod 777",
-    "--no-verify",
-    "disable the check",
-    "skip the check",
-];
-/// Words of a sentence that warns of something.
-const NEGATIONS: [&str; 6] = ["not ", "never", "n't", "avoid", "without anything", "不"];
 /// So many attempts are shown to a reflection, the latest.
 const ATTEMPTS: usize = 6;
-
-/// What was tried in this turn, for reflections and planners.
-#[derive(Clone, Debug)]
-pub(super) struct PastCall {
-    pub(super) call: String,
-    pub(super) outcome: String,
-}
-
-/// Rules of a reflection for the next decisions; they go when what failed succeeds, or its step ends.
-#[derive(Clone, Debug)]
-pub(super) struct Patch {
-    pub(super) text: String,
-    /// A request has carried it.
-    pub(super) was_told: bool,
-    chain: String,
-    step: u32,
-}
 
 /// What a planner answers.
 #[derive(Deserialize, JsonSchema)]
@@ -113,7 +75,10 @@ impl Kernel {
                     if let Some(ending) = self.limit_reached(turn) {
                         return Some(ending);
                     }
-                    self.try_itself(turn, decision).await;
+                    match turn.state.remedy().cloned() {
+                        Some(remedy) => self.try_remedy(turn, remedy).await,
+                        None => self.try_itself(turn, decision).await,
+                    }
                     if let Some(interrupt) = self.parts.control.interrupted() {
                         return Some(interrupt.ending());
                     }
@@ -138,7 +103,7 @@ impl Kernel {
         let before = turn.state.counters();
         turn.state.carry_out(decision);
         let after = turn.state.counters();
-        let evidence = turn.evidence;
+        let evidence = turn.case.seq;
         self.parts.events.emit(Body::ControlDecided { decision, reason, before, after, evidence });
         Ok(decision)
     }
@@ -149,7 +114,7 @@ impl Kernel {
         let Some(failure) = &turn.state.last_failure else { return };
         if failure.signal == Signal::Loop && failure.code.is_none() {
             let text = self.parts.prompts.text(CIRCLE);
-            turn.reminders.push(text.replace("{{what}}", &failure.message));
+            turn.trailing.reminders.push(text.replace("{{what}}", &failure.message));
         }
     }
 
@@ -170,7 +135,7 @@ impl Kernel {
         let reflection =
             answer.map(|reflection| Box::new(self.sift(turn, reflection, &mut refused)));
         self.parts.events.emit(Body::Reflected {
-            evidence: turn.evidence,
+            evidence: turn.case.seq,
             reflection: reflection.clone(),
             refused,
         });
@@ -178,7 +143,7 @@ impl Kernel {
         if let (Some(said), Some(failure)) = (confident, &turn.state.last_failure)
             && !said.patch_prompt.is_empty()
         {
-            turn.patch = Some(Patch {
+            turn.trailing.patch = Some(Patch {
                 text: said.patch_prompt.clone(),
                 was_told: false,
                 chain: failure.chain.clone(),
@@ -214,12 +179,9 @@ impl Kernel {
     /// Why rules of a reflection are not taken up: they would widen a permission, or lead to what a pin
     /// forbids.
     fn refuses_patch(&self, patch: &str) -> Option<String> {
-        // A dot inside a name ends no sentence.
-        let patch = patch.to_lowercase().replace(". ", "\n");
-        // A sentence that warns of something leads nowhere.
-        let warns = |sentence: &&str| !NEGATIONS.iter().any(|no| sentence.contains(no));
-        patch.split([';', '\n', '。', '；']).filter(warns).find_map(|sentence| {
-            if let Some(word) = WIDENS.iter().find(|word| sentence.contains(*word)) {
+        let patch = patch.to_lowercase();
+        proposals(&patch).into_iter().find_map(|sentence| {
+            if let Some(word) = widens(sentence) {
                 return Some(format!(
                     "it speaks of {word:?}: what is allowed is a person's business"
                 ));
@@ -237,32 +199,14 @@ impl Kernel {
     /// The call that a reflection proposes; why not, where there is none.
     fn call_of(&self, turn: &Turn, action: &SuggestedAction) -> Result<ToolCall, String> {
         let failed = turn.state.failed_call.as_ref().ok_or("no call has failed")?;
-        let (name, input) = match action {
-            SuggestedAction::Adjust { input } => {
-                let sent = serde_json::from_str(&failed.call.arguments);
-                let mut arguments: Object = sent.unwrap_or_default();
-                // Where names were wrong, the right ones stand in their place, not beside them.
-                arguments.retain(|name, _| self.takes(&failed.call.name, name));
-                arguments.extend(input.clone());
-                (failed.call.name.clone(), Value::Object(arguments))
-            }
-            SuggestedAction::Alternative { tool, input } => {
-                (tool.clone(), Value::Object(input.clone()))
-            }
-        };
-        let call = ToolCall {
-            id: format!("kernel_{}_{}_{}", self.turn, turn.round, turn.kernel_calls + 1),
-            name,
-            arguments: input.to_string(),
-        };
-        let is_call = |other: &ToolCall| {
-            let same: Option<Value> = serde_json::from_str(&other.arguments).ok();
-            call.name == other.name && same.as_ref() == Some(&input)
-        };
+        let call =
+            ToolCall { id: self.next_own_id(turn), ..self.with_action(&failed.call, action) };
+        let input = |call: &ToolCall| serde_json::from_str::<Value>(&call.arguments).ok();
+        let is_call = |other: &ToolCall| call.name == other.name && input(other) == input(&call);
         if is_call(&failed.call) || is_call(&failed.parent) {
             return Err("it is the call that failed".to_owned());
         }
-        if turn.proposals.iter().any(is_call) {
+        if turn.own_calls.proposals.iter().any(is_call) {
             return Err("it was proposed before".to_owned());
         }
         self.parts.registry.check(&call).map_err(|failure| failure.message)?;
@@ -270,7 +214,7 @@ impl Kernel {
     }
 
     /// The tool has an argument of this name.
-    fn takes(&self, tool: &str, argument: &str) -> bool {
+    pub(super) fn takes(&self, tool: &str, argument: &str) -> bool {
         let spec = self.parts.registry.specs().iter().find(|spec| spec.name == tool);
         spec.is_some_and(|spec| spec.schema["properties"].get(argument).is_some())
     }
@@ -281,31 +225,46 @@ impl Kernel {
         let Some(failed) = turn.state.failed_call.clone() else { return };
         let action = turn.state.reflection().and_then(|said| said.suggested_action.clone());
         let call = match (decision, action) {
-            (ControlDecision::Retry(Retry::Same), _) | (_, None) => ToolCall {
-                id: format!("kernel_{}_{}_{}", self.turn, turn.round, turn.kernel_calls + 1),
-                ..failed.call.clone()
-            },
+            (ControlDecision::Retry(Retry::Same), _) | (_, None) => {
+                ToolCall { id: self.next_own_id(turn), ..failed.call.clone() }
+            }
             (_, Some(action)) => match self.call_of(turn, &action) {
                 Ok(call) => {
-                    turn.proposals.push(call.clone());
+                    turn.own_calls.proposals.push(call.clone());
                     call
                 }
                 Err(_) => return,
             },
         };
-        turn.kernel_calls += 1;
-        let room = self.room_left();
-        let mut answer = self.parts.registry.call_for(&call, &failed.parent.id, room).await;
-        if answer.denied {
-            // A reflection's idea was no need of the task's, and nothing was run.
-            (answer.denied, answer.effect) = (false, None);
-        }
-        let line = call_line(&call.name, &answer.envelope.context.params_input);
-        self.history.amend(&failed.parent.id, &line, &answer.envelope);
-        turn.evidence_text = both_ends(&view(&answer.envelope), EVIDENCE_BYTES);
+        let answer = self.call_itself(turn, &call, &failed.parent.id).await;
+        turn.case.evidence = as_evidence(&view(&answer.envelope));
         let (calls, answers) = ([call], [answer]);
         self.evaluate(turn, &Round::Kernel { call: &calls[0], answer: &answers[0] });
         self.take_note(turn, &calls, &answers);
+    }
+
+    /// Makes a call on behalf of one of the model's, below whose result the outcome stands.
+    pub(super) async fn call_itself(
+        &mut self,
+        turn: &mut Turn,
+        call: &ToolCall,
+        parent: &str,
+    ) -> Answer {
+        turn.own_calls.n += 1;
+        let room = self.room_left();
+        let mut answer = self.parts.registry.call_for(call, parent, room).await;
+        if answer.denied {
+            // It was no need of the task's, and nothing was run.
+            (answer.denied, answer.effect) = (false, None);
+        }
+        let line = call_line(&call.name, &answer.envelope.context.params_input);
+        self.history.amend(parent, &line, &answer.envelope);
+        answer
+    }
+
+    /// The id of the next call that the kernel makes.
+    pub(super) fn next_own_id(&self, turn: &Turn) -> String {
+        format!("kernel_{}_{}_{}", self.turn, turn.round, turn.own_calls.n + 1)
     }
 
     /// Has the step or the plan written anew; the model is told of it in any case.
@@ -346,7 +305,7 @@ impl Kernel {
         let files = if files.is_empty() { "none" } else { files.as_str() };
         // Where no planner answered the model has to do it itself.
         let reminder = prompts.text(if was_planned { planned_anew } else { alone });
-        turn.reminders.push(
+        turn.trailing.reminders.push(
             reminder
                 .trim_end()
                 .replace("{{times}}", &times.to_string())
@@ -358,7 +317,7 @@ impl Kernel {
             let body = Body::PlanUpdated { plan: self.plan.clone(), reason };
             self.parts.events.emit(body);
         }
-        turn.patch = None;
+        turn.trailing.patch = None;
         Ok(())
     }
 
@@ -412,9 +371,9 @@ impl Kernel {
             || "a final answer".to_owned(),
             |failed| format!("{} {}", failed.call.name, shorten(&failed.call.arguments, 1500)),
         );
-        let evidence = turn.evidence_text.as_str();
-        let skipped = turn.attempts.len().saturating_sub(ATTEMPTS);
-        let attempts: Vec<String> = turn.attempts[skipped..]
+        let evidence = turn.case.evidence.as_str();
+        let skipped = turn.case.attempts.len().saturating_sub(ATTEMPTS);
+        let attempts: Vec<String> = turn.case.attempts[skipped..]
             .iter()
             .map(|PastCall { call, outcome }| format!("- {call}: {outcome}"))
             .collect();
@@ -423,7 +382,7 @@ impl Kernel {
         self.parts
             .prompts
             .text(EVIDENCE)
-            .replace("{{goal}}", &shorten(&turn.goal, 2000))
+            .replace("{{goal}}", &shorten(&turn.case.goal, 2000))
             .replace("{{step}}", step)
             .replace("{{decision}}", &decision)
             .replace("{{evidence}}", evidence)
@@ -453,12 +412,5 @@ impl Kernel {
             text.push_str(&format!("Cause, as a reflection sees it: {}\n", said.root_cause.text));
         }
         text
-    }
-}
-
-impl Patch {
-    /// It was told, and what it is about is over: nothing failed since, or its step ended.
-    pub(super) fn is_over(&self, state: &State, step: u32) -> bool {
-        self.was_told && (state.step_success || step != self.step || !state.is_open(&self.chain))
     }
 }

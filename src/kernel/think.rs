@@ -3,7 +3,8 @@
 use futures_util::StreamExt as _;
 
 use super::spend::Speaker;
-use super::{Kernel, Turn, millis};
+use super::turn::Turn;
+use super::{Kernel, millis};
 use crate::context::trailing;
 use crate::protocol::control::{Control, Ending};
 use crate::protocol::event::{Body, CompactionCause, Events, ModelResponded};
@@ -31,7 +32,7 @@ impl Kernel {
                 Ok(reply) => break reply,
                 Err(error) if error.kind == ModelErrorKind::Overflow => {
                     overflows += 1;
-                    let bytes = self.fixed_bytes() + self.history.bytes() + trailing.len();
+                    let bytes = self.request_bytes(trailing.len());
                     let estimated_tokens = self.budget.request_tokens(bytes);
                     let window = error.window;
                     self.budget.overflowed(estimated_tokens, window);
@@ -49,8 +50,8 @@ impl Kernel {
             }
         };
         turn.answers += 1;
-        turn.reminders.clear();
-        if let Some(patch) = &mut turn.patch {
+        turn.trailing.reminders.clear();
+        if let Some(patch) = &mut turn.trailing.patch {
             patch.was_told = true;
         }
         Ok(reply)
@@ -60,16 +61,16 @@ impl Kernel {
     fn trailing(&self, turn: &Turn) -> String {
         const FROZEN: Prompt = prompt!("feedback/frozen.md");
 
-        let mut reminders = turn.reminders.clone();
+        let mut reminders = turn.trailing.reminders.clone();
         let prompts = &self.parts.prompts;
-        reminders.extend(turn.mentions.reminder(prompts));
+        reminders.extend(turn.trailing.mentions.reminder(prompts));
         if let Some(pins) = self.pins.trailing(prompts) {
             reminders.insert(0, pins);
         }
         if let Some(words) = self.parts.registry.frozen() {
             reminders.insert(0, self.parts.prompts.text(FROZEN).replace("{{words}}", &words));
         }
-        if let Some(patch) = &turn.patch {
+        if let Some(patch) = &turn.trailing.patch {
             reminders.push(format!("Patch: {}", patch.text));
         }
         trailing(self.parts.registry.mode(), &reminders, &self.plan)

@@ -17,6 +17,7 @@ use super::mask::Masker;
 use super::message::ToolCall;
 use super::model::{Purpose, StopReason, Usage};
 use super::plan::Plan;
+use super::recall::{MemoryRecalled, MemoryWritten};
 use super::reflection::Reflection;
 use super::tool::Effect;
 
@@ -359,10 +360,16 @@ pub enum Body {
         /// What it says, as it is shown.
         text: String,
     },
+    /// Something that earlier sessions taught is used.
+    #[serde(rename = "memory.recalled")]
+    MemoryRecalled(MemoryRecalled),
+    /// What a turn taught is remembered. Written beside the loop, so some events later.
+    #[serde(rename = "memory.written")]
+    MemoryWritten(MemoryWritten),
     /// Something went wrong that is no answer of a tool.
     #[serde(rename = "error")]
     Error {
-        /// Where: `model`, `script`, `config`, `record`.
+        /// Where: `model`, `script`, `config`, `record`, `memory`.
         source: String,
         /// What happened, and what to do next.
         message: String,
@@ -411,6 +418,18 @@ pub struct SessionStarted {
     pub sandbox: Sandbox,
     /// The version of the program.
     pub program: String,
+    /// What happens may be learnt from (not with `--no-memory`).
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub learns: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 /// What is really enforced on commands.

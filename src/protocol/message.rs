@@ -53,6 +53,17 @@ pub enum Part {
     Result(ToolResult),
 }
 
+impl Part {
+    /// Size of its texts, in bytes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Text { text } | Self::Reasoning { text } => text.len(),
+            Self::Call(call) => call.name.len() + call.arguments.len(),
+            Self::Result(result) => result.text.len(),
+        }
+    }
+}
+
 /// A call as the model wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCall {

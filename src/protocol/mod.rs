@@ -13,7 +13,9 @@ pub mod message;
 pub mod model;
 pub mod plan;
 pub mod prompt;
+pub mod recall;
 pub mod reflection;
+pub mod signature;
 pub mod speech;
 pub mod tool;
 pub mod view;
@@ -43,6 +45,20 @@ pub fn thousands(n: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// The beginning and the end of a text, at most so many bytes of each, with a note between them; the whole of
+/// it where that is enough. Cut at lines where they are short, and never through a character.
+pub fn both_ends(text: &str, (head, tail): (usize, usize), note: &str) -> String {
+    if text.len() <= head.saturating_add(tail) {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(head);
+    let start = text.ceil_char_boundary(text.len() - tail);
+    let end = text[..end].rfind('\n').filter(|at| *at > end / 2).unwrap_or(end);
+    let start =
+        text[start..].find('\n').filter(|at| *at < tail / 2).map_or(start, |at| start + at + 1);
+    format!("{}\n{note}\n{}", &text[..end], &text[start..])
 }
 
 /// The most similar of these names, if one is similar at all: for "did you mean".
@@ -80,6 +96,14 @@ mod tests {
         ] {
             assert_eq!(nearest(typed, names), meant, "{typed}");
         }
+    }
+
+    #[test]
+    fn both_ends_are_whole_lines_where_those_are_short() {
+        assert_eq!(both_ends("1\n2\n3\n", (4, 4), "…"), "1\n2\n3\n");
+        assert_eq!(both_ends("11\n22\n33\n44\n55", (7, 6), "…"), "11\n22\n…\n44\n55");
+        assert_eq!(both_ends("äöüäöüäöü", (3, 3), "…"), "ä\n…\nü");
+        assert_eq!(both_ends("all of it", (usize::MAX, usize::MAX), "…"), "all of it");
     }
 
     #[test]

@@ -101,6 +101,8 @@ impl Page {
             | Body::PinAdded { .. }
             | Body::PinRemoved { .. }
             | Body::RulesFound { .. }
+            | Body::MemoryRecalled(_)
+            | Body::MemoryWritten(_)
             | Body::Frozen { .. }
             | Body::Thawed { .. }
             | Body::Error { .. }

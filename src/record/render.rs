@@ -10,6 +10,7 @@ use crate::protocol::control::ControlDecision;
 use crate::protocol::event::{
     Body, Caller, Compacted, Event, FreezeCause, ModelResponded, Summary,
 };
+use crate::protocol::recall::Recalled;
 use crate::protocol::reflection::Reflection;
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
@@ -133,6 +134,17 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             format!("  pin {id} removed: {}", one_line(reason, 120))
         }
         Body::RulesFound { path, .. } => format!("  rules found: {path}"),
+        Body::MemoryRecalled(recalled) => {
+            let how = if recalled.applied { "the kernel tries what it knows" } else { "recalled" };
+            format!("  ✦ {how}: {}", in_short(&recalled.items))
+        }
+        Body::MemoryWritten(written) => {
+            let confirmed = match written.confirmed.len() {
+                0 => String::new(),
+                n => format!(" ({n} confirmed)"),
+            };
+            format!("  ✦ learnt{confirmed}: {}", in_short(&written.new))
+        }
         Body::Error { source, message, retry_in_ms, .. } => {
             let retry = retry_in_ms.map_or_else(String::new, |ms| format!("; again in {ms} ms"));
             format!("  error ({source}): {message}{retry}")
@@ -170,6 +182,13 @@ fn answer_line(answer: &ModelResponded) -> String {
         n => format!(" [{n} calls]"),
     };
     format!("← model{calls}{discarded}: {text} ({} ms{tokens})", answer.time_ms)
+}
+
+/// Remembered items: which, and what each says.
+fn in_short(items: &[Recalled]) -> String {
+    let items: Vec<String> =
+        items.iter().map(|item| format!("[{}] {}", item.id, one_line(&item.text, 100))).collect();
+    items.join("; ")
 }
 
 fn summary_line(summary: &Summary) -> String {

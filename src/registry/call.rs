@@ -119,6 +119,17 @@ impl Registry {
         entry.validator.check(&entry.tool.spec().schema, &arguments_of(call)?)
     }
 
+    /// What this call would touch; why not, where it can not be made.
+    pub fn effect_of(&self, call: &ToolCall) -> Result<Effect, Failure> {
+        self.check(call)?;
+        self.find(&call.name)?.tool.effect(&arguments_of(call)?, &self.cx)
+    }
+
+    /// It would need no person's consent by itself, whatever rules and modes say.
+    pub fn is_harmless(&self, effect: &Effect) -> bool {
+        Policy::is_harmless(effect, &*self.cx.workspace)
+    }
+
     async fn attempt(&self, call: &ToolCall, parent: Option<&str>) -> Attempt {
         let started = self.events.clock().now();
         let mut known = Known { parent: parent.map(str::to_owned), ..Known::default() };

@@ -181,6 +181,17 @@ impl Sink for Text {
                 self.progress(&format!("  ⚲ pin {id} holds no longer: “{words}”"));
             }
             Body::RulesFound { path, .. } => self.progress(&format!("  § rules met: {path}")),
+            Body::MemoryRecalled(recalled) => {
+                let how = if recalled.applied { "known, tries" } else { "remembers" };
+                for item in &recalled.items {
+                    self.progress(&format!("  ✦ {how}: {} [{}]", item.text, item.id));
+                }
+            }
+            Body::MemoryWritten(written) => {
+                for item in &written.new {
+                    self.progress(&format!("  ✦ learnt: {} [{}]", item.text, item.id));
+                }
+            }
             Body::PlanUpdated { plan, .. } => {
                 if let Some(recap) = plan.recap() {
                     self.progress(&format!("  ☰ {recap}"));
@@ -198,7 +209,7 @@ impl Sink for Text {
                 let attempt = attempt.unwrap_or_default();
                 self.progress(&format!("  ! try {attempt}: {message}; again in {delay} ms"));
             }
-            Body::Error { source, message, .. } if source == "workspace" => {
+            Body::Error { source, message, .. } if source == "workspace" || source == "memory" => {
                 put(self.err.as_mut(), &format!("agent: {message}\n"));
             }
             Body::TurnFinished(finished) => self.finished(finished),

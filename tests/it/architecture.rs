@@ -11,6 +11,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("model", &["protocol"]),
     ("permission", &["protocol"]),
     ("context", &["protocol"]),
+    ("learning", &["protocol"]),
     ("tools", &["protocol", "workspace", "exec", "permission"]),
     ("registry", &["protocol", "permission", "workspace", "tools"]),
     ("kernel", &["protocol", "registry", "context", "exec"]),
@@ -22,11 +23,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 const TOP: [&str; 4] = ["app", "cli", "lib", "main"];
 
 /// The rooms that may touch the file system: the user's files, and those of the program itself.
-const FILES: &[&str] = &["workspace", "exec", "model", "record", "config", "app", "cli"];
+const FILES: &[&str] =
+    &["workspace", "exec", "model", "record", "learning", "config", "app", "cli"];
 
 /// Words that only one room may use.
 const OWN: &[(&str, &[&str])] = &[
     ("reqwest", &["model"]),
+    ("rusqlite", &["learning"]),
     ("process::Command", &["exec"]),
     ("io::stdout", &["ui"]),
     ("fs::read", FILES),

@@ -34,7 +34,9 @@ fn output_is_read_piece_by_piece_and_the_end_is_told() {
     assert_eq!(none["data"]["stdout"], "", "what was read is not told again");
     project.test.write("go", "x");
     let mut rest = String::new();
+    let begun = Instant::now();
     let last = loop {
+        assert!(begun.elapsed() < Duration::from_mins(1), "it does not end: {rest:?}");
         let piece = project.ok("BashOutput", &wait);
         rest.push_str(piece["data"]["stdout"].as_str().unwrap());
         if piece["data"]["running"] == false {

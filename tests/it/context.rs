@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::run::signal;
+use crate::run::{signal, wait_for};
 use crate::server::{self, Reply, Request, Server};
 use crate::support::Test;
 
@@ -173,9 +173,7 @@ fn an_interrupt_while_the_summary_is_written_leaves_the_conversation_as_it_was()
     let mut args = vec!["run", TASK];
     args.extend(KNOWN_WINDOW);
     let child = project.spawn(&args);
-    while !server.finish().iter().any(is_summary) {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    wait_for(|| server.finish().iter().any(is_summary));
     signal(child.id(), "INT");
     let code = child.wait_with_output().unwrap().status.code();
     assert_eq!(code, Some(130));

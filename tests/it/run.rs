@@ -197,6 +197,25 @@ fn the_checks_decide_also_where_todos_stay_open() {
 }
 
 #[test]
+fn how_often_an_answer_goes_back_is_a_limit_like_any_other() {
+    let todos = json!({"summary": "s", "todos": [{"content": "a thing", "status": "pending"}]});
+    let script = format!("call: TodoWrite {todos}\n---\ntimes: any\ntext: done");
+    let answers = |limit: &str, check: &str, code: i32| {
+        let test = Test::new().script(&script);
+        let limit = format!("recovery.max_answer_retries={limit}");
+        test.run(&["task", "--check", check, "--set", &limit]).expect_code(code);
+        test.events_of("model.responded").len()
+    };
+    // The list, the answers that the open todo sends back, and the one that is taken.
+    assert_eq!(
+        [answers("0", "true", 0), answers("1", "true", 0), answers("3", "true", 0)],
+        [2, 3, 5]
+    );
+    // And so many more that the check sends back.
+    assert_eq!([answers("0", "false", 1), answers("1", "false", 1)], [2, 4]);
+}
+
+#[test]
 fn a_check_that_failed_stays_failed_when_the_model_falls_silent() {
     let test = Test::new().script(&format!("text: done\n---\n{}", "fault: empty\n---\n".repeat(5)));
     let args = ["task", "--check", "false", "--output-format", "json"];

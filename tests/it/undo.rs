@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::run::wait_for;
 use crate::support::Test;
 
 /// A turn that changes `a.txt` twice and creates `new/b.txt`.
@@ -229,10 +230,7 @@ fn a_turn_that_was_killed_is_undone_too() {
     );
     let test = Test::new().file("a.txt", "one\n").script(&script);
     let mut child = test.spawn(&["run", "--model", "script:../script", "task", "--allow", "Bash"]);
-    while !test.root().join("there").exists() {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_for(|| test.root().join("there").exists());
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(test.read("a.txt"), "two\n");

@@ -181,7 +181,7 @@ async fn an_answer_that_is_complete_needs_no_end() {
     let start = Instant::now();
     let (answer, retries) = ask_server(&server).await.unwrap();
     assert_eq!((answer.text.as_str(), retries.len()), ("a", 0));
-    assert!(start.elapsed() < Duration::from_secs(2));
+    assert!(start.elapsed() < LONG);
 }
 
 #[tokio::test]

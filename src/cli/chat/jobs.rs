@@ -11,7 +11,8 @@ use futures_util::{FutureExt as _, StreamExt as _};
 
 use super::places::Places;
 use crate::app::{Options, Session};
-use crate::exec::{self, Command, Exec};
+use crate::cli::editor::edited;
+use crate::exec::{Command, Exec};
 use crate::protocol::mask::Masker;
 use crate::record;
 use crate::ui::tui::{CommandDeed, Handle, News, Request};
@@ -110,6 +111,10 @@ impl<'a> Jobs<'a> {
                     Err(reason) => News::Note(false, reason),
                 });
             }
+            CommandDeed::Memory => match of_memory(arguments) {
+                Ok(arguments) => self.own("Memory", &arguments),
+                Err(reason) => self.handle.tell(News::Note(false, reason)),
+            },
             CommandDeed::Config => self.own("Configuration", "config show"),
             CommandDeed::Doctor => self.own("What works here", "doctor --offline"),
             CommandDeed::Diff => {
@@ -260,20 +265,15 @@ impl<'a> Jobs<'a> {
     }
 }
 
-/// What the user made of a text in the editor of their choice.
-async fn edited(text: &str, root: &std::path::Path) -> Result<String, String> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let editor = variable("VISUAL").or_else(|| variable("EDITOR"));
-    let editor = editor.ok_or("set VISUAL or EDITOR to the editor you like")?;
-    let failed = |error: std::io::Error| format!("the editor {editor}: {error}");
-    let file =
-        tempfile::Builder::new().prefix("message-").suffix(".md").tempfile().map_err(failed)?;
-    std::fs::write(file.path(), text).map_err(failed)?;
-    let status = exec::foreground(&editor, file.path(), root).await.map_err(failed)?;
-    if !status.success() {
-        return Err(format!("{editor} ended with an error: the message is as it was"));
+/// What `/memory` is as a command of this program.
+fn of_memory(arguments: &str) -> Result<String, String> {
+    let is_id = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match arguments.split_whitespace().collect::<Vec<_>>().as_slice() {
+        [] | ["list"] => Ok("memory list".to_owned()),
+        ["show", id] | [id] if is_id(id) => Ok(format!("memory show {id}")),
+        ["forget", id] if is_id(id) => Ok(format!("memory forget --yes {id}")),
+        _ => Err("/memory lists what is remembered; /memory show ID, /memory forget ID".to_owned()),
     }
-    std::fs::read_to_string(file.path()).map_err(failed)
 }
 
 /// The files of the project, in order, without what is ignored.

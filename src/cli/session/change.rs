@@ -1,12 +1,12 @@
 //! Changing what is recorded: taking back, copying, deleting.
 
-use std::io::{BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
 
 use clap::Args;
 
 use super::{One, Place, root_and_storage};
 use crate::app::{Files, OpenError, Recorded, Rewind};
+use crate::cli::ask::is_agreed;
 use crate::ui;
 use crate::workspace::Undone;
 
@@ -113,19 +113,14 @@ pub(super) fn rm(args: &RmArgs) -> Result<u8, OpenError> {
 }
 
 fn ask(ids: &[String]) -> Result<bool, OpenError> {
-    if !std::io::stdin().is_terminal() {
-        let why = "nobody can be asked whether to delete; --yes says so beforehand";
-        return Err(OpenError::Usage(why.to_owned()));
-    }
     let what = match ids {
         [one] => format!("session {one}"),
         several => format!("{} sessions", several.len()),
     };
-    ui::tell(&format!("delete {what}, with what is kept to undo its changes? [y/N]"));
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    read.map_err(|error| OpenError::Usage(format!("standard input: {error}")))?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    is_agreed(
+        &format!("delete {what}, with what is kept to undo its changes?"),
+        "whether to delete",
+    )
 }
 
 fn open(one: &One, files: &FilesArgs) -> Result<Recorded, OpenError> {

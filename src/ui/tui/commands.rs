@@ -31,6 +31,8 @@ pub enum Deed {
     Pins,
     /// Takes a pin away.
     Unpin,
+    /// Shows what is remembered of earlier sessions, or forgets one thing.
+    Memory,
     /// Begins a new session.
     Clear,
     /// Shows what happened, step by step.
@@ -111,6 +113,7 @@ pub const COMMANDS: &[Command] = &[
     command(Deed::Pin, "pin", "WORDS", "words that hold for the whole session, word for word"),
     command(Deed::Pins, "pins", "", "what holds for the whole session"),
     command(Deed::Unpin, "unpin", "NUMBER", "take a pin away"),
+    command(Deed::Memory, "memory", "[show|forget ID]", "what earlier sessions taught here"),
     command(Deed::Clear, "clear", "", "begin a new session; this one stays recorded"),
     command(Deed::Trace, "trace", "", "what happened in this session, step by step"),
     command(Deed::Cost, "cost", "", "tokens and money of this session"),

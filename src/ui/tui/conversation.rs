@@ -195,6 +195,8 @@ impl Conversation {
             | Body::PinAdded { .. }
             | Body::PinRemoved { .. }
             | Body::RulesFound { .. }
+            | Body::MemoryRecalled(_)
+            | Body::MemoryWritten(_)
             | Body::TurnUndone { .. } => self.noted(&event.body),
             // What the user ran is shown when it ends; what is taken back or copied is told to whoever
             // goes on from there.
@@ -288,6 +290,17 @@ impl Conversation {
             }
             Body::RulesFound { path, .. } => {
                 self.note(Tone::Quiet, &format!("rules of {path} count from now on"));
+            }
+            Body::MemoryRecalled(recalled) => {
+                let how = if recalled.applied { "known, tries" } else { "remembers" };
+                for item in &recalled.items {
+                    self.note(Tone::Quiet, &format!("{how}: {} [{}]", item.text, item.id));
+                }
+            }
+            Body::MemoryWritten(written) => {
+                for item in &written.new {
+                    self.note(Tone::Quiet, &format!("learnt: {} [{}]", item.text, item.id));
+                }
             }
             Body::TurnUndone { undone, files } => {
                 let files: Vec<String> =

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::pty::Pty;
+use crate::run::wait_for;
 use crate::support::{Test, running};
 
 /// What the user said, by the log.
@@ -163,9 +164,7 @@ fn esc_stops_at_once_with_every_process() {
     pty.wait_for("/help");
     pty.say("wait");
     pty.wait_for("◦ Bash");
-    while running(&format!("sleep {mark}")).is_empty() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for(|| !running(&format!("sleep {mark}")).is_empty());
     pty.say("said too late");
     pty.wait_for("queued");
     let begun = Instant::now();

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
@@ -16,6 +17,7 @@ pub(crate) struct Pty {
     writer: Box<dyn Write + Send>,
     child: Box<dyn Child + Send + Sync>,
     seen: Arc<Mutex<Seen>>,
+    reader: JoinHandle<()>,
 }
 
 /// What was written to the terminal.
@@ -51,7 +53,7 @@ impl Pty {
         let parser = vt100::Parser::new(rows, cols, 100_000);
         let seen = Arc::new(Mutex::new(Seen { parser, bytes: Vec::new() }));
         let theirs = Arc::clone(&seen);
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut buffer = vec![0; 65536];
             while let Ok(n @ 1..) = reader.read(&mut buffer) {
                 let mut seen = theirs.lock().unwrap();
@@ -59,7 +61,7 @@ impl Pty {
                 seen.bytes.extend_from_slice(&buffer[..n]);
             }
         });
-        Self { master: pair.master, writer, child, seen }
+        Self { master: pair.master, writer, child, seen, reader }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -152,12 +154,14 @@ impl Pty {
         rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap()
     }
 
-    /// Waits for the end; its exit code.
+    /// Waits for the end, and until all that was written is seen; its exit code.
     #[track_caller]
     pub(crate) fn end(&mut self) -> u32 {
         let begun = Instant::now();
         loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
+            if let Some(status) = self.child.try_wait().unwrap()
+                && self.reader.is_finished()
+            {
                 return status.exit_code();
             }
             assert!(begun.elapsed() < PATIENCE, "it does not end\n{}", self.screen());

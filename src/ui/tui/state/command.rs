@@ -172,6 +172,7 @@ impl State {
             | CommandDeed::Pins
             | CommandDeed::Unpin
             | CommandDeed::Clear
+            | CommandDeed::Memory
             | CommandDeed::Trace
             | CommandDeed::Export
             | CommandDeed::Config

@@ -1,0 +1,158 @@
+//! Whose memory it is: the project's identity, and the file in which the user's memory lies.
+
+use std::path::{Path, PathBuf};
+
+use super::OpenError;
+use crate::config::{Config, UserDirs};
+use crate::learning::store::{FILE_NAME, SqliteStore};
+
+/// The user's memory; nothing is opened yet. `None` where learning is off. `tell` is given what the person should
+/// know, in one line.
+pub fn memory(
+    config: &Config,
+    dirs: Option<&UserDirs>,
+    tell: impl Fn(String) + Send + 'static,
+) -> Result<Option<SqliteStore>, OpenError> {
+    if !config.learning.enabled {
+        return Ok(None);
+    }
+    Ok(Some(SqliteStore::new(memory_file(config, dirs)?, tell)))
+}
+
+/// Where the user's memory lies.
+pub fn memory_file(config: &Config, dirs: Option<&UserDirs>) -> Result<PathBuf, OpenError> {
+    let wrong = |why: &str| OpenError::Usage(format!("learning.database: {why}"));
+    let data = dirs.map(|dirs| dirs.data.as_path());
+    match config.learning.database.as_deref() {
+        None => data
+            .map(|data| data.join(FILE_NAME))
+            .ok_or_else(|| wrong("there is no home; name a file")),
+        Some("") => Err(wrong("is empty; name a file, or leave it out")),
+        Some(path) => match path.strip_prefix("~/") {
+            Some(below) => {
+                Ok(std::env::home_dir().ok_or_else(|| wrong("needs a home"))?.join(below))
+            }
+            None if Path::new(path).is_absolute() => Ok(PathBuf::from(path)),
+            None => Err(wrong(&format!("{path:?} is no absolute path; begin it with / or ~/"))),
+        },
+    }
+}
+
+/// What tells a project from others: the address of its git remote without scheme, user and ending, so that
+/// clones are one project; where it has none, the path of its main checkout, so that its worktrees are one; where
+/// it is no repository, its path. Below the top of a repository the folder is part of it.
+pub fn identity(root: &Path) -> String {
+    let Some((top, git)) = root.ancestors().find_map(|top| Some((top, git_folder(top)?))) else {
+        return root.display().to_string();
+    };
+    let below = root.strip_prefix(top).unwrap_or(Path::new(""));
+    let config = std::fs::read_to_string(git.join("config")).unwrap_or_default();
+    let name = remote(&config).and_then(|url| address(&url));
+    let name = name.unwrap_or_else(|| git.parent().unwrap_or(top).display().to_string());
+    if below.as_os_str().is_empty() { name } else { format!("{name}/{}", below.display()) }
+}
+
+/// The folder that holds the configuration of the repository whose top this is.
+fn git_folder(top: &Path) -> Option<PathBuf> {
+    let git = top.join(".git");
+    if git.is_dir() {
+        return git.canonicalize().ok();
+    }
+    // A worktree names its own folder, and that the one that is common to all.
+    let text = std::fs::read_to_string(&git).ok()?;
+    let own = top.join(text.strip_prefix("gitdir:")?.trim());
+    let common = std::fs::read_to_string(own.join("commondir"));
+    let folder = common.map_or_else(|_| own.clone(), |common| own.join(common.trim()));
+    folder.canonicalize().ok()
+}
+
+/// The address of `origin`, or of the first remote there is.
+fn remote(config: &str) -> Option<String> {
+    let mut section = "";
+    let mut first = None;
+    for line in config.lines().map(str::trim) {
+        if line.starts_with('[') {
+            section = line;
+        } else if section.starts_with("[remote ")
+            && let Some((key, url)) = line.split_once('=')
+            && key.trim() == "url"
+            && !url.trim().is_empty()
+        {
+            if section == "[remote \"origin\"]" {
+                return Some(url.trim().to_owned());
+            }
+            first.get_or_insert_with(|| url.trim().to_owned());
+        }
+    }
+    first
+}
+
+/// `host/path` of an address, whichever way it is written: what a user name and a key stand in is left out. `None`
+/// for a path that means something only in one checkout.
+fn address(url: &str) -> Option<String> {
+    let (scheme, rest) =
+        url.split_once("://").map_or((None, url), |(scheme, rest)| (Some(scheme), rest));
+    let (host, path) = match scheme {
+        Some("file") => return Some(without_ending(rest).to_owned()),
+        Some(_) => rest.split_once('/').unwrap_or((rest, "")),
+        // `git@host:path`; a path of this machine has no colon before its first slash.
+        None => match rest.split_once(':').filter(|(host, _)| !host.contains('/')) {
+            Some(parts) => parts,
+            None if rest.starts_with('/') => return Some(without_ending(rest).to_owned()),
+            None => return None,
+        },
+    };
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    let host = host.split(':').next().unwrap_or(host).to_lowercase();
+    Some(format!("{host}/{}", without_ending(path).trim_start_matches('/')))
+}
+
+fn without_ending(path: &str) -> &str {
+    let path = path.trim_end_matches('/');
+    path.strip_suffix(".git").unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_one_however_it_is_written() {
+        for url in [
+            "git@Example.com:team/app.git",
+            "https://example.com/team/app.git",
+            "https://me:secret@example.com/team/app/",
+            "ssh://git@example.com:2222/team/app.git",
+        ] {
+            assert_eq!(address(url).as_deref(), Some("example.com/team/app"), "{url}");
+        }
+        assert_eq!(address("/srv/git/app.git").as_deref(), Some("/srv/git/app"));
+        assert_eq!(address("file:///srv/git/app.git").as_deref(), Some("/srv/git/app"));
+        assert_eq!(address("../app"), None);
+    }
+
+    #[test]
+    fn clones_and_worktrees_are_one_project_and_folders_of_it_are_others() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let root = dir.path().canonicalize().expect("a path");
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            std::fs::write(path, text).expect("a file");
+        };
+        let config = "[core]\n\tbare = false\n[remote \"fork\"]\n\turl = x:y\n[remote \"origin\"]\n\turl = git@h.org:a/b.git\n";
+        write("one/.git/config", config);
+        write("two/.git/config", config);
+        write("one/.git/worktrees/w/commondir", "../..\n");
+        write("w/.git", &format!("gitdir: {}\n", root.join("one/.git/worktrees/w").display()));
+        write("one/web/x", "");
+        write("alone/.git/config", "[core]\n");
+        write("plain/x", "");
+        assert_eq!(identity(&root.join("one")), "h.org/a/b");
+        assert_eq!(identity(&root.join("two")), "h.org/a/b");
+        assert_eq!(identity(&root.join("w")), "h.org/a/b");
+        assert_eq!(identity(&root.join("one/web")), "h.org/a/b/web");
+        assert_eq!(identity(&root.join("alone")), root.join("alone").display().to_string());
+        assert_eq!(identity(&root.join("plain")), root.join("plain").display().to_string());
+    }
+}

@@ -1,0 +1,208 @@
+//! `agent memory`: what is remembered of earlier sessions, and the last word of a person on it.
+
+mod change;
+mod look;
+mod share;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::options::{self, ToolOptions};
+use crate::app::{self, OpenError, Storage};
+use crate::config::{Config, UserDirs};
+use crate::learning::item::{Item, Scope};
+use crate::learning::store::{SqliteStore, Store as _, StoreError};
+use crate::protocol::recall::ItemKind;
+use crate::ui;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum MemoryCommand {
+    /// List what is remembered for this project and for all, the latest first
+    List(look::ListArgs),
+    /// Show an item and the sessions it came from
+    Show(look::ShowArgs),
+    /// Find items by words, an error message or an identifier, the best first
+    Search(look::SearchArgs),
+    /// Remember a rule or a pattern
+    Add(change::AddArgs),
+    /// Change what an item says
+    Edit(change::EditArgs),
+    /// Forget items
+    Forget(change::ForgetArgs),
+    /// Write items to standard output, one JSON object a line
+    Export(share::ExportArgs),
+    /// Take in items that were exported; those that are there already stay as they are
+    Import(share::ImportArgs),
+    /// Show how much is remembered, how well it helps, and where it lies
+    Stats(look::StatsArgs),
+}
+
+/// Which project.
+#[derive(Debug, Args)]
+struct Place {
+    /// Of the project in this folder
+    #[arg(short = 'C', long = "cwd", value_name = "DIR")]
+    cwd: Option<PathBuf>,
+}
+
+/// Which items.
+#[derive(Debug, Args)]
+struct Range {
+    /// Of all projects
+    #[arg(long)]
+    all: bool,
+    /// Only this project's
+    #[arg(long, conflicts_with_all = ["all", "user"])]
+    project: bool,
+    /// Only those that hold in all projects
+    #[arg(long, conflicts_with = "all")]
+    user: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// A kind of item, as it is typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kind {
+    /// What always holds
+    Rule,
+    /// How a kind of task is done
+    Pattern,
+    /// How a call failed, and what helped
+    Failure,
+}
+
+impl From<Kind> for ItemKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Rule => Self::Rule,
+            Kind::Pattern => Self::Pattern,
+            Kind::Failure => Self::FailurePattern,
+        }
+    }
+}
+
+fn kind_in_words(kind: ItemKind) -> &'static str {
+    match kind {
+        ItemKind::Rule => "rule",
+        ItemKind::Pattern => "pattern",
+        ItemKind::FailurePattern => "failure",
+    }
+}
+
+pub(super) fn memory(command: &MemoryCommand) -> u8 {
+    let done = match command {
+        MemoryCommand::List(args) => look::list(args),
+        MemoryCommand::Show(args) => look::show(args),
+        MemoryCommand::Search(args) => look::search(args),
+        MemoryCommand::Add(args) => change::add(args),
+        MemoryCommand::Edit(args) => change::edit(args),
+        MemoryCommand::Forget(args) => change::forget(args),
+        MemoryCommand::Export(args) => share::export(args),
+        MemoryCommand::Import(args) => share::import(args),
+        MemoryCommand::Stats(args) => look::stats(args),
+    };
+    match done {
+        Ok(text) => {
+            ui::print(&text);
+            0
+        }
+        Err(error) => {
+            ui::tell(&error.to_string());
+            error.exit_code()
+        }
+    }
+}
+
+impl From<StoreError> for OpenError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Locked => Self::InUse(error.to_string()),
+            StoreError::Broken(_) | StoreError::Ambiguous(..) => Self::Usage(error.to_string()),
+        }
+    }
+}
+
+/// The user's memory, seen from a project.
+struct Memory {
+    store: SqliteStore,
+    /// The project's identity.
+    project: String,
+    root: PathBuf,
+    storage: Storage,
+    config: Config,
+}
+
+impl Memory {
+    /// It is looked at and changed also where learning is off.
+    fn open(place: &Place) -> Result<Self, OpenError> {
+        let root = options::root(place.cwd.as_deref())?;
+        let dirs = UserDirs::find();
+        let loaded = options::load(&root, dirs.as_ref(), &ToolOptions::default(), None)?;
+        let file = app::memory_file(&loaded.config, dirs.as_ref())?;
+        Ok(Self {
+            store: SqliteStore::new(file, |line| ui::tell(&line)),
+            project: app::identity(&root),
+            storage: Storage::find(&root, dirs.as_ref()),
+            config: loaded.config,
+            root,
+        })
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Project(self.project.clone())
+    }
+
+    /// The scopes of a range; empty: all.
+    fn scopes(&self, range: &Range) -> Vec<Scope> {
+        match (range.all, range.project, range.user) {
+            (true, _, _) => Vec::new(),
+            (_, true, false) => vec![self.scope()],
+            (_, false, true) => vec![Scope::User],
+            (false, _, _) => vec![self.scope(), Scope::User],
+        }
+    }
+
+    /// The item that is meant by this id, or the beginning of one.
+    fn item(&self, id: &str) -> Result<Item, OpenError> {
+        let found = if id.is_empty() { None } else { self.store.item(id)? };
+        found.ok_or_else(|| {
+            let file = self.store.path().display();
+            OpenError::Usage(format!(
+                "no item {id:?} in {file}; `agent memory list --all` shows those there are"
+            ))
+        })
+    }
+
+    /// A text that a person gives to be remembered, in one line.
+    fn text(&self, text: &str) -> Result<String, OpenError> {
+        const MAX: usize = 1000;
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let wrong = |why: &str| Err(OpenError::Usage(format!("this can not be remembered: {why}")));
+        match text.len() {
+            0 => return wrong("the text is empty"),
+            n if n > MAX => {
+                return wrong(&format!(
+                    "it has {n} bytes, and an item at most {MAX}; say it shorter"
+                ));
+            }
+            _ => {}
+        }
+        // It would be sent to a model with every task that it fits.
+        if *app::masker(&self.config, &[])?.mask(&text) != text {
+            return wrong("it holds what looks like a secret; leave that out");
+        }
+        Ok(text)
+    }
+}
+
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+/// A day, as people write it.
+fn day(ms: i64) -> String {
+    let time = jiff::Timestamp::from_millisecond(ms).map(|time| time.to_string());
+    time.map_or_else(|_| "-".to_owned(), |time| time.chars().take(10).collect())
+}

@@ -1,0 +1,191 @@
+//! A person's own word: adding, changing, forgetting.
+
+use clap::Args;
+
+use super::{Kind, Memory, Place, now_ms};
+use crate::app::OpenError;
+use crate::cli::ask::is_agreed;
+use crate::cli::{block_on, editor};
+use crate::learning::item::{Item, Origin, Scope};
+use crate::learning::store::{Batch, Learned, Store as _};
+use crate::protocol::control::Control;
+use crate::protocol::recall::ItemKind;
+use crate::protocol::reflection::Tags;
+use crate::protocol::shorten;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct AddArgs {
+    /// One imperative sentence
+    #[arg(required = true)]
+    text: Vec<String>,
+    /// Rule or pattern; failures are learnt from sessions alone
+    #[arg(long, value_name = "KIND", default_value = "rule")]
+    kind: Kind,
+    /// It holds in all projects, not only in this one
+    #[arg(long)]
+    user: bool,
+    /// What it is about
+    #[arg(long, value_name = "WORD")]
+    topic: Option<String>,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct EditArgs {
+    /// The item, or the beginning of its id
+    id: String,
+    /// The new text; without it $VISUAL or $EDITOR is opened
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
+    /// What it is about
+    #[arg(long, value_name = "WORD")]
+    topic: Option<String>,
+    /// It holds in all projects
+    #[arg(long)]
+    user: bool,
+    /// It holds in this project alone
+    #[arg(long, conflicts_with = "user")]
+    project: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ForgetArgs {
+    /// The items, or the beginnings of their ids
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    ids: Vec<String>,
+    /// Everything, with what was tried; with --project or --user a part of it
+    #[arg(long)]
+    all: bool,
+    /// With --all: what is of this project
+    #[arg(long, requires = "all", conflicts_with = "user")]
+    project: bool,
+    /// With --all: what holds in all projects
+    #[arg(long, requires = "all")]
+    user: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(super) fn add(args: &AddArgs) -> Result<String, OpenError> {
+    let mut memory = Memory::open(&args.place)?;
+    let kind = match args.kind {
+        Kind::Rule => ItemKind::Rule,
+        Kind::Pattern => ItemKind::Pattern,
+        Kind::Failure => {
+            let why = "a failure is learnt from a session that met it; add a rule or a pattern";
+            return Err(OpenError::Usage(why.to_owned()));
+        }
+    };
+    let text = memory.text(&args.text.join(" "))?;
+    let topic = args.topic.as_deref().map(|topic| memory.text(topic)).transpose()?;
+    let scope = if args.user { Scope::User } else { memory.scope() };
+    let now = now_ms();
+    let item = Item {
+        id: Item::id_of(&scope, kind, &text),
+        scope,
+        kind,
+        text,
+        tags: Tags { topic: topic.unwrap_or_default(), pattern: None },
+        failure: None,
+        because: None,
+        evidence: Vec::new(),
+        origin: Origin::User,
+        frequency: 1,
+        wins: 0,
+        losses: 0,
+        created_at_ms: now,
+        last_occurred_ms: now,
+    };
+    let batch = Batch { items: vec![item.clone()], ..Batch::default() };
+    Ok(match memory.store.commit(&batch)?.pop() {
+        Some(Learned::Known(id)) => format!("{id}  was known; it says this now, in your words\n"),
+        Some(Learned::New) | None => format!("{}  {}\n", item.id, item.text),
+    })
+}
+
+pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
+    let mut memory = Memory::open(&args.place)?;
+    let mut item = memory.item(&args.id)?;
+    let is_all_said = args.topic.is_some() || args.user || args.project;
+    let text = match &args.text {
+        Some(text) => Some(text.clone()),
+        None if is_all_said => None,
+        None => {
+            let mut edited = Err("the editor was not opened".to_owned());
+            let work = async {
+                edited = editor::edited(&format!("{}\n", item.text), &memory.root).await;
+                0
+            };
+            block_on(work, &Control::default());
+            Some(edited.map_err(|why| OpenError::Usage(format!("{why}; or give --text")))?)
+        }
+    };
+    if let Some(text) = text {
+        item.text = memory.text(&text)?;
+    }
+    if let Some(topic) = &args.topic {
+        item.tags.topic = memory.text(topic)?;
+    }
+    if args.user {
+        item.scope = Scope::User;
+    } else if args.project {
+        item.scope = memory.scope();
+    }
+    item.origin = Origin::User;
+    memory.store.put(&item)?;
+    Ok(format!("{}  {}\n", item.id, item.text))
+}
+
+pub(super) fn forget(args: &ForgetArgs) -> Result<String, OpenError> {
+    let mut memory = Memory::open(&args.place)?;
+    if args.all {
+        return forget_all(&mut memory, args);
+    }
+    let mut items: Vec<Item> =
+        args.ids.iter().map(|id| memory.item(id)).collect::<Result<_, _>>()?;
+    items.sort_by(|one, other| one.id.cmp(&other.id));
+    items.dedup_by(|one, other| one.id == other.id);
+    let what = match items.as_slice() {
+        [one] => format!("{} ({})", one.id, shorten(&one.text, 100)),
+        several => format!("{} items", several.len()),
+    };
+    if !args.yes && !is_agreed(&format!("forget {what}?"), "whether to forget")? {
+        return Ok("nothing is forgotten\n".to_owned());
+    }
+    let mut out = String::new();
+    for item in items {
+        memory.store.forget(&item.id)?;
+        out.push_str(&format!("forgot {}\n", item.id));
+    }
+    Ok(out)
+}
+
+fn forget_all(memory: &mut Memory, args: &ForgetArgs) -> Result<String, OpenError> {
+    let (scopes, whose) = match (args.project, args.user) {
+        (true, _) => (vec![memory.scope()], "of this project"),
+        (_, true) => (vec![Scope::User], "that holds in all projects"),
+        (false, false) => (Vec::new(), "of all projects"),
+    };
+    let items = memory.store.every_item(&scopes)?;
+    let question =
+        format!("forget everything {whose} ({} items, and what was tried)?", items.len());
+    if !args.yes && !is_agreed(&question, "whether to forget")? {
+        return Ok("nothing is forgotten\n".to_owned());
+    }
+    for item in &items {
+        memory.store.forget(&item.id)?;
+    }
+    let n_traces = match (args.project, args.user) {
+        (true, _) => memory.store.forget_traces(Some(&memory.project))?,
+        // What was tried was tried in some project.
+        (_, true) => 0,
+        (false, false) => memory.store.forget_traces(None)?,
+    };
+    Ok(format!("forgot {} items and {n_traces} traces\n", items.len()))
+}

@@ -1,0 +1,92 @@
+//! What earlier sessions taught, as far as the model was told of it in this one.
+
+use crate::protocol::event::{Body, Event};
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use crate::protocol::recall::{ItemKind, Recalled};
+
+const KNOWN: Prompt = prompt!("memory/known.md");
+const REMINDER: Prompt = prompt!("memory/reminder.md");
+
+/// What L2 says of it takes no more, in bytes: the latest stands.
+const MAX_LAYER_BYTES: usize = 4000;
+
+/// The items that the model was told of, the latest last; each once.
+#[derive(Clone, Debug, Default)]
+pub struct Memories(Vec<Recalled>);
+
+impl Memories {
+    /// The model was told of it.
+    pub fn has(&self, id: &str) -> bool {
+        self.0.iter().any(|item| item.id == id)
+    }
+
+    /// Takes one more event of the session.
+    pub fn apply(&mut self, event: &Event) {
+        if let Body::MemoryRecalled(recalled) = &event.body {
+            for item in &recalled.items {
+                self.0.retain(|known| known.id != item.id);
+                self.0.push(item.clone());
+            }
+        }
+    }
+
+    /// What L2 says of them.
+    pub fn layer(&self, prompts: &Prompts) -> String {
+        let mut room = MAX_LAYER_BYTES;
+        let latest = self.0.iter().rev().take_while(|item| {
+            let left = room.checked_sub(item.text.len());
+            room = left.unwrap_or(0);
+            left.is_some()
+        });
+        let mut items: Vec<Recalled> = latest.cloned().collect();
+        items.reverse();
+        if items.is_empty() { String::new() } else { in_words(prompts, KNOWN, &items) }
+    }
+}
+
+/// How the conversation tells of items that fit the task.
+pub fn reminder(prompts: &Prompts, items: &[Recalled]) -> String {
+    in_words(prompts, REMINDER, items)
+}
+
+fn in_words(prompts: &Prompts, frame: Prompt, items: &[Recalled]) -> String {
+    const RULES: Prompt = prompt!("memory/rules.md");
+    const PATTERNS: Prompt = prompt!("memory/patterns.md");
+
+    let (rules, patterns): (Vec<_>, Vec<_>) = items.iter().partition(|item| match item.kind {
+        ItemKind::Rule => true,
+        ItemKind::Pattern | ItemKind::FailurePattern => false,
+    });
+    let groups = [(RULES, rules), (PATTERNS, patterns)];
+    let groups = groups.into_iter().filter(|(_, items)| !items.is_empty()).map(|(head, items)| {
+        let lines: Vec<String> = items.iter().map(|item| format!("- {}", item.text)).collect();
+        prompts.text(head).trim_end().replace("{{items}}", &lines.join("\n"))
+    });
+    let groups: Vec<String> = groups.collect();
+    prompts.text(frame).trim_end().replace("{{items}}", &groups.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(n: usize, kind: ItemKind) -> Recalled {
+        Recalled { id: n.to_string(), kind, text: format!("do {n} {}", "x".repeat(300)) }
+    }
+
+    #[test]
+    fn rules_stand_before_patterns_and_the_latest_stay_within_the_bound() {
+        let prompts = Prompts::default();
+        assert_eq!(Memories::default().layer(&prompts), "");
+        let items = [item(1, ItemKind::FailurePattern), item(2, ItemKind::Rule)];
+        let text = reminder(&prompts, &items);
+        let at = |part| text.find(part).expect(part);
+        assert!(at("Memory:") < at("Rules learned:\n- do 2"), "{text}");
+        assert!(at("do 2") < at("Patterns learned:\n- do 1"), "{text}");
+
+        let memories = Memories((0..100).map(|n| item(n, ItemKind::Pattern)).collect());
+        let layer = memories.layer(&prompts);
+        assert!(layer.len() < MAX_LAYER_BYTES + 300, "{}", layer.len());
+        assert!(layer.contains("do 99 ") && !layer.contains("do 0 "), "{layer}");
+    }
+}

@@ -1,0 +1,120 @@
+//! Classify: what the error of an envelope is evidence of, and to which chain of failures it belongs.
+
+use super::state::State;
+use crate::protocol::control::{Category, LastFailure, Signal};
+use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode};
+use crate::protocol::message::ToolCall;
+use crate::protocol::shorten;
+use crate::protocol::signature::{self, brief, is_missing, output_tail};
+
+/// Tool and target, as a person would say it; the tool alone where there is no target.
+pub(super) fn chain_of(call: &ToolCall, envelope: &Envelope) -> String {
+    let input = &envelope.context.params_input;
+    let named = ["path", "pattern", "command"].iter().find_map(|name| input.get(*name)?.as_str());
+    match envelope.context.path_resolved.as_deref().or(named) {
+        Some(target) => format!("{} {}", call.name, brief(target, 80)),
+        None => call.name.clone(),
+    }
+}
+
+/// The evidence of an envelope with an error; `None` where the error is an observation.
+pub(super) fn failure_of(
+    state: &mut State,
+    chain: String,
+    call: &ToolCall,
+    envelope: &Envelope,
+) -> Option<LastFailure> {
+    let error = envelope.error()?;
+    let class = error.code.class(&call.name);
+    let mut signature = signature::of(&call.name, envelope)?;
+    let (signal, category) = match error.code {
+        ErrorCode::Cancelled => return None,
+        ErrorCode::UnknownTool | ErrorCode::InvalidParam => {
+            (Signal::ValidationFailed, Category::ParameterError)
+        }
+        ErrorCode::RepeatedCall => {
+            // Still the failure that it repeats.
+            if let Some(chain) = state.chains.get(&chain).filter(|chain| chain.open) {
+                signature.clone_from(&chain.signature);
+            }
+            (Signal::Loop, Category::ParameterError)
+        }
+        ErrorCode::ApprovalRejected => (Signal::UserRejected, Category::PermissionError),
+        ErrorCode::CommandFailed | ErrorCode::Timeout if class == ErrorClass::State => {
+            let missing = is_missing(envelope, &output_tail(envelope));
+            let before =
+                state.failed_commands.insert(chain.clone(), (state.n_edits, signature.clone()));
+            let again = before.filter(|(_, before)| *before == signature);
+            // A test run that fails is an observation; one that fails in the same way after an edit
+            // says that the edit did not help, and one without an edit that it was run for nothing.
+            match (missing, again) {
+                (true, _) => (Signal::ToolError, Category::DependencyError),
+                (false, Some((n_edits, _))) if n_edits < state.n_edits => {
+                    (Signal::ToolError, Category::Unknown)
+                }
+                (false, Some(_)) => (Signal::Loop, Category::Unknown),
+                (false, None) => return None,
+            }
+        }
+        ErrorCode::NotFound
+        | ErrorCode::NoMatch
+        | ErrorCode::MultipleMatches
+        | ErrorCode::Conflict
+        | ErrorCode::NotRead => (Signal::ToolError, Category::ParameterError),
+        ErrorCode::AccessDenied
+        | ErrorCode::PermissionDenied
+        | ErrorCode::IsDirectory
+        | ErrorCode::NotADirectory
+        | ErrorCode::BinaryFile
+        | ErrorCode::Encoding
+        | ErrorCode::TooLarge
+        | ErrorCode::Timeout
+        | ErrorCode::ExecutionError
+        | ErrorCode::CommandFailed
+        | ErrorCode::CommandBlocked
+        | ErrorCode::UseTool
+        | ErrorCode::ApprovalRequired
+        | ErrorCode::CircuitOpen
+        | ErrorCode::AskUserUnavailable
+        | ErrorCode::InternalError => {
+            let category = match class {
+                ErrorClass::Tool => Category::ToolError,
+                ErrorClass::Policy => Category::PermissionError,
+                ErrorClass::Caller | ErrorClass::State => Category::Unknown,
+            };
+            (Signal::ToolError, category)
+        }
+    };
+    Some(LastFailure {
+        signal,
+        code: Some(error.code),
+        class: Some(class),
+        category,
+        message: shorten(&error.message, 300),
+        signature: brief(&signature, 300),
+        chain,
+        reflection: None,
+        remedy: None,
+    })
+}
+
+/// The evidence of a command that failed as something to look at.
+pub(super) fn observed(chain: String, call: &ToolCall, envelope: &Envelope) -> Option<LastFailure> {
+    let error = envelope.error()?;
+    let class = error.code.class(&call.name);
+    if class != ErrorClass::State || error.code == ErrorCode::Cancelled {
+        return None;
+    }
+    let signature = signature::of(&call.name, envelope)?;
+    Some(LastFailure {
+        signal: Signal::ToolError,
+        code: Some(error.code),
+        class: Some(class),
+        category: Category::Unknown,
+        message: shorten(&error.message, 300),
+        signature: brief(&signature, 300),
+        chain,
+        reflection: None,
+        remedy: None,
+    })
+}

@@ -1,0 +1,222 @@
+//! The file of the memory: made, opened, brought up to date, and set aside where it is damaged.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use super::StoreError;
+
+/// So long another process is waited for.
+const BUSY: Duration = Duration::from_secs(5);
+/// `agmy`: stands in the file's header, so that no other program's database is taken for ours.
+const APPLICATION_ID: i32 = 0x6167_6D79;
+/// The file's name where the configuration gives none.
+pub const FILE_NAME: &str = "memory.db";
+
+/// What leads from each version of the file to the next; the version is SQLite's `user_version`.
+const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
+
+/// Why a file could not be opened.
+#[derive(Debug)]
+pub(super) enum OpenFailure {
+    /// SQLite says so: it may be damaged.
+    Sqlite(rusqlite::Error),
+    /// It is left alone.
+    Refused(StoreError),
+}
+
+impl From<rusqlite::Error> for OpenFailure {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+/// Which file stands at a path: another one has another identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity(u64, u64);
+
+impl Identity {
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some(Self(metadata.dev(), metadata.ino()))
+    }
+}
+
+/// Makes the file, readable by its owner alone, where there is none.
+pub(super) fn make(path: &Path) -> std::io::Result<()> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens a file that is there and brings it up to date. A file of a newer program or of another one is left
+/// as it is.
+pub(super) fn open(path: &Path) -> Result<Connection, OpenFailure> {
+    keep_private(path);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(BUSY)?;
+    // A damaged file must not make us run what stands in its schema.
+    db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")?;
+    let newest = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    let mut version = version(&db, path)?;
+    if version > newest {
+        return Err(OpenFailure::Refused(StoreError::Broken(format!(
+            "{} was written by a newer agent (its version is {version}, this one knows {newest}): it is left as it \
+             is; update this program, or name another file in [learning] database",
+            path.display()
+        ))));
+    }
+    let wanted = if is_on_network(path) { "truncate" } else { "wal" };
+    let mode: String = db.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+    if mode != wanted {
+        db.query_row(&format!("PRAGMA journal_mode = {wanted}"), [], |_| Ok(()))?;
+    }
+    // What is committed survives the end of any process; a power cut can take the last commits, never the file.
+    // What is forgotten is overwritten.
+    db.execute_batch(
+        "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON;",
+    )?;
+    if version < newest {
+        let migration = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // Another process may have done it meanwhile.
+        version = self::version(&migration, path)?;
+        for script in MIGRATIONS.iter().skip(usize::try_from(version).unwrap_or(0)) {
+            migration.execute_batch(script)?;
+        }
+        migration.pragma_update(None, "application_id", APPLICATION_ID)?;
+        migration.pragma_update(None, "user_version", newest)?;
+        migration.commit()?;
+    }
+    // Reads the whole schema: a file that was cut off or overwritten at its beginning is found here.
+    db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    Ok(db)
+}
+
+/// The file's version; 0: nothing is in it yet.
+fn version(db: &Connection, path: &Path) -> Result<i64, OpenFailure> {
+    let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let id: i32 = db.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    let n_pages: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if id == APPLICATION_ID || (n_pages == 0 && version == 0) {
+        return Ok(version);
+    }
+    Err(OpenFailure::Refused(foreign(path)))
+}
+
+fn foreign(path: &Path) -> StoreError {
+    StoreError::Broken(format!(
+        "{} is no memory of this program: it is left as it is; name another file in [learning] database",
+        path.display()
+    ))
+}
+
+fn keep_private(path: &Path) {
+    if let Ok(metadata) = std::fs::metadata(path)
+        && metadata.mode() & 0o077 != 0
+    {
+        // Where it is not ours to change, it was not ours to keep private.
+        _ = std::fs::set_permissions(path, Permissions::from_mode(0o600));
+    }
+}
+
+/// The file lies on a drive of another machine, where the shared memory of a write-ahead log does not work.
+#[cfg(target_os = "linux")]
+pub(super) fn is_on_network(path: &Path) -> bool {
+    // NFS, CIFS, SMB, SMB2, 9P, Ceph, AFS, Coda.
+    const NETWORK: [u64; 8] = [
+        0x6969,
+        0xFF53_4D42,
+        0x517B,
+        0xFE53_4D42,
+        0x0102_1997,
+        0x00C3_6400,
+        0x5346_414F,
+        0x7375_7245,
+    ];
+    let kind = rustix::fs::statfs(path).map(|stat| stat.f_type.cast_unsigned() & 0xFFFF_FFFF);
+    kind.is_ok_and(|kind| NETWORK.contains(&kind))
+}
+
+/// Nothing is known of it here.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn is_on_network(_path: &Path) -> bool {
+    false
+}
+
+/// Sets a damaged file aside, unless another process has done so; where it lies now.
+///
+/// Only what is ours by name or by its header is moved.
+pub(super) fn set_aside(
+    path: &Path,
+    damaged: Option<Identity>,
+) -> Result<Option<PathBuf>, StoreError> {
+    let failed = |error: std::io::Error| {
+        let path = path.display();
+        StoreError::Broken(format!(
+            "{path} is damaged and can not be set aside: {error}; move it away by hand"
+        ))
+    };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    // Of several processes that find the damage one moves the file.
+    let lock = File::open(folder).map_err(failed)?;
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
+        .map_err(|error| failed(error.into()))?;
+    if Identity::of(path) != damaged {
+        return Ok(None);
+    }
+    if path.file_name().is_none_or(|name| name != FILE_NAME) && !has_our_header(path) {
+        return Err(foreign(path));
+    }
+    let when = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+    let mut aside = beside(path, &format!(".broken-{when}"));
+    let mut n = 1;
+    while aside.exists() {
+        n += 1;
+        aside = beside(path, &format!(".broken-{when}-{n}"));
+    }
+    // The log first: a log that stays behind would be played into the next file of this name.
+    for part in ["-wal", "-shm", ""] {
+        match std::fs::rename(beside(path, part), beside(&aside, part)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(Some(aside))
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+fn has_our_header(path: &Path) -> bool {
+    let mut header = [0; 72];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    read.is_ok() && header[68..] == APPLICATION_ID.to_be_bytes()
+}
+
+/// The items that can still be read in a file that was set aside, as they were written: one by one, since each may
+/// lie on a page that is whole.
+pub(super) fn salvage(aside: &Path) -> Vec<String> {
+    let read = || -> rusqlite::Result<Vec<String>> {
+        let db = Connection::open_with_flags(aside, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let last: i64 =
+            db.query_row("SELECT n FROM items ORDER BY n DESC LIMIT 1", [], |row| row.get(0))?;
+        let mut select = db.prepare("SELECT body FROM items WHERE n = ?1")?;
+        Ok((1..=last).filter_map(|n| select.query_row([n], |row| row.get(0)).ok()).collect())
+    };
+    read().unwrap_or_default()
+}

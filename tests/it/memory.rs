@@ -1,0 +1,758 @@
+//! The memory: its file, what is found in it, and `agent memory`.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use code_agent::learning::item::{Condition, FailurePattern, Fix, Item, Origin, Scope};
+use code_agent::learning::store::{Batch, Learned, Outcome, Query, SqliteStore, Store, StoreError};
+use code_agent::protocol::envelope::ErrorCode;
+use code_agent::protocol::recall::ItemKind;
+use code_agent::protocol::reflection::Tags;
+use serde_json::Value;
+
+use crate::support::{Test, say};
+
+/// A moment of 2026.
+const NOW: i64 = 1_795_000_000_000;
+const DAY: i64 = 86_400_000;
+
+fn project(name: &str) -> Scope {
+    Scope::Project(name.to_owned())
+}
+
+fn item(scope: Scope, kind: ItemKind, text: &str) -> Item {
+    Item {
+        id: Item::id_of(&scope, kind, text),
+        scope,
+        kind,
+        text: text.to_owned(),
+        tags: Tags::default(),
+        failure: None,
+        because: None,
+        evidence: vec!["session-1".to_owned()],
+        origin: Origin::Trace,
+        frequency: 1,
+        wins: 1,
+        losses: 0,
+        created_at_ms: NOW,
+        last_occurred_ms: NOW,
+    }
+}
+
+fn rule(text: &str) -> Item {
+    item(project("p"), ItemKind::Rule, text)
+}
+
+/// `pytest` was missing, and `to` was there.
+fn missing_pytest(scope: Scope, to: &str, signature: &str) -> Item {
+    let text = format!("Run `{to}`, not `pytest`: it is not installed here.");
+    let mut item = item(scope, ItemKind::FailurePattern, &text);
+    item.failure = Some(FailurePattern {
+        skill: "Bash test".to_owned(),
+        condition: "`pytest` is run".to_owned(),
+        error_type: "dependency_error".to_owned(),
+        suggested_fix: Some(format!("run `{to}`")),
+        when: Condition {
+            tool: "Bash".to_owned(),
+            code: Some(ErrorCode::CommandFailed),
+            command_head: Some("pytest".to_owned()),
+            signature: Some(signature.to_owned()),
+            ..Condition::default()
+        },
+        fix: Some(Fix::ReplaceWords { from: "pytest".to_owned(), to: to.to_owned() }),
+    });
+    item
+}
+
+fn batch(session: &str, seq: u64, items: Vec<Item>) -> Batch {
+    Batch { session: session.to_owned(), seq, items, ..Batch::default() }
+}
+
+fn query(text: &str) -> Query {
+    Query { text: text.to_owned(), limit: 5, now_ms: NOW, ..Query::default() }
+}
+
+/// A memory in a folder of its own, and what it told.
+struct Memory {
+    dir: tempfile::TempDir,
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+impl Memory {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), told: Arc::default() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("agent/memory.db")
+    }
+
+    fn open(&self) -> SqliteStore {
+        let told = self.told.clone();
+        SqliteStore::new(self.path(), move |line| told.lock().unwrap().push(line))
+    }
+
+    fn told(&self) -> String {
+        self.told.lock().unwrap().join("\n")
+    }
+
+    fn files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.dir.path().join("agent")).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+#[test]
+fn what_was_committed_is_there_for_the_next_process() {
+    let memory = Memory::new();
+    let rule = rule("Run `make check` before a commit.");
+    let learned = memory.open().commit(&batch("s", 7, vec![rule.clone()])).unwrap();
+    assert_eq!(learned, [Learned::New]);
+    let store = memory.open();
+    assert_eq!(store.items(&[project("p"), Scope::User]).unwrap(), std::slice::from_ref(&rule));
+    assert_eq!(store.items(&[project("q")]).unwrap(), []);
+    assert_eq!(store.reviewed("s").unwrap(), 7);
+    assert_eq!(store.item(&rule.id[..4]).unwrap(), Some(rule));
+    assert_eq!(store.item("zz").unwrap(), None);
+}
+
+#[test]
+fn nothing_is_made_by_looking_and_only_the_owner_may_look() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let memory = Memory::new();
+    let mut store = memory.open();
+    assert_eq!(store.items(&[]).unwrap(), []);
+    assert_eq!(store.search(&query("anything")).unwrap(), []);
+    assert!(!store.forget("x").unwrap());
+    assert_eq!(store.prune(NOW, 1).unwrap(), 0);
+    assert!(!memory.path().exists() && !memory.path().parent().unwrap().exists());
+    store.put(&rule("Read before you write.")).unwrap();
+    for name in memory.files() {
+        let path = memory.path().with_file_name(&name);
+        let mode = std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{name}");
+    }
+}
+
+#[test]
+fn what_says_the_same_becomes_one_that_is_stronger() {
+    let memory = Memory::new();
+    let mut store = memory.open();
+    let first = rule("Read a file before you edit it.");
+    let again = rule("Read a file before editing it.");
+    let other = rule("Never edit a generated file.");
+    store.commit(&batch("a", 1, vec![first.clone(), other])).unwrap();
+    let learned = store.commit(&batch("b", 1, vec![again])).unwrap();
+    assert_eq!(learned, [Learned::Known(first.id.clone())]);
+    let known = store.item(&first.id).unwrap().unwrap();
+    assert_eq!((known.frequency, known.wins, known.text.as_str()), (2, 2, first.text.as_str()));
+    assert_eq!(store.items(&[]).unwrap().len(), 2);
+}
+
+#[test]
+fn one_failure_is_one_pattern_however_it_is_worded() {
+    let memory = Memory::new();
+    let mut store = memory.open();
+    let first = missing_pytest(project("p"), "python3 -m pytest", "pytest: command not found");
+    let mut reworded = first.clone();
+    reworded.text = "Call pytest through python3.".to_owned();
+    reworded.id = "other".to_owned();
+    // Another fix of the same failure competes with the first: by its wins.
+    let competing = missing_pytest(project("p"), "tox", "pytest: command not found");
+    store.commit(&batch("a", 1, vec![first.clone()])).unwrap();
+    let learned = store.commit(&batch("b", 1, vec![reworded, competing])).unwrap();
+    assert_eq!(learned, [Learned::Known(first.id), Learned::New]);
+}
+
+#[test]
+fn what_two_projects_learn_is_the_users() {
+    let memory = Memory::new();
+    let mut store = memory.open();
+    let here = missing_pytest(project("p"), "python3 -m pytest", "pytest: command not found");
+    let there = missing_pytest(project("q"), "python3 -m pytest", "line: pytest: not found");
+    store.commit(&batch("a", 1, vec![here.clone()])).unwrap();
+    assert_eq!(store.items(&[project("q"), Scope::User]).unwrap(), []);
+    let learned = store.commit(&batch("b", 1, vec![there])).unwrap();
+    assert_eq!(learned, [Learned::Known(here.id.clone())]);
+    let known = store.items(&[Scope::User]).unwrap();
+    assert_eq!((known.len(), known[0].id.as_str(), known[0].wins), (1, here.id.as_str(), 2));
+    // A person's rule stays where the person has put it.
+    let mut own = rule("Answer in French.");
+    own.origin = Origin::User;
+    store.put(&own).unwrap();
+    let same = item(project("q"), ItemKind::Rule, "Answer in French.");
+    assert_eq!(store.commit(&batch("c", 1, vec![same])).unwrap(), [Learned::New]);
+}
+
+#[test]
+fn work_that_another_process_has_done_is_not_done_twice() {
+    let memory = Memory::new();
+    let mut store = memory.open();
+    let mut first = batch("s", 5, vec![rule("Read before you write.")]);
+    store.commit(&first).unwrap();
+    let id = first.items[0].id.clone();
+    first.credits = vec![(id.clone(), Outcome::Lost)];
+    store.commit(&first).unwrap();
+    let known = store.item(&id).unwrap().unwrap();
+    assert_eq!((known.frequency, known.wins, known.losses), (1, 1, 0));
+    first.seq = 6;
+    first.items.clear();
+    first.credits.push(("gone".to_owned(), Outcome::Won));
+    store.commit(&first).unwrap();
+    assert_eq!(store.item(&id).unwrap().unwrap().losses, 1);
+}
+
+#[test]
+fn an_item_that_stopped_helping_is_not_found_any_more() {
+    let memory = Memory::new();
+    let mut store = memory.open();
+    let mut lost = rule("Run `npm install --force`.");
+    lost.losses = 5;
+    store.put(&lost).unwrap();
+    assert_eq!(store.items(&[]).unwrap(), []);
+    assert_eq!(store.search(&query("npm install")).unwrap(), []);
+    assert_eq!(store.item(&lost.id).unwrap(), Some(lost));
+}
+
+#[test]
+fn an_edited_item_is_found_by_its_new_words_and_a_forgotten_one_by_none() {
+    let memory = Memory::new();
+    let mut store = memory.open();
+    let mut item = rule("Run `make lint` before a commit.");
+    store.put(&item).unwrap();
+    item.text = "Start postgres before the tests.".to_owned();
+    store.put(&item).unwrap();
+    let found = |store: &SqliteStore, text: &str| store.search(&query(text)).unwrap().len();
+    assert_eq!((found(&store, "lint"), found(&store, "postgres")), (0, 1));
+    assert!(store.forget(&item.id).unwrap());
+    assert!(!store.forget(&item.id).unwrap());
+    assert_eq!((found(&store, "lint"), found(&store, "postgres")), (0, 0));
+}
+
+#[test]
+fn a_search_stays_in_its_project_and_kind() {
+    let memory = Memory::new();
+    let mut store = memory.open();
+    for (scope, kind) in [
+        (project("p"), ItemKind::Rule),
+        (project("q"), ItemKind::Rule),
+        (Scope::User, ItemKind::Pattern),
+    ] {
+        let text = format!("The database of {scope:?} {kind:?} has to be migrated first.");
+        store.put(&item(scope, kind, &text)).unwrap();
+    }
+    let found = |query: &Query| -> Vec<Scope> {
+        let mut scopes: Vec<Scope> =
+            store.search(query).unwrap().into_iter().map(|found| found.item.scope).collect();
+        scopes.sort();
+        scopes
+    };
+    let all = query("migrate the database");
+    assert_eq!(found(&all), [project("p"), project("q"), Scope::User]);
+    let here = Query { project: Some("p".to_owned()), ..all.clone() };
+    assert_eq!(found(&here), [project("p"), Scope::User]);
+    let rules = Query { kinds: vec![ItemKind::Rule], ..here };
+    assert_eq!(found(&rules), [project("p")]);
+}
+
+#[test]
+fn the_score_counts_words_tags_recency_and_wins() {
+    let memory = Memory::new();
+    let mut store = memory.open();
+    let plain = rule("Start the database before the tests of module alpha.");
+    let mut old = rule("Start the database before the tests of module beta.");
+    old.last_occurred_ms = NOW - 400 * DAY;
+    let mut lossy = rule("Start the database before the tests of module gamma.");
+    (lossy.wins, lossy.losses) = (1, 2);
+    let mut tagged = rule("Start the database before the tests of module delta.");
+    tagged.tags = Tags { topic: "database".to_owned(), pattern: None };
+    let far = rule("Format the code before a commit.");
+    for item in [&plain, &old, &lossy, &tagged, &far] {
+        store.put(item).unwrap();
+    }
+    let found = store.search(&query("the database is not started")).unwrap();
+    let ids: Vec<&str> = found.iter().map(|found| found.item.id.as_str()).collect();
+    assert_eq!(ids[..2], [tagged.id.as_str(), plain.id.as_str()]);
+    assert_eq!(ids.len(), 4);
+    assert!(found.iter().all(|found| found.score > 0.0 && (0.0..=1.0).contains(&found.relevance)));
+    // What a task shares with an item only by a common word is not relevant.
+    let unrelated = store.search(&query("rename the colour variables of the start page")).unwrap();
+    assert!(unrelated.iter().all(|found| found.relevance < 0.2), "{unrelated:?}");
+}
+
+#[test]
+fn a_damaged_file_is_set_aside_and_what_can_be_read_is_saved() {
+    let memory = Memory::new();
+    let items: Vec<Item> = (0..400)
+        .map(|n| rule(&format!("Rule number {n:04} of many about subject-{n:04}.")))
+        .collect();
+    memory.open().commit(&batch("s", 1, items)).unwrap();
+    let mut bytes = std::fs::read(memory.path()).unwrap();
+    // Pages in the middle of the file, as a broken disk would leave them.
+    let middle = bytes.len() / 2;
+    bytes[middle..].fill(0xA5);
+    std::fs::write(memory.path(), bytes).unwrap();
+    let mut store = memory.open();
+    let n_left = store.items(&[]).unwrap().len();
+    store.put(&rule("A rule of afterwards.")).unwrap();
+    assert_eq!(store.items(&[]).unwrap().len(), n_left + 1);
+    let files = memory.files();
+    let aside =
+        files.iter().find(|name| name.starts_with("memory.db.broken-2")).expect("set aside");
+    assert!(memory.told().contains(aside.as_str()), "{}", memory.told());
+    assert_eq!(memory.told().lines().count(), 1, "{}", memory.told());
+}
+
+#[test]
+fn wherever_the_damage_is_the_memory_goes_on() {
+    const PAGE: usize = 4096;
+    let memory = Memory::new();
+    let items: Vec<Item> =
+        (0..300).map(|n| rule(&format!("Rule {n} about subject-{n}."))).collect();
+    memory.open().commit(&batch("s", 1, items)).unwrap();
+    let whole = std::fs::read(memory.path()).unwrap();
+    let mut n_set_aside = 0;
+    for at in (0..whole.len()).step_by(3 * PAGE) {
+        for length in [PAGE, 16] {
+            let memory = Memory::new();
+            std::fs::create_dir_all(memory.path().parent().unwrap()).unwrap();
+            let mut bytes = whole.clone();
+            bytes[at..at + length].fill(0xA5);
+            std::fs::write(memory.path(), bytes).unwrap();
+            let mut store = memory.open();
+            let new = rule("What comes afterwards.");
+            store.put(&new).unwrap_or_else(|error| panic!("page {}: {error}", at / PAGE));
+            store.items(&[]).unwrap_or_else(|error| panic!("page {}: {error}", at / PAGE));
+            let found = store.search(&query("afterwards subject"));
+            let found = found.unwrap_or_else(|error| panic!("page {}: {error}", at / PAGE));
+            let told = memory.told();
+            let is_found = found.iter().any(|found| found.item.id == new.id);
+            assert!(is_found || told.contains("none of its items"), "page {}: {told}", at / PAGE);
+            n_set_aside += usize::from(!memory.told().is_empty());
+        }
+    }
+    assert!(n_set_aside > 10, "{n_set_aside}");
+}
+
+#[test]
+fn a_file_that_is_no_database_at_all_is_set_aside_too() {
+    for bytes in [&b"this was a database once, and now it is a text of some length"[..], &[0; 5000]]
+    {
+        let memory = Memory::new();
+        std::fs::create_dir_all(memory.path().parent().unwrap()).unwrap();
+        std::fs::write(memory.path(), bytes).unwrap();
+        memory.open().put(&rule("A rule.")).unwrap();
+        assert_eq!(memory.open().items(&[]).unwrap().len(), 1);
+        let aside = memory.files().into_iter().find(|name| name.contains("broken")).unwrap();
+        assert_eq!(std::fs::read(memory.path().with_file_name(aside)).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn what_is_not_ours_or_newer_than_we_are_is_left_as_it_is() {
+    let memory = Memory::new();
+    let path = memory.path();
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let check = |path: &Path, expected: &str| {
+        let before = std::fs::read(path).unwrap();
+        let mut store = SqliteStore::new(path.to_path_buf(), |line| panic!("{line}"));
+        for error in [store.put(&rule("x")).unwrap_err(), store.items(&[]).unwrap_err()] {
+            assert!(matches!(error, StoreError::Broken(_)));
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+        assert_eq!(std::fs::read(path).unwrap(), before);
+    };
+    let document = path.with_file_name("thesis.txt");
+    std::fs::write(
+        &document,
+        "a text of years of work, which is no database whatever it is called",
+    )
+    .unwrap();
+    check(&document, "is no memory of this program");
+    memory.open().put(&rule("A rule.")).unwrap();
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.pragma_update(None, "user_version", 99).unwrap();
+    drop(db);
+    check(&path, "written by a newer agent (its version is 99");
+    let foreign = path.with_file_name("other.db");
+    let db = rusqlite::Connection::open(&foreign).unwrap();
+    db.execute_batch("CREATE TABLE t (x); PRAGMA user_version = 1;").unwrap();
+    drop(db);
+    check(&foreign, "is no memory of this program");
+}
+
+#[test]
+fn a_file_that_is_locked_for_long_is_said_to_be_locked() {
+    let memory = Memory::new();
+    let mut store = memory.open();
+    store.put(&rule("A rule.")).unwrap();
+    let other = rusqlite::Connection::open(memory.path()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // Reading goes on beside a writer.
+    assert_eq!(memory.open().items(&[]).unwrap().len(), 1);
+    let error = store.put(&rule("Another rule.")).unwrap_err();
+    assert!(matches!(error, StoreError::Locked), "{error}");
+    other.execute_batch("ROLLBACK").unwrap();
+    store.put(&rule("Another rule.")).unwrap();
+}
+
+#[test]
+fn what_is_over_the_bounds_goes_the_least_used_first() {
+    let memory = Memory::new();
+    let mut store = memory.open();
+    for n in 0..6 {
+        let mut item = rule(&format!("Rule {n} about subject-{n}."));
+        item.frequency = n + 1;
+        if n == 0 {
+            item.origin = Origin::User;
+        }
+        if n == 5 {
+            item.losses = 9;
+        }
+        store.put(&item).unwrap();
+    }
+    assert_eq!(store.prune(NOW - DAY, 4).unwrap(), 2);
+    let mut left: Vec<u32> =
+        store.items(&[]).unwrap().into_iter().map(|item| item.frequency).collect();
+    left.sort_unstable();
+    // A person's stays; the one that does not help goes first, then the least used.
+    assert_eq!(left, [1, 3, 4, 5]);
+}
+
+#[test]
+fn weights_are_kept_and_begin_in_the_middle() {
+    let memory = Memory::new();
+    let mut store = memory.open();
+    assert!((store.weight("Bash test").unwrap() - 0.5).abs() < 1e-9);
+    store.set_weight("Bash test", 0.7).unwrap();
+    assert!((memory.open().weight("Bash test").unwrap() - 0.7).abs() < 1e-9);
+}
+
+/// The only item's id that `agent memory add` answered with.
+fn add(test: &Test, args: &[&str]) -> String {
+    let done = test.agent(&[&["memory", "add"], args].concat()).expect_code(0);
+    done.stdout.split_whitespace().next().unwrap().to_owned()
+}
+
+#[test]
+fn a_person_adds_finds_shows_edits_and_forgets() {
+    let test = Test::new();
+    let done = test.agent(&["memory", "list"]).expect_code(0).expect_stdout("");
+    done.expect_one_line_of_stderr("nothing is remembered here yet");
+    assert!(!test.home().join(".local/share/agent").exists());
+    let id = add(&test, &["--topic", "tests", "Run", "`make check`", "before a commit."]);
+    let own = add(&test, &["--user", "--kind", "pattern", "先复现问题，再修改代码"]);
+    let list = test.agent(&["memory", "list"]).expect_code(0).stdout;
+    assert_eq!(list.lines().count(), 2, "{list}");
+    assert!(list.contains("rule     project") && list.contains("pattern  user"), "{list}");
+    let found = test.agent(&["memory", "search", "复现"]).expect_code(0).stdout;
+    assert!(found.contains(&own) && !found.contains(&id), "{found}");
+    let show = test.agent(&["memory", "show", &id[..5]]).expect_code(0).stdout;
+    for part in ["says      Run `make check` before a commit.", "tags      tests", "a person"] {
+        assert!(show.contains(part), "{part}\n{show}");
+    }
+    test.agent(&["memory", "edit", &id, "--text", "Run `make all` before a push."]).expect_code(0);
+    let list = test.agent(&["memory", "list", "--project", "--json"]).expect_code(0).stdout;
+    let list: Vec<Value> = serde_json::from_str(&list).unwrap();
+    assert_eq!(list.len(), 1);
+    assert_eq!(list[0]["id"], id.as_str());
+    assert_eq!(list[0]["text"], "Run `make all` before a push.");
+    test.agent(&["memory", "forget", &id])
+        .expect_code(2)
+        .expect_one_line_of_stderr("--yes says so beforehand");
+    let done = test.in_terminal(&["memory", "forget", &id], "n\n");
+    assert!(done.stdout.contains("nothing is forgotten"), "{}", done.stdout);
+    test.agent(&["memory", "forget", "--yes", &id[..6]])
+        .expect_code(0)
+        .expect_stdout(&format!("forgot {id}\n"));
+    let list = test.agent(&["memory", "list"]).expect_code(0).stdout;
+    assert!(list.lines().count() == 1 && list.contains(&own), "{list}");
+}
+
+#[test]
+fn an_item_is_edited_in_the_users_editor() {
+    let test = Test::new()
+        .file("editor", "#!/bin/sh\nprintf 'Run the linter\\nfirst.\\n' > \"$1\"\n")
+        .env("EDITOR", "sh ./editor");
+    let id = add(&test, &["Run the tests first."]);
+    test.agent(&["memory", "edit", &id])
+        .expect_code(0)
+        .expect_stdout(&format!("{id}  Run the linter first.\n"));
+}
+
+#[test]
+fn what_can_not_be_remembered_says_why() {
+    let test = Test::new();
+    let check = |args: &[&str], part: &str| {
+        let done = test.agent(&[&["memory"], args].concat());
+        done.expect_code(2).expect_one_line_of_stderr(part);
+    };
+    check(&["add", "use ghp_abcdefghijklmnopqrstuvwxyz0123456789"], "looks like a secret");
+    check(&["add", "  "], "the text is empty");
+    check(&["add", "--kind", "failure", "x"], "learnt from a session");
+    check(&["show", "abc"], "no item \"abc\" in ");
+    check(&["forget", "--yes", "abc"], "`agent memory list --all`");
+    check(&["import", "gone.jsonl"], "gone.jsonl: No such file");
+    test.write("bad.jsonl", "{\"id\": 1}\n");
+    check(&["import", "bad.jsonl"], "bad.jsonl:1: is no item");
+}
+
+#[test]
+fn a_short_id_of_several_is_refused() {
+    let test = Test::new();
+    let mut first: Vec<String> = Vec::new();
+    // Of 17 items two begin with the same digit.
+    for n in 0..17 {
+        let id = add(&test, &[&format!("Rule about subject-{n}.")]);
+        if let Some(twin) = first.iter().find(|twin| twin[..1] == id[..1]) {
+            assert_ne!(twin, &id);
+            test.agent(&["memory", "show", &id[..1]])
+                .expect_code(2)
+                .expect_one_line_of_stderr("is the beginning of 2 items; write more of it");
+            return;
+        }
+        first.push(id);
+    }
+    panic!("17 items with 17 first digits");
+}
+
+#[test]
+fn items_travel_as_lines_and_are_taken_in_once() {
+    let (from, to) = (Test::new(), Test::new());
+    let id = add(&from, &["Run `make check` before a commit."]);
+    add(&from, &["--user", "Answer in French."]);
+    let lines = from.agent(&["memory", "export"]).expect_code(0).stdout;
+    assert_eq!(lines.lines().count(), 2);
+    to.write("memory.jsonl", &lines);
+    let import = ["memory", "import", "memory.jsonl"];
+    to.agent(&import)
+        .expect_code(0)
+        .expect_stdout("took in 2 of 2 items; the others were there already\n");
+    to.agent(&["memory", "edit", &id, "--topic", "tests"]).expect_code(0);
+    to.agent(&import)
+        .expect_code(0)
+        .expect_stdout("took in 0 of 2 items; the others were there already\n");
+    // Another folder is another project; all the same nothing was lost.
+    let all = to.agent(&["memory", "list", "--all"]).expect_code(0).stdout;
+    assert_eq!(all.lines().count(), 2, "{all}");
+    let here = to.agent(&["memory", "list"]).expect_code(0).stdout;
+    assert_eq!(here.lines().count(), 1, "{here}");
+    to.agent(&["memory", "import", "--here", "memory.jsonl"]).expect_code(0);
+    let here = to.agent(&["memory", "list"]).expect_code(0).stdout;
+    assert_eq!(here.lines().count(), 2, "{here}");
+}
+
+#[test]
+fn a_project_is_forgotten_alone() {
+    let test = Test::new();
+    add(&test, &["Run `make check` before a commit."]);
+    add(&test, &["--user", "Answer in French."]);
+    test.agent(&["memory", "forget", "--all", "--project", "--yes"])
+        .expect_code(0)
+        .expect_stdout("forgot 1 items and 0 traces\n");
+    let list = test.agent(&["memory", "list", "--all"]).expect_code(0).stdout;
+    assert!(list.lines().count() == 1 && list.contains("French"), "{list}");
+    test.agent(&["memory", "forget", "--all", "--yes"]).expect_code(0);
+    let bytes = std::fs::read(test.home().join(".local/share/agent/memory.db")).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(!text.contains("Answer in French"), "what is forgotten is overwritten");
+}
+
+#[test]
+fn the_figures_and_the_doctor_say_where_the_memory_lies() {
+    let test = Test::new();
+    let doctor = || test.agent(&["doctor", "--offline"]).stdout;
+    let line = |text: &str| {
+        let line = text.lines().find(|line| line.contains(" memory "));
+        line.unwrap_or_else(|| panic!("{text}")).to_owned()
+    };
+    assert!(line(&doctor()).contains("made when something is learnt"));
+    add(&test, &["Run `make check` before a commit."]);
+    assert!(line(&doctor()).contains("memory.db: 1 items, 0 traces"), "{}", doctor());
+    let stats = test.agent(&["memory", "stats"]).expect_code(0).stdout;
+    for part in ["memory.db (", "items     1 (1 rule)", "hold      1 in this project, 0 in all"] {
+        assert!(stats.contains(part), "{part}\n{stats}");
+    }
+    let stats = test.agent(&["memory", "stats", "--json"]).expect_code(0).stdout;
+    assert_eq!(serde_json::from_str::<Value>(&stats).unwrap()["items"], 1);
+    let file = test.home().join(".local/share/agent/memory.db");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..].fill(0xA5);
+    std::fs::write(&file, bytes).unwrap();
+    let said = doctor();
+    assert!(line(&said).starts_with('✗') && line(&said).contains("damaged"), "{said}");
+}
+
+#[test]
+fn the_file_may_lie_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("own/mine.db");
+    let test = Test::new().user_config(&format!("[learning]\ndatabase = \"{}\"\n", file.display()));
+    add(&test, &["Run `make check` before a commit."]);
+    assert!(file.exists());
+    let test = Test::new().user_config("[learning]\ndatabase = \"mine.db\"\n");
+    test.agent(&["memory", "list"])
+        .expect_code(2)
+        .expect_one_line_of_stderr("learning.database: \"mine.db\" is no absolute path");
+}
+
+/// The variable that makes this test's process a writer for [`nothing_acknowledged_is_lost`].
+const WRITER: &str = "AGENT_MEMORY_WRITER";
+
+/// Commits until it is killed, and says what was acknowledged; nothing where it is not asked to.
+#[test]
+fn writer() {
+    let Ok(path) = std::env::var(WRITER) else { return };
+    let mut store = SqliteStore::new(PathBuf::from(path), |line| panic!("{line}"));
+    let own = std::process::id();
+    for n in 1_u64.. {
+        let text = format!("Rule {n} of writer{own} about subject-{own}-{n}.");
+        let batch = batch(&format!("session-{own}"), n, vec![rule(&text)]);
+        match store.commit(&batch) {
+            // A line is whole in the pipe or not there at all.
+            Ok(_) => say(&format!("ack {own} {n}")),
+            Err(error) => say(&format!("failed {error}")),
+        }
+    }
+}
+
+/// Eight processes write into one memory and are killed at random: more rounds (a minute: 60) with
+/// `AGENT_MEMORY_ROUNDS`, each about a second.
+#[test]
+fn nothing_acknowledged_is_lost() {
+    let n_rounds =
+        std::env::var("AGENT_MEMORY_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(2_u32);
+    let memory = Memory::new();
+    memory.open().put(&rule("The first.")).unwrap();
+    let mut acknowledged: Vec<(u32, u64)> = Vec::new();
+    let mut seed = 0x2545_F491_4F6C_DD1D_u64;
+    let mut random = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    for _ in 0..n_rounds {
+        let writers: Vec<_> = (0..8)
+            .map(|_| {
+                let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+                command.args(["memory::writer", "--exact", "--nocapture"]);
+                command.env(WRITER, memory.path()).stdout(std::process::Stdio::null());
+                command.stderr(std::process::Stdio::piped());
+                let mut child = command.spawn().unwrap();
+                let stderr = child.stderr.take().unwrap();
+                let reader =
+                    std::thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
+                let life = std::time::Duration::from_millis(300 + random() % 900);
+                let killer = std::thread::spawn(move || {
+                    std::thread::sleep(life);
+                    child.kill().unwrap();
+                    child.wait().unwrap();
+                });
+                (reader, killer)
+            })
+            .collect();
+        for (reader, killer) in writers {
+            killer.join().unwrap();
+            for line in reader.join().unwrap().lines() {
+                let words: Vec<&str> = line.split(' ').collect();
+                match words.as_slice() {
+                    ["ack", own, n] => {
+                        acknowledged.push((own.parse().unwrap(), n.parse().unwrap()));
+                    }
+                    _ => panic!("{line}"),
+                }
+            }
+        }
+    }
+    assert!(acknowledged.len() > 8 * n_rounds as usize, "{}", acknowledged.len());
+    let store = memory.open();
+    let texts: std::collections::HashSet<String> =
+        store.every_item(&[]).unwrap().into_iter().map(|item| item.text).collect();
+    let mut last: std::collections::HashMap<u32, u64> = std::collections::HashMap::new();
+    for (own, n) in &acknowledged {
+        let text = format!("Rule {n} of writer{own} about subject-{own}-{n}.");
+        assert!(texts.contains(&text), "lost: {text}");
+        let last = last.entry(*own).or_default();
+        *last = (*last).max(*n);
+    }
+    for (own, n) in last {
+        assert!(store.reviewed(&format!("session-{own}")).unwrap() >= n);
+    }
+    let health = store.examine().unwrap().unwrap();
+    assert_eq!((health.damage, memory.told()), (Vec::<String>::new(), String::new()));
+    // The index is in step with the items: each is found by the word that it alone has.
+    for (own, n) in acknowledged.iter().rev().take(50) {
+        let found = store.search(&query(&format!("subject-{own}-{n}"))).unwrap();
+        assert!(found[0].item.text.contains(&format!("-{own}-{n}.")), "{:?}", found[0].item.text);
+    }
+    if n_rounds > 2 {
+        say(&format!(
+            "memory: {} commits of {} processes, none lost",
+            acknowledged.len(),
+            8 * n_rounds
+        ));
+    }
+}
+
+/// How many of the right items are among the first five, of the queries that `is_meant`.
+fn recall_at_5(store: &SqliteStore, queries: &str, is_meant: impl Fn(&str) -> bool) -> (f64, usize) {
+    let mut sum = 0.0;
+    let mut n_queries = 0;
+    for line in queries.lines() {
+        let (text, right) = line.split_once('\t').unwrap();
+        if !is_meant(text) {
+            continue;
+        }
+        let right: Vec<&str> = right.split(' ').collect();
+        let found = store.search(&query(text)).unwrap();
+        let n_found = found.iter().filter(|found| right.contains(&found.item.id.as_str())).count();
+        sum += n_found as f64 / right.len().min(5) as f64;
+        n_queries += 1;
+    }
+    (sum / f64::from(n_queries), usize::try_from(n_queries).unwrap())
+}
+
+/// The labelled set of `tests/learning`: what is asked for is among the first five.
+#[test]
+fn what_is_asked_for_is_found() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/learning");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let memory = Memory::new();
+    let mut store = memory.open();
+    let items: Vec<Item> = read("items.jsonl")
+        .lines()
+        .map(|line| {
+            let value: Value = serde_json::from_str(line).unwrap();
+            let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+            let kind = match text("kind").as_str() {
+                "rule" => ItemKind::Rule,
+                "pattern" => ItemKind::Pattern,
+                _ => ItemKind::FailurePattern,
+            };
+            let mut item = item(Scope::User, kind, &text("text"));
+            item.id = text("id");
+            item.tags = Tags { topic: text("topic"), pattern: Some(text("pattern")) };
+            item
+        })
+        .collect();
+    assert_eq!(store.import(&items).unwrap(), items.len());
+    let queries = read("queries.tsv");
+    let is_chinese = |text: &str| text.chars().any(|c| ('\u{4E00}'..='\u{9FFF}').contains(&c));
+    let is_message = |text: &str| !is_chinese(text) && text.contains([':', '`', '\'', '[', '(']);
+    let is_english = |text: &str| !is_chinese(text) && !is_message(text);
+    for (name, least, (recall, n)) in [
+        ("all", 0.0, recall_at_5(&store, &queries, |_| true)),
+        ("English", 0.0, recall_at_5(&store, &queries, is_english)),
+        ("Chinese", 0.0, recall_at_5(&store, &queries, is_chinese)),
+        ("messages", 0.0, recall_at_5(&store, &queries, is_message)),
+        ("far", 0.0, recall_at_5(&store, &read("queries_far.tsv"), |_| true)),
+    ] {
+        say(&format!("recall@5, {name} ({n} queries): {recall:.3}"));
+        assert!(recall >= least, "{name}: {recall}");
+    }
+}
