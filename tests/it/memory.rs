@@ -700,7 +700,11 @@ fn nothing_acknowledged_is_lost() {
 }
 
 /// How many of the right items are among the first five, of the queries that `is_meant`.
-fn recall_at_5(store: &SqliteStore, queries: &str, is_meant: impl Fn(&str) -> bool) -> (f64, usize) {
+fn recall_at_5(
+    store: &SqliteStore,
+    queries: &str,
+    is_meant: impl Fn(&str) -> bool,
+) -> (f64, usize) {
     let mut sum = 0.0;
     let mut n_queries = 0;
     for line in queries.lines() {
