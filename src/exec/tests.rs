@@ -400,7 +400,7 @@ async fn what_runs_in_the_background_stands_still_while_nothing_may_be_changed()
     let size = |file: &str| std::fs::metadata(dir.path().join(file)).map_or(0, |data| data.len());
     let all = || ["apart", "beside", "own", "left"].map(size);
     let grown = async |before: [u64; 4]| {
-        for _ in 0..5000 {
+        for _ in 0..30_000 {
             if all().iter().zip(before).all(|(now, before)| *now > before) {
                 return true;
             }
