@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::call::{CHECK, Made};
+use super::evidence::{is_circumstance, is_verdict};
 use super::fold::{Harvest, Shown};
 use super::item::Item;
 use super::store::Outcome;
+use crate::protocol::envelope::ErrorCode;
 use crate::protocol::message::ToolCall;
 use crate::protocol::recall::{FailedAs, Moment};
 
@@ -33,12 +35,13 @@ pub fn credits(harvest: &Harvest, known: &[Item]) -> Vec<(String, Outcome)> {
     outcomes.into_iter().map(|(id, outcome)| (id.to_owned(), outcome)).collect()
 }
 
-/// How the kernel's own calls went: the last of them decides.
+/// How the kernel's own calls went: the last of them decides. One that was made, and whose output judges the
+/// work, was called as it has to be.
 fn applied(harvest: &Harvest, shown: &Shown) -> Option<Outcome> {
     let own =
         |call: &&Made| call.seq > shown.seq && call.parent.is_some() && call.parent == shown.call;
     let last = harvest.calls.iter().filter(own).next_back()?;
-    Some(if last.failed.is_none() { Outcome::Won } else { Outcome::Lost })
+    Some(if was_called_well(last) { Outcome::Won } else { Outcome::Lost })
 }
 
 fn told(harvest: &Harvest, shown: &Shown, item: &Item) -> Option<Outcome> {
@@ -67,8 +70,17 @@ fn told(harvest: &Harvest, shown: &Shown, item: &Item) -> Option<Outcome> {
         return Some(Outcome::Lost);
     }
     let follows =
-        later().any(|made| made.failed.is_none() && pattern.is_followed_by(&as_command(made)));
+        later().any(|made| was_called_well(made) && pattern.is_followed_by(&as_command(made)));
     follows.then_some(Outcome::Won)
+}
+
+/// It succeeded, or what it ran said no to the work and nothing against the call.
+fn was_called_well(made: &Made) -> bool {
+    made.failed.as_ref().is_none_or(|failed| {
+        failed.code == ErrorCode::CommandFailed
+            && is_verdict(&failed.evidence)
+            && !failed.evidence.lines().skip(1).any(is_circumstance)
+    })
 }
 
 /// The call; a check is run by the kernel as a command is by a model.

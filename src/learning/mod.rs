@@ -19,6 +19,7 @@ pub mod pattern;
 pub mod reflexion;
 pub mod refuse;
 mod relevance;
+pub mod review;
 pub mod store;
 pub mod topics;
 pub mod trace;

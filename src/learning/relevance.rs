@@ -1,9 +1,8 @@
-//! Is a remembered item worth telling to a task unasked? Only where the task asks for what the item is about; words
-//! that two texts share are not enough.
+//! Is a remembered item worth telling to a task unasked? Only where the task will come to what the item is about.
 //!
-//! A task asks for a topic (tests, a build …) where a sentence of it tells to do it: the topic's word is its verb, or
-//! stands beside a word of doing (`run`, `fix`, `passes`). A sentence that explains, lists or describes asks for
-//! nothing; neither does one that says not to.
+//! What is known of commands is told where the task asks for what the command does (its topic, its name), unless the
+//! task is about a text that nothing is run for; what is known of tools, where the task will use them. Quoted words,
+//! what the task says not to do, and requests to explain or to list ask for nothing.
 
 use std::collections::BTreeSet;
 
@@ -11,64 +10,32 @@ use super::item::{FailurePattern, Fix, Item};
 use super::store::words;
 use super::topics;
 
-/// Words of doing: with one of them in its sentence a topic is asked for.
-const DOING: &[&str] = &[
+/// Words that say that something is run, whatever else the task is about.
+const RUNNING: &[&str] = &[
     "run", "runs", "running", "rerun", "execute", "pass", "passes", "passing", "fail", "fails",
-    "failing", "failed", "fix", "fixes", "repair", "broken", "breaks", "green", "red", "verify",
-    "ensure", "make", "try", "get", "works", "working", "launch", "use", "call",
+    "failing", "failed", "compile", "rebuild", "try", "green", "red", "broken",
 ];
-const DOING_IN_CHINESE: &[&str] = &[
-    "运行",
-    "跑",
-    "执行",
-    "通过",
-    "失败",
-    "修复",
-    "修好",
-    "修一下",
-    "确保",
-    "验证",
-    "重新",
-    "启动",
-    "报错",
-    "挂了",
-];
-/// A word behind one of these is what is to be done.
-const BEFORE_A_VERB: &[&str] = &[
-    "and", "then", "to", "please", "also", "must", "should", "can", "could", "now", "just", "you",
-    "me", "us", "let's", "lets", "finally", "first", "re",
-];
-/// `add a test`: what is written is tried.
-const MAKING: &[&str] = &["add", "write", "create", "extend", "update"];
-const ARTICLES: &[&str] =
-    &["a", "an", "the", "some", "more", "new", "unit", "missing", "regression"];
+const RUNNING_IN_CHINESE: &[&str] =
+    &["运行", "跑", "执行", "通过", "失败", "重新", "启动", "报错", "挂了", "编译", "入库"];
 /// A sentence that begins so asks for words.
 const DESCRIBING: &[&str] = &[
     "explain",
     "describe",
     "what",
-    "how",
     "where",
-    "which",
     "who",
-    "when",
     "list",
-    "count",
     "document",
     "summarise",
     "summarize",
     "mention",
     "tell",
     "translate",
-    "does",
-    "do",
-    "is",
-    "are",
     "compare",
     "note",
 ];
 const DESCRIBING_IN_CHINESE: &[&str] =
-    &["解释", "说明", "描述", "是什么", "为什么", "列出", "统计", "翻译", "介绍", "多少"];
+    &["解释", "说明", "描述", "列出", "翻译", "译成", "介绍", "哪里"];
 /// Before a word of these the sentence says not to.
 const NEGATIONS: &[&str] = &["don't", "dont", "not", "without", "never"];
 const ACTS: &[&str] = &[
@@ -94,8 +61,26 @@ const ACTS: &[&str] = &[
     "edit",
 ];
 const NEGATIONS_IN_CHINESE: &[&str] = &["不要", "不用", "别", "无需"];
+/// Texts and data: nothing is run for them by itself.
+const TEXTS: &[&str] = &[
+    "txt",
+    "md",
+    "rst",
+    "adoc",
+    "csv",
+    "tsv",
+    "log",
+    "properties",
+    "json",
+    "html",
+    "svg",
+    "po",
+    "srt",
+];
+const TEXT_NAMES: &[&str] =
+    &["readme", "changes", "changelog", "license", "authors", "news", "notes", "notice"];
 
-/// Words of changing files, and of looking at them.
+/// Words of changing files, and of looking for something.
 const CHANGING: &[&str] = &[
     "fix",
     "change",
@@ -125,9 +110,10 @@ const CHANGING: &[&str] = &[
     "重构",
 ];
 const LOOKING: &[&str] = &[
-    "read", "look", "show", "find", "search", "open", "print", "grep", "where", "which", "count",
-    "list", "读", "查找", "找", "看", "搜索", "打开",
+    "find", "search", "grep", "where", "every", "places", "which", "look", "list", "查找", "找",
+    "看看", "搜索", "哪些", "几个", "目录",
 ];
+const PLANNING: &[&str] = &["plan", "todo", "todos", "steps", "计划", "清单", "步骤"];
 
 /// What runs files of these kinds.
 const RUNS: &[(&str, &[&str])] = &[
@@ -140,7 +126,15 @@ const RUNS: &[(&str, &[&str])] = &[
     ("bash", &["sh"]),
     ("sh", &["sh"]),
 ];
+/// Programs that do anything: their names say nothing of a command.
+const GENERAL: &[&str] = &[
+    "npm", "pnpm", "yarn", "make", "cargo", "go", "bash", "sh", "python", "python3", "node", "run",
+    "git", "env", "just", "npx", "sudo", "cd", "cat", "ls", "echo", "cp", "mv", "find", "grep",
+    "sed", "bin", "src", "lib", "tools", "scripts", "services",
+];
 
+/// Names agree that begin alike in so many letters.
+const MIN_ALIKE: usize = 4;
 /// Of an item that fits by its words alone so many must be in the task, and this part of them.
 const MIN_SHARED_WORDS: usize = 3;
 const MIN_SHARED_PART: f64 = 0.5;
@@ -149,28 +143,41 @@ const MIN_SHARED_PART: f64 = 0.5;
 #[derive(Debug)]
 pub(super) struct Task {
     sentences: Vec<Sentence>,
-    /// Topics of lines that are commands.
-    commands: BTreeSet<&'static str>,
+    topics: BTreeSet<&'static str>,
     words: BTreeSet<String>,
+    /// It is about a text, and nothing is run for it.
+    is_about_text: bool,
 }
 
 #[derive(Debug)]
 struct Sentence {
     text: String,
     tokens: Vec<String>,
-    /// It tells to do something.
+    /// It asks for something to be done or found out.
     orders: bool,
-    /// A word of doing stands in it.
-    does: bool,
+    is_question: bool,
+    /// It says that something is run.
+    runs: bool,
 }
 
 impl Task {
     /// The task's words; a line of it may be a command that decides about its end.
     pub(super) fn read(text: &str) -> Self {
-        let sentences: Vec<Sentence> = sentences(text).map(Sentence::read).collect();
-        let commands = text.lines().filter(|line| is_command(line)).filter_map(topics::of_command);
-        let words = words::of(text).into_iter().collect();
-        Self { sentences, commands: commands.collect(), words }
+        let (commands, prose): (Vec<&str>, Vec<&str>) =
+            text.lines().partition(|line| is_command(line));
+        let prose = without_quotes(&prose.join("\n"));
+        let sentences: Vec<Sentence> = sentences(&prose).map(Sentence::read).collect();
+        let mut topics: BTreeSet<&str> =
+            commands.iter().filter_map(|line| topics::of_command(line)).collect();
+        let orders = sentences.iter().filter(|sentence| sentence.orders);
+        topics.extend(orders.flat_map(|sentence| topics::of_words(&sentence.text)));
+        let names_text = sentences.iter().any(|sentence| {
+            TEXTS.iter().any(|kind| sentence.names_kind(kind))
+                || TEXT_NAMES.iter().any(|name| sentence.has(name))
+        });
+        let runs = sentences.iter().any(|sentence| sentence.orders && sentence.runs);
+        let words = words::of(&prose).into_iter().collect();
+        Self { sentences, topics, words, is_about_text: names_text && !runs }
     }
 
     /// How well an item fits; `None`: it is not told unasked.
@@ -180,69 +187,91 @@ impl Task {
         if let Some(path) = path_of(failure) {
             return self.names_path(path).then_some(3.0);
         }
-        if let Some(head) = &when.command_head {
-            return self.asks_for_command(head);
+        let tool = match &failure.fix {
+            Some(Fix::OtherTool { tool, .. }) => tool.as_str(),
+            _ => when.tool.as_str(),
+        };
+        match (tool, &when.command_head) {
+            ("Bash" | "", Some(head)) => self.asks_for_command(item, failure, head),
+            ("Bash" | "", None) => self.fits_words(item),
+            _ => self.will_use(tool, when.file_kind.as_deref()).then_some(1.0),
         }
-        let is_contract = when.argument.is_some() || !matches!(when.tool.as_str(), "" | "Bash");
-        if is_contract {
-            let words = match when.tool.as_str() {
-                "Edit" | "MultiEdit" | "Write" => CHANGING,
-                _ => LOOKING,
-            };
-            let kind = when.file_kind.as_deref();
-            let has_kind = kind.is_none_or(|kind| self.names_kind(kind));
-            let asks =
-                self.sentences.iter().any(|sentence| words.iter().any(|word| sentence.has(word)));
-            return (asks && has_kind).then_some(1.0);
-        }
-        self.fits_words(item)
     }
 
     /// The task asks for what this command does.
-    fn asks_for_command(&self, head: &str) -> Option<f64> {
-        let names = names_of(head);
-        if self.sentences.iter().any(|sentence| names.iter().any(|name| sentence.asks_for(name))) {
+    fn asks_for_command(&self, item: &Item, failure: &FailurePattern, head: &str) -> Option<f64> {
+        if self.is_about_text {
+            return None;
+        }
+        let fix = match &failure.fix {
+            Some(Fix::ReplaceWords { to, .. }) => to.as_str(),
+            Some(Fix::Prefix { with }) => with,
+            Some(Fix::RunFirst { command }) => command,
+            Some(
+                Fix::RenameArgument { .. }
+                | Fix::SetArguments { .. }
+                | Fix::ReplacePath { .. }
+                | Fix::OtherTool { .. },
+            )
+            | None => "",
+        };
+        let orders = || self.sentences.iter().filter(|sentence| sentence.orders);
+        if orders().any(|sentence| names_of(head).iter().any(|name| sentence.names(name))) {
             return Some(3.0);
         }
-        let topic = topics::of_command(head);
-        if topic.is_some_and(|topic| self.asks_for(topic)) {
+        let folder = fix.strip_prefix("cd ").and_then(|rest| rest.split_whitespace().next());
+        if folder.is_some_and(|folder| self.names_path(folder)) {
+            return Some(2.5);
+        }
+        if topics_of(item, head).iter().any(|topic| self.topics.contains(topic)) {
             return Some(2.0);
         }
         let runs = RUNS.iter().find(|(program, _)| *program == head);
         let is_run = |kind: &&str| {
-            self.sentences.iter().any(|sentence| sentence.does && sentence.names_kind(kind))
+            orders()
+                .any(|sentence| (sentence.runs || sentence.has(head)) && sentence.names_kind(kind))
         };
-        runs.is_some_and(|(_, kinds)| kinds.iter().any(|kind| is_run(&kind))).then_some(2.0)
+        let is_used =
+            orders().any(|sentence| sentence.has(head) && RUNS.iter().any(|(p, _)| *p == head));
+        runs.is_some_and(|(_, kinds)| is_used || kinds.iter().any(|kind| is_run(&kind)))
+            .then_some(2.0)
     }
 
-    fn asks_for(&self, topic: &str) -> bool {
-        let words = topics::words_of(topic);
-        self.commands.contains(topic)
-            || self
-                .sentences
-                .iter()
-                .any(|sentence| words.iter().any(|word| sentence.asks_for(word)))
+    /// The task comes to this tool.
+    fn will_use(&self, tool: &str, kind: Option<&str>) -> bool {
+        let any = |is: &dyn Fn(&Sentence) -> bool| self.sentences.iter().any(is);
+        let says = |words: &[&str]| any(&|sentence| words.iter().any(|word| sentence.has(word)));
+        let names_file = any(&|sentence| match kind {
+            Some(kind) => sentence.names_kind(kind),
+            None => sentence.names_file(),
+        });
+        match tool {
+            "Edit" | "MultiEdit" | "Write" => {
+                let is_stated = any(&|sentence| sentence.names_file() && !sentence.is_question);
+                (kind.is_none() || names_file) && (says(CHANGING) || is_stated)
+            }
+            "Read" => names_file,
+            "TodoWrite" => says(PLANNING),
+            _ => says(LOOKING),
+        }
     }
 
     fn names_path(&self, path: &str) -> bool {
-        let name = path.rsplit('/').next().unwrap_or(path);
+        let path = path.trim_matches('/').to_lowercase();
+        let name = path.rsplit('/').next().unwrap_or(&path);
         let is_file = name.contains('.');
         self.sentences.iter().flat_map(|sentence| &sentence.tokens).any(|token| {
-            token == path
-                || token.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
+            *token == path
+                || token.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('/'))
                 || (is_file && token == name)
         })
     }
 
-    fn names_kind(&self, kind: &str) -> bool {
-        self.sentences.iter().any(|sentence| sentence.names_kind(kind))
-    }
-
-    /// An item that is bound to no call: its subject is asked for, and its own words stand in the task.
+    /// An item that is bound to no call: its subject is asked for, or most of its words stand in the task.
     fn fits_words(&self, item: &Item) -> Option<f64> {
         let topic = item.tags.topic.as_str();
-        if !topics::words_of(topic).is_empty() {
-            return self.asks_for(topic).then_some(2.0);
+        if !self.is_about_text && self.topics.contains(topic) {
+            return Some(2.0);
         }
         let own: BTreeSet<String> = words::of(&item.text).into_iter().collect();
         let shared = own.intersection(&self.words).count();
@@ -254,101 +283,131 @@ impl Task {
 
 impl Sentence {
     fn read(text: &str) -> Self {
+        let is_question = text.trim_end().ends_with(['?', '？']);
         let text = text.to_lowercase();
         let tokens: Vec<String> = text
             .split(|c: char| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '.' | '/' | '\''))
-            .map(|token| token.trim_matches(['.', '\'', '-']).to_owned())
+            .map(|token| token.trim_matches(['.', '\'', '-', '/']).to_owned())
             .filter(|token| !token.is_empty())
             .collect();
         let first =
-            tokens.iter().find(|token| !["please", "now", "then"].contains(&token.as_str()));
+            tokens.iter().find(|token| !["please", "now", "then", "and"].contains(&token.as_str()));
         let describes = first.is_some_and(|first| DESCRIBING.contains(&first.as_str()))
             || DESCRIBING_IN_CHINESE.iter().any(|word| text.contains(word));
         let refuses = tokens
             .windows(2)
             .any(|pair| NEGATIONS.contains(&pair[0].as_str()) && ACTS.contains(&pair[1].as_str()))
             || NEGATIONS_IN_CHINESE.iter().any(|word| text.contains(word));
-        let does = tokens.iter().any(|token| DOING.contains(&token.as_str()))
-            || DOING_IN_CHINESE.iter().any(|word| text.contains(word));
-        Self { text, tokens, orders: !describes && !refuses, does }
-    }
-
-    /// It tells to do what this word is about.
-    fn asks_for(&self, word: &str) -> bool {
-        if !self.orders || !(self.has(word) || self.does && self.has_in_path(word)) {
-            return false;
-        }
-        self.does
-            || self.tokens.iter().enumerate().any(|(at, token)| {
-                let before = |back: usize| at.checked_sub(back).map(|at| self.tokens[at].as_str());
-                let is_verb =
-                    at == 0 || before(1).is_some_and(|before| BEFORE_A_VERB.contains(&before));
-                let mut back = 1;
-                while before(back).is_some_and(|before| ARTICLES.contains(&before)) {
-                    back += 1;
-                }
-                let is_made = before(back).is_some_and(|before| MAKING.contains(&before));
-                token == word && (is_verb || is_made)
-            })
+        let runs = tokens.iter().any(|token| RUNNING.contains(&token.as_str()))
+            || RUNNING_IN_CHINESE.iter().any(|word| text.contains(word));
+        Self { text, tokens, orders: !describes && !refuses, is_question, runs }
     }
 
     fn has(&self, word: &str) -> bool {
         if !word.is_ascii() {
             return self.text.contains(word);
         }
-        let parts: Vec<&str> = word.split(' ').collect();
-        self.tokens
-            .windows(parts.len())
-            .any(|window| window.iter().zip(&parts).all(|(a, b)| a == b))
+        self.tokens.iter().any(|token| token == word)
     }
 
-    /// A folder or file of this name: `tests/test_b.py fails`.
-    fn has_in_path(&self, word: &str) -> bool {
-        let paths = self.tokens.iter().filter(|token| token.contains('/'));
-        paths.into_iter().any(|path| path.split(['/', '.', '_']).any(|part| part == word))
+    /// A word of it, or a part of one, means this name: `verification` means `verify`.
+    fn names(&self, name: &str) -> bool {
+        if !name.is_ascii() {
+            return self.text.contains(name);
+        }
+        self.tokens.iter().any(|token| {
+            token == name || token.split(['/', '.', '-', '_']).any(|part| is_alike(part, name))
+        })
     }
 
     fn names_kind(&self, kind: &str) -> bool {
         self.tokens.iter().any(|token| token.rsplit_once('.').is_some_and(|(_, end)| end == kind))
     }
+
+    /// A word of it is a file's name.
+    fn names_file(&self) -> bool {
+        self.tokens.iter().any(|token| {
+            token.rsplit_once('.').is_some_and(|(stem, end)| {
+                !stem.is_empty()
+                    && (1..=6).contains(&end.len())
+                    && end.chars().any(char::is_alphabetic)
+            }) || TEXT_NAMES.contains(&token.as_str())
+        })
+    }
+}
+
+/// What a command is for, by the table of commands and by the words of its names.
+fn topics_of(item: &Item, head: &str) -> BTreeSet<&'static str> {
+    let mut found: BTreeSet<&str> = topics::of_command(head).into_iter().collect();
+    let names = names_of(head);
+    found.extend(names.iter().flat_map(|name| topics::of_words(name)));
+    found.extend(topics::all().filter(|topic| {
+        let mut words = topics::words_of(topic).iter().filter(|word| word.len() >= MIN_ALIKE);
+        words.any(|word| names.iter().any(|name| name.contains(word.as_str())))
+    }));
+    found.extend(topics::all().filter(|topic| *topic == item.tags.topic));
+    found
 }
 
 /// The parts of a text that each say something.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
-    let parts = text.split(['\n', '!', '?', ';', '。', '！', '？', '；', '，']);
+    let parts = text.split_inclusive(['\n', '!', '?', ';', '。', '！', '？', '；', '，']);
     parts.flat_map(|part| part.split(". ")).filter(|part| !part.trim().is_empty())
+}
+
+/// The text without what stands in quotation marks: words that are spoken of, not asked for.
+fn without_quotes(text: &str) -> String {
+    let mut parts = text.split('"');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    while let Some(quoted) = parts.next() {
+        match parts.next() {
+            Some(rest) => plain.push_str(rest),
+            // A quotation that is not closed is none.
+            None => plain.push_str(quoted),
+        }
+    }
+    plain
 }
 
 /// A line that is a command rather than a sentence: it begins with a program in small letters and has few words.
 fn is_command(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     let is_end = line.trim_end().ends_with(['.', '?', '!']);
-    !words.is_empty() && words.len() <= 8 && !is_end && line.is_ascii() && {
-        let first = words[0];
-        first == first.to_lowercase() && !DOING.contains(&first) && !MAKING.contains(&first)
-    }
+    let is_verb =
+        |word: &str| CHANGING.contains(&word) || RUNNING.contains(&word) || LOOKING.contains(&word);
+    let first = words.first().copied().unwrap_or_default();
+    let looks_like_one = first.contains('/')
+        || words.iter().skip(1).any(|word| word.starts_with('-'))
+        || topics::of_command(line).is_some();
+    !first.is_empty()
+        && !is_end
+        && line.is_ascii()
+        && !is_verb(first)
+        && first == first.to_lowercase()
+        && (looks_like_one || first == "grep")
 }
 
 /// The words by which a task would name this command.
 fn names_of(head: &str) -> Vec<String> {
-    const GENERAL: &[&str] = &[
-        "npm", "pnpm", "yarn", "make", "cargo", "go", "bash", "sh", "python", "python3", "node",
-        "run", "git", "env", "just", "npx", "-m", "sudo", "cd", "cat", "ls", "echo", "cp", "mv",
-        "find", "grep", "sed",
-    ];
-    let mut names = vec![head.to_lowercase()];
-    for word in head.split_whitespace() {
-        let name = word.rsplit('/').next().unwrap_or(word).to_lowercase();
-        let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem);
-        if !GENERAL.contains(&name.as_str()) && stem.len() >= 3 && !word.starts_with('-') {
-            names.extend([stem.to_owned(), name.clone(), word.to_lowercase()]);
+    let mut names = Vec::new();
+    for word in head.split_whitespace().filter(|word| !word.starts_with('-')) {
+        for part in word.split('/') {
+            let part = part.to_lowercase();
+            let stem = part.rsplit_once('.').map_or(part.as_str(), |(stem, _)| stem);
+            let is_word = stem.chars().count() >= if stem.is_ascii() { 3 } else { 2 };
+            if is_word && !GENERAL.contains(&stem) {
+                names.push(stem.to_owned());
+            }
         }
     }
-    if let [program] = names.as_slice() {
-        // `python` alone, `make` alone: that very word.
-        names = vec![program.clone()];
-    }
     names
+}
+
+/// Two words with the same beginning: one is a form of the other.
+fn is_alike(one: &str, other: &str) -> bool {
+    let shorter = one.len().min(other.len());
+    let alike = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+    one == other || (alike >= MIN_ALIKE && alike + 1 >= shorter)
 }
 
 /// The path that a pattern is about.

@@ -71,6 +71,11 @@ pub fn of_words(text: &str) -> Vec<&'static str> {
     found.map(|(name, _)| name.as_str()).collect()
 }
 
+/// Every topic.
+pub fn all() -> impl Iterator<Item = &'static str> {
+    TOPICS.keys().map(String::as_str)
+}
+
 /// The words that ask for a topic, in English and Chinese; nothing for a topic that is not in the table.
 pub fn words_of(topic: &str) -> &'static [String] {
     TOPICS.get(topic).map_or(&[], |topic| &topic.words)

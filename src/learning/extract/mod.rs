@@ -85,11 +85,17 @@ pub fn extract(trace: &ExecutionTrace, task: &str) -> Extracted {
         let between: Vec<Between<'_>> =
             trace.attempts[at + 1..].iter().flat_map(Between::of).collect();
         let lessons = match bad.code {
-            Some(ErrorCode::CommandFailed | ErrorCode::Timeout) if bad.command().is_some() => {
-                let later = &failures[at + 1..];
-                let next = later.iter().find(|next| next.signature != failure.signature);
-                let next = next.and_then(Try::of);
-                commands::lesson(&bad, next.as_ref(), &good, &between).into_iter().collect()
+            Some(ErrorCode::CommandFailed | ErrorCode::CommandBlocked | ErrorCode::Timeout)
+                if bad.command().is_some() =>
+            {
+                let is_other = |next: &Attempt| next.signature != failure.signature;
+                let next = (at + 1..failures.len()).find(|next| is_other(&failures[*next]));
+                let next = next.and_then(|next| {
+                    let between = trace.attempts[at + 1..=next].iter().flat_map(Between::of);
+                    Some((Try::of(&failures[next])?, between.collect::<Vec<_>>()))
+                });
+                let next = next.as_ref().map(|(next, between)| (next, between.as_slice()));
+                commands::lesson(&bad, next, &good, &between).into_iter().collect()
             }
             Some(_) | None => calls::lessons(&bad, &good, &between),
         };
@@ -214,7 +220,7 @@ impl<'a> Between<'a> {
 
 /// The reason behind an advice, where it is short and has nothing of one case in it.
 fn reason(piece: Option<&str>) -> String {
-    match piece {
+    match piece.map(|piece| piece.trim_end_matches('.').replace("*** ", "")) {
         Some(piece) if piece.len() <= 70 && !piece.contains(['<', '#', '`']) => {
             format!(" ({piece})")
         }
