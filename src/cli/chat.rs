@@ -24,6 +24,7 @@ use places::Places;
 const TRACE_LINES: usize = 200;
 
 /// The options of `agent chat`.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ChatArgs {
     /// What stands in the message when the chat begins
@@ -59,7 +60,7 @@ pub(super) struct ChatArgs {
     /// Keep nothing of this session
     #[arg(long, conflicts_with_all = ["continue_latest", "resume"])]
     ephemeral: bool,
-    /// Learn nothing, and use nothing that was learnt (also: AGENT_NO_MEMORY=1)
+    /// Learn nothing, and use nothing that was learnt (also: `AGENT_NO_MEMORY=1`)
     #[arg(long)]
     no_memory: bool,
     /// Add this to the model's instructions
