@@ -18,11 +18,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, settings};
-use gate::{begin_sandbox, checks, recovery};
+use gate::{begin_sandbox, checks, recovery, verifier_of};
 use learning::Learning;
 pub use memory::{identity, memory, memory_file};
-use models::open_models;
 pub use models::{Facts, endpoint, facts, script};
+use models::{Models, open_models};
 use project::ProjectFiles;
 pub use storage::Storage;
 pub use undo::{Files, Recorded, Rewind, Rewound};
@@ -168,14 +168,13 @@ impl Session {
         let models = open_models(config, &options.root, &control).await;
         // Waited for in any case: what it has made is to be taken away again.
         let tried = trying.finish();
-        let ((main, key), (light, light_key)) = models?;
+        let Models { main, light, verifier, keys } = models?;
         let (sandbox, holds) = tried?;
         let mut settings = settings(&options.config, workspace.root(), mode, sandbox.is_some())?;
         if config.limits.max_budget_usd.is_some() {
-            [&main, &light].into_iter().try_for_each(has_price)?;
+            [&main, &light].into_iter().chain(&verifier).try_for_each(has_price)?;
         }
-        let keys: Vec<&str> =
-            [&key, &light_key].into_iter().flatten().map(String::as_str).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let masker = masker(config, &keys)?;
         let (prompts, ignored) = prompts::prompts(&options.root, options.config.trusted)?;
 
@@ -223,6 +222,7 @@ impl Session {
         let gate = open_gate(config, settings, sandbox, workspace.clone(), spill, events, &control);
         let Gate { mut registry, events, exec } = gate;
         registry.describe(&prompts);
+        let verifier = verifier_of(verifier, &options, &registry, &events, &prompts)?;
         let prompts = Arc::new(prompts);
         let max_rules_bytes = MAX_RULES_BYTES.min(budget.bytes(budget.window() / RULES_SHARE));
         let layers = Layers::new(
@@ -243,6 +243,7 @@ impl Session {
             project: Arc::new(project),
             max_rules_bytes,
             checks,
+            verifier,
             answer_schema,
             events: events.clone(),
             control: control.clone(),

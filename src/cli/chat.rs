@@ -14,7 +14,8 @@ use crate::app::{OpenError, Options, Recorded, Rewind, Session, Storage, Which};
 use crate::config::{self, Loaded, UiEditing, UiScreen, UiTheme, UserDirs};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::ui::tui::{
-    self, Arrangement, Background, Chat, CommandDeed, Depth, Keymap, News, Request, Settings, Theme,
+    self, Arrangement, Background, Chat, CommandDeed, Depth, Handle, Keymap, News, Request,
+    Settings, Theme,
 };
 use crate::{record, ui};
 use jobs::{Jobs, Ran};
@@ -213,12 +214,19 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
             }
         }
     };
-    _ = chat.end();
+    let shown = chat.end();
     if let Some(id) = last.filter(|_| !is_plain) {
         ui::print(&format!("Session {id}: `agent -c` goes on with it.\n"));
     }
     let ended = control.interrupted().filter(|by| *by == Interrupt::Terminate);
-    Ok(ended.map_or(0, |by| by.ending().exit_code()))
+    match (ended, shown) {
+        (Some(by), _) => Ok(by.ending().exit_code()),
+        (None, Ok(())) => Ok(0),
+        (None, Err(error)) => {
+            ui::tell(&format!("the screen: {error}; the session is saved"));
+            Ok(1)
+        }
+    }
 }
 
 async fn open(
@@ -245,6 +253,48 @@ async fn open(
     }
 }
 
+/// What keeps a session busy until it is done or stopped.
+enum Work {
+    /// A message.
+    Turn(String),
+    /// A summary, with this focus if it is not empty.
+    Compact(String),
+    /// Another model, or which one it is.
+    Model(String),
+}
+
+async fn do_work(session: &mut Session, options: &Options, handle: &Handle, work: Work) {
+    tui::panic_if_told("session");
+    match work {
+        Work::Turn(text) => {
+            session.run(&text).await;
+        }
+        Work::Compact(focus) => {
+            let focus = Some(focus.as_str()).filter(|focus| !focus.is_empty());
+            let compacted = session.compact(focus).await;
+            let news = match compacted {
+                Ok(true) => return,
+                _ if session.control().interrupted().is_some() => {
+                    News::Note(true, "stopped: the conversation is as it was".to_owned())
+                }
+                Ok(false) => {
+                    let text = "there is nothing yet that could give way to a summary";
+                    News::Note(true, text.to_owned())
+                }
+                Err(reason) => News::Note(false, reason),
+            };
+            handle.tell(news);
+        }
+        Work::Model(model) => {
+            let cancel = session.control().cancel();
+            let asking = model_of(session, options, &model);
+            if let Some(news) = cancel.run_until_cancelled(asking).await {
+                handle.tell(news);
+            }
+        }
+    }
+}
+
 /// What the person and the session say to each other, until there is another session or none.
 async fn converse(
     session: &mut Session,
@@ -263,7 +313,7 @@ async fn converse(
     // What the user ran while the model worked, for the model to know with the next message.
     let mut ran: Vec<Ran> = Vec::new();
     let mut quits = false;
-    let mut message: Option<String> = None;
+    let mut work: Option<Work> = None;
     loop {
         for done in ran.drain(..) {
             session.share(&done.command, &done.output, done.exit_code);
@@ -271,13 +321,16 @@ async fn converse(
         if quits {
             return Next::Quit;
         }
-        let Some(text) = message.take() else {
+        let Some(what) = work.take() else {
             let cancel = control.cancel();
             tokio::select! {
                 request = chat.requests.recv() => match request.unwrap_or(Request::Quit) {
-                    Request::Submit(text) | Request::Steer(text) => message = Some(text),
+                    Request::Submit(text) | Request::Steer(text) => work = Some(Work::Turn(text)),
                     Request::Quit => quits = true,
-                    Request::Interrupt => handle.tell(News::Idle { interrupted: true }),
+                    Request::Interrupt => {
+                        jobs.stop();
+                        handle.tell(News::Idle { interrupted: true });
+                    }
                     Request::Mode(mode) => {
                         control.want_mode(mode);
                         session.take_wishes();
@@ -303,16 +356,7 @@ async fn converse(
                         }
                     }
                     Request::Command(CommandDeed::Compact, focus) => {
-                        let focus = Some(focus.as_str()).filter(|focus| !focus.is_empty());
-                        control.begin_turn();
-                        match session.compact(focus).await {
-                            Ok(true) => {}
-                            Ok(false) => {
-                                let text = "there is nothing yet that could give way to a summary";
-                                handle.tell(News::Note(true, text.to_owned()));
-                            }
-                            Err(reason) => handle.tell(News::Note(false, reason)),
-                        }
+                        work = Some(Work::Compact(focus));
                     }
                     Request::Command(CommandDeed::Pins, _) => {
                         handle.tell(News::Page { title: "Pins".to_owned(), text: pins(session) });
@@ -329,10 +373,7 @@ async fn converse(
                             handle.tell(News::Note(false, text.to_owned()));
                         }
                     }
-                    Request::Command(CommandDeed::Model, model) => {
-                        let news = model_of(session, options, &model).await;
-                        handle.tell(news);
-                    }
+                    Request::Command(CommandDeed::Model, model) => work = Some(Work::Model(model)),
                     request => jobs.begin(request),
                 },
                 done = jobs.next() => ran.extend(done),
@@ -347,11 +388,11 @@ async fn converse(
         };
         control.begin_turn();
         {
-            let turn = session.run(&text);
-            tokio::pin!(turn);
+            let working = do_work(session, options, &handle, what);
+            tokio::pin!(working);
             loop {
                 tokio::select! {
-                    _ = &mut turn => break,
+                    () = &mut working => break,
                     request = chat.requests.recv() => match request.unwrap_or(Request::Quit) {
                         Request::Submit(text) | Request::Steer(text) => control.steer(text),
                         Request::Interrupt => control.interrupt(Interrupt::User),
@@ -376,7 +417,7 @@ async fn converse(
         // What stopped this turn stops nothing after it.
         control.begin_turn();
         if interrupted.is_none() && !unheard.is_empty() {
-            message = Some(unheard.join("\n\n"));
+            work = Some(Work::Turn(unheard.join("\n\n")));
         } else {
             handle.tell(News::Idle { interrupted: interrupted.is_some() });
         }

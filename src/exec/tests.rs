@@ -421,6 +421,17 @@ async fn what_runs_in_the_background_stands_still_while_nothing_may_be_changed()
 }
 
 #[tokio::test]
+async fn a_command_can_not_make_the_report_grow() {
+    let line = "for fd in /dev/fd/2??; do
+        [[ $(readlink $fd) == */memfd:report* ]] || continue
+        head -c 1000000 /dev/zero >&${fd##*/}
+        truncate -s 1M $fd
+        stat -Lc %s $fd
+    done 2>/dev/null";
+    assert_eq!(run(line).await.stdout.text, "8192\n");
+}
+
+#[tokio::test]
 async fn the_statuses_before_each_command_are_told_and_change_nothing() {
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("a"), "1\n2\n").unwrap();

@@ -58,6 +58,10 @@ impl Kernel {
     /// A fact that is no part of the conversation itself.
     pub(super) fn note(&mut self, event: &Event) {
         self.parts.registry.apply(event);
+        // What the user does not want to be read is read by nobody.
+        if let Some(verifier) = &self.parts.verifier {
+            verifier.registry.apply(event);
+        }
         self.pins.apply(event);
         self.rules_met.apply(event);
         self.memories.apply(event);

@@ -25,6 +25,7 @@ mod spend;
 mod state;
 mod think;
 mod turn;
+mod verify;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub use recall::Memory;
 pub use spend::{Price, Speaker};
 pub use state::{RecoveryLimits, State};
 use turn::{PastCall, Turn};
+use verify::Objection;
+pub use verify::Verifier;
 
 use crate::context::{
     self, Budget, History, Large, Layers, Memories, Mentions, Pins, Project, RulesMet, Sent,
@@ -88,6 +91,8 @@ pub struct Parts {
     pub max_rules_bytes: usize,
     /// What decides about the task.
     pub checks: Checks,
+    /// Who looks at what the checks let pass.
+    pub verifier: Option<Box<Verifier>>,
     /// The shape that the final answer has to have.
     pub answer_schema: Option<AnswerSchema>,
     /// Where facts go.
@@ -357,7 +362,14 @@ impl Kernel {
         let checks = self.parts.checks.run(&self.parts.events, &cx.exec, registry.root(), &cancel);
         let schema = self.parts.answer_schema.as_ref();
         match turn.completion.gate(&prompts, &self.plan, &turn.draft.text, schema, checks).await {
-            Gate::Accepted(ending) => Some(ending),
+            Gate::Accepted(ending) => match Box::pin(self.second_look(turn)).await {
+                Ok(None) => Some(ending),
+                Ok(Some(objection)) => {
+                    self.object(turn, &objection);
+                    None
+                }
+                Err(ending) => Some(ending),
+            },
             // What an interrupt ended is no evidence.
             Gate::SentBack { .. } | Gate::CheckUnfit(_)
                 if self.parts.control.interrupted().is_some() =>
@@ -377,6 +389,18 @@ impl Kernel {
                 None
             }
         }
+    }
+
+    /// A second look found something: it counts as a check that did not pass.
+    fn object(&mut self, turn: &mut Turn, objection: &Objection) {
+        const OBJECTION: Prompt = prompt!("feedback/objection.md");
+        let Objection { text, evidence } = objection;
+        turn.completion.candidate = std::mem::take(&mut turn.draft.text);
+        let feedback = self.parts.prompts.text(OBJECTION);
+        let feedback = feedback.replace("{{objection}}", text).replace("{{evidence}}", evidence);
+        let why = format!("a second look found evidence against it: {text}");
+        let (signal, about) = (Signal::CheckFailed, "the second look");
+        self.send_back(turn, &feedback, &Round::Answer { signal, about, why: &why, output: "" });
     }
 
     /// Evaluates an answer that was not accepted; the model is told why, if the turn goes on.
@@ -488,7 +512,9 @@ impl Kernel {
         let todos = envelope.data.get("todos").cloned().unwrap_or_default();
         let Ok(todos) = serde_json::from_value(todos) else { return };
         let summary = envelope.context.params_input.get("summary").and_then(Value::as_str);
-        let plan = Plan { summary: summary.unwrap_or_default().to_owned(), todos };
+        // A way of working is chosen for a plan, not for the next one.
+        let methodology = self.plan.methodology.clone().filter(|_| self.plan.recap().is_some());
+        let plan = Plan { summary: summary.unwrap_or_default().to_owned(), todos, methodology };
         if let Some((_, old)) = self.plan.current()
             && plan
                 .todos

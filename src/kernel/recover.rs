@@ -13,6 +13,7 @@ use super::{Kernel, as_evidence};
 use crate::protocol::control::{ControlDecision, Ending, Replan, Retry, Signal};
 use crate::protocol::event::Body;
 use crate::protocol::message::ToolCall;
+use crate::protocol::methodology;
 use crate::protocol::model::Purpose;
 use crate::protocol::plan::{Plan, Todo, TodoStatus};
 use crate::protocol::prompt::{Prompt, prompt};
@@ -35,6 +36,8 @@ const ATTEMPTS: usize = 6;
 #[derive(Deserialize, JsonSchema)]
 struct Planned {
     todos: Vec<PlannedTodo>,
+    #[serde(default)]
+    methodology: Option<String>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -286,7 +289,7 @@ impl Kernel {
         };
         let question = Question {
             purpose: Purpose::Plan,
-            system: prompts.text(system).trim_end().to_owned(),
+            system: prompts.text(system).trim_end().replace("{{methodologies}}", &self.ways()),
             text: self.evidence(turn) + &self.state_of_plan(turn),
             max_output_tokens: PLAN_TOKENS,
             temperature: None,
@@ -294,13 +297,19 @@ impl Kernel {
         let speaker = self.parts.main.clone();
         let planned: Option<Planned> =
             self.consult_for(&mut turn.spent, &speaker, &question).await?;
-        let todos = planned.map(|planned| planned.todos).unwrap_or_default();
+        let (todos, way) = planned.map_or_else(Default::default, |planned| {
+            let way = planned.methodology.as_deref().and_then(methodology::named);
+            (planned.todos, way.filter(|_| replan == Replan::Task))
+        });
         let was_planned = todos.iter().any(|todo| !todo.content.trim().is_empty());
         let reason = failure.clone();
-        let plan = match replan {
+        let mut plan = match replan {
             Replan::Step => self.with_step_rewritten(todos),
             Replan::Task => self.written_anew(todos),
         };
+        if let Some(way) = way {
+            plan.methodology = Some(way.name.to_owned());
+        }
         let files = turn.completion.files_changed.join(", ");
         let files = if files.is_empty() { "none" } else { files.as_str() };
         // Where no planner answered the model has to do it itself.
@@ -312,6 +321,8 @@ impl Kernel {
                 .replace("{{files}}", files)
                 .replace("{{failure}}", &failure),
         );
+        let told = way.map(|way| prompts.text(way.prompt).trim_end().to_owned());
+        turn.trailing.reminders.extend(told);
         if plan != self.plan {
             self.plan = plan;
             let body = Body::PlanUpdated { plan: self.plan.clone(), reason };
@@ -319,6 +330,21 @@ impl Kernel {
         }
         turn.trailing.patch = None;
         Ok(())
+    }
+
+    /// The ways of working that a planner may choose from, each with its first sentence; those that served
+    /// best stand first.
+    fn ways(&self) -> String {
+        let weight = |name: &str| {
+            self.parts.memory.as_ref().map_or(0.5, |memory| memory.recall.weight(name))
+        };
+        let mut ways = methodology::ALL;
+        ways.sort_by(|one, other| weight(other.name).total_cmp(&weight(one.name)));
+        let line = |way: &methodology::Methodology| {
+            let text = self.parts.prompts.text(way.prompt);
+            format!("- {}: {}", way.name, text.lines().next().unwrap_or_default())
+        };
+        ways.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
     /// The plan with the todo in progress replaced; the others stand.
@@ -346,7 +372,7 @@ impl Kernel {
                 .iter()
                 .any(|todo| todo.content == content && todo.status == TodoStatus::Completed)
         };
-        let mut plan = Plan { summary: self.plan.summary.clone(), todos: Vec::new() };
+        let mut plan = Plan { summary: self.plan.summary.clone(), ..Plan::default() };
         for PlannedTodo { content, status } in todos.into_iter().take(8) {
             let content = content.trim().to_owned();
             let done = status == Some(TodoStatus::Completed) && was_completed(&content);

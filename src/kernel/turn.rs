@@ -25,6 +25,8 @@ pub(super) struct Turn {
     /// Whether it is done.
     pub(super) completion: Completion,
     pub(super) draft: Draft,
+    /// Another model was asked about a final text.
+    pub(super) was_looked_at: bool,
     pub(super) trailing: Trailing,
     /// What the model is told inside the conversation before it is asked again.
     pub(super) feedback: Option<String>,
@@ -112,6 +114,7 @@ impl Turn {
             memory: Used::default(),
             completion,
             draft: Draft::default(),
+            was_looked_at: false,
             trailing: Trailing {
                 reminders: Vec::new(),
                 mentions,

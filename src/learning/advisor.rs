@@ -1,5 +1,7 @@
 //! What is known, in memory: the items of a project and of its user, asked by the kernel and answered at once.
 
+use std::collections::BTreeMap;
+
 use super::item::{APPLY_AT, Fix, Item, Scope};
 use super::relevance::Task;
 use crate::protocol::Object;
@@ -16,12 +18,27 @@ const SAME_RANK: f64 = 0.05;
 #[derive(Debug, Default)]
 pub struct Advisor {
     items: Vec<Item>,
+    /// What the ways of working weigh.
+    weights: BTreeMap<String, f64>,
 }
 
 impl Advisor {
     /// Of these items those that are in use.
     pub fn new(items: Vec<Item>) -> Self {
-        Self { items: items.into_iter().filter(Item::is_in_use).collect() }
+        let items = items.into_iter().filter(Item::is_in_use).collect();
+        Self { items, weights: BTreeMap::new() }
+    }
+
+    /// With what the ways of working weigh, by their names.
+    #[must_use]
+    pub fn with_weights(mut self, weights: BTreeMap<String, f64>) -> Self {
+        self.weights = weights;
+        self
+    }
+
+    /// What a way of working weighs; 0.5 where nothing is known.
+    pub fn weight(&self, methodology: &str) -> f64 {
+        self.weights.get(methodology).copied().unwrap_or(0.5)
     }
 
     /// How many items it knows.

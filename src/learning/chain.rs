@@ -3,8 +3,9 @@
 
 use serde_json::Value;
 
-use super::call::{CHECK, Made, words};
-use super::command::{Simple, name_of, simple_commands, unquoted};
+use super::call::{CHECK, Failed, Made, words};
+use super::command::{INTERPRETERS, Simple, head, name_of, simple_commands, unquoted};
+use super::evidence::{is_verdict, names};
 use super::topics;
 use crate::protocol::envelope::ErrorCode;
 
@@ -103,9 +104,8 @@ fn is_same_command(failed: &Made, later: &Made) -> bool {
     }
     let commands = simple_commands(other);
     let Some(main) = main_command(&simple_commands(one)).cloned() else { return false };
-    let missing =
-        failed.failed.as_ref().is_some_and(|f| [Some(126), Some(127)].contains(&f.exit_code));
-    commands.iter().any(|command| is_akin(&main, command, missing))
+    let Some(failure) = &failed.failed else { return false };
+    commands.iter().any(|command| is_akin(&main, command, failure))
 }
 
 /// The command of a line that does its work: the last with a purpose, else the last that is no `cd`.
@@ -118,22 +118,18 @@ pub(super) fn main_command<'a, 'b>(commands: &'b [Simple<'a>]) -> Option<&'b Sim
     topical.or_else(|| commands.iter().rev().find(works)).or(commands.last())
 }
 
-fn is_akin(one: &Simple<'_>, other: &Simple<'_>, missing: bool) -> bool {
+fn is_akin(one: &Simple<'_>, other: &Simple<'_>, failure: &Failed) -> bool {
     let (one_program, other_program) = (one.program(), other.program());
     let (Some(first), Some(second)) = (one_program.first(), other_program.first()) else {
         return false;
     };
     let (name, other_name) = (name_of(first), name_of(second));
+    let missing = [Some(126), Some(127)].contains(&failure.exit_code);
     let arguments = &one_program[1..];
     let kept = arguments.iter().filter(|word| other_program.contains(word)).count();
-    if name == other_name {
-        // `git status` is no other try at `git push`; `make check` may be one at `make test`.
-        let short = arguments.len() <= 2 && other_program.len() <= 4;
-        return kept * 2 >= arguments.len() || (short && name != "git");
-    }
     // `pytest` → `python3 -m pytest`, `./gen.sh` → `bash gen.sh`.
     let holds = other_program[1..].iter().any(|word| name_of(&unquoted(word)) == name);
-    if holds {
+    if missing && (holds || name == other_name) {
         return true;
     }
     // `python a.py` → `python3 a.py`.
@@ -141,7 +137,32 @@ fn is_akin(one: &Simple<'_>, other: &Simple<'_>, missing: bool) -> bool {
         return true;
     }
     let topic = topics::of_simple(one);
-    topic.is_some() && topic == topics::of_simple(other)
+    let same_purpose = topic.is_some() && topic == topics::of_simple(other);
+    let blames = |word: &&str| names(&failure.evidence, &unquoted(word)).is_some();
+    // The output says no to the work: only what looks at all of it again can show that it is good now.
+    if is_verdict(&failure.evidence) && !arguments.iter().any(blames) {
+        let before: Vec<&str> = targets(one_program).collect();
+        let is_as_wide = targets(other_program).all(|target| before.contains(&target))
+            && (!before.is_empty() || targets(other_program).next().is_none());
+        return is_as_wide && (same_purpose || name == other_name);
+    }
+    let (head, other_head) = (head(one_program), head(other_program));
+    if head == other_head {
+        // `tool a --fast` → `tool a`; `run tests.unit` → `run tests/unit`.
+        return kept * 2 >= arguments.len() || same_purpose || arguments.iter().any(blames);
+    }
+    let same_script = INTERPRETERS.contains(&name)
+        && matches!((head, other_head), ([_, one], [_, other]) if has_same_stem(one, other));
+    same_purpose || holds || same_script || (name == other_name && arguments.iter().any(blames))
+}
+
+/// What a command is about: its words behind those that say what is done, without options.
+fn targets<'a>(program: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    let n = head(program).len();
+    program[n..]
+        .iter()
+        .copied()
+        .filter(|word| !word.starts_with(['-', '>', '<']) && !word.starts_with("2>"))
 }
 
 /// Any text of two letters or more that both were given.

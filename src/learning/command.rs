@@ -250,6 +250,21 @@ mod tests {
         check("运行 测试.sh && ls", "运行 测试.sh + ls");
     }
 
+    proptest::proptest! {
+        /// Whatever a line holds, its words are pieces of it, in order.
+        #[test]
+        fn any_line_can_be_read(line in "[a-z测 '\"\\\\$()|&;<>=/.-]{0,40}") {
+            let mut end = 0;
+            for simple in simple_commands(&line) {
+                proptest::prop_assert_eq!(simple.words.len(), simple.at.len());
+                for (word, at) in simple.words.iter().zip(&simple.at) {
+                    proptest::prop_assert!(*at >= end && line[*at..].starts_with(word), "{}", line);
+                    end = at + word.len();
+                }
+            }
+        }
+    }
+
     #[test]
     fn the_program_stands_behind_what_only_starts_it() {
         let program = |line: &str| simple_commands(line)[0].program().join(" ");

@@ -4,7 +4,7 @@
 use crate::protocol::signature::signature;
 
 /// Phrases of lines that speak of the call or of the place it was made in.
-const CIRCUMSTANCES: [&str; 66] = [
+const CIRCUMSTANCES: [&str; 78] = [
     "not found",
     "no such",
     "does not exist",
@@ -18,6 +18,10 @@ const CIRCUMSTANCES: [&str; 66] = [
     "cannot access",
     "could not open",
     "not installed",
+    "no module named",
+    "cannot import",
+    "did not match",
+    "unknown revision",
     "not recognized",
     "not a directory",
     "is a directory",
@@ -71,6 +75,14 @@ const CIRCUMSTANCES: [&str; 66] = [
     "无法",
     "缺少",
     "未知",
+    "未设置",
+    "未安装",
+    "必须",
+    "不支持",
+    "无效",
+    "没有",
+    "请先",
+    "请运行",
 ];
 
 /// Phrases of lines that pass judgement on the work: a test that failed, code that does not compile.

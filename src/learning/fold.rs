@@ -262,6 +262,7 @@ impl Fold {
                     acts: false,
                 });
             }
+            Body::PlanUpdated { plan, .. } => self.methodology.clone_from(&plan.methodology),
             Body::Evaluation { failure: Some(_), .. } => {
                 let last = self.harvest.calls.iter().rev().find(|call| call.failed.is_some());
                 self.evaluated = last.map(|call| (seq, call.id.clone()));
@@ -298,7 +299,7 @@ impl Fold {
             | Body::ModelResponded(_)
             | Body::Evaluation { .. }
             | Body::Reflected { .. }
-            | Body::PlanUpdated { .. }
+            | Body::Verified(_)
             | Body::SessionRewound { .. }
             | Body::UserCommand { .. }
             | Body::Frozen { .. }
@@ -346,6 +347,7 @@ impl Fold {
         self.began.clear();
         self.hints.clear();
         self.evaluated = None;
+        self.methodology = None;
         self.n_traces = 0;
         self.is_running = true;
         self.harvest = Harvest {

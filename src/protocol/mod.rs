@@ -10,6 +10,7 @@ pub mod envelope;
 pub mod event;
 pub mod mask;
 pub mod message;
+pub mod methodology;
 pub mod model;
 pub mod plan;
 pub mod prompt;

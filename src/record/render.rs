@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::summary::cost_line;
 use crate::protocol::control::ControlDecision;
+use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{
     Body, Caller, Compacted, Event, FreezeCause, ModelResponded, Summary,
 };
@@ -64,15 +65,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             format!("  ▸ {by}{}", call_line(tool, input))
         }
         Body::ToolFinished { tool, envelope, synthetic, .. } => {
-            let how = match envelope.error() {
-                Some(error) => {
-                    format!("{} · {}", error.code.as_str(), one_line(&error.message, 120))
-                }
-                None => format!("{} · {}", envelope.status(), one_line(&envelope.text, 120)),
-            };
-            let ms = envelope.stats.get("time_ms").and_then(Value::as_u64).unwrap_or_default();
-            let synthetic = if *synthetic { " (synthetic)" } else { "" };
-            format!("  ◂ {tool}{synthetic}: {how} ({ms} ms)")
+            result_line(tool, envelope, *synthetic)
         }
         Body::Frozen { by: FreezeCause::User, words } => {
             format!("  frozen: {}", one_line(words, 120))
@@ -95,6 +88,9 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         }
         Body::Evaluation { failure: Some(failure), .. } => {
             format!("  evidence: {}", one_line(&failure.signature, 120))
+        }
+        Body::Verified(verification) => {
+            format!("  second look by {}: {}", verification.model, verification.in_words())
         }
         Body::Reflected { reflection, refused, .. } => {
             reflection_line(reflection.as_deref(), refused)
@@ -120,12 +116,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         }
         Body::Feedback { text, .. } => format!("  to the model: {}", one_line(text, 120)),
         Body::CheckFinished { command, passed, exit_code, time_ms, .. } => {
-            let how = match (passed, exit_code) {
-                (true, _) => "passed".to_owned(),
-                (false, Some(code)) => format!("failed, exit {code}"),
-                (false, None) => "failed, did not end by itself".to_owned(),
-            };
-            format!("  check {command}: {how} ({time_ms} ms)")
+            format!("  check {command}: {} ({time_ms} ms)", how_it_ended(*passed, *exit_code))
         }
         Body::ContextCompacted(compacted) => compacted_line(compacted),
         Body::ContextOverflowed { estimated_tokens: n, .. } => format!("  too long: ~{n} tokens"),
@@ -159,6 +150,24 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         | Body::ToolOutput { .. }
         | Body::Evaluation { failure: None, .. } => return None,
     })
+}
+
+fn how_it_ended(passed: bool, exit_code: Option<i32>) -> String {
+    match (passed, exit_code) {
+        (true, _) => "passed".to_owned(),
+        (false, Some(code)) => format!("failed, exit {code}"),
+        (false, None) => "failed, did not end by itself".to_owned(),
+    }
+}
+
+fn result_line(tool: &str, envelope: &Envelope, synthetic: bool) -> String {
+    let how = match envelope.error() {
+        Some(error) => format!("{} · {}", error.code.as_str(), one_line(&error.message, 120)),
+        None => format!("{} · {}", envelope.status(), one_line(&envelope.text, 120)),
+    };
+    let ms = envelope.stats.get("time_ms").and_then(Value::as_u64).unwrap_or_default();
+    let synthetic = if synthetic { " (synthetic)" } else { "" };
+    format!("  ◂ {tool}{synthetic}: {how} ({ms} ms)")
 }
 
 fn answer_line(answer: &ModelResponded) -> String {

@@ -34,5 +34,6 @@ mod shell;
 mod support;
 mod tools;
 mod undo;
+mod verify;
 mod wild;
 mod wire;

@@ -67,4 +67,8 @@ impl Recall for Known {
     fn after(&self, failed: &FailedAs<'_>) -> Option<Remedy> {
         self.advisor()?.after(failed)
     }
+
+    fn weight(&self, methodology: &str) -> f64 {
+        self.advisor().map_or(0.5, |advisor| advisor.weight(methodology))
+    }
 }

@@ -13,6 +13,7 @@ use crate::learning::item::{Item, Scope};
 use crate::learning::lessons::lessons;
 use crate::learning::store::{Batch, Learned, SqliteStore, Store, StoreError};
 use crate::protocol::event::Body;
+use crate::protocol::methodology;
 use crate::protocol::recall::{MemoryWritten, Recalled};
 
 /// What the store has to say, until it can be told.
@@ -81,7 +82,12 @@ impl Worker {
         match self.store.items(&scopes) {
             Ok(items) => {
                 self.items.clone_from(&items);
-                self.known.publish(Advisor::new(items));
+                let names = methodology::ALL.iter().map(|way| way.name);
+                // What can not be read weighs as much as what is not known.
+                let weight =
+                    |name: &str| self.store.weight(&methodology::subject(name)).unwrap_or(0.5);
+                let weights = names.map(|name| (name.to_owned(), weight(name))).collect();
+                self.known.publish(Advisor::new(items).with_weights(weights));
             }
             Err(error) => self.complain(&error),
         }

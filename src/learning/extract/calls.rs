@@ -4,7 +4,7 @@ use super::super::chain::has_same_stem;
 use super::super::command::{name_of, simple_commands};
 use super::super::item::{Condition, Fix};
 use super::super::pattern::plain_path;
-use super::{Between, Lesson, Try, topic_of};
+use super::{Between, Lesson, Try, reason, topic_of};
 use crate::protocol::Object;
 use crate::protocol::envelope::ErrorCode;
 
@@ -81,8 +81,10 @@ fn arguments(bad: &Try<'_>, good: &Try<'_>) -> Vec<Lesson> {
                 Some(_) => format!("Give {tool} its `{name}`."),
                 None => format!("In calls of {tool}, {said}."),
             };
-            let fixed =
-                good.input.contains_key(name) && bad.input.get(name) != good.input.get(name);
+            // `todos.0.status` is part of `todos`.
+            let argument = name.split('.').next()?;
+            let fixed = good.input.contains_key(argument)
+                && bad.input.get(argument) != good.input.get(argument);
             fixed.then(|| Lesson {
                 text,
                 condition: format!("{tool} is called, and {part}"),
@@ -96,7 +98,34 @@ fn arguments(bad: &Try<'_>, good: &Try<'_>) -> Vec<Lesson> {
             })
         }));
     }
+    if lessons.is_empty() {
+        lessons.extend(set(bad, good));
+    }
     lessons
+}
+
+/// A switch makes the difference, and nothing else.
+fn set(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
+    let tool = bad.tool;
+    let mut others = good.input.clone();
+    let (name, value) = good
+        .input
+        .iter()
+        .find(|(name, value)| value.is_boolean() && bad.input.get(*name) != Some(value))?;
+    others.remove(name);
+    let mut before = bad.input.clone();
+    before.remove(name);
+    let signature = bad.signature()?;
+    // What is wrong, without what it is wrong with.
+    let piece = signature.rsplit(['`', '"']).map(str::trim).find(|piece| piece.len() >= 8)?;
+    (others == before).then(|| Lesson {
+        text: format!("Set `{name}` of {tool} to {value}{}.", reason(Some(&signature))),
+        condition: format!("{tool} is called without it and says: {signature}"),
+        when: Condition { signature: Some(piece.to_owned()), ..when(bad, ErrorCode::InvalidParam) },
+        fix: Some(Fix::SetArguments { input: Object::from_iter([(name.clone(), value.clone())]) }),
+        topic: tool.to_lowercase(),
+        general: true,
+    })
 }
 
 fn unknown_tool(bad: &Try<'_>, good: &Try<'_>) -> Lesson {
@@ -151,8 +180,20 @@ fn moved(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
     if from == to || bad.tool != good.tool || !has_same_stem(from, to) {
         return None;
     }
+    // What lies below a folder as it did before was moved with the folder.
+    let (one, other): (Vec<&str>, Vec<&str>) = (from.split('/').collect(), to.split('/').collect());
+    let same = one.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
+    let folders = (same >= 2 && one.len() > same && other.len() > same)
+        .then(|| (one[..one.len() - same].join("/"), other[..other.len() - same].join("/")));
+    let text = match &folders {
+        Some((from_folder, to_folder)) => format!(
+            "`{from}` lies at `{to}`: look below `{to_folder}/` for what was below `{from_folder}/`."
+        ),
+        None => format!("`{from}` lies at `{to}`."),
+    };
+    let (from_part, to_part) = folders.unwrap_or_else(|| (from.to_owned(), to.to_owned()));
     Some(Lesson {
-        text: format!("`{from}` lies at `{to}`."),
+        text,
         condition: format!("`{from}` is looked for"),
         when: Condition {
             tool: String::new(),
@@ -160,7 +201,7 @@ fn moved(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
             path: Some(from.to_owned()),
             ..Condition::default()
         },
-        fix: Some(Fix::ReplacePath { from: from.to_owned(), to: to.to_owned() }),
+        fix: Some(Fix::ReplacePath { from: from_part, to: to_part }),
         topic: topic_of(good.tool, good.input),
         general: false,
     })

@@ -6,7 +6,8 @@
 
 use super::super::chain::main_command;
 use super::super::command::{
-    INTERPRETERS, Simple, head, is_assignment, is_script, name_of, simple_commands, unquoted,
+    INTERPRETERS, Simple, WITH_TASK, head, is_assignment, is_script, name_of, simple_commands,
+    unquoted,
 };
 use super::super::difference::common;
 use super::super::evidence::{is_circumstance, is_verdict, names};
@@ -92,6 +93,9 @@ fn compared(bad: &Try<'_>, good: &Try<'_>, between: &[Between<'_>]) -> Option<Le
     if new.len() > old.len() && new.ends_with(&old) {
         return case.in_front(good_line, &bad_commands, &good_commands);
     }
+    if let Some(lesson) = case.from_a_folder(&bad_commands, &good_commands) {
+        return Some(lesson);
+    }
     let (front, back) = common(&old, &new);
     let one = old.len() == front + back + 1 && new.len() == front + back + 1;
     if !one {
@@ -120,7 +124,7 @@ impl<'a> Case<'a> {
             bad,
             edited: between.iter().any(Between::is_edit),
             judged: is_verdict(bad.error),
-            blamed: is_blamed(bad),
+            blamed: bad.code == Some(ErrorCode::CommandBlocked) || is_blamed(bad),
         }
     }
 
@@ -235,6 +239,27 @@ impl<'a> Case<'a> {
         (!NEVER_FIRST.contains(&name_of(program))).then(|| self.first(command, &head, true))
     }
 
+    /// In another folder, from which the program is called by another path: `cd web && ../bin/build`.
+    fn from_a_folder(&self, bad: &[Simple<'_>], good: &[Simple<'_>]) -> Option<Lesson> {
+        let ([bad], [cd, good]) = (bad, good) else { return None };
+        let folder = match cd.program() {
+            ["cd", folder] if !folder.starts_with(['/', '~', '.', '$', '-']) => *folder,
+            _ => return None,
+        };
+        let up = "../".repeat(folder.trim_end_matches('/').split('/').count());
+        let ([first, rest @ ..], [again, others @ ..]) = (bad.program(), good.program()) else {
+            return None;
+        };
+        let back = again.strip_prefix(up.as_str())? == first.trim_start_matches("./");
+        if !back || rest != others || !self.may_be_the_call() {
+            return None;
+        }
+        let fix =
+            Fix::ReplaceWords { from: (*first).to_owned(), to: format!("cd {folder} && {again}") };
+        let head = head(bad.program()).join(" ");
+        Some(self.lesson(format!("Run `{head}` in `{folder}`, as `{again}`"), first, Some(fix)))
+    }
+
     /// `first` has to be run before the command.
     fn first(&self, first: &str, head: &str, mechanical: bool) -> Lesson {
         let fix = mechanical.then(|| Fix::RunFirst { command: first.to_owned() });
@@ -329,10 +354,14 @@ impl<'a> Case<'a> {
                 || (!same_program
                     && self.blamed
                     && topics::of_simple(bad) == topics::of_simple(good));
-            let (from, to) = (old_head.join(" "), new_head.join(" "));
+            // Of an interpreter it is the program alone that is another.
+            let of_program = old_head[1..] == new_head[1..];
+            let n_old = if of_program { 1 } else { old_head.len() };
+            let n_new = if of_program { 1 } else { new_head.len() };
+            let (from, to) = (old_head[..n_old].join(" "), new_head[..n_new].join(" "));
             let known = old.starts_with(old_head) && new.starts_with(new_head);
             return (known && akin && rest_is_same).then(|| {
-                said(format!("Run `{to}`, not `{from}`"), replaced(&from, &to), old_head)
+                said(format!("Run `{to}`, not `{from}`"), replaced(&from, &to), &old_head[..n_old])
             })?;
         }
         let head = old_head.join(" ");
@@ -343,7 +372,8 @@ impl<'a> Case<'a> {
                 if !is_flag(added.first()?) && !is_named {
                     return None;
                 }
-                if !self.blamed && !is_named {
+                // Of a test run it may choose fewer tests.
+                if topics::of_simple(bad) == Some("test") && !self.blamed && !is_named {
                     return None;
                 }
                 let added = added.join(" ");
@@ -356,10 +386,33 @@ impl<'a> Case<'a> {
             }
             (gone, come) => {
                 let both_flags = gone.iter().all(is_flag) && come.iter().all(is_flag);
-                let same_place =
-                    gone.len() == 1 && come.len() == 1 && is_same_thing(gone[0], come[0]);
-                if !is_blamed_on || !(both_flags || same_place) {
+                let one = gone.len() == 1 && come.len() == 1;
+                let same_place = one && is_same_thing(gone[0], come[0]);
+                // `stat -c %s` → `stat -f %z`.
+                let with_values = gone.len() == come.len()
+                    && is_flag(&gone[0])
+                    && is_flag(&come[0])
+                    && named(&gone[0]);
+                // A branch, a service, a package of another name.
+                let is_name =
+                    |word: &str| !word.contains(['/', '.', '*', '$']) && !word.starts_with('-');
+                let named_otherwise = one
+                    && is_name(gone[0])
+                    && is_name(come[0])
+                    && WITH_TASK.contains(&name_of(old_head[0]));
+                if !is_blamed_on || !(both_flags || same_place || with_values || named_otherwise) {
                     return None;
+                }
+                let dotted = !gone[0].contains('/') && come[0].contains('/');
+                if same_place && dotted {
+                    let text = format!(
+                        "Give `{head}` a path like `{}`, not a dotted name like `{}`",
+                        come[0], gone[0]
+                    );
+                    let mut lesson = self.lesson(text, &head, Some(replaced(gone[0], come[0])));
+                    // The name stands in what it says.
+                    lesson.when.signature = None;
+                    return Some(lesson);
                 }
                 let (gone, come) = (gone.join(" "), come.join(" "));
                 let text = format!("Give `{head}` `{come}`, not `{gone}`");
@@ -466,7 +519,12 @@ fn is_blamed(bad: &Try<'_>) -> bool {
 /// One name in another place or notation: `tests.unit` and `tests/unit`, `a/x.py` and `b/x.py`.
 fn is_same_thing(one: &str, other: &str) -> bool {
     let letters = |text: &str| -> String { text.chars().filter(|c| c.is_alphanumeric()).collect() };
+    let without_ending = |text: &str| -> String {
+        let (stem, ending) = text.rsplit_once('.').unwrap_or((text, ""));
+        letters(if ending.contains('/') { text } else { stem })
+    };
     letters(one) == letters(other)
+        || (other.contains('/') && letters(one) == without_ending(other))
         || ((one.contains('/') || other.contains('/') || one.contains('.'))
             && super::super::chain::has_same_stem(one, other))
 }

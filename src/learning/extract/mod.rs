@@ -85,7 +85,9 @@ pub fn extract(trace: &ExecutionTrace, task: &str) -> Extracted {
         let between: Vec<Between<'_>> =
             trace.attempts[at + 1..].iter().flat_map(Between::of).collect();
         let lessons = match bad.code {
-            Some(ErrorCode::CommandFailed | ErrorCode::Timeout) if bad.command().is_some() => {
+            Some(ErrorCode::CommandFailed | ErrorCode::CommandBlocked | ErrorCode::Timeout)
+                if bad.command().is_some() =>
+            {
                 let is_other = |next: &Attempt| next.signature != failure.signature;
                 let next = (at + 1..failures.len()).find(|next| is_other(&failures[*next]));
                 let next = next.and_then(|next| {

@@ -11,6 +11,7 @@ use super::super::extract::error_type;
 use super::super::item::Item;
 use super::super::trace::{Attempt, ExecutionTrace, context_of, execution_history, telling};
 use crate::protocol::message::ToolCall;
+use crate::protocol::methodology;
 use crate::protocol::recall::FailedAs;
 use crate::protocol::shorten;
 
@@ -398,14 +399,21 @@ pub struct Working {
 impl Working {
     /// Under which it is weighed.
     pub fn subject(&self) -> String {
-        format!("methodology {}", self.name.as_deref().unwrap_or("none"))
+        methodology::subject(self.name.as_deref().unwrap_or("none"))
     }
 }
 
 pub(super) fn ways(traces: &[ExecutionTrace]) -> Vec<Working> {
+    // A task is done in the way that was chosen for it, from its beginning on.
+    let mut chosen: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+    for trace in traces {
+        let way = chosen.entry(&trace.task_id).or_default();
+        *way = trace.methodology.as_deref().or(*way);
+    }
     let mut ways: BTreeMap<Option<&str>, BTreeMap<&str, (bool, usize)>> = BTreeMap::new();
     for trace in traces {
-        let tasks = ways.entry(trace.methodology.as_deref()).or_default();
+        let way = chosen.get(trace.task_id.as_str()).copied().flatten();
+        let tasks = ways.entry(way).or_default();
         let (well, failed) = tasks.entry(&trace.task_id).or_insert((true, 0));
         *well &= !trace.needs_human;
         *failed += trace.attempts.iter().filter(|attempt| !attempt.success).count();

@@ -6,8 +6,8 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::near::{says_the_same, strengthen, tells_why};
-use super::search::{Collection, Standing, Terms, words_of};
-use super::{Found, Learned, Query, words};
+use super::search::{Collection, Idea, Standing, Terms, words_of};
+use super::{Found, Learned, Query};
 use crate::learning::item::{self, Item, Origin, Scope};
 use crate::protocol::recall::ItemKind;
 
@@ -215,28 +215,25 @@ enum Among {
 type Scored = (i64, f64, f64);
 
 fn best_of(db: &Connection, query: &Query, among: Among) -> rusqlite::Result<Vec<Found>> {
-    let words: BTreeSet<String> = words::of(&query.text).into_iter().collect();
     let mut frequency = HashMap::new();
     let mut select = db.prepare_cached("SELECT n FROM words WHERE word = ?1")?;
     let mut count = |word: &str| -> rusqlite::Result<u64> {
         let n: Option<i64> = select.query_row([word], |row| row.get(0)).optional()?;
         Ok(n.and_then(|n| u64::try_from(n).ok()).unwrap_or(0))
     };
-    for word in &words {
-        frequency.insert(word.clone(), count(word)?);
+    for word in Terms::asked(&query.text) {
+        let n = count(&word)?;
+        frequency.insert(word, n);
     }
     let mut n_items = 0;
     for kind in [ItemKind::Rule, ItemKind::Pattern, ItemKind::FailurePattern] {
         n_items += count(kind_mark(kind))?;
     }
-    let terms =
-        Terms::new(&query.text, Collection { n_items, n_words: count(ALL_WORDS)? }, &frequency);
-    let mut known: Vec<(u64, &str)> =
-        words.iter().map(|word| (frequency[word], word.as_str())).filter(|(n, _)| *n > 0).collect();
-    known.sort_unstable();
+    let collection = Collection { n_items, n_words: count(ALL_WORDS)? };
+    let terms = Terms::new(&query.text, collection, &frequency);
     let mut candidates =
         Candidates { db, terms, query, bounds: bounds(query), among, scored: BTreeMap::new() };
-    candidates.gather(&known)?;
+    candidates.gather()?;
     let mut best: Vec<Scored> = candidates
         .scored
         .into_iter()
@@ -280,12 +277,13 @@ struct Candidates<'a> {
 impl Candidates<'_> {
     /// Gathers them by the query's words, the rarest first: what holds only words that are everywhere can not be
     /// among the best while others hold a rare one; so common words count in the score, and choose only together.
-    fn gather(&mut self, known: &[(u64, &str)]) -> rusqlite::Result<()> {
+    fn gather(&mut self) -> rusqlite::Result<()> {
+        let known: Vec<Idea> = self.terms.known().into_iter().cloned().collect();
         let mut n_seen = 0;
         let n_rare = known
             .iter()
-            .take_while(|(n, _)| {
-                n_seen += n;
+            .take_while(|idea| {
+                n_seen += idea.n_items;
                 n_seen <= MAX_CANDIDATES as u64
             })
             .count();
@@ -333,6 +331,11 @@ impl Candidates<'_> {
     }
 }
 
-fn joined(words: &[(u64, &str)], operator: &str) -> String {
-    words.iter().map(|(_, word)| format!("\"{word}\"")).collect::<Vec<_>>().join(operator)
+/// Ideas as an expression of the index.
+fn joined(ideas: &[Idea], operator: &str) -> String {
+    let any = |idea: &Idea| {
+        let words: Vec<String> = idea.words.iter().map(|word| format!("\"{word}\"")).collect();
+        format!("({})", words.join(" OR "))
+    };
+    ideas.iter().map(any).collect::<Vec<_>>().join(operator)
 }

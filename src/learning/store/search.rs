@@ -1,6 +1,7 @@
 //! How well an item fits a query: one score of words, tags, recency and wins; pure.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::LazyLock;
 
 use super::super::item::Item;
 use super::words;
@@ -13,6 +14,27 @@ pub const HALF_LIFE_DAYS: f64 = 90.0;
 /// The most that age can take from a score.
 const RECENCY_SHARE: f64 = 0.25;
 const DAY_MS: f64 = 86_400_000.0;
+/// What a word is worth that only means what the query says.
+const SYNONYM: f64 = 0.6;
+
+/// Word → the others of its groups.
+static SYNONYMS: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
+    let mut synonyms: HashMap<String, Vec<String>> = HashMap::new();
+    let text = include_str!("../../../data/synonyms.txt");
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let group: BTreeSet<String> =
+            line.split(' ').filter_map(|word| words::of(word).pop()).collect();
+        for word in &group {
+            let others = synonyms.entry(word.clone()).or_default();
+            others.extend(group.iter().filter(|other| *other != word).cloned());
+        }
+    }
+    synonyms
+});
+
+fn synonyms(word: &str) -> impl Iterator<Item = &'static str> {
+    SYNONYMS.get(word).into_iter().flatten().map(String::as_str)
+}
 
 /// The words by which an item is found: its text, its tags (which count twice), the failure and the fix.
 pub fn words_of(item: &Item) -> Vec<String> {
@@ -49,12 +71,23 @@ pub struct Collection {
     pub n_words: u64,
 }
 
-/// A query's words and what each is worth.
+/// What a query asks for: each of its words, with those that mean the same.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    weights: HashMap<String, f64>,
+    /// Word → the idea that it stands for, and what it is worth.
+    words: HashMap<String, (usize, f64)>,
+    ideas: Vec<Idea>,
     total: f64,
     average_length: f64,
+}
+
+/// A word of a query and its synonyms.
+#[derive(Clone, Debug)]
+pub struct Idea {
+    /// Those of them that some item has.
+    pub words: Vec<String>,
+    /// In so many items they stand at most.
+    pub n_items: u64,
 }
 
 /// What is known of an item besides its words.
@@ -74,19 +107,63 @@ impl Standing {
 }
 
 impl Terms {
+    /// The words of a query that are asked of the index: [`Terms::new`] wants the number of items in which each stands.
+    pub fn asked(text: &str) -> BTreeSet<String> {
+        let words: BTreeSet<String> = words::of(text).into_iter().collect();
+        let others = words.iter().flat_map(|word| synonyms(word)).map(|other| other.to_owned());
+        let others: Vec<String> = others.collect();
+        words.into_iter().chain(others).collect()
+    }
+
     /// The words of a query, with the number of items in which each stands.
     pub fn new(text: &str, collection: Collection, frequency: &HashMap<String, u64>) -> Self {
-        let mut weights = HashMap::new();
-        for word in words::of(text) {
-            let n = frequency.get(&word).copied().unwrap_or(0);
-            weights.entry(word).or_insert_with_key(|word| weight(word, n, collection.n_items));
-        }
-        // Summed in one order: a score must not depend on how a map was filled.
-        let mut sorted: Vec<f64> = weights.values().copied().collect();
-        sorted.sort_by(f64::total_cmp);
-        let total = sorted.iter().sum();
+        let count = |word: &str| frequency.get(word).copied().unwrap_or(0);
         let average_length = float(collection.n_words) / float(collection.n_items.max(1));
-        Self { weights, total, average_length: average_length.max(1.0) }
+        let mut terms = Self {
+            words: HashMap::new(),
+            ideas: Vec::new(),
+            total: 0.0,
+            average_length: average_length.max(1.0),
+        };
+        let own: BTreeSet<String> = words::of(text).into_iter().collect();
+        for word in &own {
+            // Of two words of the query that mean the same the first stands for both.
+            if terms.words.contains_key(word) {
+                continue;
+            }
+            let idea = terms.ideas.len();
+            let mut known = Vec::new();
+            let mut worth = weight(word, count(word), collection.n_items);
+            let mut best_other: f64 = 0.0;
+            for other in synonyms(word) {
+                let n = count(other);
+                if n > 0 && !terms.words.contains_key(other) {
+                    // Said in the query itself it is worth as much as the word.
+                    let share = if own.contains(other) { 1.0 } else { SYNONYM };
+                    let worth = share * weight(other, n, collection.n_items);
+                    terms.words.insert(other.to_owned(), (idea, worth));
+                    best_other = best_other.max(worth);
+                    known.push(other.to_owned());
+                }
+            }
+            if count(word) > 0 {
+                known.push(word.clone());
+            } else if best_other > 0.0 {
+                worth = best_other;
+            }
+            terms.words.insert(word.clone(), (idea, worth));
+            terms.total += worth.max(best_other);
+            let n_items = known.iter().map(|word| count(word)).sum();
+            terms.ideas.push(Idea { words: known, n_items });
+        }
+        terms
+    }
+
+    /// What is asked for that some item has, the rarest first.
+    pub fn known(&self) -> Vec<&Idea> {
+        let mut known: Vec<&Idea> = self.ideas.iter().filter(|idea| idea.n_items > 0).collect();
+        known.sort_by(|one, other| (one.n_items, &one.words).cmp(&(other.n_items, &other.words)));
+        known
     }
 
     /// Score and relevance of an item with these words, as `Found` has them.
@@ -96,14 +173,18 @@ impl Terms {
         standing: Standing,
         now_ms: i64,
     ) -> (f64, f64) {
-        let mut counts: Vec<(&str, f64, f64)> = Vec::new();
+        // Idea, the worth of the best of its words that are here, how often they are.
+        let mut counts: Vec<(usize, f64, f64)> = Vec::new();
         let mut length = 0.0;
         for word in words {
             length += 1.0;
-            let Some((word, weight)) = self.weights.get_key_value(word) else { continue };
-            match counts.iter_mut().find(|(counted, _, _)| counted == word) {
-                Some((_, _, n)) => *n += 1.0,
-                None => counts.push((word, *weight, 1.0)),
+            let Some((idea, worth)) = self.words.get(word) else { continue };
+            match counts.iter_mut().find(|(counted, _, _)| counted == idea) {
+                Some((_, best, n)) => {
+                    *best = best.max(*worth);
+                    *n += 1.0;
+                }
+                None => counts.push((*idea, *worth, 1.0)),
             }
         }
         if counts.is_empty() || self.total <= 0.0 {

@@ -3,21 +3,147 @@
 //! - An identifier, a path or a code is one word as a whole, and each of its parts is one: `parseConfig_v2` gives
 //!   `parseconfig_v2`, `parseconfig`, `parse`, `config`, `v2`; `E0308` stays whole; `python3` is `python` as well.
 //! - Chinese, Japanese and Korean have no spaces: each pair of neighbouring characters is a word.
-//! - English endings go (`tests`, `testing`, `tested` are `test`), and so do words that say nothing (`the`, `is`).
+//! - English endings go (`tests`, `testing`, `tested` are `test`), and so do words that say nothing (`the`, `的`).
 //!
 //! No word holds white space or `"`, and none begins with `@`.
 
 /// A longer word is a hash or a piece of data: nobody looks for it.
 const MAX_WORD: usize = 64;
 
-/// English words that say nothing of a text's subject.
+/// English words that say nothing of a text's subject. What denies is not among them: `near` counts it.
 const EMPTY: &[&str] = &[
-    "a", "about", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "do",
-    "does", "for", "from", "had", "has", "have", "how", "i", "if", "in", "into", "is", "it", "its",
-    "me", "my", "of", "on", "or", "our", "so", "such", "than", "that", "the", "their", "them",
-    "then", "there", "these", "they", "this", "those", "to", "was", "we", "were", "what", "when",
-    "where", "which", "while", "who", "why", "will", "with", "would", "you", "your",
+    "a",
+    "about",
+    "after",
+    "again",
+    "all",
+    "also",
+    "although",
+    "an",
+    "and",
+    "any",
+    "are",
+    "as",
+    "at",
+    "be",
+    "because",
+    "been",
+    "before",
+    "being",
+    "but",
+    "by",
+    "can",
+    "could",
+    "did",
+    "do",
+    "does",
+    "doing",
+    "each",
+    "either",
+    "else",
+    "even",
+    "every",
+    "for",
+    "from",
+    "get",
+    "gets",
+    "got",
+    "had",
+    "has",
+    "have",
+    "here",
+    "how",
+    "however",
+    "i",
+    "if",
+    "in",
+    "into",
+    "is",
+    "it",
+    "its",
+    "just",
+    "let",
+    "like",
+    "many",
+    "may",
+    "me",
+    "might",
+    "more",
+    "most",
+    "much",
+    "must",
+    "my",
+    "need",
+    "needs",
+    "now",
+    "of",
+    "off",
+    "on",
+    "once",
+    "one",
+    "only",
+    "or",
+    "other",
+    "our",
+    "out",
+    "own",
+    "please",
+    "same",
+    "shall",
+    "she",
+    "should",
+    "since",
+    "so",
+    "some",
+    "something",
+    "still",
+    "such",
+    "than",
+    "that",
+    "the",
+    "their",
+    "them",
+    "then",
+    "there",
+    "these",
+    "they",
+    "this",
+    "those",
+    "though",
+    "through",
+    "to",
+    "too",
+    "two",
+    "under",
+    "until",
+    "up",
+    "upon",
+    "us",
+    "very",
+    "via",
+    "want",
+    "was",
+    "we",
+    "were",
+    "what",
+    "when",
+    "where",
+    "whether",
+    "which",
+    "while",
+    "who",
+    "why",
+    "will",
+    "with",
+    "would",
+    "yet",
+    "you",
+    "your",
 ];
+
+/// Chinese characters that say nothing either: a pair with one of them is no word.
+const EMPTY_SIGNS: &[char] =
+    &['的', '了', '吗', '呢', '吧', '我', '你', '它', '这', '那', '请', '把', '很', '也', '就'];
 
 /// The words of a text in their order, each as often as it stands there.
 pub fn of(text: &str) -> Vec<String> {
@@ -70,8 +196,13 @@ fn is_joint(c: char) -> bool {
 fn add_signs(signs: &[char], words: &mut Vec<String>) {
     match signs {
         [] => {}
+        [one] if EMPTY_SIGNS.contains(one) => {}
         [one] => words.push(one.to_string()),
-        _ => words.extend(signs.windows(2).map(|pair| pair.iter().collect())),
+        _ => {
+            let pairs = signs.windows(2);
+            let telling = pairs.filter(|pair| !pair.iter().any(|sign| EMPTY_SIGNS.contains(sign)));
+            words.extend(telling.map(|pair| pair.iter().collect::<String>()));
+        }
     }
 }
 

@@ -107,7 +107,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     command(Deed::Diff, "diff", "", "what changed since the last commit"),
     command(Deed::Sessions, "sessions", "", "the sessions of this project"),
-    command(Deed::Resume, "resume", "[ID]", "go on with another session"),
+    command(Deed::Resume, "resume", "ID", "go on with another session"),
     command(Deed::Compact, "compact", "[FOCUS]", "summarise the older part of the conversation"),
     command(Deed::Context, "context", "", "how much of the model's window each layer takes"),
     command(Deed::Pin, "pin", "WORDS", "words that hold for the whole session, word for word"),

@@ -1,5 +1,7 @@
 //! The conversation: events folded into cells, and which of them are in the terminal's own history.
 
+mod history;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
@@ -16,9 +18,6 @@ use crate::protocol::event::{
 };
 use crate::protocol::model::{Purpose, Usage};
 use crate::protocol::plan::Plan;
-
-/// Turns of an earlier session that are printed again.
-const RECALLED: usize = 3;
 
 /// Everything that was said and done, and what is going on.
 #[derive(Debug, Default)]
@@ -43,6 +42,8 @@ pub(super) struct Conversation {
     /// The user's words are on the terminal already: it has shown them as they were typed.
     pub(super) hides_user: bool,
     pub(super) plan: Plan,
+    /// The turns so far.
+    pub(super) turns: Vec<Said>,
     pub(super) turn: Option<Turn>,
     pub(super) session: String,
     pub(super) model: String,
@@ -95,6 +96,17 @@ pub(super) enum Doing {
     Asking,
     /// Another try follows.
     Retrying,
+    /// The model is asked for something beside the conversation.
+    Consulting(&'static str),
+}
+
+/// What was asked in a turn, and what came of it.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) turn: u32,
+    pub(super) words: String,
+    /// The files it changed and that are so still.
+    pub(super) files: Vec<String>,
 }
 
 /// The layers of a request, in the order in which they are sent.
@@ -119,6 +131,8 @@ impl Conversation {
                 }
             }
             Body::TurnStarted { input, .. } => {
+                let (turn, words) = (event.header.place.turn, input.clone());
+                self.turns.push(Said { turn, words, files: Vec::new() });
                 self.cells.push(Cell::User(input.clone()));
                 self.turn = Some(Turn { started: now, doing: Doing::Waiting, since: now });
             }
@@ -131,6 +145,7 @@ impl Conversation {
                 self.model.clone_from(&requested.model);
                 self.does(Doing::Waiting, now);
             }
+            Body::ModelRequested(requested) => self.consults(requested.purpose, now),
             Body::ModelDelta { text, reasoning: true } => {
                 self.thought.push_str(text);
                 self.does(Doing::Thinking, now);
@@ -195,6 +210,7 @@ impl Conversation {
             | Body::PinAdded { .. }
             | Body::PinRemoved { .. }
             | Body::RulesFound { .. }
+            | Body::Verified(_)
             | Body::MemoryRecalled(_)
             | Body::MemoryWritten(_)
             | Body::TurnUndone { .. } => self.noted(&event.body),
@@ -202,7 +218,6 @@ impl Conversation {
             // goes on from there.
             Body::UserCommand { .. }
             | Body::ContextOverflowed { .. }
-            | Body::ModelRequested(_)
             | Body::ModelResponded(_)
             | Body::SessionForked { .. }
             | Body::SessionRewound { .. }
@@ -240,16 +255,18 @@ impl Conversation {
                 self.mode = Some(*mode);
                 self.note(Tone::Quiet, &format!("mode {}", mode.as_str()));
             }
-            Body::Frozen { by, words } => {
+            // What an interrupt froze thaws with the next message.
+            Body::Frozen { by: FreezeCause::User, words } => {
                 self.frozen = Some(words.clone());
-                if *by == FreezeCause::User {
-                    let text = format!("nothing is changed until you lift it: “{words}”");
-                    self.note(Tone::Quiet, &text);
-                }
+                let text = format!("nothing is changed until you lift it: “{words}”");
+                self.note(Tone::Quiet, &text);
             }
             Body::Thawed { .. } => self.frozen = None,
             Body::Reflected { reflection: Some(reflection), .. } => {
                 self.note(Tone::Quiet, &format!("reflection: {}", reflection.root_cause.text));
+            }
+            Body::Verified(verification) => {
+                self.note(Tone::Quiet, &format!("second look: {}", verification.in_words()));
             }
             Body::ControlDecided { decision: decided, reason, after, .. } => {
                 if let Some(text) = decision(*decided, reason, after) {
@@ -305,6 +322,9 @@ impl Conversation {
             Body::TurnUndone { undone, files } => {
                 let files: Vec<String> =
                     files.iter().map(|(path, how)| format!("{path} {how}")).collect();
+                if let Some(said) = self.turns.iter_mut().find(|said| said.turn == *undone) {
+                    said.files.clear();
+                }
                 let text = format!("turn {undone} undone: {}", files.join(", "));
                 self.note(Tone::Quiet, &text);
             }
@@ -371,6 +391,9 @@ impl Conversation {
                 call.give_up();
             }
         }
+        if let Some(said) = self.turns.last_mut() {
+            said.files.clone_from(&finished.files_changed);
+        }
         if let Some(cost) = finished.cost_usd {
             *self.cost_usd.get_or_insert(0.0) += cost;
         }
@@ -427,6 +450,19 @@ impl Conversation {
         })
     }
 
+    /// The model is asked for something that is no answer to the person.
+    pub(super) fn consults(&mut self, purpose: Purpose, now: Instant) {
+        let what = match purpose {
+            Purpose::Main => return,
+            Purpose::Reflect => "reflecting",
+            Purpose::Plan => "planning anew",
+            Purpose::Summary => "compacting",
+            Purpose::Learn => "learning",
+            Purpose::Task => "a sub-agent works",
+        };
+        self.does(Doing::Consulting(what), now);
+    }
+
     fn does(&mut self, doing: Doing, now: Instant) {
         if let Some(turn) = &mut self.turn
             && turn.doing != doing
@@ -463,94 +499,6 @@ impl Conversation {
     /// The end of what is being said, as it looks now.
     pub(super) fn tail(&self, look: Look) -> Vec<Line<'static>> {
         if self.said.is_empty() { Vec::new() } else { self.stream.tail(look) }
-    }
-
-    /// Everything that will not change any more and was not taken yet: for the terminal's history.
-    pub(super) fn take_finished(&mut self, look: Look) -> Vec<Line<'static>> {
-        let mut lines = Vec::new();
-        while let Some(cell) = self.cells.get(self.printed) {
-            let is_ended = self.ended.front().is_some_and(|ended| ended.cell == self.printed);
-            if is_ended && let Some(mut ended) = self.ended.pop_front() {
-                let mut rest = ended.rest.take_finished(look);
-                rest.extend(ended.rest.finish(look));
-                self.part(Kind::Words, ended.has_begun, rest, &mut lines);
-                self.printed += 1;
-                continue;
-            }
-            if let Cell::Call(call) = cell
-                && call.question.is_some()
-                && !self.question_is_printed
-            {
-                let asked = call.question_lines(look);
-                self.part(Kind::Deeds, false, asked, &mut lines);
-                self.question_is_printed = true;
-                continue;
-            }
-            if self.hides_user && matches!(cell, Cell::User(_)) {
-                self.printed += 1;
-                continue;
-            }
-            if !cell.is_done() {
-                return lines;
-            }
-            let (kind, of_cell) = match cell {
-                // What was asked about it is there already.
-                Cell::Call(call) => (Kind::Deeds, call.outcome_lines(look, Detail::Brief)),
-                cell => (cell.kind(), cell.lines(look, Detail::Brief)),
-            };
-            self.part(kind, false, of_cell, &mut lines);
-            self.question_is_printed = false;
-            self.printed += 1;
-        }
-        if !self.said.is_empty() {
-            let finished = self.stream.take_finished(look);
-            if !finished.is_empty() {
-                self.part(Kind::Words, self.stream_has_begun, finished, &mut lines);
-                self.stream_has_begun = true;
-            }
-        }
-        lines
-    }
-
-    /// What was applied happened before. Only the last turns of it are printed; the rest can be looked at.
-    pub(super) fn recall(&mut self) {
-        self.turn = None;
-        // Other sessions' heads say nothing any more.
-        self.cells.retain(|cell| !matches!(cell, Cell::Head(_)));
-        let turns = self.cells.iter().enumerate().filter(|(_, cell)| matches!(cell, Cell::User(_)));
-        let from = turns.rev().nth(RECALLED - 1).map_or(0, |(at, _)| at);
-        self.printed = from;
-        if from > 0 {
-            let text =
-                format!("{from} earlier things are not printed again; they can be looked at");
-            self.cells.insert(from, Cell::Note(Tone::Quiet, text));
-        }
-        self.usage = Usage::default();
-        self.cost_usd = None;
-    }
-
-    fn part(
-        &mut self,
-        kind: Kind,
-        goes_on: bool,
-        of_cell: Vec<Line<'static>>,
-        lines: &mut Vec<Line<'static>>,
-    ) {
-        if of_cell.is_empty() {
-            return;
-        }
-        let is_apart = kind == Kind::Words || self.last == Some(Kind::Words);
-        if self.last.is_some() && is_apart && !goes_on {
-            lines.push(Line::default());
-        }
-        self.last = Some(kind);
-        lines.extend(of_cell);
-    }
-
-    /// The live area, if it shows something of the conversation, stands behind a blank line.
-    pub(super) fn is_apart(&self, kind: Kind) -> bool {
-        self.last.is_some_and(|last| kind == Kind::Words || last == Kind::Words)
-            && !(kind == Kind::Words && self.stream_has_begun)
     }
 }
 

@@ -1,27 +1,39 @@
 //! Who has a file open for writing: what such a program writes after the file was replaced would be in
 //! no file of the project.
+//!
+//! It is asked only where nothing is kept for an undo. The system has no such question: every open file of every
+//! process is looked at, which takes long where there are very many, so it ends after a while.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// So long open files are looked at; who has so many that it does not suffice goes unseen.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Whether any program has this file open for writing, besides ourselves in `own`. `name` is the one it
 /// goes by now, which no other file has. Programs of other users, which we may not look at, go unseen,
 /// as everywhere but on Linux.
 pub(super) fn has_any(name: &OsStr, data: &Metadata, own: &File) -> bool {
+    let until = Instant::now() + PATIENCE;
     let own = format!("{}/fd/{}", std::process::id(), own.as_raw_fd());
     let own = Path::new("/proc").join(own);
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbered =
-        |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit);
-    processes.filter(numbered).any(|process| writes(&process.path(), name, data, &own))
+    let mut numbers: Vec<u32> =
+        processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    // Who began last is the likeliest.
+    numbers.sort_unstable_by(|number, other| other.cmp(number));
+    numbers.iter().any(|number| {
+        writes(&Path::new("/proc").join(number.to_string()), name, data, (&own, until))
+    })
 }
 
-fn writes(process: &Path, name: &OsStr, data: &Metadata, own: &Path) -> bool {
+fn writes(process: &Path, name: &OsStr, data: &Metadata, (own, until): (&Path, Instant)) -> bool {
     let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-    files.into_iter().any(|file| {
+    files.into_iter().take_while(|_| Instant::now() < until).any(|file| {
         let opened = file.path();
         let is_it = fs::read_link(&opened).is_ok_and(|path| path.file_name() == Some(name))
             // Opened by another of its names.

@@ -101,12 +101,30 @@ fn a_key_right_after_the_question_appeared_is_no_answer() {
     let (test, mut pty) = asked("call: Bash {\"command\": \"touch done\"}\n---\n", "text: end");
     pty.wait_for("no, and say what instead");
     pty.send("y");
-    pty.wait_for("› y");
+    pty.wait_for("the question had just come: press y once more");
     assert!(!test.root().join("done").exists());
     // A paste is none either, whatever it says.
-    pty.send("\x15\t\x1b[200~y\x1b[201~");
+    pty.send("\x1b[200~y\x1b[201~");
     pty.wait_for("› y");
     assert!(!test.root().join("done").exists());
+}
+
+#[test]
+fn the_first_letter_of_a_word_is_no_answer() {
+    let (test, mut pty) = asked("call: Bash {\"command\": \"touch done\"}\n---\n", "text: end");
+    pty.wait_for_question();
+    // As fast as hands are: each letter is read by itself.
+    for letter in ["a", "l", "s", "o"] {
+        pty.send(letter);
+        std::thread::sleep(Duration::from_millis(60));
+    }
+    pty.wait_for("› also");
+    assert!(!test.root().join("done").exists());
+    pty.send("\x15\t");
+    pty.wait_for_question();
+    pty.send("y\r");
+    pty.wait_for("end");
+    assert!(test.root().join("done").exists());
 }
 
 #[test]
