@@ -13,7 +13,7 @@ mod storage;
 mod talk;
 mod undo;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Kernel, Limits, Parts, Speaker};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::event::{
-    Body, Clock, Event, Events, Pin, Place, SessionStarted, Sink, TurnFinished,
+    Body, Clock, Event, Events, Pin, Place, Sandbox, SessionStarted, Sink, TurnFinished,
 };
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::record::{self, Log, LogError, SummarySink};
@@ -178,11 +178,9 @@ impl Session {
         let masker = masker(config, &keys)?;
         let (prompts, ignored) = prompts::prompts(&options.root, options.config.trusted)?;
 
-        let storage = if options.ephemeral {
-            Storage::find(workspace.root(), options.dirs.as_ref())
-        } else {
-            Storage::make(workspace.root(), options.dirs.as_ref())
-        };
+        let (root, dirs) = (workspace.root(), options.dirs.as_ref());
+        let find = if options.ephemeral { Storage::find } else { Storage::make };
+        let storage = find(root, dirs);
         let notices: Vec<String> = storage.notice.iter().cloned().chain(ignored).collect();
         let (log, loaded, id) = open_log(&options, &storage)?;
         let log_path = (!options.ephemeral).then(|| storage.log_path(&id));
@@ -194,19 +192,8 @@ impl Session {
         }
         let seq = loaded.as_ref().map_or(0, |loaded| loaded.events.len() as u64);
 
-        let mut faces = faces;
-        if let Some(loaded) = &loaded {
-            let live = record::live(&loaded.events);
-            for face in &mut faces {
-                face.recorded(&live);
-            }
-        }
         let summary = SummarySink::default();
-        let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
-        sinks.extend(log.map(|log| Box::new(log) as Box<dyn Sink>));
-        sinks.push(Box::new(summary.clone()));
-        sinks.extend(learning.as_ref().map(|it| Box::new(it.recorder()) as Box<dyn Sink>));
-        sinks.extend(faces);
+        let sinks = sinks(log, &summary, learning.as_ref(), faces, loaded.as_ref());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let events = Events::new(id.clone(), seq, clock, masker.clone(), sinks);
         let spill = match &log_path {
@@ -221,22 +208,16 @@ impl Session {
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles(workspace.clone());
         let rules = rules(&project, options.dirs.as_ref());
+        let environment = environment(workspace.root(), &holds);
         let started = SessionStarted {
             cwd: workspace.root().display().to_string(),
             model: main.model.id().to_owned(),
             permission_mode: mode,
             tools: tools::all().iter().map(|tool| tool.spec().name.to_owned()).collect(),
-            sandbox: holds.clone(),
+            sandbox: holds,
             program: env!("CARGO_PKG_VERSION").to_owned(),
             learns: learning.is_some(),
         };
-        let environment = format!(
-            "# Place\nProject root: {}\nPlatform: {}\nSandbox of commands: {}, network {}",
-            workspace.root().display(),
-            std::env::consts::OS,
-            holds.backend,
-            holds.network
-        );
         let additions = additions(&options, &prompts);
         let gate = open_gate(config, settings, sandbox, workspace.clone(), spill, events, &control);
         let Gate { mut registry, events, exec } = gate;
@@ -276,8 +257,7 @@ impl Session {
             prompts: prompts.clone(),
         };
         if let Some(learning) = &learning {
-            let record = log_path.is_some().then(|| (storage, seq));
-            learning.session(&events, record);
+            learning.session(&events, log_path.is_some().then_some((storage, seq)));
         }
         let mut kernel = Kernel::new(parts);
         match loaded {
@@ -287,7 +267,6 @@ impl Session {
             Some(loaded) => {
                 let told = |live: &[&Event]| changed::told(&prompts, &workspace, live);
                 resume(&mut kernel, &events, &summary, &loaded, started, &told);
-                // What a rewind took back may have been killed in the middle too.
                 sweep(&workspace, &record::unanswered(&loaded.events));
             }
         }
@@ -425,6 +404,28 @@ fn log_error(error: &LogError) -> OpenError {
     }
 }
 
+/// Who takes the facts, the record first. Faces are told what had happened before.
+fn sinks(
+    log: Option<Log>,
+    summary: &SummarySink,
+    learning: Option<&Learning>,
+    mut faces: Vec<Box<dyn Sink>>,
+    loaded: Option<&record::Loaded>,
+) -> Vec<Box<dyn Sink>> {
+    if let Some(loaded) = loaded {
+        let live = record::live(&loaded.events);
+        for face in &mut faces {
+            face.recorded(&live);
+        }
+    }
+    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+    sinks.extend(log.map(|log| Box::new(log) as Box<dyn Sink>));
+    sinks.push(Box::new(summary.clone()));
+    sinks.extend(learning.map(|learning| Box::new(learning.recorder()) as Box<dyn Sink>));
+    sinks.extend(faces);
+    sinks
+}
+
 /// Feeds a recorded session to the kernel, and answers the calls that have no answer.
 fn resume(
     kernel: &mut Kernel,
@@ -463,13 +464,25 @@ fn resume(
     }
 }
 
-/// Takes away what changes that were killed in the middle left beside their files.
+/// Takes away what changes that were killed in the middle left beside their files, also those that a rewind took
+/// back.
 fn sweep(workspace: &Workspace, unanswered: &[record::Unanswered]) {
     for (path, input) in unanswered.iter().filter_map(|unanswered| unanswered.writes.as_ref()) {
         let number = |name: &str| input.get(name).and_then(serde_json::Value::as_i64);
         let size = number("file_size_bytes").and_then(|size| u64::try_from(size).ok());
         workspace.sweep(path, number("file_mtime_ms").zip(size));
     }
+}
+
+/// What the model is told of the place.
+fn environment(root: &Path, holds: &Sandbox) -> String {
+    format!(
+        "# Place\nProject root: {}\nPlatform: {}\nSandbox of commands: {}, network {}",
+        root.display(),
+        std::env::consts::OS,
+        holds.backend,
+        holds.network
+    )
 }
 
 /// What is added to the prompt: the user's own words, and the schema for the answer.

@@ -91,7 +91,7 @@ pub(super) struct RunArgs {
     /// Keep nothing of this session
     #[arg(long, conflicts_with_all = ["continue_latest", "resume"])]
     pub(super) ephemeral: bool,
-    /// Learn nothing, and use nothing that was learnt (also: AGENT_NO_MEMORY=1)
+    /// Learn nothing, and use nothing that was learnt (also: `AGENT_NO_MEMORY=1`)
     #[arg(long)]
     pub(super) no_memory: bool,
     /// The final answer must be JSON that fits the JSON Schema in this file

@@ -97,6 +97,13 @@ impl Completion {
         }
     }
 
+    /// What a todo says is to be run and has not ended well since the last change; what the checks run needs
+    /// no saying.
+    pub(super) fn missing_for(&self, todo: &str) -> Vec<&'static str> {
+        let missing = |proof: &Proof| !self.proven.contains(proof) && !self.checked.contains(proof);
+        asked(todo).into_iter().filter(missing).map(Proof::as_str).collect()
+    }
+
     /// Takes one more answer of the registry.
     pub(super) fn saw(&mut self, answer: &Answer) {
         let Answer { envelope, effect, denied, violates_pin: _ } = answer;

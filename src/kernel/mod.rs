@@ -507,6 +507,7 @@ impl Kernel {
 
     fn take_plan(&mut self, turn: &mut Turn, envelope: &Envelope) {
         const NOTHING_DONE: Prompt = prompt!("feedback/nothing_done.md");
+        const STEP_UNPROVEN: Prompt = prompt!("feedback/step_unproven.md");
 
         let todos = envelope.data.get("todos").cloned().unwrap_or_default();
         let Ok(todos) = serde_json::from_value(todos) else { return };
@@ -520,10 +521,21 @@ impl Kernel {
                 .iter()
                 .any(|todo| todo.content == old.content && todo.status == TodoStatus::Completed)
         {
-            if !turn.state.step_had_success && !turn.trailing.told_of_nothing_done {
+            let missing = turn.completion.missing_for(&old.content);
+            let prompt = match (turn.state.step_had_success, missing.is_empty()) {
+                (false, _) => Some(NOTHING_DONE),
+                (true, false) => Some(STEP_UNPROVEN),
+                (true, true) => None,
+            };
+            // A step that fell short of what its words expect earns nothing.
+            turn.state.step_had_success &= missing.is_empty();
+            if let Some(prompt) = prompt
+                && !turn.trailing.told_of_nothing_done
+            {
                 turn.trailing.told_of_nothing_done = true;
-                let text = self.parts.prompts.text(NOTHING_DONE);
-                turn.trailing.reminders.push(text.trim_end().replace("{{todo}}", &old.content));
+                let text = self.parts.prompts.text(prompt).trim_end();
+                let text = text.replace("{{todo}}", &old.content);
+                turn.trailing.reminders.push(text.replace("{{what}}", &missing.join(" and ")));
             }
             turn.state.step_completed();
         }

@@ -176,15 +176,15 @@ impl Kernel {
         let registry = &self.parts.registry;
         let Ok(effect) = registry.effect_of(fix) else { return false };
         match (&effect, &failed.effect) {
-            (Effect::Read { .. } | Effect::Plan, _) => true,
+            (Effect::Read { .. } | Effect::Plan, _)
+            | (Effect::Write { .. }, Some(Effect::Write { .. }) | None) => true,
             (Effect::Command { background: true, .. } | Effect::Job { .. }, _) => false,
             (Effect::Command { .. }, Some(before @ Effect::Command { background: false, .. })) => {
                 registry.is_harmless(before) && registry.is_harmless(&effect)
             }
             // Arguments that were wrong: the same tool, with the right ones.
             (Effect::Command { .. }, None) => registry.is_harmless(&effect),
-            (Effect::Write { .. }, Some(Effect::Write { .. }) | None) => true,
-            (Effect::Command { .. }, Some(_)) | (Effect::Write { .. }, Some(_)) => false,
+            (Effect::Command { .. } | Effect::Write { .. }, Some(_)) => false,
         }
     }
 

@@ -16,11 +16,19 @@ use crate::protocol::recall::{FailedAs, Moment};
 /// that the task never touched is not among them.
 ///
 /// Shown, and the failure happened all the same: lost. Tried by the kernel, and failed: lost. Shown, no such
-/// failure, and a call did what it advises: won. One loss outweighs what went well beside it.
+/// failure, and a call did what it advises: won. Where the kernel tried it that alone decides: a model that did
+/// not listen says nothing of the fix. One loss outweighs what went well beside it.
 pub fn credits(harvest: &Harvest, known: &[Item]) -> Vec<(String, Outcome)> {
     let mut outcomes: BTreeMap<&str, Outcome> = BTreeMap::new();
+    let applied_ids = |id: &str| {
+        let mut tried = harvest.recalled.iter().filter(|shown| shown.applied);
+        tried.any(|shown| shown.items.iter().any(|item| item.id == id))
+    };
     for shown in &harvest.recalled {
         for recalled in &shown.items {
+            if !shown.applied && applied_ids(&recalled.id) {
+                continue;
+            }
             let Some(item) = known.iter().find(|item| item.id == recalled.id) else { continue };
             let outcome =
                 if shown.applied { applied(harvest, shown) } else { told(harvest, shown, item) };

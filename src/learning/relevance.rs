@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use super::item::{FailurePattern, Fix, Item};
 use super::store::words;
 use super::topics;
+use crate::protocol::envelope::ErrorCode;
 
 /// Words that say that something is run, whatever else the task is about.
 const RUNNING: &[&str] = &[
@@ -126,6 +127,17 @@ const RUNS: &[(&str, &[&str])] = &[
     ("bash", &["sh"]),
     ("sh", &["sh"]),
 ];
+/// Which tool does what these programs are used for.
+const INSTEAD: &[(&str, &str)] = &[
+    ("cat", "Read"),
+    ("head", "Read"),
+    ("tail", "Read"),
+    ("sed", "Edit"),
+    ("grep", "Grep"),
+    ("rg", "Grep"),
+    ("find", "Glob"),
+    ("ls", "LS"),
+];
 /// Programs that do anything: their names say nothing of a command.
 const GENERAL: &[&str] = &[
     "npm", "pnpm", "yarn", "make", "cargo", "go", "bash", "sh", "python", "python3", "node", "run",
@@ -185,10 +197,16 @@ impl Task {
         let Some(failure) = &item.failure else { return self.fits_words(item) };
         let when = &failure.when;
         if let Some(path) = path_of(failure) {
-            return self.names_path(path).then_some(3.0);
+            // Where the sources lie now matters to whoever does not name them.
+            let is_folder = !path.rsplit('/').next().unwrap_or(path).contains('.');
+            let is_general = is_folder && !self.is_about_text && self.names_no_path();
+            return (self.names_path(path) || is_general).then_some(3.0);
         }
-        let tool = match &failure.fix {
-            Some(Fix::OtherTool { tool, .. }) => tool.as_str(),
+        let head = when.command_head.as_deref().unwrap_or_default();
+        let instead = INSTEAD.iter().find(|(program, _)| *program == head);
+        let tool = match (&failure.fix, instead) {
+            (Some(Fix::OtherTool { tool, .. }), _) => tool.as_str(),
+            (None, Some((_, tool))) if when.code == Some(ErrorCode::UseTool) => tool,
             _ => when.tool.as_str(),
         };
         match (tool, &when.command_head) {
@@ -227,13 +245,10 @@ impl Task {
             return Some(2.0);
         }
         let runs = RUNS.iter().find(|(program, _)| *program == head);
-        let is_run = |kind: &&str| {
-            orders()
-                .any(|sentence| (sentence.runs || sentence.has(head)) && sentence.names_kind(kind))
-        };
+        let is_run = |kind: &str| orders().any(|sentence| sentence.names_kind(kind));
         let is_used =
             orders().any(|sentence| sentence.has(head) && RUNS.iter().any(|(p, _)| *p == head));
-        runs.is_some_and(|(_, kinds)| is_used || kinds.iter().any(|kind| is_run(&kind)))
+        runs.is_some_and(|(_, kinds)| is_used || kinds.iter().any(|kind| is_run(kind)))
             .then_some(2.0)
     }
 
@@ -264,6 +279,12 @@ impl Task {
             *token == path
                 || token.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('/'))
                 || (is_file && token == name)
+        })
+    }
+
+    fn names_no_path(&self) -> bool {
+        !self.sentences.iter().any(|sentence| {
+            sentence.names_file() || sentence.tokens.iter().any(|token| token.contains('/'))
         })
     }
 
@@ -374,17 +395,11 @@ fn is_command(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     let is_end = line.trim_end().ends_with(['.', '?', '!']);
     let is_verb =
-        |word: &str| CHANGING.contains(&word) || RUNNING.contains(&word) || LOOKING.contains(&word);
-    let first = words.first().copied().unwrap_or_default();
-    let looks_like_one = first.contains('/')
-        || words.iter().skip(1).any(|word| word.starts_with('-'))
-        || topics::of_command(line).is_some();
-    !first.is_empty()
-        && !is_end
-        && line.is_ascii()
-        && !is_verb(first)
-        && first == first.to_lowercase()
-        && (looks_like_one || first == "grep")
+        |word: &str| [CHANGING, RUNNING, LOOKING].iter().any(|words| words.contains(&word));
+    let Some(first) = words.first().copied() else { return false };
+    let has_option = words.iter().skip(1).any(|word| word.starts_with('-'));
+    let is_known = !is_verb(first) && (first.contains('/') || topics::of_command(line).is_some());
+    !is_end && line.is_ascii() && first == first.to_lowercase() && (has_option || is_known)
 }
 
 /// The words by which a task would name this command.
@@ -531,7 +546,11 @@ mod tests {
             let fix = Fix::ReplacePath { from: from.into(), to: "lib".into() };
             pattern(Condition { tool: "Read".into(), ..Condition::default() }, Some(fix))
         };
-        check(&moved("src"), &["fix src/a.py"], &["fix the source", "see srcs/a.py"]);
+        check(
+            &moved("src"),
+            &["fix src/a.py", "Is the greeting still in English?"],
+            &["fix lib/a.py", "see srcs/a.py", "Who is named in notes.txt?"],
+        );
         check(&moved("src/util.py"), &["fix util.py", "fix src/util.py."], &["fix util.rs"]);
     }
 

@@ -68,6 +68,7 @@ prompts![
     "feedback/replan_task_alone.md",
     "feedback/rules_found.md",
     "feedback/rules_named.md",
+    "feedback/step_unproven.md",
     "feedback/undone.md",
     "feedback/user_command.md",
     "learning/extract.md",

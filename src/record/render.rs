@@ -11,7 +11,7 @@ use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{
     Body, Caller, Compacted, Event, FreezeCause, ModelResponded, Summary,
 };
-use crate::protocol::recall::Recalled;
+use crate::protocol::recall::{MemoryRecalled, MemoryWritten, Recalled};
 use crate::protocol::reflection::Reflection;
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
@@ -125,17 +125,8 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             format!("  pin {id} removed: {}", one_line(reason, 120))
         }
         Body::RulesFound { path, .. } => format!("  rules found: {path}"),
-        Body::MemoryRecalled(recalled) => {
-            let how = if recalled.applied { "the kernel tries what it knows" } else { "recalled" };
-            format!("  ✦ {how}: {}", in_short(&recalled.items))
-        }
-        Body::MemoryWritten(written) => {
-            let confirmed = match written.confirmed.len() {
-                0 => String::new(),
-                n => format!(" ({n} confirmed)"),
-            };
-            format!("  ✦ learnt{confirmed}: {}", in_short(&written.new))
-        }
+        Body::MemoryRecalled(recalled) => recalled_line(recalled),
+        Body::MemoryWritten(written) => learnt_line(written),
         Body::Error { source, message, retry_in_ms, .. } => {
             let retry = retry_in_ms.map_or_else(String::new, |ms| format!("; again in {ms} ms"));
             format!("  error ({source}): {message}{retry}")
@@ -191,6 +182,19 @@ fn answer_line(answer: &ModelResponded) -> String {
         n => format!(" [{n} calls]"),
     };
     format!("← model{calls}{discarded}: {text} ({} ms{tokens})", answer.time_ms)
+}
+
+fn recalled_line(recalled: &MemoryRecalled) -> String {
+    let how = if recalled.applied { "the kernel tries what it knows" } else { "recalled" };
+    format!("  ✦ {how}: {}", in_short(&recalled.items))
+}
+
+fn learnt_line(written: &MemoryWritten) -> String {
+    let lists = [("learnt", &written.new), ("confirmed", &written.confirmed)];
+    let lists = lists.iter().filter(|(_, items)| !items.is_empty());
+    let lists: Vec<String> =
+        lists.map(|(how, items)| format!("{how}: {}", in_short(items))).collect();
+    format!("  ✦ {}", lists.join("; "))
 }
 
 /// Remembered items: which, and what each says.

@@ -9,6 +9,7 @@ use crate::protocol::control::{Category, ControlDecision};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Caller, FreezeCause, Sink, Stamped, TurnFinished};
 use crate::protocol::model::Purpose;
+use crate::protocol::recall::Recalled;
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
 
@@ -40,6 +41,12 @@ impl Text {
         verbosity: Verbosity,
     ) -> Self {
         Self { out, err, verbosity, category: None }
+    }
+
+    fn remembered(&mut self, how: &str, items: &[Recalled]) {
+        for item in items {
+            self.progress(&format!("  ✦ {how}: {} [{}]", item.text, item.id));
+        }
     }
 
     fn progress(&mut self, line: &str) {
@@ -176,15 +183,9 @@ impl Sink for Text {
             Body::RulesFound { path, .. } => self.progress(&format!("  § rules met: {path}")),
             Body::MemoryRecalled(recalled) => {
                 let how = if recalled.applied { "known, tries" } else { "remembers" };
-                for item in &recalled.items {
-                    self.progress(&format!("  ✦ {how}: {} [{}]", item.text, item.id));
-                }
+                self.remembered(how, &recalled.items);
             }
-            Body::MemoryWritten(written) => {
-                for item in &written.new {
-                    self.progress(&format!("  ✦ learnt: {} [{}]", item.text, item.id));
-                }
-            }
+            Body::MemoryWritten(written) => self.remembered("learnt", &written.new),
             Body::PlanUpdated { plan, .. } => {
                 if let Some(recap) = plan.recap() {
                     self.progress(&format!("  ☰ {recap}"));

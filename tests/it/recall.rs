@@ -298,3 +298,21 @@ fn a_record_that_came_with_a_folder_teaches_nothing() {
     assert_eq!(store(&test).reviewed(id).unwrap(), 0);
     assert!(store(&test).items(&[]).unwrap().is_empty());
 }
+
+#[test]
+fn a_todo_that_says_to_run_the_tests_is_not_done_before_they_ended_well() {
+    let plan = |status: &str| {
+        let todos = json!([{"content": "Run the tests", "status": status}]);
+        format!("call: TodoWrite {}\n---\n", json!({"summary": "s", "todos": todos}))
+    };
+    let told = "when: You marked .Run the tests. as completed, and tests did not end well";
+    let script = format!(
+        "{}call: LS {{}}\n---\n{}{told}\ncall: Bash {{\"command\":\"./test.sh\"}}\n---\ntext: done",
+        plan("in_progress"),
+        plan("completed")
+    );
+    let test = Test::new().file("test.sh", "exit 0\n").script(&script);
+    let path = test.root().join("test.sh");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    test.run(&["do it"]).expect_code(0).expect_stdout("done\n");
+}

@@ -8,9 +8,9 @@ mod leftovers;
 mod worker;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{OpenError, Storage};
@@ -40,7 +40,6 @@ enum Work {
 /// A session that begins or goes on.
 struct Begun {
     session: String,
-    events: Events,
     /// Its record; `None`: nothing of it is kept, and nothing is learnt.
     record: Option<Record>,
 }
@@ -77,8 +76,21 @@ pub(super) struct Learning {
 struct Shared {
     /// Facts are missing: what the session teaches is done from its record.
     lost: AtomicBool,
-    /// The session has ended: nothing is told any more.
-    ended: AtomicBool,
+    /// Where there is something to be told: until the session ends. With the stream goes the hold on its record.
+    events: Mutex<Option<Events>>,
+}
+
+impl Shared {
+    /// Tells something, as long as the session goes on.
+    fn tell(&self, body: Body) {
+        if let Some(events) = &*self.events() {
+            events.emit(body);
+        }
+    }
+
+    fn events(&self) -> MutexGuard<'_, Option<Events>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Learning {
@@ -124,7 +136,8 @@ impl Learning {
     pub(super) fn session(&self, events: &Events, record: Option<(Storage, u64)>) {
         self.known.asked_by(events.session());
         let record = record.map(|(storage, seq)| Record { storage, seq });
-        let begun = Begun { session: events.session().to_owned(), events: events.clone(), record };
+        *self.shared.events() = Some(events.clone());
+        let begun = Begun { session: events.session().to_owned(), record };
         self.give(Work::Begin(Box::new(begun)));
     }
 
@@ -151,7 +164,7 @@ impl Learning {
             // What is not written by then is done at the next start.
             _ = all_done.recv_timeout(LAST_PATIENCE);
         }
-        self.shared.ended.store(true, Ordering::SeqCst);
+        *self.shared.events() = None;
     }
 
     fn give(&self, work: Work) -> bool {
@@ -165,9 +178,10 @@ impl Learning {
 
 impl Drop for Learning {
     fn drop(&mut self) {
+        // The stream holds the thread's queue: the thread is ended by a word.
         let (done, _) = sync_channel(1);
-        // The thread holds the stream, and the stream the thread's queue: it is ended by a word.
         _ = self.work.try_send(Work::End(done));
+        *self.shared.events() = None;
     }
 }
 

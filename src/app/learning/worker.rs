@@ -12,7 +12,7 @@ use crate::learning::fold::{Fold, Harvest};
 use crate::learning::item::{Item, Scope};
 use crate::learning::lessons::lessons;
 use crate::learning::store::{Batch, Learned, SqliteStore, Store, StoreError};
-use crate::protocol::event::{Body, Events};
+use crate::protocol::event::Body;
 use crate::protocol::methodology;
 use crate::protocol::recall::{MemoryWritten, Recalled};
 
@@ -34,7 +34,6 @@ pub(super) struct Worker {
 /// The session that is recorded.
 struct AtWork {
     session: String,
-    events: Events,
     /// `None`: nothing is learnt of it.
     fold: Option<Fold>,
 }
@@ -95,9 +94,9 @@ impl Worker {
     }
 
     fn begin(&mut self, begun: Begun) {
-        let Begun { session, events, record } = begun;
+        let Begun { session, record } = begun;
         let fold = record.is_some().then(|| Fold::new(&self.whose.project));
-        self.at_work = Some(AtWork { session: session.clone(), events, fold });
+        self.at_work = Some(AtWork { session: session.clone(), fold });
         self.tell();
         let Some(record) = record else { return };
         // What of this session itself is not written yet, where it was known before.
@@ -164,7 +163,6 @@ impl Worker {
     }
 
     fn written(&self, batch: &Batch, learned: &[Learned]) {
-        let Some(at_work) = &self.at_work else { return };
         let mut written =
             MemoryWritten { new: Vec::new(), confirmed: Vec::new(), up_to: batch.seq };
         for (item, learned) in batch.items.iter().zip(learned) {
@@ -175,9 +173,7 @@ impl Worker {
                 Learned::Known(id) => written.confirmed.push(recalled(id)),
             }
         }
-        if !self.shared.ended.load(Ordering::SeqCst) {
-            at_work.events.emit(Body::MemoryWritten(written));
-        }
+        self.shared.tell(Body::MemoryWritten(written));
     }
 
     /// Facts are missing: what the session taught is not to be told apart from what it did not.
@@ -205,17 +201,19 @@ impl Worker {
 
     /// Tells what there is to tell, each thing once.
     fn tell(&mut self) {
-        let Some(at_work) = &self.at_work else { return };
+        if self.at_work.is_none() {
+            return;
+        }
         let notices =
             std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner));
         for message in notices {
-            if self.told.contains(&message) || self.shared.ended.load(Ordering::SeqCst) {
+            if self.told.contains(&message) {
                 continue;
             }
             self.told.push(message.clone());
             let source = "memory".to_owned();
             let (retry_in_ms, attempt) = (None, None);
-            at_work.events.emit(Body::Error { source, message, retry_in_ms, attempt });
+            self.shared.tell(Body::Error { source, message, retry_in_ms, attempt });
         }
     }
 }

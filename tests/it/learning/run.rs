@@ -62,8 +62,14 @@ fn run(test: &Test, name: &str, session: &Session, with_memory: bool) -> Measure
     let failed = of("tool.finished")
         .filter(|event| event["envelope"]["status"] == "error" && event["by"].is_null());
     let errors = of("error").map(|event| text(&event["message"]).to_owned());
-    let is_scripts =
-        |message: &String| message.contains("../script") && !message.contains("../script answered");
+    // No script answers when it is asked why something failed.
+    let is_aside =
+        |message: &str| ["no reflect", "no plan"].iter().any(|no| message.starts_with(no));
+    let is_scripts = |message: &String| {
+        message.contains("../script")
+            && !message.contains("../script answered")
+            && !is_aside(message)
+    };
     let items = |event: &Value, list: &str| -> Vec<String> {
         let items = event[list].as_array().cloned().unwrap_or_default();
         items.iter().map(|item| text(&item["text"]).to_owned()).collect()
