@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use code_agent::learning::item::{Condition, FailurePattern, Fix, Item, Origin, Scope};
+use code_agent::learning::item::{APPLY_AT, Condition, FailurePattern, Fix, Item, Origin, Scope};
 use code_agent::learning::store::{Batch, Learned, Outcome, Query, SqliteStore, Store, StoreError};
 use code_agent::protocol::envelope::ErrorCode;
 use code_agent::protocol::recall::ItemKind;
@@ -203,6 +203,25 @@ fn work_that_another_process_has_done_is_not_done_twice() {
     first.credits.push(("gone".to_owned(), Outcome::Won));
     store.commit(&first).unwrap();
     assert_eq!(store.item(&id).unwrap().unwrap().losses, 1);
+}
+
+#[test]
+fn what_helped_often_is_not_applied_for_long_after_it_stopped_helping() {
+    let memory = Memory::new();
+    let mut store = memory.open();
+    let known = rule("Run the tests with `--fast`.");
+    store.commit(&batch("s", 1, vec![known.clone()])).unwrap();
+    let mut turn = |seq: u64, outcome: Outcome| {
+        let mut turn = batch("s", seq, Vec::new());
+        turn.credits = vec![(known.id.clone(), outcome)];
+        store.commit(&turn).unwrap();
+        store.item(&known.id).unwrap().unwrap().confidence()
+    };
+    let surest = (2..40).map(|seq| turn(seq, Outcome::Won)).fold(0.0, f64::max);
+    assert!(surest > 0.85, "{surest}");
+    let n_applied =
+        (40..80).map(|seq| turn(seq, Outcome::Lost)).take_while(|sure| *sure >= APPLY_AT).count();
+    assert!(n_applied < 4, "{n_applied}");
 }
 
 #[test]

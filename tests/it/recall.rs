@@ -152,6 +152,69 @@ fn what_has_to_be_run_first_is_run_and_then_the_call() {
 }
 
 #[test]
+fn what_a_call_runs_first_itself_is_not_run_before_it() {
+    let script = "call: Bash {\"command\":\"echo \\\"a b\\\" && cat made.txt\"}\n---\ntext: done";
+    let test = Test::new().script(script);
+    let when = json!({"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "cat"});
+    let fix = json!({"kind": "run_first", "command": "echo \"a b\""});
+    remember(&test, 1, "Say a and b first.", &when, &fix);
+    test.run(&["say hello", "--allow", "Bash"]).expect_code(0);
+    assert!(test.events_of("tool.finished").iter().all(|event| event["by"] != "kernel"));
+}
+
+/// Wins and losses of the one item, after a run of this task.
+fn counts_after(test: &Test, args: &[&str]) -> (u32, u32) {
+    test.run(args).expect_code(0);
+    let ended = test.events_of("turn.finished");
+    let session = ended[0]["session"].as_str().unwrap().to_owned();
+    settle(test, &(session, ended[0]["seq"].as_u64().unwrap()));
+    let items = store(test).items(&[]).unwrap();
+    let item = items.iter().find(|item| item.evidence == ["earlier"]).unwrap();
+    (item.wins, item.losses)
+}
+
+#[test]
+fn what_a_reflection_mended_is_no_success_of_the_fix_that_failed() {
+    let action = json!({"kind": "adjust", "input": {"path": "new/b.rs"}});
+    let cause = json!({"category": "parameter_error", "text": "it moved", "confidence": 0.9});
+    let said = json!({"failure_signal": "tool_error", "root_cause": cause, "fix_strategy": [],
+        "suggested_action": action, "patch_prompt": "", "memory_to_write": []});
+    let script = format!(
+        "call: Read {{\"path\":\"src/a.rs\"}}\n---\nfor: reflect\ntext: {said}\ntimes: any\n---\n\
+         when: found\ntext: done"
+    );
+    let test = Test::new().file("new/b.rs", "found\n").script(&script);
+    let when = json!({"tool": "Read", "path": "src/a.rs"});
+    let fix = json!({"kind": "replace_path", "from": "src/a.rs", "to": "lib/a.rs"});
+    remember(&test, 1, "`src/a.rs` lies at `lib/a.rs`.", &when, &fix);
+    let counts = counts_after(&test, &["say hello", "--set", "recovery.reflect_after=1"]);
+    assert_eq!(decisions(&test), ["retry adjusted", "retry adjusted"], "each was tried");
+    assert_eq!(counts, (1, 1));
+}
+
+#[test]
+fn what_is_done_without_the_advice_too_is_no_success_of_it() {
+    let renamed = |test: &Test| {
+        let when = json!({"tool": "Read", "code": "INVALID_PARAM", "argument": "file_path"});
+        let fix = json!({"kind": "rename_argument", "from": "file_path", "to": "path"});
+        remember(test, 0, "Name the argument of Read `path`, not `file_path`.", &when, &fix);
+    };
+    let right = "call: Read {\"path\":\"a.txt\"}\n---\ntext: done";
+    let test = Test::new().file("a.txt", "one\n").script(right);
+    renamed(&test);
+    let counts = counts_after(&test, &["Read a.txt and tell what it says"]);
+    assert_eq!(test.events_of("memory.recalled")[0]["moment"], "task");
+    assert_eq!(counts, (0, 0));
+    // Where it was told after the failure, and then the call went well, it helped.
+    let wrong = format!("call: Read {{\"file_path\":\"a.txt\"}}\n---\n{right}");
+    let test = Test::new().file("a.txt", "one\n").script(&wrong);
+    renamed(&test);
+    let counts = counts_after(&test, &["say hello"]);
+    assert_eq!(test.events_of("memory.recalled")[0]["moment"], "failure");
+    assert_eq!(counts, (1, 0));
+}
+
+#[test]
 fn a_refused_fix_is_no_permission_that_the_task_needed() {
     let test = project().script(&format!("{OLD}text: done"));
     old_is_new(&test, 1);

@@ -424,8 +424,8 @@ fn credit(db: &Connection, id: &str, outcome: Outcome, at_ms: Option<i64>) -> ru
     // One that was forgotten meanwhile takes its credit along.
     let Some(mut item) = index::by_id(db, id)? else { return Ok(()) };
     match outcome {
-        Outcome::Won => item.wins = item.wins.saturating_add(1),
-        Outcome::Lost => item.losses = item.losses.saturating_add(1),
+        Outcome::Won => item.count(1, 0),
+        Outcome::Lost => item.count(0, 1),
     }
     item.last_occurred_ms = item.last_occurred_ms.max(at_ms.unwrap_or(0));
     index::write(db, &item)
