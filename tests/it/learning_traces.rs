@@ -248,6 +248,21 @@ fn a_flag_more_or_less_or_another_is_known() {
     );
     assert_eq!(fixed(&items[0], "./tool.sh x --fast y").as_deref(), Some("./tool.sh x y"));
     assert_eq!(fixed(&items[1], "./tool.sh sync b").as_deref(), Some("./tool.sh --locked sync b"));
+    let items = case.teaches(
+        &[bash("./tool.sh sync a"), bash("./tool.sh sync a --locked")],
+        &["Run `./tool.sh` with `--locked` (error: the lock file must be given with --locked)."],
+    );
+    let at_the_end = |command: &str| fixed(&items[0], command);
+    assert_eq!(
+        at_the_end("cd x && ./tool.sh sync b 2>&1 | tail -3").as_deref(),
+        Some("cd x && ./tool.sh sync b --locked 2>&1 | tail -3")
+    );
+    assert_eq!(at_the_end("./tool.sh sync b --locked"), None, "it is there");
+    assert_eq!(at_the_end("./tool.sh run -- other"), None, "it would be the other program's");
+    let pattern = items[0].failure.as_ref().unwrap();
+    let follows =
+        |command: &str| pattern.is_followed_by(&call("Bash", &json!({"command": command})));
+    assert!(follows("./tool.sh sync --locked b") && !follows("cargo build --locked"));
     case.teaches(
         &[bash("./tool.sh find -P x"), bash("./tool.sh find -E x")],
         &["Give `./tool.sh` `-E`, not `-P` (tool: error: unrecognized option '-P')."],

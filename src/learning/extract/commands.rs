@@ -377,7 +377,13 @@ impl<'a> Case<'a> {
                     return None;
                 }
                 let added = added.join(" ");
-                let fix = replaced(&head, &format!("{head} {added}"));
+                // Behind other arguments it stays at the end; else it belongs to what the command is.
+                let is_last = back == 0 && front > old_head.len();
+                let fix = if is_last {
+                    replaced("", &added)
+                } else {
+                    replaced(&head, &format!("{head} {added}"))
+                };
                 said(format!("Run `{head}` with `{added}`"), fix, old_head)
             }
             (gone, []) => {
