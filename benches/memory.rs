@@ -3,6 +3,7 @@
 //! `cargo bench --bench memory` prints the table of `docs/BENCHMARKS.md`. `AGENT_ITEMS` sets the number of items.
 #![expect(clippy::print_stdout, reason = "it prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
+#![expect(clippy::cast_precision_loss, reason = "small numbers")]
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -291,8 +292,8 @@ fn main() {
     let (took, n) = time(|| open(&path).search(&ask("run the failing tests", None)).unwrap().len());
     println!("open, and the first search             {:>9.2} ms ({n} found)", micros(took) / 1e3);
     let mut store = open(&path);
-    let here = Some("example.com/team/app-7");
-    for (of, project) in [("all projects", None), ("one project and the user's", here)] {
+    let home = "example.com/team/app-7";
+    for (of, project) in [("all projects", None), ("one project and the user's", Some(home))] {
         for kind in ["task", "中文", "error", "name"] {
             let took = queries
                 .iter()
@@ -325,7 +326,7 @@ fn main() {
     let (p50, p99) = spread(took.collect());
     println!("LIKE for one word (peer)                      p50 {p50:>6.2} ms   p99 {p99:>6.2} ms");
 
-    let (took, items) = time(|| store.items(&[Scope::Project(here.unwrap().to_owned())]).unwrap());
+    let (took, items) = time(|| store.items(&[Scope::Project(home.to_owned())]).unwrap());
     println!("read a project's {} items           {:>9.2} ms", items.len(), micros(took) / 1e3);
     let took = (0..200).map(|n| {
         let mut item = item(n_items + n, &mut random);
