@@ -313,13 +313,13 @@ fn main() {
     let db = rusqlite::Connection::open(&path).unwrap();
     let mut like = db
         .prepare(
-            "SELECT id, body FROM items WHERE body LIKE ?1 ORDER BY last_occurred_ms DESC LIMIT 5",
+            "SELECT n, body FROM bodies WHERE body LIKE ?1 ORDER BY n DESC LIMIT 5",
         )
         .unwrap();
     let took = queries.iter().take(40).map(|(_, text)| {
         let word = text.split_whitespace().last().unwrap();
         time(|| {
-            like.query_map([format!("%{word}%")], |row| row.get::<_, String>(0)).unwrap().count()
+            like.query_map([format!("%{word}%")], |row| row.get::<_, String>(1)).unwrap().count()
         })
         .0
     });
