@@ -1,6 +1,7 @@
 //! The chat's figures, taken from the outside: the built binary in a pseudo-terminal, a server on loopback,
 //! and a parser of terminal sequences. `cargo bench --bench chat`
 #![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
+#![expect(clippy::disallowed_methods, reason = "it starts the binary and looks after it")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::cast_precision_loss, reason = "of small numbers")]
 
@@ -8,26 +9,35 @@
 #[expect(dead_code, reason = "the benchmark needs a part of it")]
 mod server;
 
-use std::io::{Read as _, Write};
-use std::sync::{Arc, Mutex};
+#[path = "../tests/it/chat/pty.rs"]
+#[expect(dead_code, reason = "the benchmark needs a part of it")]
+mod pty;
+
+use std::ops::{Deref, DerefMut};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use serde_json::json;
 use server::{Chunk, Reply, Server};
 
+/// The chat in a pseudo-terminal, in an empty home.
 struct Pty {
-    _master: Box<dyn MasterPty + Send>,
-    writer: Box<dyn Write + Send>,
-    child: Box<dyn Child + Send + Sync>,
-    seen: Arc<Mutex<Seen>>,
+    pty: pty::Pty,
     home: tempfile::TempDir,
 }
 
-struct Seen {
-    parser: vt100::Parser,
-    bytes: usize,
-    full_redraws: usize,
+impl Deref for Pty {
+    type Target = pty::Pty;
+
+    fn deref(&self) -> &pty::Pty {
+        &self.pty
+    }
+}
+
+impl DerefMut for Pty {
+    fn deref_mut(&mut self) -> &mut pty::Pty {
+        &mut self.pty
+    }
 }
 
 impl Pty {
@@ -39,57 +49,30 @@ impl Pty {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(home.path().join(".config/agent")).unwrap();
         std::fs::write(home.path().join(".config/agent/config.toml"), config).unwrap();
-        let size = PtySize { rows: 40, cols: 120, pixel_width: 0, pixel_height: 0 };
-        let pair = native_pty_system().openpty(size).unwrap();
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_agent"));
-        command.args(args);
-        command.cwd(home.path());
-        command.env_clear();
-        command.env("PATH", std::env::var_os("PATH").unwrap());
-        command.env("HOME", home.path());
-        command.env("TERM", "xterm-256color");
-        let child = pair.slave.spawn_command(command).unwrap();
-        drop(pair.slave);
-        let mut reader = pair.master.try_clone_reader().unwrap();
-        let writer = pair.master.take_writer().unwrap();
-        let parser = vt100::Parser::new(40, 120, 0);
-        let seen = Arc::new(Mutex::new(Seen { parser, bytes: 0, full_redraws: 0 }));
-        let theirs = Arc::clone(&seen);
-        std::thread::spawn(move || {
-            let mut buffer = vec![0; 65536];
-            while let Ok(n @ 1..) = reader.read(&mut buffer) {
-                let mut seen = theirs.lock().unwrap();
-                seen.parser.process(&buffer[..n]);
-                seen.bytes += n;
-                seen.full_redraws +=
-                    buffer[..n].windows(4).filter(|part| part == b"\x1b[2J").count();
-            }
-        });
-        Self { _master: pair.master, writer, child, seen, home }
-    }
-
-    fn send(&mut self, text: &str) {
-        self.writer.write_all(text.as_bytes()).unwrap();
-        self.writer.flush().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agent"));
+        command.args(args).current_dir(home.path());
+        command.env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", home.path());
+        let mut pty = pty::Pty::spawn(&command, 40, 120, "xterm-256color");
+        pty.patience = Duration::from_mins(4);
+        pty.pace = Duration::from_micros(200);
+        Self { pty, home }
     }
 
     fn shows(&self, text: &str) -> bool {
-        self.seen.lock().unwrap().parser.screen().contents().contains(text)
+        self.screen().contains(text)
     }
 
-    fn wait(&self, text: &str) -> Duration {
-        let begun = Instant::now();
-        while !self.shows(text) {
-            let shown = || self.seen.lock().unwrap().parser.screen().contents();
-            assert!(begun.elapsed() < Duration::from_mins(4), "waited for {text:?}\n{}", shown());
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        begun.elapsed()
+    fn n_bytes(&self) -> usize {
+        self.with_bytes(<[u8]>::len)
+    }
+
+    fn full_redraws(&self) -> usize {
+        self.with_bytes(|bytes| bytes.windows(4).filter(|part| part == b"\x1b[2J").count())
     }
 
     /// Processor time in milliseconds, and memory in MiB.
     fn used(&self) -> (f64, f64) {
-        let id = self.child.process_id().unwrap();
+        let id = self.process().as_raw_nonzero();
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
         let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
@@ -97,13 +80,6 @@ impl Pty {
         let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
         let kib: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
         (ticks * 10.0, kib / 1024.0)
-    }
-}
-
-impl Drop for Pty {
-    fn drop(&mut self) {
-        _ = self.child.kill();
-        _ = self.child.wait();
     }
 }
 
@@ -159,10 +135,10 @@ fn files() {
             std::fs::write(folder.join(format!("component_{file}.rs")), "").unwrap();
         }
     }
-    pty.wait("/help");
+    pty.wait_for("/help");
     let begun = Instant::now();
     pty.send("@");
-    pty.wait("▸ @source");
+    pty.wait_for("▸ @source");
     let listed = begun.elapsed().as_secs_f64() * 1e3;
     let mut times = Vec::new();
     let mut written = "› @".to_owned();
@@ -170,7 +146,7 @@ fn files() {
         written.push(letter);
         let begun = Instant::now();
         pty.send(&letter.to_string());
-        pty.wait(&written);
+        pty.wait_for(&written);
         times.push(begun.elapsed().as_secs_f64() * 1e3);
     }
     println!(
@@ -188,9 +164,9 @@ fn start() {
     for _ in 0..20 {
         let begun = Instant::now();
         let pty = Pty::start(&["--model", &model]);
-        pty.wait("›");
+        pty.wait_for("›");
         prompts.push(begun.elapsed().as_secs_f64() * 1e3);
-        pty.wait("sandbox");
+        pty.wait_for("sandbox");
         whole.push(begun.elapsed().as_secs_f64() * 1e3);
     }
     println!(
@@ -205,11 +181,11 @@ fn idle() {
     let server = streaming(1, 1000);
     let args = args(&server);
     let pty = Pty::start(&args.iter().map(String::as_str).collect::<Vec<_>>());
-    pty.wait("/help");
+    pty.wait_for("/help");
     std::thread::sleep(Duration::from_millis(500));
-    let (before, bytes) = (pty.used().0, pty.seen.lock().unwrap().bytes);
+    let (before, bytes) = (pty.used().0, pty.n_bytes());
     std::thread::sleep(Duration::from_secs(5));
-    let written = pty.seen.lock().unwrap().bytes - bytes;
+    let written = pty.n_bytes() - bytes;
     println!(
         "idle for 5 s: {:.0} ms of processor time, {written} bytes written",
         pty.used().0 - before
@@ -220,20 +196,19 @@ fn streamed() {
     let server = streaming(1000, 100);
     let args = args(&server);
     let mut pty = Pty::start(&args.iter().map(String::as_str).collect::<Vec<_>>());
-    pty.wait("/help");
-    let (before, bytes) = (pty.used().0, pty.seen.lock().unwrap().bytes);
+    pty.wait_for("/help");
+    let (before, bytes) = (pty.used().0, pty.n_bytes());
     let begun = Instant::now();
     pty.send("go\r");
-    pty.wait("THE END");
+    pty.wait_for("THE END");
     let took = begun.elapsed().as_secs_f64() * 1e3;
     let used = pty.used().0 - before;
-    let seen = pty.seen.lock().unwrap();
     let text = 1000.0 * 6.9 / 1024.0;
     println!(
         "1,000 tokens at 100 a second: {:.1} % of one core; {:.0} bytes written for a kilobyte; {} full redraws",
         used / took * 100.0,
-        (seen.bytes - bytes) as f64 / text,
-        seen.full_redraws
+        (pty.n_bytes() - bytes) as f64 / text,
+        pty.full_redraws()
     );
 }
 
@@ -254,15 +229,15 @@ fn keys_in_a_long_session() {
     let server = streaming(9000, 1000);
     let config = format!("[providers.other]\nbase_url = \"{}\"\n", server.url());
     let mut pty = Pty::with_config(&["--yolo", "--model", &model, "--max-turns", "3000"], &config);
-    pty.wait("/help");
+    pty.wait_for("/help");
     pty.send("many\r");
-    pty.wait("All cells are there.");
-    pty.wait("/help");
+    pty.wait_for("All cells are there.");
+    pty.wait_for("/help");
     println!("memory with 10,000 cells: {:.0} MiB", pty.used().1);
     pty.send("/model other/m\r");
-    pty.wait("answers from now on");
+    pty.wait_for("answers from now on");
     pty.send("stream\r");
-    pty.wait("answering");
+    pty.wait_for("answering");
     let mut times = Vec::new();
     let letters = "the quick brown fox jumps over the lazy dog ".repeat(6);
     let mut written = String::new();
@@ -283,7 +258,7 @@ fn keys_in_a_long_session() {
         }
         let begun = Instant::now();
         pty.send(&letter.to_string());
-        pty.wait(&shown);
+        pty.wait_for(&shown);
         times.push(begun.elapsed().as_secs_f64() * 1e3);
         std::thread::sleep(Duration::from_millis(11));
     }
@@ -295,17 +270,17 @@ fn keys_in_a_long_session() {
         times.len()
     );
     pty.send("\x15\x1b");
-    pty.wait("stopped by you");
+    pty.wait_for("stopped by you");
     let begun = Instant::now();
     pty.send("\x14");
-    pty.wait("q close");
+    pty.wait_for("q close");
     println!("the whole conversation on the screen: {:.0} ms", begun.elapsed().as_secs_f64() * 1e3);
     let mut times = Vec::new();
     for n in 0..60 {
-        let bytes = pty.seen.lock().unwrap().bytes;
+        let bytes = pty.n_bytes();
         let begun = Instant::now();
         pty.send(if n % 2 == 0 { "\x1b[5~" } else { "b" });
-        while pty.seen.lock().unwrap().bytes == bytes {
+        while pty.n_bytes() == bytes {
             std::thread::sleep(Duration::from_micros(100));
         }
         times.push(begun.elapsed().as_secs_f64() * 1e3);
@@ -327,15 +302,15 @@ fn esc() {
     let mut times = Vec::new();
     for _ in 0..10 {
         let mut pty = Pty::start(&["--yolo", "--model", &model]);
-        pty.wait("/help");
+        pty.wait_for("/help");
         pty.send("go\r");
-        pty.wait("◦ Bash");
+        pty.wait_for("◦ Bash");
         while running("sleep 98.7") < 9 {
             std::thread::sleep(Duration::from_millis(2));
         }
         let begun = Instant::now();
         pty.send("\x1b");
-        pty.wait("stopped by you");
+        pty.wait_for("stopped by you");
         while running("sleep 98.7") > 0 {
             std::thread::sleep(Duration::from_micros(500));
         }

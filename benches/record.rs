@@ -190,6 +190,7 @@ fn started(project: &Path) -> Body {
         tools: vec!["Read".to_owned()],
         sandbox: Sandbox::none(),
         program: "0".to_owned(),
+        learns: true,
     })
 }
 

@@ -4,18 +4,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::OpenError;
+use super::{OpenError, Options};
 use crate::config::{self, Config, Loaded, SandboxBackend, SandboxNetwork, UserDirs};
 use crate::exec::Exec;
 use crate::exec::sandbox::{self, Backend, Network, Sandbox, SandboxError};
-use crate::kernel::{Checks, RecoveryLimits};
+use crate::kernel::{Checks, RecoveryLimits, Speaker, Verifier};
 use crate::permission::{Origin, Places, Policy, Rule, Verb, Withheld};
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::{Events, Sandbox as Holds};
 use crate::protocol::mask::{Masker, is_secret_name};
+use crate::protocol::prompt::Prompts;
 use crate::registry::{BreakerConfig, OutputLimits, Registry, Settings};
 use crate::tools::{self, ToolCx};
 use crate::workspace::{Spill, Workspace};
+
+/// The tools that only look.
+const LOOKING: [&str; 4] = ["LS", "Glob", "Grep", "Read"];
 
 /// The tools behind their gate, and what they work with: all that `agent tool` needs.
 pub struct Gate {
@@ -171,6 +175,29 @@ pub fn open_gate(
     };
     let registry = Registry::new(tools::all(), cx, events.clone(), control.clone(), settings);
     Gate { registry, events, exec }
+}
+
+/// Who takes a second look, with the tools that only look behind a gate of their own: what it reads is not read
+/// by the model, its calls repeat none of the model's, nobody is asked for it, and its facts are told by the kernel.
+pub(super) fn verifier_of(
+    speaker: Option<Speaker>,
+    options: &Options,
+    registry: &Registry,
+    events: &Events,
+    prompts: &Prompts,
+) -> Result<Option<Box<Verifier>>, OpenError> {
+    let Some(speaker) = speaker else { return Ok(None) };
+    let own = registry.cx();
+    let root = own.workspace.root();
+    let workspace = open_workspace(root, &options.add_dirs)?.with_readable(own.spill.folder());
+    let cx = ToolCx { workspace: Arc::new(workspace), ..own.clone() };
+    let settings = settings(&options.config, root, PermissionMode::ReadOnly, false)?;
+    let (clock, masker) = (events.clock().clone(), events.masker().clone());
+    let silent = Events::new(events.session().to_owned(), 0, clock, masker, Vec::new());
+    let looking = tools::all().into_iter().filter(|tool| LOOKING.contains(&tool.spec().name));
+    let mut registry = Registry::new(looking.collect(), cx, silent, Control::default(), settings);
+    registry.describe(prompts);
+    Ok(Some(Box::new(Verifier { speaker, registry })))
 }
 
 /// The project's files.

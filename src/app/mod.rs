@@ -4,6 +4,7 @@
 
 mod changed;
 mod gate;
+mod learning;
 mod memory;
 mod models;
 mod project;
@@ -12,15 +13,16 @@ mod storage;
 mod talk;
 mod undo;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, settings};
-use gate::{begin_sandbox, checks, recovery};
+use gate::{begin_sandbox, checks, recovery, verifier_of};
+use learning::Learning;
 pub use memory::{identity, memory, memory_file};
-use models::open_models;
 pub use models::{Facts, endpoint, facts, script};
+use models::{Models, open_models};
 use project::ProjectFiles;
 pub use storage::Storage;
 pub use undo::{Files, Recorded, Rewind, Rewound};
@@ -31,7 +33,7 @@ use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Kernel, Limits, Parts, Speaker};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::event::{
-    Body, Clock, Event, Events, Pin, Place, SessionStarted, Sink, TurnFinished,
+    Body, Clock, Event, Events, Pin, Place, Sandbox, SessionStarted, Sink, TurnFinished,
 };
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::record::{self, Log, LogError, SummarySink};
@@ -121,6 +123,7 @@ pub struct Session {
     control: Control,
     timeout: Option<Duration>,
     workspace: Arc<Workspace>,
+    learning: Option<Learning>,
     /// What the person should know before the session begins, a line each.
     pub notices: Vec<String>,
     /// Where the session is recorded; `None` where nothing is kept.
@@ -158,26 +161,26 @@ impl Session {
             OpenError::Usage(format!("--json-schema: this is no JSON Schema: {reason}"))
         })?;
         let workspace = open_workspace(&options.root, &options.add_dirs)?;
+        // Read beside the rest of the start.
+        let (project, is_trusted) = (identity(workspace.root()), options.config.trusted);
+        let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
         let trying = begin_sandbox(config, &workspace, options.dirs.as_ref())?;
         let models = open_models(config, &options.root, &control).await;
         // Waited for in any case: what it has made is to be taken away again.
         let tried = trying.finish();
-        let ((main, key), (light, light_key)) = models?;
+        let Models { main, light, verifier, keys } = models?;
         let (sandbox, holds) = tried?;
         let mut settings = settings(&options.config, workspace.root(), mode, sandbox.is_some())?;
         if config.limits.max_budget_usd.is_some() {
-            [&main, &light].into_iter().try_for_each(has_price)?;
+            [&main, &light].into_iter().chain(&verifier).try_for_each(has_price)?;
         }
-        let keys: Vec<&str> =
-            [&key, &light_key].into_iter().flatten().map(String::as_str).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let masker = masker(config, &keys)?;
         let (prompts, ignored) = prompts::prompts(&options.root, options.config.trusted)?;
 
-        let storage = if options.ephemeral {
-            Storage::find(workspace.root(), options.dirs.as_ref())
-        } else {
-            Storage::make(workspace.root(), options.dirs.as_ref())
-        };
+        let (root, dirs) = (workspace.root(), options.dirs.as_ref());
+        let find = if options.ephemeral { Storage::find } else { Storage::make };
+        let storage = find(root, dirs);
         let notices: Vec<String> = storage.notice.iter().cloned().chain(ignored).collect();
         let (log, loaded, id) = open_log(&options, &storage)?;
         let log_path = (!options.ephemeral).then(|| storage.log_path(&id));
@@ -189,18 +192,8 @@ impl Session {
         }
         let seq = loaded.as_ref().map_or(0, |loaded| loaded.events.len() as u64);
 
-        let mut faces = faces;
-        if let Some(loaded) = &loaded {
-            let live = record::live(&loaded.events);
-            for face in &mut faces {
-                face.recorded(&live);
-            }
-        }
         let summary = SummarySink::default();
-        let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
-        sinks.extend(log.map(|log| Box::new(log) as Box<dyn Sink>));
-        sinks.push(Box::new(summary.clone()));
-        sinks.extend(faces);
+        let sinks = sinks(log, &summary, learning.as_ref(), faces, loaded.as_ref());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let events = Events::new(id.clone(), seq, clock, masker.clone(), sinks);
         let spill = match &log_path {
@@ -215,26 +208,21 @@ impl Session {
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles(workspace.clone());
         let rules = rules(&project, options.dirs.as_ref());
+        let environment = environment(workspace.root(), &holds);
         let started = SessionStarted {
             cwd: workspace.root().display().to_string(),
             model: main.model.id().to_owned(),
             permission_mode: mode,
             tools: tools::all().iter().map(|tool| tool.spec().name.to_owned()).collect(),
-            sandbox: holds.clone(),
+            sandbox: holds,
             program: env!("CARGO_PKG_VERSION").to_owned(),
-            learns: true,
+            learns: learning.is_some(),
         };
-        let environment = format!(
-            "# Place\nProject root: {}\nPlatform: {}\nSandbox of commands: {}, network {}",
-            workspace.root().display(),
-            std::env::consts::OS,
-            holds.backend,
-            holds.network
-        );
         let additions = additions(&options, &prompts);
         let gate = open_gate(config, settings, sandbox, workspace.clone(), spill, events, &control);
         let Gate { mut registry, events, exec } = gate;
         registry.describe(&prompts);
+        let verifier = verifier_of(verifier, &options, &registry, &events, &prompts)?;
         let prompts = Arc::new(prompts);
         let max_rules_bytes = MAX_RULES_BYTES.min(budget.bytes(budget.window() / RULES_SHARE));
         let layers = Layers::new(
@@ -255,6 +243,7 @@ impl Session {
             project: Arc::new(project),
             max_rules_bytes,
             checks,
+            verifier,
             answer_schema,
             events: events.clone(),
             control: control.clone(),
@@ -263,9 +252,13 @@ impl Session {
                 max_budget_usd: config.limits.max_budget_usd,
             },
             recovery: recovery(config),
+            memory: learning.as_ref().map(Learning::memory),
             undo_on_failure: config.recovery.undo_on_failure,
             prompts: prompts.clone(),
         };
+        if let Some(learning) = &learning {
+            learning.session(&events, log_path.is_some().then_some((storage, seq)));
+        }
         let mut kernel = Kernel::new(parts);
         match loaded {
             None => {
@@ -274,11 +267,21 @@ impl Session {
             Some(loaded) => {
                 let told = |live: &[&Event]| changed::told(&prompts, &workspace, live);
                 resume(&mut kernel, &events, &summary, &loaded, started, &told);
-                // What a rewind took back may have been killed in the middle too.
                 sweep(&workspace, &record::unanswered(&loaded.events));
             }
         }
-        Ok(Self { kernel, events, summary, exec, control, timeout, workspace, notices, log_path })
+        Ok(Self {
+            kernel,
+            events,
+            summary,
+            exec,
+            control,
+            timeout,
+            workspace,
+            learning,
+            notices,
+            log_path,
+        })
     }
 
     /// The session's id.
@@ -288,6 +291,12 @@ impl Session {
 
     /// Works on what the user said. What it returns is masked, as every way out of the program is.
     pub async fn run(&mut self, input: &str) -> TurnFinished {
+        if let Some(learning) = &self.learning {
+            if self.kernel.has_begun() {
+                learning.turn_begins();
+            }
+            learning.ready().await;
+        }
         let run = self.kernel.run(input);
         let mut finished = match self.timeout {
             None => run.await,
@@ -324,6 +333,9 @@ impl Session {
     /// Ends the session: what commands left running is ended, and the summary is written.
     pub fn close(self) {
         self.exec.shutdown();
+        if let Some(learning) = &self.learning {
+            learning.end();
+        }
         self.events.emit(Body::SessionSummary(self.summary.summary()));
     }
 }
@@ -392,6 +404,28 @@ fn log_error(error: &LogError) -> OpenError {
     }
 }
 
+/// Who takes the facts, the record first. Faces are told what had happened before.
+fn sinks(
+    log: Option<Log>,
+    summary: &SummarySink,
+    learning: Option<&Learning>,
+    mut faces: Vec<Box<dyn Sink>>,
+    loaded: Option<&record::Loaded>,
+) -> Vec<Box<dyn Sink>> {
+    if let Some(loaded) = loaded {
+        let live = record::live(&loaded.events);
+        for face in &mut faces {
+            face.recorded(&live);
+        }
+    }
+    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+    sinks.extend(log.map(|log| Box::new(log) as Box<dyn Sink>));
+    sinks.push(Box::new(summary.clone()));
+    sinks.extend(learning.map(|learning| Box::new(learning.recorder()) as Box<dyn Sink>));
+    sinks.extend(faces);
+    sinks
+}
+
 /// Feeds a recorded session to the kernel, and answers the calls that have no answer.
 fn resume(
     kernel: &mut Kernel,
@@ -430,13 +464,25 @@ fn resume(
     }
 }
 
-/// Takes away what changes that were killed in the middle left beside their files.
+/// Takes away what changes that were killed in the middle left beside their files, also those that a rewind took
+/// back.
 fn sweep(workspace: &Workspace, unanswered: &[record::Unanswered]) {
     for (path, input) in unanswered.iter().filter_map(|unanswered| unanswered.writes.as_ref()) {
         let number = |name: &str| input.get(name).and_then(serde_json::Value::as_i64);
         let size = number("file_size_bytes").and_then(|size| u64::try_from(size).ok());
         workspace.sweep(path, number("file_mtime_ms").zip(size));
     }
+}
+
+/// What the model is told of the place.
+fn environment(root: &Path, holds: &Sandbox) -> String {
+    format!(
+        "# Place\nProject root: {}\nPlatform: {}\nSandbox of commands: {}, network {}",
+        root.display(),
+        std::env::consts::OS,
+        holds.backend,
+        holds.network
+    )
 }
 
 /// What is added to the prompt: the user's own words, and the schema for the answer.

@@ -22,21 +22,36 @@ const OWN_PATIENCE: Duration = Duration::from_secs(5);
 /// A model with what is known of it, and the key in use.
 pub(super) type Opened = (Speaker, Option<String>);
 
-/// The models that the configuration means: the main one, and the light one, which may be the same.
+/// The models that the configuration means.
+pub(super) struct Models {
+    pub(super) main: Speaker,
+    /// For summaries and reflections; it may be the main one.
+    pub(super) light: Speaker,
+    /// For a second look.
+    pub(super) verifier: Option<Speaker>,
+    /// The keys in use.
+    pub(super) keys: Vec<String>,
+}
+
+/// Opens them all.
 pub(super) async fn open_models(
     config: &Config,
     root: &Path,
     control: &Control,
-) -> Result<(Opened, Opened), OpenError> {
-    let main = open_model(config, root, control).await?;
-    let light = match &config.light_model {
-        None => (main.0.clone(), None),
-        Some(light) => {
-            let config = Config { model: light.clone(), ..config.clone() };
-            open_model(&config, root, control).await?
+) -> Result<Models, OpenError> {
+    let (main, key) = open_model(config, root, control).await?;
+    let mut keys: Vec<String> = key.into_iter().collect();
+    let mut others = [None, None];
+    for (other, name) in others.iter_mut().zip([&config.light_model, &config.verify.model]) {
+        if let Some(name) = name {
+            let config = Config { model: name.clone(), ..config.clone() };
+            let (speaker, key) = open_model(&config, root, control).await?;
+            *other = Some(speaker);
+            keys.extend(key);
         }
-    };
-    Ok((main, light))
+    }
+    let [light, verifier] = others;
+    Ok(Models { light: light.unwrap_or_else(|| main.clone()), main, verifier, keys })
 }
 
 /// The model that the configuration means.

@@ -7,6 +7,7 @@ use crate::config::{AGENT_DIR, UserDirs};
 use crate::record::{self, EVENTS, Log};
 
 /// Where a project's sessions are kept.
+#[derive(Clone)]
 pub struct Storage {
     sessions: PathBuf,
     /// What the person should know about it.

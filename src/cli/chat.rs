@@ -2,114 +2,25 @@
 
 mod jobs;
 mod places;
+mod start;
 
 use std::path::PathBuf;
 
-use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::options::{self, RunArgs, ToolOptions};
-use super::{Cli, session};
+use super::{options, session};
 use crate::app::{OpenError, Options, Recorded, Rewind, Session, Storage, Which};
-use crate::config::{self, Loaded, UiEditing, UiScreen, UiTheme, UserDirs};
+use crate::config::UserDirs;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
-use crate::ui::tui::{
-    self, Arrangement, Background, Chat, CommandDeed, Depth, Keymap, News, Request, Settings, Theme,
-};
+use crate::ui::tui::{self, Arrangement, Chat, CommandDeed, Handle, News, Request};
 use crate::{record, ui};
 use jobs::{Jobs, Ran};
 use places::Places;
+pub(super) use start::ChatArgs;
+use start::{settings, welcome};
 
 /// Lines of a trace that are shown.
 const TRACE_LINES: usize = 200;
-
-/// The options of `agent chat`.
-#[derive(Clone, Debug, Default, Args)]
-pub(super) struct ChatArgs {
-    /// What stands in the message when the chat begins
-    #[arg(value_name = "MESSAGE")]
-    message: Vec<String>,
-    /// Plain lines, for screen readers and terminals that can do little
-    #[arg(long)]
-    plain: bool,
-    /// The model: provider/model, auto, or script:FILE
-    #[arg(short, long, value_name = "MODEL")]
-    model: Option<String>,
-    /// Where the model's server is, up to and including /v1
-    #[arg(long, value_name = "URL")]
-    base_url: Option<String>,
-    /// The environment variable that holds the key
-    #[arg(long, value_name = "NAME")]
-    api_key_env: Option<String>,
-    /// A command that must exit 0 before a task counts as done
-    #[arg(long, value_name = "COMMAND")]
-    check: Vec<String>,
-    /// The most answers of the model to one message
-    #[arg(long, value_name = "N")]
-    max_turns: Option<u32>,
-    /// The most US dollars for one message; needs the model's price
-    #[arg(long, value_name = "X")]
-    max_budget_usd: Option<f64>,
-    /// Go on with the latest session of this project
-    #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
-    continue_latest: bool,
-    /// Go on with this session
-    #[arg(short = 'r', long, value_name = "ID")]
-    resume: Option<String>,
-    /// Keep nothing of this session
-    #[arg(long, conflicts_with_all = ["continue_latest", "resume"])]
-    ephemeral: bool,
-    /// Add this to the model's instructions
-    #[arg(long, value_name = "TEXT")]
-    append_system_prompt: Option<String>,
-    #[command(flatten)]
-    tools: ToolOptions,
-}
-
-impl From<Cli> for ChatArgs {
-    fn from(cli: Cli) -> Self {
-        let Cli { run, plain, .. } = cli;
-        Self {
-            message: Vec::new(),
-            plain,
-            model: run.model,
-            base_url: run.base_url,
-            api_key_env: run.api_key_env,
-            check: run.check,
-            max_turns: run.max_turns,
-            max_budget_usd: run.max_budget_usd,
-            continue_latest: run.continue_latest,
-            resume: run.resume,
-            ephemeral: run.ephemeral,
-            append_system_prompt: run.append_system_prompt,
-            tools: run.tools,
-        }
-    }
-}
-
-impl ChatArgs {
-    /// The same options as those of a run: the configuration reads them there.
-    fn as_run(&self) -> RunArgs {
-        RunArgs {
-            model: self.model.clone(),
-            base_url: self.base_url.clone(),
-            api_key_env: self.api_key_env.clone(),
-            check: self.check.clone(),
-            max_turns: self.max_turns,
-            max_budget_usd: self.max_budget_usd,
-            tools: self.tools.clone(),
-            ..RunArgs::default()
-        }
-    }
-
-    fn which(&self) -> Which {
-        match (self.continue_latest, &self.resume) {
-            (true, _) => Which::Latest,
-            (false, Some(id)) => Which::Resume(id.clone()),
-            (false, None) => Which::New,
-        }
-    }
-}
 
 pub(super) fn chat(args: &ChatArgs) -> u8 {
     let term = std::env::var("TERM").unwrap_or_default();
@@ -207,12 +118,19 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
             }
         }
     };
-    _ = chat.end();
+    let shown = chat.end();
     if let Some(id) = last.filter(|_| !is_plain) {
         ui::print(&format!("Session {id}: `agent -c` goes on with it.\n"));
     }
     let ended = control.interrupted().filter(|by| *by == Interrupt::Terminate);
-    Ok(ended.map_or(0, |by| by.ending().exit_code()))
+    match (ended, shown) {
+        (Some(by), _) => Ok(by.ending().exit_code()),
+        (None, Ok(())) => Ok(0),
+        (None, Err(error)) => {
+            ui::tell(&format!("the screen: {error}; the session is saved"));
+            Ok(1)
+        }
+    }
 }
 
 async fn open(
@@ -239,6 +157,48 @@ async fn open(
     }
 }
 
+/// What keeps a session busy until it is done or stopped.
+enum Work {
+    /// A message.
+    Turn(String),
+    /// A summary, with this focus if it is not empty.
+    Compact(String),
+    /// Another model, or which one it is.
+    Model(String),
+}
+
+async fn do_work(session: &mut Session, options: &Options, handle: &Handle, work: Work) {
+    tui::panic_if_told("session");
+    match work {
+        Work::Turn(text) => {
+            session.run(&text).await;
+        }
+        Work::Compact(focus) => {
+            let focus = Some(focus.as_str()).filter(|focus| !focus.is_empty());
+            let compacted = session.compact(focus).await;
+            let news = match compacted {
+                Ok(true) => return,
+                _ if session.control().interrupted().is_some() => {
+                    News::Note(true, "stopped: the conversation is as it was".to_owned())
+                }
+                Ok(false) => {
+                    let text = "there is nothing yet that could give way to a summary";
+                    News::Note(true, text.to_owned())
+                }
+                Err(reason) => News::Note(false, reason),
+            };
+            handle.tell(news);
+        }
+        Work::Model(model) => {
+            let cancel = session.control().cancel();
+            let asking = model_of(session, options, &model);
+            if let Some(news) = cancel.run_until_cancelled(asking).await {
+                handle.tell(news);
+            }
+        }
+    }
+}
+
 /// What the person and the session say to each other, until there is another session or none.
 async fn converse(
     session: &mut Session,
@@ -257,7 +217,7 @@ async fn converse(
     // What the user ran while the model worked, for the model to know with the next message.
     let mut ran: Vec<Ran> = Vec::new();
     let mut quits = false;
-    let mut message: Option<String> = None;
+    let mut work: Option<Work> = None;
     loop {
         for done in ran.drain(..) {
             session.share(&done.command, &done.output, done.exit_code);
@@ -265,13 +225,16 @@ async fn converse(
         if quits {
             return Next::Quit;
         }
-        let Some(text) = message.take() else {
+        let Some(what) = work.take() else {
             let cancel = control.cancel();
             tokio::select! {
                 request = chat.requests.recv() => match request.unwrap_or(Request::Quit) {
-                    Request::Submit(text) | Request::Steer(text) => message = Some(text),
+                    Request::Submit(text) | Request::Steer(text) => work = Some(Work::Turn(text)),
                     Request::Quit => quits = true,
-                    Request::Interrupt => handle.tell(News::Idle { interrupted: true }),
+                    Request::Interrupt => {
+                        jobs.stop();
+                        handle.tell(News::Idle { interrupted: true });
+                    }
                     Request::Mode(mode) => {
                         control.want_mode(mode);
                         session.take_wishes();
@@ -297,16 +260,7 @@ async fn converse(
                         }
                     }
                     Request::Command(CommandDeed::Compact, focus) => {
-                        let focus = Some(focus.as_str()).filter(|focus| !focus.is_empty());
-                        control.begin_turn();
-                        match session.compact(focus).await {
-                            Ok(true) => {}
-                            Ok(false) => {
-                                let text = "there is nothing yet that could give way to a summary";
-                                handle.tell(News::Note(true, text.to_owned()));
-                            }
-                            Err(reason) => handle.tell(News::Note(false, reason)),
-                        }
+                        work = Some(Work::Compact(focus));
                     }
                     Request::Command(CommandDeed::Pins, _) => {
                         handle.tell(News::Page { title: "Pins".to_owned(), text: pins(session) });
@@ -323,10 +277,7 @@ async fn converse(
                             handle.tell(News::Note(false, text.to_owned()));
                         }
                     }
-                    Request::Command(CommandDeed::Model, model) => {
-                        let news = model_of(session, options, &model).await;
-                        handle.tell(news);
-                    }
+                    Request::Command(CommandDeed::Model, model) => work = Some(Work::Model(model)),
                     request => jobs.begin(request),
                 },
                 done = jobs.next() => ran.extend(done),
@@ -341,11 +292,11 @@ async fn converse(
         };
         control.begin_turn();
         {
-            let turn = session.run(&text);
-            tokio::pin!(turn);
+            let working = do_work(session, options, &handle, what);
+            tokio::pin!(working);
             loop {
                 tokio::select! {
-                    _ = &mut turn => break,
+                    () = &mut working => break,
                     request = chat.requests.recv() => match request.unwrap_or(Request::Quit) {
                         Request::Submit(text) | Request::Steer(text) => control.steer(text),
                         Request::Interrupt => control.interrupt(Interrupt::User),
@@ -370,7 +321,7 @@ async fn converse(
         // What stopped this turn stops nothing after it.
         control.begin_turn();
         if interrupted.is_none() && !unheard.is_empty() {
-            message = Some(unheard.join("\n\n"));
+            work = Some(Work::Turn(unheard.join("\n\n")));
         } else {
             handle.tell(News::Idle { interrupted: interrupted.is_some() });
         }
@@ -441,56 +392,6 @@ async fn model_of(session: &mut Session, options: &Options, model: &str) -> News
     }
 }
 
-/// What the chat starts with.
-fn settings(args: &ChatArgs, config: &Loaded, places: &Places) -> Result<Settings, OpenError> {
-    let ui = &config.config.ui;
-    let variable = |name: &str| std::env::var(name).ok();
-    let background = match ui.theme {
-        UiTheme::Light => Background::Light,
-        UiTheme::Auto if is_light(&variable) => Background::Light,
-        UiTheme::Auto | UiTheme::Dark => Background::Dark,
-    };
-    let message = args.message.join(" ");
-    Ok(Settings {
-        keymap: Keymap::new(&ui.keys).map_err(OpenError::Usage)?,
-        theme: Theme::new(Depth::of(&variable), background),
-        theme_is_chosen: ui.theme != UiTheme::Auto,
-        full_screen: ui.screen == UiScreen::Full,
-        vi: ui.editing == UiEditing::Vi,
-        notifications: ui.notifications,
-        history: places.history(),
-        own_commands: places.commands(),
-        first_message: (!message.is_empty()).then_some(message),
-        notices: config.warnings.clone(),
-        branch: places.branch(),
-    })
-}
-
-/// `COLORFGBG=0;15` says that the background is light; most terminals are asked and answer later.
-fn is_light(variable: &dyn Fn(&str) -> Option<String>) -> bool {
-    let background = variable("COLORFGBG").and_then(|it| it.rsplit(';').next()?.parse::<u8>().ok());
-    matches!(background, Some(7 | 9..=15))
-}
-
-/// What a person sees who starts it for the first time.
-fn welcome() -> String {
-    let keys: Vec<&str> = config::presets()
-        .iter()
-        .filter(|preset| preset.default_model.is_some())
-        .filter_map(|preset| preset.api_key_env)
-        .collect();
-    let first = keys.first().copied().unwrap_or("OPENAI_API_KEY");
-    format!(
-        "agent needs a model to talk to. Any one of these will do:\n\n\
-         \x20 export {first}=…           a key ({})\n\
-         \x20 ollama serve                       a model on this machine (llama.cpp, vLLM, LM Studio too)\n\
-         \x20 agent --model NAME --base-url URL  any server that speaks OpenAI's language\n\n\
-         To see it work without any: agent demo\n\
-         To check what works here:   agent doctor\n",
-        keys.join(", ")
-    )
-}
-
 /// The last lines of a session's timeline, and where the rest is.
 fn trace(session_log: Option<&PathBuf>) -> Result<String, String> {
     let path = session_log.ok_or("nothing of this session is kept (--ephemeral)")?;
@@ -506,7 +407,5 @@ fn trace(session_log: Option<&PathBuf>) -> Result<String, String> {
 /// The sessions of the project: id and what each is about, the latest first.
 fn sessions(options: &Options) -> Vec<(String, String)> {
     let storage = Storage::find(&options.root, options.dirs.as_ref());
-    let list = session::list_of_sessions(&storage);
-    let lines = list.lines().filter_map(|line| line.split_once(char::is_whitespace));
-    lines.map(|(id, what)| (id.to_owned(), what.trim().to_owned())).collect()
+    session::sessions_in_brief(&storage)
 }

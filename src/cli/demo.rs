@@ -56,6 +56,7 @@ async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
     let run = options::RunArgs {
         model: Some(format!("script:{}", script.path().display())),
         check: vec![CHECK.to_owned()],
+        no_memory: true,
         tools: ToolOptions { allow: vec![format!("Bash({CHECK})")], ..ToolOptions::default() },
         ..options::RunArgs::default()
     };

@@ -2,6 +2,7 @@
 
 mod change;
 mod look;
+mod review;
 mod share;
 
 use std::path::PathBuf;
@@ -36,6 +37,8 @@ pub(super) enum MemoryCommand {
     Import(share::ImportArgs),
     /// Show how much is remembered, how well it helps, and where it lies
     Stats(look::StatsArgs),
+    /// Report what a time's sessions taught, set the weights that follow, drop what stopped helping
+    Review(review::ReviewArgs),
 }
 
 /// Which project.
@@ -102,6 +105,7 @@ pub(super) fn memory(command: &MemoryCommand) -> u8 {
         MemoryCommand::Export(args) => share::export(args),
         MemoryCommand::Import(args) => share::import(args),
         MemoryCommand::Stats(args) => look::stats(args),
+        MemoryCommand::Review(args) => review::run(args),
     };
     match done {
         Ok(text) => {

@@ -91,6 +91,9 @@ pub(super) struct RunArgs {
     /// Keep nothing of this session
     #[arg(long, conflicts_with_all = ["continue_latest", "resume"])]
     pub(super) ephemeral: bool,
+    /// Learn nothing, and use nothing that was learnt (also: `AGENT_NO_MEMORY=1`)
+    #[arg(long)]
+    pub(super) no_memory: bool,
     /// The final answer must be JSON that fits the JSON Schema in this file
     #[arg(long, value_name = "FILE")]
     pub(super) json_schema: Option<PathBuf>,
@@ -159,7 +162,13 @@ fn environment() -> Vec<(String, Value, String)> {
         let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
         Some(((*key).to_owned(), Value::String(value), (*name).to_owned()))
     });
-    set.collect()
+    let mut set: Vec<_> = set.collect();
+    let no_memory = std::env::var("AGENT_NO_MEMORY").unwrap_or_default();
+    if !matches!(no_memory.as_str(), "" | "0" | "false") {
+        let (key, off) = ("learning.enabled".to_owned(), Value::Boolean(false));
+        set.push((key, off, "AGENT_NO_MEMORY".to_owned()));
+    }
+    set
 }
 
 fn command_line(
@@ -198,6 +207,9 @@ fn command_line(
     }
     if let Some(max_turns) = run.max_turns {
         put("limits.max_turns", i64::from(max_turns).into(), "--max-turns");
+    }
+    if run.no_memory {
+        put("learning.enabled", false.into(), "--no-memory");
     }
     if let Some(budget) = run.max_budget_usd {
         put("limits.max_budget_usd", budget.into(), "--max-budget-usd");

@@ -158,6 +158,12 @@ impl Loaded {
                 ignored.push(key.to_owned());
             }
         }
+        if let Some(verify) = table.get_mut("verify").and_then(Value::as_table_mut)
+            && verify.get("model").is_some_and(is_script)
+        {
+            verify.remove("model");
+            ignored.push("verify.model".to_owned());
+        }
         if let Some(permissions) = table.get_mut("permissions").and_then(Value::as_table_mut) {
             if permissions.remove("allow").is_some() {
                 ignored.push("permissions.allow".to_owned());

@@ -27,6 +27,8 @@ pub struct Config {
     pub sandbox: Sandbox,
     /// The commands that decide whether a task is done.
     pub checks: Checks,
+    /// Who takes a second look at what the checks let pass.
+    pub verify: Verify,
     /// What a task may cost.
     pub limits: Limits,
     /// How much the model is shown.
@@ -166,6 +168,15 @@ impl Default for Checks {
     fn default() -> Self {
         Self { commands: Vec::new(), timeout: "10m".into() }
     }
+}
+
+/// A second look at an accepted answer: off unless a model is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Verify {
+    /// `provider/model` that is asked for evidence against the answer. It reads the project and changes nothing; an
+    /// objection that it can show sends the answer back once. Its cost is part of the task's.
+    pub model: Option<String>,
 }
 
 /// What a task may cost.
@@ -392,6 +403,7 @@ impl Default for Config {
             permissions: Permissions::default(),
             sandbox: Sandbox::default(),
             checks: Checks::default(),
+            verify: Verify::default(),
             limits: Limits::default(),
             context: Context::default(),
             recovery: Recovery::default(),

@@ -265,6 +265,7 @@ impl History {
             | Body::ControlDecided { .. }
             | Body::PlanUpdated { .. }
             | Body::CheckFinished { .. }
+            | Body::Verified(_)
             | Body::PinAdded { .. }
             | Body::PinRemoved { .. }
             | Body::MemoryWritten(_)

@@ -80,6 +80,11 @@ impl Sent {
         self.prefix.as_ref().filter(|_| !self.begins_anew).map(|prefix| prefix.bytes)
     }
 
+    /// A request of the conversation was sent.
+    pub fn has_begun(&self) -> bool {
+        !self.texts.is_empty()
+    }
+
     /// Takes one more event of a recorded session.
     pub fn apply(&mut self, event: &Event) {
         if let Body::ModelRequested(requested) = &event.body {

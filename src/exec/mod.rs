@@ -17,12 +17,12 @@ mod tests;
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -334,24 +334,15 @@ impl Exec {
             return Err(Error::NotADirectory(directory.to_owned()));
         }
         let report = Report::new(wanted.statuses).ok();
-        let mut inherited = Vec::new();
-        let mut kept = Vec::new();
-        let mut watch = None;
-        let mut ours = None;
-        let mut command = match &self.sandbox {
+        let boxed =
+            self.sandbox.as_ref().map(|sandbox| Ok::<_, Error>((sandbox, UnixStream::pair()?)));
+        let mut boxed = boxed.transpose()?;
+        let mut command = match &boxed {
             None => new_command(bash),
-            Some(sandbox) => {
-                let grants = wanted.grants();
-                let prepared =
-                    sandbox.prepare(directory, grants, report.as_ref().map(Report::number))?;
-                let (own, theirs) = UnixStream::pair()?;
+            Some((_, (_, theirs))) => {
                 // The very file of this process, whatever has become of its path meanwhile.
                 let mut command = new_command(Path::new("/proc/self/exe"));
-                command.args(sandbox::supervisor_arguments(&prepared.plan, &theirs)).arg(bash);
-                inherited = vec![prepared.plan, OwnedFd::from(theirs)];
-                kept = prepared.session.iter().map(|namespace| namespace.as_raw_fd()).collect();
-                watch = Some(prepared.watch);
-                ours = Some(own);
+                command.args(sandbox::supervisor_arguments(theirs)).arg(bash);
                 command
             }
         };
@@ -369,15 +360,32 @@ impl Exec {
         if let Some(report) = &report {
             command.env("BASH_ENV", report.path());
         }
-        start_in_a_session(&mut command, report.as_ref(), inherited, kept, ours.is_none());
-        let child = command.spawn().map_err(|error| match error.kind() {
+        let grants = wanted.grants();
+        let child = match &boxed {
+            None => {
+                start_in_a_session(&mut command, report.as_ref().map(Report::descriptor));
+                command.spawn()
+            }
+            Some((sandbox, (_, theirs))) => {
+                let report = report.as_ref().map(|report| report.descriptor());
+                let inherited = report.iter().map(|report| report.as_fd()).chain([theirs.as_fd()]);
+                let inherited = inherited.chain(sandbox.inherited(grants)).collect::<Vec<_>>();
+                inheriting(&inherited, || command.spawn())
+            }
+        };
+        let child = child.map_err(|error| match error.kind() {
             io::ErrorKind::ArgumentListTooLong => Error::TooLong(line.len()),
             _ => Error::Io(error),
         })?;
-        // With it go our copies of the descriptors that only the child is to have.
-        drop(command);
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
-        let supervisor = ours.map(|channel| Supervisor::new(channel, pid)).transpose()?;
+        let (mut watch, mut supervisor) = (None, None);
+        if let Some((sandbox, (mut ours, theirs))) = boxed.take() {
+            drop(theirs);
+            // While it starts. Should this fail it hears nothing, and ends.
+            let report = report.as_ref().map(Report::number);
+            watch = Some(sandbox.prepare(directory, grants, report, &mut ours)?);
+            supervisor = Some(Supervisor::new(ours, pid)?);
+        }
         Ok(Started { running: Running::new(child, mark, supervisor), report, watch })
     }
 }
@@ -387,35 +395,34 @@ fn new_command(program: &Path) -> tokio::process::Command {
     tokio::process::Command::new(program)
 }
 
-/// What the child does before it becomes its program: it leaves our terminal and our group, and takes
-/// along the descriptors that are meant for it, its own and those that are kept here for the next.
-fn start_in_a_session(
-    command: &mut tokio::process::Command,
-    report: Option<&Report>,
-    inherited: Vec<OwnedFd>,
-    kept: Vec<RawFd>,
-    dies_with_thread: bool,
-) {
-    let report = report.map(Report::descriptor);
+/// Starts a program that takes these descriptors along, under the numbers that they have. What would run in
+/// the child before it becomes its program would make a copy of this whole process necessary, which takes
+/// longer the more memory it has; so it is prepared here: commands are started one after the other, by one
+/// thread.
+fn inheriting<T>(
+    descriptors: &[BorrowedFd<'_>],
+    start: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    let set = |flags| descriptors.iter().try_for_each(|one| rustix::io::fcntl_setfd(one, flags));
+    let started = set(rustix::io::FdFlags::empty()).map_err(io::Error::from).and_then(|()| start());
+    set(rustix::io::FdFlags::CLOEXEC)?;
+    started
+}
+
+/// What the child does before it becomes its program: it leaves our terminal and our group, dies with us, and
+/// takes along the report. (A supervisor leaves by itself, and watches its channel: that closes with this
+/// process, not with a thread.)
+fn start_in_a_session(command: &mut tokio::process::Command, report: Option<Arc<OwnedFd>>) {
     let parent = rustix::process::getpid();
     let in_child = move || {
         // A session of its own: no terminal to ask at, and a group that ends together.
         rustix::process::setsid()?;
-        // A supervisor watches its channel instead: that closes with the process, not with a thread.
-        if dies_with_thread {
-            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-            if rustix::process::getppid() != Some(parent) {
-                return Err(io::Error::other("the agent ended"));
-            }
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        if rustix::process::getppid() != Some(parent) {
+            return Err(io::Error::other("the agent ended"));
         }
-        for descriptor in report.as_deref().into_iter().chain(&inherited) {
-            rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::empty())?;
-        }
-        for descriptor in &kept {
-            #[expect(unsafe_code, reason = "a copy would have another number")]
-            // SAFETY: it belongs to the sandbox, which outlives the start of this command.
-            let descriptor = unsafe { BorrowedFd::borrow_raw(*descriptor) };
-            rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::empty())?;
+        if let Some(report) = &report {
+            rustix::io::fcntl_setfd(report, rustix::io::FdFlags::empty())?;
         }
         Ok(())
     };

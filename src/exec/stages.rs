@@ -16,13 +16,14 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
 
 /// Scripts use small numbers for files of their own; bash itself uses 10 and up, and 255.
 const LOWEST_DESCRIPTOR: i32 = 200;
-/// What is read of the report; a pipeline has a few stages.
-const REPORT_SIZE: u64 = 64 * 1024;
+/// The report with its prelude; a pipeline has a few stages. It has this size from the beginning, and is sealed:
+/// a command that writes there can not fill the machine's memory.
+const SIZE: usize = 8 * 1024;
 
 /// Which statuses of a line's pipelines are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +44,16 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn new(wanted: Statuses) -> io::Result<Self> {
-        let file = memfd_create("report", MemfdFlags::CLOEXEC)?;
+        let file = memfd_create("report", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         let file = fcntl_dupfd_cloexec(file, LOWEST_DESCRIPTOR)?;
         let prelude = prelude(file.as_raw_fd(), wanted);
-        File::from(file.try_clone()?).write_all(prelude.as_bytes())?;
-        Ok(Self { file: Arc::new(file), prelude_length: prelude.len() as u64, wanted })
+        let prelude_length = prelude.len() as u64;
+        let mut to = File::from(file.try_clone()?);
+        // To the shell what stands where the report will be is a comment.
+        to.write_all(format!("{prelude:#<SIZE$}").as_bytes())?;
+        to.seek(SeekFrom::Start(prelude_length))?;
+        fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+        Ok(Self { file: Arc::new(file), prelude_length, wanted })
     }
 
     /// Where the shell finds it.
@@ -98,7 +104,7 @@ impl Report {
         let mut file = File::from(self.file.try_clone()?);
         let mut text = Vec::new();
         file.seek(SeekFrom::Start(self.prelude_length))?;
-        file.take(REPORT_SIZE).read_to_end(&mut text)?;
+        file.read_to_end(&mut text)?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }

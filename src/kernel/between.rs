@@ -26,6 +26,11 @@ impl Kernel {
         self.parts.main = speaker;
     }
 
+    /// A turn was begun in this session.
+    pub fn has_begun(&self) -> bool {
+        self.turn > 0
+    }
+
     /// Who answers.
     pub fn model(&self) -> &str {
         self.parts.main.model.id()

@@ -21,6 +21,13 @@ pub struct Checks {
     pub timeout: Duration,
 }
 
+/// A check that passed.
+#[derive(Debug)]
+pub(super) struct PassedCheck {
+    pub(super) command: String,
+    pub(super) tail: String,
+}
+
 /// A check that did not pass.
 pub(super) struct FailedCheck {
     pub(super) command: String,
@@ -32,14 +39,15 @@ pub(super) struct FailedCheck {
 }
 
 impl Checks {
-    /// Runs them one after the other, up to the first that does not pass. `Ok` with how many passed.
+    /// Runs them one after the other, up to the first that does not pass.
     pub(super) async fn run(
         &self,
         events: &Events,
         exec: &Exec,
         root: &Path,
         cancel: &CancellationToken,
-    ) -> Result<usize, FailedCheck> {
+    ) -> Result<Vec<PassedCheck>, FailedCheck> {
+        let mut all = Vec::with_capacity(self.commands.len());
         for command in &self.commands {
             let started = events.clock().now();
             let line = Command::new(command.clone(), root.to_path_buf(), self.timeout);
@@ -69,8 +77,9 @@ impl Checks {
             if !passed {
                 return Err(FailedCheck { command: command.clone(), how, tail, unfit });
             }
+            all.push(PassedCheck { command: command.clone(), tail });
         }
-        Ok(self.commands.len())
+        Ok(all)
     }
 }
 

@@ -1,13 +1,11 @@
 //! Classify: what the error of an envelope is evidence of, and to which chain of failures it belongs.
 
-use serde_json::Value;
-
-use super::signature::{brief, signature};
 use super::state::State;
 use crate::protocol::control::{Category, LastFailure, Signal};
 use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode};
 use crate::protocol::message::ToolCall;
 use crate::protocol::shorten;
+use crate::protocol::signature::{self, brief, is_missing, output_tail};
 
 /// Tool and target, as a person would say it; the tool alone where there is no target.
 pub(super) fn chain_of(call: &ToolCall, envelope: &Envelope) -> String {
@@ -28,8 +26,7 @@ pub(super) fn failure_of(
 ) -> Option<LastFailure> {
     let error = envelope.error()?;
     let class = error.code.class(&call.name);
-    let mut signature =
-        format!("{} {}: {}", call.name, error.code.as_str(), signature(&error.message));
+    let mut signature = signature::of(&call.name, envelope)?;
     let (signal, category) = match error.code {
         ErrorCode::Cancelled => return None,
         ErrorCode::UnknownTool | ErrorCode::InvalidParam => {
@@ -44,9 +41,7 @@ pub(super) fn failure_of(
         }
         ErrorCode::ApprovalRejected => (Signal::UserRejected, Category::PermissionError),
         ErrorCode::CommandFailed | ErrorCode::Timeout if class == ErrorClass::State => {
-            let output = output_of(envelope);
-            let missing = is_missing(envelope, &output);
-            signature = format!("{} {}", error.code.as_str(), self::signature(&output));
+            let missing = is_missing(envelope, &output_tail(envelope));
             let before =
                 state.failed_commands.insert(chain.clone(), (state.n_edits, signature.clone()));
             let again = before.filter(|(_, before)| *before == signature);
@@ -99,23 +94,27 @@ pub(super) fn failure_of(
         signature: brief(&signature, 300),
         chain,
         reflection: None,
+        remedy: None,
     })
 }
 
-/// The end of what a command printed: where the reason stands. Test runners tell it on stdout, and on
-/// stderr little more than that something failed.
-fn output_of(envelope: &Envelope) -> String {
-    let tail = |name: &str| {
-        let text = envelope.data.get(name).and_then(Value::as_str).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(20)..].join("\n")
-    };
-    format!("{}\n{}", tail("stdout"), tail("stderr"))
-}
-
-/// What the command needs is not installed.
-fn is_missing(envelope: &Envelope, output: &str) -> bool {
-    let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
-    exit_code == Some(127)
-        || ["No module named", "Cannot find module"].iter().any(|words| output.contains(words))
+/// The evidence of a command that failed as something to look at.
+pub(super) fn observed(chain: String, call: &ToolCall, envelope: &Envelope) -> Option<LastFailure> {
+    let error = envelope.error()?;
+    let class = error.code.class(&call.name);
+    if class != ErrorClass::State || error.code == ErrorCode::Cancelled {
+        return None;
+    }
+    let signature = signature::of(&call.name, envelope)?;
+    Some(LastFailure {
+        signal: Signal::ToolError,
+        code: Some(error.code),
+        class: Some(class),
+        category: Category::Unknown,
+        message: shorten(&error.message, 300),
+        signature: brief(&signature, 300),
+        chain,
+        reflection: None,
+        remedy: None,
+    })
 }

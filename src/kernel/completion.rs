@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Limits;
 use super::answer::AnswerSchema;
 use super::asked::{Proof, asked, can_fail, is_prose, proves};
-use super::checks::FailedCheck;
+use super::checks::{FailedCheck, PassedCheck};
 use super::state::State;
 use crate::protocol::control::{Category, Ending, Signal};
 use crate::protocol::envelope::{Envelope, ErrorCode, Verdict};
@@ -31,6 +31,8 @@ pub(super) struct Completion {
     pub(super) candidate: String,
     /// The value of the final answer, where it has to fit a schema.
     pub(super) structured: Option<Value>,
+    /// The checks that passed with the last final text.
+    pub(super) passed: Vec<PassedCheck>,
     /// What was run after the last change; `None`: nothing that could have failed.
     ran: Option<Ran>,
     checks: Option<Ran>,
@@ -81,7 +83,7 @@ impl Completion {
     /// anyway needs no asking.
     pub(super) fn for_task(input: &str, checks: &[String], max_reminders: u32) -> Self {
         let checked = checks.iter().flat_map(|command| proves(command, false)).collect();
-        let mut completion = Self { checked, max_reminders, ..Self::default() };
+        let mut completion = Self { max_reminders, checked, ..Self::default() };
         completion.hear(input);
         completion
     }
@@ -93,6 +95,13 @@ impl Completion {
                 self.asked.push(proof);
             }
         }
+    }
+
+    /// What a todo says is to be run and has not ended well since the last change; what the checks run needs
+    /// no saying.
+    pub(super) fn missing_for(&self, todo: &str) -> Vec<&'static str> {
+        let missing = |proof: &Proof| !self.proven.contains(proof) && !self.checked.contains(proof);
+        asked(todo).into_iter().filter(missing).map(Proof::as_str).collect()
     }
 
     /// Takes one more answer of the registry.
@@ -148,7 +157,7 @@ impl Completion {
         plan: &Plan,
         answer: &str,
         schema: Option<&AnswerSchema>,
-        checks: impl Future<Output = Result<usize, FailedCheck>>,
+        checks: impl Future<Output = Result<Vec<PassedCheck>, FailedCheck>>,
     ) -> Gate {
         let open: Vec<&str> = plan.open().map(|todo| todo.content.as_str()).collect();
         self.plan_broken = !open.is_empty();
@@ -193,10 +202,11 @@ impl Completion {
         }
         match checks.await {
             Ok(passed) => {
-                if passed > 0 {
+                if !passed.is_empty() {
                     self.checks = Some(Ran::Well);
                     self.denied = false;
                 }
+                self.passed = passed;
                 Gate::Accepted(match self.verified() {
                     Some(false) => Ending::CompletedUnverified,
                     Some(true) | None => Ending::Completed,

@@ -1,4 +1,4 @@
-//! Asking a model aside: a summary, a reflection, a plan. None of it is part of the conversation, all of it is
+//! Asking a model aside: a summary, a reflection, a plan, a second look. None of it is part of the conversation, all of it is
 //! recorded and paid for like any request.
 
 use std::collections::BTreeMap;
@@ -13,9 +13,7 @@ use super::{Kernel, millis};
 use crate::protocol::control::Ending;
 use crate::protocol::event::{Body, Layer, ModelRequested, ModelResponded};
 use crate::protocol::message::{Message, Part, Role};
-use crate::protocol::model::{
-    ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason, Usage,
-};
+use crate::protocol::model::{ModelError, Purpose, Reply, Request, StopReason, Usage};
 use crate::protocol::prompt::{Prompt, prompt};
 
 const FIX_JSON: Prompt = prompt!("recovery/fix_json.md");
@@ -58,7 +56,7 @@ impl Kernel {
             Err(error) => {
                 events.emit(Body::Error {
                     source: "model".to_owned(),
-                    message: format!("no {}: {}", request.purpose.as_str(), error.message),
+                    message: format!("no {}: {}", wanted(request.purpose), error.message),
                     retry_in_ms: None,
                     attempt: None,
                 });
@@ -80,6 +78,32 @@ impl Kernel {
             time_ms: millis(took),
         }));
         Ok(Ok(reply))
+    }
+
+    /// The same, as long as there is time; `None` where nobody answers.
+    pub(super) async fn consult_until(
+        &self,
+        spent: &mut Spent,
+        speaker: &Speaker,
+        request: &Request<'_>,
+        deadline: tokio::time::Instant,
+        is_useful: impl Fn(&Reply) -> bool,
+    ) -> Result<Option<Reply>, Ending> {
+        let asking = self.consult(spent, speaker, request, is_useful);
+        if let Ok(answer) = tokio::time::timeout_at(deadline, asking).await {
+            return Ok(answer?.ok());
+        }
+        // It was sent, so it is paid for; how much came back nobody knows.
+        let bytes = self.describe_aside(speaker, request).bytes;
+        let usage = Usage { input_tokens: self.budget.tokens(bytes), ..Usage::default() };
+        spent.add(usage, speaker.cost(usage), Duration::ZERO);
+        self.parts.events.emit(Body::Error {
+            source: "model".to_owned(),
+            message: format!("no {} in time", wanted(request.purpose)),
+            retry_in_ms: None,
+            attempt: None,
+        });
+        Ok(None)
     }
 
     /// One JSON object of this kind; `None` where no model gives one in time. What is wrong with the first
@@ -107,31 +131,9 @@ impl Kernel {
                 answer_schema: Some(&schema),
             };
             let read = |reply: &Reply| object::<T>(&reply.text);
-            let asking = self.consult(spent, speaker, &request, |reply| read(reply).is_ok());
-            let answered = tokio::time::timeout_at(deadline, asking).await;
-            let Ok(answer) = answered else {
-                // It was sent, so it is paid for; how much came back nobody knows.
-                let bytes = self.describe_aside(speaker, &request).bytes;
-                let usage = Usage { input_tokens: self.budget.tokens(bytes), ..Usage::default() };
-                spent.add(usage, speaker.cost(usage), Duration::ZERO);
-                self.parts.events.emit(Body::Error {
-                    source: "model".to_owned(),
-                    message: format!("no {} within 30 s", question.purpose.as_str()),
-                    retry_in_ms: None,
-                    attempt: None,
-                });
-                return Ok(None);
-            };
-            let reply = match answer? {
-                Ok(reply) => reply,
-                Err(error) => match error.kind {
-                    ModelErrorKind::Overflow
-                    | ModelErrorKind::Unavailable
-                    | ModelErrorKind::Refused
-                    | ModelErrorKind::Configuration
-                    | ModelErrorKind::Script => return Ok(None),
-                },
-            };
+            let is_useful = |reply: &Reply| read(reply).is_ok();
+            let asking = self.consult_until(spent, speaker, &request, deadline, is_useful);
+            let Some(reply) = asking.await? else { return Ok(None) };
             match read(&reply) {
                 Ok(value) => return Ok(Some(value)),
                 // A model that thinks first may have come to no word of its answer.
@@ -170,10 +172,21 @@ impl Kernel {
             ]),
             texts: BTreeMap::new(),
             trailing: match request.purpose {
-                Purpose::Reflect | Purpose::Plan => Some(asked_in_words(request)),
-                Purpose::Main | Purpose::Task | Purpose::Summary | Purpose::Learn => None,
+                Purpose::Reflect | Purpose::Plan | Purpose::Task => Some(asked_in_words(request)),
+                Purpose::Main | Purpose::Summary | Purpose::Learn => None,
             },
         }
+    }
+}
+
+/// What did not come, in words.
+fn wanted(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Main | Purpose::Learn => "answer",
+        Purpose::Reflect => "reflection",
+        Purpose::Plan => "plan",
+        Purpose::Summary => "summary",
+        Purpose::Task => "second look",
     }
 }
 
@@ -188,7 +201,7 @@ fn asked_in_words(request: &Request<'_>) -> String {
 }
 
 /// The JSON object in a text that may have words or a code fence around it.
-fn object<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+pub(super) fn object<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let (Some(start), Some(end)) = (text.find('{'), text.rfind('}')) else {
         return Err("there is no JSON object in it".to_owned());
     };

@@ -2,13 +2,14 @@
 
 use serde_json::Value;
 
-use super::classify::{chain_of, failure_of};
-use super::signature::{brief, signature};
+use super::classify::{chain_of, failure_of, observed};
 use super::state::{Chain, FailedCall, State};
 use crate::protocol::control::{Category, LastFailure, Signal};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::message::ToolCall;
+use crate::protocol::recall::Remedy;
 use crate::protocol::shorten;
+use crate::protocol::signature::{brief, signature};
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 
@@ -47,6 +48,7 @@ pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
                 signature: "the user rejects the last result".to_owned(),
                 chain: LAST_RESULT.to_owned(),
                 reflection: None,
+                remedy: None,
             };
             // No round was made: it counts as evidence and as nothing else.
             failed(state, vec![failure], String::new());
@@ -63,6 +65,7 @@ pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
                 signature: brief(&signature(&format!("{why} {output}")), 300),
                 chain,
                 reflection: None,
+                remedy: None,
             };
             state.consecutive_failures += 1;
             state.failed_call = None;
@@ -134,6 +137,7 @@ fn failed_call(call: &ToolCall, parent: &ToolCall, answer: &Answer) -> FailedCal
         parent: parent.clone(),
         effect: answer.effect.clone(),
         is_unknown: code == Some(ErrorCode::UnknownTool),
+        was_observed: false,
     }
 }
 
@@ -152,6 +156,9 @@ fn join(state: &State, failure: &mut LastFailure) {
 fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
     let Some(before) = state.last_failure.take() else { return };
     let envelope = &answer.envelope;
+    if before.remedy.is_some() && envelope.error().is_some() {
+        return did_not_help(state, before);
+    }
     let failure = failure_of(state, before.chain.clone(), call, envelope).or_else(|| {
         // A command that fails is something to look at for those who called it. Here nobody did, and what
         // it was to make good still stands.
@@ -161,6 +168,7 @@ fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
             class: Some(error.code.class(&call.name)),
             message: shorten(&error.message, 300),
             reflection: None,
+            remedy: None,
             ..before.clone()
         })
     });
@@ -189,6 +197,47 @@ fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
     failed(state, vec![failure], String::new());
 }
 
+/// What helped before does not this time: but for the retry that is counted, all stands as if it had not been
+/// tried.
+fn did_not_help(state: &mut State, before: LastFailure) {
+    let observed = state.failed_call.take_if(|failed| failed.was_observed);
+    if observed.is_some() {
+        state.close(&before.chain);
+        state.step_success = true;
+        state.failing.clear();
+    } else {
+        state.last_failure = Some(LastFailure { remedy: None, ..before });
+    }
+}
+
+/// It is known what helped when a call failed like this one, and the kernel can try it. False: it may not, since
+/// another failure speaks for the round, or nothing is left to try it with.
+pub(crate) fn attach(state: &mut State, call: &ToolCall, answer: &Answer, remedy: &Remedy) -> bool {
+    let is_left = |state: &State, chain: &str| {
+        let retries = state.chains.get(chain).map_or(0, |chain| chain.retries);
+        retries < state.limits.max_step_retries
+    };
+    let speaks = state.failed_call.as_ref().is_some_and(|failed| failed.call.id == call.id);
+    if let Some(failure) = state.last_failure.as_ref().filter(|_| speaks) {
+        if !is_left(state, &failure.chain) || state.counters().unvaried_failures.used_up() {
+            return false;
+        }
+    } else {
+        let chain = chain_of(call, &answer.envelope);
+        let Some(failure) = observed(chain, call, &answer.envelope) else { return false };
+        if !state.step_success || !is_left(state, &failure.chain) {
+            return false;
+        }
+        failed(state, vec![failure], String::new());
+        let failed = failed_call(call, call, answer);
+        state.failed_call = Some(FailedCall { was_observed: true, ..failed });
+    }
+    if let Some(failure) = &mut state.last_failure {
+        failure.remedy = Some(Box::new(remedy.clone()));
+    }
+    true
+}
+
 /// The work goes round in circles.
 fn going_round(what: &str) -> LastFailure {
     LastFailure {
@@ -200,6 +249,7 @@ fn going_round(what: &str) -> LastFailure {
         signature: signature(what),
         chain: CIRCLE.to_owned(),
         reflection: None,
+        remedy: None,
     }
 }
 
@@ -215,6 +265,7 @@ fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
             step: state.step,
             same_tried: false,
             repairs: 0,
+            remedies: 0,
         });
         // A chain that was made good starts anew, unless it fails in the same way again.
         if !chain.open && chain.signature != failure.signature {
@@ -443,6 +494,67 @@ mod tests {
         let answers = [Answer { envelope, effect: None, denied: false, violates_pin: false }];
         evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
         assert_eq!(state.retry_count().n, 0);
+    }
+
+    fn remedy() -> Remedy {
+        let remedy = json!({"item": {"id": "i", "kind": "failure_pattern", "text": "do b"},
+            "confidence": 0.7, "action": {"kind": "adjust", "input": {}}});
+        serde_json::from_value(remedy).expect("a remedy")
+    }
+
+    fn answer(code: Option<&str>, data: &Value) -> Answer {
+        let envelope = envelope(code, data);
+        Answer { envelope, effect: None, denied: false, violates_pin: false }
+    }
+
+    #[test]
+    fn a_command_to_look_at_becomes_evidence_where_it_is_known_what_helps_and_only_then() {
+        let failing = json!({"stdout": "wrong folder", "exit_code": 1});
+        for helps in [true, false] {
+            let mut state = new();
+            let calls = [call("Bash", "{}")];
+            let answers = [answer(Some("COMMAND_FAILED"), &failing)];
+            evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+            assert!(state.step_success);
+            assert!(attach(&mut state, &calls[0], &answers[0], &remedy()));
+            assert!(!state.step_success && state.remedy().is_some());
+            state.carry_out(ControlDecision::Retry(Retry::Adjusted));
+            assert_eq!((state.retry_count().n, state.own_retries()), (1, 0));
+            let then = if helps { None } else { Some("COMMAND_FAILED") };
+            let then = answer(then, &failing);
+            evaluate(&mut state, &Round::Kernel { call: &call("Bash", "{2}"), answer: &then });
+            // If it does not help it is what it was: something to look at.
+            assert!(state.step_success && state.last_failure.is_none());
+            assert!(!state.is_open("Bash a.rs"));
+        }
+    }
+
+    #[test]
+    fn what_does_not_help_leaves_the_failure_as_it_was() {
+        let mut state = new();
+        let calls = [call("Read", "{1}")];
+        let answers = [answer(Some("NOT_FOUND"), &json!({}))];
+        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+        let before = state.last_failure.clone();
+        assert!(attach(&mut state, &calls[0], &answers[0], &remedy()));
+        state.carry_out(ControlDecision::Retry(Retry::Adjusted));
+        let other = answer(Some("INVALID_PARAM"), &json!({}));
+        evaluate(&mut state, &Round::Kernel { call: &call("Read", "{2}"), answer: &other });
+        assert_eq!(state.last_failure, before);
+        assert!(!state.step_success && state.own_retries() == 0);
+        assert!(!state.wants_reflection(), "no question earlier than without memory");
+    }
+
+    #[test]
+    fn what_helped_is_not_tried_where_no_retry_is_left() {
+        let mut state = new();
+        let calls = [call("Read", "{1}")];
+        for _ in 0..4 {
+            let answers = [answer(Some("NOT_FOUND"), &json!({}))];
+            evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
+            state.carry_out(ControlDecision::Retry(Retry::Feedback));
+        }
+        assert!(!attach(&mut state, &calls[0], &answer(Some("NOT_FOUND"), &json!({})), &remedy()));
     }
 
     #[test]

@@ -58,8 +58,18 @@ impl Kernel {
     /// A fact that is no part of the conversation itself.
     pub(super) fn note(&mut self, event: &Event) {
         self.parts.registry.apply(event);
+        // What the user does not want to be read is read by nobody.
+        if let Some(verifier) = &self.parts.verifier {
+            verifier.registry.apply(event);
+        }
         self.pins.apply(event);
         self.rules_met.apply(event);
+        self.memories.apply(event);
+        if let Body::MemoryRecalled(recalled) = &event.body
+            && recalled.in_rules
+        {
+            self.parts.layers.join(&self.memories.layer(&self.parts.prompts));
+        }
     }
 
     /// The conversation gives way: what was pinned and met since then moves into L2.
@@ -78,6 +88,7 @@ impl Kernel {
         let parts = [
             pins.layer(prompts, |text| self.history.names(text)),
             self.rules_met.layer(prompts, room),
+            self.memories.layer(prompts),
         ];
         let parts: Vec<&str> =
             parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();

@@ -17,14 +17,15 @@ mod completion;
 mod consult;
 mod evaluate;
 mod heard;
+mod recall;
 mod recover;
 mod reflect;
 mod rejected;
-mod signature;
 mod spend;
 mod state;
 mod think;
 mod turn;
+mod verify;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -36,12 +37,15 @@ pub use answer::AnswerSchema;
 pub use checks::Checks;
 use completion::{Completion, Gate};
 use evaluate::{Round, evaluate};
+pub use recall::Memory;
 pub use spend::{Price, Speaker};
 pub use state::{RecoveryLimits, State};
 use turn::{PastCall, Turn};
+use verify::Objection;
+pub use verify::Verifier;
 
 use crate::context::{
-    self, Budget, History, Large, Layers, Mentions, Pins, Project, RulesMet, Sent,
+    self, Budget, History, Large, Layers, Memories, Mentions, Pins, Project, RulesMet, Sent,
 };
 use crate::protocol::control::{Control, Ending, Signal};
 use crate::protocol::envelope::Envelope;
@@ -87,6 +91,8 @@ pub struct Parts {
     pub max_rules_bytes: usize,
     /// What decides about the task.
     pub checks: Checks,
+    /// Who looks at what the checks let pass.
+    pub verifier: Option<Box<Verifier>>,
     /// The shape that the final answer has to have.
     pub answer_schema: Option<AnswerSchema>,
     /// Where facts go.
@@ -101,6 +107,8 @@ pub struct Parts {
     pub keep_rounds: usize,
     /// The limits of recovery.
     pub recovery: RecoveryLimits,
+    /// What earlier sessions know; `None`: it is not asked.
+    pub memory: Option<Memory>,
     /// A task that failed takes back the files it changed.
     pub undo_on_failure: bool,
     /// What is said to models.
@@ -113,6 +121,7 @@ pub struct Kernel {
     history: History,
     pins: Pins,
     rules_met: RulesMet,
+    memories: Memories,
     plan: Plan,
     turn: u32,
     call_ids: HashSet<String>,
@@ -134,6 +143,7 @@ impl Kernel {
             history,
             pins: Pins::default(),
             rules_met: RulesMet::default(),
+            memories: Memories::default(),
             plan: Plan::default(),
             turn: 0,
             call_ids: HashSet::new(),
@@ -220,6 +230,7 @@ impl Kernel {
         let started = self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
         self.rules_met.apply(&started);
         self.hear(input);
+        self.recall_for_task(input);
         let mut mentions = Mentions::default();
         mentions.hear(input, |path| self.parts.project.find(path));
         let limits = self.parts.recovery;
@@ -262,10 +273,12 @@ impl Kernel {
     /// Carries out the calls of an answer and evaluates what they came to.
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
         let room = self.room_of_results();
+        let warnings = self.known_before(turn, &reply.calls);
         let answers = self.parts.registry.carry_out(&reply.calls, room).await;
         let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &answer.envelope).collect();
         self.history.exchange(&reply.text, &reply.calls, &envelopes);
         turn.draft.text.clear();
+        self.warn(warnings);
         self.evaluate(turn, &Round::Calls { calls: &reply.calls, answers: &answers });
         if let (Some(failure), None) = (&turn.state.last_failure, &turn.state.failed_call) {
             turn.case.evidence.clone_from(&failure.message);
@@ -349,7 +362,14 @@ impl Kernel {
         let checks = self.parts.checks.run(&self.parts.events, &cx.exec, registry.root(), &cancel);
         let schema = self.parts.answer_schema.as_ref();
         match turn.completion.gate(&prompts, &self.plan, &turn.draft.text, schema, checks).await {
-            Gate::Accepted(ending) => Some(ending),
+            Gate::Accepted(ending) => match Box::pin(self.second_look(turn)).await {
+                Ok(None) => Some(ending),
+                Ok(Some(objection)) => {
+                    self.object(turn, &objection);
+                    None
+                }
+                Err(ending) => Some(ending),
+            },
             // What an interrupt ended is no evidence.
             Gate::SentBack { .. } | Gate::CheckUnfit(_)
                 if self.parts.control.interrupted().is_some() =>
@@ -369,6 +389,18 @@ impl Kernel {
                 None
             }
         }
+    }
+
+    /// A second look found something: it counts as a check that did not pass.
+    fn object(&mut self, turn: &mut Turn, objection: &Objection) {
+        const OBJECTION: Prompt = prompt!("feedback/objection.md");
+        let Objection { text, evidence } = objection;
+        turn.completion.candidate = std::mem::take(&mut turn.draft.text);
+        let feedback = self.parts.prompts.text(OBJECTION);
+        let feedback = feedback.replace("{{objection}}", text).replace("{{evidence}}", evidence);
+        let why = format!("a second look found evidence against it: {text}");
+        let (signal, about) = (Signal::CheckFailed, "the second look");
+        self.send_back(turn, &feedback, &Round::Answer { signal, about, why: &why, output: "" });
     }
 
     /// Evaluates an answer that was not accepted; the model is told why, if the turn goes on.
@@ -404,11 +436,13 @@ impl Kernel {
     fn evaluate(&mut self, turn: &mut Turn, round: &Round<'_>) {
         turn.state.step = self.step();
         evaluate(&mut turn.state, round);
+        let known = self.known_after(turn, round);
         let event = self.parts.events.emit(Body::Evaluation {
             step_success: turn.state.step_success,
             failure: turn.state.last_failure.clone(),
         });
         turn.case.seq = event.header.seq;
+        self.offer(known);
     }
 
     fn finish(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {
@@ -473,21 +507,35 @@ impl Kernel {
 
     fn take_plan(&mut self, turn: &mut Turn, envelope: &Envelope) {
         const NOTHING_DONE: Prompt = prompt!("feedback/nothing_done.md");
+        const STEP_UNPROVEN: Prompt = prompt!("feedback/step_unproven.md");
 
         let todos = envelope.data.get("todos").cloned().unwrap_or_default();
         let Ok(todos) = serde_json::from_value(todos) else { return };
         let summary = envelope.context.params_input.get("summary").and_then(Value::as_str);
-        let plan = Plan { summary: summary.unwrap_or_default().to_owned(), todos };
+        // A way of working is chosen for a plan, not for the next one.
+        let methodology = self.plan.methodology.clone().filter(|_| self.plan.recap().is_some());
+        let plan = Plan { summary: summary.unwrap_or_default().to_owned(), todos, methodology };
         if let Some((_, old)) = self.plan.current()
             && plan
                 .todos
                 .iter()
                 .any(|todo| todo.content == old.content && todo.status == TodoStatus::Completed)
         {
-            if !turn.state.step_had_success && !turn.trailing.told_of_nothing_done {
+            let missing = turn.completion.missing_for(&old.content);
+            let prompt = match (turn.state.step_had_success, missing.is_empty()) {
+                (false, _) => Some(NOTHING_DONE),
+                (true, false) => Some(STEP_UNPROVEN),
+                (true, true) => None,
+            };
+            // A step that fell short of what its words expect earns nothing.
+            turn.state.step_had_success &= missing.is_empty();
+            if let Some(prompt) = prompt
+                && !turn.trailing.told_of_nothing_done
+            {
                 turn.trailing.told_of_nothing_done = true;
-                let text = self.parts.prompts.text(NOTHING_DONE);
-                turn.trailing.reminders.push(text.trim_end().replace("{{todo}}", &old.content));
+                let text = self.parts.prompts.text(prompt).trim_end();
+                let text = text.replace("{{todo}}", &old.content);
+                turn.trailing.reminders.push(text.replace("{{what}}", &missing.join(" and ")));
             }
             turn.state.step_completed();
         }

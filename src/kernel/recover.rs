@@ -10,16 +10,17 @@ use super::evaluate::Round;
 use super::reflect::reflect;
 use super::turn::{PastCall, Patch, Turn};
 use super::{Kernel, as_evidence};
-use crate::protocol::Object;
 use crate::protocol::control::{ControlDecision, Ending, Replan, Retry, Signal};
 use crate::protocol::event::Body;
 use crate::protocol::message::ToolCall;
+use crate::protocol::methodology;
 use crate::protocol::model::Purpose;
 use crate::protocol::plan::{Plan, Todo, TodoStatus};
 use crate::protocol::prompt::{Prompt, prompt};
-use crate::protocol::reflection::{Reflection, SuggestedAction};
+use crate::protocol::reflection::{Reflection, SuggestedAction, proposals, widens};
 use crate::protocol::shorten;
 use crate::protocol::view::{call_line, view};
+use crate::registry::Answer;
 
 /// The most tokens of a reflection, and of a plan.
 const REFLECTION_TOKENS: u64 = 400;
@@ -28,27 +29,6 @@ const PLAN_TOKENS: u64 = 800;
 const REFLECTION_TEMPERATURE: f32 = 0.2;
 /// A patch is about 120 tokens at most.
 const PATCH_BYTES: usize = 480;
-/// Words of a patch that would widen what is allowed.
-const WIDENS: [&str; 16] = [
-    "--allow",
-    "--yolo",
-    "permission mode",
-    "permission-mode",
-    "sandbox",
-    "sudo",
-    "approval",
-    "without asking",
-    "you are allowed",
-    "you may now",
-    "as root",
-    "outside the project",
-    "chmod 777",
-    "--no-verify",
-    "disable the check",
-    "skip the check",
-];
-/// Words of a sentence that warns of something.
-const NEGATIONS: [&str; 6] = ["not ", "never", "n't", "avoid", "without anything", "不"];
 /// So many attempts are shown to a reflection, the latest.
 const ATTEMPTS: usize = 6;
 
@@ -56,6 +36,8 @@ const ATTEMPTS: usize = 6;
 #[derive(Deserialize, JsonSchema)]
 struct Planned {
     todos: Vec<PlannedTodo>,
+    #[serde(default)]
+    methodology: Option<String>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -96,7 +78,10 @@ impl Kernel {
                     if let Some(ending) = self.limit_reached(turn) {
                         return Some(ending);
                     }
-                    self.try_itself(turn, decision).await;
+                    match turn.state.remedy().cloned() {
+                        Some(remedy) => self.try_remedy(turn, remedy).await,
+                        None => self.try_itself(turn, decision).await,
+                    }
                     if let Some(interrupt) = self.parts.control.interrupted() {
                         return Some(interrupt.ending());
                     }
@@ -197,12 +182,9 @@ impl Kernel {
     /// Why rules of a reflection are not taken up: they would widen a permission, or lead to what a pin
     /// forbids.
     fn refuses_patch(&self, patch: &str) -> Option<String> {
-        // A dot inside a name ends no sentence.
-        let patch = patch.to_lowercase().replace(". ", "\n");
-        // A sentence that warns of something leads nowhere.
-        let warns = |sentence: &&str| !NEGATIONS.iter().any(|no| sentence.contains(no));
-        patch.split([';', '\n', '。', '；']).filter(warns).find_map(|sentence| {
-            if let Some(word) = WIDENS.iter().find(|word| sentence.contains(*word)) {
+        let patch = patch.to_lowercase();
+        proposals(&patch).into_iter().find_map(|sentence| {
+            if let Some(word) = widens(sentence) {
                 return Some(format!(
                     "it speaks of {word:?}: what is allowed is a person's business"
                 ));
@@ -220,28 +202,10 @@ impl Kernel {
     /// The call that a reflection proposes; why not, where there is none.
     fn call_of(&self, turn: &Turn, action: &SuggestedAction) -> Result<ToolCall, String> {
         let failed = turn.state.failed_call.as_ref().ok_or("no call has failed")?;
-        let (name, input) = match action {
-            SuggestedAction::Adjust { input } => {
-                let sent = serde_json::from_str(&failed.call.arguments);
-                let mut arguments: Object = sent.unwrap_or_default();
-                // Where names were wrong, the right ones stand in their place, not beside them.
-                arguments.retain(|name, _| self.takes(&failed.call.name, name));
-                arguments.extend(input.clone());
-                (failed.call.name.clone(), Value::Object(arguments))
-            }
-            SuggestedAction::Alternative { tool, input } => {
-                (tool.clone(), Value::Object(input.clone()))
-            }
-        };
-        let call = ToolCall {
-            id: format!("kernel_{}_{}_{}", self.turn, turn.round, turn.own_calls.n + 1),
-            name,
-            arguments: input.to_string(),
-        };
-        let is_call = |other: &ToolCall| {
-            let same: Option<Value> = serde_json::from_str(&other.arguments).ok();
-            call.name == other.name && same.as_ref() == Some(&input)
-        };
+        let call =
+            ToolCall { id: self.next_own_id(turn), ..self.with_action(&failed.call, action) };
+        let input = |call: &ToolCall| serde_json::from_str::<Value>(&call.arguments).ok();
+        let is_call = |other: &ToolCall| call.name == other.name && input(other) == input(&call);
         if is_call(&failed.call) || is_call(&failed.parent) {
             return Err("it is the call that failed".to_owned());
         }
@@ -253,7 +217,7 @@ impl Kernel {
     }
 
     /// The tool has an argument of this name.
-    fn takes(&self, tool: &str, argument: &str) -> bool {
+    pub(super) fn takes(&self, tool: &str, argument: &str) -> bool {
         let spec = self.parts.registry.specs().iter().find(|spec| spec.name == tool);
         spec.is_some_and(|spec| spec.schema["properties"].get(argument).is_some())
     }
@@ -264,10 +228,9 @@ impl Kernel {
         let Some(failed) = turn.state.failed_call.clone() else { return };
         let action = turn.state.reflection().and_then(|said| said.suggested_action.clone());
         let call = match (decision, action) {
-            (ControlDecision::Retry(Retry::Same), _) | (_, None) => ToolCall {
-                id: format!("kernel_{}_{}_{}", self.turn, turn.round, turn.own_calls.n + 1),
-                ..failed.call.clone()
-            },
+            (ControlDecision::Retry(Retry::Same), _) | (_, None) => {
+                ToolCall { id: self.next_own_id(turn), ..failed.call.clone() }
+            }
             (_, Some(action)) => match self.call_of(turn, &action) {
                 Ok(call) => {
                     turn.own_calls.proposals.push(call.clone());
@@ -276,19 +239,35 @@ impl Kernel {
                 Err(_) => return,
             },
         };
-        turn.own_calls.n += 1;
-        let room = self.room_left();
-        let mut answer = self.parts.registry.call_for(&call, &failed.parent.id, room).await;
-        if answer.denied {
-            // A reflection's idea was no need of the task's, and nothing was run.
-            (answer.denied, answer.effect) = (false, None);
-        }
-        let line = call_line(&call.name, &answer.envelope.context.params_input);
-        self.history.amend(&failed.parent.id, &line, &answer.envelope);
+        let answer = self.call_itself(turn, &call, &failed.parent.id).await;
         turn.case.evidence = as_evidence(&view(&answer.envelope));
         let (calls, answers) = ([call], [answer]);
         self.evaluate(turn, &Round::Kernel { call: &calls[0], answer: &answers[0] });
         self.take_note(turn, &calls, &answers);
+    }
+
+    /// Makes a call on behalf of one of the model's, below whose result the outcome stands.
+    pub(super) async fn call_itself(
+        &mut self,
+        turn: &mut Turn,
+        call: &ToolCall,
+        parent: &str,
+    ) -> Answer {
+        turn.own_calls.n += 1;
+        let room = self.room_left();
+        let mut answer = self.parts.registry.call_for(call, parent, room).await;
+        if answer.denied {
+            // It was no need of the task's, and nothing was run.
+            (answer.denied, answer.effect) = (false, None);
+        }
+        let line = call_line(&call.name, &answer.envelope.context.params_input);
+        self.history.amend(parent, &line, &answer.envelope);
+        answer
+    }
+
+    /// The id of the next call that the kernel makes.
+    pub(super) fn next_own_id(&self, turn: &Turn) -> String {
+        format!("kernel_{}_{}_{}", self.turn, turn.round, turn.own_calls.n + 1)
     }
 
     /// Has the step or the plan written anew; the model is told of it in any case.
@@ -310,7 +289,7 @@ impl Kernel {
         };
         let question = Question {
             purpose: Purpose::Plan,
-            system: prompts.text(system).trim_end().to_owned(),
+            system: prompts.text(system).trim_end().replace("{{methodologies}}", &self.ways()),
             text: self.evidence(turn) + &self.state_of_plan(turn),
             max_output_tokens: PLAN_TOKENS,
             temperature: None,
@@ -318,13 +297,19 @@ impl Kernel {
         let speaker = self.parts.main.clone();
         let planned: Option<Planned> =
             self.consult_for(&mut turn.spent, &speaker, &question).await?;
-        let todos = planned.map(|planned| planned.todos).unwrap_or_default();
+        let (todos, way) = planned.map_or_else(Default::default, |planned| {
+            let way = planned.methodology.as_deref().and_then(methodology::named);
+            (planned.todos, way.filter(|_| replan == Replan::Task))
+        });
         let was_planned = todos.iter().any(|todo| !todo.content.trim().is_empty());
         let reason = failure.clone();
-        let plan = match replan {
+        let mut plan = match replan {
             Replan::Step => self.with_step_rewritten(todos),
             Replan::Task => self.written_anew(todos),
         };
+        if let Some(way) = way {
+            plan.methodology = Some(way.name.to_owned());
+        }
         let files = turn.completion.files_changed.join(", ");
         let files = if files.is_empty() { "none" } else { files.as_str() };
         // Where no planner answered the model has to do it itself.
@@ -336,6 +321,8 @@ impl Kernel {
                 .replace("{{files}}", files)
                 .replace("{{failure}}", &failure),
         );
+        let told = way.map(|way| prompts.text(way.prompt).trim_end().to_owned());
+        turn.trailing.reminders.extend(told);
         if plan != self.plan {
             self.plan = plan;
             let body = Body::PlanUpdated { plan: self.plan.clone(), reason };
@@ -343,6 +330,21 @@ impl Kernel {
         }
         turn.trailing.patch = None;
         Ok(())
+    }
+
+    /// The ways of working that a planner may choose from, each with its first sentence; those that served
+    /// best stand first.
+    fn ways(&self) -> String {
+        let weight = |name: &str| {
+            self.parts.memory.as_ref().map_or(0.5, |memory| memory.recall.weight(name))
+        };
+        let mut ways = methodology::ALL;
+        ways.sort_by(|one, other| weight(other.name).total_cmp(&weight(one.name)));
+        let line = |way: &methodology::Methodology| {
+            let text = self.parts.prompts.text(way.prompt);
+            format!("- {}: {}", way.name, text.lines().next().unwrap_or_default())
+        };
+        ways.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
     /// The plan with the todo in progress replaced; the others stand.
@@ -370,7 +372,7 @@ impl Kernel {
                 .iter()
                 .any(|todo| todo.content == content && todo.status == TodoStatus::Completed)
         };
-        let mut plan = Plan { summary: self.plan.summary.clone(), todos: Vec::new() };
+        let mut plan = Plan { summary: self.plan.summary.clone(), ..Plan::default() };
         for PlannedTodo { content, status } in todos.into_iter().take(8) {
             let content = content.trim().to_owned();
             let done = status == Some(TodoStatus::Completed) && was_completed(&content);

@@ -30,7 +30,7 @@ pub(super) fn reflect(state: &State) -> Decided {
         );
         return (None, reason);
     }
-    if failure.category == Category::PermissionError {
+    if failure.category == Category::PermissionError && state.remedy().is_none() {
         let reason = format!("{what}: not allowed, so the same call is not tried again");
         return (Some(ControlDecision::Continue), reason);
     }
@@ -46,12 +46,20 @@ pub(super) fn reflect(state: &State) -> Decided {
         return (Some(ControlDecision::Replan(Replan::Task)), reason);
     }
     if !retry.used_up() {
+        if let Some(action) = state.remedy().and_then(|remedy| remedy.action.as_ref()) {
+            let way = match action {
+                SuggestedAction::Adjust { .. } => Retry::Adjusted,
+                SuggestedAction::Alternative { .. } => Retry::Alternative,
+            };
+            let reason = format!("{what}: retry {nth} with what helped before");
+            return (Some(ControlDecision::Retry(way)), reason);
+        }
         if state.may_repeat() {
             let reason =
                 format!("{what}: a fault of the tool that may pass; the same call once more");
             return (Some(ControlDecision::Retry(Retry::Same)), reason);
         }
-        match way(reflection, category, retry.n) {
+        match way(reflection, category, state.own_retries()) {
             // A text that was not accepted has no step of its own that could be rewritten.
             Way::Step if answers_itself => {
                 let reason = format!("{what}: retry {nth} with its error and hint");
@@ -127,6 +135,7 @@ mod tests {
     use crate::protocol::control::{Count, LastFailure, Signal};
     use crate::protocol::envelope::ErrorClass;
     use crate::protocol::message::ToolCall;
+    use crate::protocol::recall::Remedy;
     use crate::protocol::tool::Effect;
 
     const FEEDBACK: Option<ControlDecision> = Some(ControlDecision::Retry(Retry::Feedback));
@@ -145,6 +154,7 @@ mod tests {
             signature: "s".into(),
             chain: "c".into(),
             reflection: None,
+            remedy: None,
         });
         let chain = Chain {
             retries,
@@ -154,6 +164,7 @@ mod tests {
             step: 0,
             same_tried: false,
             repairs: 0,
+            remedies: 0,
         };
         state.chains.insert("c".into(), chain);
         state.failing = vec!["c".into()];
@@ -270,6 +281,18 @@ mod tests {
         all
     }
 
+    /// What memory may know of a failure.
+    fn remedies() -> [Option<Box<Remedy>>; 3] {
+        let remedy = |action: serde_json::Value| {
+            let remedy = json!({"item": {"id": "i", "kind": "failure_pattern", "text": "do b"},
+                "confidence": 0.7, "action": action});
+            Some(serde_json::from_value(remedy).expect("a remedy"))
+        };
+        let adjust = json!({"kind": "adjust", "input": {"path": "b"}});
+        let other = json!({"kind": "alternative", "tool": "Grep", "input": {}});
+        [None, remedy(adjust), remedy(other)]
+    }
+
     /// What is left of every counter: each decision but `Continue` makes it less, and nothing else.
     fn measure(state: &State) -> u32 {
         let left = |count: Count| count.max.saturating_sub(count.n);
@@ -285,7 +308,7 @@ mod tests {
     #[test]
     fn every_state_has_a_decision_or_an_end_and_each_decision_uses_something_up() {
         let limits = RecoveryLimits::default();
-        let reflections = reflections();
+        let (reflections, remedies) = (reflections(), remedies());
         let mut n_states = 0;
         for signal in SIGNALS {
             for category in CATEGORIES {
@@ -293,7 +316,10 @@ mod tests {
                     for repairs in 0..=limits.max_single_step_repairs + 1 {
                         for replans in 0..=limits.max_task_replanning_attempts + 1 {
                             for unvaried in 0..=limits.max_consecutive_failures + 1 {
-                                for reflection in &reflections {
+                                // A remedy comes before any reflection: no state has both.
+                                let known = reflections.iter().map(|said| (said, &None));
+                                let known = known.chain(remedies.iter().map(|it| (&None, it)));
+                                for (reflection, remedy) in known {
                                     n_states += 1;
                                     let mut state = failed(signal, category, retries);
                                     state.single_step_repair_count = repairs;
@@ -301,6 +327,7 @@ mod tests {
                                     state.unvaried_failures = unvaried;
                                     if let Some(failure) = &mut state.last_failure {
                                         failure.reflection.clone_from(reflection);
+                                        failure.remedy.clone_from(remedy);
                                     }
                                     holds(&state);
                                 }
@@ -327,6 +354,24 @@ mod tests {
         let mut after = state.clone();
         after.carry_out(decision);
         assert!(measure(&after) < before, "{decision:?} in {state:?}");
+    }
+
+    #[test]
+    fn what_helped_before_is_tried_before_anybody_is_asked() {
+        let [_, adjust, other] = remedies();
+        for (remedy, way) in [(adjust, Retry::Adjusted), (other, Retry::Alternative)] {
+            // Also where what is allowed is the matter: another tool was named.
+            for category in [Category::ParameterError, Category::PermissionError] {
+                let mut state = failed(Signal::ToolError, category, 1);
+                if let Some(failure) = &mut state.last_failure {
+                    failure.remedy.clone_from(&remedy);
+                }
+                assert!(!state.wants_reflection());
+                assert_eq!(reflect(&state).0, Some(ControlDecision::Retry(way)));
+                state.carry_out(ControlDecision::Retry(way));
+                assert_eq!((state.retry_count().n, state.own_retries()), (2, 1));
+            }
+        }
     }
 
     #[test]
@@ -385,7 +430,8 @@ mod tests {
         let call = ToolCall { id: "1".into(), name: "Read".into(), arguments: "{}".into() };
         let effect = Some(Effect::Read { path: "a".into() });
         let parent = call.clone();
-        state.failed_call = Some(FailedCall { call, parent, effect, is_unknown: false });
+        state.failed_call =
+            Some(FailedCall { call, parent, effect, is_unknown: false, was_observed: false });
         state.limits.reflect_after = 1;
         assert!(!state.wants_reflection(), "what may pass by itself is tried first");
         assert_eq!(reflect(&state).0, Some(ControlDecision::Retry(Retry::Same)));

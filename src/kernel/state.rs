@@ -8,6 +8,7 @@ use crate::protocol::control::{
 };
 use crate::protocol::envelope::ErrorClass;
 use crate::protocol::message::ToolCall;
+use crate::protocol::recall::Remedy;
 use crate::protocol::reflection::Reflection;
 use crate::protocol::tool::Effect;
 
@@ -62,6 +63,8 @@ pub(crate) struct Chain {
     pub(crate) same_tried: bool,
     /// So often a step was rewritten because of it: a step ticked off gives it no other.
     pub(crate) repairs: u32,
+    /// So many of the retries were the kernel's, with what helped before.
+    pub(crate) remedies: u32,
 }
 
 impl Chain {
@@ -69,6 +72,7 @@ impl Chain {
     pub(crate) fn begin_anew(&mut self) {
         self.retries = 0;
         self.repairs = 0;
+        self.remedies = 0;
         self.same_tried = false;
     }
 }
@@ -83,6 +87,8 @@ pub(crate) struct FailedCall {
     pub(crate) effect: Option<Effect>,
     /// Its tool is not there: any other that does it makes it good.
     pub(crate) is_unknown: bool,
+    /// A command that failed as something to look at: it is evidence only since it is known what helps.
+    pub(crate) was_observed: bool,
 }
 
 impl FailedCall {
@@ -195,7 +201,7 @@ impl State {
             return false;
         };
         let counters = self.counters();
-        let failures = self.chains.get(&failure.chain).map_or(0, |chain| chain.retries + 1);
+        let failures = self.own_retries() + 1;
         // Where it ends in any case, nothing depends on the answer.
         let plans_are_used_up = self.repairs_used_up() && counters.task_replan_count.used_up();
         let ends = counters.retry_count.used_up()
@@ -204,6 +210,7 @@ impl State {
         let passes = self.may_repeat() && !counters.retry_count.used_up();
         !ends
             && !passes
+            && self.remedy().is_none()
             && self.limits.enable_step_level_reflection
             && failure.reflection.is_none()
             && failure.category != Category::PermissionError
@@ -237,6 +244,18 @@ impl State {
         reflection.is_confident().then_some(reflection)
     }
 
+    /// What helped when it failed like this before, for the kernel to try.
+    pub(crate) fn remedy(&self) -> Option<&Remedy> {
+        self.last_failure.as_ref()?.remedy.as_deref()
+    }
+
+    /// Retries of the chain that the last failure belongs to, without those that memory proposed: one that
+    /// did not help takes nothing from what would have been done without it.
+    pub(crate) fn own_retries(&self) -> u32 {
+        let chain = self.last_failure.as_ref().and_then(|failure| self.chains.get(&failure.chain));
+        chain.map_or(0, |chain| chain.retries - chain.remedies.min(chain.retries))
+    }
+
     /// A fault of a tool that reads may pass: the very same call was not repeated yet.
     pub(crate) fn may_repeat(&self) -> bool {
         let Some(failure) = &self.last_failure else { return false };
@@ -265,6 +284,7 @@ impl State {
     /// Counts a decision that is being carried out.
     pub(crate) fn carry_out(&mut self, decision: ControlDecision) {
         self.control_decision = decision;
+        let is_remedy = self.remedy().is_some();
         match decision {
             ControlDecision::Continue => {}
             ControlDecision::Retry(retry) => {
@@ -272,6 +292,7 @@ impl State {
                     if let Some(chain) = self.chains.get_mut(key) {
                         chain.retries += 1;
                         chain.same_tried |= retry == Retry::Same;
+                        chain.remedies += u32::from(is_remedy);
                     }
                 }
             }

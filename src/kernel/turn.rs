@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::completion::Completion;
+use super::recall::Used;
 use super::spend::Spent;
 use super::state::State;
 use crate::context::Mentions;
@@ -20,9 +21,12 @@ pub(super) struct Turn {
     pub(super) state: State,
     pub(super) case: Case,
     pub(super) own_calls: OwnCalls,
+    pub(super) memory: Used,
     /// Whether it is done.
     pub(super) completion: Completion,
     pub(super) draft: Draft,
+    /// Another model was asked about a final text.
+    pub(super) was_looked_at: bool,
     pub(super) trailing: Trailing,
     /// What the model is told inside the conversation before it is asked again.
     pub(super) feedback: Option<String>,
@@ -107,8 +111,10 @@ impl Turn {
                 attempts: Vec::new(),
             },
             own_calls: OwnCalls::default(),
+            memory: Used::default(),
             completion,
             draft: Draft::default(),
+            was_looked_at: false,
             trailing: Trailing {
                 reminders: Vec::new(),
                 mentions,

@@ -116,7 +116,7 @@ pub struct FailurePattern {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Condition {
-    /// The tool's name.
+    /// The tool's name; empty: any.
     pub tool: String,
     /// The envelope's code.
     pub code: Option<ErrorCode>,
@@ -178,7 +178,7 @@ pub enum Fix {
     OtherTool {
         /// Which.
         tool: String,
-        /// Its arguments.
+        /// Its arguments, besides the path, which is that of the call that failed.
         input: Object,
     },
 }

@@ -1,9 +1,18 @@
 //! What happened, as attempts: derived from the events of a session, never written by hand.
 
-use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::protocol::Object;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::call::CHECK;
+use super::chain::main_command;
+use super::command::{WITH_TASK, head, is_assignment, is_script, name_of, simple_commands};
+use super::evidence::telling_line;
+use super::pattern::{kind_of, plain_path};
+use super::topics;
 use crate::protocol::envelope::ErrorCode;
+use crate::protocol::{Object, shorten};
 
 /// Everything that was tried to do one thing: one failure made good, one that was not, or one success.
 ///
@@ -46,7 +55,8 @@ pub struct Attempt {
     pub index: u32,
     /// When it began, in milliseconds since 1970.
     pub timestamp_ms: i64,
-    /// `tool`, `input`, and what is known of the circumstances: `mode`, `platform`, `cwd`.
+    /// `tool`, `input`, `call` (its id), and what is known of the circumstances: `mode`, `platform`, `cwd`,
+    /// `exit_code`, and in `between` what had succeeded since the attempt before.
     pub context: Object,
     /// What it used: a skill's script, a command of the project, a check.
     pub activated_artifacts: Vec<String>,
@@ -91,4 +101,106 @@ pub struct ExecutionRecord {
     pub context_hash: String,
     /// Those circumstances in words.
     pub context: String,
+}
+
+/// The method of a call: the tool, of a command with its purpose (`Bash test`), else with its program.
+pub fn skill_of(tool: &str, command: Option<&str>) -> String {
+    let Some(command) = command else { return tool.to_owned() };
+    if let Some(topic) = topics::of_command(command) {
+        return format!("{tool} {topic}");
+    }
+    let commands = simple_commands(command);
+    let program = main_command(&commands).and_then(|simple| simple.program().first().copied());
+    match program {
+        Some(program) if is_script(program) => format!("{tool} script"),
+        Some(program) if program.len() <= 20 => format!("{tool} {}", name_of(program)),
+        Some(_) | None => tool.to_owned(),
+    }
+}
+
+/// What a call used: `script tools/gen.sh`, `task make fmt`, `check cargo test -q`.
+pub fn artifacts_of(tool: &str, input: &Object) -> Vec<String> {
+    let Some(command) = input.get("command").and_then(Value::as_str) else { return Vec::new() };
+    if tool == CHECK {
+        return vec![format!("check {}", shorten(command, 120))];
+    }
+    let commands = simple_commands(command);
+    commands.iter().filter_map(|simple| artifact_of(simple.program())).collect()
+}
+
+fn artifact_of(program: &[&str]) -> Option<String> {
+    let (first, rest) = program.split_first()?;
+    let script = |path: &str| format!("script {}", plain_path(path));
+    if is_script(first) {
+        return Some(script(first));
+    }
+    match head(program) {
+        [_, path] if is_script(path) => Some(script(path)),
+        words if WITH_TASK.contains(&name_of(first)) && words.len() > 1 => {
+            // What git and installers do is no command of the project's.
+            let is_own = !["git", "pip", "pip3", "docker", "kubectl"].contains(first);
+            (is_own && !rest.is_empty()).then(|| format!("task {}", words.join(" ")))
+        }
+        _ => None,
+    }
+}
+
+/// Each artifact of these traces with its uses, the oldest first.
+pub fn execution_history(traces: &[ExecutionTrace]) -> BTreeMap<String, Vec<ExecutionRecord>> {
+    let mut history: BTreeMap<String, Vec<ExecutionRecord>> = BTreeMap::new();
+    for attempt in traces.iter().flat_map(|trace| &trace.attempts) {
+        let context = context_of(attempt);
+        let hash = blake3::hash(context.as_bytes()).to_hex();
+        for artifact in &attempt.activated_artifacts {
+            history.entry(artifact.clone()).or_default().push(ExecutionRecord {
+                timestamp_ms: attempt.timestamp_ms,
+                success: attempt.success,
+                error: attempt.error.as_deref().map(|error| telling(error).to_owned()),
+                context_hash: hash[..12].to_owned(),
+                context: context.clone(),
+            });
+        }
+    }
+    for records in history.values_mut() {
+        records.sort_by_key(|record| record.timestamp_ms);
+    }
+    history
+}
+
+/// The circumstances of an attempt in words: tool or the command's words without its targets, kinds of the
+/// files it names, what it is for, mode, platform.
+pub fn context_of(attempt: &Attempt) -> String {
+    let text = |name: &str| attempt.context.get(name).and_then(Value::as_str).unwrap_or_default();
+    let empty = Object::new();
+    let input = attempt.context.get("input").and_then(Value::as_object).unwrap_or(&empty);
+    let command = input.get("command").and_then(Value::as_str);
+    let mut parts = vec![text("tool").to_owned()];
+    let mut kinds = BTreeSet::new();
+    kinds.extend(input.get("path").and_then(Value::as_str).and_then(kind_of));
+    if let Some(command) = command {
+        let commands = simple_commands(command);
+        for simple in &commands {
+            let program = simple.program();
+            let head = head(program);
+            let assigned = simple.words.iter().filter(|word| is_assignment(word));
+            let assigned = assigned.map(|word| word.split('=').next().unwrap_or(word));
+            let flags = program[head.len()..].iter().copied().filter(|word| word.starts_with('-'));
+            let words: Vec<&str> = assigned.chain(head.iter().copied()).chain(flags).collect();
+            parts.push(words.join(" "));
+            kinds.extend(program[head.len()..].iter().filter_map(|word| kind_of(word)));
+        }
+        parts.extend(topics::of_command(command).map(|topic| format!("for {topic}")));
+        let directory = input.get("directory").and_then(Value::as_str).filter(|at| *at != ".");
+        parts.extend(directory.map(|directory| format!("in {directory}")));
+    }
+    parts.extend(kinds.into_iter().map(|kind| format!("*.{kind}")));
+    parts.push(text("mode").to_owned());
+    parts.push(text("platform").to_owned());
+    parts.retain(|part| !part.is_empty());
+    parts.join(" · ")
+}
+
+/// The line of an error that says most.
+pub fn telling(error: &str) -> &str {
+    telling_line(error).unwrap_or(error)
 }

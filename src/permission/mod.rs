@@ -156,6 +156,14 @@ impl Policy {
         }
     }
 
+    /// By itself, whatever rules and modes say, it may be done without asking: a command that destroys nothing,
+    /// reaches no other machine and is not one of those that are never run.
+    pub fn is_harmless(effect: &Effect, ground: &dyn Ground) -> bool {
+        judge::findings(effect, ground).is_none_or(|(line, findings)| {
+            line.is_understood() && findings.never.is_none() && findings.asks.is_empty()
+        })
+    }
+
     fn denied(&self, question: &Question<'_>) -> Option<Ruling> {
         let is_it = |entry: &Entry| entry.verb == Verb::Deny && question.may_be(&entry.rule);
         if let Some(entry) = self.find(question.tool, is_it) {

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::envelope::{ErrorClass, ErrorCode};
+use super::recall::Remedy;
 use super::reflection::Reflection;
 
 /// May this call be made?
@@ -237,6 +238,9 @@ pub struct LastFailure {
     /// What a model said of it, if one was asked and its answer can be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reflection: Option<Box<Reflection>>,
+    /// What helped when it failed like this before, where the kernel can try it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<Box<Remedy>>,
 }
 
 /// A counter and its limit.

@@ -326,6 +326,9 @@ pub enum Body {
         /// How long it took.
         time_ms: u64,
     },
+    /// Another model looked for evidence against what an accepted answer claims (`[verify]`).
+    #[serde(rename = "verification")]
+    Verified(Verification),
     /// The provider refused a request of the conversation as too long.
     #[serde(rename = "context.overflowed")]
     ContextOverflowed {
@@ -400,6 +403,53 @@ impl Body {
     /// It stands in the log; else it is only for those who look on.
     pub fn is_stored(&self) -> bool {
         !matches!(self, Self::ModelDelta { .. } | Self::ToolOutput { .. })
+    }
+}
+
+/// What a second look came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verification {
+    /// Who looked, `provider/model`.
+    pub model: String,
+    /// The claim holds, or does not; `None`: there is no verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holds: Option<bool>,
+    /// What is not as claimed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objection: Option<String>,
+    /// Where that was seen: only what really stands in what was looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<Quote>,
+    /// Why nothing follows from it, where the claim was not found to hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dismissed: Option<String>,
+    /// What it looked at, a line a call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub looks: Vec<String>,
+}
+
+/// Words of something that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Quote {
+    /// Where they stand: a path, or a check.
+    #[serde(rename = "where", default)]
+    pub source: String,
+    /// The words.
+    pub quote: String,
+}
+
+impl Verification {
+    /// In one sentence.
+    pub fn in_words(&self) -> String {
+        let objection = self.objection.as_deref().unwrap_or_default();
+        match (self.holds, &self.dismissed) {
+            (Some(true), _) => "the claim holds".to_owned(),
+            (Some(false), None) => format!("the claim does not hold: {objection}"),
+            (Some(false), Some(why)) => {
+                format!("an objection that is not heard ({why}): {objection}")
+            }
+            (None, why) => format!("no verdict: {}", why.as_deref().unwrap_or("none was given")),
+        }
     }
 }
 

@@ -34,6 +34,9 @@ pub struct Plan {
     pub summary: String,
     /// The todos, in the model's order.
     pub todos: Vec<Todo>,
+    /// The way of working that a planner chose ([`super::methodology`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub methodology: Option<String>,
 }
 
 impl Plan {
@@ -81,7 +84,7 @@ mod tests {
         let todos = todos
             .iter()
             .map(|(content, status)| Todo { content: (*content).into(), status: *status });
-        Plan { summary: String::new(), todos: todos.collect() }
+        Plan { todos: todos.collect(), ..Plan::default() }
     }
 
     #[test]

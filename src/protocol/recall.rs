@@ -119,4 +119,7 @@ pub trait Recall: Send + Sync {
 
     /// What helped when a call failed like this.
     fn after(&self, failed: &FailedAs<'_>) -> Option<Remedy>;
+
+    /// How well a way of working has served so far, from 0 to 1; 0.5 where nothing is known.
+    fn weight(&self, methodology: &str) -> f64;
 }

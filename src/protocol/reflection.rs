@@ -10,6 +10,27 @@ use super::control::{Category, Signal};
 /// From this confidence on a reflection counts; below it the deterministic decision stands.
 pub const MIN_CONFIDENCE: f64 = 0.5;
 
+/// Words of advice that would widen what is allowed.
+const WIDENS: [&str; 16] = [
+    "--allow",
+    "--yolo",
+    "permission mode",
+    "permission-mode",
+    "sandbox",
+    "sudo",
+    "approval",
+    "without asking",
+    "you are allowed",
+    "you may now",
+    "as root",
+    "outside the project",
+    "chmod 777",
+    "--no-verify",
+    "disable the check",
+    "skip the check",
+];
+/// Words of a sentence that warns of something.
+const NEGATIONS: [&str; 6] = ["not ", "never", "n't", "avoid", "without anything", "不"];
 /// The answer, field by field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reflection {
@@ -168,4 +189,18 @@ pub struct Tags {
     /// The way of working.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
+}
+
+/// The sentences of an advice that propose something, given in lower case: a sentence that warns of
+/// something leads nowhere.
+pub fn proposals(advice: &str) -> Vec<&str> {
+    let warns = |sentence: &str| NEGATIONS.iter().any(|no| sentence.contains(no));
+    // A dot inside a name ends no sentence.
+    let sentences = advice.split([';', '\n', '。', '；']).flat_map(|part| part.split(". "));
+    sentences.filter(|sentence| !warns(sentence)).collect()
+}
+
+/// The word by which a sentence, given in lower case, would widen what is allowed.
+pub fn widens(sentence: &str) -> Option<&'static str> {
+    WIDENS.into_iter().find(|word| sentence.contains(word))
 }

@@ -117,6 +117,16 @@ fn ends(path: &Path) -> io::Result<(Vec<Event>, Vec<Event>)> {
     Ok((head, tail))
 }
 
+/// The last events, as many as the end of the file holds.
+pub fn tail(log: &Path) -> io::Result<Vec<Event>> {
+    let mut file = File::open(log)?;
+    let size = file.metadata()?.len();
+    let mut tail = Vec::new();
+    file.seek(SeekFrom::Start(size.saturating_sub(END)))?;
+    file.read_to_end(&mut tail)?;
+    Ok(until(tail.split(|byte| *byte == b'\n'), |_| false))
+}
+
 /// The events in these lines, up to the first that is wanted.
 fn until<Line: AsRef<[u8]>>(
     lines: impl Iterator<Item = Line>,

@@ -123,6 +123,7 @@ impl Page {
             | Body::ToolOutput { .. }
             | Body::PermissionRequested { .. }
             | Body::Evaluation { .. }
+            | Body::Verified(_)
             | Body::SessionSummary(_) => {}
         }
     }

@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use super::summary::cost_line;
 use crate::protocol::control::ControlDecision;
+use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{
     Body, Caller, Compacted, Event, FreezeCause, ModelResponded, Summary,
 };
-use crate::protocol::recall::Recalled;
+use crate::protocol::recall::{MemoryRecalled, MemoryWritten, Recalled};
 use crate::protocol::reflection::Reflection;
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
@@ -64,15 +65,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             format!("  ▸ {by}{}", call_line(tool, input))
         }
         Body::ToolFinished { tool, envelope, synthetic, .. } => {
-            let how = match envelope.error() {
-                Some(error) => {
-                    format!("{} · {}", error.code.as_str(), one_line(&error.message, 120))
-                }
-                None => format!("{} · {}", envelope.status(), one_line(&envelope.text, 120)),
-            };
-            let ms = envelope.stats.get("time_ms").and_then(Value::as_u64).unwrap_or_default();
-            let synthetic = if *synthetic { " (synthetic)" } else { "" };
-            format!("  ◂ {tool}{synthetic}: {how} ({ms} ms)")
+            result_line(tool, envelope, *synthetic)
         }
         Body::Frozen { by: FreezeCause::User, words } => {
             format!("  frozen: {}", one_line(words, 120))
@@ -95,6 +88,9 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         }
         Body::Evaluation { failure: Some(failure), .. } => {
             format!("  evidence: {}", one_line(&failure.signature, 120))
+        }
+        Body::Verified(verification) => {
+            format!("  second look by {}: {}", verification.model, verification.in_words())
         }
         Body::Reflected { reflection, refused, .. } => {
             reflection_line(reflection.as_deref(), refused)
@@ -120,12 +116,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         }
         Body::Feedback { text, .. } => format!("  to the model: {}", one_line(text, 120)),
         Body::CheckFinished { command, passed, exit_code, time_ms, .. } => {
-            let how = match (passed, exit_code) {
-                (true, _) => "passed".to_owned(),
-                (false, Some(code)) => format!("failed, exit {code}"),
-                (false, None) => "failed, did not end by itself".to_owned(),
-            };
-            format!("  check {command}: {how} ({time_ms} ms)")
+            format!("  check {command}: {} ({time_ms} ms)", how_it_ended(*passed, *exit_code))
         }
         Body::ContextCompacted(compacted) => compacted_line(compacted),
         Body::ContextOverflowed { estimated_tokens: n, .. } => format!("  too long: ~{n} tokens"),
@@ -134,17 +125,8 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             format!("  pin {id} removed: {}", one_line(reason, 120))
         }
         Body::RulesFound { path, .. } => format!("  rules found: {path}"),
-        Body::MemoryRecalled(recalled) => {
-            let how = if recalled.applied { "the kernel tries what it knows" } else { "recalled" };
-            format!("  ✦ {how}: {}", in_short(&recalled.items))
-        }
-        Body::MemoryWritten(written) => {
-            let confirmed = match written.confirmed.len() {
-                0 => String::new(),
-                n => format!(" ({n} confirmed)"),
-            };
-            format!("  ✦ learnt{confirmed}: {}", in_short(&written.new))
-        }
+        Body::MemoryRecalled(recalled) => recalled_line(recalled),
+        Body::MemoryWritten(written) => learnt_line(written),
         Body::Error { source, message, retry_in_ms, .. } => {
             let retry = retry_in_ms.map_or_else(String::new, |ms| format!("; again in {ms} ms"));
             format!("  error ({source}): {message}{retry}")
@@ -170,6 +152,24 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
     })
 }
 
+fn how_it_ended(passed: bool, exit_code: Option<i32>) -> String {
+    match (passed, exit_code) {
+        (true, _) => "passed".to_owned(),
+        (false, Some(code)) => format!("failed, exit {code}"),
+        (false, None) => "failed, did not end by itself".to_owned(),
+    }
+}
+
+fn result_line(tool: &str, envelope: &Envelope, synthetic: bool) -> String {
+    let how = match envelope.error() {
+        Some(error) => format!("{} · {}", error.code.as_str(), one_line(&error.message, 120)),
+        None => format!("{} · {}", envelope.status(), one_line(&envelope.text, 120)),
+    };
+    let ms = envelope.stats.get("time_ms").and_then(Value::as_u64).unwrap_or_default();
+    let synthetic = if synthetic { " (synthetic)" } else { "" };
+    format!("  ◂ {tool}{synthetic}: {how} ({ms} ms)")
+}
+
 fn answer_line(answer: &ModelResponded) -> String {
     let tokens = answer
         .usage
@@ -182,6 +182,19 @@ fn answer_line(answer: &ModelResponded) -> String {
         n => format!(" [{n} calls]"),
     };
     format!("← model{calls}{discarded}: {text} ({} ms{tokens})", answer.time_ms)
+}
+
+fn recalled_line(recalled: &MemoryRecalled) -> String {
+    let how = if recalled.applied { "the kernel tries what it knows" } else { "recalled" };
+    format!("  ✦ {how}: {}", in_short(&recalled.items))
+}
+
+fn learnt_line(written: &MemoryWritten) -> String {
+    let lists = [("learnt", &written.new), ("confirmed", &written.confirmed)];
+    let lists = lists.iter().filter(|(_, items)| !items.is_empty());
+    let lists: Vec<String> =
+        lists.map(|(how, items)| format!("{how}: {}", in_short(items))).collect();
+    format!("  ✦ {}", lists.join("; "))
 }
 
 /// Remembered items: which, and what each says.

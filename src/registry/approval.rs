@@ -1,6 +1,6 @@
 //! May this call be made: what the rules say, and what a person says where they ask.
 
-use super::{Entry, Registry, failure_of};
+use super::{Entry, Registry};
 use crate::permission::{Rule, propose};
 use crate::protocol::Object;
 use crate::protocol::control::{Approval, Reason, Ruling};
@@ -182,5 +182,13 @@ impl Registry {
             reason: reason.text,
             denied_effect,
         });
+    }
+}
+
+fn failure_of(code: ErrorCode, reason: &Reason) -> Failure {
+    let failure = Failure::new(code, reason.text.clone());
+    match &reason.hint {
+        Some(hint) => failure.hint(hint.clone()),
+        None => failure,
     }
 }

@@ -11,7 +11,6 @@ use super::{Tool, ToolCx, blocking, filled_in, parse};
 use crate::protocol::Object;
 use crate::protocol::envelope::{Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
-use crate::workspace::Workspace;
 
 /// What a call does to the file or folder that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +26,8 @@ pub(super) struct FileTool<A> {
     spec: ToolSpec,
     access: Access,
     path: fn(&A) -> &str,
-    /// The work on this path is done in no time: it is not worth the way to another thread.
-    is_quick: fn(&Workspace, &str) -> bool,
+    /// Does the work where that takes no time: then it is not worth the way to another thread.
+    at_once: fn(&A, &ToolCx) -> Option<Result<Report, Failure>>,
     work: Arc<Work<A>>,
 }
 
@@ -39,12 +38,15 @@ impl<A> FileTool<A> {
         path: fn(&A) -> &str,
         work: impl Fn(&A, &ToolCx) -> Result<Report, Failure> + Send + Sync + 'static,
     ) -> Self {
-        Self { spec, access: Access::Looks, path, is_quick: |_, _| false, work: Arc::new(work) }
+        Self { spec, access: Access::Looks, path, at_once: |_, _| None, work: Arc::new(work) }
     }
 
-    /// Where this is so the work is done at once.
-    pub(super) fn at_once_where(mut self, is_quick: fn(&Workspace, &str) -> bool) -> Self {
-        self.is_quick = is_quick;
+    /// Where this has an answer, that is it.
+    pub(super) fn at_once(
+        mut self,
+        at_once: fn(&A, &ToolCx) -> Option<Result<Report, Failure>>,
+    ) -> Self {
+        self.at_once = at_once;
         self
     }
 
@@ -54,7 +56,7 @@ impl<A> FileTool<A> {
         path: fn(&A) -> &str,
         work: impl Fn(&A, &ToolCx) -> Result<Report, Failure> + Send + Sync + 'static,
     ) -> Self {
-        Self { spec, access: Access::Changes, path, is_quick: |_, _| false, work: Arc::new(work) }
+        Self { spec, access: Access::Changes, path, at_once: |_, _| None, work: Arc::new(work) }
     }
 }
 
@@ -80,12 +82,12 @@ impl<A: DeserializeOwned + Serialize + Send + 'static> Tool for FileTool<A> {
     }
 
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
-        let (work, inner) = (Arc::clone(&self.work), cx.clone());
         Box::pin(async move {
             let args: A = parse(&input)?;
-            if (self.is_quick)(&cx.workspace, (self.path)(&args)) {
-                return work(&args, &inner);
+            if let Some(answer) = (self.at_once)(&args, cx) {
+                return answer;
             }
+            let (work, inner) = (Arc::clone(&self.work), cx.clone());
             let work = blocking(move || work(&args, &inner));
             match self.access {
                 // Answered at once; the work looks at the token itself and ends soon after.

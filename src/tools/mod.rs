@@ -110,8 +110,7 @@ pub(crate) fn spec(name: &'static str, description: &'static str, schema: &str) 
 /// The input as a type. The schema has been checked; what the type forbids beyond it is
 /// `INVALID_PARAM` too.
 pub(crate) fn parse<T: DeserializeOwned>(input: &Object) -> Result<T, Failure> {
-    serde_json::from_value(Value::Object(input.clone()))
-        .map_err(|error| Failure::new(ErrorCode::InvalidParam, error.to_string()))
+    T::deserialize(input).map_err(|error| Failure::new(ErrorCode::InvalidParam, error.to_string()))
 }
 
 /// The input as its type says it, with the values that it did not give.

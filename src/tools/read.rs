@@ -6,8 +6,9 @@ use serde_json::json;
 use super::file_tool::FileTool;
 use super::files::object;
 use super::{Tool, ToolCx, spec};
+use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::workspace::{Line, Page, ProjectPath};
+use crate::workspace::{FoundFile, Lines, Page, ProjectPath};
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
@@ -33,43 +34,40 @@ pub(super) fn tool() -> impl Tool {
         include_str!("../../prompts/tools/read.md"),
         include_str!("../../prompts/tools/read.json"),
     );
-    FileTool::looking(spec, |args: &Args| &args.path, read)
-        .at_once_where(|workspace, path| workspace.is_file_up_to(path, SMALL))
+    FileTool::looking(spec, |args: &Args| &args.path, read).at_once(read_at_once)
 }
 
 /// A file of this size is read in less time than another thread needs to hear of it.
 const SMALL: u64 = 64 * 1024;
 
+fn read_at_once(args: &Args, cx: &ToolCx) -> Option<Result<Report, Failure>> {
+    let found = cx.workspace.file_at_once(&args.path)?;
+    (found.size() <= SMALL).then(|| read_found(args, cx, &found))
+}
+
 fn read(args: &Args, cx: &ToolCx) -> Result<Report, Failure> {
+    read_found(args, cx, &cx.workspace.find_file(&args.path)?)
+}
+
+fn read_found(args: &Args, cx: &ToolCx, found: &FoundFile) -> Result<Report, Failure> {
     if args.start_line == 0 {
         return Err(Failure::new(ErrorCode::InvalidParam, "start_line is 0")
             .hint("the first line is 1; -1 is the last"));
     }
-    let path = cx.workspace.file(&args.path)?;
     let stop = || cx.cancel.is_cancelled();
-    let page = cx.workspace.page(&path, args.start_line, args.limit, &stop)?;
-    Ok(report(&path, &page))
+    let page = cx.workspace.page(found, args.start_line, args.limit, &stop)?;
+    Ok(report(found.path(), &page))
 }
 
 /// A page of more bytes ends earlier, at a whole line: cut in its middle it would be of little use.
 const PAGE_BYTES: usize = 48 * 1024;
 
 fn report(path: &ProjectPath, page: &Page) -> Report {
-    let mut room = PAGE_BYTES;
-    let fitting = page.lines.iter().take_while(|line| {
-        let size = line.text.len() + "1234 | \n".len();
-        let fits = size <= room;
-        room = room.saturating_sub(size);
-        fits
-    });
-    let n_shown = fitting.count().max(1).min(page.lines.len());
-    let shown = || page.lines.iter().take(n_shown);
+    let Shown { content, n_lines: n_shown, n_cut } = numbered(&page.lines, page.start_line);
     let more = page.more || n_shown < page.lines.len();
     let n = i64::try_from(n_shown).unwrap_or(i64::MAX);
     let end = page.start_line.saturating_add(n).saturating_sub(1);
-    let content = numbered(shown, page.start_line);
-    let cut = shown().filter(|line| line.cut_of.is_some()).count();
-    let truncated = more || cut > 0;
+    let truncated = more || n_cut > 0;
 
     let at = path.relative();
     let mut text = match (n, page.total_lines) {
@@ -88,8 +86,8 @@ fn report(path: &ProjectPath, page: &Page) -> Report {
     if more {
         text.push_str(&format!(" More follow: continue with start_line {}.", end + 1));
     }
-    if cut > 0 {
-        text.push_str(&format!(" {cut} over 2,000 characters cut."));
+    if n_cut > 0 {
+        text.push_str(&format!(" {n_cut} over 2,000 characters cut."));
     }
     if page.charset.is_guessed() {
         text.push_str(&format!(" The encoding, {}, is a guess.", page.charset.name()));
@@ -101,13 +99,14 @@ fn report(path: &ProjectPath, page: &Page) -> Report {
         text.push_str(" It kept changing meanwhile: read it again before you change it.");
     }
 
-    let mut data = object(json!({
-        "content": content,
-        "start_line": page.start_line,
-        "end_line": end,
-        "total_lines": page.total_lines,
-        "truncated": truncated,
-    }));
+    // (Not by `json!`, which would copy the content.)
+    let mut data = Object::from_iter([
+        ("content".to_owned(), content.into()),
+        ("start_line".to_owned(), page.start_line.into()),
+        ("end_line".to_owned(), end.into()),
+        ("total_lines".to_owned(), page.total_lines.into()),
+        ("truncated".to_owned(), truncated.into()),
+    ]);
     if page.charset.is_guessed() {
         data.insert("encoding_guessed".to_owned(), true.into());
     }
@@ -128,25 +127,43 @@ fn report(path: &ProjectPath, page: &Page) -> Report {
     }
 }
 
+/// The lines that fit the page, and at least one.
+struct Shown {
+    content: String,
+    n_lines: usize,
+    n_cut: usize,
+}
+
 /// The lines, each behind its number.
-fn numbered<'a, I: Iterator<Item = Line<'a>>>(lines: impl Fn() -> I, first: i64) -> String {
-    let size: usize = lines().map(|line| line.text.len() + "1234 | \n".len()).sum();
-    let mut content = String::with_capacity(size);
-    for (line, number) in lines().zip(first..) {
-        if number > first {
-            content.push('\n');
+fn numbered(lines: &Lines, first: i64) -> Shown {
+    const NUMBER: &str = "1234 | ";
+    let mut content = Vec::with_capacity(lines.n_bytes() + lines.len() * NUMBER.len());
+    let (mut n_lines, mut n_cut) = (0, 0);
+    let mut room = PAGE_BYTES;
+    for (line, number) in lines.iter().zip(first..) {
+        let size = line.text.len() + NUMBER.len() + "\n".len();
+        if size > room && n_lines > 0 {
+            break;
+        }
+        room = room.saturating_sub(size);
+        if n_lines > 0 {
+            content.push(b'\n');
         }
         push_number(&mut content, number);
-        content.push_str(line.text);
+        content.extend_from_slice(line.text.as_bytes());
         if let Some(n) = line.cut_of {
-            content.push_str(&format!("… [cut: 2000 of {n} characters]"));
+            content.extend_from_slice(format!("… [cut: 2000 of {n} characters]").as_bytes());
+            n_cut += 1;
         }
+        n_lines += 1;
     }
-    content
+    // Texts and digits are text: nothing is lost.
+    let content = String::from_utf8(content).unwrap_or_default();
+    Shown { content, n_lines, n_cut }
 }
 
 /// `%4d | `. (Formatting machinery would take a third of the time of a small Read.)
-fn push_number(content: &mut String, number: i64) {
+fn push_number(content: &mut Vec<u8>, number: i64) {
     const WIDTH: usize = "1234 | ".len();
     let mut digits = *b"                     | ";
     let mut at = digits.len() - " | ".len();
@@ -164,8 +181,7 @@ fn push_number(content: &mut String, number: i64) {
         digits[at] = b'-';
     }
     let at = at.min(digits.len() - WIDTH);
-    // They are digits.
-    content.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
+    content.extend_from_slice(&digits[at..]);
 }
 
 #[cfg(test)]

@@ -153,7 +153,7 @@ impl Gathered {
     fn take(&mut self, event: &Event) {
         match &event.body {
             Body::TurnStarted { .. } => *self = Self::default(),
-            Body::ModelResponded(answer) => {
+            Body::ModelResponded(answer) if answer.purpose == Purpose::Main => {
                 self.calls = answer
                     .calls
                     .iter()

@@ -8,6 +8,8 @@ use super::put;
 use crate::protocol::control::{Category, ControlDecision};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Caller, FreezeCause, Sink, Stamped, TurnFinished};
+use crate::protocol::model::Purpose;
+use crate::protocol::recall::Recalled;
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
 
@@ -39,6 +41,12 @@ impl Text {
         verbosity: Verbosity,
     ) -> Self {
         Self { out, err, verbosity, category: None }
+    }
+
+    fn remembered(&mut self, how: &str, items: &[Recalled]) {
+        for item in items {
+            self.progress(&format!("  ✦ {how}: {} [{}]", item.text, item.id));
+        }
     }
 
     fn progress(&mut self, line: &str) {
@@ -109,7 +117,8 @@ impl Sink for Text {
                 self.verbose(&format!("→ {} messages, {} bytes", request.messages, request.bytes));
             }
             Body::ModelResponded(answer) => {
-                if !answer.calls.is_empty() && !answer.text.trim().is_empty() {
+                let is_shown = answer.purpose == Purpose::Main && !answer.calls.is_empty();
+                if is_shown && !answer.text.trim().is_empty() {
                     self.progress(answer.text.trim());
                 }
                 let tokens = answer.usage.map_or_else(String::new, |usage| {
@@ -125,21 +134,8 @@ impl Sink for Text {
             Body::ToolFinished { tool, envelope, .. }
                 if tool == "TodoWrite" && envelope.error().is_none() => {}
             Body::ToolFinished { tool, envelope, by, .. } => {
-                let call = call_line(tool, &envelope.context.params_input);
-                let call = match by {
-                    Caller::Model => call,
-                    Caller::Kernel => format!("(the kernel) {call}"),
-                };
-                let line = match envelope.error() {
-                    Some(error) => {
-                        let step = stamped.event.header.place.step;
-                        let step = if step > 0 { format!("[Step {step}] ") } else { String::new() };
-                        let message = shorten(&error.message.replace('\n', " "), 160);
-                        format!("  ✗ {step}{call} failed: {} ({message})", error.code.as_str())
-                    }
-                    None => format!("  {call} {}", outcome(tool, envelope)),
-                };
-                self.progress(line.trim_end());
+                let step = stamped.event.header.place.step;
+                self.progress(call_and_outcome(tool, envelope, *by, step).trim_end());
             }
             Body::Evaluation { failure, .. } => {
                 self.category = failure.as_ref().map(|failure| failure.category);
@@ -147,6 +143,10 @@ impl Sink for Text {
             Body::Reflected { reflection: Some(said), .. } => {
                 let text = shorten(&said.root_cause.text.replace('\n', " "), 160);
                 self.progress(&format!("  ⟲ reflection: {text}"));
+            }
+            Body::Verified(verification) => {
+                let words = shorten(&verification.in_words().replace('\n', " "), 200);
+                self.progress(&format!("  ⊙ second look: {words}"));
             }
             Body::ControlDecided { decision, reason, after, .. }
                 if *decision != ControlDecision::Continue =>
@@ -183,15 +183,9 @@ impl Sink for Text {
             Body::RulesFound { path, .. } => self.progress(&format!("  § rules met: {path}")),
             Body::MemoryRecalled(recalled) => {
                 let how = if recalled.applied { "known, tries" } else { "remembers" };
-                for item in &recalled.items {
-                    self.progress(&format!("  ✦ {how}: {} [{}]", item.text, item.id));
-                }
+                self.remembered(how, &recalled.items);
             }
-            Body::MemoryWritten(written) => {
-                for item in &written.new {
-                    self.progress(&format!("  ✦ learnt: {} [{}]", item.text, item.id));
-                }
-            }
+            Body::MemoryWritten(written) => self.remembered("learnt", &written.new),
             Body::PlanUpdated { plan, .. } => {
                 if let Some(recap) = plan.recap() {
                     self.progress(&format!("  ☰ {recap}"));
@@ -215,6 +209,23 @@ impl Sink for Text {
             Body::TurnFinished(finished) => self.finished(finished),
             _ => {}
         }
+    }
+}
+
+/// A call and what it came to, in one line.
+fn call_and_outcome(tool: &str, envelope: &Envelope, by: Caller, step: u32) -> String {
+    let call = call_line(tool, &envelope.context.params_input);
+    let call = match by {
+        Caller::Model => call,
+        Caller::Kernel => format!("(the kernel) {call}"),
+    };
+    match envelope.error() {
+        Some(error) => {
+            let step = if step > 0 { format!("[Step {step}] ") } else { String::new() };
+            let message = shorten(&error.message.replace('\n', " "), 160);
+            format!("  ✗ {step}{call} failed: {} ({message})", error.code.as_str())
+        }
+        None => format!("  {call} {}", outcome(tool, envelope)),
     }
 }
 

@@ -15,8 +15,12 @@ use crate::protocol::envelope::Failure;
 impl Workspace {
     /// Opens a regular file to read it. What it is was looked at before.
     pub fn open_file(&self, path: &ProjectPath) -> Result<(File, Metadata), Failure> {
-        let before = self.metadata(path)?;
-        regular(path, &before)?;
+        regular(path, &self.metadata(path)?)?;
+        Self::open_seen(path)
+    }
+
+    /// Opens a file that was just found to be a regular one.
+    pub(super) fn open_seen(path: &ProjectPath) -> Result<(File, Metadata), Failure> {
         // NONBLOCK: should a FIFO take the file's place in this very moment, we do not wait for it.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = open_beneath(path.absolute(), flags, Mode::empty())

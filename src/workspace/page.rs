@@ -6,7 +6,7 @@ use std::io::{Read, Seek, SeekFrom};
 use super::charset::{Charset, GUESSED_FROM, SNIFFED};
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot};
 use super::text::{LineEnding, binary};
-use super::{ProjectPath, Workspace, io_failure};
+use super::{FoundFile, ProjectPath, Workspace, io_failure};
 use crate::protocol::envelope::{ErrorCode, Failure};
 
 mod pager;
@@ -83,16 +83,18 @@ impl Workspace {
     /// the snapshot. `stop` is asked now and then whether to give up (CANCELLED).
     pub fn page(
         &self,
-        path: &ProjectPath,
+        found: &FoundFile,
         from: i64,
         limit: u64,
         stop: &dyn Fn() -> bool,
     ) -> Result<Page, Failure> {
+        let path = found.path();
         let before = self.snapshots.peek(path.absolute());
         let mut tries = 0;
         loop {
             tries += 1;
-            let (file, data) = self.open_file(path)?;
+            let opened = if tries == 1 { Self::open_seen(path) } else { self.open_file(path) };
+            let (file, data) = opened?;
             let stat = FileStat::of(&data);
             let mut reading = Reading { file, path, stop };
             let survey = reading.survey(&stat)?;
@@ -171,9 +173,6 @@ impl Reading<'_> {
                     hasher.update(bytes);
                 }
             }
-            if read <= MAX_KEPT && whole {
-                kept.extend_from_slice(bytes);
-            }
             if !sample.is_empty() || !validity.ascii {
                 let from = if sample.is_empty() {
                     bytes.iter().position(|byte| !byte.is_ascii()).unwrap_or(0)
@@ -185,6 +184,15 @@ impl Reading<'_> {
             }
             survey.ends.count(bytes);
             let ended = n < chunk.len();
+            if whole && ended && kept.is_empty() {
+                // All of it, as it came.
+                chunk.truncate(n);
+                kept = chunk;
+                break;
+            }
+            if whole && read <= MAX_KEPT {
+                kept.extend_from_slice(bytes);
+            }
             if ended || (!whole && survey.ends.lf > 0) {
                 break;
             }

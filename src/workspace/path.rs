@@ -34,6 +34,25 @@ impl ProjectPath {
     }
 }
 
+/// A regular file that was found and looked at, and is not opened yet.
+#[derive(Clone, Debug)]
+pub struct FoundFile {
+    path: ProjectPath,
+    data: Metadata,
+}
+
+impl FoundFile {
+    /// Where it is.
+    pub fn path(&self) -> &ProjectPath {
+        &self.path
+    }
+
+    /// Bytes.
+    pub fn size(&self) -> u64 {
+        self.data.len()
+    }
+}
+
 impl Workspace {
     /// The path that is meant, relative to the root or absolute inside it, whether it exists or not.
     /// Symlinks are followed before it is judged.
@@ -71,9 +90,21 @@ impl Workspace {
     /// The path of an existing regular file. Anything else is refused here, before it is opened: to
     /// open a FIFO would wait for ever, to open a device may do something.
     pub fn file(&self, path: &str) -> Result<ProjectPath, Failure> {
+        Ok(self.find_file(path)?.path)
+    }
+
+    /// The same, with what was seen of it.
+    pub fn find_file(&self, path: &str) -> Result<FoundFile, Failure> {
         let (path, data) = self.look_for(path)?;
         regular(&path, &data)?;
-        Ok(path)
+        Ok(FoundFile { path, data })
+    }
+
+    /// The same, where there is one. Nothing is looked for that could have been meant: it takes no time.
+    pub fn file_at_once(&self, path: &str) -> Option<FoundFile> {
+        let Located { path, data, .. } = self.locate(path).ok()?;
+        let data = data.filter(Metadata::is_file)?;
+        Some(FoundFile { path, data })
     }
 
     /// Whether there is anything at this path. What cannot be looked at is taken to be there: the
@@ -86,12 +117,6 @@ impl Workspace {
     /// Whether the project lies in this folder, or the folder is its root itself, wherever it leads.
     pub fn is_in(&self, folder: &Path) -> bool {
         fs::canonicalize(self.root.join(folder)).is_ok_and(|real| self.root.starts_with(real))
-    }
-
-    /// A quick look: the path as it was given is a regular file of at most this size. It judges nothing.
-    pub fn is_file_up_to(&self, path: &str, size: u64) -> bool {
-        let data = fs::symlink_metadata(self.root.join(path));
-        data.is_ok_and(|data| data.is_file() && data.len() <= size)
     }
 
     /// What the file system says of a path, without following it.

@@ -24,9 +24,9 @@ fn project(files: &[(&str, &str)]) -> (TempDir, Workspace) {
 }
 
 fn read(workspace: &Workspace, path: &str) -> Snapshot {
-    let path = workspace.file(path).unwrap();
-    workspace.page(&path, 1, 10, &|| false).unwrap();
-    workspace.snapshot(&path).unwrap()
+    let found = workspace.find_file(path).unwrap();
+    workspace.page(&found, 1, 10, &|| false).unwrap();
+    workspace.snapshot(found.path()).unwrap()
 }
 
 fn walked(workspace: &Workspace, base: &str, rules: Rules) -> Vec<String> {
@@ -164,16 +164,17 @@ fn what_fails_leaves_nothing_behind() {
 fn agents_of_our_own_come_one_after_the_other() {
     let (dir, workspace) = project(&[("a", "0")]);
     let count = |workspace: &Workspace| {
-        let path = workspace.file("a").unwrap();
+        let found = workspace.find_file("a").unwrap();
+        let path = found.path();
         let mut n_done = 0;
         for _ in 0..100 {
-            workspace.page(&path, 1, 1, &|| false).unwrap();
+            workspace.page(&found, 1, 1, &|| false).unwrap();
             // While it is read it may change again and again: then there is none.
-            let Some(seen) = workspace.snapshot(&path) else { continue };
-            let Ok(content) = workspace.content(&path, Some(&seen)) else { continue };
+            let Some(seen) = workspace.snapshot(path) else { continue };
+            let Ok(content) = workspace.content(path, Some(&seen)) else { continue };
             let number: u32 = String::from_utf8(content.bytes).unwrap().parse().unwrap();
             let next = (number + 1).to_string();
-            n_done += u32::from(workspace.replace(&path, &seen, &[next.as_bytes()]).is_ok());
+            n_done += u32::from(workspace.replace(path, &seen, &[next.as_bytes()]).is_ok());
         }
         n_done
     };

@@ -4,8 +4,8 @@
 //! `RECOVERY=PART cargo test --test it recovery` runs the scenarios whose name holds PART and shows their
 //! traces; `UPDATE_TABLE=1` writes the table of `docs/RECOVERY.md`.
 
-mod run;
-mod scenario;
+pub(crate) mod run;
+pub(crate) mod scenario;
 mod somebody;
 mod table;
 

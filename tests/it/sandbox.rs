@@ -371,6 +371,25 @@ fn secrets_and_the_agents_environment_can_not_be_read() {
 }
 
 #[test]
+fn what_is_typed_at_the_users_other_terminals_can_not_be_read() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    for place in places() {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let terminal = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        std::os::unix::fs::chown(&terminal, place.user, None).unwrap();
+        let script = format!(
+            "for device in {terminal} /dev/tty0 /dev/input/*; do
+                (exec 3<$device) 2>/dev/null && echo $device
+            done
+            exec 3</dev/null 4</dev/urandom && echo done"
+        );
+        assert_eq!(place.stdout(&script), "done\n", "{} {:?}", place.backend, place.user);
+    }
+}
+
+#[test]
 fn no_socket_but_a_local_one_can_be_made() {
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
+use tokio_util::sync::CancellationToken;
 
 use super::places::Places;
 use crate::app::{Options, Session};
@@ -40,6 +41,8 @@ pub(super) struct Jobs<'a> {
     masker: Arc<Masker>,
     /// Commands of the user's run as the user, outside the sandbox, with the user's environment.
     exec: Arc<Exec>,
+    /// Ends the user's own commands.
+    stop: CancellationToken,
     log: Option<PathBuf>,
     session: String,
 }
@@ -59,6 +62,7 @@ impl<'a> Jobs<'a> {
             workspace: session.workspace().clone(),
             masker: session.masker(),
             exec: Arc::new(Exec::new(&[])),
+            stop: CancellationToken::new(),
             log: session.log_path.clone(),
             session: session.id().to_owned(),
         }
@@ -70,6 +74,11 @@ impl<'a> Jobs<'a> {
             Some(done) => done,
             None => std::future::pending().await,
         }
+    }
+
+    /// Ends what the user runs.
+    pub(super) fn stop(&mut self) {
+        std::mem::take(&mut self.stop).cancel();
     }
 
     /// Begins what was asked for, as far as it needs no session.
@@ -111,6 +120,10 @@ impl<'a> Jobs<'a> {
                     Err(reason) => News::Note(false, reason),
                 });
             }
+            CommandDeed::Memory => match of_memory(arguments) {
+                Ok(arguments) => self.own("Memory", &arguments),
+                Err(reason) => self.handle.tell(News::Note(false, reason)),
+            },
             CommandDeed::Config => self.own("Configuration", "config show"),
             CommandDeed::Doctor => self.own("What works here", "doctor --offline"),
             CommandDeed::Diff => {
@@ -223,7 +236,7 @@ impl<'a> Jobs<'a> {
             .collect();
         let command =
             Command { environment, ..Command::new(line, self.options.root.clone(), PATIENCE) };
-        let cancel = tokio_util::sync::CancellationToken::new();
+        let cancel = self.stop.clone();
         async move {
             match exec.run(command, &cancel).await {
                 Ok(outcome) => {
@@ -258,6 +271,17 @@ impl<'a> Jobs<'a> {
             }
             .boxed_local(),
         );
+    }
+}
+
+/// What `/memory` is as a command of this program.
+fn of_memory(arguments: &str) -> Result<String, String> {
+    let is_id = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match arguments.split_whitespace().collect::<Vec<_>>().as_slice() {
+        [] | ["list"] => Ok("memory list".to_owned()),
+        ["show", id] | [id] if is_id(id) => Ok(format!("memory show {id}")),
+        ["forget", id] if is_id(id) => Ok(format!("memory forget --yes {id}")),
+        _ => Err("/memory lists what is remembered; /memory show ID, /memory forget ID".to_owned()),
     }
 }
 

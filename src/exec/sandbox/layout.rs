@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use super::plan::{self, Access, Bind, Bytes, Plan};
@@ -209,16 +208,12 @@ impl Sandbox {
         watched
     }
 
-    /// The same, and the raw disks, which root could read; namespaces have no devices.
+    /// The same, and the devices but for the few that can be written: root could read disks, anybody what is
+    /// typed at his own terminals. Namespaces have none.
     fn hidden_from_landlock(&self) -> Vec<Bytes> {
-        let devices = fs::read_dir("/dev").into_iter().flatten().flatten();
-        let disks = devices
-            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_block_device()))
-            .map(|entry| entry.path());
-        let memory = tables::RAW_MEMORY.iter().map(PathBuf::from);
-        let devices = disks.chain(memory).filter(can_be_read);
-        let hidden = self.hidden().into_iter().chain(devices);
-        hidden.map(|path| path.as_path().into()).collect()
+        let hidden = self.hidden();
+        let hidden = hidden.iter().map(PathBuf::as_path).chain([Path::new(tables::ALL_DEVICES)]);
+        hidden.map(Bytes::from).collect()
     }
 
     /// What is there and is not to be read. A folder that the user gave to commands is none of it.
@@ -265,7 +260,7 @@ impl Sandbox {
 /// In the box there is something else of this name.
 fn is_covered(path: &Path) -> bool {
     tables::SHARED_TEMPORARY.iter().any(|shared| path.starts_with(shared))
-        || path.starts_with("/dev/shm")
+        || path.starts_with(tables::SHARED_MEMORY)
 }
 
 fn is_real_folder(path: &Path) -> bool {

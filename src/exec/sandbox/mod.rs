@@ -20,7 +20,7 @@ mod watch;
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -137,14 +137,6 @@ struct Namespaces {
     network: OwnedFd,
 }
 
-/// What is needed to start one command in the box.
-pub(super) struct Prepared<'a> {
-    pub(super) plan: OwnedFd,
-    /// To be inherited under the numbers that they have.
-    pub(super) session: Vec<&'a OwnedFd>,
-    pub(super) watch: Watch,
-}
-
 impl Sandbox {
     /// Tries what holds here, and opens the best of it.
     pub fn open(settings: Settings) -> Result<Self, SandboxError> {
@@ -217,14 +209,22 @@ impl Sandbox {
         variables
     }
 
-    /// The box of one command. It must not be started without.
+    /// What of the session the supervisor of a command is to inherit, under the numbers that they have:
+    /// copies would have others.
+    pub(super) fn inherited(&self, grants: Grants) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let session = self.session_for(self.network(grants)).into_iter();
+        session.flat_map(|own| own.user.iter().chain([&own.network])).map(|own| own.as_fd())
+    }
+
+    /// Tells a supervisor that was started the box of its command.
     pub(super) fn prepare(
         &self,
         directory: &Path,
         grants: Grants,
         report: Option<i32>,
-    ) -> std::io::Result<Prepared<'_>> {
-        let network = if grants.network { Network::On } else { self.settings.network };
+        channel: &mut UnixStream,
+    ) -> std::io::Result<Watch> {
+        let network = self.network(grants);
         // A tool that finds its cache missing makes it; a folder that is bound must be there.
         _ = fs::create_dir_all(self.cache());
         let protected = self.protected();
@@ -232,10 +232,12 @@ impl Sandbox {
         let repositories = self.repositories().iter().filter(|_| grants.git);
         let settings = repositories.flat_map(|r| r.settings.clone()).collect();
         let watch = Watch::new(self.watched(protected, grants), !self.namespaces, settings);
-        // Copies would have other numbers: what is inherited are the session's own.
-        let session = self.session_for(network).into_iter();
-        let session = session.flat_map(|own| own.user.iter().chain([&own.network])).collect();
-        Ok(Prepared { plan: plan.write()?, session, watch })
+        plan.write(channel)?;
+        Ok(watch)
+    }
+
+    fn network(&self, grants: Grants) -> Network {
+        if grants.network { Network::On } else { self.settings.network }
     }
 
     /// What stderr says of the box, in words: the path that was refused, and how it can be allowed.
@@ -243,7 +245,7 @@ impl Sandbox {
         if stderr.is_empty() {
             return None;
         }
-        let network = if grants.network { Network::On } else { self.settings.network };
+        let network = self.network(grants);
         let hidden = self.hidden();
         let view = refusal::View {
             read_only: grants.read_only,
@@ -263,7 +265,6 @@ impl Sandbox {
         let root = self.settings.root.clone();
         let mut plan = self.plan(&root, Grants::default(), self.settings.network, None, &[]);
         plan.only_tries = true;
-        let plan = plan.write().map_err(text)?;
         let (mut ours, theirs) = UnixStream::pair().map_err(text)?;
         #[expect(
             clippy::disallowed_methods,
@@ -271,14 +272,15 @@ impl Sandbox {
         )]
         let mut command = std::process::Command::new("/proc/self/exe");
         command
-            .args(supervisor_arguments(&plan, &theirs))
+            .args(supervisor_arguments(&theirs))
             .env_clear()
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        inherit(&mut command, vec![plan, theirs.into()]);
+        inherit(&mut command, theirs.into());
         let mut child = command.spawn().map_err(text)?;
         drop(command);
+        plan.write(&mut ours).map_err(text)?;
         let message = channel::verdict(&mut ours, TRY_TIME);
         let session = self.namespaces.then(|| namespaces_of(child.id())).flatten();
         drop(ours);
@@ -341,21 +343,16 @@ fn namespaces_of(pid: u32) -> Option<Namespaces> {
 }
 
 /// The first arguments of a supervisor.
-pub(super) fn supervisor_arguments(plan: &OwnedFd, channel: &UnixStream) -> [String; 3] {
-    [supervisor::WORD.to_owned(), plan.as_raw_fd().to_string(), channel.as_raw_fd().to_string()]
+pub(super) fn supervisor_arguments(channel: &UnixStream) -> [String; 2] {
+    [supervisor::WORD.to_owned(), channel.as_raw_fd().to_string()]
 }
 
-/// Lets these descriptors outlive the start of the program, under the numbers they have.
-fn inherit(command: &mut std::process::Command, descriptors: Vec<OwnedFd>) {
+/// Lets this descriptor outlive the start of the program, under the number it has.
+fn inherit(command: &mut std::process::Command, descriptor: OwnedFd) {
     use std::os::unix::process::CommandExt as _;
-    let in_child = move || {
-        for descriptor in &descriptors {
-            rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::empty())?;
-        }
-        Ok(())
-    };
+    let in_child = move || Ok(rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::empty())?);
     #[expect(unsafe_code, reason = "nothing else runs between fork and exec")]
-    // SAFETY: the closure makes system calls on descriptors that it owns, and allocates nothing.
+    // SAFETY: the closure makes one system call on a descriptor that it owns, and allocates nothing.
     unsafe {
         command.pre_exec(in_child);
     }

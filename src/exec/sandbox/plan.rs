@@ -1,12 +1,9 @@
-//! What the supervisor is told: written by the agent into a file in memory, read by its own re-exec.
+//! What the supervisor is told: the first that the agent says on the channel to its own re-exec.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::OwnedFd;
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
 use super::Network;
@@ -91,19 +88,22 @@ pub(super) enum Access {
 }
 
 impl Plan {
-    /// As a file in memory, for the supervisor to inherit.
-    pub(super) fn write(&self) -> io::Result<OwnedFd> {
-        let descriptor = memfd_create("plan", MemfdFlags::CLOEXEC)?;
-        let mut file = File::from(descriptor);
-        file.write_all(&serde_json::to_vec(self)?)?;
-        file.seek(SeekFrom::Start(0))?;
-        Ok(file.into())
+    /// Says it, its length first.
+    pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        let text = serde_json::to_vec(self)?;
+        to.write_all(&text.len().to_le_bytes())?;
+        to.write_all(&text)
     }
 
-    /// From the file that was inherited.
-    pub(super) fn read(descriptor: OwnedFd) -> io::Result<Self> {
-        let mut text = Vec::new();
-        File::from(descriptor).read_to_end(&mut text)?;
-        Ok(serde_json::from_slice(&text)?)
+    /// Hears it; waits until it is said. `None`: there is nobody any more who would.
+    pub(super) fn read(from: &mut impl Read) -> io::Result<Option<Self>> {
+        let mut length = [0; size_of::<usize>()];
+        match from.read_exact(&mut length) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            read => read?,
+        }
+        let mut text = vec![0; usize::from_le_bytes(length)];
+        from.read_exact(&mut text)?;
+        Ok(Some(serde_json::from_slice(&text)?))
     }
 }

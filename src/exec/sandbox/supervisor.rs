@@ -26,8 +26,9 @@ use super::super::process::end_descendants;
 use super::plan::{Plan, Session};
 use super::{Network, confine, mounts, sys};
 
-/// What the agent starts itself with to be this; then the descriptors of plan and channel, and the
-/// command's program with its arguments. Without a program it is only tried whether all this holds.
+/// What the agent starts itself with to be this; then the channel's descriptor, and the command's program
+/// with its arguments. Without a program it is only tried whether all this holds. The plan comes by the
+/// channel: it is made while this process starts.
 pub(super) const WORD: &str = "__supervise";
 
 /// Is the supervisor, if that is what the process was started as: then its exit code.
@@ -37,10 +38,10 @@ pub(super) fn main() -> Option<u8> {
         return None;
     }
     let mut descriptor = || sys::inherited(arguments.next()?.to_str()?).ok();
-    let (Some(plan), Some(channel)) = (descriptor(), descriptor()) else { return Some(2) };
+    let Some(channel) = descriptor() else { return Some(2) };
     let mut channel = UnixStream::from(channel);
     let command: Vec<_> = arguments.collect();
-    if let Err(why) = outer(plan, &mut channel, &command) {
+    if let Err(why) = outer(&mut channel, &command) {
         tell(&mut channel, &format!("failed {why}"));
         return Some(1);
     }
@@ -53,12 +54,13 @@ fn tell(channel: &mut UnixStream, line: &str) {
     _ = channel.write_all(format!("{}\n", line.replace('\n', " ")).as_bytes());
 }
 
-fn outer(
-    plan: OwnedFd,
-    channel: &mut UnixStream,
-    command: &[std::ffi::OsString],
-) -> Result<(), String> {
-    let plan = Plan::read(plan).map_err(|error| format!("the plan: {error}"))?;
+fn outer(channel: &mut UnixStream, command: &[std::ffi::OsString]) -> Result<(), String> {
+    // Away from our terminal and our group: what is sent to those is not for a command. (It may lead a group
+    // of its own already, who tries it by hand.)
+    _ = setsid();
+    let Some(plan) = Plan::read(channel).map_err(|error| format!("the plan: {error}"))? else {
+        return Ok(());
+    };
     let system = |what: &str, error: rustix::io::Errno| format!("{what}: {error}");
     if plan.namespaces {
         match &plan.session {

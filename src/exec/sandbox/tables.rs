@@ -120,11 +120,13 @@ pub(super) const AGENT_FOLDER: &str = ".agent";
 pub(super) const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// The machine's memory as devices.
-pub(super) const RAW_MEMORY: &[&str] = &["/dev/mem", "/dev/kmem", "/dev/port"];
+/// Where devices lie.
+pub(super) const ALL_DEVICES: &str = "/dev";
+/// Memory that programs share by a name.
+pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 
 /// Where Landlock, too, lets a command write in namespaces: nothing of it is there outside.
-pub(super) const OWN_IN_NAMESPACES: &[&str] = &["/tmp", "/var/tmp", "/dev/shm", "/dev/pts"];
+pub(super) const OWN_IN_NAMESPACES: &[&str] = &["/tmp", "/var/tmp", SHARED_MEMORY, "/dev/pts"];
 /// Devices of terminals that a command makes for itself.
 pub(super) const TERMINALS: &[&str] = &["/dev/ptmx", "/dev/pts/ptmx"];
 

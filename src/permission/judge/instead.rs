@@ -48,7 +48,7 @@ impl Call {
 
 /// The tool to use where the whole line is what a tool does.
 pub(super) fn better_tool(line: &Line, directory: &str, ground: &dyn Ground) -> Option<Instead> {
-    let runs = line.only_pipeline()?;
+    let runs = line.only_pipeline().filter(|runs| !runs.iter().any(|run| run.is_own))?;
     let args = |run| Args { run, directory, ground };
     let (first, cut) = match runs {
         [run] => (run, Cut::Nothing),
@@ -74,12 +74,19 @@ pub(super) fn better_tool(line: &Line, directory: &str, ground: &dyn Ground) -> 
 
 /// The tool that would have done a part of a line that runs.
 pub(super) fn note(line: &Line, directory: &str, ground: &dyn Ground) -> Option<String> {
-    line.runs().iter().filter(|run| run.by == By::Line && !run.sets_variables).find_map(|run| {
-        let args = Args { run, directory, ground };
-        let name = &run.words.first()?.text;
-        let call = change(&args).or_else(|| looking(&args, Cut::Nothing))?;
-        Some(format!("{} does what `{name}` does here, without Bash: {}", call.tool, call.shown()))
-    })
+    line.runs()
+        .iter()
+        .filter(|run| run.by == By::Line && !run.sets_variables && !run.is_own)
+        .find_map(|run| {
+            let args = Args { run, directory, ground };
+            let name = &run.words.first()?.text;
+            let call = change(&args).or_else(|| looking(&args, Cut::Nothing))?;
+            Some(format!(
+                "{} does what `{name}` does here, without Bash: {}",
+                call.tool,
+                call.shown()
+            ))
+        })
 }
 
 fn instead(call: &Call) -> Instead {

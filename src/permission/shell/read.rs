@@ -9,7 +9,10 @@ use tree_sitter::{Node, ParseOptions, Parser};
 use super::place::{Dir, after_cd};
 use super::runs;
 use super::word::{self, Kind, Word};
-use super::{How, Pipeline, Redirect, Script, Simple};
+use super::{Pipeline, Redirect, Script, Simple};
+
+mod pipelines;
+mod redirects;
 
 /// Longer than what bash takes as one argument.
 const LONGEST: usize = 128 * 1024;
@@ -187,7 +190,7 @@ impl Reader<'_> {
         match node.kind() {
             kind if is_simple_kind(kind) => {
                 if context.is_top {
-                    self.note_pipeline(&[Stage { node, owner: None, before: Vec::new() }]);
+                    self.note_single(node);
                 }
                 self.simple(node, &[], Vec::new(), context);
             }
@@ -260,141 +263,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Notes the texts of a pipeline.
-    fn note_pipeline(&mut self, stages: &[Stage<'_>]) {
-        let is_command = |stage: &Stage<'_>| match stage.node.kind() {
-            "command"
-            | "declaration_command"
-            | "unset_command"
-            | "variable_assignment"
-            | "variable_assignments" => true,
-            "test_command" => self.of(stage.node).starts_with("[ "),
-            "redirected_statement" => stage
-                .node
-                .child_by_field_name("body")
-                .is_none_or(|body| matches!(body.kind(), "command" | "declaration_command")),
-            _ => false,
-        };
-        // Behind `<< END` the line goes on inside the redirection.
-        let goes_on = |node: Node<'_>| {
-            let here =
-                children(node).into_iter().filter(|child| child.kind() == "heredoc_redirect");
-            here.flat_map(children).any(|part| {
-                part.is_named() && !is_redirect_part(part.kind()) && !is_word(part.kind())
-            })
-        };
-        let is_simple = stages.iter().all(|stage| {
-            is_command(stage) && !goes_on(stage.node) && !stage.owner.is_some_and(goes_on)
-        });
-        self.script.is_plain &= is_simple;
-        let end =
-            |stage: &Stage<'_>| stage.owner.map_or(stage.node.end_byte(), |owner| owner.end_byte());
-        let text =
-            |stage: &Stage<'_>| self.text[stage.node.start_byte()..end(stage)].trim().to_owned();
-        let start = stages.first().map_or(0, |stage| stage.node.start_byte());
-        let at = start..stages.last().map_or(start, end);
-        let stages = stages.iter().map(text).collect();
-        self.script.pipelines.push(Pipeline { stages, is_simple, at });
-    }
-
-    /// A pipeline, or a statement with redirections, which may stand in the node around it.
-    fn piped<'t>(&mut self, node: Node<'t>, owner: Option<Node<'t>>, context: &Context) {
-        let (mut stages, mut rest) = (Vec::new(), Vec::new());
-        self.deeper(|reader| reader.flatten(node, owner, context, &mut stages, &mut rest));
-        if context.is_top {
-            self.note_pipeline(&stages);
-        }
-        let n_stages = stages.len();
-        for (n, stage) in stages.into_iter().enumerate() {
-            let before = Arc::clone(&self.directories);
-            let mut inner = context.inner();
-            inner.reads_pipe |= n > 0;
-            inner.writes_pipe |= n + 1 < n_stages;
-            for between in stage.before {
-                self.cover(between);
-            }
-            let Stage { node, owner, .. } = stage;
-            match owner {
-                Some(owner) => self.redirected(owner, Some(node), &inner),
-                None if node.kind() == "redirected_statement" => {
-                    self.redirected(node, node.child_by_field_name("body"), &inner);
-                }
-                None => self.statement(node, &inner),
-            }
-            // Each runs in a shell of its own.
-            if n_stages > 1 {
-                self.directories = before;
-            }
-        }
-        for Rest { operator, node, owner } in rest {
-            self.cover(operator.byte_range());
-            let before = Arc::clone(&self.directories);
-            match owner {
-                Some(_) => self.deeper(|reader| reader.piped(node, owner, context)),
-                None => self.statement(node, context),
-            }
-            if operator.kind() != "&&" {
-                self.either(&before);
-            }
-        }
-    }
-
-    /// The stages of a pipeline. The grammar takes `a && b | c >d | e` for `(a && b | c) >d | e`: what
-    /// belongs to no stage is done here, and redirections go to the last command before them.
-    fn flatten<'t>(
-        &mut self,
-        node: Node<'t>,
-        owner: Option<Node<'t>>,
-        context: &Context,
-        stages: &mut Vec<Stage<'t>>,
-        rest: &mut Vec<Rest<'t>>,
-    ) {
-        let body = node.child_by_field_name("body");
-        match node.kind() {
-            "list" => {
-                let parts = children(node);
-                let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return };
-                let before = Arc::clone(&self.directories);
-                self.statement(*first, context);
-                if parts.iter().any(|part| part.kind() == "||") {
-                    self.either(&before);
-                }
-                for part in &parts[1..parts.len() - 1] {
-                    self.cover(part.byte_range());
-                }
-                self.deeper(|reader| reader.flatten(*last, owner, context, stages, rest));
-            }
-            "pipeline" => {
-                let parts = children(node);
-                let last = parts.iter().rposition(|part| part.is_named() && !part.is_extra());
-                // The operators, and comments between them.
-                let mut before = Vec::new();
-                for (n, part) in parts.into_iter().enumerate() {
-                    let owner = owner.filter(|_| Some(n) == last);
-                    if n == 0 {
-                        self.deeper(|reader| reader.flatten(part, owner, context, stages, rest));
-                    } else if part.is_named() && !part.is_extra() {
-                        let before = std::mem::take(&mut before);
-                        self.continued(part, owner, before, stages, rest);
-                    } else {
-                        before.push(part.byte_range());
-                    }
-                }
-            }
-            "redirected_statement"
-                if body.is_some_and(|body| matches!(body.kind(), "list" | "pipeline")) =>
-            {
-                if owner.is_some() {
-                    self.script.is_understood = false;
-                }
-                if let Some(body) = body {
-                    self.deeper(|reader| reader.flatten(body, Some(node), context, stages, rest));
-                }
-            }
-            _ => stages.push(Stage { node, owner, before: Vec::new() }),
-        }
-    }
-
     /// Commands in a shell of their own.
     fn apart(&mut self, node: Node<'_>, context: &Context) {
         let before = Arc::clone(&self.directories);
@@ -437,195 +305,6 @@ impl Reader<'_> {
         });
         self.script.commands.extend(deeper);
         self.script.functions.extend(script.functions);
-    }
-
-    /// The next stages of a pipeline. The grammar takes `a | b | c && d` for `a | (b | c && d)`: the first
-    /// in the list belongs to the pipeline, the others come after it.
-    fn continued<'t>(
-        &mut self,
-        node: Node<'t>,
-        owner: Option<Node<'t>>,
-        before: Vec<Range<usize>>,
-        stages: &mut Vec<Stage<'t>>,
-        rest: &mut Vec<Rest<'t>>,
-    ) {
-        let parts: Vec<Node<'t>> = match node.kind() {
-            "list" | "pipeline" => {
-                children(node).into_iter().filter(|part| !part.is_extra()).collect()
-            }
-            _ => Vec::new(),
-        };
-        let Some((first, others)) = parts.split_first() else {
-            stages.push(Stage { node, owner, before });
-            return;
-        };
-        let is_list = node.kind() == "list";
-        let at_end = |n: usize| owner.filter(|_| n + 1 == others.len());
-        let own = owner.filter(|_| others.is_empty());
-        self.deeper(|reader| reader.continued(*first, own, before, stages, rest));
-        let mut operator = *first;
-        for (n, part) in others.iter().enumerate() {
-            match (part.is_named(), is_list) {
-                (false, _) => operator = *part,
-                (true, true) => rest.push(Rest { operator, node: *part, owner: at_end(n) }),
-                (true, false) => {
-                    let before = vec![operator.byte_range()];
-                    self.deeper(|reader| {
-                        reader.continued(*part, at_end(n), before, stages, rest);
-                    });
-                }
-            }
-        }
-    }
-
-    /// A command, or several, whose streams are redirected by what stands in this node.
-    fn redirected(&mut self, node: Node<'_>, body: Option<Node<'_>>, context: &Context) {
-        let mut redirects = Vec::new();
-        let mut words = Vec::new();
-        // What stands behind `<< END` on its line belongs to the statement around it.
-        let mut piped: Vec<Node<'_>> = Vec::new();
-        let mut after: Vec<Node<'_>> = Vec::new();
-        let own: Vec<Node<'_>> =
-            node.children_by_field_name("redirect", &mut node.walk()).collect();
-        for child in &own {
-            if child.kind() != "heredoc_redirect" {
-                self.redirect(*child, &mut redirects, &mut words);
-                continue;
-            }
-            self.here_document(*child, &mut redirects);
-            for part in children(*child) {
-                match part.kind() {
-                    "pipeline" => piped.push(part),
-                    "file_redirect" | "herestring_redirect" => {
-                        self.redirect(part, &mut redirects, &mut words);
-                    }
-                    kind if is_redirect_part(kind) => {}
-                    kind if is_word(kind) => words.push(part),
-                    _ if part.is_named() => after.push(part),
-                    _ => {}
-                }
-            }
-        }
-        let mut inner = context.inner();
-        inner.writes_pipe |= !piped.is_empty();
-        match body {
-            Some(body) if is_simple_kind(body.kind()) => {
-                let at = self.script.commands.len();
-                self.simple(body, &words, redirects, &inner);
-                // The grammar leaves out the word `-` before `<<`.
-                let next = own.first().map_or(body.end_byte(), Node::start_byte);
-                let between = self.text.get(body.end_byte()..next).unwrap_or_default();
-                if between.trim() == "-"
-                    && let Some(command) = self.script.commands.get_mut(at)
-                {
-                    command.words.push(Word::literal("-"));
-                    self.covered = self.covered.max(next);
-                }
-            }
-            Some(body) => {
-                // `! x=1 >file a b`: words of which command?
-                self.script.is_understood &= words.is_empty();
-                inner.redirects.extend(redirects);
-                self.statement(body, &inner);
-            }
-            // `> file a b`
-            None => {
-                let words = self.words(&words);
-                self.command(words, Vec::new(), &redirects, &inner, node.byte_range());
-            }
-        }
-        for redirect in own {
-            self.nested(redirect);
-        }
-        for stage in piped.into_iter().flat_map(children).filter(Node::is_named) {
-            let before = Arc::clone(&self.directories);
-            self.statement(stage, &Context { reads_pipe: true, ..context.inner() });
-            self.directories = before;
-        }
-        for statement in after {
-            self.statement(statement, &context.inner());
-        }
-        self.cover(node.byte_range());
-    }
-
-    fn here_document(&mut self, node: Node<'_>, redirects: &mut Vec<Redirect>) {
-        let named = |kind: &str| children(node).into_iter().find(|child| child.kind() == kind);
-        let start = named("heredoc_start").map(|start| self.of(start).to_owned());
-        let Some((start, body)) = start.zip(named("heredoc_body")) else {
-            self.script.is_understood = false;
-            return;
-        };
-        // The grammar takes `<<$(x)` for a substitution, bash does not.
-        if start.contains(['$', '`']) {
-            self.script.is_understood = false;
-        }
-        let is_quoted = start.contains(['\'', '"', '\\']);
-        let strips = children(node).first().is_some_and(|operator| self.of(*operator) == "<<-");
-        let text = if is_quoted {
-            Word::literal(self.of(body))
-        } else {
-            let found = holes(body);
-            let is_in_hole = |at: usize| found.iter().any(|(hole, _)| hole.contains(&at));
-            let mut backquotes = self.of(body).match_indices('`').take(MOST_BACKQUOTES);
-            // The grammar finds few of the commands in backquotes here.
-            if backquotes.any(|(at, _)| !is_in_hole(body.start_byte() + at)) {
-                self.script.is_understood = false;
-            }
-            word::read_body(self.text, body.byte_range(), &holes(body))
-        };
-        let text = if strips {
-            let lines = text.text.split('\n').map(|line| line.trim_start_matches('\t'));
-            Word { text: lines.collect::<Vec<_>>().join("\n"), ..text }
-        } else {
-            text
-        };
-        redirects.push(Redirect { how: How::Text, target: text, descriptor: None });
-    }
-
-    /// Reads a redirection; what the grammar takes for further targets are words of the command.
-    fn redirect<'t>(
-        &mut self,
-        node: Node<'t>,
-        redirects: &mut Vec<Redirect>,
-        words: &mut Vec<Node<'t>>,
-    ) {
-        let mut how = How::Read;
-        let mut descriptor = None;
-        let mut target = None;
-        let mut closes = false;
-        for child in children(node) {
-            match child.kind() {
-                "file_descriptor" => descriptor = self.of(child).parse().ok(),
-                "<<<" => how = How::Text,
-                "<" => how = How::Read,
-                "<&" => how = How::Copy,
-                "<&-" | ">&-" => {
-                    how = How::Copy;
-                    closes = true;
-                }
-                ">&" => {
-                    // `>&2` copies, `>& file` writes both.
-                    let next = child.next_sibling().map(|next| self.of(next).to_owned());
-                    let copies = next.is_some_and(|next| {
-                        next.trim_end_matches('-').chars().all(|char| char.is_ascii_digit())
-                    });
-                    how = if copies { How::Copy } else { How::Write };
-                }
-                kind if kind.starts_with('>') || kind.starts_with('&') => how = How::Write,
-                _ if target.is_none() && !closes => target = Some(child),
-                _ => words.push(child),
-            }
-        }
-        match target {
-            Some(target) => {
-                let target = word::read(self.text, target.byte_range(), &holes(target));
-                redirects.push(Redirect { how, target, descriptor });
-            }
-            // `>&-`
-            None => {
-                redirects.push(Redirect { how: How::Copy, target: Word::literal("-"), descriptor });
-            }
-        }
     }
 
     /// A simple command, with the words and redirections that stand behind it.
@@ -780,29 +459,6 @@ impl Reader<'_> {
         }
         self.cover(node.byte_range());
     }
-}
-
-/// A command of a pipeline, and the node whose redirections are its own.
-struct Stage<'t> {
-    node: Node<'t>,
-    owner: Option<Node<'t>>,
-    /// What stands between it and the one before.
-    before: Vec<Range<usize>>,
-}
-
-/// What follows a pipeline behind `&&` or `||`.
-struct Rest<'t> {
-    operator: Node<'t>,
-    node: Node<'t>,
-    owner: Option<Node<'t>>,
-}
-
-/// What a here-document consists of besides words.
-fn is_redirect_part(kind: &str) -> bool {
-    matches!(
-        kind,
-        "heredoc_body" | "heredoc_start" | "heredoc_end" | "file_redirect" | "herestring_redirect"
-    )
 }
 
 fn is_simple_kind(kind: &str) -> bool {

@@ -31,6 +31,8 @@ pub enum Deed {
     Pins,
     /// Takes a pin away.
     Unpin,
+    /// Shows what is remembered of earlier sessions, or forgets one thing.
+    Memory,
     /// Begins a new session.
     Clear,
     /// Shows what happened, step by step.
@@ -105,12 +107,13 @@ pub const COMMANDS: &[Command] = &[
     ),
     command(Deed::Diff, "diff", "", "what changed since the last commit"),
     command(Deed::Sessions, "sessions", "", "the sessions of this project"),
-    command(Deed::Resume, "resume", "[ID]", "go on with another session"),
+    command(Deed::Resume, "resume", "ID", "go on with another session"),
     command(Deed::Compact, "compact", "[FOCUS]", "summarise the older part of the conversation"),
     command(Deed::Context, "context", "", "how much of the model's window each layer takes"),
     command(Deed::Pin, "pin", "WORDS", "words that hold for the whole session, word for word"),
     command(Deed::Pins, "pins", "", "what holds for the whole session"),
     command(Deed::Unpin, "unpin", "NUMBER", "take a pin away"),
+    command(Deed::Memory, "memory", "[show|forget ID]", "what earlier sessions taught here"),
     command(Deed::Clear, "clear", "", "begin a new session; this one stays recorded"),
     command(Deed::Trace, "trace", "", "what happened in this session, step by step"),
     command(Deed::Cost, "cost", "", "tokens and money of this session"),

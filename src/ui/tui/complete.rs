@@ -11,6 +11,8 @@ const MOST: usize = 50;
 
 /// More candidates are scored in the quick way.
 const QUICK_FROM: usize = 5000;
+/// So many are looked at in one step: a few milliseconds.
+const STEP: usize = 10_000;
 
 /// A list to choose from, for a part of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,24 +33,33 @@ pub(super) enum Kind {
 }
 
 /// One of the things to choose from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Item {
     /// What stands in the text when it was chosen.
     pub(super) insert: String,
+    /// What can be written behind it.
+    pub(super) args: &'static str,
     /// What is shown beside it.
     pub(super) what: String,
-    /// More has to be written behind it.
+    /// More can be written behind it.
     pub(super) takes_more: bool,
+    /// It means nothing without more behind it.
+    pub(super) needs_more: bool,
 }
 
-/// Finds files by a few of their letters; typing more looks only at what fitted before.
+/// Finds files by a few of their letters; typing more looks only at what fitted before. Of very many files
+/// some are looked at now and the rest in further steps, so that no key waits.
 #[derive(Debug, Default)]
 pub(super) struct Finder {
     files: Arc<[String]>,
     query: String,
-    /// What fits the query: indexes of files.
+    /// Indexes of the files that may fit, of which so many were looked at.
+    candidates: Vec<u32>,
+    n_seen: usize,
+    /// Those that fit.
     fitting: Vec<u32>,
-    is_fresh: bool,
+    /// The best of them, the best first, each with its score.
+    best: Vec<(u16, u32)>,
 }
 
 impl Finder {
@@ -56,27 +67,49 @@ impl Finder {
         *self = Self { files, ..Self::default() };
     }
 
-    /// The files that fit best.
+    /// The files that fit best, as far as it is known by now.
     pub(super) fn find(&mut self, query: &str) -> Vec<Item> {
         if query.is_empty() {
-            self.is_fresh = false;
+            *self = Self { files: self.files.clone(), ..Self::default() };
             return self.files.iter().take(MOST).map(|file| item(file)).collect();
         }
-        let narrows = self.is_fresh && query.starts_with(&self.query);
-        if !narrows {
-            self.fitting = (0..u32::try_from(self.files.len()).unwrap_or(u32::MAX)).collect();
-        }
+        self.candidates = if !self.query.is_empty() && query.starts_with(&self.query) {
+            let unseen = &self.candidates[self.n_seen..];
+            self.fitting.drain(..).chain(unseen.iter().copied()).collect()
+        } else {
+            (0..u32::try_from(self.files.len()).unwrap_or(u32::MAX)).collect()
+        };
+        self.n_seen = 0;
+        self.fitting.clear();
+        self.best.clear();
+        query.clone_into(&mut self.query);
+        self.step();
+        self.items()
+    }
+
+    /// There are files that nobody has looked at.
+    pub(super) fn is_searching(&self) -> bool {
+        self.n_seen < self.candidates.len()
+    }
+
+    /// The files that fit best of those that were looked at.
+    pub(super) fn items(&self) -> Vec<Item> {
+        self.best.iter().map(|(_, index)| item(&self.files[*index as usize])).collect()
+    }
+
+    /// Looks at some more files.
+    pub(super) fn step(&mut self) {
         let mut config = Config::DEFAULT.match_paths();
         // Who writes a capital means it.
-        config.ignore_case = !query.contains(char::is_uppercase);
+        config.ignore_case = !self.query.contains(char::is_uppercase);
         let mut matcher = Matcher::new(config);
         let mut of_query = Vec::new();
-        let needle = Utf32Str::new(query, &mut of_query);
+        let needle = Utf32Str::new(&self.query, &mut of_query);
         // Of very many the first way in which the letters occur is good enough to choose by.
-        let is_quick = self.fitting.len() > QUICK_FROM;
+        let is_quick = self.candidates.len() > QUICK_FROM;
         let mut buffer = Vec::new();
-        let mut scored: Vec<(u16, u32)> = Vec::with_capacity(self.fitting.len());
-        for index in &self.fitting {
+        let end = self.candidates.len().min(self.n_seen + STEP);
+        for index in &self.candidates[self.n_seen..end] {
             let file = &self.files[*index as usize];
             let haystack = Utf32Str::new(file, &mut buffer);
             let score = if is_quick {
@@ -85,41 +118,49 @@ impl Finder {
                 matcher.fuzzy_match(haystack, needle)
             };
             if let Some(score) = score {
-                scored.push((score, *index));
+                self.fitting.push(*index);
+                self.best.push((score, *index));
             }
         }
+        self.n_seen = end;
         // The best first; of equals the shortest, then as the files stand.
+        let files = &self.files;
         let key = |(score, index): &(u16, u32)| {
-            (std::cmp::Reverse(*score), self.files[*index as usize].len(), *index)
+            (std::cmp::Reverse(*score), files[*index as usize].len(), *index)
         };
-        let n_best = MOST.min(scored.len());
-        if n_best < scored.len() {
-            scored.select_nth_unstable_by_key(n_best, key);
+        if self.best.len() > MOST {
+            self.best.select_nth_unstable_by_key(MOST, key);
+            self.best.truncate(MOST);
         }
-        scored[..n_best].sort_unstable_by_key(key);
-        self.fitting = scored.iter().map(|(_, index)| *index).collect();
-        query.clone_into(&mut self.query);
-        self.is_fresh = true;
-        let best = self.fitting.iter().take(n_best);
-        best.map(|index| item(&self.files[*index as usize])).collect()
+        self.best.sort_unstable_by_key(key);
     }
 }
 
 fn item(file: &str) -> Item {
-    Item { insert: format!("@{file} "), what: String::new(), takes_more: false }
+    Item { insert: format!("@{file} "), ..Item::default() }
 }
 
 /// The commands that fit what stands behind the slash.
 pub(super) fn commands(query: &str, own: &[OwnCommand]) -> Vec<Item> {
     let built_in = COMMANDS.iter().map(|command| {
-        let args =
-            if command.args.is_empty() { String::new() } else { format!("{}  ", command.args) };
-        (command.name, format!("{args}{}", command.what), !command.args.is_empty())
+        let needs_more = !command.args.is_empty() && !command.args.starts_with('[');
+        let takes_more = !command.args.is_empty();
+        let item = Item {
+            insert: format!("/{}", command.name),
+            args: command.args,
+            what: command.what.to_owned(),
+            takes_more,
+            needs_more,
+        };
+        (command.name, item)
     });
-    let own = own.iter().map(|command| (command.name.as_str(), command.what.clone(), true));
+    let own = own.iter().map(|command| {
+        let (insert, what) = (format!("/{}", command.name), command.what.clone());
+        (command.name.as_str(), Item { insert, what, takes_more: true, ..Item::default() })
+    });
     let all = built_in.chain(own);
     let mut fitting: Vec<(usize, Item)> = all
-        .filter_map(|(name, what, takes_more)| {
+        .filter_map(|(name, item)| {
             // What is called so, then what begins so, contains it, and has its letters in this order.
             let rank = if name == query {
                 0
@@ -132,7 +173,7 @@ pub(super) fn commands(query: &str, own: &[OwnCommand]) -> Vec<Item> {
             } else {
                 return None;
             };
-            Some((rank, Item { insert: format!("/{name}"), what, takes_more }))
+            Some((rank, item))
         })
         .collect();
     fitting.sort_by_key(|(rank, _)| *rank);
@@ -150,7 +191,7 @@ pub(super) fn words<'a>(
     let items = fitting.map(|(word, what)| Item {
         insert: word.to_owned(),
         what: what.to_owned(),
-        takes_more: false,
+        ..Item::default()
     });
     items.take(MOST).collect()
 }
@@ -180,6 +221,28 @@ mod tests {
         assert_eq!(find("TUI"), ["@docs/TUI.md"]);
         assert_eq!(find("").len(), 4);
         assert_eq!(find("zzz"), [""; 0]);
+    }
+
+    #[test]
+    fn of_very_many_files_the_best_are_found_in_steps() {
+        let files: Vec<String> =
+            (0..35_000).map(|n| format!("source/module_{}/part_{n}.rs", n % 100)).collect();
+        let mut finder = Finder::default();
+        finder.set_files(files.into());
+        let all = |finder: &mut Finder| {
+            let mut n_steps = 1;
+            while finder.is_searching() {
+                finder.step();
+                n_steps += 1;
+            }
+            (n_steps, finder.items()[0].insert.clone())
+        };
+        assert_eq!(finder.find("part").len(), MOST);
+        // More letters come before all files were looked at: none is forgotten.
+        finder.find("part_3499");
+        assert_eq!(all(&mut finder), (4, "@source/module_99/part_3499.rs ".to_owned()));
+        finder.find("part_34999");
+        assert_eq!(all(&mut finder), (1, "@source/module_99/part_34999.rs ".to_owned()));
     }
 
     #[test]

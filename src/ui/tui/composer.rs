@@ -7,6 +7,9 @@ use super::text::width;
 /// A paste of more lines or bytes is folded.
 const FOLD_LINES: usize = 8;
 const FOLD_BYTES: usize = 1000;
+/// An earlier message of more lines or bytes is folded when it comes back.
+const RECALL_LINES: usize = 24;
+const RECALL_BYTES: usize = 4000;
 /// Steps that can be undone.
 const MAX_UNDO: usize = 500;
 
@@ -88,6 +91,15 @@ impl Composer {
         self.step(None);
         text.clone_into(&mut self.text);
         self.cursor = self.text.len();
+    }
+
+    /// Another text instead; one that nobody writes by hand as one word, as it was pasted.
+    pub(super) fn set_folded(&mut self, text: &str) {
+        if text.lines().count() <= RECALL_LINES && text.len() <= RECALL_BYTES {
+            return self.set(text);
+        }
+        self.set("");
+        self.paste(text);
     }
 
     /// Inserts what is typed.

@@ -1,24 +1,20 @@
 //! The conversation: events folded into cells, and which of them are in the terminal's own history.
 
+mod history;
+mod notes;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use ratatui::text::Line;
 
-use super::cells::{
-    Call, CallState, Cell, Detail, Kind, Look, Question, Tone, decision, seconds, thousands,
-};
+use super::cells::{Call, CallState, Cell, Detail, Kind, Look, Question, Tone, seconds};
 use super::markdown::Stream;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{
-    Body, Event, FreezeCause, Layer, ModelResponded, SessionStarted, TurnFinished,
-};
+use crate::protocol::event::{Body, Event, Layer, ModelResponded, SessionStarted, TurnFinished};
 use crate::protocol::model::{Purpose, Usage};
 use crate::protocol::plan::Plan;
-
-/// Turns of an earlier session that are printed again.
-const RECALLED: usize = 3;
 
 /// Everything that was said and done, and what is going on.
 #[derive(Debug, Default)]
@@ -43,6 +39,8 @@ pub(super) struct Conversation {
     /// The user's words are on the terminal already: it has shown them as they were typed.
     pub(super) hides_user: bool,
     pub(super) plan: Plan,
+    /// The turns so far.
+    pub(super) turns: Vec<Said>,
     pub(super) turn: Option<Turn>,
     pub(super) session: String,
     pub(super) model: String,
@@ -95,16 +93,18 @@ pub(super) enum Doing {
     Asking,
     /// Another try follows.
     Retrying,
+    /// The model is asked for something beside the conversation.
+    Consulting(&'static str),
 }
 
-/// The layers of a request, in the order in which they are sent.
-const LAYERS: [(&str, &str); 5] = [
-    ("tools", "the tools' descriptions"),
-    ("l1", "L1: how the agent works"),
-    ("l2", "L2: rules and pins"),
-    ("l3", "L3: the conversation"),
-    ("trailing", "what trails: mode, reminders, plan"),
-];
+/// What was asked in a turn, and what came of it.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) turn: u32,
+    pub(super) words: String,
+    /// The files it changed and that are so still.
+    pub(super) files: Vec<String>,
+}
 
 impl Conversation {
     /// Takes one more event.
@@ -119,6 +119,8 @@ impl Conversation {
                 }
             }
             Body::TurnStarted { input, .. } => {
+                let (turn, words) = (event.header.place.turn, input.clone());
+                self.turns.push(Said { turn, words, files: Vec::new() });
                 self.cells.push(Cell::User(input.clone()));
                 self.turn = Some(Turn { started: now, doing: Doing::Waiting, since: now });
             }
@@ -131,6 +133,7 @@ impl Conversation {
                 self.model.clone_from(&requested.model);
                 self.does(Doing::Waiting, now);
             }
+            Body::ModelRequested(requested) => self.consults(requested.purpose, now),
             Body::ModelDelta { text, reasoning: true } => {
                 self.thought.push_str(text);
                 self.does(Doing::Thinking, now);
@@ -195,6 +198,7 @@ impl Conversation {
             | Body::PinAdded { .. }
             | Body::PinRemoved { .. }
             | Body::RulesFound { .. }
+            | Body::Verified(_)
             | Body::MemoryRecalled(_)
             | Body::MemoryWritten(_)
             | Body::TurnUndone { .. } => self.noted(&event.body),
@@ -202,113 +206,11 @@ impl Conversation {
             // goes on from there.
             Body::UserCommand { .. }
             | Body::ContextOverflowed { .. }
-            | Body::ModelRequested(_)
             | Body::ModelResponded(_)
             | Body::SessionForked { .. }
             | Body::SessionRewound { .. }
             | Body::Evaluation { .. }
             | Body::SessionSummary(_) => {}
-        }
-    }
-
-    /// How much of the window each layer of the last request took.
-    pub(super) fn context_in_words(&self) -> String {
-        if self.layers.is_empty() {
-            return "nothing was asked yet\n".to_owned();
-        }
-        let mut text = String::new();
-        for (name, what) in LAYERS {
-            let tokens = self.layers.get(name).map_or(0, |layer| layer.tokens);
-            text.push_str(&format!("{:>9}  {what}\n", thousands(tokens)));
-        }
-        let all = thousands(self.context_tokens);
-        let share = self.window.map_or_else(String::new, |window| {
-            let percent = self.context_tokens.saturating_mul(100) / window.max(1);
-            format!(" of {} tokens ({percent} %)", thousands(window))
-        });
-        let (shared, bytes) = self.shared_bytes;
-        let shared = shared.saturating_mul(100) / bytes.max(1);
-        text.push_str(&format!("{all:>9}  in all{share}\n"));
-        text.push_str(&format!("the last request began with {shared} % of the one before\n"));
-        text
-    }
-
-    /// What is worth a sentence.
-    fn noted(&mut self, body: &Body) {
-        match body {
-            Body::ModeChanged { mode } => {
-                self.mode = Some(*mode);
-                self.note(Tone::Quiet, &format!("mode {}", mode.as_str()));
-            }
-            Body::Frozen { by, words } => {
-                self.frozen = Some(words.clone());
-                if *by == FreezeCause::User {
-                    let text = format!("nothing is changed until you lift it: “{words}”");
-                    self.note(Tone::Quiet, &text);
-                }
-            }
-            Body::Thawed { .. } => self.frozen = None,
-            Body::Reflected { reflection: Some(reflection), .. } => {
-                self.note(Tone::Quiet, &format!("reflection: {}", reflection.root_cause.text));
-            }
-            Body::ControlDecided { decision: decided, reason, after, .. } => {
-                if let Some(text) = decision(*decided, reason, after) {
-                    self.note(Tone::Decision, &text);
-                }
-            }
-            Body::Feedback { text, .. } => {
-                let text = format!("to the model: {}", text.replace('\n', " "));
-                self.note(Tone::Quiet, &text);
-            }
-            Body::CheckFinished { command, exit_code, passed, tail, time_ms } => {
-                let how = match (passed, exit_code) {
-                    (true, _) => "passed".to_owned(),
-                    (false, Some(code)) => format!("exit {code}"),
-                    (false, None) => "did not end by itself".to_owned(),
-                };
-                let how = format!("{how}  {}", seconds(*time_ms));
-                let (command, passed, tail) = (command.clone(), *passed, tail.clone());
-                self.cells.push(Cell::Check { command, passed, how, tail });
-            }
-            Body::ContextCompacted(compacted) => {
-                self.context_tokens = compacted.tokens_after;
-                let text = format!(
-                    "compacted: {} → {} tokens, {} messages became a summary",
-                    thousands(compacted.tokens_before),
-                    thousands(compacted.tokens_after),
-                    compacted.archived
-                );
-                self.note(Tone::Quiet, &text);
-            }
-            Body::PinAdded { pin } => {
-                let rules = pin.rules.iter().map(|rule| format!(" · {rule}"));
-                let rules: String = rules.collect();
-                self.note(Tone::Quiet, &format!("pin {}: “{}”{rules}", pin.id, pin.text));
-            }
-            Body::PinRemoved { id, .. } => {
-                self.note(Tone::Quiet, &format!("pin {id} holds no longer"));
-            }
-            Body::RulesFound { path, .. } => {
-                self.note(Tone::Quiet, &format!("rules of {path} count from now on"));
-            }
-            Body::MemoryRecalled(recalled) => {
-                let how = if recalled.applied { "known, tries" } else { "remembers" };
-                for item in &recalled.items {
-                    self.note(Tone::Quiet, &format!("{how}: {} [{}]", item.text, item.id));
-                }
-            }
-            Body::MemoryWritten(written) => {
-                for item in &written.new {
-                    self.note(Tone::Quiet, &format!("learnt: {} [{}]", item.text, item.id));
-                }
-            }
-            Body::TurnUndone { undone, files } => {
-                let files: Vec<String> =
-                    files.iter().map(|(path, how)| format!("{path} {how}")).collect();
-                let text = format!("turn {undone} undone: {}", files.join(", "));
-                self.note(Tone::Quiet, &text);
-            }
-            _ => {}
         }
     }
 
@@ -371,6 +273,9 @@ impl Conversation {
                 call.give_up();
             }
         }
+        if let Some(said) = self.turns.last_mut() {
+            said.files.clone_from(&finished.files_changed);
+        }
         if let Some(cost) = finished.cost_usd {
             *self.cost_usd.get_or_insert(0.0) += cost;
         }
@@ -427,6 +332,19 @@ impl Conversation {
         })
     }
 
+    /// The model is asked for something that is no answer to the person.
+    pub(super) fn consults(&mut self, purpose: Purpose, now: Instant) {
+        let what = match purpose {
+            Purpose::Main => return,
+            Purpose::Reflect => "reflecting",
+            Purpose::Plan => "planning anew",
+            Purpose::Summary => "compacting",
+            Purpose::Learn => "learning",
+            Purpose::Task => "a sub-agent works",
+        };
+        self.does(Doing::Consulting(what), now);
+    }
+
     fn does(&mut self, doing: Doing, now: Instant) {
         if let Some(turn) = &mut self.turn
             && turn.doing != doing
@@ -463,94 +381,6 @@ impl Conversation {
     /// The end of what is being said, as it looks now.
     pub(super) fn tail(&self, look: Look) -> Vec<Line<'static>> {
         if self.said.is_empty() { Vec::new() } else { self.stream.tail(look) }
-    }
-
-    /// Everything that will not change any more and was not taken yet: for the terminal's history.
-    pub(super) fn take_finished(&mut self, look: Look) -> Vec<Line<'static>> {
-        let mut lines = Vec::new();
-        while let Some(cell) = self.cells.get(self.printed) {
-            let is_ended = self.ended.front().is_some_and(|ended| ended.cell == self.printed);
-            if is_ended && let Some(mut ended) = self.ended.pop_front() {
-                let mut rest = ended.rest.take_finished(look);
-                rest.extend(ended.rest.finish(look));
-                self.part(Kind::Words, ended.has_begun, rest, &mut lines);
-                self.printed += 1;
-                continue;
-            }
-            if let Cell::Call(call) = cell
-                && call.question.is_some()
-                && !self.question_is_printed
-            {
-                let asked = call.question_lines(look);
-                self.part(Kind::Deeds, false, asked, &mut lines);
-                self.question_is_printed = true;
-                continue;
-            }
-            if self.hides_user && matches!(cell, Cell::User(_)) {
-                self.printed += 1;
-                continue;
-            }
-            if !cell.is_done() {
-                return lines;
-            }
-            let (kind, of_cell) = match cell {
-                // What was asked about it is there already.
-                Cell::Call(call) => (Kind::Deeds, call.outcome_lines(look, Detail::Brief)),
-                cell => (cell.kind(), cell.lines(look, Detail::Brief)),
-            };
-            self.part(kind, false, of_cell, &mut lines);
-            self.question_is_printed = false;
-            self.printed += 1;
-        }
-        if !self.said.is_empty() {
-            let finished = self.stream.take_finished(look);
-            if !finished.is_empty() {
-                self.part(Kind::Words, self.stream_has_begun, finished, &mut lines);
-                self.stream_has_begun = true;
-            }
-        }
-        lines
-    }
-
-    /// What was applied happened before. Only the last turns of it are printed; the rest can be looked at.
-    pub(super) fn recall(&mut self) {
-        self.turn = None;
-        // Other sessions' heads say nothing any more.
-        self.cells.retain(|cell| !matches!(cell, Cell::Head(_)));
-        let turns = self.cells.iter().enumerate().filter(|(_, cell)| matches!(cell, Cell::User(_)));
-        let from = turns.rev().nth(RECALLED - 1).map_or(0, |(at, _)| at);
-        self.printed = from;
-        if from > 0 {
-            let text =
-                format!("{from} earlier things are not printed again; they can be looked at");
-            self.cells.insert(from, Cell::Note(Tone::Quiet, text));
-        }
-        self.usage = Usage::default();
-        self.cost_usd = None;
-    }
-
-    fn part(
-        &mut self,
-        kind: Kind,
-        goes_on: bool,
-        of_cell: Vec<Line<'static>>,
-        lines: &mut Vec<Line<'static>>,
-    ) {
-        if of_cell.is_empty() {
-            return;
-        }
-        let is_apart = kind == Kind::Words || self.last == Some(Kind::Words);
-        if self.last.is_some() && is_apart && !goes_on {
-            lines.push(Line::default());
-        }
-        self.last = Some(kind);
-        lines.extend(of_cell);
-    }
-
-    /// The live area, if it shows something of the conversation, stands behind a blank line.
-    pub(super) fn is_apart(&self, kind: Kind) -> bool {
-        self.last.is_some_and(|last| kind == Kind::Words || last == Kind::Words)
-            && !(kind == Kind::Words && self.stream_has_begun)
     }
 }
 

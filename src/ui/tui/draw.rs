@@ -4,6 +4,7 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 use super::cells::{CallState, Detail, Kind, Look, plan_lines, seconds, thousands};
+use super::complete::Item;
 use super::composer::Composer;
 use super::conversation::Doing;
 use super::keys::Deed;
@@ -50,7 +51,8 @@ impl State {
         } else {
             Foot::new(self, look, (rows / 2).max(4))
         };
-        let mut above = if self.is_browsing() {
+        // What is asked about stands next to its question.
+        let mut above = if self.is_browsing() || self.asked.is_some() {
             Vec::new()
         } else {
             let room = (rows / 2).max(4).saturating_sub(foot.lines.len());
@@ -77,7 +79,8 @@ impl State {
     fn above(&self, look: Look, room: usize) -> Vec<Line<'static>> {
         let quiet = look.theme.style(Part::Quiet);
         let mut end = Vec::new();
-        if self.is_working && self.shows_plan {
+        // What is asked about stands next to its question, and a plan that was printed last is still there.
+        if self.is_working && self.asked.is_none() && !self.conversation.ends_in_plan() {
             end.extend(self.plan(look, room.saturating_sub(2).min(PLAN_ROWS)));
         }
         for queued in &self.queue {
@@ -109,7 +112,8 @@ impl State {
             for (n, call) in calls.iter().enumerate() {
                 let of_call = call.outcome_lines(look, Detail::Brief);
                 if lines.len() + of_call.len() > room && n >= n_running.min(1) {
-                    let more = format!("  … {} more calls", calls.len() - n);
+                    let more = calls.len() - n;
+                    let more = format!("  … {more} more call{}", if more == 1 { "" } else { "s" });
                     lines.push(Line::styled(more, quiet));
                     break;
                 }
@@ -121,7 +125,7 @@ impl State {
         if !lines.is_empty() && self.conversation.is_apart(kind) {
             lines.insert(0, Line::default());
         }
-        if !lines.is_empty() && !end.is_empty() {
+        if !end.is_empty() && (!lines.is_empty() || self.conversation.has_history()) {
             lines.push(Line::default());
         }
         let room = room.saturating_sub(end.len());
@@ -154,6 +158,7 @@ impl State {
             Doing::Calling(tool) => tool.clone(),
             Doing::Asking => "waiting for you".to_owned(),
             Doing::Retrying => "trying again".to_owned(),
+            Doing::Consulting(what) => (*what).to_owned(),
         };
         let passed = self.now.saturating_duration_since(turn.started).as_secs();
         let of_this = self.now.saturating_duration_since(turn.since).as_secs();
@@ -181,6 +186,10 @@ impl State {
             parts.push((doing, Part::User));
             parts.push((format!("{} stops", key(Deed::Escape)), Part::Quiet));
         }
+        if self.doing().is_none() && !self.shells.is_empty() {
+            parts.push(("your command runs".to_owned(), Part::User));
+            parts.push((format!("{} stops", key(Deed::Escape)), Part::Quiet));
+        }
         if self.vi.as_ref().is_some_and(super::vi::Vi::is_normal) {
             parts.push(("NORMAL".to_owned(), Part::Strong));
         }
@@ -206,7 +215,7 @@ impl State {
             });
             parts.push((format!("{tokens} tokens{}", share.unwrap_or_default()), Part::Quiet));
         }
-        if let Some(cost) = conversation.cost_usd {
+        if let Some(cost) = conversation.cost_usd.filter(|cost| *cost > 0.0) {
             parts.push((format!("${cost:.2}"), Part::Quiet));
         }
         if let Some(branch) = &self.settings.branch {
@@ -262,11 +271,13 @@ impl Foot {
             let room = most.saturating_sub(foot.lines.len() + 1).clamp(2, POPUP_ROWS);
             let from = (popup.selected + 1).saturating_sub(room);
             let shown = popup.items.iter().enumerate().skip(from).take(room);
-            let names = shown.clone().map(|(_, item)| width(item.insert.trim()));
+            let name =
+                |item: &Item| format!("{} {}", item.insert.trim(), item.args).trim_end().to_owned();
+            let names = shown.clone().map(|(_, item)| width(&name(item)));
             let column = names.max().unwrap_or(0).min(look.width / 2);
             for (n, item) in shown {
                 let is_selected = n == popup.selected;
-                let name = cut(item.insert.trim(), look.width.saturating_sub(4)).into_owned();
+                let name = cut(&name(item), look.width.saturating_sub(4)).into_owned();
                 let mark = if is_selected { "  ▸ " } else { "    " };
                 let style = look.theme.style(if is_selected { Part::User } else { Part::Text });
                 let pad = " ".repeat(column.saturating_sub(width(&name)) + 2);

@@ -2,19 +2,25 @@
 //!
 //! A whole answer goes the same way as one that arrives letter by letter, so both look the same.
 
-use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
-use ratatui::style::{Modifier, Style};
+mod page;
+mod table;
+
 use ratatui::text::{Line, Span};
 
 use super::cells::Look;
 use super::highlight::{Language, Open};
-use super::text::{behind, clean, hang, width, wrap};
+use super::text::{behind, clean};
 use super::theme::Part;
+use page::{Before, Block, block};
 
 /// More text without an end of a block is cut here: what a frame costs has a limit.
 const MAX_OPEN: usize = 16 * 1024;
 /// A whole text is taken in parts of so many bytes.
 const PART: usize = 64 * 1024;
+/// The rows of a table that its columns are measured by: later ones are given one by one.
+const MEASURED_ROWS: usize = 10;
+/// No screen has more columns.
+const WIDEST: usize = 1000;
 /// Columns before code.
 const CODE: &str = "  ";
 
@@ -48,6 +54,22 @@ pub(super) struct Stream {
     is_after_blank: bool,
     /// Something was finished before: a blank line separates what follows.
     has_begun: bool,
+    /// The list or table that the open block goes on with.
+    before: Option<Begun>,
+}
+
+/// A block whose beginning is finished.
+#[derive(Debug)]
+enum Begun {
+    /// A list: the mark of its items, and the number of the next one.
+    List {
+        mark: char,
+        number: Option<u64>,
+        /// A blank line stands between.
+        is_apart: bool,
+    },
+    /// A table: how wide its columns are, and its head as it was written, once it is finished.
+    Table { head: String, columns: Vec<usize> },
 }
 
 #[derive(Debug)]
@@ -75,6 +97,9 @@ impl Stream {
         while let Some(length) = self.open[self.seen..].find('\n') {
             let line = self.open[self.seen..self.seen + length].to_owned();
             self.line(&line, length + 1, look, &mut lines);
+        }
+        if self.seen > 0 && self.fence.is_none() && self.inner.is_none() && self.is_over() {
+            self.block(self.seen, look, &mut lines);
         }
         while self.open.len() > MAX_OPEN {
             let reach = self.open.floor_char_boundary(MAX_OPEN);
@@ -113,19 +138,55 @@ impl Stream {
         if let Some(fence) = &self.fence {
             return vec![code_line(&self.open, fence, look).0];
         }
-        let text = self.open.trim_end();
-        let mut lines = if text.trim_start().starts_with('|') {
-            // The columns of a table are known when it is whole; until then it would jump.
+        let text = without_mark(self.open.trim_end());
+        let is_row = text.trim_start().starts_with('|');
+        let (mut lines, is_joined) = if is_row && text.lines().count() < 3 && !self.is_in_table() {
+            // Whether it is a table is known with its third line.
             let quiet = look.theme.style(Part::Quiet);
-            let rows = text.lines().map(|row| Line::styled(clean(row).into_owned(), quiet));
-            rows.collect()
+            let head = text.lines().next().map(|row| clean(row).into_owned());
+            (head.into_iter().map(|row| Line::styled(row, quiet)).collect(), false)
         } else {
-            prose(&closed(text), look)
+            let (block, is_joined) = self.rendered(&closed(text), look);
+            (block.lines, is_joined)
         };
-        if self.has_begun {
+        if self.has_begun && !is_joined && !lines.is_empty() {
             lines.insert(0, Line::default());
         }
         lines
+    }
+
+    /// The open block is over, whatever the line will be that has begun.
+    fn is_over(&self) -> bool {
+        let (block, line) = self.open.split_at(self.seen);
+        match item_of(block) {
+            // An item may go on after a blank line.
+            Some(mark) => {
+                let is_outer = line.starts_with(|char: char| !char.is_whitespace());
+                let is_item = || item_of(line) == Some(mark) && line.contains(char::is_whitespace);
+                is_outer && (self.is_after_blank || is_item())
+            }
+            None => self.is_after_blank,
+        }
+    }
+
+    fn is_in_table(&self) -> bool {
+        matches!(self.before, Some(Begun::Table { .. }))
+    }
+
+    /// A block that may go on with what is finished, and whether it does so without a blank line.
+    fn rendered(&self, text: &str, look: Look) -> (Block, bool) {
+        match &self.before {
+            Some(Begun::List { mark, number, is_apart }) if item_of(text) == Some(*mark) => {
+                let before = Before { number: *number, ..Before::default() };
+                (block(text, &before, look), !is_apart)
+            }
+            Some(Begun::Table { head, columns }) if text.trim_start().starts_with('|') => {
+                let is_rest = !head.is_empty();
+                let before = Before { number: None, columns: Some(columns.clone()), is_rest };
+                (block(&format!("{head}{text}"), &before, look), is_rest)
+            }
+            Some(_) | None => (block(text, &Before::default(), look), false),
+        }
     }
 
     /// Takes one complete line.
@@ -151,8 +212,10 @@ impl Stream {
             return;
         }
         let indent = line.len() - line.trim_start().len();
-        let goes_on = is_list(&self.open) && indent >= 2;
-        if self.is_after_blank && !trimmed.is_empty() && !goes_on {
+        let of_list = item_of(&self.open);
+        let goes_on = of_list.is_some() && indent >= 2;
+        let is_next_item = indent < 2 && of_list.is_some() && item_of(line) == of_list;
+        if (self.is_after_blank && !goes_on || is_next_item) && !trimmed.is_empty() {
             self.block(self.seen, look, lines);
         }
         if let Some(mark) = fence_of(trimmed) {
@@ -173,23 +236,46 @@ impl Stream {
         }
         self.is_after_blank = trimmed.is_empty();
         self.seen += length;
-    }
-
-    /// So many bytes are a block.
-    fn block(&mut self, end: usize, look: Look, lines: &mut Vec<Line<'static>>) {
-        let text: String = self.open.drain(..end).collect();
-        self.seen = 0;
-        self.is_after_blank = false;
-        self.inner = None;
-        let block = prose(&text, look);
-        if block.is_empty() {
+        if !trimmed.starts_with('|') || !self.open.trim_start().starts_with('|') {
             return;
         }
-        if self.has_begun {
+        if self.is_in_table() {
+            self.block(self.seen, look, lines);
+        } else if self.open[..self.seen].lines().count() == 2 + MEASURED_ROWS {
+            // Enough rows to know how wide the columns are, if it is a table at all.
+            let needed = block(&self.open[..self.seen], &Before::default(), look).columns;
+            if !needed.is_empty() {
+                let columns = with_room(needed);
+                self.before = Some(Begun::Table { head: String::new(), columns });
+                self.block(self.seen, look, lines);
+            }
+        }
+    }
+
+    /// So many bytes are a block, or a part of one.
+    fn block(&mut self, end: usize, look: Look, lines: &mut Vec<Line<'static>>) {
+        let text: String = self.open.drain(..end).collect();
+        let is_apart = std::mem::take(&mut self.is_after_blank);
+        self.seen = 0;
+        self.inner = None;
+        let (block, is_joined) = self.rendered(&text, look);
+        if block.lines.is_empty() {
+            return;
+        }
+        if self.has_begun && !is_joined {
             lines.push(Line::default());
         }
         self.has_begun = true;
-        lines.extend(block);
+        lines.extend(block.lines);
+        let mark = item_of(&text).map(|mark| (mark, block.number));
+        match &mut self.before {
+            Some(Begun::Table { head, .. }) if text.trim_start().starts_with('|') && !is_apart => {
+                if head.is_empty() {
+                    *head = text.trim_start().split_inclusive('\n').take(2).collect();
+                }
+            }
+            before => *before = mark.map(|(mark, number)| Begun::List { mark, number, is_apart }),
+        }
     }
 
     fn code(&mut self, text: &str, look: Look, lines: &mut Vec<Line<'static>>) {
@@ -233,13 +319,38 @@ fn fence_of(trimmed: &str) -> Option<String> {
     is_fence.then(|| mark.to_string().repeat(length))
 }
 
-fn is_list(text: &str) -> bool {
+/// The mark of the list's item that the text begins with: `-`, `*`, `+`, or what stands behind its number.
+fn item_of(text: &str) -> Option<char> {
     let text = text.trim_start();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    text.starts_with("- ")
-        || text.starts_with("* ")
-        || text.starts_with("+ ")
-        || (1..=9).contains(&digits) && text[digits..].starts_with(['.', ')'])
+    let mark = text[digits..].chars().next()?;
+    let is_mark = match digits {
+        0 => matches!(mark, '-' | '*' | '+'),
+        1..=9 => matches!(mark, '.' | ')'),
+        _ => false,
+    };
+    let behind = text[digits..].chars().nth(1);
+    (is_mark && behind.is_none_or(char::is_whitespace)).then_some(mark)
+}
+
+/// The text without the mark of an item that is not written yet: it would look like the end of the last one.
+fn without_mark(text: &str) -> &str {
+    let last = text.rfind('\n').map_or(0, |at| at + 1);
+    let line = text[last..].trim();
+    let is_mark = matches!(line, "-" | "*" | "+" | "**" | "|")
+        || line.trim_end_matches(['.', ')']).bytes().all(|byte| byte.is_ascii_digit());
+    if last > 0 && is_mark { &text[..last] } else { text }
+}
+
+/// Columns of a table whose later rows are not known: each has some room, and the last has all that is left.
+fn with_room(mut columns: Vec<usize>) -> Vec<usize> {
+    for columns in &mut columns {
+        *columns += *columns / 2 + 2;
+    }
+    if let Some(last) = columns.last_mut() {
+        *last = WIDEST;
+    }
+    columns
 }
 
 /// The text with what is open in its last paragraph closed, so that it looks as it will.
@@ -254,378 +365,6 @@ fn closed(text: &str) -> String {
         text.push_str("**");
     }
     text
-}
-
-fn prose(text: &str, look: Look) -> Vec<Line<'static>> {
-    let text = clean(text);
-    let options =
-        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut page = Page::new(look);
-    for event in Parser::new_ext(&text, options) {
-        page.take(event);
-    }
-    page.flush();
-    page.lines
-}
-
-/// What stands before a line of a block: once, and then.
-struct Prefix {
-    first: Option<Span<'static>>,
-    rest: Span<'static>,
-}
-
-/// Blocks on their way to lines.
-struct Page {
-    look: Look,
-    lines: Vec<Line<'static>>,
-    spans: Vec<Span<'static>>,
-    styles: Vec<Style>,
-    prefixes: Vec<Prefix>,
-    lists: Vec<Option<u64>>,
-    link: Option<String>,
-    /// Where the text of the link begins.
-    link_from: usize,
-    code: Option<Fence>,
-    table: Option<Table>,
-}
-
-#[derive(Default)]
-struct Table {
-    alignments: Vec<Alignment>,
-    rows: Vec<Vec<Vec<Span<'static>>>>,
-}
-
-impl Page {
-    fn new(look: Look) -> Self {
-        Self {
-            look,
-            lines: Vec::new(),
-            spans: Vec::new(),
-            styles: vec![look.theme.style(Part::Text)],
-            prefixes: Vec::new(),
-            lists: Vec::new(),
-            link: None,
-            link_from: 0,
-            code: None,
-            table: None,
-        }
-    }
-
-    fn style(&self) -> Style {
-        self.styles.last().copied().unwrap_or_default()
-    }
-
-    fn take(&mut self, event: Event<'_>) {
-        match event {
-            Event::Start(tag) => self.start(tag),
-            Event::End(tag) => self.end(tag),
-            Event::Text(text) => self.text(&text),
-            Event::Code(code) => {
-                let style = self.look.theme.style(Part::Code);
-                let code = if self.look.theme.is_colored() {
-                    code.into_string()
-                } else {
-                    format!("`{code}`")
-                };
-                self.spans.push(Span::styled(code, style));
-            }
-            Event::SoftBreak => self.push(" "),
-            Event::HardBreak => self.flush(),
-            Event::Rule => {
-                self.gap();
-                let rule = "─".repeat(self.look.width.min(40));
-                self.lines.push(Line::styled(rule, self.look.theme.style(Part::Quiet)));
-            }
-            Event::TaskListMarker(done) => self.push(if done { "☑ " } else { "☐ " }),
-            Event::Html(text)
-            | Event::InlineHtml(text)
-            | Event::InlineMath(text)
-            | Event::DisplayMath(text)
-            | Event::FootnoteReference(text) => {
-                for (n, line) in text.lines().enumerate() {
-                    if n > 0 {
-                        self.flush();
-                    }
-                    self.push(line);
-                }
-                if text.ends_with('\n') {
-                    self.flush();
-                }
-            }
-        }
-    }
-
-    fn push(&mut self, text: &str) {
-        self.spans.push(Span::styled(text.to_owned(), self.style()));
-    }
-
-    fn text(&mut self, text: &str) {
-        let Some(fence) = &mut self.code else { return self.push(text) };
-        for line in text.lines() {
-            let (line, open) = code_line(line, fence, self.look);
-            fence.open = open;
-            let prefix: String = self.prefixes.iter().map(|prefix| &*prefix.rest.content).collect();
-            self.lines.push(behind(Span::raw(prefix), line.spans));
-        }
-    }
-
-    fn start(&mut self, tag: Tag<'_>) {
-        let theme = self.look.theme;
-        match tag {
-            Tag::Paragraph | Tag::HtmlBlock => self.gap(),
-            Tag::Heading { level, .. } => {
-                self.gap();
-                let style = theme.style(Part::Strong);
-                let style = match level {
-                    HeadingLevel::H1 => style.add_modifier(Modifier::UNDERLINED),
-                    _ => style,
-                };
-                self.styles.push(style);
-            }
-            Tag::BlockQuote(_) => {
-                self.gap();
-                let bar = Span::styled("│ ", theme.style(Part::Quiet));
-                self.prefixes.push(Prefix { first: None, rest: bar });
-                self.styles.push(self.style().patch(theme.style(Part::Quiet)));
-            }
-            Tag::CodeBlock(kind) => {
-                self.flush();
-                if self.lists.is_empty() {
-                    self.gap();
-                }
-                let language = match kind {
-                    CodeBlockKind::Fenced(info) => Language::named(&info),
-                    CodeBlockKind::Indented => None,
-                };
-                let mark = String::new();
-                self.code = Some(Fence { mark, language, open: Open::Nothing, is_first: false });
-            }
-            Tag::List(first) => {
-                self.flush();
-                if self.lists.is_empty() {
-                    self.gap();
-                }
-                self.lists.push(first);
-            }
-            Tag::Item => {
-                let mark = match self.lists.last_mut() {
-                    Some(Some(number)) => {
-                        *number += 1;
-                        format!("{}. ", *number - 1)
-                    }
-                    Some(None) | None => "• ".to_owned(),
-                };
-                let rest = Span::raw(" ".repeat(width(&mark)));
-                let first = Span::styled(mark, theme.style(Part::Quiet));
-                self.prefixes.push(Prefix { first: Some(first), rest });
-            }
-            Tag::Emphasis => self.styles.push(self.style().add_modifier(Modifier::ITALIC)),
-            Tag::Strong => self.styles.push(self.style().add_modifier(Modifier::BOLD)),
-            Tag::Strikethrough => {
-                self.styles.push(self.style().add_modifier(Modifier::CROSSED_OUT));
-            }
-            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
-                self.link = Some(dest_url.into_string());
-                self.link_from = self.spans.len();
-                self.styles.push(theme.style(Part::Link));
-            }
-            Tag::Table(alignments) => {
-                self.gap();
-                self.table = Some(Table { alignments, rows: Vec::new() });
-            }
-            Tag::TableHead | Tag::TableRow => {
-                if let Some(table) = &mut self.table {
-                    table.rows.push(Vec::new());
-                }
-            }
-            Tag::TableCell
-            | Tag::FootnoteDefinition(_)
-            | Tag::DefinitionList
-            | Tag::DefinitionListTitle
-            | Tag::DefinitionListDefinition
-            | Tag::Superscript
-            | Tag::Subscript
-            | Tag::MetadataBlock(_) => {}
-        }
-    }
-
-    fn end(&mut self, tag: TagEnd) {
-        match tag {
-            TagEnd::Paragraph | TagEnd::HtmlBlock => self.flush(),
-            TagEnd::Heading(_) => {
-                self.flush();
-                self.styles.pop();
-            }
-            TagEnd::BlockQuote(_) => {
-                self.flush();
-                self.prefixes.pop();
-                self.styles.pop();
-            }
-            TagEnd::CodeBlock => self.code = None,
-            TagEnd::List(_) => {
-                self.flush();
-                self.lists.pop();
-            }
-            TagEnd::Item => {
-                self.flush();
-                // An item without a text still has its mark.
-                if let Some(Prefix { first: Some(mark), .. }) = self.prefixes.pop() {
-                    self.lines.push(Line::from(mark));
-                }
-            }
-            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => {
-                self.styles.pop();
-            }
-            TagEnd::Link | TagEnd::Image => {
-                self.styles.pop();
-                if let Some(url) = self.link.take() {
-                    let text: String =
-                        self.spans[self.link_from..].iter().map(|span| &*span.content).collect();
-                    if !url.is_empty() && text != url && format!("mailto:{text}") != url {
-                        let quiet = self.look.theme.style(Part::Quiet);
-                        self.spans.push(Span::styled(format!(" ({url})"), quiet));
-                    }
-                }
-            }
-            TagEnd::TableCell => {
-                let cell = std::mem::take(&mut self.spans);
-                if let Some(row) = self.table.as_mut().and_then(|table| table.rows.last_mut()) {
-                    row.push(cell);
-                }
-            }
-            TagEnd::Table => {
-                if let Some(table) = self.table.take() {
-                    self.lines.extend(table.lines(self.look));
-                }
-            }
-            TagEnd::TableHead
-            | TagEnd::TableRow
-            | TagEnd::FootnoteDefinition
-            | TagEnd::DefinitionList
-            | TagEnd::DefinitionListTitle
-            | TagEnd::DefinitionListDefinition
-            | TagEnd::Superscript
-            | TagEnd::Subscript
-            | TagEnd::MetadataBlock(_) => {}
-        }
-    }
-
-    /// A blank line between blocks; none inside lists, which stay together.
-    fn gap(&mut self) {
-        self.flush();
-        if !self.lines.is_empty() && self.lists.is_empty() {
-            self.lines.push(Line::default());
-        }
-    }
-
-    fn flush(&mut self) {
-        if self.spans.is_empty() {
-            return;
-        }
-        let spans = std::mem::take(&mut self.spans);
-        let mut first = String::new();
-        let mut rest = String::new();
-        let mut style = Style::default();
-        for prefix in &mut self.prefixes {
-            style = prefix.first.as_ref().unwrap_or(&prefix.rest).style;
-            rest.push_str(&prefix.rest.content);
-            match prefix.first.take() {
-                Some(mark) => first.push_str(&mark.content),
-                None => first.push_str(&prefix.rest.content),
-            }
-        }
-        let (first, rest) = (Span::styled(first, style), Span::styled(rest, style));
-        self.lines.extend(hang(&first, &rest, &spans, self.look.width));
-    }
-}
-
-impl Table {
-    /// Columns as wide as they need to be, or as there is room; narrow screens get one line per field.
-    fn lines(&self, look: Look) -> Vec<Line<'static>> {
-        const BETWEEN: &str = " │ ";
-        let n_columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        if n_columns == 0 {
-            return Vec::new();
-        }
-        let of_cell = |cell: &Vec<Span<'static>>| cell.iter().map(|s| width(&s.content)).sum();
-        let mut widths: Vec<usize> = (0..n_columns)
-            .map(|at| {
-                self.rows.iter().filter_map(|row| row.get(at)).map(of_cell).max().unwrap_or(0)
-            })
-            .map(|columns| columns.max(1))
-            .collect();
-        let room = look.width.saturating_sub(3 * (n_columns - 1));
-        if room < 6 * n_columns && widths.iter().sum::<usize>() > room {
-            return self.as_fields(look);
-        }
-        // The widest column gives way first.
-        while widths.iter().sum::<usize>() > room {
-            let over = widths.iter().sum::<usize>() - room;
-            let mut sorted = widths.clone();
-            sorted.sort_unstable();
-            let widest = sorted[n_columns - 1];
-            let second = sorted.iter().rev().find(|w| **w < widest).copied().unwrap_or(0);
-            let at = widths.iter().position(|w| *w == widest).unwrap_or(0);
-            widths[at] -= over.min((widest - second).max(1)).min(widest - 1);
-        }
-        let quiet = look.theme.style(Part::Quiet);
-        let mut lines = Vec::new();
-        for (n, row) in self.rows.iter().enumerate() {
-            let cells: Vec<Vec<Vec<Span<'static>>>> = (0..n_columns)
-                .map(|at| wrap(row.get(at).map_or(&[][..], Vec::as_slice), widths[at]))
-                .collect();
-            let height = cells.iter().map(Vec::len).max().unwrap_or(1);
-            for line in 0..height {
-                let mut spans = Vec::new();
-                for (at, cell) in cells.iter().enumerate() {
-                    if at > 0 {
-                        spans.push(Span::styled(BETWEEN, quiet));
-                    }
-                    let text = cell.get(line).cloned().unwrap_or_default();
-                    let used: usize = text.iter().map(|span| width(&span.content)).sum();
-                    let free = widths[at].saturating_sub(used);
-                    let before = match self.alignments.get(at) {
-                        Some(Alignment::Right) => free,
-                        Some(Alignment::Center) => free / 2,
-                        Some(Alignment::Left | Alignment::None) | None => 0,
-                    };
-                    let bold = look.theme.style(Part::Strong);
-                    let text = text.into_iter().map(|span| {
-                        let style = if n == 0 { span.style.patch(bold) } else { span.style };
-                        Span::styled(span.content, style)
-                    });
-                    spans.push(Span::raw(" ".repeat(before)));
-                    spans.extend(text);
-                    if at + 1 < n_columns {
-                        spans.push(Span::raw(" ".repeat(free - before)));
-                    }
-                }
-                lines.push(Line::from(spans));
-            }
-            if n == 0 {
-                let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
-                lines.push(Line::styled(rules.join("─┼─"), quiet));
-            }
-        }
-        lines
-    }
-
-    fn as_fields(&self, look: Look) -> Vec<Line<'static>> {
-        let Some((head, rows)) = self.rows.split_first() else { return Vec::new() };
-        let bold = look.theme.style(Part::Strong);
-        let mut lines = Vec::new();
-        for row in rows {
-            for (at, cell) in row.iter().enumerate() {
-                let name: String =
-                    head.get(at).into_iter().flatten().map(|span| &*span.content).collect();
-                let mark = Span::raw(if at == 0 { "• " } else { "  " });
-                let mut spans = vec![Span::styled(format!("{name}: "), bold)];
-                spans.extend(cell.iter().cloned());
-                lines.extend(hang(&mark, &Span::raw("  "), &spans, look.width));
-            }
-        }
-        lines
-    }
 }
 
 #[cfg(test)]
@@ -674,6 +413,53 @@ mod tests {
             lines.extend(stream.finish(look(60)));
             assert_eq!(shown(&lines), whole, "parts of {n}");
         }
+    }
+
+    /// What is given away while a text arrives letter by letter, and what is left open at its end.
+    fn streamed(text: &str, columns: usize) -> (String, String) {
+        let mut stream = Stream::default();
+        let mut lines = Vec::new();
+        for char in text.chars() {
+            stream.push(&char.to_string());
+            lines.extend(stream.take_finished(look(columns)));
+        }
+        (shown(&lines), shown(&stream.tail(look(columns))))
+    }
+
+    #[test]
+    fn the_items_of_a_list_are_given_one_by_one() {
+        let (given, open) =
+            streamed("Things:\n\n1. one\n   more\n1. two\n   - inner\n1. three\n4", 40);
+        assert_eq!(given, "Things:\n\n1. one more\n2. two\n   • inner\n");
+        assert_eq!(open, "3. three\n");
+        // A number alone is no part of the item before it, and another list is another list.
+        assert_eq!(streamed("- a\n- b\n-", 40), ("• a\n".into(), "• b\n".into()));
+        assert_eq!(streamed("- a\n\n* b\n* c\n", 40).0, "• a\n\n• b\n");
+        // Items with blank lines between them stay apart, and count on.
+        assert_eq!(shown(&render("1. a\n\n1. b\n", look(40))), "1. a\n\n2. b\n");
+    }
+
+    #[test]
+    fn the_rows_of_a_long_table_are_given_one_by_one_in_the_same_columns() {
+        let row = |n: usize| format!("| row {n} | {} | what row {n} is |\n", n * n);
+        let rows: String = (1..=30).map(row).collect();
+        let table = format!("| name | square | what |\n|---|---:|---|\n{rows}");
+        let (given, open) = streamed(&table, 60);
+        assert_eq!(given, shown(&render(&table, look(60))));
+        assert_eq!(open, "");
+        let lines: Vec<&str> = given.lines().collect();
+        assert_eq!(lines.len(), 32, "{given}");
+        let second = |line: &str| {
+            line.char_indices()
+                .filter(|(_, c)| matches!(c, '│' | '┼'))
+                .map(|(at, _)| line[..at].chars().count())
+                .collect::<Vec<_>>()
+        };
+        assert!(lines.iter().all(|line| second(line) == second(lines[0])), "{given}");
+        // What follows it is apart.
+        let (given, open) = streamed(&format!("{table}\nEnd of"), 60);
+        assert!(given.ends_with("row 30 is\n"), "{given}");
+        assert_eq!(open, "\nEnd of\n");
     }
 
     #[test]

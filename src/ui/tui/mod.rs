@@ -33,7 +33,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 pub use commands::{COMMANDS, Command, Deed as CommandDeed, OwnCommand};
 pub use keys::{BINDINGS, Key, Keymap};
 pub use state::{News, Request, Settings};
-pub use terminal::is_here;
+pub use terminal::{is_here, panic_if_told};
 pub use theme::{Background, Depth, Theme};
 
 use decode::Typed;
@@ -43,8 +43,8 @@ use terminal::Terminal;
 
 use crate::protocol::event::{Event, Sink, Stamped};
 
-/// Frames are this far apart, unless a key was pressed.
-const FRAME: Duration = Duration::from_millis(16);
+/// Frames are this far apart, unless a key was pressed: a text that streams is read, not watched.
+const FRAME: Duration = Duration::from_millis(33);
 /// A program that was not stopped within this time will not be.
 const STOPPED: Duration = Duration::from_millis(200);
 /// Going on is told twice: by the clock and by a signal.
@@ -249,6 +249,7 @@ impl Face<'_> {
     fn take(&mut self, message: Message) -> io::Result<()> {
         match message {
             Message::Typed(typed, at) => {
+                terminal::panic_if_told("screen");
                 if let Typed::Name(name) = &typed {
                     self.reflows = !name.starts_with("XTerm");
                     self.screen.set_reflows(self.reflows);

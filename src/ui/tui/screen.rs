@@ -28,33 +28,50 @@ pub(super) struct Screen {
     rows: Vec<Vec<Cell>>,
     /// Where in it the cursor stands.
     cursor: (usize, usize),
-    /// The terminal breaks lines that became too long when it is made narrower.
-    reflows: bool,
+    place: Place,
     /// The live area has to be written whole.
     is_stale: bool,
-    /// The whole screen is ours (the alternate screen): row 0 is its top.
-    is_full: bool,
+    shows_cursor: bool,
 }
 
-const BEGIN: &str = "\x1b[?2026h\x1b[?25l";
+/// Where the live area is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Below the history.
+    Below {
+        /// The terminal breaks lines that became too long when it is made narrower.
+        reflows: bool,
+    },
+    /// The whole screen is ours (the alternate screen): row 0 is its top.
+    Whole,
+}
+
+const BEGIN: &str = "\x1b[?2026h";
 const END: &str = "\x1b[?2026l";
 
 impl Screen {
     /// A live area that begins where the cursor is, at the beginning of a line.
     pub(super) fn inline(columns: usize, reflows: bool) -> Self {
         let columns = columns.max(1);
-        Self { columns, rows: Vec::new(), cursor: (0, 0), reflows, is_stale: true, is_full: false }
+        Self {
+            columns,
+            rows: Vec::new(),
+            cursor: (0, 0),
+            place: Place::Below { reflows },
+            is_stale: true,
+            shows_cursor: true,
+        }
     }
 
     /// All of the screen.
     pub(super) fn full(columns: usize) -> Self {
-        Self { is_full: true, ..Self::inline(columns, false) }
+        Self { place: Place::Whole, ..Self::inline(columns, false) }
     }
 
     /// The terminal has another width now, or something else wrote to it.
     pub(super) fn resized(&mut self, columns: usize) {
         let columns = columns.max(1);
-        if self.reflows && columns < self.columns {
+        if self.place == (Place::Below { reflows: true }) && columns < self.columns {
             let (row, column) = self.cursor;
             let above = self.rows.iter().take(row).map(|row| used(row).div_ceil(columns).max(1));
             self.cursor.0 = above.sum::<usize>() + column / columns;
@@ -65,39 +82,74 @@ impl Screen {
 
     /// The terminal said what it is.
     pub(super) fn set_reflows(&mut self, reflows: bool) {
-        self.reflows = reflows;
+        self.place = Place::Below { reflows };
     }
 
     /// Everything below the history is written again with the next frame.
     pub(super) fn forget(&mut self) {
         self.is_stale = true;
+        self.shows_cursor = true;
     }
 
     /// The bytes of a frame: more history, and the live area as it is now.
     pub(super) fn frame(&mut self, history: &[Line<'_>], live: &Live) -> Vec<u8> {
+        let n_there = self.n_there(history);
+        let history = &history[n_there..];
         let rows = self.cells(&live.lines);
         let target = live.cursor.unwrap_or((0, 0));
-        let is_same = history.is_empty() && !self.is_stale && rows == self.rows;
-        if is_same && target == self.cursor {
+        let is_same = history.is_empty() && !self.is_stale && rows == self.rows[n_there..];
+        if n_there == 0 && is_same && target == self.cursor {
             return Vec::new();
         }
         let mut out = Vec::with_capacity(1024);
         out.extend_from_slice(BEGIN.as_bytes());
+        // One row that grows while no cursor is shown is never seen half done.
+        let mut is_calm = n_there == 0 && !self.shows_cursor && live.cursor.is_none();
+        if self.shows_cursor {
+            out.extend_from_slice(b"\x1b[?25l");
+        }
+        if n_there > 0 {
+            self.go(&mut out, (n_there, 0));
+            self.rows.drain(..n_there);
+            self.cursor = (0, 0);
+        }
         if !is_same {
             if self.is_stale || !history.is_empty() {
                 self.write_all(&mut out, history, &rows);
+                is_calm = false;
             } else {
+                let n_changed = rows.iter().zip(&self.rows).filter(|(row, was)| row != was).count();
+                is_calm &= rows.len() == self.rows.len() && n_changed == 1;
                 self.write_changes(&mut out, &rows);
             }
         }
         self.go(&mut out, target);
-        if live.cursor.is_some() {
+        self.shows_cursor = live.cursor.is_some();
+        if self.shows_cursor {
             out.extend_from_slice(b"\x1b[?25h");
         }
-        out.extend_from_slice(END.as_bytes());
+        if is_calm {
+            out.drain(..BEGIN.len());
+        } else {
+            out.extend_from_slice(END.as_bytes());
+        }
         self.rows = rows;
         self.is_stale = false;
         out
+    }
+
+    /// So many lines of history stand at the beginning of the live area already, just as they are: they stay
+    /// where they are, and the live area begins below them from now on.
+    fn n_there(&self, history: &[Line<'_>]) -> usize {
+        if self.is_stale || self.place == Place::Whole {
+            return 0;
+        }
+        let is_there = |(line, row): &(&Line<'_>, &Vec<Cell>)| {
+            line.width() <= self.columns && self.cells(std::slice::from_ref(*line))[0] == **row
+        };
+        // A row of the live area stays below, so that there is always one where the cursor can rest.
+        let rows = &self.rows[..self.rows.len().saturating_sub(1)];
+        history.iter().zip(rows).take_while(is_there).count()
     }
 
     /// The bytes that take the live area away; the cursor stands where it began.
@@ -107,6 +159,7 @@ impl Screen {
         out.extend_from_slice(b"\x1b[0m\x1b[J\x1b[?25h");
         self.rows.clear();
         self.is_stale = true;
+        self.shows_cursor = true;
         out
     }
 
@@ -134,6 +187,7 @@ impl Screen {
     /// Only the cells that changed.
     fn write_changes(&mut self, out: &mut Vec<u8>, rows: &[Vec<Cell>]) {
         out.extend_from_slice(b"\x1b[?7l");
+        self.make_room(out, rows);
         let n_before = self.rows.len();
         for (n, row) in rows.iter().enumerate() {
             if n >= n_before {
@@ -178,8 +232,26 @@ impl Screen {
         out.extend_from_slice(b"\x1b[?7h");
     }
 
+    /// Where rows were added above others that stay the same, these are pushed down and not written again.
+    fn make_room(&mut self, out: &mut Vec<u8>, rows: &[Vec<Cell>]) {
+        let n_before = self.rows.len();
+        let pairs = self.rows.iter().rev().zip(rows.iter().rev());
+        let n_same = pairs.take_while(|(before, row)| before == row).count();
+        let n_more = rows.len().saturating_sub(n_before);
+        if self.place == Place::Whole || n_more == 0 || n_same == 0 {
+            return;
+        }
+        // Below the last row, where the screen may have to scroll: there is room for them then.
+        self.go(out, (n_before - 1, 0));
+        self.go(out, (n_before - 1 + n_more, 0));
+        self.go(out, (n_before - n_same, 0));
+        out.extend(format!("\x1b[{n_more}L").bytes());
+        let at = n_before - n_same;
+        self.rows.splice(at..at, std::iter::repeat_n(Vec::new(), n_more));
+    }
+
     fn go(&mut self, out: &mut Vec<u8>, (row, column): (usize, usize)) {
-        if self.is_full {
+        if self.place == Place::Whole {
             out.extend_from_slice(format!("\x1b[{};{}H", row + 1, column + 1).as_bytes());
         } else {
             let (from, _) = self.cursor;
@@ -393,6 +465,44 @@ mod tests {
         let bytes = desk.screen.frame(&[], &live("the", "1 s"));
         desk.parser.process(&bytes);
         assert_eq!(desk.all(), ["first", "the", "›", "1 s"]);
+    }
+
+    #[test]
+    fn what_is_there_already_becomes_history_without_being_written_again() {
+        let mut desk = Desk::new(6, 40);
+        for n in 0..20 {
+            let words = format!("paragraph {n} of many, a long one");
+            desk.frame(&[], &[&words, "", "› ", "1 s"], None);
+            let raw = |text: &str| Line::raw(text.to_owned());
+            let live = Live { lines: vec![raw(""), raw("› "), raw("1 s")], cursor: None };
+            let bytes = desk.screen.frame(&[raw(&words)], &live);
+            assert!(bytes.len() < 60, "{}", String::from_utf8_lossy(&bytes));
+            desk.parser.process(&bytes);
+        }
+        let expected: Vec<String> = (0..20)
+            .map(|n| format!("paragraph {n} of many, a long one"))
+            .chain([String::new(), "›".into(), "1 s".into()])
+            .collect();
+        assert_eq!(desk.all(), expected);
+    }
+
+    #[test]
+    fn what_stands_below_a_growing_text_is_pushed_down_and_not_written_again() {
+        let mut desk = Desk::new(8, 40);
+        desk.frame(&["first", "second", "third"], &["", "› ", "a long status line"], None);
+        let mut lines = Vec::new();
+        for n in 0..4 {
+            lines.push(Line::raw(format!("line {n}")));
+            let foot = ["", "› ", "a long status line"].map(|text| Line::raw(text.to_owned()));
+            let live = Live { lines: lines.iter().cloned().chain(foot).collect(), cursor: None };
+            let bytes = desk.screen.frame(&[], &live);
+            assert!(!String::from_utf8_lossy(&bytes).contains("status"), "{n}");
+            desk.parser.process(&bytes);
+        }
+        let expected =
+            ["first", "second", "third", "line 0", "line 1", "line 2", "line 3", "", "›"];
+        assert_eq!(desk.all()[..9], expected);
+        assert_eq!(desk.all()[9..], ["a long status line"]);
     }
 
     #[test]

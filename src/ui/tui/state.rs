@@ -24,6 +24,8 @@ use crate::protocol::event::{Body, Event};
 
 /// A key this soon after a question came was meant for something else.
 const TOO_SOON: Duration = Duration::from_millis(500);
+/// An answer counts when no other letter follows it within this time: then it was the beginning of a word.
+const ALONE: Duration = Duration::from_millis(150);
 /// A second Ctrl-C within this time quits.
 const TWICE: Duration = Duration::from_secs(2);
 /// A turn this long is worth telling a person who looked away.
@@ -183,6 +185,17 @@ pub(super) struct Asked {
     pub(super) call: String,
     /// Since when it is on the screen.
     shown: Option<Instant>,
+    /// The letter that was pressed, and is an answer if it stays alone.
+    pressed: Option<Pressed>,
+}
+
+/// A letter that was pressed at a question.
+#[derive(Clone, Copy, Debug)]
+struct Pressed {
+    letter: char,
+    at: Instant,
+    /// The question had been seen when it was pressed.
+    counts: bool,
 }
 
 /// All that the screen shows.
@@ -213,6 +226,8 @@ pub(super) struct State {
     /// Where in the earlier messages one is, and what was being written.
     recalled: Option<(usize, String)>,
     finder: Finder,
+    /// Files are searched for the mention that begins here.
+    searches: Option<usize>,
     sessions: Vec<(String, String)>,
     quits_at: Option<Instant>,
     last_key: Option<Instant>,
@@ -252,6 +267,7 @@ impl State {
             has_focus: true,
             recalled: None,
             finder: Finder::default(),
+            searches: None,
             sessions: Vec::new(),
             quits_at: None,
             last_key: None,
@@ -266,6 +282,15 @@ impl State {
         if self.toast.as_ref().is_some_and(|(_, since)| now.duration_since(*since) > TOAST) {
             self.toast = None;
         }
+        // A key is judged by when it was pressed.
+        let moment = if let Input::Typed(_, at) = &input { *at } else { now };
+        let mut actions = self.settle_answer(moment);
+        actions.extend(self.take_note(input));
+        actions
+    }
+
+    fn take_note(&mut self, input: Input) -> Vec<Action> {
+        let now = self.now;
         match input {
             Input::Typed(Typed::Key(key), at) => self.key(key, at),
             Input::Typed(Typed::Paste(text), at) => self.paste(&text, at),
@@ -280,7 +305,11 @@ impl State {
                 }
                 Vec::new()
             }
-            Input::Typed(Typed::Name(_), _) | Input::Tick => Vec::new(),
+            Input::Tick => {
+                self.search_on(false);
+                Vec::new()
+            }
+            Input::Typed(Typed::Name(_), _) => Vec::new(),
             Input::Resized(columns, rows) => {
                 self.size = (columns, rows);
                 Vec::new()
@@ -297,6 +326,12 @@ impl State {
 
     /// When the screen changes by itself next, if it does.
     pub(super) fn next_tick(&self) -> Option<Duration> {
+        if self.searches.is_some() && self.finder.is_searching() {
+            return Some(Duration::ZERO);
+        }
+        if let Some(pressed) = self.asked.as_ref().and_then(|asked| asked.pressed) {
+            return Some((pressed.at + ALONE).saturating_duration_since(self.now));
+        }
         if self.toast.is_some() {
             return Some(Duration::from_secs(1));
         }
@@ -316,7 +351,7 @@ impl State {
                 self.conversation.recall();
             }
             News::Anew => {
-                self.conversation = Conversation::default();
+                self.conversation = Conversation::below(&self.conversation);
                 self.queue.clear();
                 self.asked = None;
                 self.focus = Focus::Composer;
@@ -327,6 +362,7 @@ impl State {
             News::Idle { interrupted } => {
                 self.is_working = false;
                 self.is_stopping = false;
+                self.conversation.turn = None;
                 self.drop_question();
                 let unheard: Vec<String> = self.queue.drain(..).collect();
                 if interrupted && !unheard.is_empty() {
@@ -389,7 +425,7 @@ impl State {
                 }
             }
             Body::PermissionRequested { call, tool, .. } => {
-                self.asked = Some(Asked { call: call.clone(), shown: None });
+                self.asked = Some(Asked { call: call.clone(), shown: None, pressed: None });
                 // Whoever is writing goes on writing.
                 if self.composer.is_empty() && self.focus == Focus::Composer {
                     self.focus = Focus::Question;

@@ -47,9 +47,9 @@ static PANIC: Mutex<Option<String>> = Mutex::new(None);
 impl Terminal {
     /// Takes the terminal over; what is typed is sent on.
     pub(super) fn take(messages: Sender<Message>) -> io::Result<Self> {
-        give_back_on_panic(std::thread::current().id());
         let term = std::env::var("TERM").unwrap_or_default();
         let is_modern = !matches!(term.as_str(), "linux" | "vt100" | "vt102" | "vt220" | "ansi");
+        give_back_on_panic(std::thread::current().id(), is_modern);
         let mut terminal =
             Self { reader: None, messages, is_alternate: false, is_modern, is_ours: false };
         terminal.resume()?;
@@ -203,11 +203,12 @@ fn read(stopped: &OwnedFd, messages: &Sender<Message>) {
 
 /// A panic of the thread that owns the screen is shown on a terminal that is as it was. One elsewhere is an
 /// answer of a tool's, or ends the program: then it is told at the end.
-fn give_back_on_panic(owner: ThreadId) {
+fn give_back_on_panic(owner: ThreadId, is_modern: bool) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if std::thread::current().id() == owner {
-            let give = format!("{FORGET_KEYS}{GIVE}\x1b[?1049l\r\n");
+            let forget = if is_modern { FORGET_KEYS } else { "" };
+            let give = format!("\x1b[?1049l{forget}{GIVE}\r\n");
             _ = io::stdout().write_all(give.as_bytes());
             _ = crossterm::terminal::disable_raw_mode();
             before(panic);
@@ -215,6 +216,16 @@ fn give_back_on_panic(owner: ThreadId) {
             *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic.to_string());
         }
     }));
+}
+
+/// In a debug build `AGENT_TEST_PANIC` names the thread that is to panic at the first key or message: tests
+/// look at what is left of the terminal then. A release knows nothing of it.
+///
+/// # Panics
+/// If it is told to.
+pub fn panic_if_told(thread: &str) {
+    let told = || std::env::var("AGENT_TEST_PANIC").is_ok_and(|told| told == thread);
+    assert!(!(cfg!(debug_assertions) && told()), "the thread {thread} was told to panic");
 }
 
 /// What a thread that does not own the screen said when it panicked.

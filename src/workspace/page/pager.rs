@@ -35,6 +35,11 @@ impl Lines {
         self.ends.len()
     }
 
+    /// How long the text of all of them is, with one byte for each end.
+    pub fn n_bytes(&self) -> usize {
+        self.text.len()
+    }
+
     /// There is none.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -116,13 +121,24 @@ impl Pager {
                 text = self.pass(text, self.wanted.start - self.number);
                 continue;
             }
-            let end = memchr::memchr(self.end, text);
-            self.extend(&text[..end.unwrap_or(text.len())]);
-            let Some(end) = end else { return true };
-            self.end_line();
-            text = &text[end + 1..];
+            text = self.take(text);
         }
         true
+    }
+
+    /// Takes wanted lines, up to the last of them or the end of the text. Gives the rest.
+    fn take<'a>(&mut self, text: &'a [u8]) -> &'a [u8] {
+        let mut begin = 0;
+        for end in memchr::memchr_iter(self.end, text) {
+            self.extend(&text[begin..end]);
+            self.end_line();
+            begin = end + 1;
+            if self.number >= self.wanted.end {
+                return &text[begin..];
+            }
+        }
+        self.extend(&text[begin..]);
+        &[]
     }
 
     /// Passes so many line ends, or all of the text, without looking at the lines. Gives the rest.
@@ -155,13 +171,11 @@ impl Pager {
         Lines::new(self.kept, self.ends)
     }
 
+    /// More of a wanted line.
     fn extend(&mut self, part: &[u8]) {
         let n_before = self.n_bytes;
         self.n_bytes += part.len() as u64;
         self.last_byte = part.last().copied().unwrap_or(self.last_byte);
-        if !self.wanted.contains(&self.number) {
-            return;
-        }
         // A line of so few bytes has no more characters: they are not counted.
         if is_long(self.n_bytes) {
             if !is_long(n_before) {

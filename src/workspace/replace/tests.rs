@@ -24,9 +24,10 @@ fn check_twice(
     let target = dir.path().join("a");
     fs::write(&target, "one\n").unwrap();
     let workspace = Workspace::open(dir.path(), &[]).unwrap();
-    let path = workspace.file("a").unwrap();
-    workspace.page(&path, 1, 10, &|| false).unwrap();
-    let seen = workspace.snapshot(&path).unwrap();
+    let found = workspace.find_file("a").unwrap();
+    workspace.page(&found, 1, 10, &|| false).unwrap();
+    let path = found.path();
+    let seen = workspace.snapshot(path).unwrap();
     let beside = Beside::open(path.absolute()).unwrap();
     let mut new = beside.write(&New::of(&[b"ours\n"]), "", None).unwrap();
     stranger(&target);
@@ -34,7 +35,7 @@ fn check_twice(
         return; // This file system cannot.
     }
     second(&target);
-    let result = workspace.settle(&path, &seen, &beside, &mut new, (&New::of(&[b"ours\n"]), true));
+    let result = workspace.settle(path, &seen, &beside, &mut new, (&New::of(&[b"ours\n"]), true));
     drop(new);
     after(&target, result);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");

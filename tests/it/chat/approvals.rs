@@ -39,6 +39,22 @@ fn the_diff_is_shown_and_yes_makes_the_change() {
 }
 
 #[test]
+fn on_the_full_screen_the_diff_stands_above_its_question_too() {
+    let test = Test::new().file("a.txt", "one\nmore\n").script(&format!("{EDIT}text: changed"));
+    let mut pty = Pty::chat(&test, &["--set", "ui.screen=full"]);
+    pty.wait_for("/help");
+    pty.say("please");
+    pty.wait_for_question();
+    let screen = pty.screen();
+    for part in ["? Edit a.txt", "    1 - one", "    1 + two", "y  yes"] {
+        assert!(screen.contains(part), "{part}\n{screen}");
+    }
+    pty.send("y");
+    pty.wait_for("changed");
+    assert_eq!(test.read("a.txt"), "two\nmore\n");
+}
+
+#[test]
 fn always_holds_for_the_session_and_for_that_rule_alone() {
     let script = "call: Bash {\"command\": \"touch x1\"}\n---\ncall: Bash {\"command\": \"touch x2\"}\n---\n\
                   call: Bash {\"command\": \"mkdir d\"}\n---\n";
@@ -101,12 +117,30 @@ fn a_key_right_after_the_question_appeared_is_no_answer() {
     let (test, mut pty) = asked("call: Bash {\"command\": \"touch done\"}\n---\n", "text: end");
     pty.wait_for("no, and say what instead");
     pty.send("y");
-    pty.wait_for("› y");
+    pty.wait_for("the question had just come: press y once more");
     assert!(!test.root().join("done").exists());
     // A paste is none either, whatever it says.
-    pty.send("\x15\t\x1b[200~y\x1b[201~");
+    pty.send("\x1b[200~y\x1b[201~");
     pty.wait_for("› y");
     assert!(!test.root().join("done").exists());
+}
+
+#[test]
+fn the_first_letter_of_a_word_is_no_answer() {
+    let (test, mut pty) = asked("call: Bash {\"command\": \"touch done\"}\n---\n", "text: end");
+    pty.wait_for_question();
+    // As fast as hands are: each letter is read by itself.
+    for letter in ["a", "l", "s", "o"] {
+        pty.send(letter);
+        std::thread::sleep(Duration::from_millis(60));
+    }
+    pty.wait_for("› also");
+    assert!(!test.root().join("done").exists());
+    pty.send("\x15\t");
+    pty.wait_for_question();
+    pty.send("y\r");
+    pty.wait_for("end");
+    assert!(test.root().join("done").exists());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The commands behind `/`.
 
 use super::pty::Pty;
-use crate::support::Test;
+use crate::support::{Test, running};
 
 fn chat(script: &str) -> (Test, Pty) {
     let test = Test::new().file("a.txt", "one\n").script(script);
@@ -164,6 +164,89 @@ fn what_is_pinned_by_hand_is_seen_and_taken_away_by_hand() {
 }
 
 #[test]
+fn esc_stops_a_compaction_and_what_is_said_meanwhile_is_heard_after_one() {
+    let (test, mut pty) = chat(
+        "call: Read {\"path\": \"a.txt\"}\n---\ntext: one\n---\ntext: two\n---\ntext: three\n---\n\
+         text: I heard it\n---\nfor: summary\ntimes: any\npause: 20s\ntext: never",
+    );
+    for (message, answer) in [("first", "one"), ("second", "two"), ("third", "three")] {
+        pty.say(message);
+        pty.wait_for(&format!("› {message}\n\n"));
+        pty.wait_for(answer);
+        pty.wait_for("/help");
+    }
+    pty.say("/compact");
+    pty.wait_for("compacting · ");
+    pty.send("\x1b");
+    pty.wait_for("stopped: the conversation is as it was");
+    pty.wait_for("/help");
+    assert_eq!(test.events_of("context.compacted").len(), 0);
+    pty.say("/compact");
+    pty.wait_for("compacting · ");
+    pty.say("said meanwhile");
+    pty.wait_for("▸ queued: said meanwhile");
+    // What is stopped hears nothing: the words come back.
+    pty.send("\x1b");
+    pty.wait_for("› said meanwhile");
+    pty.send("\r");
+    pty.wait_for("I heard it");
+}
+
+#[test]
+fn esc_ends_a_command_of_ones_own() {
+    let mark = format!("5{}.66", std::process::id() % 1000);
+    let (_test, mut pty) = chat("text: x");
+    pty.say(&format!("!echo begun; sleep {mark}"));
+    pty.wait_for("your command runs · Esc stops");
+    while running(&format!("sleep {mark}")).is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    pty.send("\x1b");
+    pty.wait_for("    begun");
+    pty.wait_for("/help");
+    assert_eq!(running(&format!("sleep {mark}")), [""; 0]);
+}
+
+#[test]
+fn the_turns_to_go_back_to_are_offered() {
+    let (test, mut pty) = chat(
+        "text: an answer\n---\ncall: Read {\"path\": \"a.txt\"}\n---\n\
+         call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\ntext: changed",
+    );
+    pty.say("a question");
+    pty.wait_for("an answer");
+    pty.wait_for("/help");
+    pty.say("mend it");
+    pty.wait_for("changed a.txt");
+    pty.wait_for("/help");
+    pty.send("/undo ");
+    pty.wait_for("▸ 2  mend it  (changed a.txt)");
+    assert!(!pty.screen().contains("1  a question"), "{}", pty.screen());
+    pty.send("\x15/rewind");
+    pty.wait_for("▸ /rewind");
+    pty.send("\r");
+    pty.wait_for("▸ 2  mend it");
+    pty.wait_for("  1  a question");
+    pty.send("\r");
+    pty.wait_for("resumed");
+    assert_eq!(test.read("a.txt"), "one\n");
+}
+
+#[test]
+fn a_command_that_has_to_wait_is_not_lost() {
+    let (_test, mut pty) = chat("text: I begin\nfault: hang\n---\ntext: x");
+    pty.say("go");
+    pty.wait_for("I begin");
+    pty.say("/undo");
+    pty.wait_for("the agent works: Esc stops it, then send this");
+    pty.wait_for("› /undo");
+    pty.send("\x1b");
+    pty.wait_for("stopped by you");
+    pty.send("\r");
+    pty.wait_for("no turn of this session");
+}
+
+#[test]
 fn doctor_and_diff_answer() {
     let (test, mut pty) = chat("text: x");
     pty.say("/doctor");
@@ -209,5 +292,7 @@ fn a_session_goes_back_to_before_a_turn() {
     assert_eq!(test.read("a.txt"), "one\n");
     assert_eq!(test.events_of("session.rewound")[0]["from_turn"], 1);
     pty.say("/rewind");
+    pty.wait("a space", |_| pty.with_screen(|screen| screen.cursor_position().1 == 10));
+    pty.send("\r");
     pty.wait_for("say to before which turn");
 }

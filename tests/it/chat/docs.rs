@@ -1,6 +1,103 @@
-//! `docs/TUI.md` says what the program does: its tables are made from the program's own.
+//! `docs/TUI.md` says what the program does: its tables are made from the program's own, and its screens by
+//! the program.
+
+use std::time::Duration;
 
 use code_agent::ui::tui::{COMMANDS, Keymap};
+use regex::Regex;
+
+use super::pty::Pty;
+use crate::support::Test;
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/TUI.md");
+
+/// What the model says on the screens.
+const SCRIPT: &str = r#"
+text: I will look at the file first.
+call: TodoWrite {"summary": "a kinder greeting", "todos": [
+  {"content": "find the greeting", "status": "completed"},
+  {"content": "change it", "status": "in_progress"},
+  {"content": "run it", "status": "pending"}]}
+call: Read {"path": "src/main.rs"}
+call: Grep {"pattern": "println"}
+usage: 2380 60
+---
+call: Edit {"path": "src/main.rs", "old_string": "hi", "new_string": "hello"}
+usage: 2510 40
+---
+call: Bash {"command": "for n in 1 2 3; do echo \"greeting $n is kind\"; done; until [ -e go ]; do sleep 0.05; done"}
+usage: 2630 30
+---
+call: TodoWrite {"summary": "a kinder greeting", "todos": [
+  {"content": "find the greeting", "status": "completed"},
+  {"content": "change it", "status": "completed"},
+  {"content": "run it", "status": "completed"}]}
+usage: 2690 30
+---
+text: It says **hello** now:
+text:
+text: | file | was | is |
+text: |---|---|---|
+text: | `src/main.rs` | hi | hello |
+usage: 2740 50
+"#;
+
+/// The screens, each with its name in the page.
+fn screens() -> Vec<(&'static str, String)> {
+    let test = Test::new()
+        .file("src/main.rs", "fn main() {\n    println!(\"hi\");\n}\n")
+        .file("../fix.script", SCRIPT)
+        .file(".agent/commands/fix.md", "---\ndescription: mend a failing test\n---\n$ARGUMENTS");
+    let args = ["--model", "script:../fix.script"];
+    let mut pty = Pty::start(&test, &args, 34, 84, "xterm-256color");
+    let mut screens = Vec::new();
+    pty.wait_for("/help");
+    pty.send("change hi to hello please\r");
+    pty.wait_for_question();
+    screens.push(("a question", pty.screen()));
+    pty.send("y");
+    pty.wait_for("greeting 3 is kind");
+    pty.send("and thank you\r");
+    pty.wait_for("queued: and thank you");
+    // It is not the beginning of this screen that matters.
+    let screen = pty.screen();
+    let from = screen.find("✓ Edit").unwrap();
+    screens.push(("while it works", screen[from..].to_owned()));
+    test.write("go", "");
+    pty.wait_for("/help");
+    pty.send("/re");
+    pty.wait_for("▸ /rewind");
+    let screen = pty.screen();
+    let from = screen.rfind("› and thank you").unwrap();
+    screens.push(("a list", screen[from..].to_owned()));
+    pty.send("\x15");
+    std::thread::sleep(Duration::from_millis(100));
+    screens
+}
+
+/// What differs from place to place and from moment to moment.
+fn settled(screen: &str) -> String {
+    let rules = [
+        (r"(?m)^folder .*$", "folder    /home/me/project"),
+        (r"(?m)^sandbox .*$", "sandbox   namespaces+landlock+seccomp, network off"),
+        (r"\b\d+ s\b", "2 s"),
+        (r"\b\d+\.\d s\b", "0.2 s"),
+    ];
+    let mut screen = screen.to_owned();
+    for (pattern, settled) in rules {
+        screen = Regex::new(pattern).unwrap().replace_all(&screen, settled).into_owned();
+    }
+    screen.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n").collect()
+}
+
+/// Compares the page with what it should be, or writes it.
+#[track_caller]
+fn keep(made: &str) {
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::write(PATH, made).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(PATH).unwrap(), made, "UPDATE_SCHEMA=1 writes it anew");
+}
 
 fn table(head: &str, rows: impl IntoIterator<Item = String>) -> String {
     let n_columns = head.matches('|').count() - 1;
@@ -10,7 +107,7 @@ fn table(head: &str, rows: impl IntoIterator<Item = String>) -> String {
 }
 
 #[test]
-fn the_tables_of_keys_and_commands_are_those_of_the_program() {
+fn the_page_shows_keys_commands_and_screens_as_they_are() {
     let keys = Keymap::default()
         .rows()
         .into_iter()
@@ -20,9 +117,7 @@ fn the_tables_of_keys_and_commands_are_those_of_the_program() {
         let name = format!("/{} {args}", command.name);
         format!("| `{}` | {} |", name.trim(), command.what)
     });
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/TUI.md");
-    let text = std::fs::read_to_string(path).unwrap();
-    let mut made = text.clone();
+    let mut made = std::fs::read_to_string(PATH).unwrap();
     for (begin, table) in [
         ("## Commands\n\n", table("| command | what it does |", commands)),
         ("## Keys\n\n", table("| keys | what they do | name |", keys)),
@@ -31,8 +126,13 @@ fn the_tables_of_keys_and_commands_are_those_of_the_program() {
         let end = from + made[from..].find("\n\n").unwrap() + 1;
         made.replace_range(from..end, &table);
     }
-    if std::env::var_os("UPDATE_SCHEMA").is_some() {
-        std::fs::write(path, &made).unwrap();
+    keep(&made);
+    // Both in one test: they are parts of one file.
+    for (name, screen) in screens() {
+        let begin = format!("<!-- screen: {name} -->\n\n");
+        let from = made.find(&begin).unwrap_or_else(|| panic!("{name}")) + begin.len();
+        let end = from + made[from..].find("\n\n<!-- end -->").unwrap() + 1;
+        made.replace_range(from..end, &settled(&screen));
     }
-    assert_eq!(std::fs::read_to_string(path).unwrap(), made, "UPDATE_SCHEMA=1 writes it anew");
+    keep(&made);
 }

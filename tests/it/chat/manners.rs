@@ -4,7 +4,7 @@ use rustix::process::{Signal, kill_process};
 
 use super::pty::Pty;
 use super::tmux::Tmux;
-use crate::support::Test;
+use crate::support::{Test, running, say};
 
 fn chat(test: &Test) -> Pty {
     let pty = Pty::chat(test, &[]);
@@ -56,6 +56,67 @@ fn a_hangup_saves_the_session() {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     test.run(&["-c", "go on"]).expect_code(0);
+}
+
+#[test]
+fn a_hangup_in_the_middle_of_a_turn_ends_what_runs_and_saves_the_session() {
+    let mark = format!("4{}.55", std::process::id() % 1000);
+    let test = Test::new()
+        .script(&format!("text: I wait\ncall: Bash {{\"command\": \"sleep {mark}\"}}\n"));
+    let mut pty = Pty::chat(&test, &["--yolo"]);
+    pty.wait_for("/help");
+    pty.say("wait");
+    pty.wait_for("◦ Bash");
+    while running(&format!("sleep {mark}")).is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    kill_process(pty.process(), Signal::HUP).unwrap();
+    assert_eq!(pty.end(), 129);
+    assert_eq!(running(&format!("sleep {mark}")), [""; 0]);
+    assert_eq!(test.events_of("turn.finished")[0]["ending"], "terminated");
+    assert!(test.has_event("session.summary"));
+    is_restored(&pty);
+    test.write("../script", "when: I wait\ntext: I know what was said");
+    test.run(&["-c", "go on"]).expect_code(0);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_chat_and_the_session_is_saved() {
+    let test = Test::new().script("text: remember this\n---\ntext: and this");
+    // Its standard input stays open: only the one who reads is gone.
+    let line = format!(
+        "(echo first; sleep 1; echo second; sleep 30) | '{}' --plain --model script:../script | head -n 9",
+        env!("CARGO_BIN_EXE_agent")
+    );
+    let from = test.command(&[]);
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-c", &format!("{line}; exec kill -TERM 0")]).current_dir(test.root());
+    shell.env_clear().envs(from.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    std::os::unix::process::CommandExt::process_group(&mut shell, 0);
+    let mut shell = shell.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let begun = std::time::Instant::now();
+    while !test.has_event("session.summary") {
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", test.events().last());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    _ = rustix::process::kill_process_group(rustix::process::Pid::from_child(&shell), Signal::KILL);
+    shell.wait().unwrap();
+}
+
+#[test]
+fn a_panic_leaves_the_terminal_as_it_was_and_says_what_happened() {
+    if !cfg!(debug_assertions) {
+        return say("SKIPPED: a panic: only a debug build panics when it is told to");
+    }
+    for (thread, code) in [("screen", 1), ("session", 101)] {
+        let test = Test::new().script("text: x").env("AGENT_TEST_PANIC", thread);
+        let mut pty = chat(&test);
+        pty.send("hello\r");
+        assert_eq!(pty.end(), code, "{thread}\n{}", pty.all());
+        assert!(pty.all().contains("was told to panic"), "{thread}\n{}", pty.all());
+        is_restored(&pty);
+        assert!(pty.is_cooked(), "{thread}");
+    }
 }
 
 #[test]

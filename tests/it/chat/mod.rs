@@ -4,7 +4,27 @@ mod approvals;
 mod commands;
 mod composer;
 mod docs;
+mod freeze;
+mod gnu_screen;
 mod manners;
 mod pty;
 mod shape;
+mod steering;
 mod tmux;
+
+use crate::support::Test;
+use pty::Pty;
+
+impl Pty {
+    /// The chat with the test's script.
+    pub(crate) fn chat(test: &Test, args: &[&str]) -> Self {
+        let mut all = vec!["--model", "script:../script"];
+        all.extend(args);
+        Self::start(test, &all, 24, 80, "xterm-256color")
+    }
+
+    /// The program with these arguments, in the test's project.
+    pub(crate) fn start(test: &Test, args: &[&str], rows: u16, cols: u16, term: &str) -> Self {
+        Self::spawn(&test.command(args), rows, cols, term)
+    }
+}

@@ -1,22 +1,26 @@
 //! The binary in a pseudo-terminal, seen through a parser of terminal sequences.
 
 use std::io::{Read as _, Write};
+use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
-use crate::support::Test;
-
 /// Nothing that is waited for takes this long on any machine.
 const PATIENCE: Duration = Duration::from_secs(20);
+const PACE: Duration = Duration::from_millis(3);
 
 pub(crate) struct Pty {
     master: Box<dyn MasterPty + Send>,
     writer: Box<dyn Write + Send>,
     child: Box<dyn Child + Send + Sync>,
     seen: Arc<Mutex<Seen>>,
+    /// How long something is waited for.
+    pub(crate) patience: Duration,
+    /// How long after a look the next one follows.
+    pub(crate) pace: Duration,
     reader: JoinHandle<()>,
 }
 
@@ -27,20 +31,13 @@ struct Seen {
 }
 
 impl Pty {
-    /// The chat with the test's script.
-    pub(crate) fn chat(test: &Test, args: &[&str]) -> Self {
-        let mut all = vec!["--model", "script:../script"];
-        all.extend(args);
-        Self::start(test, &all, 24, 80, "xterm-256color")
-    }
-
-    pub(crate) fn start(test: &Test, args: &[&str], rows: u16, cols: u16, term: &str) -> Self {
+    /// Starts a command, in the place and with the environment that it has.
+    pub(crate) fn spawn(from: &Command, rows: u16, cols: u16, term: &str) -> Self {
         let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
-        let from = test.command(args);
         let mut command = CommandBuilder::new(from.get_program());
-        command.args(args);
-        command.cwd(test.root());
+        command.args(from.get_args());
+        command.cwd(from.get_current_dir().unwrap());
         command.env_clear();
         for (name, value) in from.get_envs() {
             command.env(name, value.unwrap_or_default());
@@ -61,7 +58,8 @@ impl Pty {
                 seen.bytes.extend_from_slice(&buffer[..n]);
             }
         });
-        Self { master: pair.master, writer, child, seen, reader }
+        let (patience, pace) = (PATIENCE, PACE);
+        Self { master: pair.master, writer, child, seen, reader, patience, pace }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -103,7 +101,11 @@ impl Pty {
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        self.seen().bytes.clone()
+        self.with_bytes(<[u8]>::to_vec)
+    }
+
+    pub(crate) fn with_bytes<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+        look(&self.seen().bytes)
     }
 
     pub(crate) fn with_screen<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
@@ -124,8 +126,8 @@ impl Pty {
             if is_so(&screen) {
                 return;
             }
-            assert!(begun.elapsed() < PATIENCE, "waited for {what:?}\n{screen}");
-            std::thread::sleep(Duration::from_millis(3));
+            assert!(begun.elapsed() < self.patience, "waited for {what:?}\n{screen}");
+            std::thread::sleep(self.pace);
         }
     }
 
@@ -149,6 +151,12 @@ impl Pty {
         self.master.resize(size).unwrap();
     }
 
+    /// The terminal's line is edited and echoed by the terminal, as a shell expects it.
+    pub(crate) fn is_cooked(&self) -> bool {
+        let flags = format!("{:?}", self.master.get_termios().unwrap().local_flags);
+        ["ICANON", "ECHO", "ISIG"].iter().all(|flag| flags.contains(flag))
+    }
+
     pub(crate) fn process(&self) -> rustix::process::Pid {
         let id = self.child.process_id().unwrap();
         rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap()
@@ -164,8 +172,15 @@ impl Pty {
             {
                 return status.exit_code();
             }
-            assert!(begun.elapsed() < PATIENCE, "it does not end\n{}", self.screen());
-            std::thread::sleep(Duration::from_millis(3));
+            assert!(begun.elapsed() < self.patience, "it does not end\n{}", self.screen());
+            std::thread::sleep(self.pace);
         }
+    }
+}
+
+impl Drop for Pty {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
     }
 }

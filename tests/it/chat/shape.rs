@@ -4,25 +4,25 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::gnu_screen::GnuScreen;
 use super::pty::Pty;
 use super::tmux::Tmux;
 use crate::server::{Chunk, Reply, Server};
 use crate::support::Test;
 
 const PARAGRAPHS: usize = 300;
+const WORDS: &str = "some words 中文";
 
 /// A long answer that arrives paragraph by paragraph.
-fn streaming() -> Server {
-    Server::with(|_, _| {
+fn streaming(words: &'static str) -> Server {
+    Server::with(move |_, _| {
         let event = |delta: &serde_json::Value| {
             let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
             Chunk::Send(format!("data: {chunk}\n\n").into_bytes())
         };
         let mut body = Vec::new();
         for n in 1..=PARAGRAPHS {
-            for part in
-                [format!("Paragraph {n:03} "), "has some words 中文 ".into(), "end.\n\n".into()]
-            {
+            for part in [format!("Paragraph {n:03} "), format!("has {words} "), "end.\n\n".into()] {
                 body.push(event(&json!({"content": part})));
                 body.push(Chunk::Pause(Duration::from_millis(3)));
             }
@@ -35,14 +35,22 @@ fn streaming() -> Server {
     })
 }
 
-/// Every paragraph is there, whole, once, in order.
+/// Every paragraph is there, whole, once, in order, and nothing of the live area was left behind.
 #[track_caller]
 fn check(all: &str) {
+    check_paragraphs(all, WORDS);
+    let prompts = all.lines().filter(|line| line.starts_with('›')).count();
+    assert_eq!(prompts, 2, "the message and where one writes\n{all}");
+    assert_eq!(all.matches("full ·").count(), 1, "one status line\n{all}");
+}
+
+#[track_caller]
+fn check_paragraphs(all: &str, words: &str) {
     let lines: Vec<&str> = all.lines().map(str::trim_end).collect();
     let from = lines.iter().position(|line| line.starts_with("Paragraph")).unwrap();
     let mut expected = Vec::new();
     for n in 1..=PARAGRAPHS {
-        expected.push(format!("Paragraph {n:03} has some words 中文 end."));
+        expected.push(format!("Paragraph {n:03} has {words} end."));
         expected.push(String::new());
     }
     expected.push("That is all.".to_owned());
@@ -51,10 +59,6 @@ fn check(all: &str) {
             lines[from + n.saturating_sub(4)..].iter().take(9).map(|line| format!("{line}\n"));
         assert_eq!(lines[from + n], expected, "line {n} of\n{}", near.collect::<String>());
     }
-    // Nothing of the live area was left behind.
-    let prompts = lines.iter().filter(|line| line.starts_with('›')).count();
-    assert_eq!(prompts, 2, "the message and where one writes\n{all}");
-    assert_eq!(all.matches("full ·").count(), 1, "one status line\n{all}");
 }
 
 fn args(server: &Server) -> [String; 5] {
@@ -64,7 +68,7 @@ fn args(server: &Server) -> [String; 5] {
 
 #[test]
 fn three_hundred_insertions_and_a_hundred_resizes_in_tmux_lose_nothing() {
-    let server = streaming();
+    let server = streaming(WORDS);
     let test = Test::new();
     let line = format!("$AGENT {}; exec cat", args(&server).join(" "));
     let Some(tmux) = Tmux::start("a hundred resizes", &test, &line, (80, 24)) else { return };
@@ -90,23 +94,42 @@ fn three_hundred_insertions_and_a_hundred_resizes_in_tmux_lose_nothing() {
 }
 
 #[test]
+fn in_gnu_screen_nothing_is_lost_either() {
+    // Its copies hold one byte of each character.
+    let server = streaming("plain words");
+    let test = Test::new();
+    let line = format!("$AGENT {}", args(&server).join(" "));
+    let Some(screen) = GnuScreen::start("GNU screen", &test, &line) else { return };
+    screen.wait_for("/help");
+    screen.stuff("go\r");
+    screen.wait_for("That is all.");
+    screen.wait_for("/help");
+    let all = screen.all();
+    check_paragraphs(&all, "plain words");
+    assert_eq!(all.matches("/help").count(), 1, "one status line\n{all}");
+}
+
+#[test]
 fn a_terminal_that_lays_no_line_out_anew_loses_nothing_either() {
-    let server = streaming();
+    let server = streaming(WORDS);
     let test = Test::new();
     let args = args(&server);
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let mut pty = Pty::start(&test, &args, 24, 80, "vt220");
-    pty.wait_for("/help");
-    pty.say("go");
-    pty.wait_for("Paragraph 002");
-    for n in 0..100_u16 {
-        // Never narrower than what is shown: this parser wraps also where it was told not to.
-        pty.resize(24, 80 + (n * 7) % 50);
-        std::thread::sleep(Duration::from_millis(10));
+    // The Linux console, and terminals of old.
+    for term in ["linux", "vt220"] {
+        let mut pty = Pty::start(&test, &args, 24, 80, term);
+        pty.wait_for("/help");
+        pty.say("go");
+        pty.wait_for("Paragraph 002");
+        for n in 0..100_u16 {
+            // Never narrower than what is shown: this parser wraps also where it was told not to.
+            pty.resize(24, 80 + (n * 7) % 50);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        pty.wait_for("That is all.");
+        pty.wait_for("/help");
+        check(&pty.all());
     }
-    pty.wait_for("That is all.");
-    pty.wait_for("/help");
-    check(&pty.all());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::scenario::Scenario;
+use super::scenario::{File, Scenario};
 use super::somebody;
 use crate::support::Test;
 
@@ -106,14 +106,20 @@ pub(super) fn measure(scenario: &Scenario, setting: Setting) -> Measured {
 
 fn project(scenario: &Scenario) -> Test {
     let test = Test::in_memory().script(&scenario.script);
-    for file in &scenario.files {
+    prepare(&test, &scenario.name, &scenario.files, scenario.setup.as_deref());
+    test
+}
+
+/// Puts a scenario's files into a project and sets it up.
+pub(crate) fn prepare(test: &Test, name: &str, files: &[File], setup: Option<&str>) {
+    for file in files {
         test.write(&file.path, &file.text);
         if file.is_executable {
             let path = test.root().join(&file.path);
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
         }
     }
-    if let Some(setup) = &scenario.setup {
+    if let Some(setup) = setup {
         let output = Command::new("bash")
             .args(["-ec", setup])
             .current_dir(test.root())
@@ -121,9 +127,8 @@ fn project(scenario: &Scenario) -> Test {
             .output()
             .unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{}: the setup failed: {stderr}", scenario.name);
+        assert!(output.status.success(), "{name}: the setup failed: {stderr}");
     }
-    test
 }
 
 fn text(value: &Value) -> &str {

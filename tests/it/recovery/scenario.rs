@@ -29,10 +29,10 @@ pub(super) struct Scenario {
 }
 
 #[derive(Debug)]
-pub(super) struct File {
-    pub(super) path: String,
-    pub(super) is_executable: bool,
-    pub(super) text: String,
+pub(crate) struct File {
+    pub(crate) path: String,
+    pub(crate) is_executable: bool,
+    pub(crate) text: String,
 }
 
 /// What somebody else does once this tool has answered for the first time.
@@ -158,7 +158,7 @@ impl Scenario {
 }
 
 /// The words of a line as a shell reads them, but that nothing is expanded.
-fn words(line: &str) -> Result<Vec<String>, String> {
+pub(crate) fn words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;

@@ -4,6 +4,7 @@ use super::{Action, Request, State};
 use crate::protocol::control::PermissionMode;
 use crate::ui::tui::cells::{Cell, Tone};
 use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed};
+use crate::ui::tui::conversation::{Doing, Turn};
 use crate::ui::tui::keys::Deed;
 use crate::ui::tui::theme::Background;
 use crate::ui::tui::viewer::Viewer;
@@ -54,6 +55,12 @@ impl State {
         }
         self.is_working = true;
         vec![Action::Ask(Request::Submit(message))]
+    }
+
+    /// Something begins that takes a while and can be stopped, and is no turn.
+    fn begins(&mut self, doing: Doing) {
+        self.is_working = true;
+        self.conversation.turn = Some(Turn { started: self.now, doing, since: self.now });
     }
 
     pub(super) fn set_mode(&mut self, mode: PermissionMode) -> Vec<Action> {
@@ -159,7 +166,19 @@ impl State {
             | CommandDeed::Model
                 if self.is_working =>
             {
-                self.say("the agent works; Esc stops it");
+                // It is not lost: it can be sent when nothing runs any more.
+                let name = COMMANDS.iter().find(|it| it.deed == deed).map_or("", |it| it.name);
+                self.composer.set(format!("/{name} {arguments}").trim_end());
+                let stop = self.settings.keymap.key_for(Deed::Escape);
+                self.say(&format!("the agent works: {stop} stops it, then send this"));
+            }
+            CommandDeed::Compact => {
+                self.begins(Doing::Consulting("compacting"));
+                return vec![Action::Ask(Request::Command(deed, arguments.to_owned()))];
+            }
+            CommandDeed::Model if !arguments.is_empty() => {
+                self.begins(Doing::Consulting("connecting"));
+                return vec![Action::Ask(Request::Command(deed, arguments.to_owned()))];
             }
             CommandDeed::Model
             | CommandDeed::Undo
@@ -167,11 +186,11 @@ impl State {
             | CommandDeed::Diff
             | CommandDeed::Sessions
             | CommandDeed::Resume
-            | CommandDeed::Compact
             | CommandDeed::Pin
             | CommandDeed::Pins
             | CommandDeed::Unpin
             | CommandDeed::Clear
+            | CommandDeed::Memory
             | CommandDeed::Trace
             | CommandDeed::Export
             | CommandDeed::Config

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Action, Focus, Request, State, TOO_SOON, TWICE};
+use super::{ALONE, Action, Focus, Pressed, Request, State, TOO_SOON, TWICE};
 use crate::protocol::control::{Approval, PermissionMode};
 use crate::ui::tui::cells::Call;
 use crate::ui::tui::composer::{Composer, Motion};
@@ -113,10 +113,11 @@ impl State {
         at: Instant,
         last_key: Option<Instant>,
     ) -> Vec<Action> {
-        let Some(asked) = &self.asked else {
+        let Some(asked) = &mut self.asked else {
             self.focus = Focus::Composer;
             return Vec::new();
         };
+        let before = asked.pressed.take();
         let since = |moment: Instant| at.saturating_duration_since(moment);
         let was_seen = asked.shown.is_some_and(|shown| since(shown) >= TOO_SOON);
         let is_typing = last_key.is_some_and(|last| since(last) < TOO_SOON / 2)
@@ -128,27 +129,64 @@ impl State {
             }
             _ => {}
         }
-        let call = asked.call.clone();
-        let is_answer = was_seen && !is_typing;
-        match key.typed().map(|char| char.to_ascii_lowercase()) {
-            Some('y') if is_answer => self.answered(&call, Approval::Once),
-            Some('a') if is_answer && !self.rules().is_empty() => {
-                self.answered(&call, Approval::Always)
-            }
-            Some('n') if is_answer => self.answered(&call, Approval::No(None)),
-            Some('i') if is_answer => {
-                self.focus = Focus::Instead;
+        let counts = was_seen && !is_typing;
+        match (key.typed(), before) {
+            (None, Some(pressed)) => self.decide(pressed),
+            (None, None) => Vec::new(),
+            (Some(letter), None) if self.is_answer(letter) => {
+                if let Some(asked) = &mut self.asked {
+                    asked.pressed = Some(Pressed { letter, at, counts });
+                }
                 Vec::new()
             }
             // Whoever types something else writes a message.
-            Some(_) if !is_answer || !matches!(key.code, Code::Char('a' | 'A')) => {
+            (Some(char), before) => {
                 self.focus = Focus::Composer;
-                if let Some(char) = key.typed() {
-                    self.composer.insert(char);
+                if let Some(pressed) = before {
+                    self.composer.insert(pressed.letter);
                 }
+                self.composer.insert(char);
                 self.complete()
             }
-            _ => Vec::new(),
+        }
+    }
+
+    /// The letter is one of those that the question offers.
+    fn is_answer(&self, letter: char) -> bool {
+        match letter.to_ascii_lowercase() {
+            'y' | 'n' | 'i' => true,
+            'a' => !self.rules().is_empty(),
+            _ => false,
+        }
+    }
+
+    /// A letter that stayed alone until this moment is an answer.
+    pub(super) fn settle_answer(&mut self, moment: Instant) -> Vec<Action> {
+        let Some(asked) = &mut self.asked else { return Vec::new() };
+        let is_alone =
+            |pressed: &mut Pressed| moment.saturating_duration_since(pressed.at) >= ALONE;
+        match asked.pressed.take_if(is_alone) {
+            Some(pressed) => self.decide(pressed),
+            None => Vec::new(),
+        }
+    }
+
+    fn decide(&mut self, pressed: Pressed) -> Vec<Action> {
+        let Some(call) = self.asked.as_ref().map(|asked| asked.call.clone()) else {
+            return Vec::new();
+        };
+        if !pressed.counts {
+            self.say(&format!("the question had just come: press {} once more", pressed.letter));
+            return Vec::new();
+        }
+        match pressed.letter.to_ascii_lowercase() {
+            'y' => self.answered(&call, Approval::Once),
+            'a' => self.answered(&call, Approval::Always),
+            'n' => self.answered(&call, Approval::No(None)),
+            _ => {
+                self.focus = Focus::Instead;
+                Vec::new()
+            }
         }
     }
 
@@ -250,7 +288,9 @@ impl State {
         if self.is_working {
             return self.interrupt();
         }
-        Vec::new()
+        // What the user runs ends when nothing else is there to be stopped.
+        let runs = !self.shells.is_empty();
+        runs.then_some(Action::Ask(Request::Interrupt)).into_iter().collect()
     }
 
     pub(super) fn interrupt(&mut self) -> Vec<Action> {

@@ -9,6 +9,7 @@ impl State {
     /// Looks whether what is written can be completed.
     pub(super) fn complete(&mut self) -> Vec<Action> {
         self.popup = None;
+        self.searches = None;
         if self.focus != Focus::Composer || self.recalled.is_some() {
             return Vec::new();
         }
@@ -38,6 +39,8 @@ impl State {
                 Some(CommandDeed::Theme) => {
                     complete::words(arguments, [("dark", ""), ("light", "")])
                 }
+                Some(CommandDeed::Rewind) => self.turns(arguments, false),
+                Some(CommandDeed::Undo) => self.turns(arguments, true),
                 Some(CommandDeed::Resume) => {
                     let sessions = self.sessions.iter();
                     let sessions = sessions.map(|(id, what)| (id.as_str(), what.as_str()));
@@ -58,10 +61,29 @@ impl State {
             let is_first = query.is_empty();
             let items = self.finder.find(&query);
             self.offer(Kind::File, from, items);
+            self.searches = (!is_first).then_some(from);
             // The list is made anew with each mention, while the old one is already of use.
             return if is_first { vec![Action::Ask(Request::Files)] } else { Vec::new() };
         }
         Vec::new()
+    }
+
+    /// The turns to go back to, the latest first; or those of them that changed files.
+    fn turns(&self, arguments: &str, changed: bool) -> Vec<Item> {
+        let turns = self.conversation.turns.iter().rev();
+        let turns: Vec<(String, String)> = turns
+            .filter(|said| !changed || !said.files.is_empty())
+            .map(|said| {
+                let files = if said.files.is_empty() {
+                    String::new()
+                } else {
+                    format!("  (changed {})", said.files.join(", "))
+                };
+                let words = said.words.lines().next().unwrap_or_default();
+                (said.turn.to_string(), format!("{words}{files}"))
+            })
+            .collect();
+        complete::words(arguments, turns.iter().map(|(turn, what)| (turn.as_str(), what.as_str())))
     }
 
     pub(super) fn offer(&mut self, kind: Kind, from: usize, items: Vec<Item>) {
@@ -74,14 +96,32 @@ impl State {
         }
     }
 
+    /// Looks at more files, where not all were looked at; at all of them where a choice is to be made.
+    pub(super) fn search_on(&mut self, to_the_end: bool) {
+        let Some(from) = self.searches.filter(|_| self.finder.is_searching()) else { return };
+        self.finder.step();
+        while to_the_end && self.finder.is_searching() {
+            self.finder.step();
+        }
+        self.popup = None;
+        let items = self.finder.items();
+        self.offer(Kind::File, from, items);
+    }
+
     /// A key while there is something to choose; `None` where it is not for the choice.
     pub(super) fn choose(&mut self, deed: Option<Deed>) -> Option<Vec<Action>> {
+        if matches!(deed, Some(Deed::Up | Deed::Down | Deed::Complete | Deed::Send)) {
+            self.search_on(true);
+        }
         let popup = self.popup.as_mut()?;
         let n_items = popup.items.len();
         match deed? {
             Deed::Up => popup.selected = (popup.selected + n_items - 1) % n_items,
             Deed::Down => popup.selected = (popup.selected + 1) % n_items,
-            Deed::Escape => self.popup = None,
+            Deed::Escape => {
+                self.popup = None;
+                self.searches = None;
+            }
             Deed::Complete => {
                 let popup = self.popup.take()?;
                 self.take(&popup);
@@ -92,12 +132,13 @@ impl State {
                 let item = &popup.items[popup.selected];
                 let is_written =
                     self.composer.text()[popup.from..self.composer.cursor()] == item.insert;
-                if !is_written {
+                let is_enough = is_written && !item.needs_more;
+                if !is_enough {
                     self.take(&popup);
                 }
                 return Some(match popup.kind {
                     // What may take more is sent once its name was written whole.
-                    Kind::Command if item.takes_more && !is_written => self.complete(),
+                    Kind::Command if item.takes_more && !is_enough => self.complete(),
                     Kind::Command | Kind::Argument => self.send(),
                     Kind::File => Vec::new(),
                 });

@@ -17,7 +17,7 @@ impl State {
         match next {
             Some(next) if next < history.len() => {
                 let text = history[next].clone();
-                self.composer.set(&text);
+                self.composer.set_folded(&text);
                 self.recalled = Some((next, draft));
             }
             Some(next) if next == history.len() => self.composer.set(&draft),
@@ -60,7 +60,7 @@ impl State {
             _ => {
                 let found = self.matches(&query).get(back).map(|text| (*text).clone());
                 if let Some(text) = found {
-                    self.composer.set(&text);
+                    self.composer.set_folded(&text);
                 }
             }
         }

@@ -2,15 +2,52 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crate::protocol::shorten;
+use serde_json::Value;
+
+use super::envelope::{Envelope, ErrorClass, ErrorCode};
+use super::shorten;
+
+/// So many lines at the end of an output tell why a command failed.
+const TAIL_LINES: usize = 20;
+
+/// The signature of an answer with an error: tool, code and message, of a command that failed the end of
+/// what it printed; `None` where there is no error.
+pub fn of(tool: &str, envelope: &Envelope) -> Option<String> {
+    let error = envelope.error()?;
+    let ran = matches!(error.code, ErrorCode::CommandFailed | ErrorCode::Timeout)
+        && error.code.class(tool) == ErrorClass::State;
+    Some(if ran {
+        format!("{} {}", error.code.as_str(), signature(&output_tail(envelope)))
+    } else {
+        format!("{tool} {}: {}", error.code.as_str(), signature(&error.message))
+    })
+}
+
+/// The end of what a command printed: where the reason stands. Test runners tell it on stdout, and on
+/// stderr little more than that something failed.
+pub fn output_tail(envelope: &Envelope) -> String {
+    let tail = |name: &str| {
+        let text = envelope.data.get(name).and_then(Value::as_str).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+    };
+    format!("{}\n{}", tail("stdout"), tail("stderr"))
+}
+
+/// What the command needs is not installed; `output`: the end of what it printed.
+pub fn is_missing(envelope: &Envelope, output: &str) -> bool {
+    let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
+    exit_code == Some(127)
+        || ["No module named", "Cannot find module"].iter().any(|words| output.contains(words))
+}
 
 /// The message with numbers, times, paths, addresses and hashes masked.
-pub(crate) fn signature(message: &str) -> String {
+pub fn signature(message: &str) -> String {
     message.split_whitespace().map(mask).collect::<Vec<_>>().join(" ")
 }
 
 /// A text that has to be short and still tell itself from others: of what is cut off a hash stays.
-pub(crate) fn brief(text: &str, max: usize) -> String {
+pub fn brief(text: &str, max: usize) -> String {
     if text.len() <= max {
         return text.to_owned();
     }

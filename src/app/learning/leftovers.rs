@@ -1,0 +1,79 @@
+//! Sessions of this project whose last work taught something that was never written: the program ended before.
+
+use std::path::Path;
+
+use super::Storage;
+use crate::learning::fold::{Harvest, harvests};
+use crate::learning::store::Store;
+use crate::protocol::event::Body;
+use crate::record::{self, Log};
+
+/// So many of the latest sessions are looked at.
+const SESSIONS: usize = 20;
+/// So many of them are done at one start, and none whose record is larger.
+const AT_ONCE: usize = 5;
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// What one session has left.
+pub(super) struct Leftover {
+    pub(super) session: String,
+    /// The number of its last event.
+    pub(super) seq: u64,
+    pub(super) harvests: Vec<Harvest>,
+    /// Nobody else works on it as long as this lives.
+    pub(super) held: Option<Log>,
+}
+
+/// What is left of other sessions, the newest first.
+///
+/// Only of those that the store knows: a record that came with a folder teaches nothing. One that somebody works on
+/// is left alone.
+pub(super) fn others<'a>(
+    storage: &'a Storage,
+    store: &'a dyn Store,
+    own: &'a str,
+    project: &'a str,
+) -> impl Iterator<Item = Leftover> + 'a {
+    let sessions = storage.sessions().into_iter().rev().filter(move |id| id != own);
+    let left = sessions.take(SESSIONS).filter_map(move |session| {
+        let reviewed = store.reviewed(&session).ok().filter(|reviewed| *reviewed > 0)?;
+        let log = storage.log_path(&session);
+        if !has_more(&log, reviewed) {
+            return None;
+        }
+        let held = Log::reserve(&log).ok()?;
+        let leftover = of(session, &log, reviewed, u64::MAX, project)?;
+        Some(Leftover { held: Some(held), ..leftover })
+    });
+    left.take(AT_ONCE)
+}
+
+/// What a session has left between these two events.
+pub(super) fn of(
+    session: String,
+    log: &Path,
+    after: u64,
+    up_to: u64,
+    project: &str,
+) -> Option<Leftover> {
+    let size = std::fs::metadata(log).ok()?.len();
+    if size > MAX_BYTES {
+        return None;
+    }
+    let events = record::load(log).ok()?.events;
+    let events: Vec<_> = events.iter().filter(|event| event.header.seq <= up_to).collect();
+    let seq = events.last()?.header.seq;
+    let harvests = harvests(project, events, after);
+    Some(Leftover { session, seq, harvests, held: None })
+}
+
+/// Behind the event of this number something was done.
+fn has_more(log: &Path, reviewed: u64) -> bool {
+    let Ok(tail) = record::tail(log) else { return false };
+    let is_old = tail.first().is_some_and(|event| event.header.seq <= reviewed);
+    let mut new = tail.iter().filter(|event| event.header.seq > reviewed);
+    let is_work = |body: &Body| {
+        matches!(body, Body::TurnStarted { .. } | Body::ToolFinished { .. } | Body::TurnFinished(_))
+    };
+    if is_old { new.any(|event| is_work(&event.body)) } else { !tail.is_empty() }
+}

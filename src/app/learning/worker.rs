@@ -1,0 +1,223 @@
+//! The thread that holds the store: reads what is known, folds what happens, writes what it taught.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::known::Known;
+use super::{Begun, Shared, Whose, Work, leftovers};
+use crate::learning::advisor::Advisor;
+use crate::learning::fold::{Fold, Harvest};
+use crate::learning::item::{Item, Scope};
+use crate::learning::lessons::lessons;
+use crate::learning::store::{Batch, Learned, SqliteStore, Store, StoreError};
+use crate::protocol::event::Body;
+use crate::protocol::methodology;
+use crate::protocol::recall::{MemoryWritten, Recalled};
+
+/// What the store has to say, until it can be told.
+type Notices = Arc<Mutex<Vec<String>>>;
+
+pub(super) struct Worker {
+    whose: Whose,
+    known: Arc<Known>,
+    shared: Arc<Shared>,
+    store: SqliteStore,
+    notices: Notices,
+    told: Vec<String>,
+    /// What was read last.
+    items: Vec<Item>,
+    at_work: Option<AtWork>,
+}
+
+/// The session that is recorded.
+struct AtWork {
+    session: String,
+    /// `None`: nothing is learnt of it.
+    fold: Option<Fold>,
+}
+
+impl Worker {
+    pub(super) fn new(whose: Whose, known: Arc<Known>, shared: Arc<Shared>) -> Self {
+        let notices = Notices::default();
+        let tell = notices.clone();
+        let tell = move |notice| tell.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
+        let store = SqliteStore::new(whose.file.clone(), tell);
+        let (told, items) = (Vec::new(), Vec::new());
+        Self { whose, known, shared, store, notices, told, items, at_work: None }
+    }
+
+    /// Works until nothing follows.
+    pub(super) fn work(mut self, queue: &Receiver<Work>) {
+        self.read();
+        self.known.give_up();
+        while let Ok(work) = queue.recv() {
+            match work {
+                Work::Begin(begun) => self.begin(*begun),
+                Work::Read => {
+                    self.read();
+                    self.known.give_up();
+                }
+                Work::Fact(event) => {
+                    let fold = self.at_work.as_mut().and_then(|at_work| at_work.fold.as_mut());
+                    if let Some(harvest) = fold.and_then(|fold| fold.apply(&event))
+                        && !self.shared.lost.load(Ordering::SeqCst)
+                    {
+                        self.keep(harvest.session.clone(), harvest.seq, &[harvest], true);
+                    }
+                    self.look_at_losses();
+                }
+                Work::End(done) => {
+                    _ = done.send(());
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Reads what is known here.
+    fn read(&mut self) {
+        let scopes = [Scope::Project(self.whose.project.clone()), Scope::User];
+        match self.store.items(&scopes) {
+            Ok(items) => {
+                self.items.clone_from(&items);
+                let names = methodology::ALL.iter().map(|way| way.name);
+                // What can not be read weighs as much as what is not known.
+                let weight =
+                    |name: &str| self.store.weight(&methodology::subject(name)).unwrap_or(0.5);
+                let weights = names.map(|name| (name.to_owned(), weight(name))).collect();
+                self.known.publish(Advisor::new(items).with_weights(weights));
+            }
+            Err(error) => self.complain(&error),
+        }
+    }
+
+    fn begin(&mut self, begun: Begun) {
+        let Begun { session, record } = begun;
+        let fold = record.is_some().then(|| Fold::new(&self.whose.project));
+        self.at_work = Some(AtWork { session: session.clone(), fold });
+        self.tell();
+        let Some(record) = record else { return };
+        // What of this session itself is not written yet, where it was known before.
+        let reviewed = match self.store.reviewed(&session) {
+            Ok(reviewed) => reviewed,
+            Err(error) => return self.complain(&error),
+        };
+        if (1..record.seq).contains(&reviewed) {
+            let (log, project) = (record.storage.log_path(&session), &self.whose.project);
+            let left = leftovers::of(session.clone(), &log, reviewed, record.seq, project);
+            let harvests = left.map(|left| left.harvests).unwrap_or_default();
+            self.keep(session.clone(), record.seq, &harvests, false);
+        } else if reviewed == 0 {
+            // From here on it is ours: a record that came with the folder teaches nothing.
+            self.keep(session.clone(), record.seq.max(1), &[], false);
+        }
+        let left: Vec<_> =
+            leftovers::others(&record.storage, &self.store, &session, &self.whose.project)
+                .collect();
+        for leftover in left {
+            self.keep(leftover.session, leftover.seq, &leftover.harvests, false);
+            drop(leftover.held);
+        }
+        let age = Duration::from_hours(24) * self.whose.keep_days;
+        let before_ms = now_ms() - i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        if let Err(error) = self.store.prune(before_ms, self.whose.max_items) {
+            self.complain(&error);
+        }
+    }
+
+    /// Writes what turns of one session taught; `tells`: it is the one that is at work.
+    fn keep(&mut self, session: String, seq: u64, harvests: &[Harvest], tells: bool) {
+        let mut batch = Batch { session, seq, ..Batch::default() };
+        for harvest in harvests {
+            let lessons = lessons(harvest, &self.items);
+            batch.traces.extend(harvest.traces.iter().cloned());
+            batch.items.extend(lessons.items.into_iter().map(|item| self.here(item)));
+            batch.credits.extend(lessons.credits);
+        }
+        match self.store.commit(&batch) {
+            Ok(learned) => {
+                if !batch.items.is_empty() || !batch.credits.is_empty() {
+                    self.read();
+                }
+                if tells && !batch.items.is_empty() {
+                    self.written(&batch, &learned);
+                }
+            }
+            Err(error) => self.complain(&error),
+        }
+        self.tell();
+    }
+
+    /// A folder that nobody trusts teaches nothing about programs of the machine: its scripts may have hidden
+    /// them. What a tool takes it can not change.
+    fn here(&self, item: Item) -> Item {
+        let is_of_machine = item.failure.as_ref().is_none_or(|failure| failure.when.tool == "Bash");
+        if self.whose.is_trusted || item.scope != Scope::User || !is_of_machine {
+            return item;
+        }
+        let scope = Scope::Project(self.whose.project.clone());
+        let id = Item::id_of(&scope, item.kind, &item.text);
+        Item { id, scope, ..item }
+    }
+
+    fn written(&self, batch: &Batch, learned: &[Learned]) {
+        let mut written =
+            MemoryWritten { new: Vec::new(), confirmed: Vec::new(), up_to: batch.seq };
+        for (item, learned) in batch.items.iter().zip(learned) {
+            let recalled =
+                |id: &String| Recalled { id: id.clone(), kind: item.kind, text: item.text.clone() };
+            match learned {
+                Learned::New => written.new.push(recalled(&item.id)),
+                Learned::Known(id) => written.confirmed.push(recalled(id)),
+            }
+        }
+        self.shared.tell(Body::MemoryWritten(written));
+    }
+
+    /// Facts are missing: what the session taught is not to be told apart from what it did not.
+    fn look_at_losses(&mut self) {
+        if self.shared.lost.load(Ordering::SeqCst)
+            && let Some(at_work) = &mut self.at_work
+            && at_work.fold.take().is_some()
+        {
+            let session = at_work.session.clone();
+            self.say(format!(
+                "the memory could not keep up: what session {session} teaches is learnt at the next start"
+            ));
+            self.tell();
+        }
+    }
+
+    fn complain(&mut self, error: &StoreError) {
+        self.say(format!("{error}; what was missed is learnt at the next start"));
+        self.tell();
+    }
+
+    fn say(&self, notice: String) {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
+    }
+
+    /// Tells what there is to tell, each thing once.
+    fn tell(&mut self) {
+        if self.at_work.is_none() {
+            return;
+        }
+        let notices =
+            std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner));
+        for message in notices {
+            if self.told.contains(&message) {
+                continue;
+            }
+            self.told.push(message.clone());
+            let source = "memory".to_owned();
+            let (retry_in_ms, attempt) = (None, None);
+            self.shared.tell(Body::Error { source, message, retry_in_ms, attempt });
+        }
+    }
+}
+
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}

@@ -1,0 +1,72 @@
+//! `agent memory review`: what a time's sessions say, for people and for cron.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::{Memory, Place, now_ms};
+use crate::app::OpenError;
+use crate::config;
+use crate::learning::item::Scope;
+use crate::learning::review::{Period, carry_out, html, markdown, review};
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// Markdown
+    Md,
+    /// Everything that was counted
+    Json,
+    /// One page that is complete in itself
+    Html,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ReviewArgs {
+    /// How far back: `7d`, `12h`, `4w`
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = length)]
+    since: Duration,
+    /// How it is written
+    #[arg(long, value_name = "FORMAT", default_value = "md")]
+    format: Format,
+    /// Of all projects
+    #[arg(long)]
+    all: bool,
+    /// Only report: no weight is set, no item dropped
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// A length of time, in which days and weeks may be named.
+fn length(text: &str) -> Result<Duration, String> {
+    let days = [("d", 1), ("w", 7)].into_iter().find_map(|(unit, days)| {
+        let n: u64 = text.trim().strip_suffix(unit)?.trim().parse().ok()?;
+        n.checked_mul(days * 24 * 60 * 60).map(Duration::from_secs)
+    });
+    let length = days.map_or_else(|| config::parse_duration(text), Ok)?;
+    if length.is_zero() {
+        Err("a time of no length has nothing in it".to_owned())
+    } else {
+        Ok(length)
+    }
+}
+
+pub(super) fn run(args: &ReviewArgs) -> Result<String, OpenError> {
+    let mut memory = Memory::open(&args.place)?;
+    let to_ms = now_ms();
+    let length = i64::try_from(args.since.as_millis()).unwrap_or(i64::MAX);
+    let project = (!args.all).then(|| memory.project.clone());
+    let scopes = if args.all { Vec::new() } else { vec![memory.scope(), Scope::User] };
+    let items = memory.store.every_item(&scopes)?;
+    let period = Period { from_ms: to_ms.saturating_sub(length), to_ms, project };
+    let review = review(&memory.store, &period, &items)?;
+    if !args.dry_run {
+        carry_out(&mut memory.store, &review)?;
+    }
+    Ok(match args.format {
+        Format::Md => markdown(&review),
+        Format::Html => html(&review),
+        Format::Json => format!("{}\n", serde_json::to_string_pretty(&review).unwrap_or_default()),
+    })
+}

@@ -1,0 +1,224 @@
+//! What earlier sessions know, asked at three moments: at a task's start, before a call, after a failure.
+//!
+//! The answers come from memory and at once. Without any, not one token and not one event is more. What helped
+//! before is tried by the kernel only as far as `reflect` decides it and the gate permits it; else it is told.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Kernel;
+use super::evaluate::{Round, attach};
+use super::turn::Turn;
+use crate::context::memory_reminder;
+use crate::protocol::Object;
+use crate::protocol::envelope::{ErrorClass, ErrorCode};
+use crate::protocol::event::Body;
+use crate::protocol::message::ToolCall;
+use crate::protocol::prompt::{Prompt, prompt};
+use crate::protocol::recall::{FailedAs, MemoryRecalled, Moment, Recall, Recalled, Remedy};
+use crate::protocol::reflection::SuggestedAction;
+use crate::protocol::signature;
+use crate::protocol::tool::Effect;
+use crate::protocol::view::view;
+use crate::registry::Answer;
+
+/// The memory of earlier sessions.
+#[derive(Clone)]
+pub struct Memory {
+    /// Who knows.
+    pub recall: Arc<dyn Recall>,
+    /// A task is told so many tokens unasked, at most.
+    pub max_tokens: u64,
+}
+
+/// What a turn has made of it.
+#[derive(Debug, Default)]
+pub(super) struct Used {
+    /// Items whose fix was tried in vain: not tried again.
+    failed: BTreeSet<String>,
+    /// Items that the model was warned with.
+    warned: BTreeSet<String>,
+}
+
+/// An item that the model is told of below the result of a call.
+pub(super) struct Known {
+    call: String,
+    item: Recalled,
+}
+
+impl Kernel {
+    /// A task begins: the few items that fit it stand in L2 where nothing was sent yet, else behind the
+    /// task. What was shown stays shown, and is not said again.
+    pub(super) fn recall_for_task(&mut self, input: &str) {
+        let Some(memory) = &self.parts.memory else { return };
+        let mut about = vec![input];
+        about.extend(self.plan.open().map(|todo| todo.content.as_str()));
+        about.extend(self.parts.checks.commands.iter().map(String::as_str));
+        let mut items = memory.recall.for_task(&about.join("\n"), memory.max_tokens);
+        items.retain(|item| !self.memories.has(&item.id));
+        if items.is_empty() {
+            return;
+        }
+        let text = memory_reminder(&self.parts.prompts, &items);
+        let in_rules = !self.sent.has_begun();
+        let (moment, call, applied) = (Moment::Task, None, false);
+        self.recalled(MemoryRecalled { moment, items, call, applied, text, in_rules });
+    }
+
+    /// What is known of calls that are about to be made and will not show in their answers.
+    pub(super) fn known_before(&self, turn: &mut Turn, calls: &[ToolCall]) -> Vec<Known> {
+        let Some(memory) = &self.parts.memory else { return Vec::new() };
+        let known = calls.iter().filter_map(|call| {
+            let item = memory.recall.before(call)?;
+            let is_new = turn.memory.warned.insert(item.id.clone());
+            is_new.then(|| Known { call: call.id.clone(), item })
+        });
+        known.collect()
+    }
+
+    /// The model reads the warnings below the results.
+    pub(super) fn warn(&mut self, known: Vec<Known>) {
+        const WARNED: Prompt = prompt!("memory/warned.md");
+        for known in known {
+            self.tell_below(known, Moment::Call, WARNED, false);
+        }
+    }
+
+    /// What helped when calls failed like those of this round. The one that the kernel may try becomes
+    /// part of the evidence; the others are returned.
+    pub(super) fn known_after(&self, turn: &mut Turn, round: &Round<'_>) -> Vec<Known> {
+        let (Some(memory), Round::Calls { calls, answers }) = (&self.parts.memory, round) else {
+            return Vec::new();
+        };
+        let mut known = Vec::new();
+        for (call, answer) in calls.iter().zip(*answers) {
+            let Some(error) = answer.envelope.error() else { continue };
+            if matches!(error.code, ErrorCode::Cancelled | ErrorCode::ApprovalRejected) {
+                continue;
+            }
+            let Some(signature) = signature::of(&call.name, &answer.envelope) else { continue };
+            let evidence = view(&answer.envelope);
+            let (signature, evidence) = (signature.as_str(), evidence.as_str());
+            let failed = FailedAs { call, code: error.code, signature, evidence };
+            let Some(remedy) = memory.recall.after(&failed) else { continue };
+            let may_try = self.may_try(turn, call, answer, &remedy);
+            if !(may_try && attach(&mut turn.state, call, answer, &remedy)) {
+                known.push(Known { call: call.id.clone(), item: remedy.item });
+            }
+        }
+        known
+    }
+
+    /// The model reads below the results what helped before.
+    pub(super) fn offer(&mut self, known: Vec<Known>) {
+        const OFFERED: Prompt = prompt!("memory/offered.md");
+        for known in known {
+            self.tell_below(known, Moment::Failure, OFFERED, false);
+        }
+    }
+
+    /// The kernel tries what helped before, on behalf of the call that failed.
+    pub(super) async fn try_remedy(&mut self, turn: &mut Turn, remedy: Remedy) {
+        const APPLIED: Prompt = prompt!("memory/applied.md");
+        let Some(failed) = turn.state.failed_call.clone() else { return };
+        let Some(action) = &remedy.action else { return };
+        let known = Known { call: failed.parent.id.clone(), item: remedy.item.clone() };
+        self.tell_below(known, Moment::Failure, APPLIED, true);
+        let first = remedy.first.as_deref().map(in_bash);
+        let mut calls: Vec<ToolCall> = first.into_iter().collect();
+        calls.push(self.with_action(&failed.call, action));
+        let mut made = Vec::new();
+        for call in calls {
+            let call = ToolCall { id: self.next_own_id(turn), ..call };
+            let answer = self.call_itself(turn, &call, &failed.parent.id).await;
+            let has_failed = answer.envelope.error().is_some();
+            made.push((call, answer));
+            if has_failed {
+                turn.memory.failed.insert(remedy.item.id.clone());
+                break;
+            }
+        }
+        let (calls, answers): (Vec<ToolCall>, Vec<Answer>) = made.into_iter().unzip();
+        if let (Some(call), Some(answer)) = (calls.last(), answers.last()) {
+            self.evaluate(turn, &Round::Kernel { call, answer });
+        }
+        self.take_note(turn, &calls, &answers);
+    }
+
+    /// What helped before may be tried: it is a call that the tool takes, it is another one than the one that failed,
+    /// it can do no more harm, and a person has not said no.
+    fn may_try(&self, turn: &Turn, call: &ToolCall, answer: &Answer, remedy: &Remedy) -> bool {
+        let Some(action) = &remedy.action else { return false };
+        let Some(error) = answer.envelope.error() else { return false };
+        let is_barred = error.code.class(&call.name) == ErrorClass::Policy
+            && error.code != ErrorCode::UseTool
+            || error.code == ErrorCode::RepeatedCall
+            || answer.violates_pin
+            || turn.memory.failed.contains(&remedy.item.id);
+        if is_barred {
+            return false;
+        }
+        let first = remedy.first.as_deref().map(in_bash);
+        let fix = self.with_action(call, action);
+        let read = |call: &ToolCall| serde_json::from_str::<Value>(&call.arguments).ok();
+        let is_same = fix.name == call.name && read(&fix) == read(call);
+        if is_same && first.is_none() {
+            return false;
+        }
+        first.iter().chain([&fix]).all(|call| self.is_as_harmless(call, answer))
+    }
+
+    /// It can do no more harm than the call that failed: it only looks, or it is of the same kind and neither of
+    /// them is one that a person has to be asked about.
+    fn is_as_harmless(&self, fix: &ToolCall, failed: &Answer) -> bool {
+        let registry = &self.parts.registry;
+        let Ok(effect) = registry.effect_of(fix) else { return false };
+        match (&effect, &failed.effect) {
+            (Effect::Read { .. } | Effect::Plan, _)
+            | (Effect::Write { .. }, Some(Effect::Write { .. }) | None) => true,
+            (Effect::Command { background: true, .. } | Effect::Job { .. }, _) => false,
+            (Effect::Command { .. }, Some(before @ Effect::Command { background: false, .. })) => {
+                registry.is_harmless(before) && registry.is_harmless(&effect)
+            }
+            // Arguments that were wrong: the same tool, with the right ones.
+            (Effect::Command { .. }, None) => registry.is_harmless(&effect),
+            (Effect::Command { .. } | Effect::Write { .. }, Some(_)) => false,
+        }
+    }
+
+    /// The call that an action makes of another one.
+    pub(super) fn with_action(&self, failed: &ToolCall, action: &SuggestedAction) -> ToolCall {
+        let (name, input) = match action {
+            SuggestedAction::Adjust { input } => {
+                let sent = serde_json::from_str(&failed.arguments);
+                let mut arguments: Object = sent.unwrap_or_default();
+                // Where names were wrong, the right ones stand in their place, not beside them.
+                arguments.retain(|name, _| self.takes(&failed.name, name));
+                arguments.extend(input.clone());
+                (failed.name.clone(), arguments)
+            }
+            SuggestedAction::Alternative { tool, input } => (tool.clone(), input.clone()),
+        };
+        ToolCall { id: String::new(), name, arguments: Value::Object(input).to_string() }
+    }
+
+    fn tell_below(&mut self, known: Known, moment: Moment, words: Prompt, applied: bool) {
+        let Known { call, item } = known;
+        let text = self.parts.prompts.text(words).trim_end().replace("{{text}}", &item.text);
+        let (items, call, in_rules) = (vec![item], Some(call), false);
+        self.recalled(MemoryRecalled { moment, items, call, applied, text, in_rules });
+    }
+
+    fn recalled(&mut self, recalled: MemoryRecalled) {
+        let event = self.parts.events.emit(Body::MemoryRecalled(recalled));
+        self.history.apply(&event);
+        self.note(&event);
+    }
+}
+
+fn in_bash(command: &str) -> ToolCall {
+    let arguments = serde_json::json!({ "command": command }).to_string();
+    ToolCall { id: String::new(), name: "Bash".to_owned(), arguments }
+}

@@ -1,0 +1,180 @@
+//! Is a later call another try at what an earlier one failed to do? Pure, and careful: two calls that have
+//! nothing to do with each other are two chains.
+
+use serde_json::Value;
+
+use super::call::{CHECK, Failed, Made, words};
+use super::command::{INTERPRETERS, Simple, head, name_of, simple_commands, unquoted};
+use super::evidence::{is_verdict, names};
+use super::topics;
+use crate::protocol::envelope::ErrorCode;
+
+/// So many answers of the model later a call is no more an answer to one that could not be read.
+const SOON: u32 = 3;
+
+/// The later call tries what the failed one tried. `failed` has failed.
+pub fn continues(failed: &Made, later: &Made) -> bool {
+    let Some(failure) = &failed.failed else { return false };
+    if later.parent.as_ref() == Some(&failed.id) {
+        return true;
+    }
+    let soon = later.round <= failed.round + SOON;
+    match failure.code {
+        ErrorCode::UnknownTool => {
+            soon && later.tool != failed.tool && shares_a_value(failed, later)
+        }
+        ErrorCode::InvalidParam => {
+            let same = failed.tool == later.tool;
+            same && (shares_a_value(failed, later) || (soon && failed.path().is_none()))
+        }
+        ErrorCode::UseTool => {
+            let named = failure.hint.as_deref().and_then(|hint| hint.split_whitespace().next());
+            named == Some(later.tool.as_str())
+                && failure.hint.as_deref().is_some_and(|hint| has_a_value_of(later, hint))
+                || is_same_command(failed, later)
+        }
+        ErrorCode::IsDirectory | ErrorCode::NotADirectory => {
+            failed.path().is_some() && failed.path() == later.path()
+        }
+        ErrorCode::NotFound
+        | ErrorCode::AccessDenied
+        | ErrorCode::PermissionDenied
+        | ErrorCode::NoMatch
+        | ErrorCode::MultipleMatches
+        | ErrorCode::NotRead
+        | ErrorCode::Conflict
+        | ErrorCode::BinaryFile
+        | ErrorCode::Encoding
+        | ErrorCode::TooLarge
+        | ErrorCode::Timeout
+        | ErrorCode::Cancelled
+        | ErrorCode::ExecutionError
+        | ErrorCode::CommandFailed
+        | ErrorCode::CommandBlocked
+        | ErrorCode::ApprovalRequired
+        | ErrorCode::ApprovalRejected
+        | ErrorCode::RepeatedCall
+        | ErrorCode::CircuitOpen
+        | ErrorCode::AskUserUnavailable
+        | ErrorCode::InternalError => match (failed.command(), later.command()) {
+            (Some(_), Some(_)) => is_same_command(failed, later),
+            (None, None) => is_same_file(failed, later),
+            (Some(_), None) | (None, Some(_)) => false,
+        },
+    }
+}
+
+/// Two calls of one way to touch files, and one file, wherever it is looked for.
+fn is_same_file(failed: &Made, later: &Made) -> bool {
+    const CHANGES: [&str; 3] = ["Edit", "MultiEdit", "Write"];
+    let both = |tools: &[&str]| {
+        tools.contains(&failed.tool.as_str()) && tools.contains(&later.tool.as_str())
+    };
+    if failed.tool != later.tool && !both(&CHANGES) {
+        return false;
+    }
+    match (failed.path(), later.path()) {
+        (Some(one), Some(other)) => one == other || has_same_stem(one, other),
+        // A pattern with a path that is wrong, and then without one.
+        (Some(_), None) => failed.input.get("pattern") == later.input.get("pattern"),
+        (None, _) => failed.input == later.input || failed.path() == later.path(),
+    }
+}
+
+/// One name without its ending, in any folder.
+pub(super) fn has_same_stem(one: &str, other: &str) -> bool {
+    let stem = |path: &str| -> String {
+        let name = name_of(path);
+        name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_lowercase()
+    };
+    !stem(one).is_empty() && stem(one) == stem(other)
+}
+
+/// Two command lines that are after the same thing.
+fn is_same_command(failed: &Made, later: &Made) -> bool {
+    let (Some(one), Some(other)) = (failed.command(), later.command()) else { return false };
+    if (failed.tool == CHECK) != (later.tool == CHECK) {
+        return false;
+    }
+    if words(one) == words(other) {
+        return true;
+    }
+    if failed.tool == CHECK {
+        return false;
+    }
+    let commands = simple_commands(other);
+    let Some(main) = main_command(&simple_commands(one)).cloned() else { return false };
+    let Some(failure) = &failed.failed else { return false };
+    commands.iter().any(|command| is_akin(&main, command, failure))
+}
+
+/// The command of a line that does its work: the last with a purpose, else the last that is no `cd`.
+pub(super) fn main_command<'a, 'b>(commands: &'b [Simple<'a>]) -> Option<&'b Simple<'a>> {
+    const LOOKS: [&str; 8] = ["cd", "echo", "tail", "head", "export", "source", "true", "sleep"];
+    let works = |command: &&Simple<'_>| {
+        command.program().first().is_some_and(|program| !LOOKS.contains(program))
+    };
+    let topical = commands.iter().rev().find(|command| topics::of_simple(command).is_some());
+    topical.or_else(|| commands.iter().rev().find(works)).or(commands.last())
+}
+
+fn is_akin(one: &Simple<'_>, other: &Simple<'_>, failure: &Failed) -> bool {
+    let (one_program, other_program) = (one.program(), other.program());
+    let (Some(first), Some(second)) = (one_program.first(), other_program.first()) else {
+        return false;
+    };
+    let (name, other_name) = (name_of(first), name_of(second));
+    let missing = [Some(126), Some(127)].contains(&failure.exit_code);
+    let arguments = &one_program[1..];
+    let kept = arguments.iter().filter(|word| other_program.contains(word)).count();
+    // `pytest` → `python3 -m pytest`, `./gen.sh` → `bash gen.sh`.
+    let holds = other_program[1..].iter().any(|word| name_of(&unquoted(word)) == name);
+    if missing && (holds || name == other_name) {
+        return true;
+    }
+    // `python a.py` → `python3 a.py`.
+    if missing && kept == arguments.len() && (kept > 0 || strsim::jaro(name, other_name) > 0.85) {
+        return true;
+    }
+    let topic = topics::of_simple(one);
+    let same_purpose = topic.is_some() && topic == topics::of_simple(other);
+    let blames = |word: &&str| names(&failure.evidence, &unquoted(word)).is_some();
+    // The output says no to the work: only what looks at all of it again can show that it is good now.
+    if is_verdict(&failure.evidence) && !arguments.iter().any(blames) {
+        let before: Vec<&str> = targets(one_program).collect();
+        let is_as_wide = targets(other_program).all(|target| before.contains(&target))
+            && (!before.is_empty() || targets(other_program).next().is_none());
+        return is_as_wide && (same_purpose || name == other_name);
+    }
+    let (head, other_head) = (head(one_program), head(other_program));
+    if head == other_head {
+        // `tool a --fast` → `tool a`; `run tests.unit` → `run tests/unit`.
+        return kept * 2 >= arguments.len() || same_purpose || arguments.iter().any(blames);
+    }
+    let same_script = INTERPRETERS.contains(&name)
+        && matches!((head, other_head), ([_, one], [_, other]) if has_same_stem(one, other));
+    same_purpose || holds || same_script || (name == other_name && arguments.iter().any(blames))
+}
+
+/// What a command is about: its words behind those that say what is done, without options.
+fn targets<'a>(program: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    let n = head(program).len();
+    program[n..]
+        .iter()
+        .copied()
+        .filter(|word| !word.starts_with(['-', '>', '<']) && !word.starts_with("2>"))
+}
+
+/// Any text of two letters or more that both were given.
+fn shares_a_value(one: &Made, other: &Made) -> bool {
+    texts(&one.input).any(|text| texts(&other.input).any(|known| known == text))
+}
+
+/// Any text that the call was given stands here.
+fn has_a_value_of(call: &Made, text: &str) -> bool {
+    texts(&call.input).any(|value| text.contains(value))
+}
+
+fn texts(input: &crate::protocol::Object) -> impl Iterator<Item = &str> {
+    input.values().filter_map(Value::as_str).filter(|text| text.chars().count() >= 2)
+}

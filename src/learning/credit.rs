@@ -1,0 +1,101 @@
+//! What became of the items that were recalled: which of them helped, which did not, and which the task never came
+//! near.
+
+use std::collections::BTreeMap;
+
+use super::call::{CHECK, Made};
+use super::evidence::{is_circumstance, is_verdict};
+use super::fold::{Harvest, Shown};
+use super::item::Item;
+use super::store::Outcome;
+use crate::protocol::envelope::ErrorCode;
+use crate::protocol::message::ToolCall;
+use crate::protocol::recall::{FailedAs, Moment};
+
+/// Ids of items that were used in a turn, and how that turned out; `known`: the items as they were then. An item
+/// that the task never touched is not among them.
+///
+/// Shown, and the failure happened all the same: lost. Tried by the kernel, and failed: lost. Shown, no such
+/// failure, and a call did what it advises: won. Where the kernel tried it that alone decides: a model that did
+/// not listen says nothing of the fix. One loss outweighs what went well beside it.
+pub fn credits(harvest: &Harvest, known: &[Item]) -> Vec<(String, Outcome)> {
+    let mut outcomes: BTreeMap<&str, Outcome> = BTreeMap::new();
+    let applied_ids = |id: &str| {
+        let mut tried = harvest.recalled.iter().filter(|shown| shown.applied);
+        tried.any(|shown| shown.items.iter().any(|item| item.id == id))
+    };
+    for shown in &harvest.recalled {
+        for recalled in &shown.items {
+            if !shown.applied && applied_ids(&recalled.id) {
+                continue;
+            }
+            let Some(item) = known.iter().find(|item| item.id == recalled.id) else { continue };
+            let outcome =
+                if shown.applied { applied(harvest, shown) } else { told(harvest, shown, item) };
+            match (outcome, outcomes.get(item.id.as_str())) {
+                (None, _) | (Some(Outcome::Won), Some(Outcome::Lost)) => {}
+                (Some(outcome), _) => {
+                    outcomes.insert(&item.id, outcome);
+                }
+            }
+        }
+    }
+    outcomes.into_iter().map(|(id, outcome)| (id.to_owned(), outcome)).collect()
+}
+
+/// How the kernel's own calls went: the last of them decides. One that was made, and whose output judges the
+/// work, was called as it has to be.
+fn applied(harvest: &Harvest, shown: &Shown) -> Option<Outcome> {
+    let own =
+        |call: &&Made| call.seq > shown.seq && call.parent.is_some() && call.parent == shown.call;
+    let last = harvest.calls.iter().rfind(own)?;
+    Some(if was_called_well(last) { Outcome::Won } else { Outcome::Lost })
+}
+
+fn told(harvest: &Harvest, shown: &Shown, item: &Item) -> Option<Outcome> {
+    let pattern = item.failure.as_ref()?;
+    // A warning stands behind the result of the call that it is about.
+    let from = match shown.moment {
+        Moment::Task | Moment::Failure => shown.seq,
+        Moment::Call => {
+            let about = harvest.calls.iter().find(|call| shown.call.as_ref() == Some(&call.id));
+            about.map_or(shown.seq, |call| call.seq.min(shown.seq))
+        }
+    };
+    let later = || harvest.calls.iter().filter(|call| call.seq > from);
+    let happened = later().any(|made| {
+        let call = as_command(made);
+        made.failed.as_ref().is_some_and(|failed| {
+            pattern.fits(&FailedAs {
+                call: &call,
+                code: failed.code,
+                signature: &failed.signature,
+                evidence: &failed.evidence,
+            })
+        })
+    });
+    if happened {
+        return Some(Outcome::Lost);
+    }
+    let follows =
+        later().any(|made| was_called_well(made) && pattern.is_followed_by(&as_command(made)));
+    follows.then_some(Outcome::Won)
+}
+
+/// It succeeded, or what it ran said no to the work and nothing against the call.
+fn was_called_well(made: &Made) -> bool {
+    made.failed.as_ref().is_none_or(|failed| {
+        failed.code == ErrorCode::CommandFailed
+            && is_verdict(&failed.evidence)
+            && !failed.evidence.lines().skip(1).any(is_circumstance)
+    })
+}
+
+/// The call; a check is run by the kernel as a command is by a model.
+fn as_command(made: &Made) -> ToolCall {
+    let mut call = made.call();
+    if call.name == CHECK {
+        "Bash".clone_into(&mut call.name);
+    }
+    call
+}

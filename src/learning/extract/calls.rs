@@ -1,0 +1,262 @@
+//! What calls of tools teach: names of arguments, places of files, which tool is for what.
+
+use super::super::chain::has_same_stem;
+use super::super::command::{name_of, simple_commands};
+use super::super::item::{Condition, Fix};
+use super::super::pattern::plain_path;
+use super::{Between, Lesson, Try, reason, topic_of};
+use crate::protocol::Object;
+use crate::protocol::envelope::ErrorCode;
+
+pub(super) fn lessons(bad: &Try<'_>, good: &Try<'_>, between: &[Between<'_>]) -> Vec<Lesson> {
+    let Some(code) = bad.code else { return Vec::new() };
+    match code {
+        ErrorCode::InvalidParam => arguments(bad, good),
+        ErrorCode::UnknownTool => vec![unknown_tool(bad, good)],
+        ErrorCode::UseTool => use_tool(bad, good).into_iter().collect(),
+        ErrorCode::IsDirectory | ErrorCode::NotADirectory => {
+            other_kind(bad, good, code).into_iter().collect()
+        }
+        ErrorCode::NotFound => moved(bad, good).into_iter().collect(),
+        ErrorCode::NotRead => read_first(bad, between).into_iter().collect(),
+        ErrorCode::NoMatch | ErrorCode::MultipleMatches => {
+            edited(bad, good, between, code).into_iter().collect()
+        }
+        ErrorCode::Timeout
+        | ErrorCode::CommandFailed
+        | ErrorCode::CommandBlocked
+        | ErrorCode::AccessDenied
+        | ErrorCode::PermissionDenied
+        | ErrorCode::Conflict
+        | ErrorCode::BinaryFile
+        | ErrorCode::Encoding
+        | ErrorCode::TooLarge
+        | ErrorCode::Cancelled
+        | ErrorCode::ExecutionError
+        | ErrorCode::ApprovalRequired
+        | ErrorCode::ApprovalRejected
+        | ErrorCode::RepeatedCall
+        | ErrorCode::CircuitOpen
+        | ErrorCode::AskUserUnavailable
+        | ErrorCode::InternalError => Vec::new(),
+    }
+}
+
+fn when(bad: &Try<'_>, code: ErrorCode) -> Condition {
+    Condition { tool: bad.tool.to_owned(), code: Some(code), ..Condition::default() }
+}
+
+/// Names of arguments, and what they have to be.
+fn arguments(bad: &Try<'_>, good: &Try<'_>) -> Vec<Lesson> {
+    let tool = bad.tool;
+    if tool != good.tool {
+        return Vec::new();
+    }
+    let gone = bad.input.iter().filter(|(name, _)| !good.input.contains_key(*name));
+    let renamed = gone.filter_map(|(from, value)| {
+        let is_new = |name: &&String| !bad.input.contains_key(*name);
+        let meant = format!("`{from}`: did you mean `");
+        let told = bad.error.split_once(&meant).and_then(|(_, rest)| rest.split('`').next());
+        let same = || good.input.keys().filter(is_new).find(|name| good.input[*name] == *value);
+        let told = told.filter(|name| good.input.contains_key(*name));
+        let to = told.map(str::to_owned).or_else(|| same().cloned())?;
+        Some(Lesson {
+            text: format!("Name the argument of {tool} `{to}`, not `{from}`."),
+            condition: format!("{tool} is called with `{from}`"),
+            when: Condition { argument: Some(from.clone()), ..when(bad, ErrorCode::InvalidParam) },
+            fix: Some(Fix::RenameArgument { from: from.clone(), to }),
+            topic: tool.to_lowercase(),
+            general: true,
+        })
+    });
+    let mut lessons: Vec<Lesson> = renamed.collect();
+    // What an argument has to be stands in the message.
+    if lessons.is_empty() {
+        let told = bad.error.lines().next().unwrap_or_default().split("; ");
+        let rule = told.filter(|part| part.contains(" must be ") || part.ends_with(" is missing"));
+        lessons.extend(rule.take(1).filter_map(|part| {
+            let name = part.split('`').nth(1)?;
+            let said = part.split(", not ").next()?;
+            let text = match part.strip_suffix(" is missing") {
+                Some(_) => format!("Give {tool} its `{name}`."),
+                None => format!("In calls of {tool}, {said}."),
+            };
+            // `todos.0.status` is part of `todos`.
+            let argument = name.split('.').next()?;
+            let fixed = good.input.contains_key(argument)
+                && bad.input.get(argument) != good.input.get(argument);
+            fixed.then(|| Lesson {
+                text,
+                condition: format!("{tool} is called, and {part}"),
+                when: Condition {
+                    signature: Some(crate::protocol::signature::signature(said)),
+                    ..when(bad, ErrorCode::InvalidParam)
+                },
+                fix: None,
+                topic: tool.to_lowercase(),
+                general: true,
+            })
+        }));
+    }
+    if lessons.is_empty() {
+        lessons.extend(set(bad, good));
+    }
+    lessons
+}
+
+/// A switch makes the difference, and nothing else.
+fn set(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
+    let tool = bad.tool;
+    let mut others = good.input.clone();
+    let (name, value) = good
+        .input
+        .iter()
+        .find(|(name, value)| value.is_boolean() && bad.input.get(*name) != Some(value))?;
+    others.remove(name);
+    let mut before = bad.input.clone();
+    before.remove(name);
+    let signature = bad.signature()?;
+    // What is wrong, without what it is wrong with.
+    let piece = signature.rsplit(['`', '"']).map(str::trim).find(|piece| piece.len() >= 8)?;
+    (others == before).then(|| Lesson {
+        text: format!("Set `{name}` of {tool} to {value}{}.", reason(Some(&signature))),
+        condition: format!("{tool} is called without it and says: {signature}"),
+        when: Condition { signature: Some(piece.to_owned()), ..when(bad, ErrorCode::InvalidParam) },
+        fix: Some(Fix::SetArguments { input: Object::from_iter([(name.clone(), value.clone())]) }),
+        topic: tool.to_lowercase(),
+        general: true,
+    })
+}
+
+fn unknown_tool(bad: &Try<'_>, good: &Try<'_>) -> Lesson {
+    let (from, to) = (bad.tool, good.tool);
+    Lesson {
+        text: format!("Use {to}: there is no tool named {from}."),
+        condition: format!("a tool named {from} is called"),
+        when: when(bad, ErrorCode::UnknownTool),
+        fix: None,
+        topic: to.to_lowercase(),
+        general: true,
+    }
+}
+
+/// A command that has a tool of its own.
+fn use_tool(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
+    if good.command().is_some() {
+        return None;
+    }
+    let commands = simple_commands(bad.command()?);
+    let program = name_of(commands.first()?.program().first()?).to_owned();
+    Some(Lesson {
+        text: format!("Use the tool {}, not `{program}` in Bash.", good.tool),
+        condition: format!("`{program}` is run for what {} does", good.tool),
+        when: Condition { command_head: Some(program), ..when(bad, ErrorCode::UseTool) },
+        fix: None,
+        topic: good.tool.to_lowercase(),
+        general: true,
+    })
+}
+
+/// A folder where a file was meant, or the other way round.
+fn other_kind(bad: &Try<'_>, good: &Try<'_>, code: ErrorCode) -> Option<Lesson> {
+    let same = plain_path(bad.text("path")?) == plain_path(good.text("path")?);
+    if !same || bad.tool == good.tool {
+        return None;
+    }
+    let what = if code == ErrorCode::IsDirectory { "folders" } else { "files" };
+    Some(Lesson {
+        text: format!("Use {} for {what}, not {}.", good.tool, bad.tool),
+        condition: format!("{} is called for {what}", bad.tool),
+        when: when(bad, code),
+        fix: Some(Fix::OtherTool { tool: good.tool.to_owned(), input: Object::new() }),
+        topic: good.tool.to_lowercase(),
+        general: true,
+    })
+}
+
+/// A file lies elsewhere.
+fn moved(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
+    let (from, to) = (plain_path(bad.text("path")?), plain_path(good.text("path")?));
+    if from == to || bad.tool != good.tool || !has_same_stem(from, to) {
+        return None;
+    }
+    // What lies below a folder as it did before was moved with the folder.
+    let (one, other): (Vec<&str>, Vec<&str>) = (from.split('/').collect(), to.split('/').collect());
+    let same = one.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
+    let folders = (same >= 2 && one.len() > same && other.len() > same)
+        .then(|| (one[..one.len() - same].join("/"), other[..other.len() - same].join("/")));
+    let text = match &folders {
+        Some((from_folder, to_folder)) => format!(
+            "`{from}` lies at `{to}`: look below `{to_folder}/` for what was below `{from_folder}/`."
+        ),
+        None => format!("`{from}` lies at `{to}`."),
+    };
+    let (from_part, to_part) = folders.unwrap_or_else(|| (from.to_owned(), to.to_owned()));
+    Some(Lesson {
+        text,
+        condition: format!("`{from}` is looked for"),
+        when: Condition {
+            tool: String::new(),
+            code: Some(ErrorCode::NotFound),
+            path: Some(from.to_owned()),
+            ..Condition::default()
+        },
+        fix: Some(Fix::ReplacePath { from: from_part, to: to_part }),
+        topic: topic_of(good.tool, good.input),
+        general: false,
+    })
+}
+
+fn read_first(bad: &Try<'_>, between: &[Between<'_>]) -> Option<Lesson> {
+    let path = bad.text("path").map(plain_path)?;
+    let was_read = |call: &Between<'_>| {
+        call.tool == "Read"
+            && call.input.get("path").and_then(|path| path.as_str()).map(plain_path) == Some(path)
+    };
+    between.iter().any(was_read).then(|| Lesson {
+        text: format!("Read a file before {} changes it.", bad.tool),
+        condition: format!("{} is called for a file that was not read", bad.tool),
+        when: when(bad, ErrorCode::NotRead),
+        fix: None,
+        topic: bad.tool.to_lowercase(),
+        general: true,
+    })
+}
+
+/// How `old_string` has to be.
+fn edited(
+    bad: &Try<'_>,
+    good: &Try<'_>,
+    between: &[Between<'_>],
+    code: ErrorCode,
+) -> Option<Lesson> {
+    if bad.tool != good.tool || bad.text("path") != good.text("path") {
+        return None;
+    }
+    let (old, new) = (bad.text("old_string")?, good.text("old_string")?);
+    let text = if code == ErrorCode::NoMatch {
+        let looked = between.iter().any(|call| ["Read", "Grep"].contains(&call.tool));
+        let reads = "Read the lines again before Edit, and copy `old_string` from them exactly.";
+        (looked && old != new).then(|| reads.replace("Edit", bad.tool))?
+    } else if good.input.get("replace_all").is_some_and(|all| *all == true) && old == new {
+        format!("Set `replace_all` where {} is to change every place.", bad.tool)
+    } else {
+        let more = new.len() > old.len() && new.contains(old);
+        let surround =
+            "Give Edit an `old_string` with the lines around it, so that it stands there once.";
+        more.then(|| surround.replace("Edit", bad.tool))?
+    };
+    Some(Lesson {
+        text,
+        condition: match code {
+            ErrorCode::NoMatch => {
+                format!("`old_string` of {} does not stand in the file", bad.tool)
+            }
+            _ => format!("`old_string` of {} stands in the file more than once", bad.tool),
+        },
+        when: when(bad, code),
+        fix: None,
+        topic: bad.tool.to_lowercase(),
+        general: true,
+    })
+}

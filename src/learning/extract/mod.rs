@@ -1,0 +1,248 @@
+//! What a trace teaches: by rules where the difference between the call that failed and the one that worked is small
+//! and known; where rules see nothing, as a question for a model.
+//!
+//! Precise before complete: nothing is learnt where the calls differ in more than that, or where the success does
+//! not show that the failure was made good.
+
+mod calls;
+mod commands;
+mod question;
+
+use serde_json::Value;
+
+use super::command::simple_commands;
+use super::evidence::{as_condition, telling_line};
+use super::item::{Condition, FailurePattern, Fix, Item, Origin, Scope};
+use super::pattern::kind_of;
+use super::refuse;
+use super::topics;
+use super::trace::{Attempt, ExecutionTrace};
+use crate::protocol::envelope::{ErrorClass, ErrorCode};
+use crate::protocol::recall::ItemKind;
+use crate::protocol::reflection::Tags;
+use crate::protocol::{Object, shorten};
+
+pub use question::{EXTRACT, Question, accept};
+
+/// So many failures of one trace are looked at.
+const MAX_FAILURES: usize = 3;
+
+/// What a trace teaches.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Extracted {
+    /// What is to be remembered.
+    pub items: Vec<Item>,
+    /// What was not, and why: text and reason.
+    pub refused: Vec<(String, String)>,
+    /// Rules saw nothing: a model may see more.
+    pub question: Option<Question>,
+}
+
+/// An attempt, read again.
+struct Try<'a> {
+    tool: &'a str,
+    input: &'a Object,
+    code: Option<ErrorCode>,
+    error: &'a str,
+    exit_code: Option<i64>,
+}
+
+/// Something that succeeded between the failure and the success.
+struct Between<'a> {
+    tool: &'a str,
+    input: &'a Object,
+    acts: bool,
+}
+
+/// What a rule makes of a failure and its success.
+struct Lesson {
+    text: String,
+    /// When it fails, in words.
+    condition: String,
+    when: Condition,
+    fix: Option<Fix>,
+    topic: String,
+    /// It holds wherever the user works.
+    general: bool,
+}
+
+/// What a trace that ended well, not at once, teaches. `task`: what the user had asked for.
+pub fn extract(trace: &ExecutionTrace, task: &str) -> Extracted {
+    let mut extracted = Extracted::default();
+    let Some((success, failures)) = trace.attempts.split_last() else { return extracted };
+    if !trace.final_success || failures.is_empty() {
+        return extracted;
+    }
+    let Some(good) = Try::of(success) else { return extracted };
+    let mut seen = Vec::new();
+    for (at, failure) in failures.iter().enumerate() {
+        let Some(bad) = Try::of(failure) else { continue };
+        let key = (failure.code, failure.signature.clone(), bad.command().map(str::to_owned));
+        if failure.success || seen.contains(&key) || seen.len() >= MAX_FAILURES {
+            continue;
+        }
+        seen.push(key);
+        let between: Vec<Between<'_>> =
+            trace.attempts[at + 1..].iter().flat_map(Between::of).collect();
+        let lessons = match bad.code {
+            Some(ErrorCode::CommandFailed | ErrorCode::CommandBlocked | ErrorCode::Timeout)
+                if bad.command().is_some() =>
+            {
+                let is_other = |next: &Attempt| next.signature != failure.signature;
+                let next = (at + 1..failures.len()).find(|next| is_other(&failures[*next]));
+                let next = next.and_then(|next| {
+                    let between = trace.attempts[at + 1..=next].iter().flat_map(Between::of);
+                    Some((Try::of(&failures[next])?, between.collect::<Vec<_>>()))
+                });
+                let next = next.as_ref().map(|(next, between)| (next, between.as_slice()));
+                commands::lesson(&bad, next, &good, &between).into_iter().collect()
+            }
+            Some(_) | None => calls::lessons(&bad, &good, &between),
+        };
+        for lesson in lessons {
+            let item = item(trace, failure, lesson);
+            let condition = item.failure.as_ref().map_or("", |failure| failure.condition.as_str());
+            let refused = refuse::why(&item.text, task).or_else(|| refuse::why(condition, task));
+            match refused {
+                Some(why) => extracted.refused.push((item.text, why)),
+                None if extracted.items.iter().all(|known| known.text != item.text) => {
+                    extracted.items.push(item);
+                }
+                None => {}
+            }
+        }
+    }
+    if extracted.items.is_empty() && extracted.refused.is_empty() {
+        extracted.question = question::of(trace);
+    }
+    extracted
+}
+
+fn item(trace: &ExecutionTrace, failure: &Attempt, lesson: Lesson) -> Item {
+    let scope = if lesson.general { Scope::User } else { Scope::Project(trace.project.clone()) };
+    let kind = ItemKind::FailurePattern;
+    let error = failure.error.as_deref().unwrap_or_default();
+    Item {
+        id: Item::id_of(&scope, kind, &lesson.text),
+        scope,
+        kind,
+        tags: Tags { topic: lesson.topic, pattern: None },
+        failure: Some(FailurePattern {
+            skill: trace.skill_id.clone(),
+            condition: lesson.condition,
+            error_type: error_type(failure).to_owned(),
+            suggested_fix: Some(lesson.text.clone()),
+            when: lesson.when,
+            fix: lesson.fix,
+        }),
+        text: lesson.text,
+        because: telling_line(error).map(|line| shorten(line, 120)),
+        evidence: vec![trace.session.clone()],
+        origin: Origin::Trace,
+        frequency: 1,
+        wins: 1,
+        losses: 0,
+        created_at_ms: failure.timestamp_ms,
+        last_occurred_ms: failure.timestamp_ms,
+    }
+}
+
+/// The category of a failure, in the kernel's words.
+pub(super) fn error_type(failure: &Attempt) -> &'static str {
+    let Some(code) = failure.code else { return "unknown" };
+    let tool = failure.context.get("tool").and_then(Value::as_str).unwrap_or_default();
+    let exit_code = failure.context.get("exit_code").and_then(Value::as_i64);
+    let error = failure.error.as_deref().unwrap_or_default();
+    let missing = ["No module named", "Cannot find module", "command not found"];
+    match code.class(tool) {
+        _ if exit_code == Some(127) || missing.iter().any(|words| error.contains(words)) => {
+            "dependency_error"
+        }
+        ErrorClass::Policy => "permission_error",
+        ErrorClass::Tool => "tool_error",
+        ErrorClass::Caller => "parameter_error",
+        ErrorClass::State => match code {
+            ErrorCode::NotRead | ErrorCode::Conflict => "parameter_error",
+            _ => "environment_error",
+        },
+    }
+}
+
+impl<'a> Try<'a> {
+    fn of(attempt: &'a Attempt) -> Option<Self> {
+        Some(Self {
+            tool: attempt.context.get("tool")?.as_str()?,
+            input: attempt.context.get("input")?.as_object()?,
+            code: attempt.code,
+            error: attempt.error.as_deref().unwrap_or_default(),
+            exit_code: attempt.context.get("exit_code").and_then(Value::as_i64),
+        })
+    }
+
+    fn text(&self, name: &str) -> Option<&'a str> {
+        self.input.get(name).and_then(Value::as_str)
+    }
+
+    fn command(&self) -> Option<&'a str> {
+        self.text("command")
+    }
+
+    /// The piece of its masked signature that tells this failure from others.
+    fn signature(&self) -> Option<String> {
+        let piece = as_condition(telling_line(self.error)?);
+        let end = piece.floor_char_boundary(100);
+        Some(piece[..end].trim_end().to_owned()).filter(|piece| piece.len() >= 4)
+    }
+}
+
+impl<'a> Between<'a> {
+    fn of(attempt: &'a Attempt) -> Vec<Self> {
+        let calls = attempt.context.get("between").and_then(Value::as_array);
+        let read = |call: &'a Value| {
+            Some(Self {
+                tool: call.get("tool")?.as_str()?,
+                input: call.get("input")?.as_object()?,
+                acts: call.get("acts")?.as_bool()?,
+            })
+        };
+        calls.into_iter().flatten().filter_map(read).collect()
+    }
+
+    fn command(&self) -> Option<&'a str> {
+        self.input.get("command").and_then(Value::as_str)
+    }
+
+    /// A file tool that changed something.
+    fn is_edit(&self) -> bool {
+        self.acts && self.command().is_none()
+    }
+}
+
+/// The reason behind an advice, where it is short and has nothing of one case in it.
+fn reason(piece: Option<&str>) -> String {
+    match piece.map(|piece| piece.trim_end_matches('.').replace("*** ", "")) {
+        Some(piece) if piece.len() <= 70 && !piece.contains(['<', '#', '`']) => {
+            format!(" ({piece})")
+        }
+        Some(_) | None => String::new(),
+    }
+}
+
+/// What a command is about, in a word; else the kind of file, else the tool.
+fn topic_of(tool: &str, input: &Object) -> String {
+    let text = |name: &str| input.get(name).and_then(Value::as_str);
+    let of_command = text("command").map(|line| {
+        let program = || {
+            let commands = simple_commands(line);
+            let first = commands.last().and_then(|simple| simple.program().first().copied());
+            first.map_or_else(
+                || "command".to_owned(),
+                |first| super::command::name_of(first).to_owned(),
+            )
+        };
+        topics::of_command(line).map_or_else(program, str::to_owned)
+    });
+    of_command
+        .or_else(|| text("path").and_then(kind_of).map(str::to_owned))
+        .unwrap_or_else(|| tool.to_lowercase())
+}

@@ -1,0 +1,231 @@
+//! When does a failure pattern fit, and what does its fix make of a call? Pure; [`super::extract`] promises that what
+//! it learns fits the failure it was learnt from, and that its fix makes the call that worked of the one that did not.
+
+use serde_json::Value;
+
+use super::command::{Simple, simple_commands, unquoted};
+use super::item::{Condition, FailurePattern, Fix};
+use crate::protocol::Object;
+use crate::protocol::message::ToolCall;
+use crate::protocol::recall::FailedAs;
+use crate::protocol::reflection::SuggestedAction;
+use crate::protocol::signature::signature;
+
+impl FailurePattern {
+    /// The pattern warns of this call before it is made: the call's own words say that it will fail, and it
+    /// does not follow the fix already.
+    pub fn warns_of(&self, call: &ToolCall) -> bool {
+        let when = &self.when;
+        let names = when.command_head.is_some() || when.path.is_some() || when.argument.is_some();
+        let is_certain = || match &self.fix {
+            // What shows in the call's answer is told then, but for a program that is missing here.
+            None => when.code.is_none() || when.platform.is_some(),
+            // Whether it was run is not seen in the call.
+            Some(Fix::RunFirst { .. }) => false,
+            Some(
+                Fix::ReplaceWords { .. }
+                | Fix::Prefix { .. }
+                | Fix::RenameArgument { .. }
+                | Fix::SetArguments { .. }
+                | Fix::ReplacePath { .. }
+                | Fix::OtherTool { .. },
+            ) => self.action(call).is_some(),
+        };
+        names && when.fits_call(call) && is_certain()
+    }
+
+    /// The pattern is about this failure.
+    pub fn fits(&self, failed: &FailedAs<'_>) -> bool {
+        let when = &self.when;
+        let fits_code = when.code.is_none_or(|code| code == failed.code);
+        let fits_signature = || {
+            let Some(piece) = &when.signature else { return true };
+            failed.signature.contains(piece.as_str())
+                || signature(failed.evidence).contains(piece.as_str())
+        };
+        fits_code && self.fits_place(failed.call) && fits_signature()
+    }
+
+    /// The call is one that the pattern speaks of, whether or not it failed. A file that was moved speaks for
+    /// its folder.
+    fn fits_place(&self, call: &ToolCall) -> bool {
+        if let Some(Fix::ReplacePath { from, .. }) = &self.fix {
+            let mut when = self.when.clone();
+            when.path = None;
+            when.file_kind = None;
+            let input = input_of(call);
+            return when.fits_call(call) && moved(&input, from, "").is_some();
+        }
+        self.when.fits_call(call)
+    }
+
+    /// The command that has to be run before this call, where that is what helps and the call does not do it
+    /// itself.
+    pub fn first(&self, call: &ToolCall) -> Option<&str> {
+        let Some(Fix::RunFirst { command }) = &self.fix else { return None };
+        let input = input_of(call);
+        let line = input.get("command").and_then(Value::as_str).unwrap_or_default();
+        (!line.contains(command.as_str())).then_some(command)
+    }
+
+    /// What the kernel could do instead of this call, which failed in this way; `None` where the fix does
+    /// not change it, or there is none.
+    pub fn action(&self, call: &ToolCall) -> Option<SuggestedAction> {
+        let input = input_of(call);
+        let line = input.get("command").and_then(Value::as_str);
+        let adjust = |name: &str, value: Value| SuggestedAction::Adjust {
+            input: Object::from_iter([(name.to_owned(), value)]),
+        };
+        match self.fix.as_ref()? {
+            Fix::ReplaceWords { from, to } => {
+                let line = self.with_words_replaced(line?, from, to)?;
+                Some(adjust("command", line.into()))
+            }
+            Fix::Prefix { with } => {
+                let line = self.with_prefix(line?, with)?;
+                Some(adjust("command", line.into()))
+            }
+            // The call is right as it is: see `first`.
+            Fix::RunFirst { .. } => {
+                self.first(call)?;
+                Some(SuggestedAction::Adjust { input: Object::new() })
+            }
+            Fix::RenameArgument { from, to } => {
+                let value = input.get(from).filter(|_| !input.contains_key(to))?;
+                Some(adjust(to, value.clone()))
+            }
+            Fix::SetArguments { input: wanted } => {
+                let differs = wanted.iter().any(|(name, value)| input.get(name) != Some(value));
+                differs.then(|| SuggestedAction::Adjust { input: wanted.clone() })
+            }
+            Fix::ReplacePath { from, to } => {
+                let (name, value) = moved(&input, from, to)?;
+                Some(adjust(&name, value.into()))
+            }
+            Fix::OtherTool { tool, input: wanted } => {
+                let mut wanted = wanted.clone();
+                if let Some(path) = input.get("path").filter(|_| !wanted.contains_key("path")) {
+                    wanted.insert("path".to_owned(), path.clone());
+                }
+                Some(SuggestedAction::Alternative { tool: tool.clone(), input: wanted })
+            }
+        }
+    }
+
+    /// The call does what the pattern advises. Where the advice is not about the call's own words, a call of
+    /// which the pattern speaks does.
+    pub fn is_followed_by(&self, call: &ToolCall) -> bool {
+        let input = input_of(call);
+        let line = input.get("command").and_then(Value::as_str).unwrap_or_default();
+        let has_words = |words: &str| {
+            let words: Vec<&str> = words.split_whitespace().collect();
+            simple_commands(line).iter().any(|simple| place_of(&simple.words, &words).is_some())
+        };
+        match &self.fix {
+            Some(Fix::ReplaceWords { to, .. }) => has_words(to),
+            Some(Fix::Prefix { with }) => line.contains(with.trim_end()),
+            Some(Fix::RunFirst { command }) => line.contains(command.as_str()),
+            Some(Fix::RenameArgument { to, .. }) => {
+                call.name == self.when.tool && input.contains_key(to)
+            }
+            Some(Fix::SetArguments { input: wanted }) => {
+                self.when.fits_call(call)
+                    && wanted.iter().all(|(name, value)| input.get(name) == Some(value))
+            }
+            Some(Fix::ReplacePath { to, .. }) => moved(&input, to, "").is_some(),
+            Some(Fix::OtherTool { tool, .. }) => call.name == *tool,
+            None => self.when.fits_call(call),
+        }
+    }
+
+    fn with_words_replaced(&self, line: &str, from: &str, to: &str) -> Option<String> {
+        let from: Vec<&str> = from.split_whitespace().collect();
+        let to_words: Vec<&str> = to.split_whitespace().collect();
+        let commands = simple_commands(line);
+        let (simple, at) = commands.iter().find_map(|simple| {
+            if !self.when.fits_simple(simple) || place_of(&simple.words, &to_words).is_some() {
+                return None;
+            }
+            let own = simple.own_words();
+            let at = place_of(&simple.words[own..], &from)?;
+            Some((simple, at + own))
+        })?;
+        let start = simple.at[at];
+        let last = at + from.len() - 1;
+        let end = simple.at[last] + simple.words[last].len();
+        let rest = if to.is_empty() { line[end..].trim_start() } else { &line[end..] };
+        Some(format!("{}{to}{rest}", &line[..start]).trim_end().to_owned())
+    }
+
+    fn with_prefix(&self, line: &str, with: &str) -> Option<String> {
+        let commands = simple_commands(line);
+        let simple = commands.iter().find(|simple| self.when.fits_simple(simple))?;
+        let before = &line[..simple.start];
+        let is_there = before.contains(with.trim_end())
+            || simple.words.starts_with(&with.split_whitespace().collect::<Vec<_>>());
+        (!is_there).then(|| format!("{before}{with}{}", &line[simple.start..]))
+    }
+}
+
+impl Condition {
+    /// Everything that is named of a call holds for this one.
+    pub fn fits_call(&self, call: &ToolCall) -> bool {
+        let is_another = !self.tool.is_empty() && self.tool != call.name;
+        if is_another || self.platform.as_deref().is_some_and(|os| os != std::env::consts::OS) {
+            return false;
+        }
+        let input = input_of(call);
+        let path = input.get("path").and_then(Value::as_str).map(plain_path);
+        let fits_head = self.command_head.is_none() || {
+            let line = input.get("command").and_then(Value::as_str).unwrap_or_default();
+            simple_commands(line).iter().any(|simple| self.fits_simple(simple))
+        };
+        let fits_kind =
+            self.file_kind.is_none() || path.and_then(kind_of) == self.file_kind.as_deref();
+        let fits_path = self.path.is_none() || path == self.path.as_deref();
+        let fits_argument =
+            self.argument.as_ref().is_none_or(|argument| input.contains_key(argument));
+        fits_head && fits_kind && fits_path && fits_argument
+    }
+
+    /// The simple command begins with the words that are named.
+    fn fits_simple(&self, simple: &Simple<'_>) -> bool {
+        let Some(head) = &self.command_head else { return true };
+        let head: Vec<&str> = head.split_whitespace().collect();
+        let program = simple.program();
+        program.len() >= head.len()
+            && head.iter().zip(program).all(|(head, word)| *head == unquoted(word))
+    }
+}
+
+/// Where these words stand in a row.
+fn place_of(words: &[&str], wanted: &[&str]) -> Option<usize> {
+    if wanted.is_empty() || words.len() < wanted.len() {
+        return None;
+    }
+    words.windows(wanted.len()).position(|window| window == wanted)
+}
+
+/// The argument that names this path or something below it, and what it is with another beginning.
+fn moved(input: &Object, from: &str, to: &str) -> Option<(String, String)> {
+    let path = plain_path(input.get("path")?.as_str()?);
+    let rest = path.strip_prefix(from)?;
+    (rest.is_empty() || rest.starts_with('/')).then(|| ("path".to_owned(), format!("{to}{rest}")))
+}
+
+/// A path without `./` in front.
+pub(super) fn plain_path(path: &str) -> &str {
+    path.strip_prefix("./").unwrap_or(path)
+}
+
+/// The ending of a file's name.
+pub(super) fn kind_of(path: &str) -> Option<&str> {
+    let name = path.rsplit('/').next()?;
+    let (stem, ending) = name.rsplit_once('.')?;
+    (!stem.is_empty() && ending.len() <= 8).then_some(ending)
+}
+
+/// The arguments as an object; nothing where they are none.
+pub(super) fn input_of(call: &ToolCall) -> Object {
+    serde_json::from_str(&call.arguments).unwrap_or_default()
+}

@@ -1,0 +1,100 @@
+//! What reflections wanted to be remembered: kept only where their patch helped, each with the failure it came from.
+
+use super::evidence::as_condition;
+use super::extract::error_type;
+use super::fold::{Harvest, Said};
+use super::item::{Condition, FailurePattern, Item, Origin, Scope};
+use super::refuse;
+use super::trace::{Attempt, ExecutionTrace, telling};
+use crate::protocol::recall::ItemKind;
+use crate::protocol::reflection::{MemoryItem, MemoryKind};
+use crate::protocol::{Object, shorten};
+use serde_json::Value;
+
+use super::chain::main_command;
+use super::command::{head, simple_commands};
+
+/// What is kept of a turn's reflections, and what was refused: text and reason.
+pub fn items(harvest: &Harvest) -> (Vec<Item>, Vec<(String, String)>) {
+    let (mut items, mut refused) = (Vec::<Item>::new(), Vec::new());
+    for said in &harvest.reflections {
+        let helped = helped(harvest, said);
+        for memory in &said.reflection.memory_to_write {
+            let text = memory.text.trim();
+            let Some((trace, failure)) = helped else {
+                refused
+                    .push((text.to_owned(), "what failed was not made good after it".to_owned()));
+                continue;
+            };
+            if let Some(why) = refuse::why(text, &harvest.task) {
+                refused.push((text.to_owned(), why));
+                continue;
+            }
+            if !items.iter().any(|known| known.text == text) {
+                items.push(item(trace, failure, said, memory));
+            }
+        }
+    }
+    (items, refused)
+}
+
+/// The trace whose failure the reflection was asked about, and that failure, where it was made good later.
+fn helped<'a>(harvest: &'a Harvest, said: &Said) -> Option<(&'a ExecutionTrace, &'a Attempt)> {
+    let about = said.about.as_deref()?;
+    let is_it =
+        |attempt: &&Attempt| attempt.context.get("call").and_then(Value::as_str) == Some(about);
+    let of_trace = |trace: &'a ExecutionTrace| {
+        trace.attempts.iter().find(is_it).map(|failure| (trace, failure))
+    };
+    harvest.traces.iter().filter(|trace| trace.final_success).find_map(of_trace)
+}
+
+fn item(trace: &ExecutionTrace, failure: &Attempt, said: &Said, memory: &MemoryItem) -> Item {
+    let scope = Scope::Project(trace.project.clone());
+    let kind = match memory.kind {
+        MemoryKind::Rule => ItemKind::Rule,
+        MemoryKind::Pattern => ItemKind::Pattern,
+    };
+    let text = memory.text.trim().to_owned();
+    let empty = Object::new();
+    let input = failure.context.get("input").and_then(Value::as_object).unwrap_or(&empty);
+    let argument = |name: &str| input.get(name).and_then(Value::as_str);
+    let command_head = argument("command").and_then(|line| {
+        let commands = simple_commands(line);
+        main_command(&commands).map(|simple| head(simple.program()).join(" "))
+    });
+    let tool = failure.context.get("tool").and_then(Value::as_str).unwrap_or_default();
+    let error = failure.error.as_deref().unwrap_or_default();
+    let patch = shorten(said.reflection.patch_prompt.trim(), 300);
+    Item {
+        id: Item::id_of(&scope, kind, &text),
+        scope,
+        kind,
+        text,
+        tags: memory.tags.clone(),
+        failure: Some(FailurePattern {
+            skill: trace.skill_id.clone(),
+            condition: shorten(&format!("{tool}: {}", telling(error)), 160),
+            error_type: error_type(failure).to_owned(),
+            // The patch is what the model was told, and helped.
+            suggested_fix: Some(patch).filter(|patch| !patch.is_empty()),
+            when: Condition {
+                tool: tool.to_owned(),
+                code: failure.code,
+                signature: Some(as_condition(telling(error))).filter(|piece| piece.len() >= 4),
+                command_head,
+                ..Condition::default()
+            },
+            fix: None,
+        }),
+        because: Some(shorten(&said.reflection.root_cause.text, 160))
+            .filter(|text| !text.is_empty()),
+        evidence: vec![trace.session.clone()],
+        origin: Origin::Reflection,
+        frequency: 1,
+        wins: 1,
+        losses: 0,
+        created_at_ms: failure.timestamp_ms,
+        last_occurred_ms: failure.timestamp_ms,
+    }
+}

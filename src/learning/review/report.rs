@@ -1,0 +1,407 @@
+//! A review as a page: what a team lead reads first stands first. No words of a model are in it.
+
+use super::super::item::Item;
+use super::super::trace::telling;
+use super::suggest::Suggestion;
+use super::tally::{Attention, Totals};
+use super::{Review, by_project, n_sessions};
+use crate::protocol::{shorten, thousands};
+
+/// So many rows of a table are shown.
+const SHOWN: usize = 10;
+
+/// A part of the page. Texts may hold code between backticks.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Block {
+    /// The page's title.
+    Title(String),
+    /// A section's.
+    Heading(String),
+    /// A paragraph.
+    Text(String),
+    /// Something said more quietly.
+    Note(String),
+    /// A table: its head, its rows; columns of numbers are named.
+    Table { head: Vec<&'static str>, rows: Vec<Vec<String>>, numbers: Vec<usize> },
+    /// A list.
+    List(Vec<String>),
+    /// Lines as they are: a diff.
+    Lines(Vec<String>),
+}
+
+pub(super) fn blocks(review: &Review) -> Vec<Block> {
+    let mut page = vec![Block::Title(title(review)), Block::Text(in_short(review))];
+    if review.totals.pieces == 0 {
+        page.push(Block::Text(
+            "No task was recorded in this time: sessions with `--no-memory` and those of other projects \
+             are not among them."
+                .to_owned(),
+        ));
+    }
+    page.extend(attention(review));
+    page.extend(suggestions(review));
+    page.extend(failures(review));
+    page.extend(methods(review));
+    page.extend(always(review));
+    page.extend(ways(review));
+    page.extend(memory(review));
+    page.push(Block::Heading("How this was counted".to_owned()));
+    page.push(Block::Note(
+        "A piece of work is one success, or a failure with every further try at the same thing. The weight of a method is \
+         `(s + 1) / (n + 2)`: each of its `n` pieces adds to `s` 1 where it went well at once, `1 / (1 + k)` after `k` failed \
+         attempts, 0 where it ended badly. How sure an item is: `(wins + 1) / (wins + losses + 2)`. Nothing here was written \
+         by a model, and nothing but weights and retired items was changed. `agent memory show ID` shows what an item rests \
+         on, `agent trace show SESSION` what happened."
+            .to_owned(),
+    ));
+    page
+}
+
+fn title(review: &Review) -> String {
+    let (from, to) = (day(review.period.from_ms), day(review.period.to_ms));
+    let of = review.period.project.as_deref().map_or("all projects", short);
+    format!("Review of {of}, {from} to {to}")
+}
+
+/// The end of a project's identity.
+fn short(project: &str) -> &str {
+    let parts = project.trim_end_matches('/').rmatch_indices('/').nth(1);
+    parts.map_or(project, |(at, _)| &project[at + 1..])
+}
+
+fn in_short(review: &Review) -> String {
+    let now = &review.totals;
+    let mut text = format!(
+        "{} in {}. Of {} pieces of work {} went well at once ({}), {} after another try, {} did not.",
+        many(now.tasks, "task", "tasks"),
+        many(now.sessions, "session", "sessions"),
+        thousands(now.pieces as u64),
+        thousands(now.at_once as u64),
+        percent(now.at_once_rate()),
+        now.made_good,
+        now.failed,
+    );
+    text.push_str(&compared(now, review.before.as_ref()));
+    let by_pattern = now.sources.get("failure_pattern").copied().unwrap_or(0);
+    if by_pattern > 0 {
+        let of = many(by_pattern, "failure", "failures");
+        text.push_str(&format!(" Memory knew the way out of {of}."));
+    }
+    match review.needs_human.len() {
+        0 => text.push_str(" Nothing waits for a person."),
+        1 => text.push_str(" One thing needs a person."),
+        n => text.push_str(&format!(" {n} things need a person.")),
+    }
+    text
+}
+
+fn compared(now: &Totals, before: Option<&Totals>) -> String {
+    let Some(before) = before else {
+        return " Nothing was recorded in the time before, to compare with.".to_owned();
+    };
+    format!(
+        " In the time before, {} of {} went well at once ({}).",
+        percent(before.at_once_rate()),
+        thousands(before.pieces as u64),
+        points(now.at_once_rate() - before.at_once_rate()),
+    )
+}
+
+fn attention(review: &Review) -> Vec<Block> {
+    if review.needs_human.is_empty() {
+        return Vec::new();
+    }
+    let row = |attention: &Attention| {
+        let tried: Vec<String> = attention.tried.iter().map(|tried| shorten(tried, 80)).collect();
+        let last = attention.sessions.first().map_or("", String::as_str);
+        let others = match attention.sessions.len() {
+            0 | 1 => String::new(),
+            n => format!(" and {} more", n - 1),
+        };
+        vec![
+            code(&attention.error),
+            attention.skills.iter().cloned().collect::<Vec<_>>().join(", "),
+            attention.attempts.to_string(),
+            format!("{}, turn {} of `{last}`{others}", day(attention.at_ms), attention.turn),
+            if tried.is_empty() { "–".to_owned() } else { shorten(&tried.join("; "), 160) },
+        ]
+    };
+    let mut blocks = vec![Block::Heading("Needs a person first".to_owned())];
+    blocks.push(Block::Table {
+        head: vec!["it said", "method", "tries", "last seen", "what was tried"],
+        rows: review.needs_human.iter().take(SHOWN).map(row).collect(),
+        numbers: vec![2],
+    });
+    blocks.extend(more(review.needs_human.len()));
+    blocks
+}
+
+fn suggestions(review: &Review) -> Vec<Block> {
+    if review.suggestions.is_empty() {
+        return Vec::new();
+    }
+    let mut blocks = vec![Block::Heading("Suggestions".to_owned())];
+    let laws: Vec<(&str, &str, &str)> = review
+        .suggestions
+        .iter()
+        .filter_map(|suggestion| match suggestion {
+            Suggestion::Law { line, item, because } => {
+                Some((line.as_str(), item.as_str(), because.as_str()))
+            }
+            Suggestion::Mend { .. } | Suggestion::LookAt { .. } | Suggestion::Teach { .. } => None,
+        })
+        .collect();
+    if !laws.is_empty() {
+        blocks.push(Block::Text(
+            "Lessons that proved themselves. As lines of CODE_LAW.md they hold for everybody, and in every task:"
+                .to_owned(),
+        ));
+        let mut lines = vec!["--- a/CODE_LAW.md".to_owned(), "+++ b/CODE_LAW.md".to_owned()];
+        lines.extend(laws.iter().map(|(line, ..)| format!("+{line}")));
+        blocks.push(Block::Lines(lines));
+        let sources = laws.iter().map(|(_, item, because)| format!("`{item}` {because}"));
+        blocks.push(Block::Note(format!("{}.", sources.collect::<Vec<_>>().join("; "))));
+    }
+    let rest = review.suggestions.iter().filter_map(|suggestion| match suggestion {
+        Suggestion::Law { .. } => None,
+        Suggestion::Mend { text, because } => Some(format!("{text} {}.", sentence(because))),
+        Suggestion::Teach { text, because } => Some(format!(
+            "Say how this is done, with `agent memory add`: {}. {}.",
+            code(text),
+            sentence(because)
+        )),
+        Suggestion::LookAt { item, text, because } => Some(format!(
+            "Say `{item}` better (`agent memory edit {item}`) or forget it: \u{201c}{text}\u{201d} {}.",
+            sentence(because)
+        )),
+    });
+    let rest: Vec<String> = rest.collect();
+    if !rest.is_empty() {
+        blocks.push(Block::List(rest));
+    }
+    blocks
+}
+
+fn failures(review: &Review) -> Vec<Block> {
+    if review.failures.is_empty() {
+        return Vec::new();
+    }
+    let rows = review.failures.iter().take(SHOWN).map(|failure| {
+        vec![
+            failure.n.to_string(),
+            failure.sessions.to_string(),
+            failure.skills.iter().cloned().collect::<Vec<_>>().join(", "),
+            code(&failure.says),
+            format!("{} of {}", failure.made_good, failure.traces),
+            match &failure.known {
+                Some((id, text)) => format!("{text} (`{id}`)"),
+                None => "–".to_owned(),
+            },
+        ]
+    });
+    let mut blocks = vec![
+        Block::Heading("What fails most".to_owned()),
+        Block::Table {
+            head: vec!["times", "sessions", "method", "it says", "made good", "what is remembered"],
+            rows: rows.collect(),
+            numbers: vec![0, 1],
+        },
+    ];
+    blocks.extend(more(review.failures.len()));
+    blocks
+}
+
+fn methods(review: &Review) -> Vec<Block> {
+    if review.methods.is_empty() {
+        return Vec::new();
+    }
+    let rows = review.methods.iter().take(SHOWN).map(|method| {
+        let change = method
+            .rate_before
+            .map_or_else(|| "–".to_owned(), |before| points(method.rate - before));
+        vec![
+            method.skill.clone(),
+            method.n.to_string(),
+            method.at_once.to_string(),
+            method.made_good.to_string(),
+            method.failed.to_string(),
+            percent(method.rate),
+            change,
+            moved(method.weight_before, method.weight),
+        ]
+    });
+    let mut blocks = vec![
+        Block::Heading("How each method went".to_owned()),
+        Block::Table {
+            head: vec![
+                "method",
+                "pieces",
+                "at once",
+                "made good",
+                "failed",
+                "ended well",
+                "change",
+                "weight",
+            ],
+            rows: rows.collect(),
+            numbers: vec![1, 2, 3, 4, 5, 6, 7],
+        },
+    ];
+    let rest = review.methods.len().saturating_sub(SHOWN);
+    if rest > 0 {
+        let well: usize = review.methods[SHOWN..].iter().map(|method| method.at_once).sum();
+        let all: usize = review.methods[SHOWN..].iter().map(|method| method.n).sum();
+        blocks.push(Block::Note(format!(
+            "And {rest} more, of which {well} of {all} pieces went well at once."
+        )));
+    }
+    blocks
+}
+
+fn always(review: &Review) -> Vec<Block> {
+    if review.always.is_empty() {
+        return Vec::new();
+    }
+    let rows = review.always.iter().take(SHOWN).map(|always| {
+        let (condition, elsewhere) = match (always.elsewhere, always.only_here.as_str()) {
+            (0, _) => ("in every case".to_owned(), "–".to_owned()),
+            (n, "") => (code(&always.context), format!("{} of {n}", always.elsewhere_well)),
+            (n, only) => (code(only), format!("{} of {n}", always.elsewhere_well)),
+        };
+        vec![code(&always.subject), condition, always.n.to_string(), code(&always.error), elsewhere]
+    });
+    vec![
+        Block::Heading("What never works under one condition".to_owned()),
+        Block::Table {
+            head: vec!["what", "condition", "failed", "it says", "worked otherwise"],
+            rows: rows.collect(),
+            numbers: vec![2],
+        },
+    ]
+}
+
+fn ways(review: &Review) -> Vec<Block> {
+    if review.ways.is_empty() {
+        return Vec::new();
+    }
+    let rows = review.ways.iter().map(|way| {
+        vec![
+            way.name
+                .as_deref()
+                .map_or_else(|| "none chosen".to_owned(), |name| name.replace('_', " ")),
+            way.tasks.to_string(),
+            format!("{} of {}", way.well, way.tasks),
+            format!("{:.1}", way.failed_attempts),
+            moved(way.weight_before, way.weight),
+        ]
+    });
+    vec![
+        Block::Heading("Ways of working".to_owned()),
+        Block::Table {
+            head: vec![
+                "way",
+                "tasks",
+                "nothing left for a person",
+                "failed attempts a task",
+                "weight",
+            ],
+            rows: rows.collect(),
+            numbers: vec![1, 2, 3, 4],
+        },
+    ]
+}
+
+fn memory(review: &Review) -> Vec<Block> {
+    let mut blocks = vec![Block::Heading("Memory".to_owned())];
+    let row = |item: &Item| {
+        vec![
+            format!("`{}`", item.id),
+            item.text.clone(),
+            item.because
+                .as_deref()
+                .map_or_else(|| "–".to_owned(), |because| code(telling(because))),
+            n_sessions(item).to_string(),
+            format!("{} : {}", item.wins, item.losses),
+            percent(item.confidence()),
+        ]
+    };
+    let head = || vec!["item", "it says", "because of", "sessions", "won : lost", "sure"];
+    let mut table = |title: &str, items: &[Item]| {
+        if items.is_empty() {
+            return;
+        }
+        blocks.push(Block::Text(title.to_owned()));
+        blocks.push(Block::Table {
+            head: head(),
+            rows: items.iter().take(SHOWN).map(row).collect(),
+            numbers: vec![3, 4, 5],
+        });
+        blocks.extend(more(items.len()));
+    };
+    table("Learnt in this time:", &review.learnt);
+    let known_before: Vec<Item> = review
+        .helping
+        .iter()
+        .filter(|item| review.learnt.iter().all(|learnt| learnt.id != item.id))
+        .cloned()
+        .collect();
+    table("Helping, learnt before:", &known_before);
+    table("Retired, because they stopped helping:", &review.retired);
+    if review.learnt.is_empty() && review.helping.is_empty() && review.retired.is_empty() {
+        blocks.push(Block::Text(
+            "Nothing was learnt in this time, and nothing has helped yet.".to_owned(),
+        ));
+    }
+    if review.period.project.is_none() && by_project(&review.learnt).len() > 1 {
+        let projects = by_project(&review.learnt).into_iter();
+        let projects = projects.map(|(project, n)| format!("{} {n}", short(project)));
+        blocks
+            .push(Block::Note(format!("By project: {}.", projects.collect::<Vec<_>>().join(", "))));
+    }
+    blocks
+}
+
+/// What is not shown of a table.
+fn more(n: usize) -> Option<Block> {
+    (n > SHOWN)
+        .then(|| Block::Note(format!("And {} more: `--format json` has them all.", n - SHOWN)))
+}
+
+fn many(n: usize, one: &str, more: &str) -> String {
+    format!("{} {}", thousands(n as u64), if n == 1 { one } else { more })
+}
+
+/// A text as code, in one line.
+fn code(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('`', "'");
+    if text.is_empty() { "–".to_owned() } else { format!("`{text}`") }
+}
+
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// A change of a share, in points of a hundred.
+fn points(change: f64) -> String {
+    let points = (change * 100.0).round();
+    if points == 0.0 { "±0".to_owned() } else { format!("{points:+.0}") }
+}
+
+fn moved(before: f64, now: f64) -> String {
+    if (before - now).abs() < 0.005 {
+        format!("{now:.2}")
+    } else {
+        format!("{before:.2} → {now:.2}")
+    }
+}
+
+/// A day, as people write it.
+fn day(ms: i64) -> String {
+    let time = jiff::Timestamp::from_millisecond(ms).map(|time| time.to_string());
+    time.map_or_else(|_| "–".to_owned(), |time| time.chars().take(10).collect())
+}

@@ -1,0 +1,371 @@
+//! One call on its way through the gate, and the calls of one answer together.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+
+use super::approval::{Permit, Refused};
+use super::breaker::Gate;
+use super::{Entry, OutputLimits, Registry, limits, repetition, validate};
+use crate::permission::Policy;
+use crate::protocol::control::PermissionMode;
+use crate::protocol::envelope::{
+    Context, Envelope, ErrorCode, Failure, Report, ToolError, Verdict,
+};
+use crate::protocol::event::{Body, Caller};
+use crate::protocol::message::ToolCall;
+use crate::protocol::tool::Effect;
+use crate::protocol::{Object, nearest};
+use crate::workspace::Snapshot;
+
+/// The fields of the lock: injected, never taken from the model.
+const LOCK_FIELDS: [&str; 2] = ["file_mtime_ms", "file_size_bytes"];
+
+/// A call that may run.
+struct Passed<'a> {
+    entry: &'a Entry,
+    arguments: Object,
+    effect: Effect,
+    key: String,
+    permit: Permit,
+}
+
+/// What became of a call.
+#[derive(Debug)]
+pub struct Answer {
+    /// What the tool, or the gate, answered.
+    pub envelope: Envelope,
+    /// What the call would touch, as far as that was found out.
+    pub effect: Option<Effect>,
+    /// A rule or the mode refused a write or a command.
+    pub denied: bool,
+    /// The rule of a pin refused it, or wants the user to be asked.
+    pub violates_pin: bool,
+}
+
+/// A call that was tried and is not answered yet.
+struct Attempt {
+    outcome: Result<Report, Failure>,
+    known: Known,
+    time_ms: u64,
+}
+
+/// What is known of a call on its way through the gate.
+#[derive(Default)]
+struct Known {
+    input: Object,
+    effect: Option<Effect>,
+    denied: bool,
+    violates_pin: bool,
+    /// The call on whose behalf the kernel makes this one.
+    parent: Option<String>,
+}
+
+impl Known {
+    fn by(&self) -> Caller {
+        if self.parent.is_some() { Caller::Kernel } else { Caller::Model }
+    }
+}
+
+impl Registry {
+    /// Carries out the calls of one answer: neighbouring read-only calls at the same time, anything
+    /// else alone, in order. Every call is answered, in call order; after an interrupt nothing starts, and
+    /// once the user has said something nothing more: the model hears that first. All results together may
+    /// take `room` bytes: small ones are shown whole, the large ones share.
+    pub async fn carry_out(&self, calls: &[ToolCall], room: usize) -> Vec<Answer> {
+        let mut answers = Vec::with_capacity(calls.len());
+        let mut room = room;
+        let mut rest = calls;
+        while !rest.is_empty() {
+            let reads = rest.iter().take_while(|call| self.reads_only(call)).count();
+            let (now, later) = rest.split_at(reads.max(1));
+            let tried = join_all(now.iter().map(|call| self.attempt(call, None))).await;
+            let sizes: Vec<usize> =
+                tried.iter().map(|tried| limits::size_of(&tried.outcome)).collect();
+            let reserved = (later.len() * limits::MIN_SHARE).min(room / 2);
+            let share = limits::fair_share(&sizes, room - reserved);
+            let taken: usize = sizes.iter().map(|size| size.min(&share)).sum();
+            room = room.saturating_sub(taken);
+            let finished =
+                now.iter().zip(tried).map(|(call, tried)| self.finish(call, tried, share));
+            answers.extend(finished);
+            rest = later;
+            if self.control.is_steered() {
+                answers.extend(rest.iter().map(|call| self.put_off(call)));
+                break;
+            }
+        }
+        answers
+    }
+
+    /// Carries out one call.
+    pub async fn call(&self, call: &ToolCall) -> Answer {
+        let tried = self.attempt(call, None).await;
+        self.finish(call, tried, usize::MAX)
+    }
+
+    /// Carries out a call that the kernel makes on behalf of one of the model's, in the room that the results
+    /// of the round have left.
+    pub async fn call_for(&self, call: &ToolCall, parent: &str, room: usize) -> Answer {
+        let tried = self.attempt(call, Some(parent)).await;
+        self.finish(call, tried, room.max(limits::MIN_SHARE))
+    }
+
+    /// The tool exists and takes these arguments.
+    pub fn check(&self, call: &ToolCall) -> Result<(), Failure> {
+        let entry = self.find(&call.name)?;
+        entry.validator.check(&entry.tool.spec().schema, &arguments_of(call)?)
+    }
+
+    /// What this call would touch; why not, where it can not be made.
+    pub fn effect_of(&self, call: &ToolCall) -> Result<Effect, Failure> {
+        self.check(call)?;
+        self.find(&call.name)?.tool.effect(&arguments_of(call)?, &self.cx)
+    }
+
+    /// It would need no person's consent by itself, whatever rules and modes say.
+    pub fn is_harmless(&self, effect: &Effect) -> bool {
+        Policy::is_harmless(effect, &*self.cx.workspace)
+    }
+
+    async fn attempt(&self, call: &ToolCall, parent: Option<&str>) -> Attempt {
+        let started = self.events.clock().now();
+        let mut known = Known { parent: parent.map(str::to_owned), ..Known::default() };
+        let outcome = match self.pass(call, &mut known).await {
+            Ok(passed) => self.run(call, passed, &mut known).await,
+            Err(failure) => Err(failure),
+        };
+        let time_ms = self.events.clock().now().duration_since(started).as_millis();
+        Attempt { outcome, known, time_ms: u64::try_from(time_ms).unwrap_or(u64::MAX) }
+    }
+
+    /// Makes an envelope of what a call came to, of which so many bytes may be shown.
+    fn finish(&self, call: &ToolCall, tried: Attempt, share: usize) -> Answer {
+        let Attempt { outcome, known, time_ms } = tried;
+        let limits = OutputLimits { max_bytes: self.limits.max_bytes.min(share), ..self.limits };
+        let outcome = limits::apply(outcome, &call.name, &limits, &self.cx.spill);
+        let envelope = envelope(outcome, known.input.clone(), time_ms);
+        self.events.emit(Body::ToolFinished {
+            call: call.id.clone(),
+            tool: call.name.clone(),
+            envelope: envelope.clone(),
+            synthetic: false,
+            by: known.by(),
+            parent_call: known.parent,
+        });
+        let Known { effect, denied, violates_pin, .. } = known;
+        Answer { envelope, effect, denied, violates_pin }
+    }
+
+    /// Answers a call that is not carried out because the user said something before it began.
+    fn put_off(&self, call: &ToolCall) -> Answer {
+        let failure =
+            Failure::new(ErrorCode::Cancelled, "not run: the user said something before it began")
+                .hint("heed the user's message, then call it again if it is still right");
+        let envelope = envelope(Err(failure), arguments_of(call).unwrap_or_default(), 0);
+        self.events.emit(Body::ToolFinished {
+            call: call.id.clone(),
+            tool: call.name.clone(),
+            envelope: envelope.clone(),
+            synthetic: false,
+            by: Caller::Model,
+            parent_call: None,
+        });
+        Answer { envelope, effect: None, denied: false, violates_pin: false }
+    }
+
+    /// Everything before the tool itself runs.
+    async fn pass(&self, call: &ToolCall, known: &mut Known) -> Result<Passed<'_>, Failure> {
+        if self.control.interrupted().is_some() {
+            return Err(Failure::new(ErrorCode::Cancelled, "not run: the turn was interrupted"));
+        }
+        let entry = self.find(&call.name)?;
+        let arguments = arguments_of(call)?;
+        known.input.clone_from(&arguments);
+        entry.validator.check(&entry.tool.spec().schema, &arguments)?;
+        let effect = entry.tool.effect(&arguments, &self.cx)?;
+        known.effect = Some(effect.clone());
+
+        let key = repetition::key(&call.name, entry.tool.canonical(&arguments), &effect);
+        self.refuse_repetition(&call.name, &key, &effect)?;
+        if let Gate::Open { seconds_left } =
+            self.state().breaker.enter(&call.name, self.events.clock().now())
+        {
+            return Err(Failure::new(
+                ErrorCode::CircuitOpen,
+                format!(
+                    "Tool temporarily disabled: {} failed several times in a row; {seconds_left} s left",
+                    call.name
+                ),
+            )
+            .hint("use another tool, or go on with another part of the task"));
+        }
+        let permit = match self.permit(call, entry, &arguments, &effect).await {
+            Ok(permit) => permit,
+            Err(Refused { failure, denied, violates_pin }) => {
+                known.denied = denied;
+                known.violates_pin = violates_pin;
+                // The tool was not tried: a trial call stays to be made.
+                self.state().breaker.leave(&call.name);
+                return Err(failure);
+            }
+        };
+        Ok(Passed { entry, arguments, effect, key, permit })
+    }
+
+    async fn run(
+        &self,
+        call: &ToolCall,
+        passed: Passed<'_>,
+        known: &mut Known,
+    ) -> Result<Report, Failure> {
+        let Passed { entry, arguments, effect, key, permit } = passed;
+        let mut cx = self.cx.clone();
+        cx.cancel = self.control.cancel();
+        cx.read_only = self.mode() == PermissionMode::ReadOnly
+            || self.frozen().is_some()
+            // Should the judge be wrong about it, it still writes nothing.
+            || effect.is_read_only();
+        let (events, id) = (self.events.clone(), call.id.clone());
+        cx.watcher = Some(Arc::new(move |text| {
+            events.emit(Body::ToolOutput { call: id.clone(), text: text.to_owned() });
+        }));
+        cx.withheld = self.state().policy.withheld();
+        cx.network = match permit {
+            Permit::Person => Policy::needs_network(&effect),
+            Permit::Policy => {
+                self.state().policy.gives_network(&call.name, &effect, &*self.cx.workspace)
+            }
+        };
+        if let Effect::Write { path } = &effect {
+            cx.seen = self.lock(path, &mut known.input).await;
+        }
+        let epoch = self.state().repetition.epoch();
+        self.events.emit(Body::ToolStarted {
+            call: call.id.clone(),
+            tool: call.name.clone(),
+            input: known.input.clone(),
+            effect: effect.clone(),
+            by: known.by(),
+            parent_call: known.parent.clone(),
+        });
+        let run = AssertUnwindSafe(entry.tool.run(arguments, &cx)).catch_unwind().await;
+        let mut outcome = run.unwrap_or_else(|panic| Err(panicked(&call.name, panic.as_ref())));
+
+        let mut state = self.state();
+        let class = outcome.as_ref().err().map(|failure| failure.code.class(&call.name));
+        state.breaker.record(&call.name, class, self.events.clock().now());
+        if may_have_changed_something(&effect, &outcome) {
+            state.repetition.world_changed();
+        }
+        state.repetition.record(key, &mut outcome, epoch);
+        outcome
+    }
+
+    fn find(&self, name: &str) -> Result<&Entry, Failure> {
+        self.entries.iter().find(|entry| entry.tool.spec().name == name).ok_or_else(|| {
+            let names = self.specs.iter().map(|spec| spec.name);
+            let hint = match nearest(name, names.clone()) {
+                Some(nearest) => format!("did you mean {nearest}?"),
+                None => format!("the tools are {}", names.collect::<Vec<_>>().join(", ")),
+            };
+            Failure::new(ErrorCode::UnknownTool, format!("there is no tool named {name:?}"))
+                .hint(hint)
+        })
+    }
+
+    fn refuse_repetition(&self, tool: &str, key: &str, effect: &Effect) -> Result<(), Failure> {
+        // A command may be a poll.
+        let limit = match effect {
+            // To wait for a command that runs is no repetition; a turn has its own limit. The plan may have
+            // become another meanwhile: then the same list sets it right.
+            Effect::Job { .. } | Effect::Plan => return Ok(()),
+            Effect::Command { .. } => 5,
+            Effect::Read { .. } | Effect::Write { .. } => 3,
+        };
+        let times = self.state().repetition.times(key);
+        if times + 1 < limit {
+            return Ok(());
+        }
+        // Somebody else may have changed the file: then another look is no repetition.
+        if let Effect::Read { path } = effect
+            && self.cx.workspace.changed_since_seen().contains(path)
+        {
+            return Ok(());
+        }
+        Err(Failure::new(
+            ErrorCode::RepeatedCall,
+            format!("the same {tool} call gave the same answer {times} times running; it was not run again"),
+        )
+        .hint("use the answer you have, change the arguments, or do something else first"))
+    }
+
+    /// The optimistic lock: what the file looked like when it was last read, for the tool and for the
+    /// record. The hash of a large file may still be under way: it is waited for.
+    pub(super) async fn lock(&self, path: &str, input: &mut Object) -> Option<Snapshot> {
+        let path = self.cx.workspace.resolve(path).ok()?;
+        let workspace = self.cx.workspace.clone();
+        let seen = tokio::task::spawn_blocking(move || workspace.snapshot(&path)).await.ok()??;
+        input.insert(LOCK_FIELDS[0].to_owned(), seen.mtime_ms().into());
+        input.insert(LOCK_FIELDS[1].to_owned(), seen.size().into());
+        Some(seen)
+    }
+
+    /// The call is certain to be read-only. A call that is wrong touches nothing, but is answered alone.
+    fn reads_only(&self, call: &ToolCall) -> bool {
+        let Ok(entry) = self.find(&call.name) else { return false };
+        let Ok(arguments) = arguments_of(call) else { return false };
+        entry.validator.check(&entry.tool.spec().schema, &arguments).is_ok()
+            && entry.tool.effect(&arguments, &self.cx).is_ok_and(|effect| effect.is_read_only())
+    }
+}
+
+/// The call's arguments, without what says "no value" and without what is injected.
+fn arguments_of(call: &ToolCall) -> Result<Object, Failure> {
+    let mut arguments = validate::arguments(&call.arguments)?;
+    // Models that fill in every field say "no value" with null.
+    arguments.retain(|name, value| !value.is_null() && !LOCK_FIELDS.contains(&name.as_str()));
+    Ok(arguments)
+}
+
+/// A write that was refused changed nothing, but CONFLICT shows that somebody else did; a command may have
+/// changed anything, however it ended.
+fn may_have_changed_something(effect: &Effect, outcome: &Result<Report, Failure>) -> bool {
+    match effect {
+        Effect::Read { .. } | Effect::Job { .. } | Effect::Plan => false,
+        Effect::Write { .. } => match outcome {
+            Ok(_) => true,
+            Err(failure) => failure.code == ErrorCode::Conflict,
+        },
+        Effect::Command { reads_only, .. } => !reads_only,
+    }
+}
+
+fn panicked(tool: &str, panic: &(dyn std::any::Any + Send)) -> Failure {
+    let message = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message");
+    Failure::new(ErrorCode::InternalError, format!("{tool} failed in an unforeseen way: {message}"))
+        .hint("this is a defect of the program, not of the call; try another way")
+}
+
+fn envelope(outcome: Result<Report, Failure>, params_input: Object, time_ms: u64) -> Envelope {
+    let (verdict, data, text, mut stats, path_resolved) = match outcome {
+        Ok(Report { partial, data, text, stats, path }) => {
+            let verdict = if partial { Verdict::Partial } else { Verdict::Success };
+            (verdict, data, text, stats, path)
+        }
+        Err(Failure { code, message, hint, data, text, stats, path }) => {
+            let error = ToolError { code, message, hint };
+            let text = if text.is_empty() { error.in_words() } else { text };
+            (Verdict::Error { error }, data, text, stats, path)
+        }
+    };
+    stats.insert("time_ms".to_owned(), time_ms.into());
+    let context = Context { cwd: ".".to_owned(), params_input, path_resolved };
+    Envelope { verdict, data, text, stats, context }
+}

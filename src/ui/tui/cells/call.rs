@@ -1,0 +1,358 @@
+//! A call of a tool: how far it is, what a person is asked about it, and how it ended.
+
+use ratatui::text::{Line, Span};
+use serde_json::Value;
+
+use super::lines::{command_lines, diff_lines, first_line, output, seconds, title};
+use super::{Detail, Look};
+use crate::protocol::Object;
+use crate::protocol::envelope::{Envelope, ErrorCode};
+use crate::protocol::view::view;
+use crate::ui::tui::text::{clean, hang};
+use crate::ui::tui::theme::Part;
+
+/// Lines of a diff, of an output, and of one that failed, in brief.
+const DIFF_LINES: usize = 24;
+const OUTPUT_LINES: usize = 4;
+const FAILED_LINES: usize = 10;
+/// Lines that say why a call failed, in brief.
+const NOTE_LINES: usize = 4;
+
+/// A call of a tool.
+#[derive(Debug)]
+pub(in crate::ui::tui) struct Call {
+    pub(in crate::ui::tui) id: String,
+    pub(in crate::ui::tui) tool: String,
+    /// What it is about: a path, a pattern, a command.
+    pub(in crate::ui::tui) subject: String,
+    pub(in crate::ui::tui) question: Option<Box<Question>>,
+    pub(in crate::ui::tui) state: CallState,
+}
+
+/// How far a call is.
+#[derive(Debug)]
+pub(in crate::ui::tui) enum CallState {
+    /// Asked for.
+    Waiting,
+    /// Under way; the end of what it wrote.
+    Running { tail: String },
+    /// Answered.
+    Done(Box<Outcome>),
+}
+
+/// What a person is asked about a call.
+#[derive(Clone, Debug)]
+pub(in crate::ui::tui) struct Question {
+    pub(in crate::ui::tui) reason: String,
+    pub(in crate::ui::tui) rule: String,
+    pub(in crate::ui::tui) rules: Vec<String>,
+    pub(in crate::ui::tui) diff: Option<String>,
+}
+
+/// How a call ended.
+#[derive(Debug)]
+pub(in crate::ui::tui) struct Outcome {
+    mark: Mark,
+    summary: String,
+    note: String,
+    body: Body,
+    time_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    Good,
+    Partial,
+    Bad,
+}
+
+#[derive(Debug)]
+enum Body {
+    None,
+    Diff(String),
+    /// Output of a command, the last of which matters most.
+    Output(String),
+    /// Anything else, shown in full only.
+    Text(String),
+}
+
+impl Call {
+    /// A call as the model wrote it.
+    pub(in crate::ui::tui) fn new(id: &str, tool: &str, arguments: &str) -> Self {
+        let input: Object = serde_json::from_str(arguments).unwrap_or_default();
+        Self {
+            id: id.to_owned(),
+            tool: tool.to_owned(),
+            subject: subject(tool, &input),
+            question: None,
+            state: CallState::Waiting,
+        }
+    }
+
+    pub(in crate::ui::tui) fn finish(&mut self, envelope: &Envelope) {
+        self.state = CallState::Done(Box::new(Outcome::new(&self.tool, envelope)));
+    }
+
+    /// The turn is over and nothing answered it.
+    pub(in crate::ui::tui) fn give_up(&mut self) {
+        self.state = CallState::Done(Box::new(Outcome {
+            mark: Mark::Bad,
+            summary: "not run".to_owned(),
+            note: String::new(),
+            body: Body::None,
+            time_ms: 0,
+        }));
+    }
+
+    pub(super) fn lines(&self, look: Look, detail: Detail) -> Vec<Line<'static>> {
+        let mut lines = self.question_lines(look);
+        // What waits for an answer has no outcome yet.
+        if lines.is_empty() || !matches!(self.state, CallState::Waiting) {
+            lines.extend(self.outcome_lines(look, detail));
+        }
+        lines
+    }
+
+    /// What the person is asked, with all that it is about.
+    pub(in crate::ui::tui) fn question_lines(&self, look: Look) -> Vec<Line<'static>> {
+        let Some(question) = &self.question else { return Vec::new() };
+        let mut lines =
+            vec![title(("? ", Part::Warn), &self.tool, &first_line(&self.subject), "", look)];
+        let is_whole = lines[0].to_string().ends_with(self.subject.trim());
+        let quiet = look.theme.style(Part::Quiet);
+        let why = match question.rule.strip_prefix("mode ") {
+            // What a mode always asks needs no reason.
+            Some(mode) => format!("mode {mode} asks before this"),
+            None => format!("{} ({})", clean(&question.reason), clean(&question.rule)),
+        };
+        let indent = Span::raw("  ");
+        lines.extend(hang(&indent, &indent, &[Span::styled(why, quiet)], look.width));
+        match &question.diff {
+            Some(diff) => lines.extend(diff_lines(diff, usize::MAX, look, Detail::Full)),
+            // What the title holds whole is not said twice.
+            None if self.tool == "Bash" && !is_whole => {
+                lines.extend(command_lines(&self.subject, look));
+            }
+            None => {}
+        }
+        lines
+    }
+
+    /// How far it is, or how it ended.
+    pub(in crate::ui::tui) fn outcome_lines(
+        &self,
+        look: Look,
+        detail: Detail,
+    ) -> Vec<Line<'static>> {
+        let subject = first_line(&self.subject);
+        let outcome = match &self.state {
+            CallState::Waiting => {
+                return vec![title(("· ", Part::Quiet), &self.tool, &subject, "", look)];
+            }
+            CallState::Running { tail } => {
+                let mut lines = vec![title(("◦ ", Part::User), &self.tool, &subject, "", look)];
+                lines.extend(output(tail, 3, look, detail));
+                return lines;
+            }
+            CallState::Done(outcome) => outcome,
+        };
+        // The plan itself is shown where it changes.
+        if self.tool == "TodoWrite" && outcome.mark != Mark::Bad && detail == Detail::Brief {
+            return Vec::new();
+        }
+        let mark = match outcome.mark {
+            Mark::Good => ("✓ ", Part::Good),
+            Mark::Partial => ("! ", Part::Warn),
+            Mark::Bad => ("✗ ", Part::Bad),
+        };
+        let mut how = outcome.summary.clone();
+        // The time that the person took to answer is not the call's.
+        if outcome.time_ms >= 1000 && self.question.is_none() {
+            how.push_str(&format!("  {}", seconds(outcome.time_ms)));
+        }
+        let mut lines = vec![title(mark, &self.tool, &subject, how.trim(), look)];
+        if detail == Detail::Full && self.subject.contains('\n') {
+            lines.extend(command_lines(&self.subject, look));
+        }
+        if !outcome.note.is_empty() {
+            let style = look.theme.style(mark.1);
+            let indent = Span::raw("  ");
+            let note = clean(&outcome.note).replace('\n', " ");
+            let mut note = hang(&indent, &indent, &[Span::styled(note, style)], look.width);
+            if detail == Detail::Brief && note.len() > NOTE_LINES {
+                note.truncate(NOTE_LINES);
+                if let Some(last) = note.last_mut() {
+                    last.spans.push(Span::styled("…", style));
+                }
+            }
+            lines.extend(note);
+        }
+        let is_shown = self.question.as_ref().is_some_and(|question| question.diff.is_some());
+        match &outcome.body {
+            Body::Diff(_) if is_shown && detail == Detail::Brief => {}
+            Body::Diff(diff) => lines.extend(diff_lines(diff, DIFF_LINES, look, detail)),
+            Body::Output(text) => {
+                let most = if outcome.mark == Mark::Bad { FAILED_LINES } else { OUTPUT_LINES };
+                lines.extend(output(text, most, look, detail));
+            }
+            Body::Text(text) if detail == Detail::Full => {
+                lines.extend(output(text, usize::MAX, look, detail));
+            }
+            Body::None | Body::Text(_) => {}
+        }
+        lines
+    }
+}
+
+impl Outcome {
+    fn new(tool: &str, envelope: &Envelope) -> Self {
+        let data = &envelope.data;
+        let text = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default();
+        let stat = |name: &str| envelope.stats.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let number = |name: &str| data.get(name).and_then(Value::as_u64);
+        let count = |name: &str| data.get(name).and_then(Value::as_array).map_or(0, Vec::len);
+        let (mark, mut note) = match envelope.error() {
+            Some(error) => (Mark::Bad, error.in_words()),
+            // A page of a file or of a list is what was asked for.
+            None if envelope.status() == "partial"
+                && (tool == "Bash" || data.contains_key("encoding_guessed")) =>
+            {
+                (Mark::Partial, String::new())
+            }
+            None => (Mark::Good, String::new()),
+        };
+        let code = envelope.error().map(|error| error.code);
+        let mut body = Body::None;
+        let mut is_told = false;
+        let has_run = code != Some(ErrorCode::Cancelled) || data.contains_key("stdout");
+        let summary = match (tool, code) {
+            (
+                "Bash",
+                None | Some(ErrorCode::CommandFailed | ErrorCode::Timeout | ErrorCode::Cancelled),
+            ) if has_run => {
+                body = Body::Output(format!("{}{}", text("stdout"), text("stderr")));
+                let exit = data.get("exit_code").and_then(Value::as_i64);
+                // The first line says what stderr says below; the stage that failed is told.
+                note = failing_stages(data);
+                is_told = code == Some(ErrorCode::Cancelled);
+                match (code, exit, text("signal")) {
+                    (Some(ErrorCode::Timeout), ..) => "timed out".to_owned(),
+                    (Some(ErrorCode::Cancelled), ..) => "stopped".to_owned(),
+                    (_, _, signal) if !signal.is_empty() => signal.to_owned(),
+                    (_, Some(0), _) => String::new(),
+                    (_, Some(exit), _) => format!("exit {exit}"),
+                    (_, None, _) if data.contains_key("background_id") => {
+                        format!("in the background as {}", text("background_id"))
+                    }
+                    (_, None, _) => String::new(),
+                }
+            }
+            // The reason is told to the model; the person gave it.
+            (_, Some(ErrorCode::Cancelled)) => {
+                note = String::new();
+                is_told = true;
+                "not run".to_owned()
+            }
+            (_, Some(ErrorCode::ApprovalRejected)) => {
+                let said = envelope.error().and_then(|error| error.message.split_once(": "));
+                note = said.map_or_else(String::new, |(_, words)| words.to_owned());
+                is_told = true;
+                "you said no".to_owned()
+            }
+            (_, Some(code)) => code.as_str().to_owned(),
+            ("Read", None) => {
+                let (from, to) = (number("start_line"), number("end_line"));
+                let total = number("total_lines").unwrap_or(0);
+                match (from, to) {
+                    (Some(1), Some(to)) if to == total => counted(total, "line"),
+                    (Some(from), Some(to)) => format!("{from}–{to} of {total}"),
+                    _ => String::new(),
+                }
+            }
+            ("Edit" | "MultiEdit" | "Write", None) => {
+                if data.get("applied").and_then(Value::as_bool) == Some(false) {
+                    "unchanged".to_owned()
+                } else {
+                    let (added, removed) = (stat("lines_added"), stat("lines_removed"));
+                    if text("operation") == "create" {
+                        format!("new  +{added}")
+                    } else {
+                        format!("+{added} −{removed}")
+                    }
+                }
+            }
+            ("Grep", None) => {
+                let files = stat("matched_files");
+                let lines = match stat("matched_lines") {
+                    0 => String::new(),
+                    lines => format!("{lines} in "),
+                };
+                match files {
+                    0 => "nothing".to_owned(),
+                    1 => format!("{lines}1 file"),
+                    n => format!("{lines}{n} files"),
+                }
+            }
+            ("Glob", None) => counted(count("paths") as u64, "file"),
+            ("LS", None) => match stat("total_entries") {
+                1 => "1 entry".to_owned(),
+                n => format!("{n} entries"),
+            },
+            ("BashOutput", None) => {
+                body = Body::Output(format!("{}{}", text("stdout"), text("stderr")));
+                let is_running = data.get("running").and_then(Value::as_bool) == Some(true);
+                if is_running { "running".to_owned() } else { "ended".to_owned() }
+            }
+            (_, None) => String::new(),
+        };
+        if !text("diff_preview").is_empty() {
+            body = Body::Diff(text("diff_preview").to_owned());
+        }
+        if matches!(body, Body::None) {
+            body = Body::Text(view(envelope));
+        }
+        let needs_words = code.is_some_and(|code| code != ErrorCode::CommandFailed) && !is_told;
+        if needs_words && note.is_empty() {
+            note.clone_from(&envelope.text);
+        }
+        Self { mark, summary, note, body, time_ms: stat("time_ms") }
+    }
+}
+
+fn counted(n: u64, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+/// The stages of a pipeline that failed before its end.
+fn failing_stages(data: &Object) -> String {
+    let stages = data.get("stages").and_then(Value::as_array);
+    let stages = stages.map(Vec::as_slice).unwrap_or_default();
+    let failing = stages.iter().enumerate().filter_map(|(n, stage)| {
+        let code = stage["exit_code"].as_i64().filter(|code| !matches!(code, 0 | 141))?;
+        let name = stage["command"].as_str().unwrap_or_default();
+        let name = if name.is_empty() { String::new() } else { format!(" {name}") };
+        Some(format!("stage {}/{}{name} exited {code}", n + 1, stages.len()))
+    });
+    failing.collect::<Vec<_>>().join(", ")
+}
+
+/// What of a call's input says best what it is about.
+fn subject(tool: &str, input: &Object) -> String {
+    let text = |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default();
+    let place = match text("path") {
+        "" | "." => String::new(),
+        path => format!(" in {path}"),
+    };
+    match tool {
+        "Grep" => format!("\"{}\"{place}", text("pattern")),
+        "Glob" => format!("{}{place}", text("pattern")),
+        "LS" if text("path").is_empty() => ".".to_owned(),
+        "TodoWrite" => text("summary").to_owned(),
+        _ => ["command", "path", "pattern", "id"]
+            .iter()
+            .map(|name| text(name))
+            .find(|text| !text.is_empty())
+            .unwrap_or_default()
+            .to_owned(),
+    }
+}

@@ -1,0 +1,192 @@
+//! Lines that several kinds of cells are made of: a title, a text behind a mark, a command, an output, a diff.
+
+use ratatui::text::{Line, Span};
+
+use super::{Detail, Look};
+use crate::ui::tui::highlight::{Language, Open};
+use crate::ui::tui::text::{behind, clean, cut, hang, settled, width, wrap};
+use crate::ui::tui::theme::Part;
+
+/// `✓ Edit src/a.rs  +3 −1`: the subject gives way first.
+pub(super) fn title(
+    (mark, part): (&str, Part),
+    tool: &str,
+    subject: &str,
+    how: &str,
+    look: Look,
+) -> Line<'static> {
+    let theme = look.theme;
+    let mut spans = vec![Span::styled(mark.to_owned(), theme.style(part))];
+    let mut used = width(mark);
+    if !tool.is_empty() {
+        used += width(tool) + 1;
+        spans.push(Span::styled(format!("{} ", clean(tool)), theme.style(Part::Tool)));
+    }
+    let how = cut(how, look.width.saturating_sub(used + 2)).into_owned();
+    let room = look.width.saturating_sub(used + if how.is_empty() { 0 } else { width(&how) + 2 });
+    spans.push(Span::raw(cut(subject, room).into_owned()));
+    if !how.is_empty() {
+        let part = if part == Part::Bad || part == Part::Warn { part } else { Part::Quiet };
+        spans.push(Span::styled(format!("  {how}"), theme.style(part)));
+    }
+    Line::from(spans)
+}
+
+pub(super) fn first_line(text: &str) -> String {
+    let text = clean(text.trim());
+    match text.split_once('\n') {
+        Some((first, _)) => format!("{} …", first.trim_end()),
+        None => text.into_owned(),
+    }
+}
+
+pub(super) fn prefixed(
+    mark: &str,
+    part: Part,
+    text: &str,
+    of_text: Part,
+    look: Look,
+) -> Vec<Line<'static>> {
+    let first = Span::styled(mark.to_owned(), look.theme.style(part));
+    let rest = Span::raw(" ".repeat(width(mark)));
+    let style = look.theme.style(of_text);
+    let lines = text.split('\n').enumerate().flat_map(|(n, line)| {
+        let mark = if n == 0 { &first } else { &rest };
+        hang(mark, &rest, &[Span::styled(line.to_owned(), style)], look.width)
+    });
+    lines.collect()
+}
+
+/// A command, whole, in colours.
+pub(super) fn command_lines(command: &str, look: Look) -> Vec<Line<'static>> {
+    let mut open = Open::Nothing;
+    let indent = Span::raw("    ");
+    let mut lines = Vec::new();
+    for line in clean(command).trim_end().split('\n') {
+        let (spans, next) = match Language::named("sh") {
+            Some(shell) => shell.line(line, open, look.theme),
+            None => (vec![Span::raw(line.to_owned())], Open::Nothing),
+        };
+        open = next;
+        lines.extend(hang(&indent, &indent, &spans, look.width));
+    }
+    lines
+}
+
+/// The end of an output, or all of it.
+pub(super) fn output(text: &str, most: usize, look: Look, detail: Detail) -> Vec<Line<'static>> {
+    let quiet = look.theme.style(Part::Quiet);
+    let room = look.width.saturating_sub(4).max(1);
+    if detail == Detail::Full {
+        let text = settled(text);
+        let lines =
+            text.trim_end().split('\n').filter(|_| !text.trim().is_empty()).flat_map(|line| {
+                let lines = wrap(&[Span::styled(line.to_owned(), quiet)], room).into_iter();
+                lines.map(|line| behind(Span::raw("    "), line))
+            });
+        return lines.collect();
+    }
+    let text = text.trim_end();
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let n_lines = 1 + memchr::memchr_iter(b'\n', text.as_bytes()).count();
+    // One line more is shown rather than announced.
+    let shown = if n_lines <= most + 1 { n_lines } else { most };
+    let mut lines = Vec::new();
+    if n_lines > shown {
+        let more = format!("    … {} more lines", n_lines - shown);
+        lines.push(Line::styled(cut(&more, look.width).into_owned(), quiet));
+    }
+    let last: Vec<&str> = text.rsplit('\n').take(shown).collect();
+    lines.extend(last.into_iter().rev().map(|line| {
+        // Only so much of a line is looked at as can be shown.
+        let end = line.floor_char_boundary(line.len().min(64 * 1024));
+        let line = settled(&line[..end]);
+        Line::styled(format!("    {}", cut(&line, room)), quiet)
+    }));
+    lines
+}
+
+/// A unified diff with line numbers.
+pub(super) fn diff_lines(
+    diff: &str,
+    most: usize,
+    look: Look,
+    detail: Detail,
+) -> Vec<Line<'static>> {
+    let theme = look.theme;
+    let diff = clean(diff);
+    let mut lines = Vec::new();
+    let mut rows = 0;
+    let (mut old, mut new) = (0, 0);
+    for line in diff.lines() {
+        if line.starts_with("--- ") && old == 0 || line.starts_with("+++ ") && new == 0 {
+            continue;
+        }
+        if line.starts_with("@@") {
+            let is_first = old == 0 && new == 0;
+            (old, new) = hunk(line);
+            if !is_first {
+                lines.push(Line::styled("       ⋮", theme.style(Part::Quiet)));
+            }
+            continue;
+        }
+        rows += 1;
+        if rows > most && detail == Detail::Brief {
+            continue;
+        }
+        let (mark, text) = line.split_at(line.ceil_char_boundary(1.min(line.len())));
+        let (number, part) = match mark {
+            "+" => (new, Part::Added),
+            "-" => (old, Part::Removed),
+            _ => (new, Part::Quiet),
+        };
+        old += usize::from(mark != "+");
+        new += usize::from(mark != "-");
+        let style = theme.style(part);
+        let number = if mark == "\\" { String::new() } else { number.to_string() };
+        let first = Span::styled(format!("  {number:>5} {mark} "), style);
+        let rest = Span::raw(" ".repeat(width(&first.content)));
+        if detail == Detail::Full {
+            lines.extend(hang(&first, &rest, &[Span::styled(text.to_owned(), style)], look.width));
+        } else {
+            let room = look.width.saturating_sub(width(&first.content)).max(1);
+            let text = cut(text, room).into_owned();
+            lines.push(Line::from(vec![first, Span::styled(text, style)]));
+        }
+    }
+    if detail == Detail::Brief && rows > most {
+        let more = format!("    … {} more lines", rows - most);
+        lines.push(Line::styled(more, theme.style(Part::Quiet)));
+    }
+    lines
+}
+
+/// The first line numbers of `@@ -12,3 +14,4 @@`.
+fn hunk(line: &str) -> (usize, usize) {
+    let number = |mark: char| {
+        let from = line.split_once(mark)?.1;
+        let end = from.find(|c: char| !c.is_ascii_digit()).unwrap_or(from.len());
+        from[..end].parse::<usize>().ok()
+    };
+    (number('-').unwrap_or(1), number('+').unwrap_or(1))
+}
+
+/// A length of time: `0.4 s`, `12 s`, `3 min 20 s`.
+pub(in crate::ui::tui) fn seconds(ms: u64) -> String {
+    match ms {
+        0..10_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        10_000..60_000 => format!("{} s", ms / 1000),
+        _ => format!("{} min {} s", ms / 60_000, ms / 1000 % 60),
+    }
+}
+
+/// A number people can read: `950`, `12.3k`, `1.2M`.
+pub(in crate::ui::tui) fn thousands(n: u64) -> String {
+    match n {
+        0..1000 => n.to_string(),
+        1000..1_000_000 => format!("{}.{}k", n / 1000, n % 1000 / 100),
+        _ => format!("{}.{}M", n / 1_000_000, n % 1_000_000 / 100_000),
+    }
+}

@@ -1,0 +1,39 @@
+//! "Don't change anything" in the chat, while a command runs in the background.
+
+use std::time::Duration;
+
+use super::pty::Pty;
+use crate::support::Test;
+
+const RUNS: &str =
+    "call: Bash {\"command\":\"while sleep 0.01; do echo x >> ticks; done\",\"background\":true}";
+
+#[test]
+fn what_runs_in_the_background_stands_still_until_the_freeze_is_lifted() {
+    let script = format!("{RUNS}\n---\ntext: It runs.\n---\ntext: I wait.\n---\ntext: I go on.");
+    let test = Test::new().script(&script);
+    let args = ["--model", "script:../script", "--yolo"];
+    let mut pty = Pty::start(&test, &args, 40, 100, "xterm-256color");
+    pty.wait_for("/help");
+    let ticks = test.root().join("ticks");
+    let size = || std::fs::metadata(&ticks).map_or(0, |data| data.len());
+    pty.say("start it");
+    pty.wait_for("It runs.");
+    pty.wait("it to write", |_| size() > 0);
+
+    pty.say("Don't change anything until I say so.");
+    pty.wait_for("I wait.");
+    let frozen = size();
+    // As long as it takes for a dozen lines. (What stands still is found so however slow the machine is.)
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(size(), frozen, "it went on writing");
+
+    pty.say("ok, go ahead");
+    pty.wait_for("I go on.");
+    pty.wait("it to go on", |_| size() > frozen);
+    pty.say("/quit");
+    assert_eq!(pty.end(), 0);
+    let ended = size();
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(size(), ended, "it outlived the chat");
+}

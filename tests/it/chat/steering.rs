@@ -1,0 +1,115 @@
+//! Words for an agent that is busy with a failure: they are heard before it does anything more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::pty::Pty;
+use crate::run::wait_for;
+use crate::server::{self, Server};
+use crate::support::Test;
+
+/// A model that looks twice for a file that is not there, then does what the user says; asked why, it proposes
+/// this call, as soon as it may speak.
+fn lost(action: Value, may_speak: Arc<AtomicBool>) -> Server {
+    let asked = AtomicUsize::new(0);
+    Server::with(move |request, _| {
+        if request.json()["tools"].is_null() {
+            let begun = Instant::now();
+            while !may_speak.load(Ordering::SeqCst) && begun.elapsed() < Duration::from_secs(20) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let cause =
+                json!({"category": "unknown", "text": "it is elsewhere", "confidence": 0.9});
+            let said = json!({"failure_signal": "tool_error", "root_cause": cause,
+                              "suggested_action": action, "patch_prompt": ""});
+            return server::sse_text(&said.to_string());
+        }
+        match asked.fetch_add(1, Ordering::SeqCst) {
+            n @ (0 | 1) => server::sse_calls(&[("Read", json!({"path": format!("lost{n}")}))]),
+            _ if request.body.contains("leave it") => server::sse_text("I leave it."),
+            _ => server::sse_text("I heard nothing."),
+        }
+    })
+}
+
+fn project(server: &Server) -> Test {
+    Test::new().user_config(&format!(
+        "model = \"test/m\"\n[providers.test]\nbase_url = \"{}\"\n",
+        server.url()
+    ))
+}
+
+fn chat(test: &Test) -> Pty {
+    let mut pty = Pty::start(test, &["--yolo"], 24, 80, "xterm-256color");
+    pty.wait_for("/help");
+    pty.say("find it");
+    pty
+}
+
+/// The types of the events from the first of this type on.
+fn story(test: &Test, from: &str) -> Vec<String> {
+    let events = test.events();
+    let types = events.iter().map(|event| event["type"].as_str().unwrap().to_owned());
+    types.skip_while(|kind| kind != from).collect()
+}
+
+fn by_the_kernel(test: &Test) -> Vec<Value> {
+    let mut finished = test.events_of("tool.finished");
+    finished.retain(|event| event["by"] == "kernel");
+    finished
+}
+
+#[test]
+fn what_is_said_during_a_reflection_is_heard_before_anything_is_done_about_it() {
+    let may_speak = Arc::new(AtomicBool::new(false));
+    let action = json!({"kind": "alternative", "tool": "Bash", "input": {"command": "touch done"}});
+    let server = lost(action, may_speak.clone());
+    let test = project(&server);
+    let mut pty = chat(&test);
+    wait_for(|| server.finish().iter().any(|request| request.json()["tools"].is_null()));
+    pty.say("no, leave it");
+    pty.wait_for("queued: no, leave it");
+    may_speak.store(true, Ordering::SeqCst);
+    pty.wait_for("I leave it.");
+    pty.say("/quit");
+    assert_eq!(pty.end(), 0);
+    assert_eq!(by_the_kernel(&test), [Value::Null; 0]);
+    assert!(!test.root().join("done").exists());
+    // The reflection is paid for and recorded; nothing was decided on it.
+    let story = story(&test, "reflection");
+    assert_eq!(story[..3], ["reflection", "turn.steered", "model.requested"]);
+    assert!(!story.contains(&"control.decided".to_owned()), "{story:?}");
+    assert_eq!(test.events_of("turn.finished").len(), 1);
+}
+
+#[test]
+fn what_is_said_during_a_call_of_the_kernels_is_heard_after_it() {
+    let command = "touch started; until [ -e go ]; do sleep 0.02; done; echo found";
+    let action = json!({"kind": "alternative", "tool": "Bash", "input": {"command": command}});
+    let server = lost(action, Arc::new(AtomicBool::new(true)));
+    let test = project(&server);
+    let mut pty = chat(&test);
+    wait_for(|| test.root().join("started").exists());
+    pty.say("no, leave it");
+    pty.wait_for("queued: no, leave it");
+    test.write("go", "");
+    pty.wait_for("I leave it.");
+    pty.say("/quit");
+    assert_eq!(pty.end(), 0);
+    // What was begun is brought to its end, and told below the call that had failed.
+    let made = by_the_kernel(&test);
+    assert_eq!(made.len(), 1, "{made:?}");
+    assert_eq!(
+        (&made[0]["tool"], &made[0]["envelope"]["status"]),
+        (&json!("Bash"), &json!("success"))
+    );
+    let last = server.finish().last().unwrap().json();
+    let said: Vec<&Value> = last["messages"].as_array().unwrap().iter().rev().take(3).collect();
+    assert!(said[2]["content"].as_str().unwrap().contains("found"), "{last}");
+    assert_eq!(said[1]["content"], "no, leave it");
+    let decided = test.events_of("control.decided");
+    assert_eq!(decided.last().unwrap()["detail"], "alternative", "{decided:?}");
+}

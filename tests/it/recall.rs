@@ -1,0 +1,318 @@
+//! What the loop makes of what is remembered: at a task's start, before a call, after a failure; and what it does
+//! where the memory is broken, locked, foreign or unwanted.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use code_agent::learning::item::Item;
+use code_agent::learning::store::{SqliteStore, Store as _};
+use serde_json::{Value, json};
+
+use crate::support::Test;
+
+fn store(test: &Test) -> SqliteStore {
+    SqliteStore::new(test.home().join(".local/share/agent/memory.db"), |_| {})
+}
+
+/// An item of the user's: a call of this tool that failed so, and what helped.
+fn remember(test: &Test, wins: u32, text: &str, when: &Value, fix: &Value) {
+    let item = json!({
+        "id": format!("{:x}", text.len()).repeat(5), "scope": "user", "kind": "failure_pattern",
+        "text": text, "tags": {}, "because": null, "evidence": ["earlier"], "origin": "trace",
+        "frequency": 1, "wins": wins, "losses": 0, "created_at_ms": 1, "last_occurred_ms": 1,
+        "failure": {"skill": "Bash", "condition": "it fails", "error_type": "dependency_error",
+            "suggested_fix": null, "when": when, "fix": fix}
+    });
+    let item: Item = serde_json::from_value(item).unwrap();
+    store(test).put(&item).unwrap();
+}
+
+fn project() -> Test {
+    let test = Test::new().file("new.sh", "echo new $*\n");
+    let path = test.root().join("new.sh");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    test
+}
+
+fn old_is_new(test: &Test, wins: u32) {
+    let when = json!({"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "./old.sh"});
+    let fix = json!({"kind": "replace_words", "from": "./old.sh", "to": "./new.sh"});
+    remember(test, wins, "Run `./new.sh`, not `./old.sh`.", &when, &fix);
+}
+
+const OLD: &str = "call: Bash {\"command\":\"./old.sh a b\"}\n---\n";
+
+fn decisions(test: &Test) -> Vec<String> {
+    let decided = test.events_of("control.decided").into_iter();
+    let decided = decided.filter(|event| event["decision"] != "continue");
+    let word = |event: &Value, name: &str| event[name].as_str().unwrap_or_default().to_owned();
+    decided.map(|e| format!("{} {}", word(&e, "decision"), word(&e, "detail"))).collect()
+}
+
+#[test]
+fn what_helped_before_is_tried_by_the_kernel_as_a_counted_retry() {
+    let test = project().script(&format!("{OLD}when: new a b\ntext: done"));
+    old_is_new(&test, 1);
+    test.run(&["say hello"]).expect_code(0).expect_stdout("done\n");
+    assert_eq!(decisions(&test), ["retry adjusted"]);
+    let recalled = test.events_of("memory.recalled");
+    assert_eq!(recalled.len(), 1);
+    assert_eq!(
+        (&recalled[0]["moment"], &recalled[0]["applied"]),
+        (&json!("failure"), &json!(true))
+    );
+    let own: Vec<Value> =
+        test.events_of("tool.finished").into_iter().filter(|e| e["by"] == "kernel").collect();
+    assert_eq!(own.len(), 1);
+    assert_eq!(own[0]["parent_call"], recalled[0]["call"]);
+    assert_eq!(own[0]["envelope"]["data"]["stdout"], "new a b\n");
+    let requested = test.events_of("model.requested");
+    assert_eq!(requested.len(), 2, "nobody was asked why");
+}
+
+#[test]
+fn what_is_not_sure_enough_is_offered_in_a_line() {
+    let script =
+        format!("{OLD}when: Memory: this failed .*Run `./new.sh`, not `./old.sh`\ntext: done");
+    let test = project().script(&script);
+    old_is_new(&test, 0);
+    test.run(&["say hello"]).expect_code(0);
+    assert_eq!(decisions(&test), ["retry feedback"]);
+    assert!(test.events_of("tool.finished").iter().all(|event| event["by"] != "kernel"));
+    assert_eq!(test.events_of("memory.recalled")[0]["applied"], Value::Null);
+}
+
+#[test]
+fn a_command_that_was_only_to_be_looked_at_is_mended_too() {
+    let script =
+        "call: Bash {\"command\":\"cat list.txt; exit 3\"}\n---\nwhen: from below\ntext: done";
+    let test = Test::new().file("web/list.txt", "from below\n").script(script);
+    let when = json!({"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "cat list.txt"});
+    let fix = json!({"kind": "prefix", "with": "cd web && "});
+    remember(&test, 1, "Run it in `web`.", &when, &fix);
+    test.run(&["say hello", "--allow", "Bash"]).expect_code(0);
+    // The fix does not make the exit good: it is what it was, something to look at.
+    assert_eq!(decisions(&test), ["retry adjusted"]);
+}
+
+#[test]
+fn what_does_not_help_is_not_tried_again_and_asks_nobody_earlier() {
+    let script = format!("{OLD}{OLD}text: done");
+    let run = |args: &[&str]| {
+        let test = Test::new().script(&script);
+        old_is_new(&test, 1);
+        test.run(&[&["say hello"], args].concat()).expect_code(0);
+        let own = test.events_of("tool.finished").into_iter().filter(|e| e["by"] == "kernel");
+        (own.count(), decisions(&test), test.events_of("model.requested").len())
+    };
+    let (own, without, requests) = run(&["--no-memory"]);
+    assert_eq!(
+        (own, without.as_slice()),
+        (0, &["retry feedback", "replan step"].map(String::from)[..])
+    );
+    let tried = ["retry adjusted"].map(String::from);
+    // There is no new.sh either.
+    assert_eq!(run(&[]), (1, [&tried[..], &without].concat(), requests));
+}
+
+#[test]
+fn what_could_do_more_harm_is_only_told() {
+    for (mode, fix) in [
+        ("auto-edit", json!({"kind": "replace_words", "from": "./old.sh", "to": "rm -rf src;"})),
+        ("full", json!({"kind": "replace_words", "from": "./old.sh", "to": "rm -rf src;"})),
+        ("full", json!({"kind": "run_first", "command": "git push --force"})),
+        (
+            "full",
+            json!({"kind": "other_tool", "tool": "Write",
+            "input": {"path": "a.txt", "content": "x"}}),
+        ),
+    ] {
+        let test = project().file("src/a", "").script(&format!("{OLD}text: done"));
+        let when = json!({"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "./old.sh"});
+        remember(&test, 5, "Do this instead.", &when, &fix);
+        test.run(&["say hello", "--permission-mode", mode]).expect_code(0);
+        let recalled = test.events_of("memory.recalled");
+        assert_eq!((recalled.len(), &recalled[0]["applied"]), (1, &Value::Null), "{fix}");
+        assert!(test.root().join("src/a").exists() && !test.root().join("a.txt").exists());
+    }
+}
+
+#[test]
+fn what_has_to_be_run_first_is_run_and_then_the_call() {
+    let script = "call: Bash {\"command\":\"cat made.txt\"}\n---\nwhen: here it is\ntext: done";
+    let test = Test::new().script(script);
+    let when = json!({"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "cat"});
+    let fix = json!({"kind": "run_first", "command": "echo here it is > made.txt"});
+    remember(&test, 1, "Make `made.txt` first.", &when, &fix);
+    test.run(&["say hello", "--allow", "Bash(cat *)"]).expect_code(0);
+    let own: Vec<Value> =
+        test.events_of("tool.finished").into_iter().filter(|e| e["by"] == "kernel").collect();
+    assert_eq!(own.len(), 2, "each passes the gate by itself");
+    assert_eq!(decisions(&test), ["retry adjusted"]);
+}
+
+#[test]
+fn a_refused_fix_is_no_permission_that_the_task_needed() {
+    let test = project().script(&format!("{OLD}text: done"));
+    old_is_new(&test, 1);
+    test.run(&["say hello", "--deny", "Bash(./new.sh *)"]).expect_code(0);
+    let own = test.events_of("tool.finished").into_iter().find(|e| e["by"] == "kernel").unwrap();
+    assert_eq!(own["envelope"]["error"]["code"], "COMMAND_BLOCKED");
+}
+
+#[test]
+fn a_task_is_told_what_fits_it_in_l2_and_later_ones_in_the_conversation() {
+    let script = "when: (?s)^.*Memory:.*Patterns learned:.{1,4}Run `./new.sh`\ntext: one\n---\ntext: two\n---\n\
+                  text: three";
+    let test = project().script(script);
+    old_is_new(&test, 1);
+    test.run(&["run old and tell"]).expect_code(0).expect_stdout("one\n");
+    let recalled = test.events_of("memory.recalled");
+    assert_eq!((recalled.len(), &recalled[0]["in_rules"]), (1, &json!(true)));
+    let requested = test.events_of("model.requested");
+    assert!(requested[0]["layers"]["l2"]["bytes"].as_u64().unwrap() > 0);
+
+    // What was shown stays shown, in the same place, and is not said again.
+    let when = json!({"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "pytest"});
+    let fix = json!({"kind": "replace_words", "from": "pytest", "to": "python3 -m pytest"});
+    remember(&test, 1, "Run `python3 -m pytest`, not `pytest`.", &when, &fix);
+    test.run(&["run old, then run the tests", "-c"]).expect_code(0);
+    let recalled = test.events_of("memory.recalled");
+    assert_eq!((recalled.len(), &recalled[1]["in_rules"]), (2, &Value::Null));
+    assert_eq!(recalled[1]["items"].as_array().unwrap().len(), 1);
+    let again = test.events_of("model.requested");
+    assert_eq!(again[1]["layers"]["l2"], again[0]["layers"]["l2"]);
+    assert_eq!(again[1]["layers"]["l1"], again[0]["layers"]["l1"]);
+}
+
+#[test]
+fn without_anything_that_fits_not_a_token_is_more() {
+    let sent = |args: &[&str], remembers: bool| {
+        let test = project().script("call: LS {}\n---\ntext: done");
+        if remembers {
+            old_is_new(&test, 3);
+        }
+        let mut all = vec!["say hello"];
+        all.extend(args);
+        test.run(&all).expect_code(0);
+        assert!(!test.has_event("memory.recalled") && !test.has_event("memory.written"));
+        let requested = test.events_of("model.requested");
+        let layers =
+            |event: &Value| (event["layers"]["l2"].clone(), event["layers"]["l3"]["bytes"].clone());
+        (requested.iter().map(layers).collect::<Vec<_>>(), test.events().len())
+    };
+    let without = sent(&["--no-memory"], false);
+    assert_eq!(sent(&[], false), without);
+    assert_eq!(sent(&[], true), without);
+}
+
+#[test]
+fn who_wants_no_memory_has_none() {
+    for how in ["option", "variable", "ephemeral"] {
+        let mut test = project().script(&format!("{OLD}text: done"));
+        if how == "variable" {
+            test = test.env("AGENT_NO_MEMORY", "1");
+        }
+        let option = match how {
+            "option" => "--no-memory",
+            "ephemeral" => "--ephemeral",
+            _ => "--quiet",
+        };
+        test.run(&["run the old script", option]).expect_code(0);
+        assert!(!test.home().join(".local/share/agent/memory.db").exists(), "{how}");
+        if how == "option" {
+            // What happened then is not learnt later either.
+            test.run(&["run the old script", "-c"]).code.unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_memory_that_is_no_memory_is_said_once_and_costs_nothing() {
+    let test = project().script(&format!("{OLD}text: done"));
+    let folder = test.home().join(".local/share/agent");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("memory.db"), "this is no database at all, whoever wrote it")
+        .unwrap();
+    test.run(&["run the old script"]).expect_code(0).expect_stdout("done\n");
+    let errors: Vec<Value> =
+        test.events_of("error").into_iter().filter(|e| e["source"] == "memory").collect();
+    assert!(errors.len() <= 2, "{errors:?}");
+}
+
+#[test]
+fn a_locked_memory_slows_nothing_and_is_made_up_for_at_the_next_start() {
+    let test = project().script(&format!("{OLD}text: done"));
+    test.run(&["run the old script"]).expect_code(0);
+    let path = test.home().join(".local/share/agent/memory.db");
+    let session = |test: &Test| {
+        let ended = test.events_of("turn.finished");
+        (ended[0]["session"].as_str().unwrap().to_owned(), ended[0]["seq"].as_u64().unwrap())
+    };
+    settle(&test, &session(&test));
+
+    // The session is known to be ours, then somebody holds the store.
+    let script = format!("pause: 300ms\n{OLD}text: done");
+    let test = test.script(&script);
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.busy_timeout(Duration::from_secs(5)).unwrap();
+    let child = test.spawn(&["run", "--model", "script:../script", "run the old script again"]);
+    while !test.has_event("turn.started") {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(150));
+    db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success());
+    let locked = session(&test);
+    assert!(store(&test).reviewed(&locked.0).unwrap() < locked.1, "it was locked");
+    db.execute_batch("ROLLBACK").unwrap();
+
+    let test = test.script("pause: 500ms\ntext: hello");
+    test.run(&["hello"]).expect_code(0);
+    settle(&test, &locked);
+}
+
+/// What this session taught is written, at once or by a later start.
+fn settle(test: &Test, (session, seq): &(String, u64)) {
+    for _ in 0..100 {
+        if store(test).reviewed(session).unwrap() >= *seq {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("nothing was learnt of {session}");
+}
+
+#[test]
+fn a_record_that_came_with_a_folder_teaches_nothing() {
+    let elsewhere = project()
+        .script(&format!("{OLD}call: Bash {{\"command\":\"./new.sh a b\"}}\n---\ntext: done"));
+    elsewhere.run(&["run the script", "--no-memory"]).expect_code(0);
+    let log = std::fs::read_to_string(elsewhere.log()).unwrap();
+    let id = "01a1ffff-0000-7000-8000-000000000000";
+    let test = project()
+        .file(&format!(".agent/sessions/{id}/events.jsonl"), log)
+        .script("pause: 300ms\ntext: hello");
+    test.run(&["hello"]).expect_code(0);
+    assert_eq!(store(&test).reviewed(id).unwrap(), 0);
+    assert!(store(&test).items(&[]).unwrap().is_empty());
+}
+
+#[test]
+fn a_todo_that_says_to_run_the_tests_is_not_done_before_they_ended_well() {
+    let plan = |status: &str| {
+        let todos = json!([{"content": "Run the tests", "status": status}]);
+        format!("call: TodoWrite {}\n---\n", json!({"summary": "s", "todos": todos}))
+    };
+    let told = "when: You marked .Run the tests. as completed, and tests did not end well";
+    let script = format!(
+        "{}call: LS {{}}\n---\n{}{told}\ncall: Bash {{\"command\":\"./test.sh\"}}\n---\ntext: done",
+        plan("in_progress"),
+        plan("completed")
+    );
+    let test = Test::new().file("test.sh", "exit 0\n").script(&script);
+    let path = test.root().join("test.sh");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    test.run(&["do it"]).expect_code(0).expect_stdout("done\n");
+}

@@ -1,0 +1,225 @@
+//! The second look: another model is asked for evidence against what an accepted answer claims.
+
+use serde_json::{Value, json};
+
+use crate::run::{signal, wait_for};
+use crate::server::{self, Server};
+use crate::support::{Done, Test};
+
+const VERIFY: [&str; 2] = ["--set", "verify.model=script:../project/.verifier"];
+
+/// A project whose main model follows `main`, and whose verifier follows `verifier`.
+fn project(main: &str, verifier: &str) -> Test {
+    Test::new().file("add.sh", "echo $(($1 - $2))\n").file(".verifier", verifier).script(main)
+}
+
+fn run(test: &Test, args: &[&str]) -> Done {
+    let mut all = vec!["add two numbers"];
+    all.extend(args);
+    all.extend(VERIFY);
+    test.run(&all)
+}
+
+fn verdict(objection: &str, quote: &str) -> String {
+    let evidence = json!([{"where": "add.sh:1", "quote": quote}]);
+    json!({"holds": false, "objection": objection, "evidence": evidence}).to_string()
+}
+
+fn purposes(test: &Test) -> Vec<String> {
+    let requested = test.events_of("model.requested");
+    requested.iter().map(|event| event["purpose"].as_str().unwrap().to_owned()).collect()
+}
+
+fn verification(test: &Test) -> Value {
+    let mut found = test.events_of("verification");
+    assert_eq!(found.len(), 1, "one look a turn");
+    found.remove(0)
+}
+
+const READ: &str = "for: task\ncall: Read {\"path\": \"add.sh\"}\n---\nfor: task\n";
+
+#[test]
+fn what_a_second_look_can_show_sends_the_answer_back_once() {
+    let main = r#"
+text: It adds two numbers.
+---
+when: a second look found evidence against it
+call: Read {"path": "add.sh"}
+---
+call: Edit {"path": "add.sh", "old_string": "$1 - $2", "new_string": "$1 + $2"}
+---
+text: It adds now.
+"#;
+    let said = verdict("it subtracts", "echo $(($1 - $2))");
+    let test = project(main, &format!("{READ}expect: 1 - \ntext: Here it is: {said}"));
+    let done = run(&test, &["--output-format", "json", "--check", "bash add.sh 2 0 | grep 2"]);
+    let result = done.expect_code(0).lines()[0].clone();
+    assert_eq!(
+        (&result["result"], &result["verified"]),
+        (&json!("It adds now.\n\nChanged files: add.sh."), &json!(true))
+    );
+    assert_eq!(test.read("add.sh"), "echo $(($1 + $2))\n");
+    // The new answer is judged by the checks alone.
+    assert_eq!(purposes(&test), ["main", "task", "task", "main", "main", "main"]);
+    let verification = verification(&test);
+    assert_eq!(
+        (&verification["holds"], &verification["objection"]),
+        (&json!(false), &json!("it subtracts"))
+    );
+    assert_eq!(verification["looks"], json!(["Read add.sh"]));
+    let evaluation = &test.events_of("evaluation")[0]["failure"];
+    assert_eq!(evaluation["signal"], "check_failed");
+    assert_eq!(evaluation["chain"], "answer: the second look");
+    let feedback = test.events_of("feedback")[0]["text"].as_str().unwrap().to_owned();
+    assert!(feedback.contains("- add.sh:1: echo $(($1 - $2))"), "{feedback}");
+    // It is part of the turn's price.
+    let spent: u64 = test
+        .events_of("model.responded")
+        .iter()
+        .map(|event| event["usage"]["input_tokens"].as_u64().unwrap())
+        .sum();
+    assert_eq!(test.events_of("turn.finished")[0]["usage"]["input_tokens"], spent);
+    // What it was told: the task, the claim and what the checks said.
+    let asked = test.events_of("model.requested")[1]["trailing"].as_str().unwrap().to_owned();
+    for part in ["Task: add two numbers", "Claim: It adds two numbers.", "passed:\n2"] {
+        assert!(asked.contains(part), "{asked}");
+    }
+}
+
+#[test]
+fn an_objection_that_can_show_nothing_is_not_heard() {
+    for said in [
+        verdict("it is slow", "while true"),
+        verdict("", "$1 - $2"),
+        json!({"holds": true}).to_string(),
+    ] {
+        let test = project("text: done", &format!("{READ}text: {said}"));
+        run(&test, &[]).expect_code(0).expect_stdout("done\n");
+        let verification = verification(&test);
+        let is_dismissed = verification["dismissed"].is_string();
+        assert_eq!(
+            (verification["holds"] == true, is_dismissed),
+            (!is_dismissed, verification["holds"] == false)
+        );
+        assert_eq!(purposes(&test), ["main", "task", "task"]);
+    }
+}
+
+#[test]
+fn a_verifier_that_is_broken_is_told_of_and_stops_nothing() {
+    let calls = "times: any\nfor: task\ncall: LS {}";
+    for verifier in [
+        "for: task\nfault: empty",
+        "times: any\nfor: task\ntext: I like it",
+        calls,
+        "for: main\ntext: no",
+    ] {
+        let test = project("text: done", verifier);
+        run(&test, &["--check", "true"]).expect_code(0).expect_stdout("done\n");
+        let verification = verification(&test);
+        assert!(
+            verification["dismissed"].is_string() && verification["holds"].is_null(),
+            "{verification}"
+        );
+        assert!(purposes(&test).len() <= 7, "a handful of answers");
+        assert_eq!(test.events_of("turn.finished")[0]["ending"], "completed");
+    }
+    // A server that refuses it.
+    let server = Server::with(|_, _| server::json(401, &json!({"error": {"message": "no"}})));
+    let test = Test::new().script("text: done").user_config(&format!(
+        "[providers.test]\nbase_url = \"{}\"\n[verify]\nmodel = \"test/m\"\n",
+        server.url()
+    ));
+    test.run(&["task"]).expect_code(0).expect_stdout("done\n");
+    assert_eq!(verification(&test)["dismissed"], "it did not answer");
+    // That there is no such provider is known before anything is asked.
+    test.run(&["task", "--set", "verify.model=nowhere/m"]).expect_code(2);
+    test.run(&["task", "--set", "verify.mdel=x"]).expect_code(2).expect_stderr("model");
+}
+
+#[test]
+fn it_changes_nothing_and_what_it_reads_nobody_else_has_read() {
+    let edit = r#"{"path": "add.sh", "old_string": "-", "new_string": "+"}"#;
+    let verifier = format!(
+        "for: task\ncall: Write {{\"path\": \"new\", \"content\": \"x\"}}\ncall: Edit {edit}\ncall: Bash {{\"command\": \"touch new\"}}\n\
+         call: TodoWrite {{\"summary\": \"s\", \"todos\": []}}\ncall: Read {{\"path\": \"add.sh\"}}\n---\nfor: task\ntext: {}",
+        verdict("it subtracts", "$1 - $2")
+    );
+    let main = format!("text: done\n---\ncall: Edit {edit}\n---\nexpect: NOT_READ\ntext: done");
+    let test = project(&main, &verifier);
+    run(&test, &["--yolo"]).expect_code(0);
+    assert_eq!(test.read("add.sh"), "echo $(($1 - $2))\n");
+    assert!(!test.root().join("new").exists());
+    let looks = verification(&test)["looks"].to_string();
+    assert_eq!(looks.matches("UNKNOWN_TOOL").count(), 4, "{looks}");
+    // A session in which it looked goes on like any other.
+    test.script("text: again").run(&["-c", "go on"]).expect_code(0).expect_stdout("again\n");
+}
+
+#[test]
+fn what_is_not_to_be_read_is_not_read_by_it_either() {
+    let verifier = "for: task\ncall: Read {\"path\": \"add.sh\"}\ncall: Read {\"path\": \".env\"}\n---\nfor: task\ntext: {\"holds\": true}";
+    let refused = |args: &[&str], task: &str| {
+        let test = project("text: done", verifier).file(".env", "KEY=1\n");
+        let mut all = vec![task];
+        all.extend(args);
+        all.extend(VERIFY);
+        test.run(&all).expect_code(0);
+        verification(&test)["looks"].clone()
+    };
+    let env = "Read .env: ACCESS_DENIED";
+    assert_eq!(refused(&[], "go"), json!(["Read add.sh", env]));
+    assert_eq!(
+        refused(&["--deny", "Read(add.sh)"], "go"),
+        json!(["Read add.sh: ACCESS_DENIED", env])
+    );
+    // Nobody is asked on its behalf.
+    let asks = ["--set", "permissions.ask=[\"Read(add.sh)\"]"];
+    assert_eq!(refused(&asks, "go"), json!(["Read add.sh: APPROVAL_REQUIRED", env]));
+    assert_eq!(refused(&[], "Never read add.sh."), json!(["Read add.sh: ACCESS_DENIED", env]));
+}
+
+#[test]
+fn what_a_check_printed_is_evidence_too() {
+    let said = verdict("no test ran", "0 tests ran");
+    let test = project("text: done\n---\ntext: none is there", &format!("for: task\ntext: {said}"));
+    run(&test, &["--check", "echo 0 tests ran"]).expect_code(0).expect_stdout("none is there\n");
+    assert_eq!(purposes(&test), ["main", "task", "main"]);
+}
+
+#[test]
+fn it_costs_what_it_costs_and_keeps_to_the_limits_of_the_turn() {
+    let test = project("text: done", "for: task\ntext: {\"holds\": true}");
+    run(&test, &["--max-budget-usd", "1"]).expect_code(2).expect_stderr("price");
+    // No round would be left for what it might find.
+    run(&test, &["--max-turns", "1"]).expect_code(0);
+    assert_eq!(purposes(&test), ["main"]);
+    assert_eq!(verification(&test)["dismissed"], "a limit of the turn is reached");
+}
+
+#[test]
+fn an_interrupt_ends_it_like_anything_else() {
+    let test = project("text: done", "for: task\npause: 1m\ntext: {\"holds\": true}");
+    let mut args = vec!["run", "--model", "script:../script", "task"];
+    args.extend(VERIFY);
+    let child = test.spawn(&args);
+    let asked = || {
+        test.try_log()
+            .and_then(|log| std::fs::read_to_string(log).ok())
+            .is_some_and(|log| log.contains("\"purpose\":\"task\""))
+    };
+    wait_for(asked);
+    signal(child.id(), "INT");
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    assert_eq!(test.events_of("turn.finished")[0]["ending"], "interrupted");
+}
+
+#[test]
+fn a_script_of_an_untrusted_folder_verifies_nothing() {
+    let test = Test::new()
+        .script("text: done")
+        .file(".verifier", "for: task\ntext: {\"holds\": true}")
+        .file(".agent/config.toml", "[verify]\nmodel = \"script:.verifier\"\n");
+    test.run(&["task"]).expect_code(0).expect_stderr("verify.model");
+    assert_eq!(purposes(&test), ["main"]);
+}
