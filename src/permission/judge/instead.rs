@@ -76,7 +76,7 @@ pub(super) fn better_tool(line: &Line, directory: &str, ground: &dyn Ground) -> 
 pub(super) fn note(line: &Line, directory: &str, ground: &dyn Ground) -> Option<String> {
     line.runs()
         .iter()
-        .filter(|run| run.by == By::Line && !run.sets_variables && !run.path.is_some())
+        .filter(|run| run.by == By::Line && !run.sets_variables && run.path.is_none())
         .find_map(|run| {
             let args = Args { run, directory, ground };
             let name = &run.words.first()?.text;
