@@ -161,8 +161,10 @@ impl Kernel {
         self.note(event);
         match &event.body {
             // After a rewind the turns are counted on: each number is given once.
+            // What was claimed before is no longer the last result: a turn may have been cut off.
             Body::TurnStarted { .. } | Body::SessionRewound { .. } => {
                 self.turn = event.header.place.turn;
+                self.claim = None;
             }
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
             Body::TurnFinished(finished) => self.claim = heard::claim_of(finished),
