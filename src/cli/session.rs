@@ -12,7 +12,7 @@ use crate::app::{OpenError, Storage};
 use crate::config::UserDirs;
 use crate::{record, ui};
 
-pub(super) use look::list_of_sessions;
+pub(super) use look::{list_of_sessions, sessions_in_brief};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SessionCommand {

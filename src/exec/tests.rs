@@ -284,7 +284,9 @@ async fn a_child_that_keeps_the_pipe_does_not_keep_the_answer() {
     assert!(outcome.stdout.text.starts_with("a\n") || outcome.stdout.text.starts_with("y\n"));
     let names: Vec<&str> = outcome.left_running.iter().map(|left| left.name.as_str()).collect();
     assert!(names.contains(&"sleep 1000"), "{names:?}");
-    let pids: Vec<i32> = outcome.left_running.iter().map(|left| left.pid).collect();
+    // (On a busy machine those that write are still among them.)
+    let sleeps = outcome.left_running.iter().filter(|left| left.name.starts_with("sleep"));
+    let pids: Vec<i32> = sleeps.map(|left| left.pid).collect();
     for _ in 0..2000 {
         if dir.path().join("written").exists() {
             break;
@@ -398,7 +400,7 @@ async fn what_runs_in_the_background_stands_still_while_nothing_may_be_changed()
     let size = |file: &str| std::fs::metadata(dir.path().join(file)).map_or(0, |data| data.len());
     let all = || ["apart", "beside", "own", "left"].map(size);
     let grown = async |before: [u64; 4]| {
-        for _ in 0..5000 {
+        for _ in 0..30_000 {
             if all().iter().zip(before).all(|(now, before)| *now > before) {
                 return true;
             }

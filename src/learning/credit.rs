@@ -48,7 +48,7 @@ pub fn credits(harvest: &Harvest, known: &[Item]) -> Vec<(String, Outcome)> {
 fn applied(harvest: &Harvest, shown: &Shown) -> Option<Outcome> {
     let own =
         |call: &&Made| call.seq > shown.seq && call.parent.is_some() && call.parent == shown.call;
-    let last = harvest.calls.iter().filter(own).next_back()?;
+    let last = harvest.calls.iter().rfind(own)?;
     Some(if was_called_well(last) { Outcome::Won } else { Outcome::Lost })
 }
 

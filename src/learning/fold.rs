@@ -194,74 +194,11 @@ impl Fold {
             Body::ToolStarted { call, effect, .. } => {
                 self.began.insert(call.clone(), (at_ms, Some(effect.clone())));
             }
-            Body::ToolFinished { call, tool, envelope, synthetic, by, parent_call } => {
-                let asked = self.asked.remove(call);
-                let (began_ms, effect) = self.began.remove(call).unwrap_or((at_ms, None));
-                let failed = match call::went(tool, envelope) {
-                    Went::Unknown => return None,
-                    Went::Badly(failed) => Some(failed),
-                    Went::Well => None,
-                };
-                if *synthetic {
-                    return None;
-                }
-                let sent = asked.and_then(|asked| serde_json::from_str(&asked.arguments).ok());
-                let input: Object = if envelope.context.params_input.is_empty() {
-                    sent.unwrap_or_default()
-                } else {
-                    envelope.context.params_input.clone()
-                };
-                let mut input = call::kept(&input);
-                if let (Some(path), Some(Value::String(_))) =
-                    (&envelope.context.path_resolved, input.get("path"))
-                {
-                    input.insert("path".to_owned(), path.as_str().into());
-                }
-                let acts = effect.as_ref().is_none_or(|effect| {
-                    !effect.is_read_only() && !matches!(effect, Effect::Plan | Effect::Job { .. })
-                });
-                self.made(Made {
-                    seq,
-                    id: call.clone(),
-                    round: place.round,
-                    step: place.step,
-                    began_ms,
-                    ended_ms: at_ms,
-                    tool: tool.clone(),
-                    input,
-                    by: *by,
-                    parent: parent_call.clone(),
-                    result: shorten(envelope.text.lines().next().unwrap_or_default(), 160),
-                    failed,
-                    acts,
-                });
+            Body::ToolFinished { call, synthetic: true, .. } => {
+                self.began.remove(call);
             }
-            Body::CheckFinished { command, exit_code, passed, tail, time_ms } => {
-                let failed = (!passed).then(|| Failed {
-                    code: ErrorCode::CommandFailed,
-                    signature: format!("COMMAND_FAILED {}", signature::signature(tail)),
-                    evidence: call::end_of(tail),
-                    hint: None,
-                    exit_code: exit_code.map(i64::from),
-                });
-                let result = if *passed { "passed".to_owned() } else { "did not pass".to_owned() };
-                let began_ms = at_ms.saturating_sub(i64::try_from(*time_ms).unwrap_or(0));
-                self.made(Made {
-                    seq,
-                    id: format!("{CHECK} {seq}"),
-                    round: place.round,
-                    step: place.step,
-                    began_ms,
-                    ended_ms: at_ms,
-                    tool: CHECK.to_owned(),
-                    input: Object::from_iter([("command".to_owned(), command.as_str().into())]),
-                    by: Caller::Kernel,
-                    parent: None,
-                    failed,
-                    result,
-                    acts: false,
-                });
-            }
+            Body::ToolFinished { .. } => self.answered(event, at_ms),
+            Body::CheckFinished { .. } => self.checked(event, at_ms),
             Body::PlanUpdated { plan, .. } => self.methodology.clone_from(&plan.methodology),
             Body::Evaluation { failure: Some(_), .. } => {
                 let last = self.harvest.calls.iter().rev().find(|call| call.failed.is_some());
@@ -321,6 +258,83 @@ impl Fold {
             | Body::SessionSummary(_) => {}
         }
         None
+    }
+
+    /// A call was answered.
+    fn answered(&mut self, event: &Event, at_ms: i64) {
+        let Body::ToolFinished { call, tool, envelope, by, parent_call, .. } = &event.body else {
+            return;
+        };
+        let (seq, place) = (event.header.seq, event.header.place);
+        let asked = self.asked.remove(call);
+        let (began_ms, effect) = self.began.remove(call).unwrap_or((at_ms, None));
+        let failed = match call::went(tool, envelope) {
+            Went::Unknown => return,
+            Went::Badly(failed) => Some(failed),
+            Went::Well => None,
+        };
+        let sent = asked.and_then(|asked| serde_json::from_str(&asked.arguments).ok());
+        let input: Object = if envelope.context.params_input.is_empty() {
+            sent.unwrap_or_default()
+        } else {
+            envelope.context.params_input.clone()
+        };
+        let mut input = call::kept(&input);
+        if let (Some(path), Some(Value::String(_))) =
+            (&envelope.context.path_resolved, input.get("path"))
+        {
+            input.insert("path".to_owned(), path.as_str().into());
+        }
+        let acts = effect.as_ref().is_none_or(|effect| {
+            !effect.is_read_only() && !matches!(effect, Effect::Plan | Effect::Job { .. })
+        });
+        self.made(Made {
+            seq,
+            id: call.clone(),
+            round: place.round,
+            step: place.step,
+            began_ms,
+            ended_ms: at_ms,
+            tool: tool.clone(),
+            input,
+            by: *by,
+            parent: parent_call.clone(),
+            result: shorten(envelope.text.lines().next().unwrap_or_default(), 160),
+            failed,
+            acts,
+        });
+    }
+
+    /// A check was run.
+    fn checked(&mut self, event: &Event, at_ms: i64) {
+        let Body::CheckFinished { command, exit_code, passed, tail, time_ms } = &event.body else {
+            return;
+        };
+        let (seq, place) = (event.header.seq, event.header.place);
+        let failed = (!passed).then(|| Failed {
+            code: ErrorCode::CommandFailed,
+            signature: format!("COMMAND_FAILED {}", signature::signature(tail)),
+            evidence: call::end_of(tail),
+            hint: None,
+            exit_code: exit_code.map(i64::from),
+        });
+        let result = if *passed { "passed".to_owned() } else { "did not pass".to_owned() };
+        let began_ms = at_ms.saturating_sub(i64::try_from(*time_ms).unwrap_or(0));
+        self.made(Made {
+            seq,
+            id: format!("{CHECK} {seq}"),
+            round: place.round,
+            step: place.step,
+            began_ms,
+            ended_ms: at_ms,
+            tool: CHECK.to_owned(),
+            input: Object::from_iter([("command".to_owned(), command.as_str().into())]),
+            by: Caller::Kernel,
+            parent: None,
+            failed,
+            result,
+            acts: false,
+        });
     }
 
     /// What a turn leaves that is cut off here.

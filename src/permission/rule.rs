@@ -2,6 +2,8 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use crate::protocol::nests_too_deep;
+
 /// What a rule does to the calls it fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
@@ -118,7 +120,7 @@ impl Rule {
                     _ if glob.starts_with("~/") => Start::Home,
                     _ => Start::Project,
                 };
-                let glob = path_glob(glob).map_err(|why| wrong(&why.to_string()))?;
+                let glob = path_glob(glob).map_err(|why| wrong(&why))?;
                 Pattern::Path(Box::new(glob), origin)
             }
         };
@@ -173,7 +175,10 @@ impl Rule {
     }
 }
 
-fn path_glob(pattern: &str) -> Result<GlobMatcher, globset::Error> {
+fn path_glob(pattern: &str) -> Result<GlobMatcher, String> {
+    if nests_too_deep(pattern) {
+        return Err("its braces stand too deep in each other".to_owned());
+    }
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     let mut glob = pattern.to_owned();
     if glob.ends_with('/') {
@@ -182,7 +187,8 @@ fn path_glob(pattern: &str) -> Result<GlobMatcher, globset::Error> {
     if !glob.contains('/') {
         glob.insert_str(0, "**/");
     }
-    Ok(GlobBuilder::new(&glob).literal_separator(true).build()?.compile_matcher())
+    let glob = GlobBuilder::new(&glob).literal_separator(true).build();
+    glob.map(|glob| glob.compile_matcher()).map_err(|error| error.to_string())
 }
 
 /// The words begin with the pattern.

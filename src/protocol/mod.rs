@@ -62,6 +62,21 @@ pub fn both_ends(text: &str, (head, tail): (usize, usize), note: &str) -> String
     format!("{}\n{note}\n{}", &text[..end], &text[start..])
 }
 
+/// The braces of a glob stand in each other deeper than anybody writes them: whoever reads it goes down as deep,
+/// and would have no stack left. (What is escaped counts too; nobody writes that either.)
+pub fn nests_too_deep(glob: &str) -> bool {
+    const DEEPEST: usize = 100;
+    let mut depth = 0_usize;
+    glob.bytes().any(|byte| {
+        match byte {
+            b'{' => depth += 1,
+            b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth > DEEPEST
+    })
+}
+
 /// The most similar of these names, if one is similar at all: for "did you mean".
 pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
@@ -105,6 +120,13 @@ mod tests {
         assert_eq!(both_ends("11\n22\n33\n44\n55", (7, 6), "…"), "11\n22\n…\n44\n55");
         assert_eq!(both_ends("äöüäöüäöü", (3, 3), "…"), "ä\n…\nü");
         assert_eq!(both_ends("all of it", (usize::MAX, usize::MAX), "…"), "all of it");
+    }
+
+    #[test]
+    fn braces_may_stand_in_each_other_but_not_for_ever() {
+        assert!(!nests_too_deep("src/{a,b{c,d}}/*.{rs,toml}"));
+        assert!(!nests_too_deep(&"{a}".repeat(1000)));
+        assert!(nests_too_deep(&"{".repeat(101)));
     }
 
     #[test]

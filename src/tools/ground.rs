@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::permission::{Ground, Place};
+use crate::protocol::nests_too_deep;
 use crate::workspace::{Entry, Kind, Rules, Walk, Workspace};
 
 /// So many names are compared with a pattern; whoever has more is not looked through.
@@ -61,8 +62,8 @@ impl Ground for Workspace {
         let mut found = vec![start.to_owned()];
         let mut left = MOST_NAMES;
         for part in rest.split('/') {
-            let is_pattern = part.contains(['*', '?', '[']);
-            let glob = GlobBuilder::new(part).build().ok().filter(|_| is_pattern);
+            let is_pattern = part.contains(['*', '?', '[']) && !nests_too_deep(part);
+            let glob = is_pattern.then(|| GlobBuilder::new(part).build().ok()).flatten();
             let glob = glob.map(|glob| glob.compile_matcher());
             found = found
                 .iter()

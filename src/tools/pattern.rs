@@ -3,6 +3,7 @@
 use globset::{ErrorKind, GlobBuilder, GlobMatcher};
 
 use crate::protocol::envelope::{ErrorCode, Failure};
+use crate::protocol::nests_too_deep;
 
 /// A glob over paths relative to where the search starts. `*` and `?` stay within one folder, `**`
 /// crosses folders; without `/` the pattern matches a name in any folder.
@@ -12,6 +13,11 @@ pub(super) fn compile(pattern: &str, case_sensitive: bool) -> Result<GlobMatcher
         let message = format!("the pattern {pattern:?} leads upwards");
         return Err(Failure::new(ErrorCode::InvalidParam, message)
             .hint("name the folder to search in `path`"));
+    }
+    if nests_too_deep(anchored) {
+        let message = "the pattern is no glob: its braces stand too deep in each other";
+        return Err(Failure::new(ErrorCode::InvalidParam, message)
+            .hint("search for a simpler pattern, once for each case"));
     }
     let mut glob = anchored.to_owned();
     if glob.ends_with('/') {

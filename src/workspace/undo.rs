@@ -430,7 +430,7 @@ impl Workspace {
             return Ok(Undone::Refused(format!("somebody {what} it since; --force insists")));
         }
         let Some(before) = &changed.before else {
-            self.remove(path).map_err(failed)?;
+            remove(path).map_err(failed)?;
             return Ok(Undone::Removed);
         };
         let kept = folder.join(&before.file);
@@ -451,13 +451,12 @@ impl Workspace {
         }
         Ok(Undone::Restored)
     }
+}
 
-    /// Takes away a file; not one behind a link that was put in the way meanwhile.
-    fn remove(&self, path: &ProjectPath) -> io::Result<()> {
-        let (Some(parent), Some(name)) = (path.absolute().parent(), path.absolute().file_name())
-        else {
-            return Err(io::ErrorKind::IsADirectory.into());
-        };
-        Ok(rustix::fs::unlinkat(open_directory(parent)?, name, AtFlags::empty())?)
-    }
+/// Takes away a file; not one behind a link that was put in the way meanwhile.
+fn remove(path: &ProjectPath) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.absolute().parent(), path.absolute().file_name()) else {
+        return Err(io::ErrorKind::IsADirectory.into());
+    };
+    Ok(rustix::fs::unlinkat(open_directory(parent)?, name, AtFlags::empty())?)
 }

@@ -6,6 +6,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{fs, io};
 
@@ -13,6 +14,7 @@ use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use super::{ProjectPath, Workspace, io_failure};
 use crate::protocol::envelope::Failure;
+use crate::protocol::nests_too_deep;
 
 /// Folders that only tools write, also where no ignore file says so.
 const GENERATED: &[&str] = &["node_modules", "__pycache__", "venv", ".venv"];
@@ -85,13 +87,16 @@ impl Workspace {
         // to the base. (Not further up: what lies above is not the project's.)
         let start = if rules.include_ignored { base } else { top };
         let below = start_depth(start, base);
+        // What can not be read is not followed: then more is met.
+        let follows = !rules.include_ignored
+            && !base.ancestors().take_while(|folder| folder.starts_with(top)).any(has_deep_ignores);
         let mut builder = WalkBuilder::new(start);
         builder
             .standard_filters(false)
-            .git_ignore(!rules.include_ignored)
-            .git_exclude(!rules.include_ignored)
-            .git_global(!rules.include_ignored)
-            .ignore(!rules.include_ignored)
+            .git_ignore(follows)
+            .git_exclude(follows)
+            .git_global(follows)
+            .ignore(follows)
             .require_git(false)
             .parents(false)
             .current_dir(top)
@@ -99,15 +104,21 @@ impl Workspace {
             .max_depth(walk.depth.map(|depth| depth + below))
             .threads(std::thread::available_parallelism().map_or(2, |n| n.get().min(8)));
         let (goal, records) = (base.to_owned(), Records::of(&self.root));
+        let unreadable = Arc::new(AtomicUsize::new(0));
+        let not_entered = Arc::clone(&unreadable);
         builder.filter_entry(move |entry| {
             // Down to the base nothing but the way there; below it, what the rules want.
             if entry.depth() <= below {
-                goal.starts_with(entry.path())
-            } else {
-                is_wanted(entry, rules, &records)
+                return goal.starts_with(entry.path());
             }
+            let is_folder = || entry.file_type().is_some_and(|kind| kind.is_dir());
+            let is_wanted = is_wanted(entry, rules, &records);
+            if is_wanted && follows && is_folder() && has_deep_ignores(entry.path()) {
+                not_entered.fetch_add(1, Ordering::Relaxed);
+                return false;
+            }
+            is_wanted
         });
-        let unreadable = AtomicUsize::new(0);
         builder.build_parallel().run(|| {
             let mut visit = visitor();
             let unreadable = &unreadable;
@@ -124,7 +135,7 @@ impl Workspace {
                 if visit(met) { WalkState::Continue } else { WalkState::Quit }
             })
         });
-        unreadable.into_inner()
+        unreadable.load(Ordering::Relaxed)
     }
 
     /// How many entries a directory has, whatever the rules say.
@@ -157,6 +168,9 @@ impl Workspace {
                 .0
                 .iter()
                 .any(|record| walk.base.absolute().starts_with(record));
+        if has_deep_ignores(top) {
+            return Rules { include_ignored: named, ..walk.rules };
+        }
         let mut builder = WalkBuilder::new(top);
         builder.standard_filters(true).hidden(false).require_git(false).parents(false);
         let ignored = builder
@@ -166,6 +180,22 @@ impl Workspace {
             .is_some_and(|rules| rules.matched(inside, true).is_ignore());
         Rules { include_ignored: named || ignored, ..walk.rules }
     }
+}
+
+/// One of the folder's ignore files holds a pattern that would use up the stack of whoever reads it.
+fn has_deep_ignores(folder: &Path) -> bool {
+    /// A pattern of fewer bytes does no harm, and most files have fewer.
+    const HARMLESS: u64 = 4096;
+    [".gitignore", ".ignore", ".git/info/exclude"].iter().any(|name| {
+        let path = folder.join(name);
+        let is_large = fs::metadata(&path).is_ok_and(|of| of.is_file() && of.len() > HARMLESS);
+        is_large
+            && fs::read(&path).is_ok_and(|bytes| {
+                bytes.split(|byte| *byte == b'\n').any(|line| {
+                    line.len() as u64 > HARMLESS && nests_too_deep(&String::from_utf8_lossy(line))
+                })
+            })
+    })
 }
 
 fn start_depth(start: &Path, base: &Path) -> usize {

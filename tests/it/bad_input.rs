@@ -302,3 +302,38 @@ fn wrong_usage() {
     test.agent(&["tool", "call", "Read", "{"]).expect_code(2).expect_stdout("");
     test.agent(&["tool", "call", "Read", "[1]"]).expect_code(2).expect_stdout("");
 }
+
+/// A pattern whose braces stand in each other used up the stack of whoever read it, and with that ended the program.
+#[test]
+fn braces_without_end_end_nothing() {
+    let deep = format!("{}a{}", "{".repeat(60_000), "}".repeat(60_000));
+    let test =
+        Test::new().file("sub/b.txt", "x\n").file("sub/deep/c.txt", "x\n").file("a.txt", "x\n");
+    for input in [json!({"pattern": deep}), json!({"pattern": "*", "path": "sub"})] {
+        let envelope = test.call("Glob", &input);
+        let is_deep = input["pattern"] != "*";
+        assert_eq!(envelope["error"]["code"] == "INVALID_PARAM", is_deep, "{envelope}");
+    }
+    test.agent(&["tool", "list", "--deny", &format!("Read({deep})")]).expect_code(2);
+    let judged = Test::new().user_config("[permissions]\ndeny = [\"Read(*.txt)\"]\n");
+    let bash = |command: String| ("Bash", json!({"command": command}));
+    let lines = [bash(format!("cat {deep}* *.txt")), bash(format!("find . -name '{deep}'"))];
+    assert_eq!(judged.batch(&lines).len(), 2);
+
+    // Below it the folder is not entered; at the top nothing is left out.
+    test.write("sub/deep/.gitignore", &deep);
+    test.write(".gitignore", "a.txt\n");
+    let found = |name: &str, input: &serde_json::Value| test.call(name, input)["data"].to_string();
+    let all = found("Grep", &json!({"pattern": "x"}));
+    assert!(all.contains("sub/b.txt") && !all.contains("a.txt") && !all.contains("c.txt"), "{all}");
+    test.write(".gitignore", &deep);
+    for (name, input) in [
+        ("LS", json!({})),
+        ("Grep", json!({"pattern": "x", "path": "sub"})),
+        ("Glob", json!({"pattern": "**/*.txt"})),
+    ] {
+        let all = found(name, &input);
+        assert!(all.contains("b.txt") || all.contains("a.txt"), "{name}: {all}");
+    }
+    test.call("Read", &json!({"path": "c.txt"}));
+}

@@ -52,6 +52,16 @@ pub(in crate::cli) fn list_of_sessions(storage: &Storage) -> String {
     glances(storage).map(|(id, glance)| line(&id, &glance)).collect()
 }
 
+/// The sessions of a project for one who has to choose: id, and what each was about.
+pub(in crate::cli) fn sessions_in_brief(storage: &Storage) -> Vec<(String, String)> {
+    let brief = glances(storage).map(|(id, glance)| {
+        let started = glance.started.get(..16).unwrap_or(&glance.started).replace('T', " ");
+        let ending = glance.ending.as_deref().unwrap_or("unfinished");
+        (id, format!("{}  ({started}, {ending})", shorten(&one_line(&glance.task), 60)))
+    });
+    brief.collect()
+}
+
 fn glances(storage: &Storage) -> impl Iterator<Item = (String, Glance)> {
     let ids = storage.sessions().into_iter().rev();
     ids.filter_map(|id| {

@@ -93,7 +93,7 @@ fn compared(bad: &Try<'_>, good: &Try<'_>, between: &[Between<'_>]) -> Option<Le
     if new.len() > old.len() && new.ends_with(&old) {
         return case.in_front(good_line, &bad_commands, &good_commands);
     }
-    if let Some(lesson) = case.from_a_folder(&bad_commands, &good_commands) {
+    if let Some(lesson) = case.below_a_folder(&bad_commands, &good_commands) {
         return Some(lesson);
     }
     let (front, back) = common(&old, &new);
@@ -143,7 +143,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn lesson(&self, text: String, head: &str, fix: Option<Fix>) -> Lesson {
+    fn lesson(&self, text: &str, head: &str, fix: Option<Fix>) -> Lesson {
         let said = self.bad.signature();
         let condition = match &said {
             Some(said) => format!("`{head}` is run and says: {said}"),
@@ -180,7 +180,7 @@ impl<'a> Case<'a> {
         let why = if self.bad.exit_code == Some(127) { "not installed" } else { "not executable" };
         let runs_project = to.contains('/') || RUNNERS.iter().any(|runner| to.starts_with(runner));
         let general = !first.contains('/') && !runs_project && self.bad.exit_code == Some(127);
-        let mut lesson = self.lesson(String::new(), first, None);
+        let mut lesson = self.lesson("", first, None);
         lesson.text = format!("Run `{to}`, not `{first}`: it is {why} here.");
         lesson.when.signature = (self.bad.exit_code == Some(127))
             .then(|| crate::protocol::signature::signature(&format!("{first}: ")))
@@ -218,10 +218,10 @@ impl<'a> Case<'a> {
             let mut lesson = match simple_commands(with).as_slice() {
                 [only] if only.program().first() == Some(&"cd") => {
                     let folder = only.program().get(1)?;
-                    self.lesson(format!("Run `{head}` in `{folder}`"), &head, None)
+                    self.lesson(&format!("Run `{head}` in `{folder}`"), &head, None)
                 }
                 _ => self.lesson(
-                    format!(
+                    &format!(
                         "Run `{}` before `{head}`, in one line",
                         with.trim_end_matches(['&', ' ', ';'])
                     ),
@@ -240,7 +240,7 @@ impl<'a> Case<'a> {
     }
 
     /// In another folder, from which the program is called by another path: `cd web && ../bin/build`.
-    fn from_a_folder(&self, bad: &[Simple<'_>], good: &[Simple<'_>]) -> Option<Lesson> {
+    fn below_a_folder(&self, bad: &[Simple<'_>], good: &[Simple<'_>]) -> Option<Lesson> {
         let ([bad], [cd, good]) = (bad, good) else { return None };
         let folder = match cd.program() {
             ["cd", folder] if !folder.starts_with(['/', '~', '.', '$', '-']) => *folder,
@@ -257,13 +257,13 @@ impl<'a> Case<'a> {
         let fix =
             Fix::ReplaceWords { from: (*first).to_owned(), to: format!("cd {folder} && {again}") };
         let head = head(bad.program()).join(" ");
-        Some(self.lesson(format!("Run `{head}` in `{folder}`, as `{again}`"), first, Some(fix)))
+        Some(self.lesson(&format!("Run `{head}` in `{folder}`, as `{again}`"), first, Some(fix)))
     }
 
     /// `first` has to be run before the command.
     fn first(&self, first: &str, head: &str, mechanical: bool) -> Lesson {
         let fix = mechanical.then(|| Fix::RunFirst { command: first.to_owned() });
-        self.lesson(format!("Run `{first}` before `{head}`"), head, fix)
+        self.lesson(&format!("Run `{first}` before `{head}`"), head, fix)
     }
 
     /// The same command worked after something else was run.
@@ -342,7 +342,7 @@ impl<'a> Case<'a> {
         let is_flag = |word: &&str| word.starts_with('-');
         let is_blamed_on = from.iter().any(named);
         let said = |text: String, fix: Fix, head: &[&str]| {
-            Some(self.lesson(text, &head.join(" "), Some(fix)))
+            Some(self.lesson(&text, &head.join(" "), Some(fix)))
         };
         let replaced =
             |from: &str, to: &str| Fix::ReplaceWords { from: from.into(), to: to.into() };
@@ -409,7 +409,7 @@ impl<'a> Case<'a> {
                         "Give `{head}` a path like `{}`, not a dotted name like `{}`",
                         come[0], gone[0]
                     );
-                    let mut lesson = self.lesson(text, &head, Some(replaced(gone[0], come[0])));
+                    let mut lesson = self.lesson(&text, &head, Some(replaced(gone[0], come[0])));
                     // The name stands in what it says.
                     lesson.when.signature = None;
                     return Some(lesson);
@@ -433,7 +433,7 @@ impl<'a> Case<'a> {
         let with = good.words[..n_new].join(" ");
         let head = head(bad.program()).join(" ");
         let fix = Fix::Prefix { with: format!("{with} ") };
-        Some(self.lesson(format!("Run `{head}` with `{with}` in front"), &head, Some(fix)))
+        Some(self.lesson(&format!("Run `{head}` with `{with}` in front"), &head, Some(fix)))
     }
 }
 

@@ -20,7 +20,7 @@ pub fn markdown(review: &Review) -> String {
                 page.push('\n');
             }
             Block::Lines(lines) => {
-                page.push_str(&format!("```diff\n{}\n```\n\n", lines.join("\n")))
+                page.push_str(&format!("```diff\n{}\n```\n\n", lines.join("\n")));
             }
             Block::Table { head, rows, numbers } => {
                 page.push_str(&row(head.iter().copied()));
@@ -66,7 +66,7 @@ pub fn html(review: &Review) -> String {
             Block::Heading(text) => page.push_str(&format!("<h2>{}</h2>\n", inline(&text))),
             Block::Text(text) => page.push_str(&format!("<p>{}</p>\n", inline(&text))),
             Block::Note(text) => {
-                page.push_str(&format!("<p class=\"note\">{}</p>\n", inline(&text)))
+                page.push_str(&format!("<p class=\"note\">{}</p>\n", inline(&text)));
             }
             Block::List(items) => {
                 let items = items.iter().map(|item| format!("<li>{}</li>\n", inline(item)));

@@ -1,4 +1,4 @@
-//! What a person could do about it: lines for CODE_LAW.md, fixes worth a rule, items to look at. Nobody but a person
+//! What a person could do about it: lines for `CODE_LAW.md`, fixes worth a rule, items to look at. Nobody but a person
 //! does any of it.
 
 use serde::Serialize;
@@ -18,7 +18,7 @@ const MAX: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Suggestion {
-    /// A line that could stand in CODE_LAW.md: then it is in force for everybody, and needs no memory.
+    /// A line that could stand in `CODE_LAW.md`: then it is in force for everybody, and needs no memory.
     Law {
         /// The line.
         line: String,

@@ -86,7 +86,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, OpenFailure> {
     // What is committed survives the end of any process; a power cut can take the last commits, never the file.
     // What is forgotten is overwritten.
     db.execute_batch(
-        "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON;",
+        "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON; PRAGMA cache_size = -16000;",
     )?;
     if version < newest {
         let migration = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -214,8 +214,8 @@ pub(super) fn salvage(aside: &Path) -> Vec<String> {
     let read = || -> rusqlite::Result<Vec<String>> {
         let db = Connection::open_with_flags(aside, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let last: i64 =
-            db.query_row("SELECT n FROM items ORDER BY n DESC LIMIT 1", [], |row| row.get(0))?;
-        let mut select = db.prepare("SELECT body FROM items WHERE n = ?1")?;
+            db.query_row("SELECT n FROM bodies ORDER BY n DESC LIMIT 1", [], |row| row.get(0))?;
+        let mut select = db.prepare("SELECT body FROM bodies WHERE n = ?1")?;
         Ok((1..=last).filter_map(|n| select.query_row([n], |row| row.get(0)).ok()).collect())
     };
     read().unwrap_or_default()

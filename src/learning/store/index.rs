@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, Rows, params};
 
 use super::near::{says_the_same, strengthen, tells_why};
 use super::search::{Collection, Idea, Standing, Terms, words_of};
@@ -14,7 +14,7 @@ use crate::protocol::recall::ItemKind;
 /// So many items are scored at most: those with a query's rarest words, then those with most of its others.
 const MAX_CANDIDATES: usize = 600;
 /// So many of the query's common words are asked for together.
-const MAX_COMMON: usize = 6;
+const MAX_COMMON: usize = 4;
 /// So many neighbours of a new item are looked at for one that says the same.
 const NEIGHBOURS: usize = 24;
 /// The entry that counts the words of all items.
@@ -103,8 +103,9 @@ fn find_known(db: &Connection, item: &Item) -> rusqlite::Result<Option<Item>> {
 fn neighbours(db: &Connection, item: &Item) -> rusqlite::Result<Vec<Item>> {
     let mut found = Vec::new();
     if let Some(condition) = condition(item) {
-        let mut select =
-            db.prepare_cached("SELECT id, body FROM items WHERE condition = ?1 LIMIT 24")?;
+        let mut select = db.prepare_cached(
+            "SELECT id, body FROM items JOIN bodies USING (n) WHERE condition = ?1 LIMIT 24",
+        )?;
         for known in select.query_map([condition], from_row)? {
             found.push(known?);
         }
@@ -128,7 +129,7 @@ fn condition(item: &Item) -> Option<String> {
 
 /// The item of just this id.
 pub(super) fn by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<Item>> {
-    db.prepare_cached("SELECT id, body FROM items WHERE id = ?1")?
+    db.prepare_cached("SELECT id, body FROM items JOIN bodies USING (n) WHERE id = ?1")?
         .query_row([id], from_row)
         .optional()
 }
@@ -147,21 +148,23 @@ pub(super) fn write(db: &Connection, item: &Item) -> rusqlite::Result<()> {
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
     let kind = &kind_mark(item.kind)[1..];
     db.prepare_cached(
-        "INSERT INTO items (id, scope, kind, wins, losses, last_occurred_ms, is_in_use, words, condition, body)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+        "INSERT INTO items (id, scope, kind, wins, losses, last_occurred_ms, is_in_use, words, condition)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
          ON CONFLICT (id) DO UPDATE SET scope = ?2, kind = ?3, wins = ?4, losses = ?5, last_occurred_ms = ?6, is_in_use = ?7,
-             words = ?8, condition = ?9, body = ?10",
+             words = ?8, condition = ?9",
     )?
-    .execute(params![item.id, column(&item.scope), kind, item.wins, item.losses, item.last_occurred_ms, item.is_in_use(), words, condition(item), body])?;
-    if let Some((n, old)) = old {
+    .execute(params![item.id, column(&item.scope), kind, item.wins, item.losses, item.last_occurred_ms, item.is_in_use(), words, condition(item)])?;
+    let n: i64 = db
+        .prepare_cached("SELECT n FROM items WHERE id = ?1")?
+        .query_row([&item.id], |row| row.get(0))?;
+    db.prepare_cached("INSERT OR REPLACE INTO bodies (n, body) VALUES (?1, ?2)")?
+        .execute(params![n, body])?;
+    if let Some((_, old)) = old {
         if old == words {
             return Ok(());
         }
         unindex(db, n, &old)?;
     }
-    let n: i64 = db
-        .prepare_cached("SELECT n FROM items WHERE id = ?1")?
-        .query_row([&item.id], |row| row.get(0))?;
     db.prepare_cached("INSERT INTO item_words (rowid, words) VALUES (?1, ?2)")?
         .execute(params![n, words])?;
     let mut count = db.prepare_cached(
@@ -183,7 +186,13 @@ pub(super) fn erase(db: &Connection, id: &str) -> rusqlite::Result<bool> {
     let Some((n, words)) = old else { return Ok(false) };
     unindex(db, n, &words)?;
     db.prepare_cached("DELETE FROM items WHERE n = ?1")?.execute([n])?;
+    db.prepare_cached("DELETE FROM bodies WHERE n = ?1")?.execute([n])?;
     Ok(true)
+}
+
+/// Brings the index into one piece, which is quicker to read.
+pub(super) fn tidy(db: &Connection) -> rusqlite::Result<()> {
+    db.execute("INSERT INTO item_words (item_words) VALUES ('optimize')", []).map(drop)
 }
 
 fn unindex(db: &Connection, n: i64, words: &str) -> rusqlite::Result<()> {
@@ -242,7 +251,8 @@ fn best_of(db: &Connection, query: &Query, among: Among) -> rusqlite::Result<Vec
     // Of equal ones the newer first.
     best.sort_unstable_by(|one, other| other.1.total_cmp(&one.1).then(other.0.cmp(&one.0)));
     best.truncate(query.limit);
-    let mut select = db.prepare_cached("SELECT id, body FROM items WHERE n = ?1")?;
+    let mut select =
+        db.prepare_cached("SELECT id, body FROM items JOIN bodies USING (n) WHERE n = ?1")?;
     let mut found = Vec::with_capacity(best.len());
     for (n, score, relevance) in best {
         found.push(Found { item: select.query_row([n], from_row)?, score, relevance });
@@ -263,6 +273,15 @@ fn bounds(query: &Query) -> String {
     }
     bounds
 }
+
+/// All that hold one of these words, and the newest that hold all of them.
+const RARE: &str =
+    "SELECT items.n, items.words, wins, losses, last_occurred_ms, is_in_use, scope, kind
+     FROM item_words JOIN items ON items.n = item_words.rowid WHERE item_words MATCH ?1";
+const COMMON: &str =
+    "SELECT items.n, items.words, wins, losses, last_occurred_ms, is_in_use, scope, kind
+     FROM item_words JOIN items ON items.n = item_words.rowid WHERE item_words MATCH ?1
+     ORDER BY item_words.rowid DESC LIMIT ?2";
 
 /// The items that are scored.
 struct Candidates<'a> {
@@ -288,34 +307,32 @@ impl Candidates<'_> {
             })
             .count();
         let (rare, common) = known.split_at(n_rare);
+        let db = self.db;
         if !rare.is_empty() {
-            self.add(&joined(rare, " OR "), MAX_CANDIDATES)?;
+            // These are so few that it is quicker to look whose they are than to ask the index for that, too.
+            let mut select = db.prepare_cached(RARE)?;
+            self.add(select.query([joined(rare, " OR ")])?)?;
         }
-        let common = &common[..common.len().min(MAX_COMMON)];
-        for n in (1..=common.len()).rev() {
+        let mut n_together = [MAX_COMMON, 2, 1].map(|n| n.min(common.len())).to_vec();
+        n_together.dedup();
+        for n in n_together {
             let left = MAX_CANDIDATES.saturating_sub(self.scored.len());
-            if left == 0 {
+            if n == 0 || left == 0 {
                 break;
             }
-            self.add(&joined(&common[..n], " AND "), left)?;
+            let expression = format!("{}{}", joined(&common[..n], " AND "), self.bounds);
+            let mut select = db.prepare_cached(COMMON)?;
+            self.add(select.query(params![expression, i64::try_from(left).unwrap_or(i64::MAX)])?)?;
         }
         Ok(())
     }
 
-    /// Scores what the index finds, the newest first.
-    fn add(&mut self, expression: &str, limit: usize) -> rusqlite::Result<()> {
-        let mut select = self.db.prepare_cached(
-            "SELECT items.n, items.words, items.wins, items.losses, items.last_occurred_ms, items.is_in_use
-             FROM item_words JOIN items ON items.n = item_words.rowid
-             WHERE item_words MATCH ?1 ORDER BY item_words.rowid DESC LIMIT ?2",
-        )?;
-        let expression = format!("({expression}){}", self.bounds);
-        let mut rows =
-            select.query(params![expression, i64::try_from(limit).unwrap_or(i64::MAX)])?;
+    /// Scores what the index found.
+    fn add(&mut self, mut rows: Rows<'_>) -> rusqlite::Result<()> {
         while let Some(row) = rows.next()? {
             let n: i64 = row.get(0)?;
             let is_wanted = self.among == Among::All || row.get(5)?;
-            if !is_wanted || self.scored.contains_key(&n) {
+            if !is_wanted || self.scored.contains_key(&n) || !self.is_within(row)? {
                 continue;
             }
             let confidence = item::confidence(row.get(2)?, row.get(3)?);
@@ -328,6 +345,15 @@ impl Candidates<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The row's item is of a scope and a kind that are asked for.
+    fn is_within(&self, row: &Row<'_>) -> rusqlite::Result<bool> {
+        let (scope, kind) = (row.get_ref(6)?.as_str()?, row.get_ref(7)?.as_str()?);
+        let project = self.query.project.as_deref();
+        let kinds = &self.query.kinds;
+        Ok(project.is_none_or(|project| scope.is_empty() || scope == project)
+            && (kinds.is_empty() || kinds.iter().any(|wanted| kind_mark(*wanted)[1..] == *kind)))
     }
 }
 

@@ -12,6 +12,8 @@ use crate::learning::trace::ExecutionTrace;
 
 /// What a skill or methodology weighs of which nothing is known.
 const NO_WEIGHT: f64 = 0.5;
+/// From so many new items on the index is brought into one piece.
+const MANY: usize = 1000;
 /// A file that is replaced while it is worked on is followed so often.
 const MAX_TRIES: usize = 3;
 
@@ -108,12 +110,15 @@ impl SqliteStore {
         let items = self.read(|db| {
             let mut items: Vec<Item> = Vec::new();
             if scopes.is_empty() {
-                let mut select = db.prepare_cached("SELECT id, body FROM items")?;
+                let mut select =
+                    db.prepare_cached("SELECT id, body FROM items JOIN bodies USING (n)")?;
                 for item in select.query_map([], index::from_row)? {
                     items.push(item?);
                 }
             }
-            let mut select = db.prepare_cached("SELECT id, body FROM items WHERE scope = ?1")?;
+            let mut select = db.prepare_cached(
+                "SELECT id, body FROM items JOIN bodies USING (n) WHERE scope = ?1",
+            )?;
             for scope in scopes {
                 for item in select.query_map([index::column(scope)], index::from_row)? {
                     items.push(item?);
@@ -137,6 +142,9 @@ impl SqliteStore {
                     index::write(db, item)?;
                     n_new += 1;
                 }
+            }
+            if n_new > MANY {
+                index::tidy(db)?;
             }
             Ok(n_new)
         })
@@ -302,7 +310,7 @@ impl Store for SqliteStore {
         let found = self.read(|db| {
             // No id holds a letter that comes behind `~`.
             let mut select =
-                db.prepare_cached("SELECT id, body FROM items WHERE id >= ?1 AND id < ?1 || '~'")?;
+                db.prepare_cached("SELECT id, body FROM items JOIN bodies USING (n) WHERE id >= ?1 AND id < ?1 || '~'")?;
             select.query_map([id], index::from_row)?.collect::<Result<Vec<_>, _>>()
         })?;
         let mut found = found.unwrap_or_default();
@@ -379,7 +387,7 @@ impl Store for SqliteStore {
             if n_over > 0 {
                 // What a person wrote stays, however many there are.
                 let mut select = db.prepare(
-                    "SELECT id FROM items WHERE body ->> 'origin' <> 'user'
+                    "SELECT id FROM items JOIN bodies USING (n) WHERE body ->> 'origin' <> 'user'
                      ORDER BY is_in_use, wins + losses + (body ->> 'frequency'),
                               last_occurred_ms
                      LIMIT ?1",

@@ -9,6 +9,7 @@ use super::table::{NAMES_ONLY, SEARCHES, SHOWS};
 use super::{Ground, Place};
 use crate::permission::line::Line;
 use crate::permission::shell::{How, Input, Kind, Run, Word};
+use crate::protocol::nests_too_deep;
 
 /// What of a line is taken for a name of a file that it shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,6 +221,7 @@ impl Looker<'_> {
         let names = self.args.words().zip(self.args.words().skip(1));
         let names = names.filter(|(option, _)| matches!(option.text.as_str(), "-name" | "-iname"));
         let globs: Vec<GlobMatcher> = names
+            .filter(|(_, name)| !nests_too_deep(&name.text))
             .filter_map(|(_, name)| Some(Glob::new(&name.text).ok()?.compile_matcher()))
             .collect();
         let fits = |path: &str| {

@@ -51,7 +51,8 @@ impl State {
         } else {
             Foot::new(self, look, (rows / 2).max(4))
         };
-        let mut above = if self.is_browsing() {
+        // What is asked about stands next to its question.
+        let mut above = if self.is_browsing() || self.asked.is_some() {
             Vec::new()
         } else {
             let room = (rows / 2).max(4).saturating_sub(foot.lines.len());

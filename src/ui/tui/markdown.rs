@@ -337,7 +337,7 @@ fn item_of(text: &str) -> Option<char> {
 fn without_mark(text: &str) -> &str {
     let last = text.rfind('\n').map_or(0, |at| at + 1);
     let line = text[last..].trim();
-    let is_mark = matches!(line, "-" | "*" | "+" | "**")
+    let is_mark = matches!(line, "-" | "*" | "+" | "**" | "|")
         || line.trim_end_matches(['.', ')']).bytes().all(|byte| byte.is_ascii_digit());
     if last > 0 && is_mark { &text[..last] } else { text }
 }

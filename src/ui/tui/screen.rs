@@ -103,6 +103,8 @@ impl Screen {
         }
         let mut out = Vec::with_capacity(1024);
         out.extend_from_slice(BEGIN.as_bytes());
+        // One row that grows while no cursor is shown is never seen half done.
+        let mut is_calm = n_there == 0 && !self.shows_cursor && live.cursor.is_none();
         if self.shows_cursor {
             out.extend_from_slice(b"\x1b[?25l");
         }
@@ -114,7 +116,10 @@ impl Screen {
         if !is_same {
             if self.is_stale || !history.is_empty() {
                 self.write_all(&mut out, history, &rows);
+                is_calm = false;
             } else {
+                let n_changed = rows.iter().zip(&self.rows).filter(|(row, was)| row != was).count();
+                is_calm &= rows.len() == self.rows.len() && n_changed == 1;
                 self.write_changes(&mut out, &rows);
             }
         }
@@ -123,7 +128,11 @@ impl Screen {
         if self.shows_cursor {
             out.extend_from_slice(b"\x1b[?25h");
         }
-        out.extend_from_slice(END.as_bytes());
+        if is_calm {
+            out.drain(..BEGIN.len());
+        } else {
+            out.extend_from_slice(END.as_bytes());
+        }
         self.rows = rows;
         self.is_stale = false;
         out

@@ -39,6 +39,22 @@ fn the_diff_is_shown_and_yes_makes_the_change() {
 }
 
 #[test]
+fn on_the_full_screen_the_diff_stands_above_its_question_too() {
+    let test = Test::new().file("a.txt", "one\nmore\n").script(&format!("{EDIT}text: changed"));
+    let mut pty = Pty::chat(&test, &["--set", "ui.screen=full"]);
+    pty.wait_for("/help");
+    pty.say("please");
+    pty.wait_for_question();
+    let screen = pty.screen();
+    for part in ["? Edit a.txt", "    1 - one", "    1 + two", "y  yes"] {
+        assert!(screen.contains(part), "{part}\n{screen}");
+    }
+    pty.send("y");
+    pty.wait_for("changed");
+    assert_eq!(test.read("a.txt"), "two\nmore\n");
+}
+
+#[test]
 fn always_holds_for_the_session_and_for_that_rule_alone() {
     let script = "call: Bash {\"command\": \"touch x1\"}\n---\ncall: Bash {\"command\": \"touch x2\"}\n---\n\
                   call: Bash {\"command\": \"mkdir d\"}\n---\n";

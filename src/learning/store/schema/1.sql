@@ -13,7 +13,7 @@ CREATE TABLE sessions (
     seq INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- What is remembered. `body` is the item; the columns before it repeat what is searched and sorted by.
+-- What is remembered, as far as it is searched and sorted by: short rows, of which a search reads hundreds.
 CREATE TABLE items (
     n                INTEGER PRIMARY KEY,
     id               TEXT NOT NULL UNIQUE,
@@ -24,8 +24,12 @@ CREATE TABLE items (
     last_occurred_ms INTEGER NOT NULL,
     is_in_use        INTEGER NOT NULL,
     words            TEXT NOT NULL,
-    condition        TEXT,
-    body             TEXT NOT NULL
+    condition        TEXT
+);
+-- The items themselves.
+CREATE TABLE bodies (
+    n    INTEGER PRIMARY KEY,
+    body TEXT NOT NULL
 );
 CREATE INDEX items_by_condition ON items (condition) WHERE condition IS NOT NULL;
 CREATE INDEX items_by_scope ON items (scope, last_occurred_ms);

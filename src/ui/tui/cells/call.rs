@@ -105,11 +105,11 @@ impl Call {
     }
 
     pub(super) fn lines(&self, look: Look, detail: Detail) -> Vec<Line<'static>> {
-        let mut lines = Vec::new();
-        if detail == Detail::Full {
-            lines.extend(self.question_lines(look));
+        let mut lines = self.question_lines(look);
+        // What waits for an answer has no outcome yet.
+        if lines.is_empty() || !matches!(self.state, CallState::Waiting) {
+            lines.extend(self.outcome_lines(look, detail));
         }
-        lines.extend(self.outcome_lines(look, detail));
         lines
     }
 
@@ -249,6 +249,7 @@ impl Outcome {
             }
             // The reason is told to the model; the person gave it.
             (_, Some(ErrorCode::Cancelled)) => {
+                note = String::new();
                 is_told = true;
                 "not run".to_owned()
             }

@@ -1,0 +1,158 @@
+//! What a chat is started with: the options, the screen's settings, and what to do without a model.
+
+use clap::Args;
+
+use super::places::Places;
+use crate::app::{OpenError, Which};
+use crate::cli::Cli;
+use crate::cli::options::{RunArgs, ToolOptions};
+use crate::config::{self, Loaded, UiEditing, UiScreen, UiTheme};
+use crate::ui::tui::{Background, Depth, Keymap, Settings, Theme};
+
+/// The options of `agent chat`.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+#[derive(Clone, Debug, Default, Args)]
+pub(in crate::cli) struct ChatArgs {
+    /// What stands in the message when the chat begins
+    #[arg(value_name = "MESSAGE")]
+    message: Vec<String>,
+    /// Plain lines, for screen readers and terminals that can do little
+    #[arg(long)]
+    pub(super) plain: bool,
+    /// The model: provider/model, auto, or script:FILE
+    #[arg(short, long, value_name = "MODEL")]
+    model: Option<String>,
+    /// Where the model's server is, up to and including /v1
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// The environment variable that holds the key
+    #[arg(long, value_name = "NAME")]
+    api_key_env: Option<String>,
+    /// A command that must exit 0 before a task counts as done
+    #[arg(long, value_name = "COMMAND")]
+    check: Vec<String>,
+    /// The most answers of the model to one message
+    #[arg(long, value_name = "N")]
+    max_turns: Option<u32>,
+    /// The most US dollars for one message; needs the model's price
+    #[arg(long, value_name = "X")]
+    max_budget_usd: Option<f64>,
+    /// Go on with the latest session of this project
+    #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
+    continue_latest: bool,
+    /// Go on with this session
+    #[arg(short = 'r', long, value_name = "ID")]
+    resume: Option<String>,
+    /// Keep nothing of this session
+    #[arg(long, conflicts_with_all = ["continue_latest", "resume"])]
+    pub(super) ephemeral: bool,
+    /// Learn nothing, and use nothing that was learnt (also: `AGENT_NO_MEMORY=1`)
+    #[arg(long)]
+    no_memory: bool,
+    /// Add this to the model's instructions
+    #[arg(long, value_name = "TEXT")]
+    pub(super) append_system_prompt: Option<String>,
+    #[command(flatten)]
+    pub(super) tools: ToolOptions,
+}
+
+impl From<Cli> for ChatArgs {
+    fn from(cli: Cli) -> Self {
+        let Cli { run, plain, .. } = cli;
+        Self {
+            message: Vec::new(),
+            plain,
+            model: run.model,
+            base_url: run.base_url,
+            api_key_env: run.api_key_env,
+            check: run.check,
+            max_turns: run.max_turns,
+            max_budget_usd: run.max_budget_usd,
+            continue_latest: run.continue_latest,
+            resume: run.resume,
+            ephemeral: run.ephemeral,
+            no_memory: run.no_memory,
+            append_system_prompt: run.append_system_prompt,
+            tools: run.tools,
+        }
+    }
+}
+
+impl ChatArgs {
+    /// The same options as those of a run: the configuration reads them there.
+    pub(super) fn as_run(&self) -> RunArgs {
+        RunArgs {
+            model: self.model.clone(),
+            base_url: self.base_url.clone(),
+            api_key_env: self.api_key_env.clone(),
+            check: self.check.clone(),
+            max_turns: self.max_turns,
+            max_budget_usd: self.max_budget_usd,
+            no_memory: self.no_memory,
+            tools: self.tools.clone(),
+            ..RunArgs::default()
+        }
+    }
+
+    pub(super) fn which(&self) -> Which {
+        match (self.continue_latest, &self.resume) {
+            (true, _) => Which::Latest,
+            (false, Some(id)) => Which::Resume(id.clone()),
+            (false, None) => Which::New,
+        }
+    }
+}
+
+/// What the chat starts with.
+pub(super) fn settings(
+    args: &ChatArgs,
+    config: &Loaded,
+    places: &Places,
+) -> Result<Settings, OpenError> {
+    let ui = &config.config.ui;
+    let variable = |name: &str| std::env::var(name).ok();
+    let background = match ui.theme {
+        UiTheme::Light => Background::Light,
+        UiTheme::Auto if is_light(&variable) => Background::Light,
+        UiTheme::Auto | UiTheme::Dark => Background::Dark,
+    };
+    let message = args.message.join(" ");
+    Ok(Settings {
+        keymap: Keymap::new(&ui.keys).map_err(OpenError::Usage)?,
+        theme: Theme::new(Depth::of(&variable), background),
+        theme_is_chosen: ui.theme != UiTheme::Auto,
+        full_screen: ui.screen == UiScreen::Full,
+        vi: ui.editing == UiEditing::Vi,
+        notifications: ui.notifications,
+        history: places.history(),
+        own_commands: places.commands(),
+        first_message: (!message.is_empty()).then_some(message),
+        notices: config.warnings.clone(),
+        branch: places.branch(),
+    })
+}
+
+/// `COLORFGBG=0;15` says that the background is light; most terminals are asked and answer later.
+fn is_light(variable: &dyn Fn(&str) -> Option<String>) -> bool {
+    let background = variable("COLORFGBG").and_then(|it| it.rsplit(';').next()?.parse::<u8>().ok());
+    matches!(background, Some(7 | 9..=15))
+}
+
+/// What a person sees who starts it for the first time.
+pub(super) fn welcome() -> String {
+    let keys: Vec<&str> = config::presets()
+        .iter()
+        .filter(|preset| preset.default_model.is_some())
+        .filter_map(|preset| preset.api_key_env)
+        .collect();
+    let first = keys.first().copied().unwrap_or("OPENAI_API_KEY");
+    format!(
+        "agent needs a model to talk to. Any one of these will do:\n\n\
+         \x20 export {first}=…           a key ({})\n\
+         \x20 ollama serve                       a model on this machine (llama.cpp, vLLM, LM Studio too)\n\
+         \x20 agent --model NAME --base-url URL  any server that speaks OpenAI's language\n\n\
+         To see it work without any: agent demo\n\
+         To check what works here:   agent doctor\n",
+        keys.join(", ")
+    )
+}

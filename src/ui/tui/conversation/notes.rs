@@ -1,0 +1,122 @@
+//! What is worth a sentence: decisions, rules, checks, what gave way to a summary.
+
+use super::{Cell, Conversation, Tone};
+use crate::protocol::event::{Body, FreezeCause};
+use crate::ui::tui::cells::{decision, seconds, thousands};
+
+/// The layers of a request, in the order in which they are sent.
+const LAYERS: [(&str, &str); 5] = [
+    ("tools", "the tools' descriptions"),
+    ("l1", "L1: how the agent works"),
+    ("l2", "L2: rules and pins"),
+    ("l3", "L3: the conversation"),
+    ("trailing", "what trails: mode, reminders, plan"),
+];
+
+impl Conversation {
+    /// How much of the window each layer of the last request took.
+    pub(in crate::ui::tui) fn context_in_words(&self) -> String {
+        if self.layers.is_empty() {
+            return "nothing was asked yet\n".to_owned();
+        }
+        let mut text = String::new();
+        for (name, what) in LAYERS {
+            let tokens = self.layers.get(name).map_or(0, |layer| layer.tokens);
+            text.push_str(&format!("{:>9}  {what}\n", thousands(tokens)));
+        }
+        let all = thousands(self.context_tokens);
+        let share = self.window.map_or_else(String::new, |window| {
+            let percent = self.context_tokens.saturating_mul(100) / window.max(1);
+            format!(" of {} tokens ({percent} %)", thousands(window))
+        });
+        let (shared, bytes) = self.shared_bytes;
+        let shared = shared.saturating_mul(100) / bytes.max(1);
+        text.push_str(&format!("{all:>9}  in all{share}\n"));
+        text.push_str(&format!("the last request began with {shared} % of the one before\n"));
+        text
+    }
+
+    /// What is worth a sentence.
+    pub(super) fn noted(&mut self, body: &Body) {
+        match body {
+            Body::ModeChanged { mode } => {
+                self.mode = Some(*mode);
+                self.note(Tone::Quiet, &format!("mode {}", mode.as_str()));
+            }
+            // What an interrupt froze thaws with the next message.
+            Body::Frozen { by: FreezeCause::User, words } => {
+                self.frozen = Some(words.clone());
+                let text = format!("nothing is changed until you lift it: “{words}”");
+                self.note(Tone::Quiet, &text);
+            }
+            Body::Thawed { .. } => self.frozen = None,
+            Body::Reflected { reflection: Some(reflection), .. } => {
+                self.note(Tone::Quiet, &format!("reflection: {}", reflection.root_cause.text));
+            }
+            Body::Verified(verification) => {
+                self.note(Tone::Quiet, &format!("second look: {}", verification.in_words()));
+            }
+            Body::ControlDecided { decision: decided, reason, after, .. } => {
+                if let Some(text) = decision(*decided, reason, after) {
+                    self.note(Tone::Decision, &text);
+                }
+            }
+            Body::Feedback { text, .. } => {
+                let text = format!("to the model: {}", text.replace('\n', " "));
+                self.note(Tone::Quiet, &text);
+            }
+            Body::CheckFinished { command, exit_code, passed, tail, time_ms } => {
+                let how = match (passed, exit_code) {
+                    (true, _) => "passed".to_owned(),
+                    (false, Some(code)) => format!("exit {code}"),
+                    (false, None) => "did not end by itself".to_owned(),
+                };
+                let how = format!("{how}  {}", seconds(*time_ms));
+                let (command, passed, tail) = (command.clone(), *passed, tail.clone());
+                self.cells.push(Cell::Check { command, passed, how, tail });
+            }
+            Body::ContextCompacted(compacted) => {
+                self.context_tokens = compacted.tokens_after;
+                let text = format!(
+                    "compacted: {} → {} tokens, {} messages became a summary",
+                    thousands(compacted.tokens_before),
+                    thousands(compacted.tokens_after),
+                    compacted.archived
+                );
+                self.note(Tone::Quiet, &text);
+            }
+            Body::PinAdded { pin } => {
+                let rules = pin.rules.iter().map(|rule| format!(" · {rule}"));
+                let rules: String = rules.collect();
+                self.note(Tone::Quiet, &format!("pin {}: “{}”{rules}", pin.id, pin.text));
+            }
+            Body::PinRemoved { id, .. } => {
+                self.note(Tone::Quiet, &format!("pin {id} holds no longer"));
+            }
+            Body::RulesFound { path, .. } => {
+                self.note(Tone::Quiet, &format!("rules of {path} count from now on"));
+            }
+            Body::MemoryRecalled(recalled) => {
+                let how = if recalled.applied { "known, tries" } else { "remembers" };
+                for item in &recalled.items {
+                    self.note(Tone::Quiet, &format!("{how}: {} [{}]", item.text, item.id));
+                }
+            }
+            Body::MemoryWritten(written) => {
+                for item in &written.new {
+                    self.note(Tone::Quiet, &format!("learnt: {} [{}]", item.text, item.id));
+                }
+            }
+            Body::TurnUndone { undone, files } => {
+                let files: Vec<String> =
+                    files.iter().map(|(path, how)| format!("{path} {how}")).collect();
+                if let Some(said) = self.turns.iter_mut().find(|said| said.turn == *undone) {
+                    said.files.clear();
+                }
+                let text = format!("turn {undone} undone: {}", files.join(", "));
+                self.note(Tone::Quiet, &text);
+            }
+            _ => {}
+        }
+    }
+}
