@@ -273,6 +273,26 @@ fn a_locked_memory_slows_nothing_and_is_made_up_for_at_the_next_start() {
     settle(&test, &locked);
 }
 
+#[test]
+fn a_session_that_began_while_the_memory_was_locked_is_learnt_of_later() {
+    let test = project()
+        .script(&format!("{OLD}call: Bash {{\"command\":\"./new.sh a b\"}}\n---\ntext: done"));
+    remember(&test, 1, "Something else.", &json!({"tool": "LS", "path": "x"}), &Value::Null);
+    let db = rusqlite::Connection::open(test.home().join(".local/share/agent/memory.db")).unwrap();
+    db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    test.run(&["run the old script"]).expect_code(0);
+    let ended = test.events_of("turn.finished");
+    let ended =
+        (ended[0]["session"].as_str().unwrap().to_owned(), ended[0]["seq"].as_u64().unwrap());
+    assert_eq!(store(&test).reviewed(&ended.0).unwrap(), 0, "it was locked all the time");
+    db.execute_batch("ROLLBACK").unwrap();
+
+    let test = test.script("pause: 500ms\ntext: hello");
+    test.run(&["hello"]).expect_code(0);
+    settle(&test, &ended);
+    assert!(!test.home().join(format!(".local/share/agent/memory.begun/{}", ended.0)).exists());
+}
+
 /// What this session taught is written, at once or by a later start.
 fn settle(test: &Test, (session, seq): &(String, u64)) {
     for _ in 0..100 {
