@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use code_agent::learning::item::{Condition, FailurePattern, Fix, Item, Origin, Scope};
+use code_agent::learning::review::{self, Period, review};
 use code_agent::learning::store::{Batch, Learned, Outcome, Query, SqliteStore, Store, StoreError};
+use code_agent::learning::trace::ExecutionTrace;
 use code_agent::protocol::envelope::ErrorCode;
 use code_agent::protocol::recall::ItemKind;
 use code_agent::protocol::reflection::Tags;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Test, say};
 
@@ -506,6 +508,37 @@ fn weights_are_kept_and_begin_in_the_middle() {
     assert!((store.weight("Bash test").unwrap() - 0.5).abs() < 1e-9);
     store.set_weight("Bash test", 0.7).unwrap();
     assert!((memory.open().weight("Bash test").unwrap() - 0.7).abs() < 1e-9);
+}
+
+#[test]
+fn reviews_of_two_projects_leave_the_same_weights() {
+    let memory = Memory::new();
+    let mut store = memory.open();
+    let trace = |project: &str, n: u32, final_success: bool| -> ExecutionTrace {
+        let id = format!("{project}/{n}");
+        serde_json::from_value(json!({
+            "id": format!("{id}/1"), "skill_id": "LS", "task_id": id, "session": project,
+            "project": project, "turn": n, "step": 0, "attempts": [],
+            "final_success": final_success, "needs_human": false, "methodology": null,
+            "created_at_ms": 5, "duration_ms": 1,
+        }))
+        .unwrap()
+    };
+    let traces = vec![trace("one", 1, true), trace("one", 2, true), trace("two", 1, false)];
+    store.commit(&Batch { traces, ..Batch::default() }).unwrap();
+    let mut carry_out = |project: Option<&str>| {
+        let project = project.map(str::to_owned);
+        let period = Period { from_ms: 0, to_ms: 10, project };
+        let review = review(&store, &period, &[]).unwrap();
+        let changed = review::carry_out(&mut store, &review).unwrap().weights;
+        (review.totals.pieces, changed, store.weight("LS").unwrap())
+    };
+    let first = carry_out(Some("one"));
+    assert_eq!((first.0, first.1), (2, 1));
+    assert!((first.2 - 0.6).abs() < 1e-9, "two of three went well: {}", first.2);
+    assert_eq!(carry_out(Some("two")), (1, 0, first.2));
+    assert_eq!(carry_out(Some("one")), (2, 0, first.2));
+    assert_eq!(carry_out(None), (3, 0, first.2));
 }
 
 /// The only item's id that `agent memory add` answered with.

@@ -156,7 +156,7 @@ pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
 
 /// It says this now. What the program did of itself was what the old words said.
 fn say(item: &mut Item, text: &str) {
-    item.text = text.to_owned();
+    text.clone_into(&mut item.text);
     if let Some(failure) = &mut item.failure {
         failure.fix = None;
         failure.suggested_fix = Some(text.to_owned());
