@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::item::{APPLY_AT, Item, Scope};
-use super::relevance::Task;
+use super::relevance::{Subject, Task};
 use crate::protocol::message::ToolCall;
 use crate::protocol::recall::{FailedAs, Recalled, Remedy};
 
@@ -16,6 +16,8 @@ const SAME_RANK: f64 = 0.05;
 #[derive(Debug, Default)]
 pub struct Advisor {
     items: Vec<Item>,
+    /// What each of them is about, in the same order.
+    subjects: Vec<Subject>,
     /// What the ways of working weigh.
     weights: BTreeMap<String, f64>,
 }
@@ -23,8 +25,9 @@ pub struct Advisor {
 impl Advisor {
     /// Of these items those that are in use.
     pub fn new(items: Vec<Item>) -> Self {
-        let items = items.into_iter().filter(Item::is_in_use).collect();
-        Self { items, weights: BTreeMap::new() }
+        let items: Vec<Item> = items.into_iter().filter(Item::is_in_use).collect();
+        let subjects = items.iter().map(Subject::of).collect();
+        Self { items, subjects, weights: BTreeMap::new() }
     }
 
     /// With what the ways of working weigh, by their names.
@@ -56,12 +59,14 @@ impl Advisor {
             return Vec::new();
         }
         let task = Task::read(task);
-        let is_new = |item: &&Item| {
+        let is_new = |(item, _): &(&Item, &Subject)| {
             item.evidence.is_empty() || item.evidence.iter().any(|other| other != session)
         };
-        let fitting = self.items.iter().filter(is_new);
+        let fitting = self.items.iter().zip(&self.subjects).filter(is_new);
         let mut fitting: Vec<(f64, &Item)> = fitting
-            .filter_map(|item| Some((task.fits(item)? * (0.5 + item.confidence()), item)))
+            .filter_map(|(item, subject)| {
+                Some((task.fits(item, subject)? * (0.5 + item.confidence()), item))
+            })
             .collect();
         fitting.sort_by(|(a, one), (b, other)| {
             b.total_cmp(a).then(other.last_occurred_ms.cmp(&one.last_occurred_ms))

@@ -53,5 +53,6 @@ pub fn batch(harvest: Harvest, lessons: &Lessons) -> Batch {
         traces: harvest.traces,
         items: lessons.items.clone(),
         credits: lessons.credits.clone(),
+        ..Batch::default()
     }
 }

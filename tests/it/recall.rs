@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use code_agent::learning::item::Item;
+use code_agent::learning::item::{Item, Scope};
 use code_agent::learning::store::{SqliteStore, Store as _};
 use serde_json::{Value, json};
 
@@ -336,6 +336,26 @@ fn a_locked_memory_slows_nothing_and_is_made_up_for_at_the_next_start() {
     settle(&test, &locked);
 }
 
+#[test]
+fn a_session_that_began_while_the_memory_was_locked_is_learnt_of_later() {
+    let test = project()
+        .script(&format!("{OLD}call: Bash {{\"command\":\"./new.sh a b\"}}\n---\ntext: done"));
+    remember(&test, 1, "Something else.", &json!({"tool": "LS", "path": "x"}), &Value::Null);
+    let db = rusqlite::Connection::open(test.home().join(".local/share/agent/memory.db")).unwrap();
+    db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    test.run(&["run the old script"]).expect_code(0);
+    let ended = test.events_of("turn.finished");
+    let ended =
+        (ended[0]["session"].as_str().unwrap().to_owned(), ended[0]["seq"].as_u64().unwrap());
+    assert_eq!(store(&test).reviewed(&ended.0).unwrap(), 0, "it was locked all the time");
+    db.execute_batch("ROLLBACK").unwrap();
+
+    let test = test.script("pause: 500ms\ntext: hello");
+    test.run(&["hello"]).expect_code(0);
+    settle(&test, &ended);
+    assert!(!test.home().join(format!(".local/share/agent/memory.begun/{}", ended.0)).exists());
+}
+
 /// What this session taught is written, at once or by a later start.
 fn settle(test: &Test, (session, seq): &(String, u64)) {
     for _ in 0..100 {
@@ -360,6 +380,35 @@ fn a_record_that_came_with_a_folder_teaches_nothing() {
     test.run(&["hello"]).expect_code(0);
     assert_eq!(store(&test).reviewed(id).unwrap(), 0);
     assert!(store(&test).items(&[]).unwrap().is_empty());
+}
+
+#[test]
+fn a_folder_that_nobody_trusts_teaches_no_other_that_names_its_remote() {
+    let config = "[remote \"origin\"]\n\turl = git@example.com:team/app.git\n";
+    let script = "call: Bash {\"command\":\"./gen.sh a\"}\n---\n\
+                  call: Bash {\"command\":\"bash gen.sh a\"}\n---\ntext: done";
+    let scopes = |args: &[&str]| {
+        let test =
+            Test::new().file(".git/config", config).file("gen.sh", "echo $*\n").script(script);
+        // Whatever git itself makes of such a folder: the agent reads its configuration.
+        test.run(&[&["generate it", "--allow", "Bash"], args].concat()).expect_code(0);
+        let ended = test.events_of("turn.finished");
+        let seq = ended[0]["seq"].as_u64().unwrap();
+        settle(&test, &(ended[0]["session"].as_str().unwrap().to_owned(), seq));
+        let items = store(&test).items(&[]).unwrap();
+        let listed = |args: &[&str]| {
+            let all = [&["memory", "list", "--project"], args].concat();
+            test.agent(&all).expect_code(0).stdout.lines().count()
+        };
+        let root = test.root().canonicalize().unwrap().display().to_string();
+        let scopes: Vec<Scope> = items.into_iter().map(|item| item.scope).collect();
+        (scopes, Scope::Project(root), listed(&[]), listed(&["--trust"]))
+    };
+    let (scopes_of_it, path, listed, as_trusted) = scopes(&[]);
+    assert_eq!((scopes_of_it, listed, as_trusted), (vec![path], 1, 0));
+    let (scopes_of_it, _, listed, as_trusted) = scopes(&["--trust"]);
+    let remote = Scope::Project("example.com/team/app".to_owned());
+    assert_eq!((scopes_of_it, listed, as_trusted), (vec![remote], 0, 1));
 }
 
 #[test]

@@ -127,7 +127,10 @@ pub(super) fn strengthen(known: &mut Item, again: &Item) {
     if known.because.is_none() {
         known.because.clone_from(&again.because);
     }
+    // What a person has said is not filled up by a program.
+    let is_said = known.origin == Origin::User && again.origin != Origin::User;
     match (&mut known.failure, &again.failure) {
+        (Some(_), Some(_)) if is_said => {}
         (Some(failure), Some(newer)) => {
             if failure.fix.is_none() {
                 failure.fix.clone_from(&newer.fix);
