@@ -7,6 +7,8 @@
 mod calls;
 mod commands;
 mod question;
+#[cfg(test)]
+mod tests;
 
 use serde_json::Value;
 
