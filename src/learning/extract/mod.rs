@@ -103,8 +103,10 @@ pub fn extract(trace: &ExecutionTrace, task: &str) -> Extracted {
         };
         for lesson in lessons {
             let item = item(trace, failure, lesson);
-            let condition = item.failure.as_ref().map_or("", |failure| failure.condition.as_str());
-            let refused = refuse::why(&item.text, task).or_else(|| refuse::why(condition, task));
+            // What a machine said is no advice; but a secret is one wherever it stands, in the fix too.
+            let all = serde_json::to_string(&item).unwrap_or_default();
+            let secret = || refuse::holds_secret(&all).then(|| refuse::SECRET.to_owned());
+            let refused = refuse::why(&item.text, task).or_else(secret);
             match refused {
                 Some(why) => extracted.refused.push((item.text, why)),
                 None if extracted.items.iter().all(|known| known.text != item.text) => {
