@@ -171,7 +171,8 @@ impl<'a> Case<'a> {
         let program = gone.program();
         let (first, arguments) = program.split_first()?;
         let name = name_of(first);
-        let to = good.iter().find_map(|simple| instead(first, arguments, simple))?;
+        let akin = good.iter().find_map(|simple| instead(first, arguments, simple));
+        let to = akin.clone().or_else(|| same_purpose(gone, good))?;
         let is_same = to.len() == 1 && to[0] == *first;
         if is_same || to.iter().any(|word| is_assignment(word)) {
             return None;
@@ -179,7 +180,8 @@ impl<'a> Case<'a> {
         let to = to.join(" ");
         let why = if self.bad.exit_code == Some(127) { "not installed" } else { "not executable" };
         let runs_project = to.contains('/') || RUNNERS.iter().any(|runner| to.starts_with(runner));
-        let general = !first.contains('/') && !runs_project && self.bad.exit_code == Some(127);
+        let is_plain = !first.contains('/') && !runs_project;
+        let general = akin.is_some() && is_plain && self.bad.exit_code == Some(127);
         let mut lesson = self.lesson("", first, None);
         lesson.text = format!("Run `{to}`, not `{first}`: it is {why} here.");
         lesson.when.signature = (self.bad.exit_code == Some(127))
@@ -462,6 +464,17 @@ fn instead<'a>(missing: &str, arguments: &[&str], good: &Simple<'a>) -> Option<V
             (is_akin && same_rest).then(|| program[..n].to_vec())
         }
     }
+}
+
+/// The program of another name that is for the same and was given the same: `pytest-3 tests/` →
+/// `./run_tests.sh tests/`.
+fn same_purpose<'a>(gone: &Simple<'_>, good: &[Simple<'a>]) -> Option<Vec<&'a str>> {
+    let topic = topics::of_simple(gone)?;
+    let (_, arguments) = gone.program().split_first()?;
+    let same = good.iter().find(|simple| topics::of_simple(simple) == Some(topic))?;
+    let program = same.program();
+    let n = (1..=head(program).len()).find(|n| program[*n..] == *arguments)?;
+    Some(program[..n].to_vec())
 }
 
 /// `docker-compose` → `docker compose`.
