@@ -145,7 +145,7 @@ impl Loaded {
     /// Takes out of an untrusted project's file what could harm, and says so.
     fn restrict(&mut self, table: &mut Table, path: &Path, user: &Table) {
         let mut ignored = Vec::new();
-        for key in ["providers", "models", "sandbox"] {
+        for key in ["providers", "models", "sandbox", "verify"] {
             if table.remove(key).is_some() {
                 ignored.push(key.to_owned());
             }
@@ -157,12 +157,6 @@ impl Loaded {
                 table.remove(key);
                 ignored.push(key.to_owned());
             }
-        }
-        if let Some(verify) = table.get_mut("verify").and_then(Value::as_table_mut)
-            && verify.get("model").is_some_and(is_script)
-        {
-            verify.remove("model");
-            ignored.push("verify.model".to_owned());
         }
         if let Some(permissions) = table.get_mut("permissions").and_then(Value::as_table_mut) {
             if permissions.remove("allow").is_some() {

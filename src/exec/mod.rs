@@ -364,7 +364,7 @@ impl Exec {
         let child = match &boxed {
             None => {
                 start_in_a_session(&mut command, report.as_ref().map(Report::descriptor));
-                command.spawn()
+                inheriting(&[], || command.spawn())
             }
             Some((sandbox, (_, theirs))) => {
                 let report = report.as_ref().map(|report| report.descriptor());
@@ -390,6 +390,9 @@ impl Exec {
     }
 }
 
+/// Held while a program is started: what it takes along stands open for every other meanwhile.
+static STARTING: Mutex<()> = Mutex::new(());
+
 fn new_command(program: &Path) -> tokio::process::Command {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that starts processes")]
     tokio::process::Command::new(program)
@@ -397,12 +400,13 @@ fn new_command(program: &Path) -> tokio::process::Command {
 
 /// Starts a program that takes these descriptors along, under the numbers that they have. What would run in
 /// the child before it becomes its program would make a copy of this whole process necessary, which takes
-/// longer the more memory it has; so it is prepared here: commands are started one after the other, by one
-/// thread.
+/// longer the more memory it has; so it is prepared here. Meanwhile nobody else starts one, who would take
+/// them along too.
 fn inheriting<T>(
     descriptors: &[BorrowedFd<'_>],
     start: impl FnOnce() -> io::Result<T>,
 ) -> io::Result<T> {
+    let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     let set = |flags| descriptors.iter().try_for_each(|one| rustix::io::fcntl_setfd(one, flags));
     let started = set(rustix::io::FdFlags::empty()).map_err(io::Error::from).and_then(|()| start());
     set(rustix::io::FdFlags::CLOEXEC)?;

@@ -62,7 +62,10 @@ impl Ground for Workspace {
         let mut found = vec![start.to_owned()];
         let mut left = MOST_NAMES;
         for part in rest.split('/') {
-            let is_pattern = part.contains(['*', '?', '[']) && !nests_too_deep(part);
+            // What can not be read may stand for anything.
+            let anything = if part.starts_with('.') { ".*" } else { "*" };
+            let part = if nests_too_deep(part) { anything } else { part };
+            let is_pattern = part.contains(['*', '?', '[']);
             let glob = is_pattern.then(|| GlobBuilder::new(part).build().ok()).flatten();
             let glob = glob.map(|glob| glob.compile_matcher());
             found = found

@@ -38,7 +38,13 @@ impl Workspace {
     /// the place of a folder while it is walked is not to have what lies behind the link told.
     pub fn is_still_there(&self, path: &ProjectPath) -> bool {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        open_beneath(path.absolute(), flags, Mode::empty()).is_ok()
+        match open_beneath(path.absolute(), flags, Mode::empty()) {
+            Ok(_) => true,
+            // (What we may not look at, or have no descriptor left for, is there.)
+            Err(error) => {
+                !matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP))
+            }
+        }
     }
 }
 

@@ -186,15 +186,19 @@ impl Workspace {
 fn has_deep_ignores(folder: &Path) -> bool {
     /// A pattern of fewer bytes does no harm, and most files have fewer.
     const HARMLESS: u64 = 4096;
+    /// Nobody reads one that is longer.
+    const LONGEST: u64 = 4 << 20;
     [".gitignore", ".ignore", ".git/info/exclude"].iter().any(|name| {
         let path = folder.join(name);
-        let is_large = fs::metadata(&path).is_ok_and(|of| of.is_file() && of.len() > HARMLESS);
-        is_large
-            && fs::read(&path).is_ok_and(|bytes| {
-                bytes.split(|byte| *byte == b'\n').any(|line| {
-                    line.len() as u64 > HARMLESS && nests_too_deep(&String::from_utf8_lossy(line))
+        let length = fs::metadata(&path).map_or(0, |of| if of.is_file() { of.len() } else { 0 });
+        length > LONGEST
+            || length > HARMLESS
+                && fs::read(&path).is_ok_and(|bytes| {
+                    bytes.split(|byte| *byte == b'\n').any(|line| {
+                        line.len() as u64 > HARMLESS
+                            && nests_too_deep(&String::from_utf8_lossy(line))
+                    })
                 })
-            })
     })
 }
 

@@ -315,10 +315,21 @@ fn braces_without_end_end_nothing() {
         assert_eq!(envelope["error"]["code"] == "INVALID_PARAM", is_deep, "{envelope}");
     }
     test.agent(&["tool", "list", "--deny", &format!("Read({deep})")]).expect_code(2);
+    // What looks as if it closed one closes none.
+    for brace in ["{\\}", "{[}]"] {
+        let pattern = format!("{}a{}", brace.repeat(20_000), "}".repeat(20_000));
+        let envelope = test.call("Glob", &json!({"pattern": pattern}));
+        assert_eq!(envelope["error"]["code"], "INVALID_PARAM", "{envelope}");
+    }
     let judged = Test::new().user_config("[permissions]\ndeny = [\"Read(*.txt)\"]\n");
     let bash = |command: String| ("Bash", json!({"command": command}));
     let lines = [bash(format!("cat {deep}* *.txt")), bash(format!("find . -name '{deep}'"))];
     assert_eq!(judged.batch(&lines).len(), 2);
+    // A pattern that is not read may stand for anything: also for a file that holds secrets.
+    judged.write(".env", "KEY=1\n");
+    let braces = "{".repeat(101);
+    let shown = judged.call("Bash", &json!({"command": format!("cat .en[v{braces}]")}));
+    assert_eq!(shown["error"]["code"], "ACCESS_DENIED", "{shown}");
 
     // Below it the folder is not entered; at the top nothing is left out.
     test.write("sub/deep/.gitignore", &deep);

@@ -706,6 +706,7 @@ fn recall_at_5(
     queries: &str,
     is_meant: impl Fn(&str) -> bool,
 ) -> (f64, usize) {
+    let count = |n: usize| f64::from(u32::try_from(n).unwrap());
     let mut sum = 0.0;
     let mut n_queries = 0;
     for line in queries.lines() {
@@ -720,10 +721,10 @@ fn recall_at_5(
             let found: Vec<&str> = found.iter().map(|found| found.item.id.as_str()).collect();
             say(&format!("missed: {text}\n  right {right:?}, found {found:?}"));
         }
-        sum += n_found as f64 / right.len().min(5) as f64;
+        sum += count(n_found) / count(right.len().min(5));
         n_queries += 1;
     }
-    (sum / f64::from(n_queries), usize::try_from(n_queries).unwrap())
+    (sum / count(n_queries), n_queries)
 }
 
 /// The labelled set of `tests/learning`: what is asked for is among the first five.

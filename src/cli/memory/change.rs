@@ -51,6 +51,7 @@ pub(in crate::cli) struct EditArgs {
     place: Place,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ForgetArgs {
     /// The items, or the beginnings of their ids

@@ -211,9 +211,17 @@ impl Sandbox {
     /// The same, and the devices but for the few that can be written: root could read disks, anybody what is
     /// typed at his own terminals. Namespaces have none.
     fn hidden_from_landlock(&self) -> Vec<Bytes> {
-        let hidden = self.hidden();
-        let hidden = hidden.iter().map(PathBuf::as_path).chain([Path::new(tables::ALL_DEVICES)]);
-        hidden.map(Bytes::from).collect()
+        let mut hidden = self.hidden();
+        let devices = Path::new(tables::ALL_DEVICES);
+        let is_needed = |path: &Path| self.writable.iter().any(|root| root.starts_with(path));
+        if is_needed(devices) {
+            // The project lies in shared memory, say.
+            let entries = fs::read_dir(devices).into_iter().flatten().flatten();
+            hidden.extend(entries.map(|entry| entry.path()).filter(|path| !is_needed(path)));
+        } else {
+            hidden.push(devices.to_owned());
+        }
+        hidden.iter().map(|path| path.as_path().into()).collect()
     }
 
     /// What is there and is not to be read. A folder that the user gave to commands is none of it.

@@ -277,9 +277,8 @@ impl Sandbox {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        inherit(&mut command, theirs.into());
-        let mut child = command.spawn().map_err(text)?;
-        drop(command);
+        let mut child = super::inheriting(&[theirs.as_fd()], || command.spawn()).map_err(text)?;
+        drop(theirs);
         plan.write(&mut ours).map_err(text)?;
         let message = channel::verdict(&mut ours, TRY_TIME);
         let session = self.namespaces.then(|| namespaces_of(child.id())).flatten();
@@ -345,17 +344,6 @@ fn namespaces_of(pid: u32) -> Option<Namespaces> {
 /// The first arguments of a supervisor.
 pub(super) fn supervisor_arguments(channel: &UnixStream) -> [String; 2] {
     [supervisor::WORD.to_owned(), channel.as_raw_fd().to_string()]
-}
-
-/// Lets this descriptor outlive the start of the program, under the number it has.
-fn inherit(command: &mut std::process::Command, descriptor: OwnedFd) {
-    use std::os::unix::process::CommandExt as _;
-    let in_child = move || Ok(rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::empty())?);
-    #[expect(unsafe_code, reason = "nothing else runs between fork and exec")]
-    // SAFETY: the closure makes one system call on a descriptor that it owns, and allocates nothing.
-    unsafe {
-        command.pre_exec(in_child);
-    }
 }
 
 /// The places that commands may write, canonical, without those inside others.

@@ -12,7 +12,7 @@ use crate::learning::item::{self, Item, Origin, Scope};
 use crate::protocol::recall::ItemKind;
 
 /// So many items are scored at most: those with a query's rarest words, then those with most of its others.
-const MAX_CANDIDATES: usize = 600;
+const MAX_CANDIDATES: usize = 400;
 /// So many of the query's common words are asked for together.
 const MAX_COMMON: usize = 4;
 /// So many neighbours of a new item are looked at for one that says the same.

@@ -195,6 +195,15 @@ impl<'a> Args<'a> {
             .collect()
     }
 
+    /// A script of the project's own has no more than its name in common with a program that is known.
+    pub(super) fn is_own(&self) -> bool {
+        let is_inside = |path: &String| !path.starts_with(['/', '~']) && !path.starts_with("..");
+        let paths = self.run.path.as_ref().and_then(|path| self.paths(path));
+        paths.is_some_and(|paths| {
+            paths.iter().all(|path| is_inside(path) && is_inside(&self.ground.real(path)))
+        })
+    }
+
     /// What stands at the one path that a word names.
     pub(super) fn place(&self, word: &Word) -> Option<(String, Place)> {
         let paths = self.paths(word)?;

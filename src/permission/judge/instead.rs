@@ -48,7 +48,7 @@ impl Call {
 
 /// The tool to use where the whole line is what a tool does.
 pub(super) fn better_tool(line: &Line, directory: &str, ground: &dyn Ground) -> Option<Instead> {
-    let runs = line.only_pipeline().filter(|runs| !runs.iter().any(|run| run.is_own))?;
+    let runs = line.only_pipeline().filter(|runs| !runs.iter().any(|run| run.path.is_some()))?;
     let args = |run| Args { run, directory, ground };
     let (first, cut) = match runs {
         [run] => (run, Cut::Nothing),
@@ -76,7 +76,7 @@ pub(super) fn better_tool(line: &Line, directory: &str, ground: &dyn Ground) -> 
 pub(super) fn note(line: &Line, directory: &str, ground: &dyn Ground) -> Option<String> {
     line.runs()
         .iter()
-        .filter(|run| run.by == By::Line && !run.sets_variables && !run.is_own)
+        .filter(|run| run.by == By::Line && !run.sets_variables && run.path.is_none())
         .find_map(|run| {
             let args = Args { run, directory, ground };
             let name = &run.words.first()?.text;

@@ -132,9 +132,9 @@ fn classes(args: &Args<'_>) -> Vec<&'static Entry> {
         | Class::Git => args.fit(&entry.when, is_grave(entry)),
     };
     let mut entries: Vec<&Entry> = entries_of(&name.text).filter(fits).collect();
-    // A script of the project's own has no more than the name in common with a program that is known.
-    if args.run.is_own {
-        entries.retain(|entry| is_grave(entry));
+    if args.run.path.is_some() {
+        let is_own = args.is_own();
+        entries.retain(|entry| is_grave(entry) || !is_own && entry.class != Class::Reads);
     }
     // `git branch` changes the repository, `git branch -a` does not.
     if entries.iter().any(|entry| entry.class == Class::Reads) {

@@ -221,8 +221,9 @@ impl Looker<'_> {
         let names = self.args.words().zip(self.args.words().skip(1));
         let names = names.filter(|(option, _)| matches!(option.text.as_str(), "-name" | "-iname"));
         let globs: Vec<GlobMatcher> = names
-            .filter(|(_, name)| !nests_too_deep(&name.text))
-            .filter_map(|(_, name)| Some(Glob::new(&name.text).ok()?.compile_matcher()))
+            // What can not be read may stand for anything.
+            .map(|(_, name)| if nests_too_deep(&name.text) { "*" } else { name.text.as_str() })
+            .filter_map(|name| Some(Glob::new(name).ok()?.compile_matcher()))
             .collect();
         let fits = |path: &str| {
             let name = path.rsplit('/').next().unwrap_or(path);

@@ -17,8 +17,9 @@ const MOST_RUNS: usize = 10_000;
 pub(in super::super) struct Run {
     /// The bare name of its program and its arguments.
     pub(in super::super) words: Vec<Word>,
-    /// It was named by a path below its folder: a script of the project's own, whatever its name.
-    pub(in super::super) is_own: bool,
+    /// The path below its folder by which its program was named, if it was: `bin/fmt` may be a script of the
+    /// project's own.
+    pub(in super::super) path: Option<Word>,
     /// Where its input comes from.
     pub(in super::super) input: Input,
     /// Another command reads what it writes.
@@ -236,8 +237,11 @@ impl Finder {
         // The name of a program is the same at every place.
         if let Some((_, name)) = program.text.rsplit_once('/').filter(|(_, name)| !name.is_empty())
         {
-            run.is_own = is_own(&program.text);
-            program.text = name.to_owned();
+            let name = name.to_owned();
+            if is_below(&program.text) {
+                run.path = Some(program.clone());
+            }
+            program.text = name;
         }
         let Some(depth) = depth.checked_sub(1) else {
             self.is_known = false;
@@ -288,7 +292,7 @@ impl Finder {
             // (Not by a clone of the run: its own words may be many, and there may be many of it.)
             let inner = Run {
                 words,
-                is_own: false,
+                path: None,
                 input: run.input.clone(),
                 writes_pipe: run.writes_pipe,
                 redirects: run.redirects.clone(),
@@ -505,7 +509,7 @@ fn said(simple: &Simple) -> Option<Word> {
 
 /// `bin/fmt`, `./test`, but not `/usr/bin/curl` or `../bin/curl`. What a package manager put there has the
 /// name that it is known by.
-fn is_own(path: &str) -> bool {
+fn is_below(path: &str) -> bool {
     !path.starts_with(['/', '~', '$'])
         && !path.split('/').any(|part| matches!(part, ".." | "node_modules" | ".venv" | "venv"))
 }
@@ -523,7 +527,7 @@ fn run_of(simple: &Simple, of: usize) -> Run {
     };
     Run {
         words: simple.words.clone(),
-        is_own: false,
+        path: None,
         input,
         writes_pipe: simple.writes_pipe,
         redirects: simple.redirects.clone(),

@@ -132,5 +132,6 @@ async fn the_explanation_of_a_large_file_takes_little_time() {
     let old = "let value_x = compute(y, z);\n".repeat(50);
     let input: Value = json!({"path": "a", "old_string": old, "new_string": "q"});
     desk.fails(&edit::tool(), input, ErrorCode::NoMatch).await;
-    assert!(begin.elapsed().as_secs() < 5, "{:?}", begin.elapsed());
+    // (Line by line, each with each, it would be hours.)
+    assert!(begin.elapsed().as_secs() < 60, "{:?}", begin.elapsed());
 }

@@ -15,7 +15,7 @@ pub(crate) struct GnuScreen {
 impl GnuScreen {
     /// Starts a line of shell in a window of 80 × 24. Nothing, loudly, where there is no GNU screen.
     pub(crate) fn start(name: &str, test: &Test, line: &str) -> Option<Self> {
-        let screen = Self { home: test.home().to_owned() };
+        let screen = Self { home: test.home().clone() };
         // It takes no folder for its sockets that others could look into.
         let sockets = screen.home.join("sockets");
         std::fs::create_dir_all(&sockets).unwrap();
