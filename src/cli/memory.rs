@@ -13,6 +13,7 @@ use super::options::{self, ToolOptions};
 use crate::app::{self, OpenError, Storage};
 use crate::config::{Config, UserDirs};
 use crate::learning::item::{Item, Scope};
+use crate::learning::refuse;
 use crate::learning::store::{SqliteStore, Store as _, StoreError};
 use crate::protocol::recall::ItemKind;
 use crate::ui;
@@ -198,7 +199,8 @@ impl Memory {
             _ => {}
         }
         // It would be sent to a model with every task that it fits.
-        if *app::masker(&self.config, &[])?.mask(&text) != text {
+        let is_masked = *app::masker(&self.config, &[])?.mask(&text) != text;
+        if is_masked || refuse::holds_secret(&text) {
             return wrong("it holds what looks like a secret; leave that out");
         }
         Ok(text)

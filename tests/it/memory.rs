@@ -619,6 +619,7 @@ fn what_can_not_be_remembered_says_why() {
         let done = test.agent(&[&["memory"], args].concat());
         done.expect_code(2).expect_one_line_of_stderr(part);
     };
+    check(&["add", "run `DB_PASSWORD=hunter2 ./deploy.sh`"], "looks like a secret");
     check(&["add", "use ghp_abcdefghijklmnopqrstuvwxyz0123456789"], "looks like a secret");
     check(&["add", "  "], "the text is empty");
     check(&["add", "--kind", "failure", "x"], "learnt from a session");
