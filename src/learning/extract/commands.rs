@@ -484,7 +484,7 @@ fn is_split(name: &str, program: &[&str]) -> bool {
 
 /// The commands of a line without redirections, and without those that only show a part of the output.
 fn essential(line: &str) -> Vec<Simple<'_>> {
-    let mut commands: Vec<Simple<'_>> = simple_commands(line).into_iter().map(plain).collect();
+    let mut commands: Vec<Simple<'_>> = simple_commands(line).iter().map(plain).collect();
     commands.retain(|simple| !simple.words.is_empty());
     while commands.len() > 1 {
         let shows = |simple: &Simple<'_>| {
@@ -503,8 +503,8 @@ fn essential(line: &str) -> Vec<Simple<'_>> {
 }
 
 /// The command without its redirections: what it prints where is no part of what it is.
-fn plain(simple: Simple<'_>) -> Simple<'_> {
-    let mut plain = Simple { words: Vec::new(), at: Vec::new(), ..simple };
+fn plain<'a>(simple: &Simple<'a>) -> Simple<'a> {
+    let mut plain = Simple { words: Vec::new(), at: Vec::new(), ..*simple };
     let mut skip = false;
     for (word, at) in simple.words.iter().zip(&simple.at) {
         if std::mem::take(&mut skip) {
