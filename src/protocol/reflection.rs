@@ -273,7 +273,7 @@ fn has_any(text: &str, words: &[&str]) -> bool {
         let mut parts = text.split(|c: char| !c.is_alphanumeric());
         if word.is_ascii() { parts.any(|part| part == *word) } else { text.contains(*word) }
     };
-    words.iter().any(|word| has(word))
+    words.iter().any(has)
 }
 
 #[cfg(test)]

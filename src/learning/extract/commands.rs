@@ -93,8 +93,19 @@ fn compared(bad: &Try<'_>, good: &Try<'_>, between: &[Between<'_>]) -> Option<Le
     if new.len() > old.len() && new.ends_with(&old) {
         return case.in_front(good_line, &bad_commands, &good_commands);
     }
-    if let Some(lesson) = case.below_a_folder(&bad_commands, &good_commands) {
-        return Some(lesson);
+    let below = match (bad_commands.as_slice(), good_commands.as_slice()) {
+        ([bad_command], [cd, good]) => match cd.program() {
+            ["cd", folder] => case.below_a_folder(folder, bad_command, good),
+            _ => None,
+        },
+        ([bad_command], [good_command]) => good
+            .text("directory")
+            .filter(|_| !bad.input.contains_key("directory"))
+            .and_then(|folder| case.below_a_folder(folder, bad_command, good_command)),
+        _ => None,
+    };
+    if below.is_some() {
+        return below;
     }
     let (front, back) = common(&old, &new);
     let one = old.len() == front + back + 1 && new.len() == front + back + 1;
@@ -242,12 +253,10 @@ impl<'a> Case<'a> {
     }
 
     /// In another folder, from which the program is called by another path: `cd web && ../bin/build`.
-    fn below_a_folder(&self, bad: &[Simple<'_>], good: &[Simple<'_>]) -> Option<Lesson> {
-        let ([bad], [cd, good]) = (bad, good) else { return None };
-        let folder = match cd.program() {
-            ["cd", folder] if !folder.starts_with(['/', '~', '.', '$', '-']) => *folder,
-            _ => return None,
-        };
+    fn below_a_folder(&self, folder: &str, bad: &Simple<'_>, good: &Simple<'_>) -> Option<Lesson> {
+        if folder.starts_with(['/', '~', '.', '$', '-']) || folder.contains(char::is_whitespace) {
+            return None;
+        }
         let up = "../".repeat(folder.trim_end_matches('/').split('/').count());
         let ([first, rest @ ..], [again, others @ ..]) = (bad.program(), good.program()) else {
             return None;
@@ -435,11 +444,14 @@ impl<'a> Case<'a> {
         let set =
             |simple: &Simple<'_>| simple.words.iter().take_while(|w| is_assignment(w)).count();
         let (n_old, n_new) = (set(bad), set(good));
+        let stays = bad.words[..n_old].iter().all(|word| good.words[..n_new].contains(word));
+        let added: Vec<&str> =
+            good.words[..n_new].iter().filter(|word| !bad.words.contains(word)).copied().collect();
         let rest_is_same = bad.words[n_old..] == good.words[n_new..];
-        if n_old != 0 || n_new == 0 || !rest_is_same || !self.may_be_the_call() {
+        if !stays || added.is_empty() || !rest_is_same || !self.may_be_the_call() {
             return None;
         }
-        let with = good.words[..n_new].join(" ");
+        let with = added.join(" ");
         let head = head(bad.program()).join(" ");
         let fix = Fix::Prefix { with: format!("{with} ") };
         Some(self.lesson(&format!("Run `{head}` with `{with}` in front"), &head, Some(fix)))
@@ -490,7 +502,7 @@ fn is_split(name: &str, program: &[&str]) -> bool {
 
 /// The commands of a line without redirections, and without those that only show a part of the output.
 fn essential(line: &str) -> Vec<Simple<'_>> {
-    let mut commands: Vec<Simple<'_>> = simple_commands(line).into_iter().map(plain).collect();
+    let mut commands: Vec<Simple<'_>> = simple_commands(line).iter().map(plain).collect();
     commands.retain(|simple| !simple.words.is_empty());
     while commands.len() > 1 {
         let shows = |simple: &Simple<'_>| {
@@ -509,8 +521,8 @@ fn essential(line: &str) -> Vec<Simple<'_>> {
 }
 
 /// The command without its redirections: what it prints where is no part of what it is.
-fn plain(simple: Simple<'_>) -> Simple<'_> {
-    let mut plain = Simple { words: Vec::new(), at: Vec::new(), ..simple };
+fn plain<'a>(simple: &Simple<'a>) -> Simple<'a> {
+    let mut plain = Simple { words: Vec::new(), at: Vec::new(), ..*simple };
     let mut skip = false;
     for (word, at) in simple.words.iter().zip(&simple.at) {
         if std::mem::take(&mut skip) {

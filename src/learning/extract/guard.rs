@@ -158,5 +158,5 @@ fn speaks_of_loss(said: &str) -> bool {
     let said = said.to_lowercase();
     let says =
         |word: &&str| if word.is_ascii() { has_word(&said, word) } else { said.contains(*word) };
-    LOSSES.iter().any(|word| says(word))
+    LOSSES.iter().any(says)
 }

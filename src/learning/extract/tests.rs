@@ -224,3 +224,12 @@ fn only_tools_for_folders_and_files_teach_what_those_are_for() {
     assert_eq!(unknown("mcp_lint", "Read"), [""; 0]);
     assert_eq!(unknown("lint__run", "Read"), [""; 0]);
 }
+
+#[test]
+fn one_variable_more_is_known() {
+    let says = "error: Terminal is dumb, but EDITOR unset";
+    let item = one("PATH=bin:$PATH ./edit a", says, 1, "PATH=bin:$PATH EDITOR=true ./edit a");
+    assert!(item.text.starts_with("Run `./edit` with `EDITOR=true` in front"), "{}", item.text);
+    let other = learnt("PATH=bin:$PATH ./edit a", says, 1, "EDITOR=true ./edit a");
+    assert_eq!(other.items, [], "one is gone");
+}
