@@ -13,6 +13,7 @@ use super::options::{self, ToolOptions};
 use crate::app::{self, OpenError, Storage};
 use crate::config::{Config, UserDirs};
 use crate::learning::item::{Item, Scope};
+use crate::learning::refuse;
 use crate::learning::store::{SqliteStore, Store as _, StoreError};
 use crate::protocol::recall::ItemKind;
 use crate::ui;
@@ -47,6 +48,9 @@ struct Place {
     /// Of the project in this folder
     #[arg(short = 'C', long = "cwd", value_name = "DIR")]
     cwd: Option<PathBuf>,
+    /// As one that is trusted, like `agent run --trust`: known by its remote, not by its path
+    #[arg(long)]
+    trust: bool,
 }
 
 /// Which items.
@@ -143,11 +147,12 @@ impl Memory {
     fn open(place: &Place) -> Result<Self, OpenError> {
         let root = options::root(place.cwd.as_deref())?;
         let dirs = UserDirs::find();
-        let loaded = options::load(&root, dirs.as_ref(), &ToolOptions::default(), None)?;
+        let tools = ToolOptions { trust: place.trust, ..ToolOptions::default() };
+        let loaded = options::load(&root, dirs.as_ref(), &tools, None)?;
         let file = app::memory_file(&loaded.config, dirs.as_ref())?;
         Ok(Self {
             store: SqliteStore::new(file, |line| ui::tell(&line)),
-            project: app::identity(&root),
+            project: app::identity(&root, loaded.trusted),
             storage: Storage::find(&root, dirs.as_ref()),
             config: loaded.config,
             root,
@@ -194,7 +199,8 @@ impl Memory {
             _ => {}
         }
         // It would be sent to a model with every task that it fits.
-        if *app::masker(&self.config, &[])?.mask(&text) != text {
+        let is_masked = *app::masker(&self.config, &[])?.mask(&text) != text;
+        if is_masked || refuse::holds_secret(&text) {
             return wrong("it holds what looks like a secret; leave that out");
         }
         Ok(text)

@@ -54,6 +54,11 @@ pub fn is_assignment(word: &str) -> bool {
         && name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
+/// `2>&1`, `> log`, `&>log`.
+pub fn is_redirection(word: &str) -> bool {
+    word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '&').starts_with('>')
+}
+
 /// A program without its folder.
 pub fn name_of(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
@@ -203,16 +208,17 @@ pub(super) const WITH_TASK: [&str; 30] = [
 pub fn head<'a>(program: &'a [&'a str]) -> &'a [&'a str] {
     let Some((first, rest)) = program.split_first() else { return program };
     let name = name_of(first);
+    let is_task = |word: &str| !word.starts_with('-') && !is_redirection(word);
     let n = if INTERPRETERS.contains(&name) {
         match rest {
             ["-m", _, ..] => 3,
-            [script, ..] if !script.starts_with('-') => 2,
+            [script, ..] if is_task(script) => 2,
             _ => 1,
         }
     } else if WITH_TASK.contains(&name) {
         match rest {
-            ["run" | "exec" | "compose", task, ..] if !task.starts_with('-') => 3,
-            [task, ..] if !task.starts_with('-') => 2,
+            ["run" | "exec" | "compose", task, ..] if is_task(task) => 3,
+            [task, ..] if is_task(task) => 2,
             _ => 1,
         }
     } else {
@@ -282,5 +288,6 @@ mod tests {
         assert_eq!(head("bash gen.sh x"), "bash gen.sh");
         assert_eq!(head("pytest tests/a.py"), "pytest");
         assert_eq!(head("make -j4"), "make");
+        assert_eq!(head("make 2>&1"), "make");
     }
 }

@@ -115,6 +115,15 @@ pub(super) fn is_circumstance(line: &str) -> bool {
     CIRCUMSTANCES.iter().any(|phrase| line.contains(phrase))
 }
 
+/// The longest phrase of the table by which a line speaks of the call or of the place.
+pub(super) fn phrase(line: &str) -> Option<&'static str> {
+    let line = line.to_lowercase();
+    let found = CIRCUMSTANCES.iter().filter(|phrase| line.contains(**phrase));
+    let told = found.map(|phrase| phrase.trim_end_matches([' ', '`', ':']));
+    told.max_by_key(|phrase| phrase.len())
+        .filter(|phrase| phrase.chars().count() > 4 || !phrase.is_ascii())
+}
+
 /// The output passes judgement on the work, and says nothing of the call or of the place.
 pub(super) fn is_verdict(output: &str) -> bool {
     let output = output.to_lowercase();

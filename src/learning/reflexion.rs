@@ -30,8 +30,13 @@ pub fn items(harvest: &Harvest) -> (Vec<Item>, Vec<(String, String)>) {
                 refused.push((text.to_owned(), why));
                 continue;
             }
-            if !items.iter().any(|known| known.text == text) {
-                items.push(item(trace, failure, said, memory));
+            let item = item(trace, failure, said, memory);
+            // The patch and the cause are kept too.
+            let all = serde_json::to_string(&item).unwrap_or_default();
+            if refuse::holds_secret(&all) {
+                refused.push((text.to_owned(), refuse::SECRET.to_owned()));
+            } else if !items.iter().any(|known| known.text == text) {
+                items.push(item);
             }
         }
     }

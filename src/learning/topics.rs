@@ -82,7 +82,10 @@ pub fn words_of(topic: &str) -> &'static [String] {
 }
 
 fn of_program(name: &str) -> Option<&'static str> {
-    named(|topic| topic.programs.iter().any(|program| program == name))
+    let of = |name: &str| named(|topic| topic.programs.iter().any(|program| program == name));
+    // `pytest-3`, `gcc-12`.
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    of(name).or_else(|| plain.strip_suffix('-').and_then(of))
 }
 
 /// `test:unit`, `unit-tests`, `run_tests.sh`: the first part that is a task's name.
@@ -114,6 +117,7 @@ mod tests {
     fn a_command_has_a_purpose() {
         check("pytest tests/a.py -q", Some("test"));
         check("python3 -m pytest", Some("test"));
+        check("pytest-3 tests/", Some("test"));
         check("cd web && npm run test:unit -- --watch", Some("test"));
         check("cargo test -q 2>&1 | tail -5", Some("test"));
         check("bash tools/run_tests.sh", Some("test"));

@@ -71,7 +71,6 @@ prompts![
     "feedback/step_unproven.md",
     "feedback/undone.md",
     "feedback/user_command.md",
-    "learning/extract.md",
     "memory/applied.md",
     "memory/known.md",
     "memory/offered.md",

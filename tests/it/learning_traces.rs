@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use code_agent::learning::extract::{accept, extract};
+use code_agent::learning::extract::extract;
 use code_agent::learning::fold::{Fold, fold, harvests};
 use code_agent::learning::item::{Item, Scope};
 use code_agent::learning::trace::{ExecutionTrace, FixSource};
@@ -179,7 +179,7 @@ const MAKE: &str = "#!/bin/bash\ncase $1 in check|fmt) ;; *) echo \"make: *** No
 fn a_task_of_another_name_is_known() {
     let items = Case::new().file("bin/make", MAKE).teaches(
         &[bash("PATH=bin:$PATH make test"), bash("PATH=bin:$PATH make check")],
-        &["Run `make check`, not `make test` (make: No rule to make target 'test'. Stop)."],
+        &["Run `make check`, not `make test` (it says: no rule to make)."],
     );
     assert_eq!(fixed(&items[0], "make test && ls").as_deref(), Some("make check && ls"));
     assert_eq!(fixed(&items[0], "make fmt"), None);
@@ -203,7 +203,7 @@ fn a_folder_in_front_is_known() {
     let with_path = "PATH=$PATH:$PWD/web:. run.sh --quick";
     let items = case.teaches(
         &[bash(with_path), bash(&format!("cd web && {with_path}"))],
-        &["Run `run.sh` in `web` (run: cannot find app.cfg)."],
+        &["Run `run.sh` in `web` (it says: cannot find)."],
     );
     assert_eq!(fixed(&items[0], "run.sh --slow").as_deref(), Some("cd web && run.sh --slow"));
     assert_eq!(fixed(&items[0], "cd web && run.sh"), None, "it is there already");
@@ -222,7 +222,7 @@ fn a_variable_in_front_is_known() {
     let run = "#!/bin/bash\n[ -n \"$DATABASE_URL\" ] || { echo 'error: DATABASE_URL is not set' >&2; exit 3; }\n";
     let items = Case::new().file("run.sh", run).teaches(
         &[bash("./run.sh --all"), bash("DATABASE_URL=sqlite::memory: ./run.sh --all")],
-        &["Run `./run.sh` with `DATABASE_URL=sqlite::memory:` in front (error: DATABASE_URL is not set)."],
+        &["Run `./run.sh` with `DATABASE_URL=sqlite::memory:` in front (it says: not set)."],
     );
     assert_eq!(
         fixed(&items[0], "timeout 5 ./run.sh x").as_deref(),
@@ -242,15 +242,30 @@ fn a_flag_more_or_less_or_another_is_known() {
             bash("./tool.sh sync --locked a"),
         ],
         &[
-            "Run `./tool.sh` without `--fast` (tool: error: unrecognized option '--fast').",
-            "Run `./tool.sh` with `--locked` (error: the lock file must be given with --locked).",
+            "Run `./tool.sh` without `--fast` (it says: unrecognized).",
+            "Run `./tool.sh` with `--locked` (it says: must be).",
         ],
     );
     assert_eq!(fixed(&items[0], "./tool.sh x --fast y").as_deref(), Some("./tool.sh x y"));
     assert_eq!(fixed(&items[1], "./tool.sh sync b").as_deref(), Some("./tool.sh --locked sync b"));
+    let items = case.teaches(
+        &[bash("./tool.sh sync a"), bash("./tool.sh sync a --locked")],
+        &["Run `./tool.sh` with `--locked` (error: the lock file must be given with --locked)."],
+    );
+    let at_the_end = |command: &str| fixed(&items[0], command);
+    assert_eq!(
+        at_the_end("cd x && ./tool.sh sync b 2>&1 | tail -3").as_deref(),
+        Some("cd x && ./tool.sh sync b --locked 2>&1 | tail -3")
+    );
+    assert_eq!(at_the_end("./tool.sh sync b --locked"), None, "it is there");
+    assert_eq!(at_the_end("./tool.sh run -- other"), None, "it would be the other program's");
+    let pattern = items[0].failure.as_ref().unwrap();
+    let follows =
+        |command: &str| pattern.is_followed_by(&call("Bash", &json!({"command": command})));
+    assert!(follows("./tool.sh sync --locked b") && !follows("cargo build --locked"));
     case.teaches(
         &[bash("./tool.sh find -P x"), bash("./tool.sh find -E x")],
-        &["Give `./tool.sh` `-E`, not `-P` (tool: error: unrecognized option '-P')."],
+        &["Give `./tool.sh` `-E`, not `-P` (it says: unrecognized)."],
     );
 }
 
@@ -259,7 +274,7 @@ fn a_target_in_another_notation_is_known() {
     let run = "#!/bin/bash\n[ -e \"$1\" ] || { echo \"run: no such file: $1\" >&2; exit 4; }\n";
     Case::new().file("run.sh", run).file("tests/unit", "").teaches(
         &[bash("./run.sh tests.unit"), bash("./run.sh tests/unit")],
-        &["Give `./run.sh` a path like `tests/unit`, not a dotted name like `tests.unit` (run: no such file: tests.unit)."],
+        &["Give `./run.sh` a path like `tests/unit`, not a dotted name like `tests.unit` (it says: no such)."],
     );
 }
 
@@ -271,13 +286,13 @@ fn what_has_to_be_run_first_is_known() {
     let case = Case::new().file("test.sh", NEEDS_GEN).file("gen.sh", "#!/bin/sh\ntouch out.txt\n");
     let items = case.teaches(
         &[bash("./test.sh"), ("LS", json!({})), bash("./gen.sh"), bash("./test.sh")],
-        &["Run `./gen.sh` before `./test.sh` (error: out.txt is missing)."],
+        &["Run `./gen.sh` before `./test.sh` (it says: missing)."],
     );
     let pattern = items[0].failure.as_ref().unwrap();
     assert_eq!(pattern.first(&call("Bash", &json!({"command": "./test.sh"}))), Some("./gen.sh"));
     case.teaches(
         &[bash("./test.sh"), bash("./gen.sh && ./test.sh")],
-        &["Run `./gen.sh` before `./test.sh` (error: out.txt is missing)."],
+        &["Run `./gen.sh` before `./test.sh` (it says: missing)."],
     );
 }
 
@@ -321,7 +336,9 @@ fn the_tools_contract_is_known_everywhere() {
             "Use the tool Read, not `cat` in Bash.",
         ],
     );
-    assert!(items.iter().all(|item| item.scope == Scope::User), "{items:#?}");
+    // Which names were tried in vain is the project's.
+    let is_users = |item: &Item| item.scope == Scope::User || item.text.contains("no tool named");
+    assert!(items.iter().all(is_users), "{items:#?}");
     let edit = |old: &str, new: &str| {
         ("Edit", json!({"path": "src/a.rs", "old_string": old, "new_string": new}))
     };
@@ -534,39 +551,12 @@ fn the_way_of_working_that_a_planner_chose_is_in_the_traces() {
 }
 
 #[test]
-fn what_rules_do_not_see_is_a_question_and_its_answer_is_looked_at() {
-    let test = "#!/bin/bash\n[ -f one -a -f two ] || { echo 'error: fixtures missing: out of date' >&2; exit 1; }\n";
-    let case = Case::new().file("test.sh", test);
-    let traces =
-        case.traces(&[bash("./test.sh"), bash("touch one"), bash("touch two"), bash("./test.sh")]);
-    let chain = traces.iter().find(|trace| trace.attempts.len() > 1).unwrap();
-    let extracted = extract(chain, case.task);
-    assert_eq!(extracted.items, []);
-    let question = extracted.question.unwrap();
-    for part in ["./test.sh", "touch one", "fixtures missing", "worked"] {
-        assert!(question.text.contains(part), "{part}: {}", question.text);
-    }
-    let answer = json!({"items": [
-        {"type": "rule", "text": "Touch `one` and `two` before `./test.sh`.", "tags": {"topic": "test"}},
-        {"type": "rule", "text": "Run everything with sudo."},
-    ]});
-    let (items, refused) = accept(&format!("Here you are:\n{answer}"), chain, case.task);
-    assert_eq!(
-        items.iter().map(|item| item.text.as_str()).collect::<Vec<_>>(),
-        ["Touch `one` and `two` before `./test.sh`."]
-    );
-    assert_eq!(items[0].wins, 0, "a model's words have not helped yet");
-    assert_eq!(refused.len(), 1);
-    assert_eq!(accept("no idea", chain, case.task), (Vec::new(), Vec::new()));
-}
-
-#[test]
 fn chinese_words_and_secrets_are_treated_as_they_should_be() {
     let run =
         "#!/bin/bash\n[ \"$1\" = --编码=utf8 ] || { echo '错误：缺少 --编码 参数' >&2; exit 1; }\n";
     Case::new().file("构建.sh", run).teaches(
         &[bash("./构建.sh"), bash("./构建.sh --编码=utf8")],
-        &["Run `./构建.sh` with `--编码=utf8` (错误：缺少 --编码 参数)."],
+        &["Run `./构建.sh` with `--编码=utf8` (it says: 缺少)."],
     );
     let run = "#!/bin/bash\n[ -n \"$API_TOKEN\" ] || { echo 'error: API_TOKEN is not set' >&2; exit 3; }\n";
     let items = Case::new().file("run.sh", run).items(&[
@@ -613,7 +603,7 @@ fn a_review_tells_of_the_sessions_and_running_it_twice_changes_nothing_more() {
     assert_eq!(json["totals"]["tasks"], 3, "{json:#}");
     assert_eq!(json["needs_human"][0]["error"], "<b>no</b> way", "{json:#}");
     let law = json["suggestions"].as_array().unwrap().iter().find(|s| s["kind"] == "law");
-    let line = "- Run `make check`, not `make test` (make: No rule to make target 'test'. Stop).";
+    let line = "- Run `make check`, not `make test` (it says: no rule to make).";
     assert_eq!(law.unwrap()["line"], line, "{json:#}");
     let again: Value = serde_json::from_str(&review("json").stdout).unwrap();
     assert_eq!(again["methods"][0]["weight"], again["methods"][0]["weight_before"], "{again:#}");

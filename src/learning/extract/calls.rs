@@ -12,7 +12,7 @@ pub(super) fn lessons(bad: &Try<'_>, good: &Try<'_>, between: &[Between<'_>]) ->
     let Some(code) = bad.code else { return Vec::new() };
     match code {
         ErrorCode::InvalidParam => arguments(bad, good),
-        ErrorCode::UnknownTool => vec![unknown_tool(bad, good)],
+        ErrorCode::UnknownTool => unknown_tool(bad, good).into_iter().collect(),
         ErrorCode::UseTool => use_tool(bad, good).into_iter().collect(),
         ErrorCode::IsDirectory | ErrorCode::NotADirectory => {
             other_kind(bad, good, code).into_iter().collect()
@@ -128,16 +128,18 @@ fn set(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
     })
 }
 
-fn unknown_tool(bad: &Try<'_>, good: &Try<'_>) -> Lesson {
+/// A tool of another name. What a server offers is there or not, whatever it is called.
+fn unknown_tool(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
     let (from, to) = (bad.tool, good.tool);
-    Lesson {
+    let is_foreign = |name: &str| name.to_lowercase().starts_with("mcp") || name.contains("__");
+    (!is_foreign(from) && !is_foreign(to)).then(|| Lesson {
         text: format!("Use {to}: there is no tool named {from}."),
         condition: format!("a tool named {from} is called"),
         when: when(bad, ErrorCode::UnknownTool),
         fix: None,
         topic: to.to_lowercase(),
-        general: true,
-    }
+        general: false,
+    })
 }
 
 /// A command that has a tool of its own.
@@ -160,15 +162,20 @@ fn use_tool(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
 /// A folder where a file was meant, or the other way round.
 fn other_kind(bad: &Try<'_>, good: &Try<'_>, code: ErrorCode) -> Option<Lesson> {
     let same = plain_path(bad.text("path")?) == plain_path(good.text("path")?);
-    if !same || bad.tool == good.tool {
-        return None;
-    }
-    let what = if code == ErrorCode::IsDirectory { "folders" } else { "files" };
-    Some(Lesson {
+    // What else was done with the path says nothing of what either is for.
+    let what = match (code, bad.tool, good.tool) {
+        (ErrorCode::IsDirectory, "Read", "LS" | "Glob") => "folders",
+        (ErrorCode::NotADirectory, "LS" | "Glob", "Read") => "files",
+        _ => return None,
+    };
+    // A pattern is no part of the call that failed.
+    let fix = (good.tool != "Glob")
+        .then(|| Fix::OtherTool { tool: good.tool.to_owned(), input: Object::new() });
+    same.then(|| Lesson {
         text: format!("Use {} for {what}, not {}.", good.tool, bad.tool),
         condition: format!("{} is called for {what}", bad.tool),
         when: when(bad, code),
-        fix: Some(Fix::OtherTool { tool: good.tool.to_owned(), input: Object::new() }),
+        fix,
         topic: good.tool.to_lowercase(),
         general: true,
     })

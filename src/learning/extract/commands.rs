@@ -6,8 +6,8 @@
 
 use super::super::chain::main_command;
 use super::super::command::{
-    INTERPRETERS, Simple, WITH_TASK, head, is_assignment, is_script, name_of, simple_commands,
-    unquoted,
+    INTERPRETERS, Simple, WITH_TASK, head, is_assignment, is_redirection, is_script, name_of,
+    simple_commands, unquoted,
 };
 use super::super::difference::common;
 use super::super::evidence::{is_circumstance, is_verdict, names};
@@ -81,7 +81,7 @@ fn compared(bad: &Try<'_>, good: &Try<'_>, between: &[Between<'_>]) -> Option<Le
     }
     let case = Case::of(bad, between);
     let words = |commands: &[Simple<'_>]| -> Vec<Vec<String>> {
-        commands.iter().map(|c| plain(c).iter().map(|w| (*w).to_owned()).collect()).collect()
+        commands.iter().map(|c| c.words.iter().map(|w| (*w).to_owned()).collect()).collect()
     };
     let (old, new) = (words(&bad_commands), words(&good_commands));
     if old == new {
@@ -171,7 +171,8 @@ impl<'a> Case<'a> {
         let program = gone.program();
         let (first, arguments) = program.split_first()?;
         let name = name_of(first);
-        let to = good.iter().find_map(|simple| instead(first, arguments, simple))?;
+        let akin = good.iter().find_map(|simple| instead(first, arguments, simple));
+        let to = akin.clone().or_else(|| same_purpose(gone, good))?;
         let is_same = to.len() == 1 && to[0] == *first;
         if is_same || to.iter().any(|word| is_assignment(word)) {
             return None;
@@ -179,7 +180,8 @@ impl<'a> Case<'a> {
         let to = to.join(" ");
         let why = if self.bad.exit_code == Some(127) { "not installed" } else { "not executable" };
         let runs_project = to.contains('/') || RUNNERS.iter().any(|runner| to.starts_with(runner));
-        let general = !first.contains('/') && !runs_project && self.bad.exit_code == Some(127);
+        let is_plain = !first.contains('/') && !runs_project;
+        let general = akin.is_some() && is_plain && self.bad.exit_code == Some(127);
         let mut lesson = self.lesson("", first, None);
         lesson.text = format!("Run `{to}`, not `{first}`: it is {why} here.");
         lesson.when.signature = (self.bad.exit_code == Some(127))
@@ -268,7 +270,7 @@ impl<'a> Case<'a> {
 
     /// The same command worked after something else was run.
     fn run_first(&self, line: &str, between: &[Between<'_>]) -> Option<Lesson> {
-        let commands = simple_commands(line);
+        let commands = essential(line);
         let head = head(main_command(&commands)?.program()).join(" ");
         let acted: Vec<&Between<'_>> =
             between.iter().filter(|call| call.acts && call.command().is_some()).collect();
@@ -322,13 +324,15 @@ impl<'a> Case<'a> {
         if [Some(126), Some(127)].contains(&self.bad.exit_code) || !self.may_be_the_call() {
             return None;
         }
-        let (old, new) = (plain(bad), plain(good));
         let (n_old, n_new) = (bad.own_words(), good.own_words());
-        if old.get(..n_old) != new.get(..n_new) {
+        if bad.words[..n_old] != good.words[..n_new] {
             return None;
         }
-        let (old, new) = (&old[n_old..], &new[n_new..]);
-        let (old_head, new_head) = (head(bad.program()), head(good.program()));
+        let (old, new) = (bad.program(), good.program());
+        if old.is_empty() || new.is_empty() {
+            return None;
+        }
+        let (old_head, new_head) = (head(old), head(new));
         let (front, back) = common(old, new);
         let (from, to) = (&old[front..old.len() - back], &new[front..new.len() - back]);
         if from.len() > MAX_WORDS || to.len() > MAX_WORDS {
@@ -359,8 +363,7 @@ impl<'a> Case<'a> {
             let n_old = if of_program { 1 } else { old_head.len() };
             let n_new = if of_program { 1 } else { new_head.len() };
             let (from, to) = (old_head[..n_old].join(" "), new_head[..n_new].join(" "));
-            let known = old.starts_with(old_head) && new.starts_with(new_head);
-            return (known && akin && rest_is_same).then(|| {
+            return (akin && rest_is_same).then(|| {
                 said(format!("Run `{to}`, not `{from}`"), replaced(&from, &to), &old_head[..n_old])
             })?;
         }
@@ -377,7 +380,13 @@ impl<'a> Case<'a> {
                     return None;
                 }
                 let added = added.join(" ");
-                let fix = replaced(&head, &format!("{head} {added}"));
+                // Behind other arguments it stays at the end; else it belongs to what the command is.
+                let is_last = back == 0 && front > old_head.len();
+                let fix = if is_last {
+                    replaced("", &added)
+                } else {
+                    replaced(&head, &format!("{head} {added}"))
+                };
                 said(format!("Run `{head}` with `{added}`"), fix, old_head)
             }
             (gone, []) => {
@@ -426,7 +435,7 @@ impl<'a> Case<'a> {
         let set =
             |simple: &Simple<'_>| simple.words.iter().take_while(|w| is_assignment(w)).count();
         let (n_old, n_new) = (set(bad), set(good));
-        let rest_is_same = plain(bad)[n_old..] == plain(good)[n_new..];
+        let rest_is_same = bad.words[n_old..] == good.words[n_new..];
         if n_old != 0 || n_new == 0 || !rest_is_same || !self.may_be_the_call() {
             return None;
         }
@@ -463,14 +472,26 @@ fn instead<'a>(missing: &str, arguments: &[&str], good: &Simple<'a>) -> Option<V
     }
 }
 
+/// The program of another name that is for the same and was given the same: `pytest-3 tests/` →
+/// `./run_tests.sh tests/`.
+fn same_purpose<'a>(gone: &Simple<'_>, good: &[Simple<'a>]) -> Option<Vec<&'a str>> {
+    let topic = topics::of_simple(gone)?;
+    let (_, arguments) = gone.program().split_first()?;
+    let same = good.iter().find(|simple| topics::of_simple(simple) == Some(topic))?;
+    let program = same.program();
+    let n = (1..=head(program).len()).find(|n| program[*n..] == *arguments)?;
+    Some(program[..n].to_vec())
+}
+
 /// `docker-compose` → `docker compose`.
 fn is_split(name: &str, program: &[&str]) -> bool {
     matches!(program, [first, second, ..] if name == format!("{first}-{second}"))
 }
 
-/// The commands of a line without those that only show a part of the output.
+/// The commands of a line without redirections, and without those that only show a part of the output.
 fn essential(line: &str) -> Vec<Simple<'_>> {
-    let mut commands = simple_commands(line);
+    let mut commands: Vec<Simple<'_>> = simple_commands(line).into_iter().map(plain).collect();
+    commands.retain(|simple| !simple.words.is_empty());
     while commands.len() > 1 {
         let shows = |simple: &Simple<'_>| {
             simple.words.first().is_some_and(|program| SHOWS.contains(program))
@@ -487,15 +508,11 @@ fn essential(line: &str) -> Vec<Simple<'_>> {
     commands
 }
 
-/// The words without redirections.
-fn plain<'a>(simple: &Simple<'a>) -> Vec<&'a str> {
-    let is_redirection = |word: &str| {
-        let word = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '&');
-        word.starts_with('>')
-    };
-    let mut words = Vec::new();
+/// The command without its redirections: what it prints where is no part of what it is.
+fn plain(simple: Simple<'_>) -> Simple<'_> {
+    let mut plain = Simple { words: Vec::new(), at: Vec::new(), ..simple };
     let mut skip = false;
-    for word in &simple.words {
+    for (word, at) in simple.words.iter().zip(&simple.at) {
         if std::mem::take(&mut skip) {
             continue;
         }
@@ -503,9 +520,10 @@ fn plain<'a>(simple: &Simple<'a>) -> Vec<&'a str> {
             skip = word.ends_with('>');
             continue;
         }
-        words.push(*word);
+        plain.words.push(word);
+        plain.at.push(*at);
     }
-    words
+    plain
 }
 
 /// The output, or the status, blames the call or the place.
@@ -531,7 +549,7 @@ fn is_same_thing(one: &str, other: &str) -> bool {
 
 /// The same line with other arguments of Bash: a folder, more time, in the background.
 fn with_other_arguments(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
-    let commands = simple_commands(bad.command()?);
+    let commands = essential(bad.command()?);
     let head = head(main_command(&commands)?.program()).join(" ");
     let (name, value) = good.input.iter().find(|(name, value)| {
         ["directory", "timeout_ms", "background"].contains(&name.as_str())

@@ -1,17 +1,19 @@
-//! What a trace teaches: by rules where the difference between the call that failed and the one that worked is small
-//! and known; where rules see nothing, as a question for a model.
+//! What a trace teaches: by rules, where the difference between the call that failed and the one that worked is small
+//! and known.
 //!
 //! Precise before complete: nothing is learnt where the calls differ in more than that, or where the success does
 //! not show that the failure was made good.
 
 mod calls;
 mod commands;
-mod question;
+mod guard;
+#[cfg(test)]
+mod tests;
 
 use serde_json::Value;
 
 use super::command::simple_commands;
-use super::evidence::{as_condition, telling_line};
+use super::evidence::{as_condition, phrase, telling_line};
 use super::item::{Condition, FailurePattern, Fix, Item, Origin, Scope};
 use super::pattern::kind_of;
 use super::refuse;
@@ -21,8 +23,6 @@ use crate::protocol::envelope::{ErrorClass, ErrorCode};
 use crate::protocol::recall::ItemKind;
 use crate::protocol::reflection::Tags;
 use crate::protocol::{Object, shorten};
-
-pub use question::{EXTRACT, Question, accept};
 
 /// So many failures of one trace are looked at.
 const MAX_FAILURES: usize = 3;
@@ -34,8 +34,6 @@ pub struct Extracted {
     pub items: Vec<Item>,
     /// What was not, and why: text and reason.
     pub refused: Vec<(String, String)>,
-    /// Rules saw nothing: a model may see more.
-    pub question: Option<Question>,
 }
 
 /// An attempt, read again.
@@ -100,9 +98,11 @@ pub fn extract(trace: &ExecutionTrace, task: &str) -> Extracted {
             Some(_) | None => calls::lessons(&bad, &good, &between),
         };
         for lesson in lessons {
-            let item = item(trace, failure, lesson);
-            let condition = item.failure.as_ref().map_or("", |failure| failure.condition.as_str());
-            let refused = refuse::why(&item.text, task).or_else(|| refuse::why(condition, task));
+            let item = item(trace, failure, guarded(lesson, &bad));
+            // What a machine said is no advice; but a secret is one wherever it stands, in the fix too.
+            let all = serde_json::to_string(&item).unwrap_or_default();
+            let secret = || refuse::holds_secret(&all).then(|| refuse::SECRET.to_owned());
+            let refused = refuse::why(&item.text, task).or_else(secret);
             match refused {
                 Some(why) => extracted.refused.push((item.text, why)),
                 None if extracted.items.iter().all(|known| known.text != item.text) => {
@@ -111,9 +111,6 @@ pub fn extract(trace: &ExecutionTrace, task: &str) -> Extracted {
                 None => {}
             }
         }
-    }
-    if extracted.items.is_empty() && extracted.refused.is_empty() {
-        extracted.question = question::of(trace);
     }
     extracted
 }
@@ -218,13 +215,24 @@ impl<'a> Between<'a> {
     }
 }
 
-/// The reason behind an advice, where it is short and has nothing of one case in it.
+/// The reason behind an advice, in words of our own table: what a program prints is no advice.
 fn reason(piece: Option<&str>) -> String {
-    match piece.map(|piece| piece.trim_end_matches('.').replace("*** ", "")) {
-        Some(piece) if piece.len() <= 70 && !piece.contains(['<', '#', '`']) => {
-            format!(" ({piece})")
+    piece.and_then(phrase).map(|phrase| format!(" (it says: {phrase})")).unwrap_or_default()
+}
+
+/// What got past a guard once is for a person to say again.
+fn guarded(lesson: Lesson, bad: &Try<'_>) -> Lesson {
+    let is_missing = [Some(126), Some(127)].contains(&bad.exit_code);
+    let said = if is_missing { "" } else { bad.error };
+    match &lesson.fix {
+        Some(fix) if guard::gets_past(fix, said) => {
+            let text = format!(
+                "{}, but only where the user asks for that: it may get past a guard.",
+                lesson.text.trim_end_matches('.')
+            );
+            Lesson { text, fix: None, ..lesson }
         }
-        Some(_) | None => String::new(),
+        Some(_) | None => lesson,
     }
 }
 
