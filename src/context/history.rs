@@ -11,7 +11,7 @@ use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Compacted, Event, Place, Shortened};
 use crate::protocol::message::{Message, Part, Role, ToolCall, ToolResult};
 use crate::protocol::model::Purpose;
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use crate::protocol::prompt::{Prompt, Prompts, fill, prompt};
 use crate::protocol::view::{call_line, view};
 
 const UNDONE: Prompt = prompt!("feedback/undone.md");
@@ -209,9 +209,8 @@ impl History {
             Body::UserCommand { command, output, exit_code } => {
                 let how = exit_code
                     .map_or_else(|| "was ended".to_owned(), |code| format!("exited {code}"));
-                let text = self.prompts.text(USER_COMMAND).replace("{{how}}", &how);
-                let text = text.replace("{{command}}", command).replace("{{output}}", output);
-                self.user(text.trim_end());
+                let values = [("how", how.as_str()), ("command", command), ("output", output)];
+                self.user(fill(self.prompts.text(USER_COMMAND), &values).trim_end());
             }
             Body::Feedback { text, .. } => self.user(text),
             Body::RulesFound { path, text } => self.user(&rules::met(&self.prompts, path, text)),
@@ -223,8 +222,8 @@ impl History {
             Body::TurnUndone { undone, files } => {
                 let files: Vec<String> =
                     files.iter().map(|(path, how)| format!("{path} ({how})")).collect();
-                let text = self.prompts.text(UNDONE).replace("{{turn}}", &undone.to_string());
-                self.user(text.replace("{{files}}", &files.join(", ")).trim_end());
+                let values = [("turn", &*undone.to_string()), ("files", &files.join(", "))];
+                self.user(fill(self.prompts.text(UNDONE), &values).trim_end());
             }
             Body::ModelResponded(answer)
                 if answer.purpose == Purpose::Main && !answer.discarded =>

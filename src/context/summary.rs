@@ -13,7 +13,7 @@ use super::outcome::What;
 use crate::protocol::event::{Pin, Place};
 use crate::protocol::message::{Part, Role};
 use crate::protocol::plan::{Plan, TodoStatus};
-use crate::protocol::prompt::{Prompt, prompt};
+use crate::protocol::prompt::{Prompt, fill, prompt};
 use crate::protocol::shorten;
 
 const SYSTEM: Prompt = prompt!("summary/system.md");
@@ -51,8 +51,8 @@ pub fn request<'a>(
         middle_out(&least, room, "(…)")
     });
     let focus = focus.map_or_else(String::new, |focus| format!("Say most about: {focus}"));
-    let task = history.prompts().text(TASK).replace("{{focus}}", &focus);
-    (history.prompts().text(SYSTEM), task.replace("{{stretch}}", &text))
+    let values = [("focus", focus.as_str()), ("stretch", &text)];
+    (history.prompts().text(SYSTEM), fill(history.prompts().text(TASK), &values))
 }
 
 /// What only the program says, taken out of a model's words: they stand where the program's stand.

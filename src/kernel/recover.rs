@@ -16,7 +16,7 @@ use crate::protocol::message::ToolCall;
 use crate::protocol::methodology;
 use crate::protocol::model::Purpose;
 use crate::protocol::plan::{Plan, Todo, TodoStatus};
-use crate::protocol::prompt::{Prompt, prompt};
+use crate::protocol::prompt::{Prompt, fill, prompt};
 use crate::protocol::reflection::{Reflection, SuggestedAction, proposals, widens};
 use crate::protocol::shorten;
 use crate::protocol::view::{call_line, view};
@@ -314,13 +314,8 @@ impl Kernel {
         let files = if files.is_empty() { "none" } else { files.as_str() };
         // Where no planner answered the model has to do it itself.
         let reminder = prompts.text(if was_planned { planned_anew } else { alone });
-        turn.trailing.reminders.push(
-            reminder
-                .trim_end()
-                .replace("{{times}}", &times.to_string())
-                .replace("{{files}}", files)
-                .replace("{{failure}}", &failure),
-        );
+        let values = [("times", &*times.to_string()), ("files", files), ("failure", &failure)];
+        turn.trailing.reminders.push(fill(reminder.trim_end(), &values));
         let told = way.map(|way| prompts.text(way.prompt).trim_end().to_owned());
         turn.trailing.reminders.extend(told);
         if plan != self.plan {
@@ -405,15 +400,15 @@ impl Kernel {
             .collect();
         let tools: Vec<&str> = self.parts.registry.specs().iter().map(|spec| spec.name).collect();
         let step = self.plan.current().map_or("the whole task", |(_, todo)| todo.content.as_str());
-        self.parts
-            .prompts
-            .text(EVIDENCE)
-            .replace("{{goal}}", &shorten(&turn.case.goal, 2000))
-            .replace("{{step}}", step)
-            .replace("{{decision}}", &decision)
-            .replace("{{evidence}}", evidence)
-            .replace("{{attempts}}", &attempts.join("\n"))
-            .replace("{{tools}}", &tools.join(", "))
+        let values = [
+            ("goal", &*shorten(&turn.case.goal, 2000)),
+            ("step", step),
+            ("decision", &decision),
+            ("evidence", evidence),
+            ("attempts", &attempts.join("\n")),
+            ("tools", &tools.join(", ")),
+        ];
+        fill(self.parts.prompts.text(EVIDENCE), &values)
     }
 
     /// What a planner is given besides: the plan as it is, and the files as they are.

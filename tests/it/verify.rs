@@ -260,6 +260,6 @@ fn a_script_of_an_untrusted_folder_verifies_nothing() {
         .script("text: done")
         .file(".verifier", "for: task\ntext: {\"holds\": true}")
         .file(".agent/config.toml", "[verify]\nmodel = \"script:.verifier\"\n");
-    test.run(&["task"]).expect_code(0).expect_stderr("verify.model");
+    test.run(&["task"]).expect_code(0).expect_stderr("ignored verify");
     assert_eq!(purposes(&test), ["main"]);
 }
