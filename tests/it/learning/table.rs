@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Case, SETS};
+use super::{Case, SETS, Set};
 use crate::support::say;
 
 const BEGIN: &str =
@@ -30,7 +30,7 @@ fn table(cases: &[Case]) -> String {
          model calls | second, with memory: failed calls | model calls | avoided at once | made good without the \
          model | worse | unrelated tasks: told something |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
-    for (half, _) in SETS {
+    for Set { name: half, .. } in SETS {
         let cases: Vec<&Case> = cases.iter().filter(|case| case.half == half).collect();
         if !cases.is_empty() {
             table.push_str(&row(half, &cases));
