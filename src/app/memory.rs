@@ -41,7 +41,13 @@ pub fn memory_file(config: &Config, dirs: Option<&UserDirs>) -> Result<PathBuf, 
 /// What tells a project from others: the address of its git remote without scheme, user and ending, so that
 /// clones are one project; where it has none, the path of its main checkout, so that its worktrees are one; where
 /// it is no repository, its path. Below the top of a repository the folder is part of it.
-pub fn identity(root: &Path) -> String {
+///
+/// What a repository says of itself counts only where the user trusts it: else any folder could name the remote of
+/// another project and teach it. One that is not trusted is its path.
+pub fn identity(root: &Path, is_trusted: bool) -> String {
+    if !is_trusted {
+        return root.display().to_string();
+    }
     let Some((top, git)) = root.ancestors().find_map(|top| Some((top, git_folder(top)?))) else {
         return root.display().to_string();
     };
@@ -148,11 +154,22 @@ mod tests {
         write("one/web/x", "");
         write("alone/.git/config", "[core]\n");
         write("plain/x", "");
-        assert_eq!(identity(&root.join("one")), "h.org/a/b");
-        assert_eq!(identity(&root.join("two")), "h.org/a/b");
-        assert_eq!(identity(&root.join("w")), "h.org/a/b");
-        assert_eq!(identity(&root.join("one/web")), "h.org/a/b/web");
-        assert_eq!(identity(&root.join("alone")), root.join("alone").display().to_string());
-        assert_eq!(identity(&root.join("plain")), root.join("plain").display().to_string());
+        assert_eq!(identity(&root.join("one"), true), "h.org/a/b");
+        assert_eq!(identity(&root.join("two"), true), "h.org/a/b");
+        assert_eq!(identity(&root.join("w"), true), "h.org/a/b");
+        assert_eq!(identity(&root.join("one/web"), true), "h.org/a/b/web");
+        assert_eq!(identity(&root.join("alone"), true), root.join("alone").display().to_string());
+        assert_eq!(identity(&root.join("plain"), true), root.join("plain").display().to_string());
+    }
+
+    #[test]
+    fn what_a_folder_that_is_not_trusted_says_of_itself_counts_for_nothing() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let root = dir.path().canonicalize().expect("a path");
+        std::fs::create_dir(root.join(".git")).expect("a folder");
+        let config = "[remote \"origin\"]\n\turl = git@h.org:a/b.git\n";
+        std::fs::write(root.join(".git/config"), config).expect("a file");
+        assert_eq!(identity(&root, true), "h.org/a/b");
+        assert_eq!(identity(&root, false), root.display().to_string());
     }
 }

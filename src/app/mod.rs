@@ -162,7 +162,8 @@ impl Session {
         })?;
         let workspace = open_workspace(&options.root, &options.add_dirs)?;
         // Read beside the rest of the start.
-        let (project, is_trusted) = (identity(workspace.root()), options.config.trusted);
+        let is_trusted = options.config.trusted;
+        let project = identity(workspace.root(), is_trusted);
         let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
         let trying = begin_sandbox(config, &workspace, options.dirs.as_ref())?;
         let models = open_models(config, &options.root, &control).await;

@@ -48,6 +48,9 @@ struct Place {
     /// Of the project in this folder
     #[arg(short = 'C', long = "cwd", value_name = "DIR")]
     cwd: Option<PathBuf>,
+    /// As one that is trusted, like `agent run --trust`: known by its remote, not by its path
+    #[arg(long)]
+    trust: bool,
 }
 
 /// Which items.
@@ -144,11 +147,12 @@ impl Memory {
     fn open(place: &Place) -> Result<Self, OpenError> {
         let root = options::root(place.cwd.as_deref())?;
         let dirs = UserDirs::find();
-        let loaded = options::load(&root, dirs.as_ref(), &ToolOptions::default(), None)?;
+        let tools = ToolOptions { trust: place.trust, ..ToolOptions::default() };
+        let loaded = options::load(&root, dirs.as_ref(), &tools, None)?;
         let file = app::memory_file(&loaded.config, dirs.as_ref())?;
         Ok(Self {
             store: SqliteStore::new(file, |line| ui::tell(&line)),
-            project: app::identity(&root),
+            project: app::identity(&root, loaded.trusted),
             storage: Storage::find(&root, dirs.as_ref()),
             config: loaded.config,
             root,

@@ -13,7 +13,7 @@ use crate::protocol::control::{Category, Ending, Signal};
 use crate::protocol::envelope::{Envelope, ErrorCode, Verdict};
 use crate::protocol::event::{FailureReport, Tried};
 use crate::protocol::plan::Plan;
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use crate::protocol::prompt::{Prompt, Prompts, fill, prompt};
 use crate::protocol::shorten;
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
@@ -221,11 +221,8 @@ impl Completion {
             }
             Err(FailedCheck { command, how, tail, unfit: None }) => {
                 self.checks = Some(Ran::Badly);
-                let feedback = prompts
-                    .text(CHECK_FAILED)
-                    .replace("{{command}}", &command)
-                    .replace("{{how}}", &how)
-                    .replace("{{tail}}", &tail);
+                let values = [("command", command.as_str()), ("how", &how), ("tail", &tail)];
+                let feedback = fill(prompts.text(CHECK_FAILED), &values);
                 Gate::SentBack {
                     signal: Signal::CheckFailed,
                     why: format!("the check `{command}` {how}"),
@@ -301,7 +298,7 @@ impl Completion {
                 step: chain.step,
                 what: what.clone(),
                 times: chain.failures,
-                failure: chain.signature.clone(),
+                failure: chain.message.clone(),
             })
             .collect();
         attempts.sort_by_key(|tried| tried.step);

@@ -1,5 +1,6 @@
-//! Asking a model aside: a summary, a reflection, a plan, a second look. None of it is part of the conversation, all of it is
-//! recorded and paid for like any request.
+//! Asking a model aside: a summary, a reflection, a plan, a second look.
+//!
+//! None of it is part of the conversation, all of it is recorded and paid for like any request.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

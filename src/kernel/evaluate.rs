@@ -260,6 +260,7 @@ fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
         let chain = state.chains.entry(failure.chain.clone()).or_insert_with(|| Chain {
             retries: 0,
             signature: failure.signature.clone(),
+            message: failure.message.clone(),
             open: true,
             failures: 0,
             step: state.step,
@@ -274,6 +275,7 @@ fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
         chain.failures += 1;
         chain.step = state.step;
         chain.signature.clone_from(&failure.signature);
+        chain.message.clone_from(&failure.message);
         chain.open = true;
     }
     state.unvaried_failures = match (round.is_empty(), round == state.last_round) {

@@ -7,7 +7,7 @@ use super::turn::{PastCall, Turn};
 use crate::context::Rules;
 use crate::protocol::event::{Body, Event, Pin, TurnFinished};
 use crate::protocol::message::ToolCall;
-use crate::protocol::prompt::{Prompt, prompt};
+use crate::protocol::prompt::{Prompt, fill, prompt};
 use crate::protocol::shorten;
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
@@ -51,8 +51,9 @@ impl Kernel {
         self.evaluate(turn, &Round::Rejected { words: &words });
         let outcome = format!("rejected by the user: {}", shorten(&words, 200));
         turn.case.attempts.push(PastCall { call: format!("a final answer ({claim})"), outcome });
-        let told = self.parts.prompts.text(REJECTED).trim_end().replace("{{claim}}", &claim);
-        turn.trailing.reminders.push(told.replace("{{words}}", &shorten(&words, 300)));
+        let template = self.parts.prompts.text(REJECTED).trim_end();
+        let values = [("claim", claim.as_str()), ("words", &shorten(&words, 300))];
+        turn.trailing.reminders.push(fill(template, &values));
     }
 
     /// A fact that is no part of the conversation itself.

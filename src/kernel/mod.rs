@@ -40,7 +40,7 @@ use evaluate::{Round, evaluate};
 pub use recall::Memory;
 pub use spend::{Price, Speaker};
 pub use state::{RecoveryLimits, State};
-use turn::{PastCall, Turn};
+use turn::{PastCall, Trailing, Turn};
 use verify::Objection;
 pub use verify::Verifier;
 
@@ -53,7 +53,7 @@ use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
 use crate::protocol::message::ToolCall;
 use crate::protocol::model::{Purpose, Reply, StopReason};
 use crate::protocol::plan::{Plan, TodoStatus};
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use crate::protocol::prompt::{Prompt, Prompts, fill, prompt};
 use crate::protocol::tool::Effect;
 use crate::protocol::view::{call_line, view};
 use crate::protocol::{both_ends, shorten};
@@ -161,8 +161,10 @@ impl Kernel {
         self.note(event);
         match &event.body {
             // After a rewind the turns are counted on: each number is given once.
+            // What was claimed before is no longer the last result: a turn may have been cut off.
             Body::TurnStarted { .. } | Body::SessionRewound { .. } => {
                 self.turn = event.header.place.turn;
+                self.claim = None;
             }
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
             Body::TurnFinished(finished) => self.claim = heard::claim_of(finished),
@@ -396,8 +398,8 @@ impl Kernel {
         const OBJECTION: Prompt = prompt!("feedback/objection.md");
         let Objection { text, evidence } = objection;
         turn.completion.candidate = std::mem::take(&mut turn.draft.text);
-        let feedback = self.parts.prompts.text(OBJECTION);
-        let feedback = feedback.replace("{{objection}}", text).replace("{{evidence}}", evidence);
+        let values = [("objection", text.as_str()), ("evidence", evidence)];
+        let feedback = fill(self.parts.prompts.text(OBJECTION), &values);
         let why = format!("a second look found evidence against it: {text}");
         let (signal, about) = (Signal::CheckFailed, "the second look");
         self.send_back(turn, &feedback, &Round::Answer { signal, about, why: &why, output: "" });
@@ -522,20 +524,20 @@ impl Kernel {
                 .any(|todo| todo.content == old.content && todo.status == TodoStatus::Completed)
         {
             let missing = turn.completion.missing_for(&old.content);
-            let prompt = match (turn.state.step_had_success, missing.is_empty()) {
-                (false, _) => Some(NOTHING_DONE),
-                (true, false) => Some(STEP_UNPROVEN),
+            let Trailing { reminders, told_of_nothing_done, told_of_unproven, .. } =
+                &mut turn.trailing;
+            let short_of = match (turn.state.step_had_success, missing.is_empty()) {
+                (false, _) => Some((NOTHING_DONE, told_of_nothing_done)),
+                (true, false) => Some((STEP_UNPROVEN, told_of_unproven)),
                 (true, true) => None,
             };
             // A step that fell short of what its words expect earns nothing.
             turn.state.step_had_success &= missing.is_empty();
-            if let Some(prompt) = prompt
-                && !turn.trailing.told_of_nothing_done
-            {
-                turn.trailing.told_of_nothing_done = true;
-                let text = self.parts.prompts.text(prompt).trim_end();
-                let text = text.replace("{{todo}}", &old.content);
-                turn.trailing.reminders.push(text.replace("{{what}}", &missing.join(" and ")));
+            // Each is said once.
+            if let Some((prompt, was_told)) = short_of.filter(|(_, was_told)| !**was_told) {
+                *was_told = true;
+                let values = [("todo", old.content.as_str()), ("what", &missing.join(" and "))];
+                reminders.push(fill(self.parts.prompts.text(prompt).trim_end(), &values));
             }
             turn.state.step_completed();
         }

@@ -159,6 +159,7 @@ mod tests {
         let chain = Chain {
             retries,
             signature: "s".into(),
+            message: "m".into(),
             open: true,
             failures: retries + 1,
             step: 0,

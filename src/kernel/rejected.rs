@@ -98,7 +98,7 @@ fn clauses(sentence: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-static PARTING: LazyLock<Regex> = LazyLock::new(|| expression(r"\s(?:but|and|yet|so|because)\s"));
+static PARTING: LazyLock<Regex> = LazyLock::new(|| expression(r"\s(?:but|and|so|because)\s"));
 
 /// Words in front of what a clause says.
 static LEAD: LazyLock<Regex> = LazyLock::new(|| {
@@ -114,18 +114,26 @@ static LEADS: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// Somebody else's word, a thought, a condition, another time.
+/// Somebody else's word, a thought, a condition, another time, another thing; or it is meant to fail.
 static ELSEWHERE: LazyLock<Regex> = LazyLock::new(|| {
     expression(
-        r"\b(?:if|unless|whether|when(?:ever)? (?:it|that|this|the)|in case|suppose|assuming|imagine|pretend|until|once|while|why|before|earlier|yesterday|previously|originally|initially|at first|used to|last (?:week|month|year|time)|says?|claims?|complains?|reports?|wrote|writes?|told|tells|prints?|shows?|thinks|would|might|could|should|may|let's say|make sure|explain|for example|someone|somebody)\b|如果|假如|假设|要是|万一|倘若|一旦|的话|除非|是否|为什么|为啥|怎么会|哪里|什么|之前|以前|原来|原本|昨天|上次|刚开始|起初|曾经|他说|她说|有人|用户说|客户|提示|显示|写着|检查|看看|找出|确认|比如|例如|吗$|么$|呢$",
+        r"\b(?:fail(?:s|ed|ing)?|crash(?:es|ed|ing)?|panics?|throws?|broken|red) (?:just |exactly )?as (?:expected|intended|planned|wanted|hoped)\b|\b(?:for|in|on|of|from) (?:the |some |an)?other\b|\b(?:if|unless|whether|when(?:ever)? (?:it|that|this|the)|in case|suppose|assuming|imagine|pretend|until|once|while|why|before|earlier|yesterday|previously|originally|initially|at first|used to|last (?:week|month|year|time)|says?|claims?|complains?|reports?|wrote|writes?|told|tells|prints?|shows?|thinks|would|might|could|should|may|let's say|make sure|explain|for example|someone|somebody)\b|如果|假如|假设|要是|万一|倘若|一旦|的话|除非|是否|为什么|为啥|怎么会|哪里|什么|之前|以前|原来|原本|昨天|上次|刚开始|起初|曾经|他说|她说|有人|用户说|客户|提示|显示|写着|检查|看看|找出|确认|比如|例如|吗$|么$|呢$",
     )
 });
 
 /// What follows makes it good again, or says that something else was meant.
 static TAKES_IT_BACK: LazyLock<Regex> = LazyLock::new(|| {
-    expression(
-        r"^(?:(?:it(?:'s| is)?|that(?:'s| is)?|now|my) )?(?:now )?(?:works?(?: now)?|does now|(?:it )?is fine|fine|was me|my (?:fault|bad|mistake)|never mind|nevermind|wait|hold on|i was wrong|just kidding|which is (?:fine|ok|okay|expected))\b|\bnow it (?:does|works)\b|^(?:等等|等一下|没事|算了|是我|现在(?:可以|好|行)了)",
-    )
+    let words = [
+        r"^(?:(?:it(?:'s| is)?|that(?:'s| is)?|now|my) )?(?:now )?(?:works?(?: now)?|does now|(?:it )?is fine|fine|was me|my (?:fault|bad|mistake)|never mind|nevermind|wait|hold on|i was wrong|just kidding|which is (?:fine|ok|okay|expected))\b|\bnow it (?:does|works)\b",
+        // Praise.
+        r"^(?:(?:it(?:'s| is)|that(?:'s| is)|this is|which is|looks|even|very|really|so|all) )*(?:good|nice|great|perfect|excellent|cool|awesome|lovely|wonderful|brilliant|fantastic|amazing|better)(?: (?:job|work)\b.*| (?:then|now|enough|to (?:know|see|hear)))?$|^well done\b",
+        // Consent: it was meant so, it is known, or it is to be left.
+        r"^(?:just |exactly )?as (?:it should|they should|(?:i |we |was |it was )?(?:intended|expected|planned|wanted|hoped|supposed))\b|^(?:it(?:'s| is)|that(?:'s| is)|this is|they(?:'re| are)) (?:ok|okay|alright|all right|expected|intended|intentional|normal|known|on purpose|by design|as (?:expected|intended|it should))\b|^(?:but )?i know(?: (?:that|it|about (?:it|that)))?$|^(?:(?:please|just|you can|let's) )*ignore (?:it|that|this|them|those)\b|^(?:don't|do not|no need to|need not) (?:worry|mind|care)\b|\b(?:separate|unrelated) (?:issue|problem|matter|bug|thing|task|topic|story)\b|^(?:(?:that(?:'s| is)|it(?:'s| is)) )?unrelated$|^(?:that(?:'s| is)|it(?:'s| is)) (?:another (?:story|matter))\b",
+        r"^(?:等等|等一下|没事|算了|是我|现在(?:可以|好|行)了)",
+        r"^(?:这|那|这样|结果)?(?:很|挺|非常|真|太|也)?(?:好|不错|棒|完美|厉害|漂亮)(?:极了|了|的|啊|呀)$|^(?:这|那|这样)?(?:很|挺|非常|真|太|也)(?:好|不错|棒|完美|厉害|漂亮)$|^(?:不错|完美|漂亮|好棒|干得好|做得好)",
+        r"^(?:不过|但)?(?:这个?|那个?)?我(?:也|都|已经)?知道|^(?:这|那)?(?:都|也)?(?:是)?(?:很)?(?:正常|故意|有意|预期|意料之中)|^(?:这|也)?(?:正)?(?:符合|如|和)(?:我的)?预期|^(?:先|就|都)?(?:不用|不必|不要|别|甭)(?:管|理|担心)|^没关系|^(?:请|先|可以)?忽略|^(?:那|这)是(?:另|别的|单独)",
+    ];
+    expression(&words.join("|"))
 });
 
 /// A question behind a statement: the statement stands. (A tag as in "isn't it" takes it back.)
@@ -135,17 +143,18 @@ static ASKS: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// What may stand behind a statement that something does not work.
-const TAIL: &str = r"(?:\s+(?:at all|either|yet|again|here|for me|on my (?:machine|side|end)|now|anymore|any more|though|unfortunately|sadly|sorry|properly|correctly|as (?:expected|intended|before|i (?:asked|wanted|said))|like (?:before|that|this)))*(?:\s(?:when|if|for|with|after|because|since|as)\s.*)?$";
+/// What may stand behind a statement that something does not work. What came since something else happened is
+/// not the result's.
+const TAIL: &str = r"(?:\s+(?:at all|either|yet|again|here|for me|on my (?:machine|side|end)|now|anymore|any more|though|unfortunately|sadly|sorry|properly|correctly|as (?:expected|intended|before|i (?:asked|wanted|said))|like (?:before|that|this)))*(?:\s(?:(?:when|if|for|with|after|because)|(?:since|as) (?:you|your|it)\b)\s.*)?$";
 const IT: &str =
     r"(?:it|this|that|that one|this one|the (?:result|answer|output|fix|solution|change|patch))";
-const FAILS: &str = r"(?:does(?: not|n't|nt)|do(?: not|n't|nt)|did(?: not|n't|nt)|is(?: not|n't|nt)|still (?:does(?: not|n't|nt)|do(?: not|n't|nt)|is(?: not|n't|nt))|has(?: not|n't|nt)) (?:\w+ly )?(?:work(?:ed|ing|s)?|help(?:ed|ing)?|compil(?:e|ed|ing)|build|pass(?:ed|ing)?|run(?:ning)?|(?:fix|solve|cure|change)(?:ed|d)? (?:it|that|this|anything|the \w+)|do (?:it|the trick|anything|what i (?:asked|want(?:ed)?))|right|correct|true|fixed|solved|done|what i (?:asked|want|need|mean|expect|said|had)(?:ed|t)?(?: for| in mind)?)";
+const FAILS: &str = r"(?:does(?: not|n't|nt)|do(?: not|n't|nt)|did(?: not|n't|nt)|is(?: not|n't|nt)|still (?:does(?: not|n't|nt)|do(?: not|n't|nt)|is(?: not|n't|nt))|has(?: not|n't|nt)) (?:\w+ly )?(?:work(?:ed|ing|s)?|help(?:ed|ing)?|compil(?:e|ed|ing)|build|pass(?:ed|ing)?|(?:fix|solve|cure|change)(?:ed|d)? (?:it|that|this|anything|the \w+)|do (?:it|the trick|anything|what i (?:asked|want(?:ed)?))|right|correct|true|fixed|solved|what i (?:asked|want|need|mean|expect|said|had)(?:ed|t)?(?: for| in mind)?)";
 
 /// In the opening of a message: it is the last result.
 static REFERS_TO_IT: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let still = r"(?:(?:is |are )?still|keeps?)";
     [
-        format!(r"^{IT}(?:'s| is| was| looks| seems) (?:\w+ly |still |just |all |also |just plain |not only )?(?:wrong|incorrect|false|broken|buggy|nonsense|rubbish|garbage|not (?:right|correct|true|fixed|solved|done|working|it|what i (?:asked|want|need|mean|expect|said|had)\w*(?: for| in mind)?)){TAIL}"),
+        format!(r"^{IT}(?:'s| is| was| looks| seems) (?:\w+ly |still |just |all |also |just plain |not only )?(?:wrong|incorrect|false|broken|buggy|nonsense|rubbish|garbage|not (?:right|correct|true|fixed|solved|working|it|what i (?:asked|want|need|mean|expect|said|had)\w*(?: for| in mind)?)){TAIL}"),
         format!(r"^{IT} {FAILS}{TAIL}"),
         format!(r"^(?:{IT} )?{still} (?:fails?|failing|broken|wrong|crash(?:es|ing)?|hangs?|hanging|not (?:working|right|correct|fixed|passing|compiling|building)|does(?: not|n't) (?:work|compile|build|pass|run|help)|the same(?: (?:error|problem|issue|failure|result|thing))?|red|there|happens?|happening|buggy|panics?|panicking|throws?|throwing)\b{TAIL}"),
         format!(r"^(?:{IT} )?(?:just )?(?:fails?|failed|crashes|crashed|breaks|broke)(?: again| now| as before){TAIL}"),
@@ -162,7 +171,7 @@ static REFERS_TO_IT: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r"^(?:这|那|这个|那个|这样|结果|答案|输出|你的?(?:回答|答案|结果|修改|改动|方案|代码)|这(?:个)?(?:结果|答案|回答|修改|方案))?(?:是|也|还是|仍然?|依然|依旧|根本|完全|明显|都|就|显然)*(?:不对|不正确|错的|错误的|有误|不是我(?:想)?要的(?:结果|东西|效果)?|没有?(?:用|效果?|解决|修好|改好|成功|生效)(?:问题)?|不起作用|不管用|不好使|不能用|无效)(?:啊|哦|呀|吧|的|了|呢|嘛)*$".to_owned(),
         r"^(?:(?:这样|它|测试|程序|代码|编译|运行|跑起来|结果|问题|构建|这个|那个|现在|改完(?:后|之后)?|改了)*(?:还是|仍然?|依然|依旧|又|照样))(?:是|会|跑|有|存在|没有?|报|不)*(?:不行|报错|错的?|有bug|失败|出错|崩溃?|挂了?|有问题|有?错误?|一样|老样子|没变化?|没好|没用|不对|不通过?|过不了|跑不通|跑不起来|编译不(?:过|了)|运行不了|同样的(?:错误|问题)|行|通过|能用|修好|解决|好)(?:啊|哦|呀|了|的|吧|诶)*$".to_owned(),
         r"^(?:这样?)?(?:还|这样|根本|完全)不行(?:啊|哦|呀|的)?$".to_owned(),
-        r"^(?:问题|错误|报错|bug|这个(?:问题|错误))(?:还|仍然?|依然|依旧|一直)+(?:在|存在|没有?(?:解决|修好|消失))(?:啊|哦|呀|的|呢)*$".to_owned(),
+        r"^(?:问题|错误|报错|bug|这个(?:问题|错误))(?:还是?|仍然?|依然|依旧|一直)+(?:在|存在|没有?(?:解决|修好|消失))(?:啊|哦|呀|的|呢)*$".to_owned(),
     ]
     .iter()
     .map(|text| expression(text))
@@ -171,10 +180,13 @@ static REFERS_TO_IT: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 
 /// Anywhere in what is said first: the result itself is named.
 static NAMES_THE_RESULT: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    let yours = r"your (?:last |latest |new |previous )?(?:fix|change|changes|edit|edits|patch|answer|solution|code|version|result|implementation|conclusion|explanation|test|script|summary)";
+    let yours = r"your (?:last |latest |new |previous )?(?:fix|change|changes|edit|edits|patch|answer|solution|code|version|result|implementation|conclusion|explanation|summary)";
+    // These may be there to fail.
+    let tests = r"your (?:last |latest |new |previous )?(?:test|script)";
     [
-        format!(r"^{yours} (?:is|are|was|were|looks?|seems?) (?:\w+ly |still |just |all )?(?:wrong|incorrect|false|broken|buggy|not (?:right|correct|true|working|what i \w+))\b"),
+        format!(r"^(?:{yours}|{tests}) (?:is|are|was|were|looks?|seems?) (?:\w+ly |still |just |all )?(?:wrong|incorrect|false|broken|buggy|not (?:right|correct|true|working|what i \w+))\b"),
         format!(r"^{yours} (?:still )?{FAILS}{TAIL}"),
+        format!(r"^{tests} (?:still )?(?:does|did)(?: not|n't) work{TAIL}"),
         format!(r"^{yours} (?:just |still )?(?:broke|breaks|fails?|failed|crashes|crashed|made it worse|makes it worse)\b"),
         r"^you(?:'ve| have)? (?:just |completely |totally |actually |only )*(?:broke|broken|misunderstood|misread|got (?:it|that|this) wrong|made (?:it|things) worse)\b".to_owned(),
         r"^you (?:changed|edited|fixed|picked|used|deleted|moved|renamed|took) the wrong \w+".to_owned(),
@@ -295,6 +307,26 @@ mod tests {
         "又错了",
         "完全不对",
         "还是有bug",
+        "That didn't fix it, the test is still red",
+        "no, the output is still wrong",
+        "Your patch doesn't compile",
+        "It doesn't work for negative numbers.",
+        "It still crashes when I open an empty file.",
+        "nope. same failure",
+        "Good try, but it's still broken.",
+        "Thanks, but that's not what I asked for",
+        "Your test is wrong, it asserts nothing",
+        "You broke the login page.",
+        "It didn't work since you never saved the file",
+        "The tests still fail after your change",
+        "That's not correct. Nice try though.",
+        "I ran it and it still fails with exit 1",
+        "这个方案没用",
+        "还是不对，再看看",
+        "你改的代码报错",
+        "测试还是不通过",
+        "不是我要的效果",
+        "问题还是存在",
     ];
 
     /// Rejections that are not heard: too much that is none is said in the same words.
@@ -422,6 +454,47 @@ mod tests {
         "一样的改法用在 b.py 上",
         "错误处理也加上",
         "不是很急",
+        "Your test fails, as it should. Now write the code.",
+        "Your test fails as intended. Now implement it.",
+        "That's not what I expected, nice!",
+        "Same result, great!",
+        "You didn't change the README, good",
+        "It doesn't run as root, good.",
+        "It is not running, please start the server",
+        "It's not done yet, I know; go on with step 2",
+        "My tests still fail for the other module, that's a separate issue.",
+        "The build is still broken since the upgrade to Rust 1.90. Can you look at it?",
+        "I still see a warning in the other crate, ignore it",
+        "Your new test fails, perfect. Make it pass now.",
+        "The tests still fail, that's expected at this step.",
+        "Still fails, as planned. Next step.",
+        "It still crashes on Windows, but that's a known issue, skip it",
+        "Not what I expected, but even better!",
+        "The same error as in the other repo, don't worry about it",
+        "It doesn't build on Rust 1.60, that's fine.",
+        "This isn't fixed yet in upstream, so pin the version",
+        "The server isn't running, start it first",
+        "it's not finished yet, continue",
+        "That's wrong in the spec, not in your code",
+        "Your script fails without a key, which is right",
+        "I still get the warning from clippy, that's unrelated",
+        "It does not work offline, as designed. Document it.",
+        "The check still fails because of the missing key, I know. Go on.",
+        "You didn't change the API, great",
+        "You did not touch the tests. Good.",
+        "测试还是失败，这是预期的，继续",
+        "还是报错，不过没关系，下一步",
+        "不行，太晚了，明天再说",
+        "结果不对，不过是我输入错了",
+        "还是一样，很好",
+        "没有用的文件可以删了",
+        "仍然失败，我知道，先做第二步",
+        "The bug is still there on the old branch, leave it",
+        "The build is still red on main, someone else is on it",
+        "It's not right to call this a bug, it's a feature. Document it.",
+        "Does not work is what the ticket says; close it",
+        "Same result as the reference, excellent",
+        "I keep getting errors from my editor, unrelated. Go on.",
         "不要再改了",
     ];
 

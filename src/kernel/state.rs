@@ -54,6 +54,8 @@ impl Default for RecoveryLimits {
 pub(crate) struct Chain {
     pub(crate) retries: u32,
     pub(crate) signature: String,
+    /// What the last failure said, for people.
+    pub(crate) message: String,
     pub(crate) open: bool,
     /// How often it failed in this task, for the report.
     pub(crate) failures: u32,

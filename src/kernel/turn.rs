@@ -74,8 +74,10 @@ pub(super) struct Trailing {
     pub(super) reminders: Vec<String>,
     pub(super) mentions: Mentions,
     pub(super) patch: Option<Patch>,
-    /// The model was told that it ticked off what no call was made for.
+    /// The model was told that it ticked off a todo for which no call had succeeded.
     pub(super) told_of_nothing_done: bool,
+    /// The model was told that it ticked off a todo whose own words ask for a run that did not end well.
+    pub(super) told_of_unproven: bool,
 }
 
 /// Rules of a reflection for the next decisions; they go when what failed succeeds, or its step ends.
@@ -120,6 +122,7 @@ impl Turn {
                 mentions,
                 patch: None,
                 told_of_nothing_done: false,
+                told_of_unproven: false,
             },
             feedback: None,
             touched: Vec::new(),

@@ -4,9 +4,12 @@
 //! evidence stands in what it was shown is heard, and the answer goes back once. One that is broken is told of and
 //! stops nothing.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -19,7 +22,7 @@ use crate::protocol::control::Ending;
 use crate::protocol::event::{Body, Quote, Verification};
 use crate::protocol::message::{Message, Part, Role, ToolResult};
 use crate::protocol::model::{Purpose, Reply, Request};
-use crate::protocol::prompt::{Prompt, prompt};
+use crate::protocol::prompt::{Prompt, fill, prompt};
 use crate::protocol::shorten;
 use crate::protocol::view::{call_line, view};
 use crate::registry::Registry;
@@ -30,8 +33,10 @@ const MAX_ANSWERS: u32 = 6;
 const ANSWER_TOKENS: u64 = 2000;
 /// How long all of them are waited for.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// Fewer letters than this are found anywhere.
-const SHORTEST_QUOTE: usize = 4;
+/// A part of a line with fewer bytes is found anywhere.
+const SHORTEST_PART: usize = 12;
+/// So is a whole line with fewer than this.
+const SHORTEST_LINE: usize = 4;
 
 /// Who looks, and with what.
 pub struct Verifier {
@@ -68,24 +73,27 @@ struct Looking {
 }
 
 impl Kernel {
-    /// Has an accepted answer looked at, once in a turn; what was found against it.
+    /// Has an accepted answer looked at, once in a turn; what was found against it. Where the user speaks
+    /// meanwhile, that answer was not the last one, and the next is looked at.
     pub(super) async fn second_look(&self, turn: &mut Turn) -> Result<Option<Objection>, Ending> {
         let Some(verifier) = &self.parts.verifier else { return Ok(None) };
-        // Whoever speaks meanwhile is heard first: the answer was not the last one.
         if turn.was_looked_at || self.parts.control.is_steered() {
             return Ok(None);
         }
-        turn.was_looked_at = true;
         let mut looking = self.show(turn);
         let verdict = self.look(turn, verifier, &mut looking).await?;
         let (holds, objection, dismissed) = match verdict {
             Err(why) => (None, None, Some(why)),
             Ok(Verdict { holds: true, .. }) => (Some(true), None, None),
             Ok(verdict) => match founded(&verdict, &looking.shown) {
-                Ok(evidence) => (Some(false), Some((verdict.objection, evidence)), None),
+                Ok(evidence) => {
+                    let why = self.why_unheard(turn).map(str::to_owned);
+                    (Some(false), Some((verdict.objection, evidence)), why)
+                }
                 Err(why) => (Some(false), Some((verdict.objection, Vec::new())), Some(why)),
             },
         };
+        turn.was_looked_at = !self.parts.control.is_steered();
         let found = objection.as_ref().filter(|_| dismissed.is_none()).map(|(text, evidence)| {
             let lines = evidence.iter().map(|quote| format!("- {}: {}", quote.source, quote.quote));
             Objection { text: text.clone(), evidence: lines.collect::<Vec<_>>().join("\n") }
@@ -102,6 +110,23 @@ impl Kernel {
         Ok(found)
     }
 
+    /// Why the answer would not go back for an objection: it stands then as it was accepted.
+    fn why_unheard(&self, turn: &Turn) -> Option<&'static str> {
+        if self.parts.recovery.max_answer_retries == 0 {
+            return Some("no answer goes back: recovery.max_answer_retries is 0");
+        }
+        self.why_to_stop(turn)
+    }
+
+    /// Why nothing more is looked at.
+    fn why_to_stop(&self, turn: &Turn) -> Option<&'static str> {
+        if self.parts.control.is_steered() {
+            return Some("the user has said more");
+        }
+        // An objection must leave room for an answer to it.
+        self.limit_reached(turn).map(|_| "a limit of the turn is reached")
+    }
+
     /// Rounds of looks, and the verdict; why there is none.
     async fn look(
         &self,
@@ -116,9 +141,8 @@ impl Kernel {
         let speaker = &verifier.speaker;
         let deadline = tokio::time::Instant::now() + PATIENCE;
         for n in 1..=MAX_ANSWERS {
-            // An objection must leave room for an answer to it.
-            if self.limit_reached(turn).is_some() {
-                return Ok(Err("a limit of the turn is reached".to_owned()));
+            if let Some(why) = self.why_to_stop(turn) {
+                return Ok(Err(why.to_owned()));
             }
             let is_last = n == MAX_ANSWERS;
             let limit = speaker.max_output_tokens.map_or(ANSWER_TOKENS, |n| n.min(ANSWER_TOKENS));
@@ -214,15 +238,14 @@ impl Kernel {
             shown.push('\n');
         }
         let checks = if checks.is_empty() { "none".to_owned() } else { checks };
-        let told = self
-            .parts
-            .prompts
-            .text(CLAIM)
-            .trim_end()
-            .replace("{{goal}}", &shorten(&turn.case.goal, 4000))
-            .replace("{{files}}", &files)
-            .replace("{{checks}}", &checks)
-            .replace("{{claim}}", &shorten(turn.draft.text.trim(), 4000));
+        let values = [
+            ("goal", shorten(&turn.case.goal, 4000)),
+            ("files", files),
+            ("checks", checks),
+            ("claim", shorten(turn.draft.text.trim(), 4000)),
+        ];
+        let values = values.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let told = fill(self.parts.prompts.text(CLAIM).trim_end(), &values);
         Looking { messages: vec![Message::text(Role::User, told)], shown, looks: Vec::new() }
     }
 }
@@ -232,12 +255,18 @@ fn founded(verdict: &Verdict, shown: &str) -> Result<Vec<Quote>, String> {
     if verdict.objection.trim().is_empty() {
         return Err("it does not say what is wrong".to_owned());
     }
+    let whole: HashSet<String> = shown.lines().map(in_one_line).collect();
     let shown = in_one_line(shown);
+    let is_whole = |line: &String| {
+        let numbered =
+            |shown: &String| NUMBER.find(shown).is_some_and(|n| shown[n.end()..] == *line);
+        line.len() >= SHORTEST_LINE && (whole.contains(line) || whole.iter().any(numbered))
+    };
     let stands_there = |quote: &&Quote| {
         let lines = quote.quote.lines().map(in_one_line).filter(|line| !line.is_empty());
         let lines: Vec<String> = lines.collect();
-        lines.iter().map(String::len).sum::<usize>() >= SHORTEST_QUOTE
-            && lines.iter().all(|line| shown.contains(line))
+        lines.iter().all(|line| shown.contains(line))
+            && lines.iter().any(|line| line.len() >= SHORTEST_PART || is_whole(line))
     };
     let evidence: Vec<Quote> = verdict.evidence.iter().filter(stands_there).cloned().collect();
     if evidence.is_empty() {
@@ -245,6 +274,10 @@ fn founded(verdict: &Verdict, shown: &str) -> Result<Vec<Quote>, String> {
     }
     Ok(evidence)
 }
+
+/// What Read and Grep put in front of a line.
+static NUMBER: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^(?:\d+ \||.*?[:-]\d+[:-]) ").expect("a fixed expression"));
 
 fn in_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -261,13 +294,17 @@ mod tests {
                 .iter()
                 .map(|quote| Quote { source: "a.rs:1".to_owned(), quote: (*quote).to_owned() });
             let (objection, evidence) = (objection.to_owned(), evidence.collect());
-            let shown = "1 | fn add() {\n2 |     a - b\n3 | }";
+            let shown = "   1 | fn add() {\n   2 |     a - b\n   3 | }\nb.rs:7: let c = add();";
             founded(&Verdict { holds: false, objection, evidence }, shown).map(|found| found.len())
         };
         assert_eq!(heard("it subtracts", &["a - b"]), Ok(1));
         assert_eq!(heard("it subtracts", &["fn add() {\n      a  - b", "a + b"]), Ok(1));
         assert!(heard("it subtracts", &["a * b"]).is_err(), "nowhere to be seen");
-        assert!(heard("it subtracts", &["}", " "]).is_err(), "too short to be anything");
+        assert_eq!(heard("it subtracts", &["2 | a - b", "let c = add();"]), Ok(2));
+        assert_eq!(heard("it subtracts", &["let c = add("]), Ok(1), "long enough");
+        for part in ["}", " ", "let ", "fn add()", "- b", "let c\nfn ad"] {
+            assert!(heard("it subtracts", &[part]).is_err(), "found anywhere: {part}");
+        }
         assert!(heard("it subtracts", &[]).is_err());
         assert!(heard(" ", &["a - b"]).is_err());
     }

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::item::{APPLY_AT, Fix, Item, Scope};
-use super::relevance::Task;
-use crate::protocol::Object;
+use super::item::{APPLY_AT, Item, Scope};
+use super::relevance::{Subject, Task};
 use crate::protocol::message::ToolCall;
 use crate::protocol::recall::{FailedAs, Recalled, Remedy};
-use crate::protocol::reflection::SuggestedAction;
 
 /// So many bytes of text are about one token.
 const BYTES_A_TOKEN: u64 = 4;
@@ -18,6 +16,8 @@ const SAME_RANK: f64 = 0.05;
 #[derive(Debug, Default)]
 pub struct Advisor {
     items: Vec<Item>,
+    /// What each of them is about, in the same order.
+    subjects: Vec<Subject>,
     /// What the ways of working weigh.
     weights: BTreeMap<String, f64>,
 }
@@ -25,8 +25,9 @@ pub struct Advisor {
 impl Advisor {
     /// Of these items those that are in use.
     pub fn new(items: Vec<Item>) -> Self {
-        let items = items.into_iter().filter(Item::is_in_use).collect();
-        Self { items, weights: BTreeMap::new() }
+        let items: Vec<Item> = items.into_iter().filter(Item::is_in_use).collect();
+        let subjects = items.iter().map(Subject::of).collect();
+        Self { items, subjects, weights: BTreeMap::new() }
     }
 
     /// With what the ways of working weigh, by their names.
@@ -58,12 +59,14 @@ impl Advisor {
             return Vec::new();
         }
         let task = Task::read(task);
-        let is_new = |item: &&Item| {
+        let is_new = |(item, _): &(&Item, &Subject)| {
             item.evidence.is_empty() || item.evidence.iter().any(|other| other != session)
         };
-        let fitting = self.items.iter().filter(is_new);
+        let fitting = self.items.iter().zip(&self.subjects).filter(is_new);
         let mut fitting: Vec<(f64, &Item)> = fitting
-            .filter_map(|item| Some((task.fits(item)? * (0.5 + item.confidence()), item)))
+            .filter_map(|(item, subject)| {
+                Some((task.fits(item, subject)? * (0.5 + item.confidence()), item))
+            })
             .collect();
         fitting.sort_by(|(a, one), (b, other)| {
             b.total_cmp(a).then(other.last_occurred_ms.cmp(&one.last_occurred_ms))
@@ -99,16 +102,16 @@ impl Advisor {
         let known = self.items.iter().filter_map(|item| {
             let failure = item.failure.as_ref().filter(|failure| failure.fits(failed))?;
             // A fix that the call follows already, or that does not apply to it, is no advice.
-            if failure.fix.is_some() && fix(item, failed.call).1.is_none() {
+            if failure.fix.is_some() && failure.action(failed.call).is_none() {
                 return None;
             }
             let when = &failure.when;
             let named = [&when.signature, &when.command_head, &when.path, &when.argument];
             let n_named = named.into_iter().flatten().count();
             let rank = u32::try_from(n_named).unwrap_or(0) + u32::from(failure.fix.is_some());
-            Some((rank, item))
+            Some((rank, item, failure))
         });
-        let best = known.max_by(|(rank, one), (other_rank, other)| {
+        let best = known.max_by(|(rank, one, _), (other_rank, other, _)| {
             let (one_is_sure, other_is_sure) = (one.confidence(), other.confidence());
             rank.cmp(other_rank).then_with(|| {
                 if (one_is_sure - other_is_sure).abs() > SAME_RANK {
@@ -120,32 +123,12 @@ impl Advisor {
                     .then(one.last_occurred_ms.cmp(&other.last_occurred_ms))
             })
         });
-        let (_, item) = best?;
+        let (_, item, failure) = best?;
         let confidence = item.confidence();
-        let (first, action) =
-            if confidence >= APPLY_AT { fix(item, failed.call) } else { (None, None) };
+        let applied = Some(failure).filter(|_| confidence >= APPLY_AT);
+        let first = applied.and_then(|failure| failure.first(failed.call)).map(str::to_owned);
+        let action = applied.and_then(|failure| failure.action(failed.call));
         Some(Remedy { item: recalled(item), confidence, first, action })
-    }
-}
-
-/// What the kernel does: a command that has to be run first, and the call.
-fn fix(item: &Item, call: &ToolCall) -> (Option<String>, Option<SuggestedAction>) {
-    let Some(failure) = &item.failure else { return (None, None) };
-    match &failure.fix {
-        Some(Fix::RunFirst { command }) => {
-            let again = SuggestedAction::Adjust { input: Object::new() };
-            let is_in_it = call.arguments.contains(command.as_str());
-            if is_in_it { (None, None) } else { (Some(command.clone()), Some(again)) }
-        }
-        Some(
-            Fix::ReplaceWords { .. }
-            | Fix::Prefix { .. }
-            | Fix::RenameArgument { .. }
-            | Fix::SetArguments { .. }
-            | Fix::ReplacePath { .. }
-            | Fix::OtherTool { .. },
-        ) => (None, failure.action(call)),
-        None => (None, None),
     }
 }
 

@@ -17,7 +17,9 @@ use crate::protocol::recall::{FailedAs, Moment};
 ///
 /// Shown, and the failure happened all the same: lost. Tried by the kernel, and failed: lost. Shown, no such
 /// failure, and a call did what it advises: won. Where the kernel tried it that alone decides: a model that did
-/// not listen says nothing of the fix. One loss outweighs what went well beside it.
+/// not listen says nothing of the fix. At a task's start an advice wins only where a call shows that it was heard:
+/// most calls of Read name their argument rightly, whatever they were told. One loss outweighs what went well
+/// beside it.
 pub fn credits(harvest: &Harvest, known: &[Item]) -> Vec<(String, Outcome)> {
     let mut outcomes: BTreeMap<&str, Outcome> = BTreeMap::new();
     let applied_ids = |id: &str| {
@@ -43,11 +45,15 @@ pub fn credits(harvest: &Harvest, known: &[Item]) -> Vec<(String, Outcome)> {
     outcomes.into_iter().map(|(id, outcome)| (id.to_owned(), outcome)).collect()
 }
 
-/// How the kernel's own calls went: the last of them decides. One that was made, and whose output judges the
-/// work, was called as it has to be.
+/// How the kernel's own calls went, up to the evaluation behind them: the last of them decides. One that was made,
+/// and whose output judges the work, was called as it has to be.
 fn applied(harvest: &Harvest, shown: &Shown) -> Option<Outcome> {
-    let own =
-        |call: &&Made| call.seq > shown.seq && call.parent.is_some() && call.parent == shown.call;
+    let own = |call: &&Made| {
+        call.seq > shown.seq
+            && shown.until.is_none_or(|until| call.seq < until)
+            && call.parent.is_some()
+            && call.parent == shown.call
+    };
     let last = harvest.calls.iter().rfind(own)?;
     Some(if was_called_well(last) { Outcome::Won } else { Outcome::Lost })
 }
@@ -76,6 +82,10 @@ fn told(harvest: &Harvest, shown: &Shown, item: &Item) -> Option<Outcome> {
     });
     if happened {
         return Some(Outcome::Lost);
+    }
+    // Told beforehand, such a call says nothing where it is made without the advice too.
+    if shown.moment == Moment::Task && !pattern.shows_when_followed() {
+        return None;
     }
     let follows =
         later().any(|made| was_called_well(made) && pattern.is_followed_by(&as_command(made)));

@@ -30,17 +30,19 @@ pub(super) fn in_words(before: &Made, after: &Made, between: &[Made]) -> String 
 }
 
 /// The words that the later call has and the earlier one has not: of a command, else the names of its
-/// arguments, or its tool.
+/// arguments and its path, or its tool.
 pub(super) fn news(before: &Made, after: &Made) -> Vec<String> {
     if before.tool != after.tool {
         return vec![after.tool.clone()];
     }
     let (old, new): (Vec<&str>, Vec<&str>) = match (before.command(), after.command()) {
         (Some(one), Some(other)) => (words(one), words(other)),
-        _ => (
-            before.input.keys().map(String::as_str).chain(before.path()).collect(),
-            after.input.keys().map(String::as_str).chain(after.path()).collect(),
-        ),
+        _ => {
+            // A value that was there under another name is no news.
+            let values = before.input.values().filter_map(Value::as_str);
+            let old = before.input.keys().map(String::as_str).chain(before.path()).chain(values);
+            (old.collect(), after.input.keys().map(String::as_str).chain(after.path()).collect())
+        }
     };
     new.into_iter().filter(|word| !old.contains(word)).map(str::to_owned).collect()
 }

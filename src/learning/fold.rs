@@ -66,6 +66,8 @@ pub struct Shown {
     pub call: Option<String>,
     /// The kernel tried it itself.
     pub applied: bool,
+    /// Number of the evaluation behind it: its own calls for this end there, and later ones try something else.
+    pub until: Option<u64>,
 }
 
 /// What a reflection said.
@@ -200,9 +202,14 @@ impl Fold {
             Body::ToolFinished { .. } => self.answered(event, at_ms),
             Body::CheckFinished { .. } => self.checked(event, at_ms),
             Body::PlanUpdated { plan, .. } => self.methodology.clone_from(&plan.methodology),
-            Body::Evaluation { failure: Some(_), .. } => {
-                let last = self.harvest.calls.iter().rev().find(|call| call.failed.is_some());
-                self.evaluated = last.map(|call| (seq, call.id.clone()));
+            Body::Evaluation { failure, .. } => {
+                for shown in &mut self.harvest.recalled {
+                    shown.until.get_or_insert(seq);
+                }
+                if failure.is_some() {
+                    let last = self.harvest.calls.iter().rev().find(|call| call.failed.is_some());
+                    self.evaluated = last.map(|call| (seq, call.id.clone()));
+                }
             }
             Body::Reflected { evidence, reflection: Some(said), .. } => {
                 let about = self.evaluated.as_ref().filter(|(at, _)| at == evidence);
@@ -215,6 +222,7 @@ impl Fold {
                 items: recalled.items.clone(),
                 call: recalled.call.clone(),
                 applied: recalled.applied,
+                until: None,
             }),
             Body::TurnFinished(turn) => {
                 self.harvest.ended_well = match turn.ending {
@@ -234,7 +242,6 @@ impl Fold {
             }
             Body::PermissionDecided { .. }
             | Body::ModelResponded(_)
-            | Body::Evaluation { .. }
             | Body::Reflected { .. }
             | Body::Verified(_)
             | Body::SessionRewound { .. }
@@ -501,7 +508,7 @@ impl Fold {
                 return false;
             }
             if shown.applied {
-                return shown.call == made.parent;
+                return shown.call == made.parent && shown.until.is_none();
             }
             // What was told, and is done now.
             let news = difference::news(before, made);

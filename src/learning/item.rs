@@ -11,6 +11,8 @@ use crate::protocol::reflection::Tags;
 pub const APPLY_AT: f64 = 0.6;
 /// An item that has become less sure than this is not used any more, and goes with the next review.
 pub const RETIRE_BELOW: f64 = 0.26;
+/// Of more cases than this the older ones count less.
+const MAX_CASES: u32 = 8;
 
 /// One thing that is remembered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,9 +38,9 @@ pub struct Item {
     pub origin: Origin,
     /// So often it was seen.
     pub frequency: u32,
-    /// So often it was used and the work went well.
+    /// So often it was used and the work went well; older cases fade ([`Item::count`]).
     pub wins: u32,
-    /// So often it was used and did not help.
+    /// So often it was used and did not help, likewise.
     pub losses: u32,
     /// In milliseconds since 1970.
     pub created_at_ms: i64,
@@ -59,6 +61,20 @@ impl Item {
     /// The success that it was learnt from is its first win.
     pub fn confidence(&self) -> f64 {
         confidence(self.wins, self.losses)
+    }
+
+    /// Counts how using it turned out. Where there are [`MAX_CASES`] already, those before count half: what held a
+    /// hundred times and holds no longer is noticed after a few.
+    pub fn count(&mut self, wins: u32, losses: u32) {
+        if wins == 0 && losses == 0 {
+            return;
+        }
+        while self.wins.saturating_add(self.losses) >= MAX_CASES {
+            self.wins /= 2;
+            self.losses /= 2;
+        }
+        self.wins = self.wins.saturating_add(wins);
+        self.losses = self.losses.saturating_add(losses);
     }
 
     /// It still helps often enough to be used; what a person wrote is used until that person takes it back.
@@ -140,7 +156,7 @@ pub struct Condition {
 pub enum Fix {
     /// Words of the command are others; the rest of it stands.
     ReplaceWords {
-        /// As they were.
+        /// As they were; empty: nothing is replaced, and `to` stands behind the command's last argument.
         from: String,
         /// As they have to be.
         to: String,

@@ -1,7 +1,7 @@
 //! A task's review: all that one turn teaches, ready to be committed.
 
 use super::credit::credits;
-use super::extract::{Question, extract};
+use super::extract::extract;
 use super::fold::Harvest;
 use super::item::Item;
 use super::reflexion;
@@ -17,8 +17,6 @@ pub struct Lessons {
     pub credits: Vec<(String, Outcome)>,
     /// What was not kept, and why: text and reason.
     pub refused: Vec<(String, String)>,
-    /// What rules did not see: for a light model, where one may be asked.
-    pub questions: Vec<Question>,
 }
 
 /// What a turn teaches; `known`: the items that could be recalled in it.
@@ -35,7 +33,6 @@ pub fn lessons(harvest: &Harvest, known: &[Item]) -> Lessons {
     for trace in fruitful {
         let extracted = extract(trace, &harvest.task);
         lessons.refused.extend(extracted.refused);
-        lessons.questions.extend(extracted.question);
         for item in extracted.items {
             if lessons.items.iter().all(|known| known.id != item.id) {
                 lessons.items.push(item);
@@ -56,5 +53,6 @@ pub fn batch(harvest: Harvest, lessons: &Lessons) -> Batch {
         traces: harvest.traces,
         items: lessons.items.clone(),
         credits: lessons.credits.clone(),
+        ..Batch::default()
     }
 }

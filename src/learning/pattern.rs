@@ -122,6 +122,13 @@ impl FailurePattern {
             simple_commands(line).iter().any(|simple| place_of(&simple.words, &words).is_some())
         };
         match &self.fix {
+            // Words at a line's end do not say themselves of which command they are.
+            Some(Fix::ReplaceWords { from, to }) if from.is_empty() => {
+                let to: Vec<&str> = to.split_whitespace().collect();
+                simple_commands(line).iter().any(|simple| {
+                    self.when.fits_simple(simple) && place_of(&simple.words, &to).is_some()
+                })
+            }
             Some(Fix::ReplaceWords { to, .. }) => has_words(to),
             Some(Fix::Prefix { with }) => line.contains(with.trim_end()),
             Some(Fix::RunFirst { command }) => line.contains(command.as_str()),
@@ -138,14 +145,32 @@ impl FailurePattern {
         }
     }
 
+    /// A call that does what the pattern advises differs from those that are made without it.
+    pub fn shows_when_followed(&self) -> bool {
+        match &self.fix {
+            Some(
+                Fix::ReplaceWords { .. }
+                | Fix::Prefix { .. }
+                | Fix::RunFirst { .. }
+                | Fix::SetArguments { .. }
+                | Fix::ReplacePath { .. },
+            ) => true,
+            Some(Fix::RenameArgument { .. } | Fix::OtherTool { .. }) | None => false,
+        }
+    }
+
     fn with_words_replaced(&self, line: &str, from: &str, to: &str) -> Option<String> {
         let from: Vec<&str> = from.split_whitespace().collect();
         let to_words: Vec<&str> = to.split_whitespace().collect();
         let commands = simple_commands(line);
-        let (simple, at) = commands.iter().find_map(|simple| {
-            if !self.when.fits_simple(simple) || place_of(&simple.words, &to_words).is_some() {
-                return None;
-            }
+        let mut fitting = commands.iter().filter(|simple| {
+            self.when.fits_simple(simple) && place_of(&simple.words, &to_words).is_none()
+        });
+        if from.is_empty() {
+            let end = end_of_arguments(fitting.next()?)?;
+            return Some(format!("{} {to}{}", &line[..end], &line[end..]));
+        }
+        let (simple, at) = fitting.find_map(|simple| {
             let own = simple.own_words();
             let at = place_of(&simple.words[own..], &from)?;
             Some((simple, at + own))
@@ -196,6 +221,21 @@ impl Condition {
         program.len() >= head.len()
             && head.iter().zip(program).all(|(head, word)| *head == unquoted(word))
     }
+}
+
+/// Where a command's arguments end in its line, before redirections and comments; `None` where what is put there
+/// would be for another program (behind `--`).
+fn end_of_arguments(simple: &Simple<'_>) -> Option<usize> {
+    let is_redirection = |word: &str| {
+        let word = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '&');
+        word.starts_with(['>', '<'])
+    };
+    let is_argument = |word: &&&str| !is_redirection(word) && !word.starts_with('#');
+    let arguments = simple.program();
+    let n = arguments.iter().take_while(is_argument).count();
+    let last = (simple.own_words() + n).checked_sub(1).filter(|_| n > 0)?;
+    let is_for_another = arguments[..n].contains(&"--");
+    (!is_for_another).then(|| simple.at[last] + simple.words[last].len())
 }
 
 /// Where these words stand in a row.

@@ -151,6 +151,24 @@ const MIN_ALIKE: usize = 4;
 const MIN_SHARED_WORDS: usize = 3;
 const MIN_SHARED_PART: f64 = 0.5;
 
+/// What an item is about, read once: tasks are many.
+#[derive(Debug)]
+pub(super) struct Subject {
+    /// By which words a task would name its command.
+    names: Vec<String>,
+    topics: BTreeSet<&'static str>,
+    words: BTreeSet<String>,
+}
+
+impl Subject {
+    pub(super) fn of(item: &Item) -> Self {
+        let head = item.failure.as_ref().and_then(|failure| failure.when.command_head.as_deref());
+        let names = head.map(names_of).unwrap_or_default();
+        let topics = head.map(|head| topics_of(item, head)).unwrap_or_default();
+        Self { names, topics, words: words::of(&item.text).into_iter().collect() }
+    }
+}
+
 /// What a task says, read once.
 #[derive(Debug)]
 pub(super) struct Task {
@@ -193,8 +211,8 @@ impl Task {
     }
 
     /// How well an item fits; `None`: it is not told unasked.
-    pub(super) fn fits(&self, item: &Item) -> Option<f64> {
-        let Some(failure) = &item.failure else { return self.fits_words(item) };
+    pub(super) fn fits(&self, item: &Item, subject: &Subject) -> Option<f64> {
+        let Some(failure) = &item.failure else { return self.fits_words(item, subject) };
         let when = &failure.when;
         if let Some(path) = path_of(failure) {
             // Where the sources lie now matters to whoever does not name them.
@@ -210,14 +228,19 @@ impl Task {
             _ => when.tool.as_str(),
         };
         match (tool, &when.command_head) {
-            ("Bash" | "", Some(head)) => self.asks_for_command(item, failure, head),
-            ("Bash" | "", None) => self.fits_words(item),
+            ("Bash" | "", Some(head)) => self.asks_for_command(subject, failure, head),
+            ("Bash" | "", None) => self.fits_words(item, subject),
             _ => self.will_use(tool, when.file_kind.as_deref()).then_some(1.0),
         }
     }
 
     /// The task asks for what this command does.
-    fn asks_for_command(&self, item: &Item, failure: &FailurePattern, head: &str) -> Option<f64> {
+    fn asks_for_command(
+        &self,
+        subject: &Subject,
+        failure: &FailurePattern,
+        head: &str,
+    ) -> Option<f64> {
         if self.is_about_text {
             return None;
         }
@@ -234,14 +257,14 @@ impl Task {
             | None => "",
         };
         let orders = || self.sentences.iter().filter(|sentence| sentence.orders);
-        if orders().any(|sentence| names_of(head).iter().any(|name| sentence.names(name))) {
+        if orders().any(|sentence| subject.names.iter().any(|name| sentence.names(name))) {
             return Some(3.0);
         }
         let folder = fix.strip_prefix("cd ").and_then(|rest| rest.split_whitespace().next());
         if folder.is_some_and(|folder| self.names_path(folder)) {
             return Some(2.5);
         }
-        if topics_of(item, head).iter().any(|topic| self.topics.contains(topic)) {
+        if subject.topics.iter().any(|topic| self.topics.contains(topic)) {
             return Some(2.0);
         }
         let runs = RUNS.iter().find(|(program, _)| *program == head);
@@ -289,12 +312,12 @@ impl Task {
     }
 
     /// An item that is bound to no call: its subject is asked for, or most of its words stand in the task.
-    fn fits_words(&self, item: &Item) -> Option<f64> {
+    fn fits_words(&self, item: &Item, subject: &Subject) -> Option<f64> {
         let topic = item.tags.topic.as_str();
         if !self.is_about_text && self.topics.contains(topic) {
             return Some(2.0);
         }
-        let own: BTreeSet<String> = words::of(&item.text).into_iter().collect();
+        let own = &subject.words;
         let shared = own.intersection(&self.words).count();
         #[expect(clippy::cast_precision_loss, reason = "a few words")]
         let part = shared as f64 / own.len().max(1) as f64;
@@ -492,10 +515,10 @@ mod tests {
     #[track_caller]
     fn check(item: &Item, fitting: &[&str], others: &[&str]) {
         for task in fitting {
-            assert!(Task::read(task).fits(item).is_some(), "{task}");
+            assert!(Task::read(task).fits(item, &Subject::of(item)).is_some(), "{task}");
         }
         for task in others {
-            assert_eq!(Task::read(task).fits(item), None, "{task}");
+            assert_eq!(Task::read(task).fits(item, &Subject::of(item)), None, "{task}");
         }
     }
 

@@ -71,7 +71,6 @@ prompts![
     "feedback/step_unproven.md",
     "feedback/undone.md",
     "feedback/user_command.md",
-    "learning/extract.md",
     "memory/applied.md",
     "memory/known.md",
     "memory/offered.md",
@@ -156,6 +155,25 @@ impl Prompts {
     }
 }
 
+/// The text with these values in its places, by name. What stands in a value is nobody's place.
+pub fn fill(text: &str, values: &[(&str, &str)]) -> String {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("{{") {
+        let place = &rest[at + 2..];
+        let found = values.iter().find_map(|(name, value)| {
+            Some((*value, place.strip_prefix(name)?.strip_prefix("}}")?))
+        });
+        let (before, behind) = found.map_or_else(|| rest.split_at(at + 1), |_| rest.split_at(at));
+        let (value, behind) = found.unwrap_or(("", behind));
+        filled.push_str(before);
+        filled.push_str(value);
+        rest = behind;
+    }
+    filled.push_str(rest);
+    filled
+}
+
 /// Where a text has something put in: `{{path}}`.
 fn places(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("{{").filter_map(|(at, _)| {
@@ -197,6 +215,14 @@ mod tests {
             "summary/cut.md: {{bytes}} is missing; put it where the program's own words belong"
         );
         own("summary/cut.md", "{{bytes}} in {{path}}").expect("a prompt");
+    }
+
+    #[test]
+    fn what_stands_in_a_value_is_nobodys_place() {
+        let text = "{{a}} and {{b}}; {{c}} {{{b}} {{";
+        assert_eq!(fill(text, &[("a", "{{b}}"), ("b", "2")]), "{{b}} and 2; {{c}} {2 {{");
+        assert_eq!(fill("{{b}}{{a}}", &[("a", "1"), ("b", "{{a}}")]), "{{a}}1");
+        assert_eq!(fill("nothing", &[("a", "1")]), "nothing");
     }
 
     #[test]

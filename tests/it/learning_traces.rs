@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use code_agent::learning::extract::{accept, extract};
+use code_agent::learning::extract::extract;
 use code_agent::learning::fold::{Fold, fold, harvests};
 use code_agent::learning::item::{Item, Scope};
 use code_agent::learning::trace::{ExecutionTrace, FixSource};
@@ -248,6 +248,21 @@ fn a_flag_more_or_less_or_another_is_known() {
     );
     assert_eq!(fixed(&items[0], "./tool.sh x --fast y").as_deref(), Some("./tool.sh x y"));
     assert_eq!(fixed(&items[1], "./tool.sh sync b").as_deref(), Some("./tool.sh --locked sync b"));
+    let items = case.teaches(
+        &[bash("./tool.sh sync a"), bash("./tool.sh sync a --locked")],
+        &["Run `./tool.sh` with `--locked` (error: the lock file must be given with --locked)."],
+    );
+    let at_the_end = |command: &str| fixed(&items[0], command);
+    assert_eq!(
+        at_the_end("cd x && ./tool.sh sync b 2>&1 | tail -3").as_deref(),
+        Some("cd x && ./tool.sh sync b --locked 2>&1 | tail -3")
+    );
+    assert_eq!(at_the_end("./tool.sh sync b --locked"), None, "it is there");
+    assert_eq!(at_the_end("./tool.sh run -- other"), None, "it would be the other program's");
+    let pattern = items[0].failure.as_ref().unwrap();
+    let follows =
+        |command: &str| pattern.is_followed_by(&call("Bash", &json!({"command": command})));
+    assert!(follows("./tool.sh sync --locked b") && !follows("cargo build --locked"));
     case.teaches(
         &[bash("./tool.sh find -P x"), bash("./tool.sh find -E x")],
         &["Give `./tool.sh` `-E`, not `-P` (it says: unrecognized)."],
@@ -533,33 +548,6 @@ fn the_way_of_working_that_a_planner_chose_is_in_the_traces() {
         Some("search_then_edit"),
         "{traces:#?}"
     );
-}
-
-#[test]
-fn what_rules_do_not_see_is_a_question_and_its_answer_is_looked_at() {
-    let test = "#!/bin/bash\n[ -f one -a -f two ] || { echo 'error: fixtures missing: out of date' >&2; exit 1; }\n";
-    let case = Case::new().file("test.sh", test);
-    let traces =
-        case.traces(&[bash("./test.sh"), bash("touch one"), bash("touch two"), bash("./test.sh")]);
-    let chain = traces.iter().find(|trace| trace.attempts.len() > 1).unwrap();
-    let extracted = extract(chain, case.task);
-    assert_eq!(extracted.items, []);
-    let question = extracted.question.unwrap();
-    for part in ["./test.sh", "touch one", "fixtures missing", "worked"] {
-        assert!(question.text.contains(part), "{part}: {}", question.text);
-    }
-    let answer = json!({"items": [
-        {"type": "rule", "text": "Touch `one` and `two` before `./test.sh`.", "tags": {"topic": "test"}},
-        {"type": "rule", "text": "Run everything with sudo."},
-    ]});
-    let (items, refused) = accept(&format!("Here you are:\n{answer}"), chain, case.task);
-    assert_eq!(
-        items.iter().map(|item| item.text.as_str()).collect::<Vec<_>>(),
-        ["Touch `one` and `two` before `./test.sh`."]
-    );
-    assert_eq!(items[0].wins, 0, "a model's words have not helped yet");
-    assert_eq!(refused.len(), 1);
-    assert_eq!(accept("no idea", chain, case.task), (Vec::new(), Vec::new()));
 }
 
 #[test]

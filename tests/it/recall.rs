@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use code_agent::learning::item::Item;
+use code_agent::learning::item::{Item, Scope};
 use code_agent::learning::store::{SqliteStore, Store as _};
 use serde_json::{Value, json};
 
@@ -152,6 +152,69 @@ fn what_has_to_be_run_first_is_run_and_then_the_call() {
 }
 
 #[test]
+fn what_a_call_runs_first_itself_is_not_run_before_it() {
+    let script = "call: Bash {\"command\":\"echo \\\"a b\\\" && cat made.txt\"}\n---\ntext: done";
+    let test = Test::new().script(script);
+    let when = json!({"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "cat"});
+    let fix = json!({"kind": "run_first", "command": "echo \"a b\""});
+    remember(&test, 1, "Say a and b first.", &when, &fix);
+    test.run(&["say hello", "--allow", "Bash"]).expect_code(0);
+    assert!(test.events_of("tool.finished").iter().all(|event| event["by"] != "kernel"));
+}
+
+/// Wins and losses of the one item, after a run of this task.
+fn counts_after(test: &Test, args: &[&str]) -> (u32, u32) {
+    test.run(args).expect_code(0);
+    let ended = test.events_of("turn.finished");
+    let session = ended[0]["session"].as_str().unwrap().to_owned();
+    settle(test, &(session, ended[0]["seq"].as_u64().unwrap()));
+    let items = store(test).items(&[]).unwrap();
+    let item = items.iter().find(|item| item.evidence == ["earlier"]).unwrap();
+    (item.wins, item.losses)
+}
+
+#[test]
+fn what_a_reflection_mended_is_no_success_of_the_fix_that_failed() {
+    let action = json!({"kind": "adjust", "input": {"path": "new/b.rs"}});
+    let cause = json!({"category": "parameter_error", "text": "it moved", "confidence": 0.9});
+    let said = json!({"failure_signal": "tool_error", "root_cause": cause, "fix_strategy": [],
+        "suggested_action": action, "patch_prompt": "", "memory_to_write": []});
+    let script = format!(
+        "call: Read {{\"path\":\"src/a.rs\"}}\n---\nfor: reflect\ntext: {said}\ntimes: any\n---\n\
+         when: found\ntext: done"
+    );
+    let test = Test::new().file("new/b.rs", "found\n").script(&script);
+    let when = json!({"tool": "Read", "path": "src/a.rs"});
+    let fix = json!({"kind": "replace_path", "from": "src/a.rs", "to": "lib/a.rs"});
+    remember(&test, 1, "`src/a.rs` lies at `lib/a.rs`.", &when, &fix);
+    let counts = counts_after(&test, &["say hello", "--set", "recovery.reflect_after=1"]);
+    assert_eq!(decisions(&test), ["retry adjusted", "retry adjusted"], "each was tried");
+    assert_eq!(counts, (1, 1));
+}
+
+#[test]
+fn what_is_done_without_the_advice_too_is_no_success_of_it() {
+    let renamed = |test: &Test| {
+        let when = json!({"tool": "Read", "code": "INVALID_PARAM", "argument": "file_path"});
+        let fix = json!({"kind": "rename_argument", "from": "file_path", "to": "path"});
+        remember(test, 0, "Name the argument of Read `path`, not `file_path`.", &when, &fix);
+    };
+    let right = "call: Read {\"path\":\"a.txt\"}\n---\ntext: done";
+    let test = Test::new().file("a.txt", "one\n").script(right);
+    renamed(&test);
+    let counts = counts_after(&test, &["Read a.txt and tell what it says"]);
+    assert_eq!(test.events_of("memory.recalled")[0]["moment"], "task");
+    assert_eq!(counts, (0, 0));
+    // Where it was told after the failure, and then the call went well, it helped.
+    let wrong = format!("call: Read {{\"file_path\":\"a.txt\"}}\n---\n{right}");
+    let test = Test::new().file("a.txt", "one\n").script(&wrong);
+    renamed(&test);
+    let counts = counts_after(&test, &["say hello"]);
+    assert_eq!(test.events_of("memory.recalled")[0]["moment"], "failure");
+    assert_eq!(counts, (1, 0));
+}
+
+#[test]
 fn a_refused_fix_is_no_permission_that_the_task_needed() {
     let test = project().script(&format!("{OLD}text: done"));
     old_is_new(&test, 1);
@@ -273,6 +336,26 @@ fn a_locked_memory_slows_nothing_and_is_made_up_for_at_the_next_start() {
     settle(&test, &locked);
 }
 
+#[test]
+fn a_session_that_began_while_the_memory_was_locked_is_learnt_of_later() {
+    let test = project()
+        .script(&format!("{OLD}call: Bash {{\"command\":\"./new.sh a b\"}}\n---\ntext: done"));
+    remember(&test, 1, "Something else.", &json!({"tool": "LS", "path": "x"}), &Value::Null);
+    let db = rusqlite::Connection::open(test.home().join(".local/share/agent/memory.db")).unwrap();
+    db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    test.run(&["run the old script"]).expect_code(0);
+    let ended = test.events_of("turn.finished");
+    let ended =
+        (ended[0]["session"].as_str().unwrap().to_owned(), ended[0]["seq"].as_u64().unwrap());
+    assert_eq!(store(&test).reviewed(&ended.0).unwrap(), 0, "it was locked all the time");
+    db.execute_batch("ROLLBACK").unwrap();
+
+    let test = test.script("pause: 500ms\ntext: hello");
+    test.run(&["hello"]).expect_code(0);
+    settle(&test, &ended);
+    assert!(!test.home().join(format!(".local/share/agent/memory.begun/{}", ended.0)).exists());
+}
+
 /// What this session taught is written, at once or by a later start.
 fn settle(test: &Test, (session, seq): &(String, u64)) {
     for _ in 0..100 {
@@ -297,6 +380,35 @@ fn a_record_that_came_with_a_folder_teaches_nothing() {
     test.run(&["hello"]).expect_code(0);
     assert_eq!(store(&test).reviewed(id).unwrap(), 0);
     assert!(store(&test).items(&[]).unwrap().is_empty());
+}
+
+#[test]
+fn a_folder_that_nobody_trusts_teaches_no_other_that_names_its_remote() {
+    let config = "[remote \"origin\"]\n\turl = git@example.com:team/app.git\n";
+    let script = "call: Bash {\"command\":\"./gen.sh a\"}\n---\n\
+                  call: Bash {\"command\":\"bash gen.sh a\"}\n---\ntext: done";
+    let scopes = |args: &[&str]| {
+        let test =
+            Test::new().file(".git/config", config).file("gen.sh", "echo $*\n").script(script);
+        // Whatever git itself makes of such a folder: the agent reads its configuration.
+        test.run(&[&["generate it", "--allow", "Bash"], args].concat()).expect_code(0);
+        let ended = test.events_of("turn.finished");
+        let seq = ended[0]["seq"].as_u64().unwrap();
+        settle(&test, &(ended[0]["session"].as_str().unwrap().to_owned(), seq));
+        let items = store(&test).items(&[]).unwrap();
+        let listed = |args: &[&str]| {
+            let all = [&["memory", "list", "--project"], args].concat();
+            test.agent(&all).expect_code(0).stdout.lines().count()
+        };
+        let root = test.root().canonicalize().unwrap().display().to_string();
+        let scopes: Vec<Scope> = items.into_iter().map(|item| item.scope).collect();
+        (scopes, Scope::Project(root), listed(&[]), listed(&["--trust"]))
+    };
+    let (scopes_of_it, path, listed, as_trusted) = scopes(&[]);
+    assert_eq!((scopes_of_it, listed, as_trusted), (vec![path], 1, 0));
+    let (scopes_of_it, _, listed, as_trusted) = scopes(&["--trust"]);
+    let remote = Scope::Project("example.com/team/app".to_owned());
+    assert_eq!((scopes_of_it, listed, as_trusted), (vec![remote], 0, 1));
 }
 
 #[test]

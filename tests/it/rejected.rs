@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::run::{signal, wait_for};
 use crate::support::Test;
 
 /// The evaluations of the last turn that come before the model is asked.
@@ -59,4 +60,29 @@ fn what_is_no_rejection_and_what_claims_nothing_is_left_alone() {
     assert_eq!(heard(&test), [Value::Null; 0]);
     test.run(&["-c", "that's wrong"]).expect_code(0);
     assert_eq!(heard(&test), [Value::Null; 0]);
+}
+
+#[test]
+fn what_was_claimed_before_a_turn_that_was_cut_off_is_rejected_by_nobody() {
+    let test = Test::new().script("text: The total is 11.");
+    test.run(&["add up the rows"]).expect_code(0);
+    let test = test.script("fault: hang");
+    let mut child = test.spawn(&["run", "--model", "script:../script", "-c", "sort them"]);
+    wait_for(|| test.events_of("model.requested").len() == 2);
+    signal(child.id(), "KILL");
+    child.wait().unwrap();
+    let test = test.script("text: I look again.");
+    test.run(&["-c", "That's wrong."]).expect_code(0);
+    assert_eq!(test.events_of("turn.started").len(), 3);
+    assert_eq!(heard(&test), [Value::Null; 0]);
+    assert!(!trailing(&test)[2].contains("Rejected"), "nobody knows what it did");
+}
+
+#[test]
+fn a_claim_that_holds_a_place_of_the_prompt_is_told_as_it_was() {
+    let test = Test::new().script("text: Put {{words}} there.");
+    test.run(&["what now?"]).expect_code(0);
+    test.run(&["-c", "That's wrong."]).expect_code(0);
+    let told = trailing(&test).remove(1);
+    assert!(told.contains("“Put {{words}} there.”") && told.contains("“That's wrong.”"), "{told}");
 }

@@ -197,6 +197,42 @@ fn the_checks_decide_also_where_todos_stay_open() {
 }
 
 #[test]
+fn the_failure_report_says_what_failed_and_not_what_it_was_compared_by() {
+    let todos = json!({"summary": "s", "todos": [{"content": "a thing", "status": "pending"}]});
+    let script = format!("call: TodoWrite {todos}\n---\ntimes: any\ntext: done");
+    let test = Test::new().script(&script);
+    test.run(&["task", "--check", "echo 7 >&2; exit 3"]).expect_code(1);
+    let report = test.events_of("turn.finished")[0]["report"].clone();
+    let failures: Vec<&str> = report["attempts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tried| tried["failure"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        failures,
+        ["the check `echo 7 >&2; exit 3` exited 3", "a final answer with 1 open todos"]
+    );
+}
+
+#[test]
+fn what_a_step_falls_short_of_is_said_once_for_each_reason() {
+    let plan = |first: &str, second: &str| {
+        let todos = json!([{"content": "look", "status": first},
+                           {"content": "run the tests", "status": second}]);
+        format!("call: TodoWrite {}\n---\n", json!({"summary": "s", "todos": todos}))
+    };
+    let script = format!(
+        "{}{}when: You marked .look. as completed, and no call has succeeded\ncall: LS {{}}\n---\n\
+         {}when: You marked .run the tests. as completed, and tests did not\ntext: done",
+        plan("in_progress", "pending"),
+        plan("completed", "in_progress"),
+        plan("completed", "completed"),
+    );
+    Test::new().script(&script).run(&["do it"]).expect_code(0).expect_stdout("done\n");
+}
+
+#[test]
 fn how_often_an_answer_goes_back_is_a_limit_like_any_other() {
     let todos = json!({"summary": "s", "todos": [{"content": "a thing", "status": "pending"}]});
     let script = format!("call: TodoWrite {todos}\n---\ntimes: any\ntext: done");

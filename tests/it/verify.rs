@@ -90,7 +90,9 @@ text: It adds now.
 fn an_objection_that_can_show_nothing_is_not_heard() {
     for said in [
         verdict("it is slow", "while true"),
-        verdict("", "$1 - $2"),
+        verdict("", "echo $(($1 - $2))"),
+        // A few letters are found in any file.
+        verdict("it subtracts", "echo"),
         json!({"holds": true}).to_string(),
     ] {
         let test = project("text: done", &format!("{READ}text: {said}"));
@@ -143,7 +145,7 @@ fn it_changes_nothing_and_what_it_reads_nobody_else_has_read() {
     let verifier = format!(
         "for: task\ncall: Write {{\"path\": \"new\", \"content\": \"x\"}}\ncall: Edit {edit}\ncall: Bash {{\"command\": \"touch new\"}}\n\
          call: TodoWrite {{\"summary\": \"s\", \"todos\": []}}\ncall: Read {{\"path\": \"add.sh\"}}\n---\nfor: task\ntext: {}",
-        verdict("it subtracts", "$1 - $2")
+        verdict("it subtracts", "echo $(($1 - $2))")
     );
     let main = format!("text: done\n---\ncall: Edit {edit}\n---\nexpect: NOT_READ\ntext: done");
     let test = project(&main, &verifier);
@@ -195,6 +197,44 @@ fn it_costs_what_it_costs_and_keeps_to_the_limits_of_the_turn() {
     run(&test, &["--max-turns", "1"]).expect_code(0);
     assert_eq!(purposes(&test), ["main"]);
     assert_eq!(verification(&test)["dismissed"], "a limit of the turn is reached");
+}
+
+#[test]
+fn an_objection_that_no_answer_could_meet_leaves_the_accepted_one_as_it_is() {
+    let verifier = format!("for: task\nusage: 1000000 0\ntext: {}", verdict("none", "0 tests ran"));
+    let test = project("text: done", &verifier);
+    let check = ["--check", "echo 0 tests ran"];
+    let accepted = |more: &[&str]| {
+        run(&test, &[&check, more].concat()).expect_code(0).expect_stdout("done\n");
+        assert_eq!(test.events_of("turn.finished")[0]["ending"], "completed");
+        let verification = verification(&test);
+        assert_eq!(verification["objection"], "none", "it is told all the same");
+        verification["dismissed"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(
+        accepted(&["--set", "recovery.max_answer_retries=0"]),
+        "no answer goes back: recovery.max_answer_retries is 0"
+    );
+    // The look itself uses up what was left.
+    let prices = ["script:../script", "script:../project/.verifier"]
+        .map(|id| ["price_in", "price_out"].map(|price| format!("models.\"{id}\".{price}=1.0")));
+    let mut budget = vec!["--max-budget-usd", "0.5"];
+    for price in prices.as_flattened() {
+        budget.extend(["--set", price]);
+    }
+    assert_eq!(accepted(&budget), "a limit of the turn is reached");
+}
+
+#[test]
+fn what_it_is_told_is_what_was_said_also_where_that_looks_like_a_place() {
+    let test = project("text: It adds.", "for: task\ntext: {\"holds\": true}");
+    let mut args = vec!["put {{claim}} there", "--check", "echo {{files}} {{claim}}"];
+    args.extend(VERIFY);
+    test.run(&args).expect_code(0);
+    let asked = test.events_of("model.requested")[1]["trailing"].as_str().unwrap().to_owned();
+    assert!(asked.contains("Task: put {{claim}} there"), "{asked}");
+    assert!(asked.contains("passed:\n{{files}} {{claim}}"), "{asked}");
+    assert_eq!(asked.matches("It adds.").count(), 1, "{asked}");
 }
 
 #[test]

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::Storage;
 use crate::learning::fold::{Harvest, harvests};
-use crate::learning::store::Store;
 use crate::protocol::event::Body;
 use crate::record::{self, Log};
 
@@ -17,6 +16,8 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 /// What one session has left.
 pub(super) struct Leftover {
     pub(super) session: String,
+    /// The number of the last event that was reviewed before.
+    pub(super) after: u64,
     /// The number of its last event.
     pub(super) seq: u64,
     pub(super) harvests: Vec<Harvest>,
@@ -26,22 +27,23 @@ pub(super) struct Leftover {
 
 /// What is left of other sessions, the newest first.
 ///
-/// Only of those that the store knows: a record that came with a folder teaches nothing. One that somebody works on
-/// is left alone.
+/// `reviewed`: up to which event a session was reviewed; 0: not at all. Only those are looked at that were, if only at
+/// their beginning: a record that came with a folder teaches nothing. One that somebody works on is left alone.
 pub(super) fn others<'a>(
     storage: &'a Storage,
-    store: &'a dyn Store,
+    reviewed: impl Fn(&str) -> Option<u64> + 'a,
     own: &'a str,
     project: &'a str,
 ) -> impl Iterator<Item = Leftover> + 'a {
     let sessions = storage.sessions().into_iter().rev().filter(move |id| id != own);
     let left = sessions.take(SESSIONS).filter_map(move |session| {
-        let reviewed = store.reviewed(&session).ok().filter(|reviewed| *reviewed > 0)?;
         let log = storage.log_path(&session);
-        if !has_more(&log, reviewed) {
-            return None;
-        }
+        let left =
+            || reviewed(&session).filter(|reviewed| *reviewed > 0 && has_more(&log, *reviewed));
+        left()?;
         let held = Log::reserve(&log).ok()?;
+        // Who held it has perhaps written since what it taught.
+        let reviewed = left()?;
         let leftover = of(session, &log, reviewed, u64::MAX, project)?;
         Some(Leftover { held: Some(held), ..leftover })
     });
@@ -64,7 +66,7 @@ pub(super) fn of(
     let events: Vec<_> = events.iter().filter(|event| event.header.seq <= up_to).collect();
     let seq = events.last()?.header.seq;
     let harvests = harvests(project, events, after);
-    Some(Leftover { session, seq, harvests, held: None })
+    Some(Leftover { session, after, seq, harvests, held: None })
 }
 
 /// Behind the event of this number something was done.

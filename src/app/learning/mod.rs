@@ -3,6 +3,7 @@
 //! The loop never waits for it: facts go into a queue that is bounded, what does not fit is done from the record at the
 //! next start, and whatever is wrong with the store is said once. `docs/LEARNING.md` tells the whole.
 
+mod begun;
 mod known;
 mod leftovers;
 mod worker;

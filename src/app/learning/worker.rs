@@ -1,16 +1,19 @@
 //! The thread that holds the store: reads what is known, folds what happens, writes what it taught.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::begun::Begun as Marks;
 use super::known::Known;
-use super::{Begun, Shared, Whose, Work, leftovers};
+use super::leftovers::{self, Leftover};
+use super::{Begun, Shared, Whose, Work};
 use crate::learning::advisor::Advisor;
 use crate::learning::fold::{Fold, Harvest};
 use crate::learning::item::{Item, Scope};
-use crate::learning::lessons::lessons;
+use crate::learning::lessons::{Lessons, lessons};
 use crate::learning::store::{Batch, Learned, SqliteStore, Store, StoreError};
 use crate::protocol::event::Body;
 use crate::protocol::methodology;
@@ -29,6 +32,9 @@ pub(super) struct Worker {
     /// What was read last.
     items: Vec<Item>,
     at_work: Option<AtWork>,
+    marks: Marks,
+    /// What a turn teaches.
+    lessons: fn(&Harvest, &[Item]) -> Lessons,
 }
 
 /// The session that is recorded.
@@ -45,7 +51,9 @@ impl Worker {
         let tell = move |notice| tell.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
         let store = SqliteStore::new(whose.file.clone(), tell);
         let (told, items) = (Vec::new(), Vec::new());
-        Self { whose, known, shared, store, notices, told, items, at_work: None }
+        let marks = Marks::beside(&whose.file);
+        let at_work = None;
+        Self { whose, known, shared, store, notices, told, items, at_work, marks, lessons }
     }
 
     /// Works until nothing follows.
@@ -64,7 +72,9 @@ impl Worker {
                     if let Some(harvest) = fold.and_then(|fold| fold.apply(&event))
                         && !self.shared.lost.load(Ordering::SeqCst)
                     {
-                        self.keep(harvest.session.clone(), harvest.seq, &[harvest], true);
+                        let (session, seq) = (harvest.session.clone(), harvest.seq);
+                        let batch = Batch { session, seq, ..Batch::default() };
+                        self.keep(batch, &[harvest], true);
                     }
                     self.look_at_losses();
                 }
@@ -100,44 +110,87 @@ impl Worker {
         self.tell();
         let Some(record) = record else { return };
         // What of this session itself is not written yet, where it was known before.
-        let reviewed = match self.store.reviewed(&session) {
+        let reviewed = match self.reviewed(&session) {
             Ok(reviewed) => reviewed,
-            Err(error) => return self.complain(&error),
+            Err(error) => {
+                self.mark(&session, record.seq.max(1));
+                return self.complain(&error);
+            }
         };
         if (1..record.seq).contains(&reviewed) {
             let (log, project) = (record.storage.log_path(&session), &self.whose.project);
             let left = leftovers::of(session.clone(), &log, reviewed, record.seq, project);
             let harvests = left.map(|left| left.harvests).unwrap_or_default();
-            self.keep(session.clone(), record.seq, &harvests, false);
+            let (session, after) = (session.clone(), Some(reviewed));
+            let batch = Batch { session, seq: record.seq, after, ..Batch::default() };
+            self.keep(batch, &harvests, false);
         } else if reviewed == 0 {
             // From here on it is ours: a record that came with the folder teaches nothing.
-            self.keep(session.clone(), record.seq.max(1), &[], false);
+            let seq = record.seq.max(1);
+            // Noted first: the program may have ended before the store can be written.
+            self.mark(&session, seq);
+            let batch = Batch { session: session.clone(), seq, ..Batch::default() };
+            self.keep(batch, &[], false);
         }
+        let reviewed = |session: &str| self.reviewed(session).ok();
         let left: Vec<_> =
-            leftovers::others(&record.storage, &self.store, &session, &self.whose.project)
-                .collect();
+            leftovers::others(&record.storage, reviewed, &session, &self.whose.project).collect();
         for leftover in left {
-            self.keep(leftover.session, leftover.seq, &leftover.harvests, false);
-            drop(leftover.held);
+            let Leftover { session, after, seq, harvests, held } = leftover;
+            let batch = Batch { session, seq, after: Some(after), ..Batch::default() };
+            self.keep(batch, &harvests, false);
+            drop(held);
         }
         let age = Duration::from_hours(24) * self.whose.keep_days;
         let before_ms = now_ms() - i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
         if let Err(error) = self.store.prune(before_ms, self.whose.max_items) {
             self.complain(&error);
         }
+        self.marks.clear_older_than(age);
+    }
+
+    /// Up to which event a session was reviewed, if only at its beginning; 0: not at all.
+    fn reviewed(&self, session: &str) -> Result<u64, StoreError> {
+        let reviewed = self.store.reviewed(session)?;
+        Ok(if reviewed > 0 { reviewed } else { self.marks.marked(session).unwrap_or(0) })
+    }
+
+    /// It is ours from here on, whether or not the store can be told.
+    fn mark(&self, session: &str, seq: u64) {
+        if let Err(error) = self.marks.mark(session, seq) {
+            self.say(format!(
+                "the memory can not note that session {session} has begun ({error}); \
+                 what it teaches is not learnt if the memory can not be written while it lasts"
+            ));
+        }
+    }
+
+    /// What a turn teaches; a fault of ours costs what this turn teaches and nothing else, and is not met again at the
+    /// next start.
+    fn lessons_of(&self, harvest: &Harvest) -> Lessons {
+        let work = || (self.lessons)(harvest, &self.items);
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+            let Harvest { turn, session, .. } = harvest;
+            self.say(format!(
+                "what turn {turn} of session {session} teaches could not be worked out, which is a fault of \
+                 this program: nothing is learnt of it; please report it with the record of that session"
+            ));
+            Lessons::default()
+        })
     }
 
     /// Writes what turns of one session taught; `tells`: it is the one that is at work.
-    fn keep(&mut self, session: String, seq: u64, harvests: &[Harvest], tells: bool) {
-        let mut batch = Batch { session, seq, ..Batch::default() };
+    fn keep(&mut self, mut batch: Batch, harvests: &[Harvest], tells: bool) {
+        batch.is_untrusted = !self.whose.is_trusted;
         for harvest in harvests {
-            let lessons = lessons(harvest, &self.items);
+            let lessons = self.lessons_of(harvest);
             batch.traces.extend(harvest.traces.iter().cloned());
             batch.items.extend(lessons.items.into_iter().map(|item| self.here(item)));
             batch.credits.extend(lessons.credits);
         }
         match self.store.commit(&batch) {
             Ok(learned) => {
+                self.marks.clear(&batch.session);
                 if !batch.items.is_empty() || !batch.credits.is_empty() {
                     self.read();
                 }
@@ -220,4 +273,46 @@ impl Worker {
 
 fn now_ms() -> i64 {
     jiff::Timestamp::now().as_millisecond()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worker(folder: &std::path::Path) -> Worker {
+        let whose = Whose {
+            project: "p".to_owned(),
+            is_trusted: true,
+            file: folder.join("memory.db"),
+            keep_days: 90,
+            max_items: 100,
+        };
+        Worker::new(whose, Arc::default(), Arc::default())
+    }
+
+    #[test]
+    fn a_turn_that_can_not_be_learnt_of_is_said_and_left_behind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut worker = worker(folder.path());
+        worker.lessons = |_, _| panic!("a fault of ours");
+        let harvest = Harvest { session: "s".to_owned(), turn: 3, seq: 7, ..Harvest::default() };
+        let batch = Batch { session: "s".to_owned(), seq: 7, ..Batch::default() };
+        worker.keep(batch, &[harvest], true);
+        assert_eq!(worker.store.reviewed("s").expect("a store"), 7);
+        let notices = worker.notices.lock().expect("nobody else");
+        assert!(notices.iter().any(|notice| notice.contains("turn 3 of session s")), "{notices:?}");
+    }
+
+    #[test]
+    fn a_start_that_can_not_be_written_is_marked_beside_the_store() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let worker = worker(folder.path());
+        assert_eq!(worker.reviewed("s").expect("a store"), 0);
+        worker.mark("s", 4);
+        assert_eq!(worker.reviewed("s").expect("a store"), 4);
+        worker.marks.clear_older_than(Duration::from_hours(1));
+        assert_eq!(worker.reviewed("s").expect("a store"), 4);
+        worker.marks.clear("s");
+        assert_eq!(worker.reviewed("s").expect("a store"), 0);
+    }
 }

@@ -112,7 +112,7 @@ pub(super) fn add(args: &AddArgs) -> Result<String, OpenError> {
 
 pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
     let mut memory = Memory::open(&args.place)?;
-    let mut item = memory.item(&args.id)?;
+    let item = memory.item(&args.id)?;
     let is_all_said = args.topic.is_some() || args.user || args.project;
     let text = match &args.text {
         Some(text) => Some(text.clone()),
@@ -127,20 +127,40 @@ pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
             Some(edited.map_err(|why| OpenError::Usage(format!("{why}; or give --text")))?)
         }
     };
-    if let Some(text) = text {
-        item.text = memory.text(&text)?;
-    }
-    if let Some(topic) = &args.topic {
-        item.tags.topic = memory.text(topic)?;
-    }
-    if args.user {
-        item.scope = Scope::User;
-    } else if args.project {
-        item.scope = memory.scope();
-    }
-    item.origin = Origin::User;
-    memory.store.put(&item)?;
+    let text = text.map(|text| memory.text(&text)).transpose()?;
+    let topic = args.topic.as_deref().map(|topic| memory.text(topic)).transpose()?;
+    let scope = match (args.user, args.project) {
+        (true, _) => Some(Scope::User),
+        (false, true) => Some(memory.scope()),
+        (false, false) => None,
+    };
+    // As it is now: an agent may have used it while the editor was open.
+    let changed = memory.store.change(&item.id, |item| {
+        if let Some(text) = text.as_ref().filter(|text| **text != item.text) {
+            say(item, text);
+        }
+        if let Some(topic) = &topic {
+            item.tags.topic.clone_from(topic);
+        }
+        if let Some(scope) = &scope {
+            item.scope.clone_from(scope);
+        }
+        item.origin = Origin::User;
+    })?;
+    let item = changed.ok_or_else(|| {
+        let id = &item.id;
+        OpenError::Usage(format!("{id} was forgotten meanwhile; `agent memory add` adds it anew"))
+    })?;
     Ok(format!("{}  {}\n", item.id, item.text))
+}
+
+/// It says this now. What the program did of itself was what the old words said.
+fn say(item: &mut Item, text: &str) {
+    text.clone_into(&mut item.text);
+    if let Some(failure) = &mut item.failure {
+        failure.fix = None;
+        failure.suggested_fix = Some(text.to_owned());
+    }
 }
 
 pub(super) fn forget(args: &ForgetArgs) -> Result<String, OpenError> {

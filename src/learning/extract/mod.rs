@@ -1,5 +1,5 @@
-//! What a trace teaches: by rules where the difference between the call that failed and the one that worked is small
-//! and known; where rules see nothing, as a question for a model.
+//! What a trace teaches: by rules, where the difference between the call that failed and the one that worked is small
+//! and known.
 //!
 //! Precise before complete: nothing is learnt where the calls differ in more than that, or where the success does
 //! not show that the failure was made good.
@@ -7,7 +7,6 @@
 mod calls;
 mod commands;
 mod guard;
-mod question;
 #[cfg(test)]
 mod tests;
 
@@ -25,8 +24,6 @@ use crate::protocol::recall::ItemKind;
 use crate::protocol::reflection::Tags;
 use crate::protocol::{Object, shorten};
 
-pub use question::{EXTRACT, Question, accept};
-
 /// So many failures of one trace are looked at.
 const MAX_FAILURES: usize = 3;
 
@@ -37,8 +34,6 @@ pub struct Extracted {
     pub items: Vec<Item>,
     /// What was not, and why: text and reason.
     pub refused: Vec<(String, String)>,
-    /// Rules saw nothing: a model may see more.
-    pub question: Option<Question>,
 }
 
 /// An attempt, read again.
@@ -116,9 +111,6 @@ pub fn extract(trace: &ExecutionTrace, task: &str) -> Extracted {
                 None => {}
             }
         }
-    }
-    if extracted.items.is_empty() && extracted.refused.is_empty() {
-        extracted.question = question::of(trace);
     }
     extracted
 }

@@ -73,11 +73,15 @@ pub struct Changed {
 pub fn review(store: &dyn Store, period: &Period, items: &[Item]) -> Result<Review, StoreError> {
     let length = period.to_ms.saturating_sub(period.from_ms);
     let since = period.from_ms.saturating_sub(length);
-    let traces = store.traces(since, period.project.as_deref())?;
-    let (before, now): (Vec<ExecutionTrace>, Vec<ExecutionTrace>) = traces
-        .into_iter()
-        .filter(|trace| trace.created_at_ms < period.to_ms)
-        .partition(|trace| trace.created_at_ms < period.from_ms);
+    let mut traces = store.traces(since, None)?;
+    traces.retain(|trace| trace.created_at_ms < period.to_ms);
+    let (mut before, mut now): (Vec<ExecutionTrace>, Vec<ExecutionTrace>) =
+        traces.into_iter().partition(|trace| trace.created_at_ms < period.from_ms);
+    let weights = tally::weights(&now);
+    if let Some(project) = &period.project {
+        before.retain(|trace| trace.project == *project);
+        now.retain(|trace| trace.project == *project);
+    }
     let mut review = Review {
         period: period.clone(),
         totals: tally::totals(&now),
@@ -93,11 +97,14 @@ pub fn review(store: &dyn Store, period: &Period, items: &[Item]) -> Result<Revi
         suggestions: Vec::new(),
     };
     for method in &mut review.methods {
+        method.weight = weights.get(&method.skill).copied().unwrap_or(method.weight);
         method.weight_before = store.weight(&method.skill)?;
     }
     for way in &mut review.ways {
+        way.weight = weights.get(&way.subject()).copied().unwrap_or(way.weight);
         way.weight_before = store.weight(&way.subject())?;
     }
+    review.ways.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     review.learnt.sort_by_key(|item| std::cmp::Reverse(item.created_at_ms));
     review.helping.sort_by(|a, b| {
         (b.wins, b.confidence()).partial_cmp(&(a.wins, a.confidence())).unwrap_or(a.id.cmp(&b.id))

@@ -49,7 +49,7 @@ pub(super) fn blocks(review: &Review) -> Vec<Block> {
     page.push(Block::Note(
         "A piece of work is one success, or a failure with every further try at the same thing. The weight of a method is \
          `(s + 1) / (n + 2)`: each of its `n` pieces adds to `s` 1 where it went well at once, `1 / (1 + k)` after `k` failed \
-         attempts, 0 where it ended badly. How sure an item is: `(wins + 1) / (wins + losses + 2)`. Nothing here was written \
+         attempts, 0 where it ended badly; what all projects did counts in it. How sure an item is: `(wins + 1) / (wins + losses + 2)`. Nothing here was written \
          by a model, and nothing but weights and retired items was changed. `agent memory show ID` shows what an item rests \
          on, `agent trace show SESSION` what happened."
             .to_owned(),

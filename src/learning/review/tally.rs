@@ -189,6 +189,12 @@ pub(super) fn weight<'a>(traces: impl Iterator<Item = &'a ExecutionTrace>) -> f6
     (sum + 1.0) / (n + 2.0)
 }
 
+/// What methods and ways of working weigh, by their subjects.
+pub(super) fn weights(traces: &[ExecutionTrace]) -> BTreeMap<String, f64> {
+    let methods = methods(traces, &[]).into_iter().map(|method| (method.skill, method.weight));
+    methods.chain(ways(traces).into_iter().map(|way| (way.subject(), way.weight))).collect()
+}
+
 fn by_skill(traces: &[ExecutionTrace]) -> BTreeMap<&str, Vec<&ExecutionTrace>> {
     let mut skills: BTreeMap<&str, Vec<&ExecutionTrace>> = BTreeMap::new();
     for trace in traces {

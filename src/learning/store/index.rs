@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Row, Rows, params};
+use serde_json::Value;
 
 use super::near::{says_the_same, strengthen, tells_why};
 use super::search::{Collection, Idea, Standing, Terms, words_of};
 use super::{Found, Learned, Query};
-use crate::learning::item::{self, Item, Origin, Scope};
+use crate::learning::item::{self, Fix, Item, Origin, Scope};
 use crate::protocol::recall::ItemKind;
 
 /// So many items are scored at most: those with a query's rarest words, then those with most of its others.
@@ -60,34 +61,37 @@ fn kind_mark(kind: ItemKind) -> &'static str {
 
 /// Learns an item: the one that says the same already becomes stronger, else it is new.
 ///
-/// One that another project knows is of use in both, and becomes the user's, unless it is about one path or a
-/// person has said where it holds.
-pub(super) fn learn(db: &Connection, item: &Item) -> rusqlite::Result<Learned> {
-    let Some(mut known) = find_known(db, item)? else {
+/// One that another project knows is of use in both, and becomes the user's, unless it is about one path or script, or
+/// a person has said where it holds. What a folder that is not trusted teaches meets only what is known in its scope.
+pub(super) fn learn(db: &Connection, item: &Item, is_untrusted: bool) -> rusqlite::Result<Learned> {
+    let Some(mut known) = find_known(db, item, is_untrusted)? else {
         write(db, item)?;
         return Ok(Learned::New);
     };
     let holds_here = known.scope == item.scope || known.scope == Scope::User;
-    if !holds_here {
-        known.scope = Scope::User;
+    // Of just this id, and moved to where it is by a person.
+    if holds_here || known.origin == Origin::User {
+        strengthen(&mut known, item);
+    } else {
+        // The other project may be one that nobody trusts: its words and its successes are not taken on trust.
+        let mut users = Item { id: known.id.clone(), scope: Scope::User, ..item.clone() };
+        known = Item { wins: known.wins.min(1), failure: None, because: None, ..known };
+        strengthen(&mut users, &known);
+        known = users;
     }
-    strengthen(&mut known, item);
     write(db, &known)?;
     Ok(Learned::Known(known.id))
 }
 
-fn find_known(db: &Connection, item: &Item) -> rusqlite::Result<Option<Item>> {
+fn find_known(db: &Connection, item: &Item, is_untrusted: bool) -> rusqlite::Result<Option<Item>> {
     if let Some(known) = by_id(db, &item.id)? {
         return Ok(Some(known));
     }
     let mut near = neighbours(db, item)?;
     near.retain(|known| says_the_same(known, item));
-    let is_local = |item: &Item| {
-        let path = item.failure.as_ref().and_then(|failure| failure.when.path.as_ref());
-        path.is_some() || item.origin == Origin::User
-    };
     let rank = |known: &Item| match (&known.scope, &item.scope) {
         (one, other) if one == other => Some(0),
+        _ if is_untrusted => None,
         (Scope::User, Scope::Project(_)) => Some(1),
         (Scope::Project(_), _) if !is_local(known) && !is_local(item) => Some(2),
         (Scope::Project(_) | Scope::User, _) => None,
@@ -97,6 +101,33 @@ fn find_known(db: &Connection, item: &Item) -> rusqlite::Result<Option<Item>> {
         .filter_map(|known| Some((rank(&known)?, known)))
         .min_by_key(|(rank, _)| *rank)
         .map(|(_, known)| known))
+}
+
+/// It means something only where it was learnt: it is about a path, or a script of the project, or a person has said
+/// where it holds.
+fn is_local(item: &Item) -> bool {
+    let Some(failure) = &item.failure else { return item.origin == Origin::User };
+    let names_a_script = |line: &str| line.split_whitespace().any(is_script);
+    let fix_does = match &failure.fix {
+        Some(Fix::ReplaceWords { from, to }) => names_a_script(from) || names_a_script(to),
+        Some(Fix::Prefix { with: line } | Fix::RunFirst { command: line }) => names_a_script(line),
+        Some(Fix::SetArguments { input } | Fix::OtherTool { input, .. }) => {
+            input.values().filter_map(Value::as_str).any(names_a_script)
+        }
+        Some(Fix::ReplacePath { .. }) => true,
+        Some(Fix::RenameArgument { .. }) | None => false,
+    };
+    let head = failure.when.command_head.as_deref();
+    let is_of_place = failure.when.path.is_some() || fix_does || head.is_some_and(names_a_script);
+    is_of_place || item.origin == Origin::User
+}
+
+/// `./gen.sh`, `tools/lint`, `run.py`.
+fn is_script(word: &str) -> bool {
+    const ENDINGS: [&str; 11] =
+        ["sh", "bash", "zsh", "py", "js", "mjs", "ts", "rb", "pl", "php", "ps1"];
+    let ending = word.rsplit_once('.').map(|(_, ending)| ending);
+    word.contains('/') || ending.is_some_and(|ending| ENDINGS.contains(&ending))
 }
 
 /// Items that may say the same: those of the same condition, and those with the most words in common.

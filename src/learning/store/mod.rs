@@ -82,7 +82,8 @@ pub trait Store: Send {
     /// is), `items`, `credits`, and that the session's events are reviewed up to `seq`.
     ///
     /// What is learnt again makes the item stronger that says the same (exactly or nearly). Where the session is
-    /// reviewed that far already, another process has done this work: only traces that are missing are added.
+    /// reviewed that far already, or further than `after`, another process has done this work: only traces that are
+    /// missing are added.
     fn commit(&mut self, batch: &Batch) -> Result<Vec<Learned>, StoreError>;
 
     /// Up to which event a session was reviewed; 0: not at all.
@@ -133,4 +134,10 @@ pub struct Batch {
     pub items: Vec<Item>,
     /// Ids of items that were used, and how that turned out.
     pub credits: Vec<(String, Outcome)>,
+    /// The event up to which the session had been reviewed when this was worked out of its record. Where another
+    /// process has written more of it since, nothing is learnt or credited a second time.
+    pub after: Option<u64>,
+    /// Nobody trusts the folder that it comes from: its items stay in their scopes, and no item of another project
+    /// becomes the user's by them.
+    pub is_untrusted: bool,
 }

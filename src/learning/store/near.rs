@@ -115,8 +115,7 @@ fn is_name(token: &str) -> bool {
 /// What is known becomes stronger by what was learnt again.
 pub(super) fn strengthen(known: &mut Item, again: &Item) {
     known.frequency = known.frequency.saturating_add(again.frequency.max(1));
-    known.wins = known.wins.saturating_add(again.wins);
-    known.losses = known.losses.saturating_add(again.losses);
+    known.count(again.wins, again.losses);
     known.last_occurred_ms = known.last_occurred_ms.max(again.last_occurred_ms);
     known.created_at_ms = known.created_at_ms.min(again.created_at_ms);
     for session in &again.evidence {
@@ -128,7 +127,10 @@ pub(super) fn strengthen(known: &mut Item, again: &Item) {
     if known.because.is_none() {
         known.because.clone_from(&again.because);
     }
+    // What a person has said is not filled up by a program.
+    let is_said = known.origin == Origin::User && again.origin != Origin::User;
     match (&mut known.failure, &again.failure) {
+        (Some(_), Some(_)) if is_said => {}
         (Some(failure), Some(newer)) => {
             if failure.fix.is_none() {
                 failure.fix.clone_from(&newer.fix);

@@ -133,6 +133,20 @@ impl SqliteStore {
         Ok(items)
     }
 
+    /// Changes the item of just this id as it is now: what others wrote of it meanwhile stays. `None`: there is none.
+    pub fn change(
+        &mut self,
+        id: &str,
+        change: impl Fn(&mut Item),
+    ) -> Result<Option<Item>, StoreError> {
+        self.write(|db| {
+            let Some(mut item) = index::by_id(db, id)? else { return Ok(None) };
+            change(&mut item);
+            index::write(db, &item)?;
+            Ok(Some(item))
+        })
+    }
+
     /// Takes in items that are not there yet, all or nothing: how many were new. One that is there is left as it is.
     pub fn import(&mut self, items: &[Item]) -> Result<usize, StoreError> {
         self.write(|db| {
@@ -276,15 +290,17 @@ impl Store for SqliteStore {
             for trace in &batch.traces {
                 write_trace(db, trace)?;
             }
-            if batch.seq > 0 && batch.seq <= reviewed(db, &batch.session)? {
+            let reviewed = reviewed(db, &batch.session)?;
+            let is_done = batch.seq > 0 && batch.seq <= reviewed;
+            if is_done || batch.after.is_some_and(|after| after < reviewed) {
                 return Ok(batch
                     .items
                     .iter()
                     .map(|item| Learned::Known(item.id.clone()))
                     .collect());
             }
-            let learned =
-                batch.items.iter().map(|item| index::learn(db, item)).collect::<Result<_, _>>()?;
+            let learn = |item| index::learn(db, item, batch.is_untrusted);
+            let learned = batch.items.iter().map(learn).collect::<Result<_, _>>()?;
             for (id, outcome) in &batch.credits {
                 credit(db, id, *outcome, used_at(&batch.traces))?;
             }
@@ -424,8 +440,8 @@ fn credit(db: &Connection, id: &str, outcome: Outcome, at_ms: Option<i64>) -> ru
     // One that was forgotten meanwhile takes its credit along.
     let Some(mut item) = index::by_id(db, id)? else { return Ok(()) };
     match outcome {
-        Outcome::Won => item.wins = item.wins.saturating_add(1),
-        Outcome::Lost => item.losses = item.losses.saturating_add(1),
+        Outcome::Won => item.count(1, 0),
+        Outcome::Lost => item.count(0, 1),
     }
     item.last_occurred_ms = item.last_occurred_ms.max(at_ms.unwrap_or(0));
     index::write(db, &item)

@@ -113,3 +113,56 @@ fn what_is_said_during_a_call_of_the_kernels_is_heard_after_it() {
     let decided = test.events_of("control.decided");
     assert_eq!(decided.last().unwrap()["detail"], "alternative", "{decided:?}");
 }
+
+#[test]
+fn what_is_said_during_a_second_look_ends_it_and_the_next_answer_is_looked_at() {
+    let evidence = json!([{"where": "the check", "quote": "0 tests ran here"}]);
+    let objection = json!({"holds": false, "objection": "no test ran", "evidence": evidence});
+    let object = move || server::sse_text(&objection.to_string());
+    let first_looks: [Box<dyn Fn() -> server::Reply + Send + Sync>; 2] =
+        [Box::new(|| server::sse_calls(&[("LS", json!({}))])), Box::new(object)];
+    for first_look in first_looks {
+        let may_speak = Arc::new(AtomicBool::new(false));
+        let (waits, looks) = (may_speak.clone(), AtomicUsize::new(0));
+        let server = Server::with(move |request, _| {
+            let is_main = request.json()["model"] == "m";
+            match (is_main, request.body.contains("leave it")) {
+                (true, false) => server::sse_text("All is tested."),
+                (true, true) => server::sse_text("I leave it."),
+                (false, _) if looks.fetch_add(1, Ordering::SeqCst) == 0 => {
+                    let begun = Instant::now();
+                    while !waits.load(Ordering::SeqCst) && begun.elapsed().as_secs() < 20 {
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                    first_look()
+                }
+                (false, _) => server::sse_text("{\"holds\": true}"),
+            }
+        });
+        let test = Test::new().user_config(&format!(
+            "model = \"test/m\"\n[providers.test]\nbase_url = \"{}\"\n[verify]\nmodel = \"test/v\"\n\
+             [checks]\ncommands = [\"echo 0 tests ran here\"]\n",
+            server.url()
+        ));
+        let mut pty = chat(&test);
+        wait_for(|| server.finish().iter().any(|request| request.json()["model"] == "v"));
+        pty.say("no, leave it");
+        pty.wait_for("queued: no, leave it");
+        may_speak.store(true, Ordering::SeqCst);
+        pty.wait_for("I leave it.");
+        wait_for(|| test.has_event("turn.finished"));
+        pty.say("/quit");
+        assert_eq!(pty.end(), 0);
+        let looks = test.events_of("verification");
+        let came_to: Vec<_> =
+            looks.iter().map(|look| (&look["dismissed"], &look["holds"])).collect();
+        assert_eq!(came_to.len(), 2, "{looks:?}");
+        assert_eq!(came_to[0].0, "the user has said more");
+        assert_eq!(came_to[1], (&Value::Null, &json!(true)));
+        assert_eq!(
+            test.events_of("evaluation").iter().filter(|e| e["step_success"] == false).count(),
+            0
+        );
+        assert_eq!(test.events_of("turn.finished").len(), 1);
+    }
+}
