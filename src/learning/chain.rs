@@ -138,7 +138,13 @@ fn is_akin(one: &Simple<'_>, other: &Simple<'_>, failure: &Failed) -> bool {
     }
     let topic = topics::of_simple(one);
     let same_purpose = topic.is_some() && topic == topics::of_simple(other);
-    let blames = |word: &&str| names(&failure.evidence, &unquoted(word)).is_some();
+    let blames = |word: &&str| {
+        let word = unquoted(word);
+        // `illegal option -- c`.
+        let letter = word.strip_prefix('-').filter(|letter| letter.len() == 1);
+        names(&failure.evidence, &word).is_some()
+            || letter.is_some_and(|c| names(&failure.evidence, &format!("-- {c}")).is_some())
+    };
     // The output says no to the work: only what looks at all of it again can show that it is good now.
     if is_verdict(&failure.evidence) && !arguments.iter().any(blames) {
         let before: Vec<&str> = targets(one_program).collect();

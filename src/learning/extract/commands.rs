@@ -268,7 +268,8 @@ impl<'a> Case<'a> {
         let fix =
             Fix::ReplaceWords { from: (*first).to_owned(), to: format!("cd {folder} && {again}") };
         let head = head(bad.program()).join(" ");
-        Some(self.lesson(&format!("Run `{head}` in `{folder}`, as `{again}`"), first, Some(fix)))
+        let text = format!("Run `{head}` in `{folder}`, by its path from there");
+        Some(self.lesson(&text, first, Some(fix)))
     }
 
     /// `first` has to be run before the command.
@@ -418,7 +419,10 @@ impl<'a> Case<'a> {
                     && is_name(gone[0])
                     && is_name(come[0])
                     && WITH_TASK.contains(&name_of(old_head[0]));
-                if !is_blamed_on || !(both_flags || same_place || with_values || named_otherwise) {
+                let renamed = one.then(|| name_in_range(gone[0], come[0])).flatten();
+                let is_range = renamed.is_some();
+                let fits = both_flags || same_place || with_values || named_otherwise || is_range;
+                if !is_blamed_on || !fits {
                     return None;
                 }
                 let dotted = !gone[0].contains('/') && come[0].contains('/');
@@ -433,7 +437,8 @@ impl<'a> Case<'a> {
                     return Some(lesson);
                 }
                 let (gone, come) = (gone.join(" "), come.join(" "));
-                let text = format!("Give `{head}` `{come}`, not `{gone}`");
+                let (from, to) = renamed.unwrap_or((&gone, &come));
+                let text = format!("Give `{head}` `{to}`, not `{from}`");
                 said(text, replaced(&gone, &come), old_head)
             }
         }
@@ -557,6 +562,17 @@ fn is_same_thing(one: &str, other: &str) -> bool {
         || (other.contains('/') && letters(one) == without_ending(other))
         || ((one.contains('/') || other.contains('/') || one.contains('.'))
             && super::super::chain::has_same_stem(one, other))
+}
+
+/// The name that is another in a range: `master..HEAD` and `main..HEAD`.
+fn name_in_range<'a>(one: &'a str, other: &'a str) -> Option<(&'a str, &'a str)> {
+    let dots = ["...", ".."].into_iter().find(|dots| one.contains(dots))?;
+    let ((from, to), (new_from, new_to)) = (one.split_once(dots)?, other.split_once(dots)?);
+    match (from == new_from, to == new_to) {
+        (false, true) => Some((from, new_from)),
+        (true, false) => Some((to, new_to)),
+        _ => None,
+    }
 }
 
 /// The same line with other arguments of Bash: a folder, more time, in the background.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
 
-use super::super::item::{Item, Scope};
+use super::super::item::{Fix, Item, Scope};
 use super::super::trace::{Attempt, ExecutionTrace};
 use super::{Extracted, extract};
 use crate::protocol::envelope::ErrorCode;
@@ -140,6 +140,7 @@ fn what_gets_past_a_guard_is_no_fix() {
         is_only_told("./deploy.sh a", error, &format!("./deploy.sh {added} a"));
     }
     is_only_told("./deploy.sh a", "backup failed: disk missing", "SKIP_BACKUP=1 ./deploy.sh a");
+    is_only_told("./deploy.sh a", "error: --force is required", "./deploy.sh a --force");
     is_only_told("./deploy.sh --dry-run a", "error: unknown option --dry-run", "./deploy.sh a");
     is_only_told(
         "./deploy.sh a",
@@ -232,4 +233,28 @@ fn one_variable_more_is_known() {
     assert!(item.text.starts_with("Run `./edit` with `EDITOR=true` in front"), "{}", item.text);
     let other = learnt("PATH=bin:$PATH ./edit a", says, 1, "EDITOR=true ./edit a");
     assert_eq!(other.items, [], "one is gone");
+}
+
+#[test]
+fn a_folder_given_as_an_argument_is_one_in_front() {
+    let says = "error: could not find `Cargo.toml` here";
+    let mut attempts = vec![attempt(1, "bin/cargo test", Some(says), 101), attempt(2, "", None, 0)];
+    attempts[1].context["input"] = json!({"command": "../bin/cargo test", "directory": "backend"});
+    let items = extract(&trace(attempts), "").items;
+    assert!(
+        items[0].text.starts_with("Run `bin/cargo test` in `backend`, by its path"),
+        "{items:?}"
+    );
+    let to = "cd backend && ../bin/cargo".to_owned();
+    let fix = items[0].failure.as_ref().and_then(|failure| failure.fix.clone());
+    assert_eq!(fix, Some(Fix::ReplaceWords { from: "bin/cargo".to_owned(), to }));
+}
+
+#[test]
+fn a_name_in_a_range_is_known() {
+    let says = "fatal: ambiguous argument 'master..HEAD': unknown revision or path not in the working tree.";
+    let item = one("git log --oneline master..HEAD", says, 128, "git log --oneline main..HEAD");
+    assert!(item.text.starts_with("Give `git log` `main`, not `master`"), "{}", item.text);
+    let other = learnt("git log master..HEAD", says, 128, "git log main..dev");
+    assert_eq!(other.items, [], "two names");
 }
