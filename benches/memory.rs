@@ -8,9 +8,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use code_agent::learning::item::{Item, Origin, Scope};
+use code_agent::learning::advisor::Advisor;
+use code_agent::learning::item::{Condition, FailurePattern, Fix, Item, Origin, Scope};
 use code_agent::learning::store::{Batch, Query, SqliteStore, Store};
-use code_agent::protocol::recall::ItemKind;
+use code_agent::protocol::message::ToolCall;
+use code_agent::protocol::recall::{ItemKind, Surroundings};
 use code_agent::protocol::reflection::Tags;
 
 const NOW: i64 = 1_795_000_000_000;
@@ -263,6 +265,92 @@ fn time<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     (started.elapsed(), done)
 }
 
+/// Surroundings in which whatever is looked for is there.
+struct Everything;
+
+impl Surroundings for Everything {
+    fn has_tool(&self, _: &str) -> bool {
+        true
+    }
+
+    fn takes(&self, _: &str, _: &str) -> bool {
+        true
+    }
+
+    fn has(&self, _: &str) -> bool {
+        true
+    }
+
+    fn has_folder(&self, _: &str) -> bool {
+        true
+    }
+
+    fn has_program(&self, _: &str, _: &str) -> bool {
+        true
+    }
+
+    fn has_variable(&self, _: &str) -> bool {
+        true
+    }
+
+    fn now_ms(&self) -> i64 {
+        0
+    }
+}
+
+/// What a task without failures pays on the loop's own thread: one look at its start, one before each call. The peer
+/// is what the loop does with those calls in any case, at the very least: each is read as JSON and written again.
+fn loop_side(random: &mut Random) {
+    const N_CALLS: usize = 20;
+    let items = (0..5_000).map(|n| {
+        let item = item(n, random);
+        let failure = (n % 2 == 0).then(|| FailurePattern {
+            skill: "Bash test".to_owned(),
+            condition: "it is run".to_owned(),
+            error_type: "dependency_error".to_owned(),
+            suggested_fix: None,
+            when: Condition {
+                tool: "Bash".to_owned(),
+                command_head: Some(random.of(COMMANDS).to_owned()),
+                signature: Some(random.of(ERRORS).to_owned()),
+                ..Condition::default()
+            },
+            fix: Some(Fix::Prefix { with: "LC_ALL=C ".to_owned() }),
+        });
+        Item { failure, ..item }
+    });
+    let advisor = Advisor::new(items.collect());
+    let tasks = queries(random, 50);
+    let calls: Vec<ToolCall> = (0..N_CALLS)
+        .map(|n| ToolCall {
+            id: format!("c{n}"),
+            name: "Bash".to_owned(),
+            arguments: format!("{{\"command\": \"{} --part {n}\"}}", random.of(COMMANDS)),
+        })
+        .collect();
+    let (mut started, mut called, mut peer) = (Vec::new(), Vec::new(), Vec::new());
+    for (_, task) in &tasks {
+        started
+            .push(time(|| std::hint::black_box(advisor.for_task(task, 400, "s", &Everything))).0);
+        called.push(
+            time(|| calls.iter().for_each(|call| drop(advisor.before(call, Some(&Everything))))).0,
+        );
+        let read = |call: &ToolCall| {
+            let value: serde_json::Value = serde_json::from_str(&call.arguments).unwrap();
+            std::hint::black_box(value.to_string());
+        };
+        peer.push(time(|| calls.iter().for_each(read)).0);
+    }
+    let [(start, start_p99), (call, call_p99), (peer, _)] = [started, called, peer].map(spread);
+    println!(
+        "5,000 items, at a task's start              p50 {start:>7.3} ms   p99 {start_p99:>6.3} ms"
+    );
+    println!(
+        "5,000 items, before {N_CALLS} calls                p50 {call:>7.3} ms   p99 {call_p99:>6.3} ms"
+    );
+    println!("both, to reading those calls as JSON (peer)   ratio {:>6.1}", (start + call) / peer);
+}
+
 fn main() {
     let n_items: u64 =
         std::env::var("AGENT_ITEMS").ok().and_then(|n| n.parse().ok()).unwrap_or(100_000);
@@ -330,6 +418,7 @@ fn main() {
     });
     let (p50, p99) = spread(took.collect());
     println!("commit of one item, with its near ones        p50 {p50:>6.2} ms   p99 {p99:>6.2} ms");
+    loop_side(&mut random);
 }
 
 fn open(path: &Path) -> SqliteStore {

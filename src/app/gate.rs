@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use super::memory::memory_file;
 use super::{OpenError, Options};
-use crate::config::{self, Config, Loaded, SandboxBackend, SandboxNetwork, UserDirs};
+use crate::config::{self, AGENT_DIR, Config, Loaded, SandboxBackend, SandboxNetwork, UserDirs};
 use crate::exec::Exec;
 use crate::exec::sandbox::{self, Backend, Network, Sandbox, SandboxError};
 use crate::kernel::{Checks, RecoveryLimits, Speaker, Verifier};
@@ -81,6 +82,7 @@ pub(super) fn begin_sandbox(
     dirs: Option<&UserDirs>,
 ) -> Result<Trying, OpenError> {
     let sandbox = &config.sandbox;
+    let memory = named_memory(config, workspace, dirs)?;
     if !sandbox.enabled {
         return Ok(Trying::Off);
     }
@@ -99,6 +101,10 @@ pub(super) fn begin_sandbox(
         writable.push(path);
     }
     let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
+    // The agent's own: its configuration, what it learnt elsewhere, and files as they were before a change.
+    let mut hidden = vec![root.join(AGENT_DIR).join("undo")];
+    hidden.extend(dirs.into_iter().flat_map(|dirs| [dirs.config.clone(), dirs.data.clone()]));
+    hidden.extend(memory);
     let settings = sandbox::Settings {
         backend: match sandbox.backend {
             SandboxBackend::Auto => Backend::Auto,
@@ -112,7 +118,7 @@ pub(super) fn begin_sandbox(
         },
         root,
         writable,
-        hidden: dirs.map(|dirs| dirs.config.clone()).into_iter().collect(),
+        hidden,
         cache: dirs.map(|dirs| dirs.cache.join("projects").join(&name[..16])),
     };
     let own = settings.clone();
@@ -121,6 +127,47 @@ pub(super) fn begin_sandbox(
         Ok(thread) => Trying::Beside(thread),
         Err(_) => Trying::Done(Box::new(Sandbox::open(own))),
     })
+}
+
+/// The memory that the configuration names, with its log: no command reads it. What can be written by the agent may
+/// not be what its later sessions believe.
+fn named_memory(
+    config: &Config,
+    workspace: &Workspace,
+    dirs: Option<&UserDirs>,
+) -> Result<Vec<PathBuf>, OpenError> {
+    if config.learning.database.is_none() {
+        return Ok(Vec::new());
+    }
+    // What is wrong with it is said where it is opened.
+    let Ok(file) = memory_file(config, dirs) else { return Ok(Vec::new()) };
+    let file = resolved(&file);
+    let mut roots =
+        std::iter::once(workspace.root()).chain(workspace.extra().iter().map(PathBuf::as_path));
+    if let Some(root) = roots.find(|root| file.starts_with(root)) {
+        return Err(OpenError::Usage(format!(
+            "learning.database: {} lies in {}, which the agent may change; name a file outside of it",
+            file.display(),
+            root.display()
+        )));
+    }
+    let beside = |ending: &str| {
+        let mut name = file.clone().into_os_string();
+        name.push(ending);
+        PathBuf::from(name)
+    };
+    Ok(vec![file.clone(), beside("-wal"), beside("-shm")])
+}
+
+/// The path without links, as far as it is there.
+fn resolved(path: &Path) -> PathBuf {
+    path.ancestors()
+        .find_map(|there| {
+            let real = there.canonicalize().ok()?;
+            let rest = path.strip_prefix(there).ok()?;
+            Some(if rest.as_os_str().is_empty() { real } else { real.join(rest) })
+        })
+        .unwrap_or_else(|| path.to_path_buf())
 }
 
 /// How the configuration sets the gate.

@@ -13,9 +13,12 @@ mod storage;
 mod talk;
 mod undo;
 
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
 
 pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, settings};
 use gate::{begin_sandbox, checks, recovery, verifier_of};
@@ -30,7 +33,7 @@ pub use undo::{Files, Recorded, Rewind, Rewound};
 use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
 use crate::exec::Exec;
-use crate::kernel::{AnswerSchema, Kernel, Limits, Parts, Speaker};
+use crate::kernel::{AnswerSchema, Aside, Kernel, Limits, Parts, Purse, Speaker};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::event::{
     Body, Clock, Event, Events, Pin, Place, Sandbox, SessionStarted, Sink, TurnFinished,
@@ -124,6 +127,8 @@ pub struct Session {
     timeout: Option<Duration>,
     workspace: Arc<Workspace>,
     learning: Option<Learning>,
+    /// Asks a model what earlier failures teach, as long as somebody polls it.
+    asking: Option<BoxFuture<'static, ()>>,
     /// What the person should know before the session begins, a line each.
     pub notices: Vec<String>,
     /// Where the session is recorded; `None` where nothing is kept.
@@ -169,7 +174,7 @@ impl Session {
         let models = open_models(config, &options.root, &control).await;
         // Waited for in any case: what it has made is to be taken away again.
         let tried = trying.finish();
-        let Models { main, light, verifier, keys } = models?;
+        let Models { main, light, learner, verifier, keys } = models?;
         let (sandbox, holds) = tried?;
         let mut settings = settings(&options.config, workspace.root(), mode, sandbox.is_some())?;
         if config.limits.max_budget_usd.is_some() {
@@ -210,15 +215,8 @@ impl Session {
         let project = ProjectFiles(workspace.clone());
         let rules = rules(&project, options.dirs.as_ref());
         let environment = environment(workspace.root(), &holds);
-        let started = SessionStarted {
-            cwd: workspace.root().display().to_string(),
-            model: main.model.id().to_owned(),
-            permission_mode: mode,
-            tools: tools::all().iter().map(|tool| tool.spec().name.to_owned()).collect(),
-            sandbox: holds,
-            program: env!("CARGO_PKG_VERSION").to_owned(),
-            learns: learning.is_some(),
-        };
+        let model = main.model.id();
+        let started = started(workspace.root(), model, mode, holds, learning.is_some());
         let additions = additions(&options, &prompts);
         let gate = open_gate(config, settings, sandbox, workspace.clone(), spill, events, &control);
         let Gate { mut registry, events, exec } = gate;
@@ -256,10 +254,12 @@ impl Session {
             memory: learning.as_ref().map(Learning::memory),
             undo_on_failure: config.recovery.undo_on_failure,
             prompts: prompts.clone(),
+            purse: Purse::default(),
         };
-        if let Some(learning) = &learning {
-            learning.session(&events, log_path.is_some().then_some((storage, seq)));
-        }
+        let aside =
+            learner.map(|it| Aside::new(it, events.clone(), control.clone(), parts.purse.clone()));
+        let record = log_path.is_some().then_some((storage, seq));
+        let asking = learning.as_ref().and_then(|it| it.session(&events, record, aside, &prompts));
         let mut kernel = Kernel::new(parts);
         match loaded {
             None => {
@@ -280,6 +280,7 @@ impl Session {
             timeout,
             workspace,
             learning,
+            asking,
             notices,
             log_path,
         })
@@ -299,21 +300,25 @@ impl Session {
             learning.ready().await;
         }
         let run = self.kernel.run(input);
-        let mut finished = match self.timeout {
-            None => run.await,
-            Some(timeout) => {
-                tokio::pin!(run);
-                tokio::select! {
-                    finished = &mut run => finished,
-                    () = tokio::time::sleep(timeout) => {
-                        self.control.interrupt(Interrupt::Timeout);
-                        run.await
-                    }
-                }
+        tokio::pin!(run);
+        let timeout = self.timeout;
+        let mut finished = tokio::select! {
+            // The work first: when it is done, nothing else is begun.
+            biased;
+            finished = &mut run => finished,
+            () = tokio::time::sleep(timeout.unwrap_or_default()), if timeout.is_some() => {
+                self.control.interrupt(Interrupt::Timeout);
+                run.await
             }
+            never = beside(&mut self.asking) => match never {},
         };
         finished.result = self.events.masker().mask(&finished.result).into_owned();
         finished
+    }
+
+    /// What goes on while nobody works: earlier failures are asked about.
+    pub async fn idle(&mut self) -> Infallible {
+        beside(&mut self.asking).await
     }
 
     /// The user's demands that hold now.
@@ -339,6 +344,15 @@ impl Session {
         }
         self.events.emit(Body::SessionSummary(self.summary.summary()));
     }
+}
+
+/// Goes on with what runs beside the work; it never asks for an end itself.
+async fn beside(asking: &mut Option<BoxFuture<'static, ()>>) -> Infallible {
+    if let Some(work) = asking {
+        work.await;
+        *asking = None;
+    }
+    std::future::pending().await
 }
 
 /// A budget can be kept only where it is known what tokens cost.
@@ -472,6 +486,25 @@ fn sweep(workspace: &Workspace, unanswered: &[record::Unanswered]) {
         let number = |name: &str| input.get(name).and_then(serde_json::Value::as_i64);
         let size = number("file_size_bytes").and_then(|size| u64::try_from(size).ok());
         workspace.sweep(path, number("file_mtime_ms").zip(size));
+    }
+}
+
+/// What a session is when it begins.
+fn started(
+    root: &Path,
+    model: &str,
+    permission_mode: PermissionMode,
+    sandbox: Sandbox,
+    learns: bool,
+) -> SessionStarted {
+    SessionStarted {
+        cwd: root.display().to_string(),
+        model: model.to_owned(),
+        permission_mode,
+        tools: tools::all().iter().map(|tool| tool.spec().name.to_owned()).collect(),
+        sandbox,
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        learns,
     }
 }
 

@@ -19,6 +19,8 @@ use places::Places;
 pub(super) use start::ChatArgs;
 use start::{settings, welcome};
 
+/// So much of a session's id is shown.
+const SHORT_ID: usize = 13;
 /// Lines of a trace that are shown.
 const TRACE_LINES: usize = 200;
 
@@ -36,7 +38,7 @@ pub(super) fn chat(args: &ChatArgs) -> u8 {
     control.attend();
     super::block_on(
         async {
-            match work(args, is_plain, &control).await {
+            match Box::pin(work(args, is_plain, &control)).await {
                 Ok(code) => code,
                 Err(OpenError::NoModel(_)) => {
                     ui::print(&welcome());
@@ -81,6 +83,8 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         dirs,
     };
     let mut is_first = true;
+    // What the next session begins with.
+    let mut told = None;
     let last = loop {
         let faces: Vec<Box<dyn crate::protocol::event::Sink>> = vec![Box::new(chat.handle.clone())];
         let mut session = match open(&options, control, faces).await {
@@ -97,6 +101,9 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
             }
         };
         is_first = false;
+        if let Some(news) = told.take() {
+            chat.handle.tell(news);
+        }
         let next = converse(&mut session, &options, &places, &mut chat).await;
         let id = session.log_path.is_some().then(|| session.id().to_owned());
         session.close();
@@ -105,9 +112,10 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
             Next::Rewind(turn) => {
                 let Some(id) = id else { continue };
                 chat.handle.tell(News::Anew);
-                if let Err(error) = rewind(&options, &id, turn) {
-                    chat.handle.tell(News::Note(false, error.to_string()));
-                }
+                told = Some(match rewind(&options, &id, turn) {
+                    Ok(news) => news,
+                    Err(error) => News::Note(false, error.to_string()),
+                });
                 options.session = Which::Resume(id);
                 control.begin_turn();
             }
@@ -287,6 +295,7 @@ async fn converse(
                 }
                 () = signalled(&mut resized) => handle.resized(),
                 () = signalled(&mut continued) => handle.continued(),
+                never = session.idle() => match never {},
             }
             continue;
         };
@@ -352,10 +361,19 @@ fn kept(session: &Session, turn: u32) -> Result<u32, ()> {
 }
 
 /// Takes a session that nobody works on back to before a turn.
-fn rewind(options: &Options, id: &str, turn: u32) -> Result<(), OpenError> {
+fn rewind(options: &Options, id: &str, turn: u32) -> Result<News, OpenError> {
     let storage = Storage::find(&options.root, options.dirs.as_ref());
     let recorded = Recorded::open((&options.root, &options.add_dirs), &storage, id)?;
-    recorded.rewind(turn, Rewind::Both, false).map(|_| ())
+    let rewound = recorded.rewind(turn, Rewind::Both, false)?;
+    let files = rewound.files.iter().flat_map(|(_, files)| files);
+    let files: Vec<String> = files.map(|(path, how)| format!("{path} {how}")).collect();
+    let files = if files.is_empty() { String::new() } else { format!(": {}", files.join(", ")) };
+    Ok(if rewound.conversation {
+        News::Rewound(format!("back to before turn {turn}{files}"))
+    } else {
+        let text = format!("the conversation is as it was, because a file is{files}");
+        News::Note(false, text)
+    })
 }
 
 /// What holds for the whole session, a line each.
@@ -407,5 +425,11 @@ fn trace(session_log: Option<&PathBuf>) -> Result<String, String> {
 /// The sessions of the project: id and what each is about, the latest first.
 fn sessions(options: &Options) -> Vec<(String, String)> {
     let storage = Storage::find(&options.root, options.dirs.as_ref());
-    session::sessions_in_brief(&storage)
+    let brief = session::sessions_in_brief(&storage);
+    brief.into_iter().map(|(id, what)| (short(&id).to_owned(), what)).collect()
+}
+
+/// As much of a session's id as tells it apart: its beginning is a time in milliseconds.
+fn short(id: &str) -> &str {
+    id.get(..SHORT_ID).unwrap_or(id)
 }

@@ -20,6 +20,9 @@ pub(super) struct DoctorArgs {
     /// Ask no server
     #[arg(long)]
     offline: bool,
+    /// The chat asks, which has a terminal and a model
+    #[arg(long, hide = true)]
+    chat: bool,
     #[command(flatten)]
     options: ToolOptions,
 }
@@ -86,7 +89,7 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
             Err(error) => report.bad(what, &format!("{error}; {missing}")),
         }
     }
-    if ui::is_terminal() {
+    if ui::is_terminal() || args.chat {
         let term = std::env::var("TERM").unwrap_or_default();
         report.good("terminal", if term.is_empty() { "TERM is not set" } else { &term });
     } else {
@@ -144,6 +147,8 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
                 Err(error) => report.bad("model", &error.to_string()),
             }
         }
+        // The chat says which model answers.
+        Ok(None) if args.chat => {}
         Ok(None) => report.note(
             "model",
             "auto, and no key is set: a local server is looked for at the start of a task; \

@@ -13,8 +13,9 @@ pub use layers::{ConfigError, Loaded, Origin, Sources, load};
 pub use models::known;
 pub use providers::{Provider, Resolved, presets, resolve};
 pub use types::{
-    Breaker, Checks, Config, Context, Learning, Limits, ModelTable, Permissions, ProviderTable,
-    Record, Recovery, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing, UiScreen, UiTheme,
+    AskModel, Breaker, Checks, Config, Context, Learning, Limits, ModelTable, Permissions,
+    ProviderTable, Record, Recovery, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing,
+    UiScreen, UiTheme,
 };
 
 use std::path::{Path, PathBuf};

@@ -319,6 +319,24 @@ pub struct Learning {
     /// Of more items than this those go that were used least; what a person wrote stays.
     #[schemars(range(min = 1))]
     pub max_items: usize,
+    /// Who is asked what a failure teaches that the rules see nothing in: `light`, the light model where one is
+    /// configured; `main`, the main model; `never`.
+    pub ask_model: AskModel,
+    /// A call that is known to fail is mended before it is made; else after it has failed.
+    pub fix_first: bool,
+}
+
+/// Who is asked what a failure teaches that the rules see nothing in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AskModel {
+    /// The light model, where one is configured; else nobody.
+    #[default]
+    Light,
+    /// The main model.
+    Main,
+    /// Nobody.
+    Never,
 }
 
 impl Default for Learning {
@@ -329,6 +347,8 @@ impl Default for Learning {
             max_recalled_tokens: 400,
             keep_days: 90,
             max_items: 5000,
+            ask_model: AskModel::default(),
+            fix_first: false,
         }
     }
 }

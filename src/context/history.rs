@@ -37,6 +37,8 @@ pub struct History {
     summaries: Vec<String>,
     /// While events are folded: an answer whose calls are not all answered yet.
     waiting: Option<Waiting>,
+    /// What stands below results that are not there yet: of which call, and the text.
+    foretold: Vec<(String, String)>,
 }
 
 /// What is known of a message.
@@ -157,6 +159,11 @@ impl History {
         let message = Message { role: Role::Tool, parts: results.collect() };
         let outcomes = calls.iter().zip(envelopes).map(|(call, e)| Outcome::of(&call.name, e));
         self.push(message, Kind::Results(outcomes.collect()));
+        for (call, text) in std::mem::take(&mut self.foretold) {
+            if calls.iter().any(|answered| answered.id == call) {
+                self.add_below(&call, &text, None);
+            }
+        }
     }
 
     /// The kernel made a call on behalf of one of the last results: what it came to stands below that one,
@@ -176,7 +183,11 @@ impl History {
                 Part::Text { .. } | Part::Reasoning { .. } | Part::Call(_) => false,
             })
         };
-        let Some(at) = self.messages.iter().rposition(is_parent) else { return };
+        let Some(at) = self.messages.iter().rposition(is_parent) else {
+            // Said before the call is made: it waits for the result.
+            self.foretold.push((parent.to_owned(), text.to_owned()));
+            return;
+        };
         let now = self.place;
         let messages = self.messages.split_off(at);
         let notes = self.notes.split_off(at);

@@ -171,9 +171,10 @@ impl Stream {
         self.total += piece.len() as u64;
         let (head, rest) = piece.split_at(piece.len().min(KEPT - self.head.len()));
         self.head.extend_from_slice(head);
-        self.tail.extend(rest);
-        let surplus = self.tail.len().saturating_sub(KEPT);
+        let rest = &rest[rest.len().saturating_sub(KEPT)..];
+        let surplus = (self.tail.len() + rest.len()).saturating_sub(KEPT);
         self.tail.drain(..surplus);
+        self.tail.extend(rest);
     }
 
     /// More than memory keeps.

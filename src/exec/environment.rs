@@ -1,9 +1,11 @@
 //! What commands find in their environment: the user's, without secrets, and no pager.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::protocol::mask::is_secret_name;
+use crate::protocol::mask::{Masker, is_secret_name};
 
 /// What every command gets: nothing to colour, nobody to ask, nothing to page through.
 const ADDED: &[(&str, &str)] = &[
@@ -21,6 +23,82 @@ const STARTUP_FILES: &[&str] = &["BASH_ENV", "ENV"];
 const HARMLESS: &[&str] =
     &["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "SSH_AUTH_SOCK", "XAUTHORITY"];
 
+/// Words of bash that are no programs and can be called like one.
+const BUILT_IN: &[&str] = &[
+    ".",
+    ":",
+    "[",
+    "[[",
+    "alias",
+    "bg",
+    "bind",
+    "break",
+    "builtin",
+    "caller",
+    "case",
+    "cd",
+    "command",
+    "compgen",
+    "complete",
+    "compopt",
+    "continue",
+    "declare",
+    "dirs",
+    "disown",
+    "echo",
+    "enable",
+    "eval",
+    "exec",
+    "exit",
+    "export",
+    "false",
+    "fc",
+    "fg",
+    "for",
+    "function",
+    "getopts",
+    "hash",
+    "help",
+    "history",
+    "if",
+    "jobs",
+    "kill",
+    "let",
+    "local",
+    "logout",
+    "mapfile",
+    "popd",
+    "printf",
+    "pushd",
+    "pwd",
+    "read",
+    "readarray",
+    "readonly",
+    "return",
+    "select",
+    "set",
+    "shift",
+    "shopt",
+    "source",
+    "suspend",
+    "test",
+    "time",
+    "times",
+    "trap",
+    "true",
+    "type",
+    "typeset",
+    "ulimit",
+    "umask",
+    "unalias",
+    "unset",
+    "until",
+    "wait",
+    "while",
+    "{",
+    "!",
+];
+
 /// Names the command that a process belongs to; a command inside a command appends itself.
 const MARK: &str = "AGENT_COMMAND";
 
@@ -33,11 +111,17 @@ impl Environment {
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         secret_names: &[String],
     ) -> Self {
+        // Whatever its name: a key of a well-known shape.
+        let masker = Masker::default();
+        let has_shape = |value: &OsStr| {
+            value.to_str().is_some_and(|value| matches!(masker.mask(value), Cow::Owned(_)))
+        };
         let is_removed = |name: &OsStr, value: &OsStr| {
             let name = &*name.to_string_lossy();
             let is_secret = is_secret_name(name) && !HARMLESS.contains(&name) && !is_path(value);
+            let is_proxy = name.to_ascii_lowercase().ends_with("_proxy");
             is_secret
-                || (has_password(value) && !name.to_ascii_lowercase().ends_with("_proxy"))
+                || (!is_proxy && (has_password(value) || has_shape(value)))
                 || STARTUP_FILES.contains(&name)
                 || secret_names.iter().any(|secret| secret == name)
         };
@@ -71,10 +155,28 @@ impl Environment {
             .find(|path| path.is_absolute() && path.is_file())
     }
 
-    fn get(&self, name: &str) -> Option<&OsStr> {
+    /// A command in this folder would find this program. What bash itself knows is there; where PATH depends on the
+    /// folder nobody can say, and so it is.
+    pub(super) fn has_program(&self, program: &str, folder: &Path) -> bool {
+        if program.contains('/') {
+            return is_executable(&folder.join(program));
+        }
+        let is_function = || self.get(&format!("BASH_FUNC_{program}%%")).is_some();
+        let Some(path) = self.get("PATH") else { return true };
+        BUILT_IN.contains(&program)
+            || is_function()
+            || std::env::split_paths(path)
+                .any(|place| !place.is_absolute() || is_executable(&place.join(program)))
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&OsStr> {
         let (_, value) = self.0.iter().find(|(variable, _)| variable == name)?;
         Some(value)
     }
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 /// An address with a password in it: `postgres://user:password@host/db`.
@@ -90,4 +192,32 @@ fn has_password(value: &OsStr) -> bool {
 fn is_path(value: &OsStr) -> bool {
     let path = Path::new(value);
     path.is_absolute() && path.exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_left_out_by_their_names_and_by_their_shapes() {
+        let given = [
+            ("EDITOR", "vim"),
+            ("SESSION", "plasma"),
+            ("STRIPE", "sk_live_abcdefghijklmnop1234"),
+            ("PAYMENTS", "sk_live_abcdefghijklmnop1234"),
+            ("BW_SESSION", "abc"),
+            ("OP_SESSION_work", "abc"),
+            ("CI_JOB_JWT", "abc"),
+            ("SLACK_WEBHOOK", "https://hooks.example.com/T0/B0/x"),
+            ("DATABASE_URL", "postgres://u:hunter2@h/db"),
+            ("https_proxy", "http://u:p@proxy:1"),
+        ];
+        let given = given.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let kept = Environment::new(given, &[]);
+        let names: Vec<_> = kept.0.iter().map(|(name, _)| name.to_string_lossy()).collect();
+        let own = ADDED.iter().map(|(name, _)| *name);
+        let expected: Vec<_> =
+            ["EDITOR", "SESSION", "https_proxy"].into_iter().chain(own).collect();
+        assert_eq!(names, expected);
+    }
 }

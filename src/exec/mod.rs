@@ -18,7 +18,6 @@ mod tests;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -33,7 +32,7 @@ use capture::Capture;
 use environment::Environment;
 use live::Live;
 use running::{Left, Running};
-use sandbox::{Grants, Sandbox, Supervisor, Watch};
+use sandbox::{Grants, Sandbox, Watch};
 use stages::Report;
 
 pub use background::{End, Piece};
@@ -41,6 +40,9 @@ pub use capture::{Captured, WholeOutput};
 pub use foreground::foreground;
 pub use live::Watcher;
 pub use stages::Statuses;
+
+/// Linux takes no longer word (`MAX_ARG_STRLEN`, its end included).
+const LONGEST_WORD: usize = 128 * 1024;
 
 /// One line of bash, and how it is to be run.
 pub struct Command<'a> {
@@ -309,6 +311,16 @@ impl Exec {
         self.background.ids()
     }
 
+    /// A command that is run in this folder would find this program: by its name, or at its path.
+    pub fn has_program(&self, program: &str, folder: &Path) -> bool {
+        self.environment.has_program(program, folder)
+    }
+
+    /// Commands find a variable of this name.
+    pub fn has_variable(&self, name: &str) -> bool {
+        self.environment.get(name).is_some()
+    }
+
     /// Ends everything that commands left running, and all background commands.
     pub fn shutdown(&self) {
         self.background.shutdown();
@@ -333,60 +345,44 @@ impl Exec {
         if !directory.is_dir() {
             return Err(Error::NotADirectory(directory.to_owned()));
         }
+        if line.len() >= LONGEST_WORD {
+            return Err(Error::TooLong(line.len()));
+        }
         let report = Report::new(wanted.statuses).ok();
-        let boxed =
-            self.sandbox.as_ref().map(|sandbox| Ok::<_, Error>((sandbox, UnixStream::pair()?)));
-        let mut boxed = boxed.transpose()?;
-        let mut command = match &boxed {
-            None => new_command(bash),
-            Some((_, (_, theirs))) => {
-                // The very file of this process, whatever has become of its path meanwhile.
-                let mut command = new_command(Path::new("/proc/self/exe"));
-                command.args(sandbox::supervisor_arguments(theirs)).arg(bash);
-                command
-            }
-        };
         let mark = uuid::Uuid::now_v7().to_string();
+        let words = ["--noprofile", "--norc", "-c", "--", line];
+        let mut variables = self.environment.variables(&mark);
+        variables.extend(self.sandbox.iter().flat_map(Sandbox::variables));
+        let wanted_ones = wanted.environment.iter();
+        variables.extend(wanted_ones.map(|(name, value)| (name.into(), value.into())));
+        if let Some(report) = &report {
+            variables.push(("BASH_ENV".into(), report.path().into()));
+        }
+        if let Some(sandbox) = &self.sandbox {
+            let number = report.as_ref().map(Report::number);
+            let run = sandbox::Run::new(bash, &words, &variables, directory, number);
+            let descriptor = report.as_ref().map(Report::descriptor);
+            let descriptor = descriptor.as_ref().map(|report| report.as_fd());
+            let started = sandbox.start(run, wanted.grants(), descriptor)?;
+            let sandbox::Started { supervisor, stdout, stderr, watch } = started;
+            let running = Running::supervised(supervisor, mark, stdout, stderr)?;
+            return Ok(Started { running, report, watch: Some(watch) });
+        }
+        let mut command = new_command(bash);
         command
-            .args(["--noprofile", "--norc", "-c", "--", line])
+            .args(words)
             .current_dir(directory)
             .env_clear()
-            .envs(self.environment.variables(&mark))
-            .envs(self.sandbox.iter().flat_map(Sandbox::variables))
-            .envs(wanted.environment.iter().map(|(name, value)| (name, value)))
+            .envs(variables)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        if let Some(report) = &report {
-            command.env("BASH_ENV", report.path());
-        }
-        let grants = wanted.grants();
-        let child = match &boxed {
-            None => {
-                start_in_a_session(&mut command, report.as_ref().map(Report::descriptor));
-                inheriting(&[], || command.spawn())
-            }
-            Some((sandbox, (_, theirs))) => {
-                let report = report.as_ref().map(|report| report.descriptor());
-                let inherited = report.iter().map(|report| report.as_fd()).chain([theirs.as_fd()]);
-                let inherited = inherited.chain(sandbox.inherited(grants)).collect::<Vec<_>>();
-                inheriting(&inherited, || command.spawn())
-            }
-        };
-        let child = child.map_err(|error| match error.kind() {
+        start_in_a_session(&mut command, report.as_ref().map(Report::descriptor));
+        let child = inheriting(&[], || command.spawn()).map_err(|error| match error.kind() {
             io::ErrorKind::ArgumentListTooLong => Error::TooLong(line.len()),
             _ => Error::Io(error),
         })?;
-        let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
-        let (mut watch, mut supervisor) = (None, None);
-        if let Some((sandbox, (mut ours, theirs))) = boxed.take() {
-            drop(theirs);
-            // While it starts. Should this fail it hears nothing, and ends.
-            let report = report.as_ref().map(Report::number);
-            watch = Some(sandbox.prepare(directory, grants, report, &mut ours)?);
-            supervisor = Some(Supervisor::new(ours, pid)?);
-        }
-        Ok(Started { running: Running::new(child, mark, supervisor), report, watch })
+        Ok(Started { running: Running::unboxed(child, mark), report, watch: None })
     }
 }
 

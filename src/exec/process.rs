@@ -6,9 +6,14 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open, pidfd_send_signal,
+};
 
 use super::LeftRunning;
 use crate::protocol::shorten;
@@ -42,6 +47,12 @@ impl Family {
     pub(super) fn new(root: i32, mark: String) -> Self {
         let since = read(root).map_or(0, |process| process.since);
         Self { root: Some(root), since, mark, known: HashSet::new(), strangers: HashSet::new() }
+    }
+
+    /// Those of a command whose supervisor was this. They are known by their mark alone: when they are looked
+    /// for it has ended, and its number may be somebody else's.
+    pub(super) fn supervised(supervisor: i32, mark: String) -> Self {
+        Self { root: None, ..Self::new(supervisor, mark) }
     }
 
     /// Those that live now.
@@ -111,19 +122,58 @@ pub(super) fn end_descendants() {
     });
 }
 
-/// What descends from this process and is no child of its own: what its children watch over.
-pub(super) fn watched_by(pid: i32) -> Vec<LeftRunning> {
-    grandchildren(pid).iter().map(Process::left_running).collect()
+/// A process whose children watch over others. It is nobody's child here, so its number is free as soon as it
+/// ends, and may be somebody else's then.
+#[derive(Debug)]
+pub(super) struct Watcher {
+    pid: i32,
+    /// The process itself, whoever has its number.
+    handle: OwnedFd,
 }
 
-/// Stops what the children of this process watch over.
-pub(super) fn pause_watched_by(pid: i32) {
-    pause(|| grandchildren(pid));
-}
+impl Watcher {
+    /// The process that has this number; it has to be sure that it has not ended.
+    pub(super) fn new(pid: i32) -> io::Result<Self> {
+        let number = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Self { pid, handle: pidfd_open(number, PidfdFlags::empty())? })
+    }
 
-/// Lets it go on.
-pub(super) fn resume_watched_by(pid: i32) {
-    resume(&grandchildren(pid));
+    /// Its number.
+    pub(super) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// What descends from it and is no child of its own: what its children watch over.
+    pub(super) fn watched(&self) -> Vec<LeftRunning> {
+        self.grandchildren().iter().map(Process::left_running).collect()
+    }
+
+    /// Stops what its children watch over.
+    pub(super) fn pause(&self) {
+        pause(|| self.grandchildren());
+    }
+
+    /// Lets that go on.
+    pub(super) fn resume(&self) {
+        resume(&self.grandchildren());
+    }
+
+    /// Ends the process itself.
+    pub(super) fn kill(&self) {
+        // It may have ended by itself.
+        _ = pidfd_send_signal(&self.handle, Signal::KILL);
+    }
+
+    fn grandchildren(&self) -> Vec<Process> {
+        let found = grandchildren(self.pid);
+        // Whoever lives now had its number while they were looked for.
+        if self.has_ended() { Vec::new() } else { found }
+    }
+
+    fn has_ended(&self) -> bool {
+        let mut one = [PollFd::from_borrowed_fd(self.handle.as_fd(), PollFlags::IN)];
+        poll(&mut one, Some(&Timespec::default())).is_ok_and(|n| n > 0)
+    }
 }
 
 fn grandchildren(pid: i32) -> Vec<Process> {
@@ -285,4 +335,55 @@ fn read(pid: i32) -> Option<Process> {
     let session = fields.next()?.parse().ok()?;
     let since = fields.nth(15)?.parse().ok()?;
     Some(Process { pid, parent, group, session, since, lives, stands })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may panic")]
+    #![expect(clippy::disallowed_methods, reason = "processes that are nobody's command")]
+
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_somebody_elses_now_is_left_alone() {
+        // What descends from it: a shell, and what that started.
+        let mut other = Command::new("bash")
+            .args(["-c", "bash -c 'sleep 600 & echo $!; wait'; :"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = Vec::new();
+        let stdout = other.stdout.as_mut().unwrap();
+        while !said.ends_with(b"\n") {
+            let mut byte = [0];
+            stdout.read_exact(&mut byte).unwrap();
+            said.extend(byte);
+        }
+        let grandchild: i32 = String::from_utf8(said).unwrap().trim().parse().unwrap();
+        let pid = i32::try_from(other.id()).unwrap();
+        let mut watcher = Watcher::new(pid).unwrap();
+        let seen: Vec<i32> = watcher.watched().iter().map(|left| left.pid).collect();
+        assert_eq!(seen, [grandchild]);
+        watcher.pause();
+        assert!(read(grandchild).unwrap().stands);
+        watcher.resume();
+
+        // The same number, of one that has ended.
+        let mut ended = Command::new("true").spawn().unwrap();
+        let handle = Watcher::new(i32::try_from(ended.id()).unwrap()).unwrap().handle;
+        ended.wait().unwrap();
+        watcher.handle = handle;
+        assert_eq!(watcher.watched(), []);
+        watcher.pause();
+        watcher.kill();
+        let grandchild = read(grandchild).unwrap();
+        assert!(grandchild.lives && !grandchild.stands);
+        assert!(other.try_wait().unwrap().is_none());
+
+        grandchild.signal(Signal::KILL);
+        other.wait().unwrap();
+    }
 }

@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::pipe::fcntl_setpipe_size;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, ChildStderr, ChildStdout};
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -23,10 +24,13 @@ use super::{Ended, LeftRunning};
 const GRACE: Duration = Duration::from_millis(100);
 /// As much as a pipe holds.
 const CHUNK: usize = 64 * 1024;
+/// As much as is read at once from a command that writes more than a pipe holds, and as its pipe holds then:
+/// who writes and who reads wait less for each other.
+const LARGE_CHUNK: usize = 256 * 1024;
+const LARGE_PIPE: usize = 1024 * 1024;
 
 /// A command that was started. Dropped before its end it takes its process tree along.
 pub(super) struct Running {
-    child: Child,
     pipes: Pipes,
     /// `None` once it was handed over.
     tree: Option<Tree>,
@@ -38,8 +42,8 @@ pub(super) struct Running {
 /// Who knows the processes of a command.
 #[derive(Debug)]
 pub(super) enum Tree {
-    /// We do, by their marks.
-    Marked(Family),
+    /// We do, by their marks; the first of them is our child.
+    Marked(Child, Family),
     /// Its supervisor; and by their marks we do, should it be gone before them.
     Supervised(Supervisor, Family),
 }
@@ -47,8 +51,8 @@ pub(super) enum Tree {
 impl Tree {
     fn set_paused(&mut self, is_paused: bool) {
         match (self, is_paused) {
-            (Self::Marked(family), true) => family.pause(),
-            (Self::Marked(family), false) => family.resume(),
+            (Self::Marked(_, family), true) => family.pause(),
+            (Self::Marked(_, family), false) => family.resume(),
             (Self::Supervised(supervisor, _), true) => supervisor.pause(),
             (Self::Supervised(supervisor, _), false) => supervisor.resume(),
         }
@@ -56,7 +60,7 @@ impl Tree {
 
     fn kill(&mut self) {
         match self {
-            Self::Marked(family) => family.kill(),
+            Self::Marked(_, family) => family.kill(),
             Self::Supervised(supervisor, _) => supervisor.kill(),
         }
     }
@@ -79,7 +83,7 @@ impl Left {
     /// Nothing of it lives any more.
     pub(super) fn is_over(&mut self) -> bool {
         match &mut self.tree {
-            Tree::Marked(family) => family.living().is_empty(),
+            Tree::Marked(_, family) => family.living().is_empty(),
             Tree::Supervised(supervisor, _) => supervisor.living().is_empty(),
         }
     }
@@ -92,18 +96,28 @@ impl Drop for Left {
 }
 
 impl Running {
-    pub(super) fn new(mut child: Child, mark: String, supervisor: Option<Supervisor>) -> Self {
+    /// One that is our child.
+    pub(super) fn unboxed(mut child: Child, mark: String) -> Self {
         let root = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
-        let pipes = Pipes {
-            stdout: Pipe::new(child.stdout.take()),
-            stderr: Pipe::new(child.stderr.take()),
-        };
-        let family = Family::new(root, mark);
-        let tree = match supervisor {
-            Some(supervisor) => Tree::Supervised(supervisor, family),
-            None => Tree::Marked(family),
-        };
-        Self { child, pipes, tree: Some(tree), root, may_have_left: true }
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let pipes = Pipes { stdout: Pipe::new(stdout), stderr: Pipe::new(stderr) };
+        let tree = Some(Tree::Marked(child, Family::new(root, mark)));
+        Self { pipes, tree, root, may_have_left: true }
+    }
+
+    /// One that has a supervisor, and writes there.
+    pub(super) fn supervised(
+        supervisor: Supervisor,
+        mark: String,
+        stdout: OwnedFd,
+        stderr: OwnedFd,
+    ) -> io::Result<Self> {
+        let root = supervisor.pid();
+        let stdout = ChildStdout::from_std(stdout.into())?;
+        let stderr = ChildStderr::from_std(stderr.into())?;
+        let pipes = Pipes { stdout: Pipe::new(Some(stdout)), stderr: Pipe::new(Some(stderr)) };
+        let tree = Some(Tree::Supervised(supervisor, Family::supervised(root, mark)));
+        Ok(Self { pipes, tree, root, may_have_left: true })
     }
 
     /// The shell's process id, as the shell knows it.
@@ -155,12 +169,9 @@ impl Running {
     ) -> io::Result<Option<ExitStatus>> {
         tokio::select! {
             biased;
-            status = shell_end(
-                &mut self.child,
-                self.tree.as_mut(),
-                &mut self.root,
-                &mut self.may_have_left,
-            ) => Ok(Some(status?)),
+            status = shell_end(self.tree.as_mut(), &mut self.root, &mut self.may_have_left) => {
+                Ok(Some(status?))
+            }
             () = self.pipes.read(capture), if self.pipes.is_open() => Ok(None),
         }
     }
@@ -172,8 +183,10 @@ impl Running {
             tree.kill();
         }
         self.may_have_left = false;
-        // What can not be waited for is gone.
-        _ = self.child.wait().await;
+        if let Some(Tree::Marked(child, _)) = &mut self.tree {
+            // What can not be waited for is gone.
+            _ = child.wait().await;
+        }
     }
 
     /// Reads what is still in the pipes and looks for processes that outlived the shell. What is
@@ -190,7 +203,7 @@ impl Running {
             return Vec::new();
         }
         match &mut self.tree {
-            Some(Tree::Marked(family)) => {
+            Some(Tree::Marked(_, family)) => {
                 if family.living().is_empty() {
                     return Vec::new();
                 }
@@ -247,12 +260,16 @@ impl Drop for Running {
 
 /// The shell's exit status, from whoever waits for it. Nothing is lost if this is dropped.
 async fn shell_end(
-    child: &mut Child,
     tree: Option<&mut Tree>,
     root: &mut i32,
     may_have_left: &mut bool,
 ) -> io::Result<ExitStatus> {
-    let Some(Tree::Supervised(supervisor, family)) = tree else { return child.wait().await };
+    let (supervisor, family) = match tree {
+        Some(Tree::Supervised(supervisor, family)) => (supervisor, family),
+        Some(Tree::Marked(child, _)) => return child.wait().await,
+        // Handed over with all that is to be known of it.
+        None => return std::future::pending().await,
+    };
     loop {
         match supervisor.next().await {
             Message::Shell(pid) => *root = pid,
@@ -301,7 +318,7 @@ struct Pipe<P> {
     buffer: Box<[u8]>,
 }
 
-impl<P: AsyncRead + Unpin> Pipe<P> {
+impl<P: AsyncRead + AsFd + Unpin> Pipe<P> {
     fn new(pipe: Option<P>) -> Self {
         Self { pipe, buffer: vec![0; CHUNK].into_boxed_slice() }
     }
@@ -312,6 +329,12 @@ impl<P: AsyncRead + Unpin> Pipe<P> {
         let n = pipe.read(&mut self.buffer).await.unwrap_or(0);
         if n == 0 {
             self.pipe = None;
+        } else if n == CHUNK && self.buffer.len() == CHUNK {
+            // Where a user's pipes hold as much as they may already, it stays as it is.
+            _ = fcntl_setpipe_size(pipe, LARGE_PIPE);
+            let mut larger = vec![0; LARGE_CHUNK];
+            larger[..n].copy_from_slice(&self.buffer);
+            self.buffer = larger.into_boxed_slice();
         }
         n
     }

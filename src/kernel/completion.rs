@@ -166,7 +166,10 @@ impl Completion {
             return Gate::SentBack {
                 signal: Signal::BadAnswer,
                 about: "open todos".to_owned(),
-                why: format!("a final answer with {} open todos", open.len()),
+                why: match open.len() {
+                    1 => "a final answer with 1 open todo".to_owned(),
+                    n => format!("a final answer with {n} open todos"),
+                },
                 output: String::new(),
                 feedback: prompts.text(OPEN_TODOS).replace("{{todos}}", &open.join("; ")),
             };

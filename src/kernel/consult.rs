@@ -9,8 +9,9 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::spend::{Speaker, Spent};
-use super::think::converse;
+use super::think::{converse, usage_of};
 use super::{Kernel, millis};
+use crate::context::Budget;
 use crate::protocol::control::Ending;
 use crate::protocol::event::{Body, Layer, ModelRequested, ModelResponded};
 use crate::protocol::message::{Message, Part, Role};
@@ -46,9 +47,9 @@ impl Kernel {
         is_useful: impl Fn(&Reply) -> bool,
     ) -> Result<Result<Reply, ModelError>, Ending> {
         let events = &self.parts.events;
-        let described = self.describe_aside(speaker, request);
-        let bytes = described.bytes;
-        events.emit(Body::ModelRequested(described));
+        let requested = described(speaker, request, &self.budget);
+        let bytes = requested.bytes;
+        events.emit(Body::ModelRequested(requested));
         let asked = events.clock().now();
         let answer = converse(speaker, request, events, &self.parts.control).await?;
         let took = events.clock().now().duration_since(asked);
@@ -64,7 +65,7 @@ impl Kernel {
                 return Ok(Err(error));
             }
         };
-        let usage = self.usage_of(&reply, bytes);
+        let usage = usage_of(&self.budget, &reply, bytes);
         let cost_usd = speaker.cost(usage);
         spent.add(usage, cost_usd, took);
         events.emit(Body::ModelResponded(ModelResponded {
@@ -95,7 +96,7 @@ impl Kernel {
             return Ok(answer?.ok());
         }
         // It was sent, so it is paid for; how much came back nobody knows.
-        let bytes = self.describe_aside(speaker, request).bytes;
+        let bytes = described(speaker, request, &self.budget).bytes;
         let usage = Usage { input_tokens: self.budget.tokens(bytes), ..Usage::default() };
         spent.add(usage, speaker.cost(usage), Duration::ZERO);
         self.parts.events.emit(Body::Error {
@@ -153,30 +154,37 @@ impl Kernel {
         }
         Ok(None)
     }
+}
 
-    fn describe_aside(&self, speaker: &Speaker, request: &Request<'_>) -> ModelRequested {
-        let asked: usize =
-            request.messages.iter().flat_map(|message| &message.parts).map(Part::bytes).sum();
-        let layer = |bytes| Layer { hash: String::new(), bytes, tokens: self.budget.tokens(bytes) };
-        let bytes = request.system.len() + asked;
-        ModelRequested {
-            purpose: request.purpose,
-            model: speaker.model.id().to_owned(),
-            messages: request.messages.len(),
-            bytes,
-            estimated_tokens: self.budget.tokens(bytes),
-            window: Some(speaker.context_window),
-            shared_bytes: 0,
-            layers: BTreeMap::from([
-                ("l1".to_owned(), layer(request.system.len())),
-                ("l3".to_owned(), layer(asked)),
-            ]),
-            texts: BTreeMap::new(),
-            trailing: match request.purpose {
-                Purpose::Reflect | Purpose::Plan | Purpose::Task => Some(asked_in_words(request)),
-                Purpose::Main | Purpose::Summary | Purpose::Learn => None,
-            },
-        }
+/// What the record keeps of a request aside.
+pub(super) fn described(
+    speaker: &Speaker,
+    request: &Request<'_>,
+    budget: &Budget,
+) -> ModelRequested {
+    let asked: usize =
+        request.messages.iter().flat_map(|message| &message.parts).map(Part::bytes).sum();
+    let layer = |bytes| Layer { hash: String::new(), bytes, tokens: budget.tokens(bytes) };
+    let bytes = request.system.len() + asked;
+    ModelRequested {
+        purpose: request.purpose,
+        model: speaker.model.id().to_owned(),
+        messages: request.messages.len(),
+        bytes,
+        estimated_tokens: budget.tokens(bytes),
+        window: Some(speaker.context_window),
+        shared_bytes: 0,
+        layers: BTreeMap::from([
+            ("l1".to_owned(), layer(request.system.len())),
+            ("l3".to_owned(), layer(asked)),
+        ]),
+        texts: BTreeMap::new(),
+        trailing: match request.purpose {
+            Purpose::Reflect | Purpose::Plan | Purpose::Task | Purpose::Learn => {
+                Some(asked_in_words(request))
+            }
+            Purpose::Main | Purpose::Summary => None,
+        },
     }
 }
 

@@ -6,6 +6,7 @@
 //! terminals or of files.
 
 mod answer;
+mod aside;
 mod asked;
 mod between;
 mod checks;
@@ -16,6 +17,7 @@ mod compact;
 mod completion;
 mod consult;
 mod evaluate;
+mod fix_first;
 mod heard;
 mod recall;
 mod recover;
@@ -34,13 +36,14 @@ use std::time::Duration;
 use serde_json::Value;
 
 pub use answer::AnswerSchema;
+pub use aside::{Aside, Purse, Unanswered};
 pub use checks::Checks;
 use completion::{Completion, Gate};
 use evaluate::{Round, evaluate};
 pub use recall::Memory;
 pub use spend::{Price, Speaker};
 pub use state::{RecoveryLimits, State};
-use turn::{PastCall, Trailing, Turn};
+use turn::{PastCall, STEERED, Trailing, Turn};
 use verify::Objection;
 pub use verify::Verifier;
 
@@ -113,6 +116,8 @@ pub struct Parts {
     pub undo_on_failure: bool,
     /// What is said to models.
     pub prompts: Arc<Prompts>,
+    /// What is spent beside the loop.
+    pub purse: Purse,
 }
 
 /// The loop and what it knows.
@@ -184,6 +189,7 @@ impl Kernel {
     pub async fn run(&mut self, input: &str) -> TurnFinished {
         let mut turn = self.begin(input);
         let ending = loop {
+            self.settle(&mut turn);
             if let Some(ending) = self.limit_reached(&turn) {
                 break ending;
             }
@@ -259,6 +265,14 @@ impl Kernel {
         ))
     }
 
+    /// Counts what was spent beside the loop, and says how much may be.
+    fn settle(&self, turn: &mut Turn) {
+        let Parts { purse, limits, .. } = &self.parts;
+        purse.settle(&mut turn.spent);
+        let spent = turn.spent.cost_usd;
+        purse.may_spend(limits.max_budget_usd.map(|max| max - spent.unwrap_or(max)));
+    }
+
     fn limit_reached(&self, turn: &Turn) -> Option<Ending> {
         if let Some(interrupt) = self.parts.control.interrupted() {
             return Some(interrupt.ending());
@@ -275,17 +289,18 @@ impl Kernel {
     /// Carries out the calls of an answer and evaluates what they came to.
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
         let room = self.room_of_results();
-        let warnings = self.known_before(turn, &reply.calls);
-        let answers = self.parts.registry.carry_out(&reply.calls, room).await;
+        let (calls, warnings) = self.with_foresight(turn, &reply.calls);
+        let answers = self.parts.registry.carry_out(&calls, room).await;
         let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &answer.envelope).collect();
         self.history.exchange(&reply.text, &reply.calls, &envelopes);
         turn.draft.text.clear();
         self.warn(warnings);
-        self.evaluate(turn, &Round::Calls { calls: &reply.calls, answers: &answers });
+        self.look_back(turn, &calls, &answers);
+        self.evaluate(turn, &Round::Calls { calls: &calls, answers: &answers });
         if let (Some(failure), None) = (&turn.state.last_failure, &turn.state.failed_call) {
             turn.case.evidence.clone_from(&failure.message);
         }
-        self.take_note(turn, &reply.calls, &answers);
+        self.take_note(turn, &calls, &answers);
     }
 
     /// The bytes that all results of one round may take.
@@ -424,7 +439,7 @@ impl Kernel {
             self.hear(&input);
             turn.trailing.mentions.hear(&input, |path| self.parts.project.find(path));
             turn.completion.hear(&input);
-            turn.case.goal.push_str(&format!("\nThen the user said: {input}"));
+            turn.case.goal.push_str(&format!("{STEERED}{input}"));
         }
     }
 
@@ -487,6 +502,9 @@ impl Kernel {
             report = Some(failed);
             turn.completion.structured = None;
         }
+        self.parts.purse.settle(&mut turn.spent);
+        // What is spent until the next turn is that turn's.
+        self.parts.purse.may_spend(self.parts.limits.max_budget_usd);
         let elapsed = self.parts.events.clock().now().duration_since(turn.started);
         let finished = TurnFinished {
             ending,

@@ -1,4 +1,5 @@
-//! What earlier sessions know, asked at three moments: at a task's start, before a call, after a failure.
+//! What earlier sessions know, asked at three moments: at a task's start, before a call ([`super::fix_first`]), after a
+//! failure.
 //!
 //! The answers come from memory and at once. Without any, not one token and not one event is more. What helped
 //! before is tried by the kernel only as far as `reflect` decides it and the gate permits it; else it is told.
@@ -10,6 +11,7 @@ use serde_json::Value;
 
 use super::Kernel;
 use super::evaluate::{Round, attach};
+use super::fix_first::Mended;
 use super::turn::Turn;
 use crate::context::memory_reminder;
 use crate::protocol::Object;
@@ -31,21 +33,27 @@ pub struct Memory {
     pub recall: Arc<dyn Recall>,
     /// A task is told so many tokens unasked, at most.
     pub max_tokens: u64,
+    /// A call that is known to fail may be mended before it is made.
+    pub fixes_first: bool,
 }
 
 /// What a turn has made of it.
 #[derive(Debug, Default)]
 pub(super) struct Used {
-    /// Items whose fix was tried in vain: not tried again.
-    failed: BTreeSet<String>,
+    /// Items whose fix was tried in vain, or is not needed any more: not tried again.
+    pub(super) failed: BTreeSet<String>,
     /// Items that the model was warned with.
-    warned: BTreeSet<String>,
+    pub(super) warned: BTreeSet<String>,
+    /// Calls of the last round that were mended before they were made.
+    pub(super) mended: Vec<Mended>,
+    /// Calls of this round that were mended in the last one and are sent again as they were, each with the item.
+    pub(super) insisted: Vec<(String, String)>,
 }
 
 /// An item that the model is told of below the result of a call.
 pub(super) struct Known {
-    call: String,
-    item: Recalled,
+    pub(super) call: String,
+    pub(super) item: Recalled,
 }
 
 impl Kernel {
@@ -56,26 +64,16 @@ impl Kernel {
         let mut about = vec![input];
         about.extend(self.plan.open().map(|todo| todo.content.as_str()));
         about.extend(self.parts.checks.commands.iter().map(String::as_str));
-        let mut items = memory.recall.for_task(&about.join("\n"), memory.max_tokens);
+        let mut items =
+            memory.recall.for_task(&about.join("\n"), memory.max_tokens, &self.around());
         items.retain(|item| !self.memories.has(&item.id));
         if items.is_empty() {
             return;
         }
         let text = memory_reminder(&self.parts.prompts, &items);
         let in_rules = !self.sent.has_begun();
-        let (moment, call, applied) = (Moment::Task, None, false);
-        self.recalled(MemoryRecalled { moment, items, call, applied, text, in_rules });
-    }
-
-    /// What is known of calls that are about to be made and will not show in their answers.
-    pub(super) fn known_before(&self, turn: &mut Turn, calls: &[ToolCall]) -> Vec<Known> {
-        let Some(memory) = &self.parts.memory else { return Vec::new() };
-        let known = calls.iter().filter_map(|call| {
-            let item = memory.recall.before(call)?;
-            let is_new = turn.memory.warned.insert(item.id.clone());
-            is_new.then(|| Known { call: call.id.clone(), item })
-        });
-        known.collect()
+        let (moment, call, applied, replaced) = (Moment::Task, None, false, None);
+        self.recalled(MemoryRecalled { moment, items, call, applied, replaced, text, in_rules });
     }
 
     /// The model reads the warnings below the results.
@@ -103,6 +101,9 @@ impl Kernel {
             let (signature, evidence) = (signature.as_str(), evidence.as_str());
             let failed = FailedAs { call, code: error.code, signature, evidence };
             let Some(remedy) = memory.recall.after(&failed) else { continue };
+            if error.code == ErrorCode::NotFound && self.leads_nowhere(&remedy) {
+                continue;
+            }
             let may_try = self.may_try(turn, call, answer, &remedy);
             if !(may_try && attach(&mut turn.state, call, answer, &remedy)) {
                 known.push(Known { call: call.id.clone(), item: remedy.item });
@@ -147,6 +148,13 @@ impl Kernel {
         self.take_note(turn, &calls, &answers);
     }
 
+    /// It is about a path, and at the new one lies nothing either.
+    fn leads_nowhere(&self, remedy: &Remedy) -> bool {
+        let Some(SuggestedAction::Adjust { input }) = &remedy.action else { return false };
+        let path = input.get("path").and_then(Value::as_str);
+        path.is_some_and(|path| self.parts.project.find(path).is_none())
+    }
+
     /// What helped before may be tried: it is a call that the tool takes, it is another one than the one that failed,
     /// it can do no more harm, and a person has not said no.
     fn may_try(&self, turn: &Turn, call: &ToolCall, answer: &Answer, remedy: &Remedy) -> bool {
@@ -162,27 +170,32 @@ impl Kernel {
         }
         let first = remedy.first.as_deref().map(in_bash);
         let fix = self.with_action(call, action);
-        let read = |call: &ToolCall| serde_json::from_str::<Value>(&call.arguments).ok();
-        let is_same = fix.name == call.name && read(&fix) == read(call);
-        if is_same && first.is_none() {
+        if (is_same_call(&fix, call) && first.is_none()) || self.is_named_by_a_pin(&fix, call) {
             return false;
         }
-        first.iter().chain([&fix]).all(|call| self.is_as_harmless(call, answer))
+        let effect = answer.effect.as_ref();
+        first.iter().chain([&fix]).all(|fix| self.is_as_harmless(fix, call, effect))
     }
 
-    /// It can do no more harm than the call that failed: it only looks, or it is of the same kind and neither of
-    /// them is one that a person has to be asked about.
-    fn is_as_harmless(&self, fix: &ToolCall, failed: &Answer) -> bool {
+    /// It can do no more harm than the call with this effect, for which it is made: it only looks, or it is of the same
+    /// kind and neither of them is one that a person has to be asked about.
+    pub(super) fn is_as_harmless(
+        &self,
+        fix: &ToolCall,
+        call: &ToolCall,
+        of_call: Option<&Effect>,
+    ) -> bool {
         let registry = &self.parts.registry;
         let Ok(effect) = registry.effect_of(fix) else { return false };
-        match (&effect, &failed.effect) {
+        match (&effect, of_call) {
+            // Arguments that were wrong: the same tool, with the right ones.
+            (Effect::Write { .. } | Effect::Command { .. }, None) if fix.name != call.name => false,
             (Effect::Read { .. } | Effect::Plan, _)
             | (Effect::Write { .. }, Some(Effect::Write { .. }) | None) => true,
             (Effect::Command { background: true, .. } | Effect::Job { .. }, _) => false,
             (Effect::Command { .. }, Some(before @ Effect::Command { background: false, .. })) => {
                 registry.is_harmless(before) && registry.is_harmless(&effect)
             }
-            // Arguments that were wrong: the same tool, with the right ones.
             (Effect::Command { .. }, None) => registry.is_harmless(&effect),
             (Effect::Command { .. } | Effect::Write { .. }, Some(_)) => false,
         }
@@ -207,15 +220,21 @@ impl Kernel {
     fn tell_below(&mut self, known: Known, moment: Moment, words: Prompt, applied: bool) {
         let Known { call, item } = known;
         let text = self.parts.prompts.text(words).trim_end().replace("{{text}}", &item.text);
-        let (items, call, in_rules) = (vec![item], Some(call), false);
-        self.recalled(MemoryRecalled { moment, items, call, applied, text, in_rules });
+        let (items, call, in_rules, replaced) = (vec![item], Some(call), false, None);
+        self.recalled(MemoryRecalled { moment, items, call, applied, replaced, text, in_rules });
     }
 
-    fn recalled(&mut self, recalled: MemoryRecalled) {
+    pub(super) fn recalled(&mut self, recalled: MemoryRecalled) {
         let event = self.parts.events.emit(Body::MemoryRecalled(recalled));
         self.history.apply(&event);
         self.note(&event);
     }
+}
+
+/// Two calls of one tool with the same arguments.
+pub(super) fn is_same_call(one: &ToolCall, other: &ToolCall) -> bool {
+    let read = |call: &ToolCall| serde_json::from_str::<Value>(&call.arguments).ok();
+    one.name == other.name && read(one) == read(other)
 }
 
 fn in_bash(command: &str) -> ToolCall {

@@ -5,7 +5,7 @@ use futures_util::StreamExt as _;
 use super::spend::Speaker;
 use super::turn::Turn;
 use super::{Kernel, millis};
-use crate::context::trailing;
+use crate::context::{Budget, trailing};
 use crate::protocol::control::{Control, Ending};
 use crate::protocol::event::{Body, CompactionCause, Events, ModelResponded};
 use crate::protocol::model::{
@@ -111,7 +111,7 @@ impl Kernel {
             !reply.calls.is_empty() && matches!(stop, StopReason::Length | StopReason::Refused);
         let empty = reply.calls.is_empty() && reply.text.trim().is_empty();
         let discarded = cut_off_calls || empty || stop == StopReason::Refused;
-        let usage = self.usage_of(&reply, bytes);
+        let usage = usage_of(&self.budget, &reply, bytes);
         let cost_usd = self.parts.main.cost(usage);
         turn.spent.add(usage, cost_usd, took);
         self.parts.events.emit(Body::ModelResponded(ModelResponded {
@@ -126,15 +126,6 @@ impl Kernel {
             time_ms: millis(took),
         }));
         Ok(Ok(reply))
-    }
-
-    /// What an answer cost, as the provider counts it or as it is estimated.
-    pub(super) fn usage_of(&self, reply: &Reply, request_bytes: usize) -> Usage {
-        reply.usage.unwrap_or_else(|| Usage {
-            input_tokens: self.budget.tokens(request_bytes),
-            output_tokens: self.budget.tokens(size(reply)),
-            cached_tokens: 0,
-        })
     }
 
     /// The turn ends because no model answers.
@@ -213,6 +204,15 @@ pub(super) async fn converse(
     };
     let answer = control.cancel().run_until_cancelled(answer).await;
     answer.ok_or_else(|| control.interrupted().map_or(Ending::Interrupted, |by| by.ending()))
+}
+
+/// What an answer cost, as the provider counts it or as it is estimated.
+pub(super) fn usage_of(budget: &Budget, reply: &Reply, request_bytes: usize) -> Usage {
+    reply.usage.unwrap_or_else(|| Usage {
+        input_tokens: budget.tokens(request_bytes),
+        output_tokens: budget.tokens(size(reply)),
+        cached_tokens: 0,
+    })
 }
 
 fn size(reply: &Reply) -> usize {

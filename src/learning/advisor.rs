@@ -1,16 +1,23 @@
 //! What is known, in memory: the items of a project and of its user, asked by the kernel and answered at once.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::item::{APPLY_AT, Item, Scope};
+use super::command::{simple_commands, unquoted};
+use super::foresight::Outlook;
+use super::item::{APPLY_AT, FailurePattern, Fix, Item, Scope};
+use super::pattern::input_of;
 use super::relevance::{Subject, Task};
+use crate::protocol::Object;
 use crate::protocol::message::ToolCall;
-use crate::protocol::recall::{FailedAs, Recalled, Remedy};
+use crate::protocol::recall::{FailedAs, Foreseen, Recalled, Remedy, Surroundings};
 
 /// So many bytes of text are about one token.
 const BYTES_A_TOKEN: u64 = 4;
 /// Two items of this rank stand in no other order than that of how sure they are.
 const SAME_RANK: f64 = 0.05;
+/// What can not be looked at is taken for so long to be as it was when the failure was last seen.
+const FRESH_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 
 /// Items that are in use, ready to be asked.
 #[derive(Debug, Default)]
@@ -18,6 +25,8 @@ pub struct Advisor {
     items: Vec<Item>,
     /// What each of them is about, in the same order.
     subjects: Vec<Subject>,
+    /// Those that speak of a call before it is made: by the program of its command, else by its tool.
+    of_calls: BTreeMap<String, Vec<usize>>,
     /// What the ways of working weigh.
     weights: BTreeMap<String, f64>,
 }
@@ -27,7 +36,13 @@ impl Advisor {
     pub fn new(items: Vec<Item>) -> Self {
         let items: Vec<Item> = items.into_iter().filter(Item::is_in_use).collect();
         let subjects = items.iter().map(Subject::of).collect();
-        Self { items, subjects, weights: BTreeMap::new() }
+        let mut of_calls: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (at, item) in items.iter().enumerate() {
+            if let Some(failure) = &item.failure {
+                of_calls.entry(key_of(failure)).or_default().push(at);
+            }
+        }
+        Self { items, subjects, of_calls, weights: BTreeMap::new() }
     }
 
     /// With what the ways of working weigh, by their names.
@@ -54,7 +69,13 @@ impl Advisor {
 
     /// What fits a task, the best first: at most so many tokens in all. What this session itself has taught
     /// it has not forgotten.
-    pub fn for_task(&self, task: &str, max_tokens: u64, session: &str) -> Vec<Recalled> {
+    pub fn for_task(
+        &self,
+        task: &str,
+        max_tokens: u64,
+        session: &str,
+        around: &dyn Surroundings,
+    ) -> Vec<Recalled> {
         if self.items.is_empty() {
             return Vec::new();
         }
@@ -67,6 +88,7 @@ impl Advisor {
             .filter_map(|(item, subject)| {
                 Some((task.fits(item, subject)? * (0.5 + item.confidence()), item))
             })
+            .filter(|(_, item)| !is_back(item, around))
             .collect();
         fitting.sort_by(|(a, one), (b, other)| {
             b.total_cmp(a).then(other.last_occurred_ms.cmp(&one.last_occurred_ms))
@@ -84,17 +106,37 @@ impl Advisor {
         told
     }
 
-    /// What is known of a call that is about to be made and does not show in its own answer.
-    pub fn before(&self, call: &ToolCall) -> Option<Recalled> {
-        let warns = |item: &&Item| {
-            item.failure.as_ref().is_some_and(|failure| {
-                let when = &failure.when;
-                // What shows in the call's own answer is told when it is there.
-                when.code.is_none() && when.signature.is_none() && failure.warns_of(call)
-            })
-        };
-        let known = self.items.iter().filter(warns);
-        known.max_by(|a, b| a.confidence().total_cmp(&b.confidence())).map(recalled)
+    /// What is known of a call that is about to be made: how to mend it, where it may be and its failure is still to be
+    /// expected; and a warning, where a failure would not show in the call's own answer.
+    pub fn before(&self, call: &ToolCall, around: Option<&dyn Surroundings>) -> Foreseen {
+        let known = self.about(call);
+        let silent = known.iter().filter(|(_, failure)| warns(failure, call));
+        let warning = silent.max_by(|one, other| by_confidence(one, other));
+        Foreseen {
+            fix: around.and_then(|around| mended(&known, call, around)),
+            warning: warning.map(|(item, _)| recalled(item)),
+        }
+    }
+
+    /// The items that may speak of this call before it is made.
+    fn about(&self, call: &ToolCall) -> Vec<(&Item, &FailurePattern)> {
+        if self.of_calls.is_empty() {
+            return Vec::new();
+        }
+        // A long text that is written is not read for this.
+        let is_command = call.arguments.contains("\"command\"");
+        let input = if is_command { input_of(call) } else { Object::new() };
+        let line = input.get("command").and_then(serde_json::Value::as_str).unwrap_or_default();
+        let commands = simple_commands(line);
+        let programs = commands.iter().filter_map(|simple| simple.program().first());
+        let mut keys: Vec<String> =
+            programs.map(|program| program_key(&unquoted(program))).collect();
+        keys.extend([call.name.clone(), String::new()]);
+        keys.sort_unstable();
+        keys.dedup();
+        let found = keys.iter().filter_map(|key| self.of_calls.get(key)).flatten();
+        let known = found.filter_map(|at| self.items.get(*at));
+        known.filter_map(|item| Some((item, item.failure.as_ref()?))).collect()
     }
 
     /// What helped when a call failed like this; for the kernel to do where it is sure enough.
@@ -102,34 +144,107 @@ impl Advisor {
         let known = self.items.iter().filter_map(|item| {
             let failure = item.failure.as_ref().filter(|failure| failure.fits(failed))?;
             // A fix that the call follows already, or that does not apply to it, is no advice.
-            if failure.fix.is_some() && failure.action(failed.call).is_none() {
-                return None;
-            }
-            let when = &failure.when;
-            let named = [&when.signature, &when.command_head, &when.path, &when.argument];
-            let n_named = named.into_iter().flatten().count();
-            let rank = u32::try_from(n_named).unwrap_or(0) + u32::from(failure.fix.is_some());
-            Some((rank, item, failure))
+            let applies = failure.fix.is_none() || failure.action(failed.call).is_some();
+            applies.then_some((item, failure))
         });
-        let best = known.max_by(|(rank, one, _), (other_rank, other, _)| {
-            let (one_is_sure, other_is_sure) = (one.confidence(), other.confidence());
-            rank.cmp(other_rank).then_with(|| {
-                if (one_is_sure - other_is_sure).abs() > SAME_RANK {
-                    return one_is_sure.total_cmp(&other_is_sure);
-                }
-                let is_here = |item: &Item| item.scope != Scope::User;
-                is_here(one)
-                    .cmp(&is_here(other))
-                    .then(one.last_occurred_ms.cmp(&other.last_occurred_ms))
-            })
-        });
-        let (_, item, failure) = best?;
+        let best = known.max_by(better);
+        let (item, failure) = best?;
         let confidence = item.confidence();
         let applied = Some(failure).filter(|_| confidence >= APPLY_AT);
         let first = applied.and_then(|failure| failure.first(failed.call)).map(str::to_owned);
         let action = applied.and_then(|failure| failure.action(failed.call));
         Some(Remedy { item: recalled(item), confidence, first, action })
     }
+}
+
+/// What had been moved, a file or a folder, lies at its old place again.
+fn is_back(item: &Item, around: &dyn Surroundings) -> bool {
+    let fix = item.failure.as_ref().and_then(|failure| failure.fix.as_ref());
+    matches!(fix, Some(Fix::ReplacePath { from, .. }) if around.has(from))
+}
+
+/// How the call could be mended before it is made, by the best of those whose failure is still to be expected.
+fn mended(
+    known: &[(&Item, &FailurePattern)],
+    call: &ToolCall,
+    around: &dyn Surroundings,
+) -> Option<Remedy> {
+    let expected = known.iter().filter_map(|known| {
+        let (item, failure) = known;
+        let is_sure = item.confidence() >= APPLY_AT;
+        let outlook = is_sure.then(|| expected(item, failure, call, around)).flatten()?;
+        Some((outlook, known))
+    });
+    let best = expected.max_by(|(outlook, one), (other_outlook, other)| {
+        outlook.cmp(other_outlook).then_with(|| better(one, other))
+    });
+    let (_, (item, failure)) = best?;
+    let action = Some(failure.action(call)?);
+    Some(Remedy { item: recalled(item), confidence: item.confidence(), first: None, action })
+}
+
+/// Under what a pattern is found before a call is made.
+fn key_of(failure: &FailurePattern) -> String {
+    let head = failure.when.command_head.as_deref();
+    let program = head.and_then(|head| head.split_whitespace().next());
+    program.map_or_else(|| failure.when.tool.clone(), program_key)
+}
+
+/// No tool has a name with a blank in it.
+fn program_key(program: &str) -> String {
+    format!("$ {program}")
+}
+
+/// The failure is still to be expected of this call: what is there now says so; or what can not be looked at was seen
+/// not long ago, in this project or, of words that a program of this system does not know, on this system.
+fn expected(
+    item: &Item,
+    failure: &FailurePattern,
+    call: &ToolCall,
+    around: &dyn Surroundings,
+) -> Option<Outlook> {
+    let outlook = failure.outlook(call, around);
+    let is_expected = match outlook {
+        Outlook::Certain => true,
+        Outlook::Likely => {
+            let of_system = failure.when.platform.is_some()
+                && matches!(failure.fix, Some(Fix::ReplaceWords { .. }));
+            let age_ms = around.now_ms().saturating_sub(item.last_occurred_ms);
+            (item.scope != Scope::User || of_system) && age_ms <= FRESH_MS
+        }
+        Outlook::Open => false,
+    };
+    is_expected.then_some(outlook)
+}
+
+/// What shows in the call's own answer is told when it is there.
+fn warns(failure: &FailurePattern, call: &ToolCall) -> bool {
+    let when = &failure.when;
+    when.code.is_none() && when.signature.is_none() && failure.warns_of(call)
+}
+
+/// Which of two fits better: the one that names more of the call and knows a fix, then the surer one, then that
+/// of the project, then the later one.
+fn better(one: &(&Item, &FailurePattern), other: &(&Item, &FailurePattern)) -> Ordering {
+    let rank = |(_, failure): &(&Item, &FailurePattern)| {
+        let when = &failure.when;
+        let named = [&when.signature, &when.command_head, &when.path, &when.argument];
+        named.into_iter().flatten().count() + usize::from(failure.fix.is_some())
+    };
+    let ((item, _), (other_item, _)) = (one, other);
+    rank(one).cmp(&rank(other)).then_with(|| {
+        if (item.confidence() - other_item.confidence()).abs() > SAME_RANK {
+            return by_confidence(one, other);
+        }
+        let is_here = |item: &Item| item.scope != Scope::User;
+        is_here(item)
+            .cmp(&is_here(other_item))
+            .then(item.last_occurred_ms.cmp(&other_item.last_occurred_ms))
+    })
+}
+
+fn by_confidence(one: &(&Item, &FailurePattern), other: &(&Item, &FailurePattern)) -> Ordering {
+    one.0.confidence().total_cmp(&other.0.confidence())
 }
 
 fn recalled(item: &Item) -> Recalled {

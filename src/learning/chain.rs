@@ -4,8 +4,11 @@
 use serde_json::Value;
 
 use super::call::{CHECK, Failed, Made, words};
-use super::command::{INTERPRETERS, Simple, head, name_of, simple_commands, unquoted};
-use super::evidence::{is_verdict, names};
+use super::command::{
+    INTERPRETERS, SYSTEM, Simple, WITH_TASK, has_options_more, head, name_of, simple_commands,
+    unquoted,
+};
+use super::evidence::{blames_option, is_circumstance, is_verdict, names, narrows};
 use super::topics;
 use crate::protocol::envelope::ErrorCode;
 
@@ -36,14 +39,15 @@ pub fn continues(failed: &Made, later: &Made) -> bool {
         ErrorCode::IsDirectory | ErrorCode::NotADirectory => {
             failed.path().is_some() && failed.path() == later.path()
         }
+        ErrorCode::BinaryFile if later.command().is_some() => soon && shows_file(failed, later),
         ErrorCode::NotFound
+        | ErrorCode::BinaryFile
         | ErrorCode::AccessDenied
         | ErrorCode::PermissionDenied
         | ErrorCode::NoMatch
         | ErrorCode::MultipleMatches
         | ErrorCode::NotRead
         | ErrorCode::Conflict
-        | ErrorCode::BinaryFile
         | ErrorCode::Encoding
         | ErrorCode::TooLarge
         | ErrorCode::Timeout
@@ -62,6 +66,16 @@ pub fn continues(failed: &Made, later: &Made) -> bool {
             (Some(_), None) | (None, Some(_)) => false,
         },
     }
+}
+
+/// A program of the project's own, or one that not every system has, is given the file that is no text.
+fn shows_file(failed: &Made, later: &Made) -> bool {
+    let (Some(path), Some(line)) = (failed.path(), later.command()) else { return false };
+    simple_commands(line).iter().any(|simple| {
+        let program = simple.program();
+        program.first().is_some_and(|first| !SYSTEM.contains(&name_of(first)))
+            && program.iter().skip(1).any(|word| unquoted(word) == path)
+    })
 }
 
 /// Two calls of one way to touch files, and one file, wherever it is looked for.
@@ -137,29 +151,51 @@ fn is_akin(one: &Simple<'_>, other: &Simple<'_>, failure: &Failed) -> bool {
         return true;
     }
     let topic = topics::of_simple(one);
-    let same_purpose = topic.is_some() && topic == topics::of_simple(other);
+    // `git branch` is no other try at `git diff`: that both are about commits is no purpose.
+    let is_subject = name == other_name
+        && WITH_TASK.contains(&name)
+        && head(one_program) != head(other_program)
+        && topic == topics::of_command(name);
+    let same_purpose = topic.is_some() && topic == topics::of_simple(other) && !is_subject;
     let blames = |word: &&str| {
         let word = unquoted(word);
-        // `illegal option -- c`.
-        let letter = word.strip_prefix('-').filter(|letter| letter.len() == 1);
-        names(&failure.evidence, &word).is_some()
-            || letter.is_some_and(|c| names(&failure.evidence, &format!("-- {c}")).is_some())
+        names(&failure.evidence, &word).is_some() || blames_option(&failure.evidence, &word)
     };
     // The output says no to the work: only what looks at all of it again can show that it is good now.
     if is_verdict(&failure.evidence) && !arguments.iter().any(blames) {
         let before: Vec<&str> = targets(one_program).collect();
         let is_as_wide = targets(other_program).all(|target| before.contains(&target))
             && (!before.is_empty() || targets(other_program).next().is_none());
-        return is_as_wide && (same_purpose || name == other_name);
+        // Nothing but options more, and the output speaks of the call too: `cargo test --features sqlite`.
+        let mut more = other_program.iter().filter(|word| !one_program.contains(word));
+        let is_more = one_program.iter().all(|word| other_program.contains(word))
+            && more.clone().next().is_some_and(|word| word.starts_with('-'))
+            && !more.any(|word| narrows(word))
+            && failure.evidence.lines().skip(1).any(is_circumstance);
+        return (is_as_wide || is_more) && (same_purpose || name == other_name);
     }
     let (head, other_head) = (head(one_program), head(other_program));
     if head == other_head {
         // `tool a --fast` → `tool a`; `run tests.unit` → `run tests/unit`.
         return kept * 2 >= arguments.len() || same_purpose || arguments.iter().any(blames);
     }
+    // Of a program with tasks another task is another try only where that was blamed: `git branch` after
+    // `git diff main` looks around.
+    let n_blamed = if WITH_TASK.contains(&name) { head.len() - 1 } else { arguments.len() };
     let same_script = INTERPRETERS.contains(&name)
         && matches!((head, other_head), ([_, one], [_, other]) if has_same_stem(one, other));
-    same_purpose || holds || same_script || (name == other_name && arguments.iter().any(blames))
+    // `npm run lint` → `pnpm run lint`, where npm is refused.
+    let is_renamed = kept == arguments.len() && kept > 0 && blames(first);
+    let is_renamed = is_renamed && other_program.len() == one_program.len();
+    // `bin/rake x` → `../bin/rake x`, from another folder.
+    let is_from_elsewhere = name == other_name && arguments == &other_program[1..];
+    same_purpose
+        || has_options_more(one_program, other_program)
+        || holds
+        || is_from_elsewhere
+        || same_script
+        || is_renamed
+        || (name == other_name && arguments[..n_blamed].iter().any(blames))
 }
 
 /// What a command is about: its words behind those that say what is done, without options.

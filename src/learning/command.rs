@@ -169,6 +169,56 @@ pub fn is_script(program: &str) -> bool {
 pub(super) const INTERPRETERS: [&str; 10] =
     ["bash", "sh", "zsh", "python", "python3", "node", "ruby", "perl", "php", "deno"];
 
+/// Programs that every system has, each in its own kind: what they take is the machine's, not a project's.
+pub(super) const SYSTEM: [&str; 46] = [
+    "awk",
+    "base64",
+    "cat",
+    "chmod",
+    "column",
+    "cp",
+    "curl",
+    "cut",
+    "date",
+    "df",
+    "diff",
+    "du",
+    "file",
+    "find",
+    "grep",
+    "gunzip",
+    "gzip",
+    "head",
+    "hostname",
+    "less",
+    "ls",
+    "md5",
+    "md5sum",
+    "mkdir",
+    "mktemp",
+    "nc",
+    "netstat",
+    "nl",
+    "od",
+    "paste",
+    "ps",
+    "readlink",
+    "realpath",
+    "seq",
+    "sha256sum",
+    "shasum",
+    "sort",
+    "split",
+    "stat",
+    "tail",
+    "tar",
+    "touch",
+    "tr",
+    "wc",
+    "xargs",
+    "xxd",
+];
+
 /// Programs whose next words say what is done: `cargo test`, `npm run build`, `make fmt`.
 pub(super) const WITH_TASK: [&str; 30] = [
     "cargo",
@@ -203,6 +253,15 @@ pub(super) const WITH_TASK: [&str; 30] = [
     "terraform",
 ];
 
+/// In a pattern of words: any one word, of a head any word that says what is done.
+pub(super) const ANY: &str = "*";
+
+/// A word that says what its program is to do, if it stands first behind it: `import`, `db:seed`.
+pub(super) fn is_task(word: &str) -> bool {
+    let is_letter = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | ':');
+    word.starts_with(char::is_alphabetic) && word.chars().all(is_letter)
+}
+
 /// The words of a program that say what it does: `npm run build`, `python3 -m pytest`, `bash gen.sh`,
 /// `pytest`.
 pub fn head<'a>(program: &'a [&'a str]) -> &'a [&'a str] {
@@ -225,6 +284,26 @@ pub fn head<'a>(program: &'a [&'a str]) -> &'a [&'a str] {
         1
     };
     &program[..n]
+}
+
+/// So many words may stand between a program and what it is to do.
+const MAX_OPTIONS: usize = 3;
+
+/// The later one is the earlier one with options between the program and what it is to do: `go test` →
+/// `go -C web test`, `cargo udeps` → `cargo +nightly udeps`, `node a.ts` → `node --import tsx a.ts`.
+pub(super) fn has_options_more(one: &[&str], other: &[&str]) -> bool {
+    let ([program, rest @ ..], [again, others @ ..]) = (one, other) else { return false };
+    let n = others.len().saturating_sub(rest.len());
+    program == again
+        && !rest.is_empty()
+        && (1..=MAX_OPTIONS).contains(&n)
+        && others.ends_with(rest)
+        && is_option(others[0])
+}
+
+/// `-n`, `--offline`; `+nightly` chooses a toolchain.
+pub(super) fn is_option(word: &str) -> bool {
+    word.starts_with(['-', '+'])
 }
 
 #[cfg(test)]

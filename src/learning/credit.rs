@@ -4,22 +4,23 @@
 use std::collections::BTreeMap;
 
 use super::call::{CHECK, Made};
-use super::evidence::{is_circumstance, is_verdict};
+use super::evidence::{blames, is_verdict};
 use super::fold::{Harvest, Shown};
 use super::item::Item;
 use super::store::Outcome;
-use crate::protocol::envelope::ErrorCode;
+use crate::protocol::envelope::{ErrorClass, ErrorCode};
 use crate::protocol::message::ToolCall;
 use crate::protocol::recall::{FailedAs, Moment};
 
 /// Ids of items that were used in a turn, and how that turned out; `known`: the items as they were then. An item
 /// that the task never touched is not among them.
 ///
-/// Shown, and the failure happened all the same: lost. Tried by the kernel, and failed: lost. Shown, no such
+/// Shown, and the failure happened all the same: lost, but for what was told at the task's start, was not heard and
+/// helped once it was done. Tried by the kernel, and failed: lost. Shown, no such
 /// failure, and a call did what it advises: won. Where the kernel tried it that alone decides: a model that did
 /// not listen says nothing of the fix. At a task's start an advice wins only where a call shows that it was heard:
 /// most calls of Read name their argument rightly, whatever they were told. One loss outweighs what went well
-/// beside it.
+/// beside it. A call that was mended before it was made and went well is no win: nobody knows that it would have failed.
 pub fn credits(harvest: &Harvest, known: &[Item]) -> Vec<(String, Outcome)> {
     let mut outcomes: BTreeMap<&str, Outcome> = BTreeMap::new();
     let applied_ids = |id: &str| {
@@ -32,10 +33,15 @@ pub fn credits(harvest: &Harvest, known: &[Item]) -> Vec<(String, Outcome)> {
                 continue;
             }
             let Some(item) = known.iter().find(|item| item.id == recalled.id) else { continue };
-            let outcome =
-                if shown.applied { applied(harvest, shown) } else { told(harvest, shown, item) };
+            let outcome = match (shown.applied, shown.moment) {
+                (true, Moment::Call) => mended(harvest, shown),
+                (true, Moment::Task | Moment::Failure) => applied(harvest, shown),
+                (false, _) => told(harvest, shown, item),
+            };
             match (outcome, outcomes.get(item.id.as_str())) {
-                (None, _) | (Some(Outcome::Won), Some(Outcome::Lost)) => {}
+                (None, _)
+                | (Some(Outcome::Won | Outcome::Used), Some(Outcome::Lost))
+                | (Some(Outcome::Used), Some(Outcome::Won)) => {}
                 (Some(outcome), _) => {
                     outcomes.insert(&item.id, outcome);
                 }
@@ -58,6 +64,27 @@ fn applied(harvest: &Harvest, shown: &Shown) -> Option<Outcome> {
     Some(if was_called_well(last) { Outcome::Won } else { Outcome::Lost })
 }
 
+/// A call that was mended before it was made. Lost: it failed in a way that blames the call, or was needless, since the
+/// model's own went well when it was sent again, with nothing in between that could have made it possible.
+fn mended(harvest: &Harvest, shown: &Shown) -> Option<Outcome> {
+    let is_it = |call: &&Made| call.seq > shown.seq && Some(&call.id) == shown.call.as_ref();
+    let made = harvest.calls.iter().find(is_it)?;
+    if let Some(failed) = &made.failed {
+        if failed.code.class(&made.tool) == ErrorClass::Policy {
+            return None;
+        }
+        if blames_call(failed.code, &failed.evidence) {
+            return Some(Outcome::Lost);
+        }
+    }
+    let acted_before = |again: u64| {
+        let mut between = harvest.calls.iter().filter(|c| c.seq > made.seq && c.seq < again);
+        between.any(|call| call.acts)
+    };
+    let is_needless = shown.needless.is_some_and(|again| !acted_before(again));
+    Some(if is_needless { Outcome::Lost } else { Outcome::Used })
+}
+
 fn told(harvest: &Harvest, shown: &Shown, item: &Item) -> Option<Outcome> {
     let pattern = item.failure.as_ref()?;
     // A warning stands behind the result of the call that it is about.
@@ -69,8 +96,12 @@ fn told(harvest: &Harvest, shown: &Shown, item: &Item) -> Option<Outcome> {
         }
     };
     let later = || harvest.calls.iter().filter(|call| call.seq > from);
+    let follows =
+        || later().any(|made| was_called_well(made) && pattern.is_followed_by(&as_command(made)));
+    let mut was_heard = false;
     let happened = later().any(|made| {
         let call = as_command(made);
+        was_heard |= pattern.is_followed_by(&call);
         made.failed.as_ref().is_some_and(|failed| {
             pattern.fits(&FailedAs {
                 call: &call,
@@ -80,6 +111,10 @@ fn told(harvest: &Harvest, shown: &Shown, item: &Item) -> Option<Outcome> {
             })
         })
     });
+    // What was told before any call and not heard, and then did help, is as good as it was.
+    if happened && shown.moment == Moment::Task && !was_heard && follows() {
+        return None;
+    }
     if happened {
         return Some(Outcome::Lost);
     }
@@ -87,18 +122,19 @@ fn told(harvest: &Harvest, shown: &Shown, item: &Item) -> Option<Outcome> {
     if shown.moment == Moment::Task && !pattern.shows_when_followed() {
         return None;
     }
-    let follows =
-        later().any(|made| was_called_well(made) && pattern.is_followed_by(&as_command(made)));
-    follows.then_some(Outcome::Won)
+    follows().then_some(Outcome::Won)
 }
 
 /// It succeeded, or what it ran said no to the work and nothing against the call.
 fn was_called_well(made: &Made) -> bool {
-    made.failed.as_ref().is_none_or(|failed| {
-        failed.code == ErrorCode::CommandFailed
-            && is_verdict(&failed.evidence)
-            && !failed.evidence.lines().skip(1).any(is_circumstance)
-    })
+    made.failed.as_ref().is_none_or(|failed| !blames_call(failed.code, &failed.evidence))
+}
+
+/// A failure that speaks against how it was called, or where; else what was run said no to the work.
+pub fn blames_call(code: ErrorCode, evidence: &str) -> bool {
+    code != ErrorCode::CommandFailed
+        || !is_verdict(evidence)
+        || evidence.lines().skip(1).any(blames)
 }
 
 /// The call; a check is run by the kernel as a command is by a model.
@@ -108,4 +144,18 @@ fn as_command(made: &Made) -> ToolCall {
         "Bash".clone_into(&mut call.name);
     }
     call
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_test_is_called_does_not_blame_the_call() {
+        let says = |line: &str| format!("`python3 -m pytest` exited with status 1\n{line}");
+        let verdict = says("FAILED tests/test_api.py::test_forbidden - assert 200 == 403");
+        assert!(!blames_call(ErrorCode::CommandFailed, &verdict));
+        let call = says("assert 1 == 2\nERROR: unrecognized arguments: --fast");
+        assert!(blames_call(ErrorCode::CommandFailed, &call));
+    }
 }

@@ -4,7 +4,7 @@
 use crate::protocol::signature::signature;
 
 /// Phrases of lines that speak of the call or of the place it was made in.
-const CIRCUMSTANCES: [&str; 78] = [
+const CIRCUMSTANCES: [&str; 113] = [
     "not found",
     "no such",
     "does not exist",
@@ -83,10 +83,45 @@ const CIRCUMSTANCES: [&str; 78] = [
     "没有",
     "请先",
     "请运行",
+    "refuses",
+    "not enabled",
+    "not allowed",
+    "forbidden",
+    "no longer",
+    "replaced by",
+    "incompatible",
+    "not available",
+    "unavailable",
+    "not configured",
+    "not initialized",
+    "not initialised",
+    "not running",
+    "could not resolve",
+    "cannot resolve",
+    "could not connect",
+    "cannot connect",
+    "out of memory",
+    "decode",
+    "encoding",
+    "illegal byte",
+    "must not",
+    "did you mean",
+    "no matching",
+    "version mismatch",
+    "no inputs",
+    "only works",
+    "拒绝",
+    "不允许",
+    "禁止",
+    "尚未",
+    "不再",
+    "需要",
+    "未启用",
+    "未配置",
 ];
 
 /// Phrases of lines that pass judgement on the work: a test that failed, code that does not compile.
-const VERDICTS: [&str; 20] = [
+const VERDICTS: [&str; 40] = [
     "assert",
     "failed,",
     "tests failed",
@@ -104,6 +139,26 @@ const VERDICTS: [&str; 20] = [
     "typeerror",
     "nameerror",
     "undefined reference",
+    "undefined: ",
+    "undefined method",
+    "undefined local variable",
+    "undefined function",
+    "undeclared (first",
+    "was not declared in",
+    "cannot find symbol",
+    "cannot find name",
+    "cannot find value",
+    "implicit declaration",
+    "imported and not used",
+    "declared and not used",
+    "error ts2304",
+    "error ts2322",
+    "error ts2339",
+    "error ts2345",
+    "referenceerror",
+    "attributeerror",
+    "keyerror",
+    "--- fail:",
     "segmentation fault",
     "断言",
     "测试失败",
@@ -113,6 +168,89 @@ const VERDICTS: [&str; 20] = [
 pub(super) fn is_circumstance(line: &str) -> bool {
     let line = line.to_lowercase();
     CIRCUMSTANCES.iter().any(|phrase| line.contains(phrase))
+}
+
+/// The line blames the call or the place, and judges nothing: `FAILED tests/test_api.py::test_forbidden` names a test.
+pub(super) fn blames(line: &str) -> bool {
+    // (The name of an exception judges nothing yet: `TypeError: Unknown file extension ".ts"`.)
+    let names_test = (line.contains("FAILED") && !line.contains("FAILED:"))
+        || ["::test", "FAIL:", "FAIL ", "assert", "Assert"].iter().any(|part| line.contains(part));
+    let line = line.to_lowercase();
+    // One word is a word there, and no part of a name (`test_forbidden`).
+    let holds = |phrase: &str| {
+        let is_word = phrase.bytes().all(|b| b.is_ascii_lowercase());
+        if is_word {
+            ["", "s", "ed"].iter().any(|end| has_word(&line, &format!("{phrase}{end}")))
+        } else {
+            line.contains(phrase)
+        }
+    };
+    !names_test && CIRCUMSTANCES.iter().any(|phrase| holds(phrase))
+}
+
+/// Words of lines that say how things are done here.
+const WISHES: [&str; 33] = [
+    "no",
+    "not",
+    "never",
+    "lacks",
+    "lack",
+    "without",
+    "should",
+    "shall",
+    "expected",
+    "expects",
+    "wants",
+    "wanted",
+    "has to",
+    "have to",
+    "must",
+    "may",
+    "begin",
+    "begins",
+    "start with",
+    "starts with",
+    "end with",
+    "ends with",
+    "add",
+    "use",
+    "listed",
+    "registered",
+    "convention",
+    "header",
+    "应",
+    "约定",
+    "规范",
+    "登记",
+    "加上",
+];
+
+/// The line says what is wanted of the call, of the place, or of each file or message here; a compiler's line
+/// (`a.go:5:2: …`, `a.c:5: error: …`, `a.ts(5,2): …`) speaks of the code.
+pub(super) fn states_wish(line: &str) -> bool {
+    let low = line.to_lowercase();
+    let holds = |word: &&str| {
+        if word.is_ascii() { has_word(&low, word) } else { low.contains(*word) }
+    };
+    !is_compilers(&low) && (is_circumstance(line) || WISHES.iter().any(holds))
+}
+
+/// A place in a file to the column, or to the line and an error.
+fn is_compilers(line: &str) -> bool {
+    let Some(place) = line.split_whitespace().find(|word| word.contains(['.', '/'])) else {
+        return false;
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let mut numbers = place.split(':').skip(1);
+    let (row, column) = (numbers.next().unwrap_or(""), numbers.next().unwrap_or(""));
+    let in_brackets = place.rsplit_once('(').is_some_and(|(_, at)| {
+        let at = at.trim_end_matches([':', ')']);
+        at.split(',').count() == 2 && at.split(',').all(is_number)
+    });
+    let says_error = ["error", "fatal", "warning"]
+        .iter()
+        .any(|word| line.split_once(place).is_some_and(|(_, rest)| rest.trim().starts_with(word)));
+    in_brackets || (is_number(row) && (is_number(column) || says_error))
 }
 
 /// The longest phrase of the table by which a line speaks of the call or of the place.
@@ -133,6 +271,52 @@ pub(super) fn is_verdict(output: &str) -> bool {
 /// The line that names this word, as a word, and speaks of the call or of the place.
 pub(super) fn names<'a>(output: &'a str, word: &str) -> Option<&'a str> {
     output.lines().find(|line| is_circumstance(line) && has_word(line, word))
+}
+
+/// An option that chooses what is looked at: a success with it says nothing of the rest.
+pub(super) fn narrows(option: &str) -> bool {
+    const NARROWS: [&str; 26] = [
+        "-k",
+        "-m",
+        "-t",
+        "-g",
+        "-p",
+        "-x",
+        "--lf",
+        "--last-failed",
+        "--ff",
+        "--deselect",
+        "--ignore",
+        "--exclude",
+        "--only",
+        "--only-changed",
+        "--filter",
+        "--grep",
+        "--test",
+        "--tests",
+        "--lib",
+        "--bin",
+        "--package",
+        "--testNamePattern",
+        "--testPathPattern",
+        "--skip",
+        "--run",
+        "--changed",
+    ];
+    NARROWS.contains(&option.split('=').next().unwrap_or(option))
+}
+
+/// The output blames this option: by its name, without its value, or by its letter (`invalid option -- 'v'`).
+pub(super) fn blames_option(output: &str, option: &str) -> bool {
+    let Some(bare) = option.strip_prefix('-').map(|rest| rest.trim_start_matches('-')) else {
+        return false;
+    };
+    let name = option.split('=').next().unwrap_or(option);
+    let by_name = [name, bare.split('=').next().unwrap_or(bare)];
+    let letter = bare.chars().next().filter(|_| !option.starts_with("--"));
+    let by_letter = |c: char| [format!("-{c}"), format!("-- {c}"), format!("-- '{c}'")];
+    by_name.iter().any(|word| names(output, word).is_some())
+        || letter.is_some_and(|c| by_letter(c).iter().any(|word| names(output, word).is_some()))
 }
 
 /// The text has this word, with nothing of a word on either side.
@@ -160,12 +344,17 @@ pub(super) fn telling_line(output: &str) -> Option<&str> {
 
 /// A line as a condition: masked, and without the place where the shell says that it read the command.
 pub(super) fn as_condition(line: &str) -> String {
+    signature(&without_place(line))
+}
+
+/// A line without the place where the shell says that it read the command.
+pub(super) fn without_place(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     let from = match words.as_slice() {
         [shell, "line", n, ..] if shell.ends_with(':') && n.ends_with(':') => 3,
         _ => 0,
     };
-    signature(&words[from..].join(" "))
+    words[from..].join(" ")
 }
 
 #[cfg(test)]
@@ -184,6 +373,63 @@ mod tests {
             as_condition("/usr/bin/bash: line 1: pytest: command not found"),
             "pytest: command not found"
         );
+    }
+
+    #[test]
+    fn an_option_is_blamed_by_its_name_or_letter() {
+        for (output, option) in [
+            ("date: invalid option -- 'v'", "-v-7d"),
+            ("stat: illegal option -- c", "-c"),
+            ("error: unexpected argument '--fast' found", "--fast=yes"),
+            ("unknown shorthand flag: 'x' in -x", "-x"),
+        ] {
+            assert!(blames_option(output, option), "{output}: {option}");
+        }
+        assert!(!blames_option("date: invalid date", "-d"));
+        assert!(!blames_option("unknown option --fast", "fast"));
+    }
+
+    #[test]
+    fn a_name_of_a_test_blames_nobody() {
+        for line in [
+            "FAILED tests/test_api.py::test_forbidden - assert 200 == 403",
+            "tests/api.py::test_decode",
+            "--- FAIL: TestUnavailable (0.00s)",
+            "test api::test_not_allowed ... FAILED",
+            "run test_forbidden",
+            "AssertionError: unknown user is forbidden",
+        ] {
+            assert!(!blames(line), "{line}");
+        }
+        for line in [
+            "403 forbidden",
+            "'utf-8' codec can't decode byte 0xb5",
+            "it needs a zone",
+            "FAILED: unknown revision",
+            "必须先运行 make",
+        ] {
+            assert!(blames(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_compilers_line_states_no_wish() {
+        for line in [
+            "./main.go:5:2: undefined: strings",
+            "src/a.c:5: error: missing include",
+            "src/a.ts(5,2): error TS1005: ';' expected.",
+            "something is odd",
+        ] {
+            assert!(!states_wish(line), "{line}");
+        }
+        for line in [
+            "src/area.x:1: no SPDX-License-Identifier in the first line",
+            "check: module greet is never loaded",
+            "the subject must begin with a type: feat, fix",
+            "新文件应登记在 list.txt",
+        ] {
+            assert!(states_wish(line), "{line}");
+        }
     }
 
     #[test]

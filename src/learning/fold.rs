@@ -27,6 +27,8 @@ const MAX_ATTEMPTS: usize = 12;
 const MAX_CALLS: usize = 500;
 /// So many of them are told of beside an attempt.
 const MAX_BETWEEN: usize = 8;
+/// So many traces that only count are held before they are given away.
+const PORTION: usize = 256;
 
 /// What one turn leaves to be learnt from.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +70,10 @@ pub struct Shown {
     pub applied: bool,
     /// Number of the evaluation behind it: its own calls for this end there, and later ones try something else.
     pub until: Option<u64>,
+    /// Where a call was mended before it was made: as the model had sent it.
+    pub asked: Option<ToolCall>,
+    /// That call was made as it was later, and went well: number of the event.
+    pub needless: Option<u64>,
 }
 
 /// What a reflection said.
@@ -103,6 +109,8 @@ pub struct Fold {
     /// What the last evaluation was about, by the number of its event.
     evaluated: Option<(u64, String)>,
     n_traces: u32,
+    /// So many of those that are held only count.
+    n_plain: usize,
     is_running: bool,
     /// The session's work is to be learnt from.
     learns: bool,
@@ -147,6 +155,7 @@ impl Fold {
             hints: Vec::new(),
             evaluated: None,
             n_traces: 0,
+            n_plain: 0,
             is_running: false,
             learns: true,
             harvest: Harvest { project: project.to_owned(), ..Harvest::default() },
@@ -223,6 +232,12 @@ impl Fold {
                 call: recalled.call.clone(),
                 applied: recalled.applied,
                 until: None,
+                asked: recalled
+                    .call
+                    .as_ref()
+                    .filter(|_| recalled.replaced.is_some())
+                    .and_then(|call| self.asked.get(call).cloned()),
+                needless: None,
             }),
             Body::TurnFinished(turn) => {
                 self.harvest.ended_well = match turn.ending {
@@ -280,6 +295,9 @@ impl Fold {
             Went::Badly(failed) => Some(failed),
             Went::Well => None,
         };
+        if let (Some(asked), None) = (&asked, &failed) {
+            self.went_well_as_written(asked, seq);
+        }
         let sent = asked.and_then(|asked| serde_json::from_str(&asked.arguments).ok());
         let input: Object = if envelope.context.params_input.is_empty() {
             sent.unwrap_or_default()
@@ -310,6 +328,20 @@ impl Fold {
             failed,
             acts,
         });
+    }
+
+    /// A call succeeded: if it is one that was mended before, that was needless.
+    fn went_well_as_written(&mut self, made: &ToolCall, seq: u64) {
+        let was_mended =
+            |shown: &Shown| shown.asked.is_some() && shown.call.as_ref() == Some(&made.id);
+        if self.harvest.recalled.iter().any(was_mended) {
+            return;
+        }
+        for shown in &mut self.harvest.recalled {
+            if shown.asked.as_ref().is_some_and(|asked| asked.is_again(made)) {
+                shown.needless.get_or_insert(seq);
+            }
+        }
     }
 
     /// A check was run.
@@ -344,6 +376,22 @@ impl Fold {
         });
     }
 
+    /// Traces of the turn that runs which only count (they did it at once), as soon as there are many: a long turn
+    /// need not hold them all. They are no part of its harvest then. The last stays: it says when the turn's work was
+    /// done.
+    pub fn settled(&mut self) -> Vec<ExecutionTrace> {
+        if self.n_plain < PORTION {
+            return Vec::new();
+        }
+        self.n_plain = 0;
+        let last = self.harvest.traces.pop();
+        let held = std::mem::take(&mut self.harvest.traces);
+        let (settled, rest) = held.into_iter().partition(is_plain);
+        self.harvest.traces = rest;
+        self.harvest.traces.extend(last);
+        settled
+    }
+
     /// What a turn leaves that is cut off here.
     pub fn finish(&mut self) -> Option<Harvest> {
         if !self.is_running {
@@ -370,6 +418,7 @@ impl Fold {
         self.evaluated = None;
         self.methodology = None;
         self.n_traces = 0;
+        self.n_plain = 0;
         self.is_running = true;
         self.harvest = Harvest {
             session: session.to_owned(),
@@ -528,7 +577,7 @@ impl Fold {
         let (Some(first), Some(last)) = (chain.tries.first(), chain.tries.last()) else { return };
         let task_id = format!("{}/{}", self.harvest.session, self.harvest.turn);
         let duration = last.ended_ms.saturating_sub(first.began_ms);
-        self.harvest.traces.push(ExecutionTrace {
+        let trace = ExecutionTrace {
             id: format!("{task_id}/{}", self.n_traces),
             skill_id: skill_of(&first.tool, first.command()),
             task_id,
@@ -542,8 +591,15 @@ impl Fold {
             methodology: self.methodology.clone(),
             created_at_ms: first.began_ms,
             duration_ms: u64::try_from(duration).unwrap_or(0),
-        });
+        };
+        self.n_plain += usize::from(is_plain(&trace));
+        self.harvest.traces.push(trace);
     }
+}
+
+/// It was done at once: there is nothing to be learnt from how.
+fn is_plain(trace: &ExecutionTrace) -> bool {
+    trace.final_success && trace.attempts.len() == 1
 }
 
 /// An event's time in milliseconds since 1970; 0 where it is none.

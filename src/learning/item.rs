@@ -1,5 +1,7 @@
 //! What is remembered: rules, patterns and failure patterns, each with the evidence it rests on.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::Object;
@@ -36,7 +38,7 @@ pub struct Item {
     pub evidence: Vec<String>,
     /// Who wrote it.
     pub origin: Origin,
-    /// So often it was seen.
+    /// So often it was seen, or a call was mended with it before it could fail.
     pub frequency: u32,
     /// So often it was used and the work went well; older cases fade ([`Item::count`]).
     pub wins: u32,
@@ -109,6 +111,8 @@ pub enum Origin {
     Trace,
     /// A reflection's, after its patch had helped.
     Reflection,
+    /// A model's that was asked what a failure and its success teach, where the rules saw nothing.
+    Model,
 }
 
 /// How something failed, and what helped.
@@ -138,7 +142,8 @@ pub struct Condition {
     pub code: Option<ErrorCode>,
     /// A piece of the masked signature.
     pub signature: Option<String>,
-    /// The first words of the command that failed: `npm test`.
+    /// The first words of the command that failed: `npm test`; `npm *`: whatever it is to do, of a build tool what
+    /// builds the code.
     pub command_head: Option<String>,
     /// The ending of the file's name: `rs`.
     pub file_kind: Option<String>,
@@ -156,9 +161,10 @@ pub struct Condition {
 pub enum Fix {
     /// Words of the command are others; the rest of it stands.
     ReplaceWords {
-        /// As they were; empty: nothing is replaced, and `to` stands behind the command's last argument.
+        /// As they were, `*` for any one word that is no option; a name alone also where it is a side of a range
+        /// (`master..HEAD`). Empty: nothing is replaced, and `to` stands behind the command's last argument.
         from: String,
-        /// As they have to be.
+        /// As they have to be; what `*` stood for stays.
         to: String,
     },
     /// The command needs something in front of it: `cd web &&`, `LC_ALL=C`.
@@ -196,5 +202,8 @@ pub enum Fix {
         tool: String,
         /// Its arguments, besides the path, which is that of the call that failed.
         input: Object,
+        /// What the call that failed has to hold, and by which name the other tool takes it.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        named: BTreeMap<String, String>,
     },
 }

@@ -4,6 +4,7 @@ use super::credit::credits;
 use super::extract::extract;
 use super::fold::Harvest;
 use super::item::Item;
+use super::question::{MAX_A_TURN, Question, question};
 use super::reflexion;
 use super::store::{Batch, Outcome};
 use super::trace::FixSource;
@@ -17,6 +18,8 @@ pub struct Lessons {
     pub credits: Vec<(String, Outcome)>,
     /// What was not kept, and why: text and reason.
     pub refused: Vec<(String, String)>,
+    /// What a model may be asked, where the rules saw nothing.
+    pub questions: Vec<Question>,
 }
 
 /// What a turn teaches; `known`: the items that could be recalled in it.
@@ -32,6 +35,15 @@ pub fn lessons(harvest: &Harvest, known: &[Item]) -> Lessons {
     });
     for trace in fruitful {
         let extracted = extract(trace, &harvest.task);
+        let is_silent = extracted.items.is_empty() && extracted.refused.is_empty();
+        if is_silent
+            && lessons.questions.len() < MAX_A_TURN
+            && !reflexion::has_spoken(harvest, trace)
+            && let Some(question) = question(trace, &harvest.task, known)
+            && lessons.questions.iter().all(|other| other.id != question.id)
+        {
+            lessons.questions.push(question);
+        }
         lessons.refused.extend(extracted.refused);
         for item in extracted.items {
             if lessons.items.iter().all(|known| known.id != item.id) {
@@ -53,6 +65,7 @@ pub fn batch(harvest: Harvest, lessons: &Lessons) -> Batch {
         traces: harvest.traces,
         items: lessons.items.clone(),
         credits: lessons.credits.clone(),
+        questions: lessons.questions.clone(),
         ..Batch::default()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`trace`] (what happened, as attempts), [`item`] (what is remembered of it), [`store`] (where that
 //! lies). [`fold`] makes traces of events, [`extract`] items of traces, [`pattern`] says when an item fits a call and
-//! what it makes of it. Nothing here calls a model or touches the project; `docs/LEARNING.md` tells the whole.
+//! what it makes of it; what the rules see nothing in is a [`question`]. Nothing here calls a model or touches the project; `docs/LEARNING.md` tells the whole.
 
 pub mod advisor;
 pub mod call;
@@ -13,9 +13,11 @@ mod difference;
 mod evidence;
 pub mod extract;
 pub mod fold;
+mod foresight;
 pub mod item;
 pub mod lessons;
 pub mod pattern;
+pub mod question;
 pub mod reflexion;
 pub mod refuse;
 mod relevance;

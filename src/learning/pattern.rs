@@ -3,8 +3,9 @@
 
 use serde_json::Value;
 
-use super::command::{Simple, simple_commands, unquoted};
+use super::command::{ANY, Simple, is_task, simple_commands, unquoted};
 use super::item::{Condition, FailurePattern, Fix};
+use super::topics;
 use crate::protocol::Object;
 use crate::protocol::message::ToolCall;
 use crate::protocol::recall::FailedAs;
@@ -48,7 +49,7 @@ impl FailurePattern {
 
     /// The call is one that the pattern speaks of, whether or not it failed. A file that was moved speaks for
     /// its folder.
-    fn fits_place(&self, call: &ToolCall) -> bool {
+    pub(super) fn fits_place(&self, call: &ToolCall) -> bool {
         if let Some(Fix::ReplacePath { from, .. }) = &self.fix {
             let mut when = self.when.clone();
             when.path = None;
@@ -102,10 +103,13 @@ impl FailurePattern {
                 let (name, value) = moved(&input, from, to)?;
                 Some(adjust(&name, value.into()))
             }
-            Fix::OtherTool { tool, input: wanted } => {
+            Fix::OtherTool { tool, input: wanted, named } => {
                 let mut wanted = wanted.clone();
                 if let Some(path) = input.get("path").filter(|_| !wanted.contains_key("path")) {
                     wanted.insert("path".to_owned(), path.clone());
+                }
+                for (from, to) in named {
+                    wanted.insert(to.clone(), input.get(from)?.clone());
                 }
                 Some(SuggestedAction::Alternative { tool: tool.clone(), input: wanted })
             }
@@ -178,6 +182,7 @@ impl FailurePattern {
         let start = simple.at[at];
         let last = at + from.len() - 1;
         let end = simple.at[last] + simple.words[last].len();
+        let to = filled(to, &from, &simple.words[at..=last]);
         let rest = if to.is_empty() { line[end..].trim_start() } else { &line[end..] };
         Some(format!("{}{to}{rest}", &line[..start]).trim_end().to_owned())
     }
@@ -214,12 +219,15 @@ impl Condition {
     }
 
     /// The simple command begins with the words that are named.
-    fn fits_simple(&self, simple: &Simple<'_>) -> bool {
+    pub(super) fn fits_simple(&self, simple: &Simple<'_>) -> bool {
         let Some(head) = &self.command_head else { return true };
         let head: Vec<&str> = head.split_whitespace().collect();
         let program = simple.program();
         program.len() >= head.len()
-            && head.iter().zip(program).all(|(head, word)| *head == unquoted(word))
+            && head.iter().zip(program).all(|(head, word)| {
+                *head == unquoted(word)
+                    || (*head == ANY && is_task(word) && topics::is_akin(simple))
+            })
     }
 }
 
@@ -238,16 +246,48 @@ fn end_of_arguments(simple: &Simple<'_>) -> Option<usize> {
     (!is_for_another).then(|| simple.at[last] + simple.words[last].len())
 }
 
-/// Where these words stand in a row.
+/// Where these words stand in a row. Any one that is no option stands for [`ANY`], and a name also where it is a side
+/// of a range (`master..HEAD`).
 fn place_of(words: &[&str], wanted: &[&str]) -> Option<usize> {
     if wanted.is_empty() || words.len() < wanted.len() {
         return None;
     }
-    words.windows(wanted.len()).position(|window| window == wanted)
+    let is_any = |word: &str, other: &str| other == ANY && !word.starts_with(['-', '>', '<']);
+    let fits = |(word, other): (&&str, &&str)| {
+        word == other || is_any(word, other) || (wanted.len() == 1 && is_side(word, other))
+    };
+    words.windows(wanted.len()).position(|window| window.iter().zip(wanted).all(fits))
+}
+
+/// One side of this range is that name.
+fn is_side(range: &str, name: &str) -> bool {
+    range.split_once("..").is_some_and(|(one, other)| {
+        one == name || (!other.is_empty() && other.trim_start_matches('.') == name)
+    })
+}
+
+/// The new words, with what stood there where they leave it open.
+fn filled(to: &str, from: &[&str], stood: &[&str]) -> String {
+    if let ([name], [word]) = (from, stood)
+        && name != word
+        && is_side(word, name)
+    {
+        let side = |one: &str| if one == *name { to.to_owned() } else { one.to_owned() };
+        let dots = if word.contains("...") { "..." } else { ".." };
+        let sides: Vec<String> = word.split(dots).map(side).collect();
+        return sides.join(dots);
+    }
+    if !from.contains(&ANY) {
+        return to.to_owned();
+    }
+    let mut open = from.iter().zip(stood).filter(|(word, _)| **word == ANY).map(|(_, word)| *word);
+    let fill = |word: &str| if word == ANY { open.next() } else { None }.unwrap_or(word).to_owned();
+    let words: Vec<String> = to.split_whitespace().map(fill).collect();
+    words.join(" ")
 }
 
 /// The argument that names this path or something below it, and what it is with another beginning.
-fn moved(input: &Object, from: &str, to: &str) -> Option<(String, String)> {
+pub(super) fn moved(input: &Object, from: &str, to: &str) -> Option<(String, String)> {
     let path = plain_path(input.get("path")?.as_str()?);
     let rest = path.strip_prefix(from)?;
     (rest.is_empty() || rest.starts_with('/')).then(|| ("path".to_owned(), format!("{to}{rest}")))
@@ -268,4 +308,17 @@ pub(super) fn kind_of(path: &str) -> Option<&str> {
 /// The arguments as an object; nothing where they are none.
 pub(super) fn input_of(call: &ToolCall) -> Object {
     serde_json::from_str(&call.arguments).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blanks_of_what_is_put_in_stay() {
+        let (from, to) = (["--short"], "--format \"%h  %s\"");
+        assert_eq!(filled(to, &from, &["--short"]), to);
+        assert_eq!(filled("main", &["master"], &["master..HEAD"]), "main..HEAD");
+        assert_eq!(filled("a  * b", &["x", ANY], &["x", "y"]), "a y b");
+    }
 }

@@ -184,7 +184,8 @@ fn outside(text: &str) -> Option<&str> {
         |c: char| c.is_whitespace() || matches!(c, '`' | '"' | '\'' | '(' | ')' | ',' | ';' | '=');
     text.split(is_end).find(|word| {
         let word = word.trim_end_matches(['.', ':', '!', '?']);
-        let is_path = (word.starts_with('/') && word.len() > 1)
+        // `//` begins a comment.
+        let is_path = (word.starts_with('/') && !word.trim_matches('/').is_empty())
             || word.starts_with("~/")
             || word == ".."
             || word.starts_with("../")

@@ -16,6 +16,9 @@ struct Topic {
     words: Vec<String>,
 }
 
+/// What builds the code, runs it or looks at it.
+pub const BUILDS: [&str; 6] = ["test", "build", "lint", "bench", "start", "docs"];
+
 static TOPICS: LazyLock<BTreeMap<String, Topic>> = LazyLock::new(|| {
     toml::from_str(include_str!("../../data/topics.toml")).expect("data/topics.toml is a table")
 });
@@ -47,6 +50,14 @@ pub fn of_simple(simple: &Simple<'_>) -> Option<&'static str> {
         return of_task.or_else(|| of_program(name));
     }
     of_program(name).or_else(|| is_script(first).then(|| of_script(name, arguments))?)
+}
+
+/// What one command of a program needs another one may need as well: of a program with tasks those that build the
+/// code, run it or look at it (`cargo test` and `cargo build`, not `cargo fmt`), of any other program all.
+pub fn is_akin(simple: &Simple<'_>) -> bool {
+    let is_free = |first: &&str| !WITH_TASK.contains(&name_of(first));
+    simple.program().first().is_some_and(is_free)
+        || of_simple(simple).is_some_and(|topic| BUILDS.contains(&topic))
 }
 
 /// A script's name says what it does, or its first argument: `manage.py migrate`.

@@ -1,7 +1,7 @@
 //! A command line as those see it who rule on it and run it.
 
 use super::judge::{self, Class, Ground};
-use super::shell::{Pipeline, Run, Script};
+use super::shell::{Binding, Pipeline, Run, Runs, Script};
 
 /// Words after which a command is not what its text says, or is only a part of one.
 const NOT_SIMPLE: &[&str] =
@@ -12,16 +12,15 @@ const NOT_SIMPLE: &[&str] =
 pub struct Line {
     text: String,
     script: Script,
-    runs: Vec<Run>,
-    is_known: bool,
+    runs: Runs,
 }
 
 impl Line {
     /// Reads a line. Never fails: what is not understood is said by the answers.
     pub fn read(command: &str) -> Self {
         let script = Script::read(command);
-        let (runs, is_known) = script.runs();
-        Self { text: command.to_owned(), script, runs, is_known }
+        let runs = script.runs();
+        Self { text: command.to_owned(), script, runs }
     }
 
     /// The stages of the pipeline that the shell ends with, where it is certain which one that is.
@@ -90,7 +89,12 @@ impl Line {
 
     /// Every command that may run, also through others.
     pub(super) fn runs(&self) -> &[Run] {
-        &self.runs
+        &self.runs.all
+    }
+
+    /// What it gives to variables.
+    pub(super) fn bindings(&self) -> &[Binding] {
+        &self.runs.bindings
     }
 
     /// The grammar accepts all of it.
@@ -100,17 +104,17 @@ impl Line {
 
     /// All that may run stands in the runs.
     pub(super) fn is_known(&self) -> bool {
-        self.is_known
+        self.runs.is_known
     }
 
     /// The line is this one pipeline of simple commands and nothing else.
     pub(super) fn only_pipeline(&self) -> Option<&[Run]> {
-        let is_alone = self.is_known
+        let is_alone = self.is_known()
             && self.script.is_plain
             && self.script.pipelines.len() == 1
-            && self.runs.len() == self.script.commands.len()
+            && self.runs().len() == self.script.commands.len()
             && self.script.commands.len() == self.script.pipelines[0].stages.len();
-        is_alone.then_some(&*self.runs)
+        is_alone.then_some(self.runs())
     }
 }
 

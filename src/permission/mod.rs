@@ -24,12 +24,12 @@ use crate::protocol::control::{PermissionMode, Reason, Ruling};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::tool::Effect;
 
-use judge::{Class, Findings, Instead, Suspicion};
+use judge::{Class, Findings, Instead, Survey, Suspicion};
 use paths::Guarded;
 use shell::Simple;
 
 pub use freeze::{Heard, heard};
-pub use judge::{Ground, Place};
+pub use judge::{Ground, Place, Reach};
 pub use line::Line;
 pub use propose::propose;
 pub use reading::{Why, Withheld};
@@ -64,7 +64,7 @@ struct Question<'a> {
     /// A command's line, and what the judge says of it.
     command: Option<(Line, Findings)>,
     places: &'a Places,
-    ground: &'a dyn Ground,
+    ground: &'a Survey<'a>,
 }
 
 /// In this order: never, deny, secrets, a better way, a person's allow, ask, what needs a person, a file's
@@ -129,6 +129,7 @@ impl Policy {
 
     /// May this tool do this? The ground says what stands at the paths that a command names.
     pub fn rule_on(&self, tool: &str, effect: &Effect, ground: &dyn Ground) -> Ruling {
+        let ground = &Survey::new(ground);
         let command = judge::findings(effect, ground);
         let question = Question { tool, effect, command, places: &self.places, ground };
         let ruling = GUARDS.iter().find_map(|guard| guard(self, &question));
@@ -138,6 +139,7 @@ impl Policy {
     /// A line that talks to other machines, and every command of it is allowed by a rule, or by a mode that
     /// allows everything: it has the user's network. What only the sandbox lets run does not.
     pub fn gives_network(&self, tool: &str, effect: &Effect, ground: &dyn Ground) -> bool {
+        let ground = &Survey::new(ground);
         let Some(command) = judge::findings(effect, ground) else { return false };
         if !command.0.needs_network() {
             return false;
@@ -224,6 +226,10 @@ impl Policy {
         let withheld = self.withheld();
         let path = question.shows(true, &|path| withheld.is_secret(path), Suspicion::Known)?;
         if let Some((line, _)) = &question.command {
+            // A tool that goes through the same files leaves it out.
+            if !line.text().contains(&path) && self.better_way(question).is_some() {
+                return None;
+            }
             let mut commands = line.script().commands.iter();
             let names = |entry: &Entry, simple| {
                 entry.verb == Verb::Allow
@@ -234,8 +240,14 @@ impl Policy {
                 return None;
             }
         }
+        let what = match &question.command {
+            Some(_) => {
+                "this would show what is in it: leave it out (a narrower name, `--exclude`); "
+            }
+            None => "",
+        };
         let text = format!(
-            "{path} looks like it holds secrets; a person can allow it with --allow 'Read({path})'"
+            "{path} looks like it holds secrets; {what}a person can allow it with --allow 'Read({path})'"
         );
         Some(Ruling::Refuse(ErrorCode::AccessDenied, reason("secrets", text)))
     }

@@ -3,21 +3,10 @@
 /// Folders of `.agent/` whose files may be changed when a person agrees.
 const OWN_OPEN: &[&str] = &["skills", "commands", "prompts"];
 
-/// Names of files that hold secrets; one `*` stands for anything.
+/// Names of files that hold secrets, besides keys; one `*` stands for anything.
 const SECRET_FILES: &[&str] = &[
     ".env",
     ".env.*",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "*.jks",
-    "*.keystore",
-    "*.kdbx",
-    "id_rsa",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ed25519",
     ".netrc",
     ".pgpass",
     ".git-credentials",
@@ -29,6 +18,21 @@ const SECRET_FILES: &[&str] = &[
     "credentials.toml",
     "service-account*.json",
     "service_account*.json",
+];
+
+/// Those of them that hold a key or a certificate and nothing that anybody searches for.
+const KEY_FILES: &[&str] = &[
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "*.keystore",
+    "*.kdbx",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
 ];
 
 /// Those of them that are made to be shown.
@@ -62,14 +66,28 @@ pub(super) fn guarded(path: &str) -> Option<Guarded> {
     None
 }
 
-/// The file's name says that it holds secrets.
+/// What is kept for an undo: files as they were, whatever their names.
+const KEPT: &str = ".agent/undo/";
+
+/// The file's name, or its place, says that it holds secrets.
 pub(super) fn is_secret(path: &str) -> bool {
+    path.starts_with(KEPT)
+        || path.contains("/.agent/undo/")
+        || fits(path, SECRET_FILES) && !fits(path, SAMPLES)
+        || holds_a_key(path)
+}
+
+/// The file's name says that it holds a key.
+pub(super) fn holds_a_key(path: &str) -> bool {
+    fits(path, KEY_FILES)
+}
+
+fn fits(path: &str, names: &[&str]) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
-    let fits = |pattern: &&str| match pattern.split_once('*') {
+    names.iter().any(|pattern| match pattern.split_once('*') {
         Some((begin, end)) => name.strip_prefix(begin).is_some_and(|rest| rest.ends_with(end)),
         None => name == *pattern,
-    };
-    !SAMPLES.contains(&name.as_str()) && SECRET_FILES.iter().any(fits)
+    })
 }
 
 #[cfg(test)]
@@ -101,6 +119,7 @@ mod tests {
             ".ssh/id_ed25519",
             "service-account.json",
             "service-account-prod.json",
+            ".agent/undo/1/turn-1/0001",
         ] {
             assert!(is_secret(path), "{path}");
         }

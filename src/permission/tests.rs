@@ -62,7 +62,12 @@ impl Ground for Files {
         }
     }
 
-    fn find(&self, folder: &str, _: bool, is_it: &(dyn Fn(&str) -> bool + Sync)) -> Option<String> {
+    fn find(
+        &self,
+        folder: &str,
+        _: Reach,
+        is_it: &(dyn Fn(&str) -> bool + Sync),
+    ) -> Option<String> {
         let files = ["a.txt", "hidden/keys.txt", "src/a.rs"];
         let below = |path: &&str| folder.is_empty() || path.starts_with(folder);
         files.into_iter().filter(below).find(|path| is_it(path)).map(ToOwned::to_owned)

@@ -47,8 +47,10 @@ const SECRET_WORDS: &[&str] = &[
     "COOKIE",
     "AUTHORIZATION",
 ];
+/// What opens a vault: names that begin so (Bitwarden's and 1Password's).
+const VAULTS: &[&str] = &["BW_SESSION", "OP_SESSION"];
 /// The same, where they stand alone: `MONKEY` and `AUTHOR` are none.
-const SECRET_PARTS: &[&str] = &["KEY", "AUTH", "PAT", "PWD", "PASS"];
+const SECRET_PARTS: &[&str] = &["KEY", "AUTH", "PAT", "PWD", "PASS", "JWT", "WEBHOOK"];
 
 /// One of these stands in every text that holds a well-known shape.
 const HINTS: &[&str] = &[
@@ -102,8 +104,8 @@ fn begun(shape: &str) -> String {
     }
 }
 
-/// Takes secrets out of texts.
-#[derive(Debug)]
+/// Takes secrets out of texts; by default those of a well-known shape.
+#[derive(Debug, Default)]
 pub struct Masker {
     extra: Vec<Regex>,
     values: Vec<(String, String)>,
@@ -208,6 +210,7 @@ pub fn is_secret_name(name: &str) -> bool {
         return false;
     }
     SECRET_WORDS.iter().any(|word| name.contains(word))
+        || VAULTS.iter().any(|begin| name.starts_with(begin))
         || name.split(['_', '-']).any(|part| SECRET_PARTS.contains(&part))
 }
 
@@ -295,10 +298,25 @@ mod tests {
 
     #[test]
     fn names_of_secrets_are_told_from_others() {
-        for name in ["OPENAI_API_KEY", "GH_TOKEN", "DB_PASSWORD", "NPM_AUTH", "MYAPIKEY"] {
+        for name in [
+            "OPENAI_API_KEY",
+            "GH_TOKEN",
+            "DB_PASSWORD",
+            "NPM_AUTH",
+            "MYAPIKEY",
+            "CI_JOB_JWT",
+            "OP_SESSION_x",
+        ] {
             assert!(is_secret_name(name), "{name}");
         }
-        for name in ["MONKEY", "GIT_AUTHOR_NAME", "XAUTHORITY", "PWD", "OPENAI_API_KEY_ENV"] {
+        for name in [
+            "MONKEY",
+            "GIT_AUTHOR_NAME",
+            "XAUTHORITY",
+            "PWD",
+            "OPENAI_API_KEY_ENV",
+            "DESKTOP_SESSION",
+        ] {
             assert!(!is_secret_name(name), "{name}");
         }
     }

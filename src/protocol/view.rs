@@ -29,7 +29,7 @@ pub fn view(envelope: &Envelope) -> String {
         head.insert("text".into(), envelope.text.clone().into());
     }
     let mut bulk = Vec::new();
-    for (name, value) in &envelope.data {
+    for (name, value) in envelope.data.iter().filter(|(name, _)| !is_known(envelope, name)) {
         match below(name, value) {
             Some(text) => bulk.push((name.as_str(), text)),
             None if is_worth_saying(name, value) => {
@@ -48,6 +48,16 @@ pub fn view(envelope: &Envelope) -> String {
         view.push_str(text.strip_suffix('\n').unwrap_or(&text));
     }
     view
+}
+
+/// The model has sent this field itself, or the error's words hold it.
+fn is_known(envelope: &Envelope, field: &str) -> bool {
+    match field {
+        // All of a new file, with a plus before each line.
+        "diff_preview" => envelope.data.get("operation").is_some_and(|it| it == "create"),
+        "nearest" | "lines" => envelope.error().is_some(),
+        _ => false,
+    }
 }
 
 /// Nothing, no and empty say nothing.
@@ -194,6 +204,26 @@ mod tests {
                 "data": {}, "text": "no x. Next: try y."
             }),
             "{\"status\":\"error\",\"code\":\"NOT_FOUND\",\"message\":\"no x\",\"hint\":\"try y\"}",
+        );
+    }
+
+    #[test]
+    fn what_the_model_knows_already_is_not_said_again() {
+        check(
+            &json!({
+                "status": "success",
+                "data": {"applied": true, "diff_preview": "+++ b/a\n+x\n", "operation": "create"},
+                "text": "Created a: +1 -0 lines."
+            }),
+            "{\"status\":\"success\",\"text\":\"Created a: +1 -0 lines.\",\"applied\":true,\"operation\":\"create\"}",
+        );
+        check(
+            &json!({
+                "status": "error",
+                "error": {"code": "NOT_FOUND", "message": "no x", "hint": "the nearest existing names: y"},
+                "data": {"nearest": ["y"]}, "text": "no x. Next: the nearest existing names: y."
+            }),
+            "{\"status\":\"error\",\"code\":\"NOT_FOUND\",\"message\":\"no x\",\"hint\":\"the nearest existing names: y\"}",
         );
     }
 

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::log::{event_in, load};
 use super::summary::summary;
-use crate::protocol::event::{Body, Event, SessionStarted, Summary};
-use crate::protocol::model::Usage;
+use crate::protocol::event::{Body, Event, ModelRequested, SessionStarted, Summary};
+use crate::protocol::model::{Purpose, Usage};
 
 /// The user speaks among so many first events, if at all.
 const FIRST: usize = 10;
@@ -92,9 +92,15 @@ fn closing(tail: &[Event]) -> Option<(Summary, Option<String>)> {
 fn ending(events: &[Event]) -> Option<String> {
     events.iter().rev().find_map(|event| match &event.body {
         Body::TurnFinished(finished) => Some(Some(finished.ending.as_str().to_owned())),
-        Body::TurnStarted { .. } | Body::ModelRequested(_) => Some(None),
+        Body::TurnStarted { .. } => Some(None),
+        Body::ModelRequested(request) if is_work(request) => Some(None),
         _ => None,
     })?
+}
+
+/// What is learnt is also asked when nobody works.
+fn is_work(request: &ModelRequested) -> bool {
+    request.purpose != Purpose::Learn
 }
 
 /// The first events, up to what the user said first, and the last, from how the last turn ended.
@@ -110,7 +116,12 @@ fn ends(path: &Path) -> io::Result<(Vec<Event>, Vec<Event>)> {
     let mut is_closed = false;
     let is_ending = |event: &Event| {
         is_closed |= matches!(event.body, Body::SessionSummary(_));
-        is_closed && matches!(event.body, Body::TurnFinished(_) | Body::ModelRequested(_))
+        is_closed
+            && match &event.body {
+                Body::TurnFinished(_) => true,
+                Body::ModelRequested(request) => is_work(request),
+                _ => false,
+            }
     };
     let mut tail = until(tail.rsplit(|byte| *byte == b'\n'), is_ending);
     tail.reverse();

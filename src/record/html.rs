@@ -9,6 +9,7 @@ use super::summary::{Turn, cost_line, summary, turns};
 use crate::protocol::Object;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event};
+use crate::protocol::model::Purpose;
 use crate::protocol::view::{call_line, view};
 
 const STYLE: &str = include_str!("html.css");
@@ -65,7 +66,9 @@ impl Page {
                 let line = format!("{ts} · {model} · {} · mode {mode}", started.cwd);
                 self.element("p", "note", &line);
             }
-            Body::ModelResponded(answer) if !answer.text.is_empty() => {
+            Body::ModelResponded(answer)
+                if !answer.text.is_empty() && answer.purpose != Purpose::Learn =>
+            {
                 if !answer.reasoning.is_empty() {
                     self.folded("note", "reasoning", &answer.reasoning);
                 }

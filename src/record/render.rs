@@ -11,7 +11,8 @@ use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{
     Body, Caller, Compacted, Event, FreezeCause, ModelResponded, Summary,
 };
-use crate::protocol::recall::{MemoryRecalled, MemoryWritten, Recalled};
+use crate::protocol::model::Purpose;
+use crate::protocol::recall::{MemoryRecalled, MemoryWritten, Recalled, Replaced};
 use crate::protocol::reflection::Reflection;
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
@@ -56,8 +57,11 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         }
         Body::TurnStarted { input, .. } => format!("user: {}", one_line(input, 100)),
         Body::ModelRequested(request) => format!(
-            "→ model: {} messages, {} bytes, ~{} tokens",
-            request.messages, request.bytes, request.estimated_tokens
+            "→ model{}: {} messages, {} bytes, ~{} tokens",
+            aside(request.purpose),
+            request.messages,
+            request.bytes,
+            request.estimated_tokens
         ),
         Body::ModelResponded(answer) => answer_line(answer),
         Body::ToolStarted { tool, input, by, .. } => {
@@ -170,6 +174,11 @@ fn result_line(tool: &str, envelope: &Envelope, synthetic: bool) -> String {
     format!("  ◂ {tool}{synthetic}: {how} ({ms} ms)")
 }
 
+/// What runs beside the work is told from it.
+fn aside(purpose: Purpose) -> &'static str {
+    if purpose == Purpose::Learn { " (to learn)" } else { "" }
+}
+
 fn answer_line(answer: &ModelResponded) -> String {
     let tokens = answer
         .usage
@@ -181,10 +190,15 @@ fn answer_line(answer: &ModelResponded) -> String {
         1 => " [1 call]".to_owned(),
         n => format!(" [{n} calls]"),
     };
-    format!("← model{calls}{discarded}: {text} ({} ms{tokens})", answer.time_ms)
+    let aside = aside(answer.purpose);
+    format!("← model{aside}{calls}{discarded}: {text} ({} ms{tokens})", answer.time_ms)
 }
 
 fn recalled_line(recalled: &MemoryRecalled) -> String {
+    if let Some(Replaced { asked, made, .. }) = &recalled.replaced {
+        let (asked, made) = (one_line(asked, 100), one_line(made, 100));
+        return format!("  ↻ memory: {made}, in place of {asked}: {}", in_short(&recalled.items));
+    }
     let how = if recalled.applied { "the kernel tries what it knows" } else { "recalled" };
     format!("  ✦ {how}: {}", in_short(&recalled.items))
 }
@@ -259,7 +273,12 @@ pub fn markdown(events: &[Event]) -> String {
             }
             Body::TurnSteered { input, .. } => _ = writeln!(out, "## User, meanwhile\n\n{input}\n"),
             Body::Feedback { text, .. } => _ = writeln!(out, "> {}\n", text.replace('\n', "\n> ")),
-            Body::ModelResponded(answer) if !answer.discarded && !answer.text.is_empty() => {
+            // What is asked beside the work to learn of it is no part of what was said.
+            Body::ModelResponded(answer)
+                if !answer.discarded
+                    && !answer.text.is_empty()
+                    && answer.purpose != Purpose::Learn =>
+            {
                 _ = writeln!(out, "{}\n", answer.text);
             }
             Body::ToolFinished { tool, envelope, .. } => {

@@ -88,7 +88,7 @@ fn find(
         workspace,
         base: &base,
         exact: pattern::compile(&glob, true)?,
-        caseless: pattern::compile(&glob, false)?,
+        near: pattern::compile(&anywhere(&glob), false)?,
         stop,
         max_visited: limits.visited,
     };
@@ -118,7 +118,7 @@ fn find(
 
     let mut text = if matched == 0 {
         let mut text = format!("No files matching {:?} in {shown}.", args.pattern);
-        if let Some(hint) = search.elsewhere(rules, &found.caseless, cancel) {
+        if let Some(hint) = search.elsewhere(&glob, rules, &found, cancel) {
             text.push(' ');
             text.push_str(&hint);
         }
@@ -163,17 +163,35 @@ struct Search<'a> {
     workspace: &'a Workspace,
     base: &'a ProjectPath,
     exact: GlobMatcher,
-    caseless: GlobMatcher,
+    /// Matches whatever `exact` does, and what was perhaps meant: in any case, below any folder.
+    near: GlobMatcher,
     stop: Stop,
     max_visited: u64,
+}
+
+/// The same pattern below any folder.
+fn anywhere(glob: &str) -> String {
+    match glob.trim_start_matches("./").trim_start_matches('/') {
+        glob if glob.starts_with("**") => glob.to_owned(),
+        glob => format!("**/{glob}"),
+    }
+}
+
+/// Keeps some, of which one will be told.
+fn keep(some: &mut Vec<ProjectPath>, path: ProjectPath) {
+    if some.len() < 1000 {
+        some.push(path);
+    }
 }
 
 #[derive(Default)]
 struct Found {
     /// Sorted, the newest stand first.
     paths: Vec<(Reverse<SystemTime>, ProjectPath)>,
-    /// What would match without regard to case.
-    caseless: Vec<ProjectPath>,
+    /// Files that are only near.
+    near: Vec<ProjectPath>,
+    /// Folders that match, which are no files.
+    folders: Vec<ProjectPath>,
     visited: u64,
 }
 
@@ -182,7 +200,9 @@ impl Found {
         self.paths.sort_unstable_by(|(time, path), (other_time, other)| {
             time.cmp(other_time).then_with(|| path.relative().cmp(other.relative()))
         });
-        self.caseless.sort_unstable_by(|path, other| path.relative().cmp(other.relative()));
+        for paths in [&mut self.near, &mut self.folders] {
+            paths.sort_unstable_by(|path, other| path.relative().cmp(other.relative()));
+        }
     }
 }
 
@@ -201,15 +221,19 @@ impl Search<'_> {
                 }
                 let path = entry.path.absolute();
                 let inside = path.strip_prefix(self.base.absolute()).unwrap_or(path);
-                if entry.kind == Kind::Directory || !self.caseless.is_match(inside) {
+                if !self.near.is_match(inside) {
                     return true;
                 }
-                let Some(time) = self.time_of(&entry) else { return true };
-                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                if self.exact.is_match(inside) {
-                    found.paths.push((Reverse(time), entry.path));
-                } else if found.caseless.len() < 1000 {
-                    found.caseless.push(entry.path);
+                let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
+                match (self.exact.is_match(inside), entry.kind) {
+                    (true, Kind::Directory) => keep(&mut lock().folders, entry.path),
+                    (true, Kind::File | Kind::Link | Kind::Other) => {
+                        if let Some(time) = self.time_of(&entry) {
+                            lock().paths.push((Reverse(time), entry.path));
+                        }
+                    }
+                    (false, Kind::File) => keep(&mut lock().near, entry.path),
+                    (false, Kind::Directory | Kind::Link | Kind::Other) => {}
                 }
                 true
             })
@@ -235,14 +259,37 @@ impl Search<'_> {
     /// Where the file probably is, when nothing was found.
     fn elsewhere(
         &self,
+        glob: &str,
         rules: Rules,
-        caseless: &[ProjectPath],
+        found: &Found,
         cancel: CancellationToken,
     ) -> Option<String> {
         let is_there = |path: &&ProjectPath| self.workspace.is_still_there(path);
-        if let Some(example) = caseless.iter().find(is_there) {
+        // (All that is in a folder is asked for: then it is empty.)
+        let is_name = !glob.ends_with('*');
+        if let Some(folder) = found.folders.iter().find(|path| is_name && is_there(path)) {
+            let folder = folder.relative();
+            return Some(format!(
+                "Glob finds files, and {folder} is a directory: list it with LS, or search for {glob}/**."
+            ));
+        }
+        let is_caseless = pattern::compile(glob, false).ok()?;
+        let only_in_case = |path: &&ProjectPath| {
+            path.absolute()
+                .strip_prefix(self.base.absolute())
+                .is_ok_and(|inside| is_caseless.is_match(inside))
+        };
+        let mut near = found.near.iter().filter(is_there);
+        if let Some(example) = near.clone().find(only_in_case) {
             let example = example.relative();
             return Some(format!("Patterns are case-sensitive: {example} would match without."));
+        }
+        if let Some(example) = near.next() {
+            return Some(format!(
+                "A pattern with `/` begins at `path`: {} would match {}.",
+                anywhere(glob),
+                example.relative()
+            ));
         }
         if rules.include_hidden && rules.include_ignored {
             return None;
@@ -252,7 +299,7 @@ impl Search<'_> {
             workspace: self.workspace,
             base: self.base,
             exact: self.exact.clone(),
-            caseless: self.exact.clone(),
+            near: self.exact.clone(),
             stop: Stop::after(HINT_TIME, cancel),
             max_visited: self.max_visited,
         };

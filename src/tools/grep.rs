@@ -22,7 +22,7 @@ mod sink;
 
 use search::{Found, Search};
 
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "they are the tool's parameters")]
 struct Args {
     pattern: String,
@@ -85,7 +85,7 @@ fn with_limit(time: Duration) -> impl Tool {
     FileTool::looking(
         spec,
         |args: &Args| &args.path,
-        move |args, cx| grep(&cx.workspace, args, &cx.withheld, time, cx.cancel.clone()),
+        move |args, cx| grep(&cx.workspace, args, &cx.withheld, time, &cx.cancel),
     )
 }
 
@@ -94,7 +94,7 @@ fn grep(
     args: &Args,
     withheld: &Withheld,
     time: Duration,
-    cancel: CancellationToken,
+    cancel: &CancellationToken,
 ) -> Result<Report, Failure> {
     let path = workspace.existing(&args.path)?;
     let one_file = !workspace.metadata(&path)?.is_dir();
@@ -121,7 +121,10 @@ fn grep(
     };
     let rules =
         Rules { include_hidden: args.include_hidden, include_ignored: args.include_ignored };
-    let found = if one_file { search.file(&path) } else { search.folder(&path, rules) };
+    let look = |search: &Search<'_>, rules: Rules| {
+        if one_file { search.file(&path) } else { search.folder(&path, rules) }
+    };
+    let found = look(&search, rules);
     let aborted = search.stop.reason();
     if aborted == Some(Aborted::Cancelled) {
         return Err(cancelled());
@@ -137,25 +140,58 @@ fn grep(
             .at(path.relative()));
     }
     let mut report = report(args, &path, &found, aborted);
-    if found.matched_files == 0 && !one_file && aborted.is_none() {
-        let stop = Stop::after(HINT_TIME, cancel);
-        let elsewhere =
-            left_out(&Search { output: Output::Files, limit: 1, stop, ..search }, &path, rules);
-        report.text.push_str(&elsewhere.unwrap_or_default());
+    if found.matched_files == 0 && aborted.is_none() {
+        let again = || {
+            let stop = Stop::after(HINT_TIME / 2, cancel.clone());
+            Search { limit: 1, context: 0, stop, ..search.clone() }
+        };
+        if let (Some(matcher), 1..) = (caseless(args), found.searched) {
+            let search = Search { matcher, output: Output::Matches, ..again() };
+            let found = look(&search, rules);
+            report.text.push_str(&without_case(&found, &search.stop).unwrap_or_default());
+        }
+        let everything = Rules { include_hidden: true, include_ignored: true };
+        if !one_file && rules != everything {
+            let search = Search { output: Output::Files, ..again() };
+            let found = look(&search, everything);
+            let hint = left_out(&found, &search.stop, rules);
+            report.text.push_str(&hint.unwrap_or_default());
+        }
     }
     Ok(report)
 }
 
+/// Where it matches without regard to case, for a reader who found nothing.
+fn without_case(found: &Found, stop: &Stop) -> Option<String> {
+    let newest = found.files.first()?;
+    let line = newest.hits.first()?.line;
+    let lines = match found.matched_lines {
+        1 => "1 line matches".to_owned(),
+        n => format!("{n} lines match"),
+    };
+    Some(format!(
+        " Without regard to case {}{lines}, for instance {}:{line}: set case_sensitive to false.",
+        at_least(stop),
+        newest.path
+    ))
+}
+
+/// The same search without regard to case, where that makes a difference.
+fn caseless(args: &Args) -> Option<RegexMatcher> {
+    let makes_a_difference = args.case_sensitive && args.pattern.contains(char::is_alphabetic);
+    let wanted = || matcher(&Args { case_sensitive: false, ..args.clone() }).ok();
+    makes_a_difference.then(wanted).flatten()
+}
+
+/// What stands before a number that is no total, because the search was stopped.
+fn at_least(stop: &Stop) -> &'static str {
+    if stop.reason().is_some() { "at least " } else { "" }
+}
+
 /// Where it matches among what was left out, for a reader who found nothing.
-fn left_out(search: &Search<'_>, base: &ProjectPath, rules: Rules) -> Option<String> {
-    let everything = Rules { include_hidden: true, include_ignored: true };
-    if rules == everything {
-        return None;
-    }
-    let found = search.folder(base, everything);
+fn left_out(found: &Found, stop: &Stop, rules: Rules) -> Option<String> {
     let example = &found.files.first()?.path;
-    let bound = if search.stop.reason().is_some() { "at least " } else { "" };
-    let files = format!("{bound}{}", matching(found.matched_files));
+    let files = format!("{}{}", at_least(stop), matching(found.matched_files));
     Some(format!(" {}", elsewhere(&files, example, rules.include_hidden)))
 }
 
@@ -178,7 +214,11 @@ fn matcher(args: &Args) -> Result<RegexMatcher, Failure> {
         other => other,
     };
     matcher.map_err(|error| {
-        let message = error.to_string();
+        // Of the pattern as it was given: what is searched for has more around it.
+        let message = match regex::Regex::new(&args.pattern) {
+            Err(error) if !args.fixed_string => error.to_string(),
+            Ok(_) | Err(_) => error.to_string(),
+        };
         let failure = Failure::new(
             ErrorCode::InvalidParam,
             format!("the pattern is no regular expression: {message}"),

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::permission::{Ground, Place};
+use crate::permission::{Ground, Place, Reach};
 use crate::protocol::nests_too_deep;
 use crate::workspace::{Entry, Kind, Rules, Walk, Workspace};
 
@@ -82,9 +82,14 @@ impl Ground for Workspace {
     fn find(
         &self,
         folder: &str,
-        all: bool,
+        reach: Reach,
         is_it: &(dyn Fn(&str) -> bool + Sync),
     ) -> Option<String> {
+        let all = match reach {
+            Reach::Own => return own(self, folder, is_it),
+            Reach::All => true,
+            Reach::Shown => false,
+        };
         let folder = if folder.is_empty() { "." } else { folder };
         let base = self.directory(folder).ok()?;
         let rules = Rules { include_hidden: all, include_ignored: all };
@@ -102,6 +107,53 @@ impl Ground for Workspace {
         });
         found.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Folders that package managers and builds fill, and git's.
+const NOT_OWN: &[&str] = &[
+    ".git",
+    "node_modules",
+    "venv",
+    ".venv",
+    "site-packages",
+    "vendor",
+    "target",
+    "__pycache__",
+    ".tox",
+    ".cargo",
+    ".agent",
+];
+
+/// A file like this below a folder, the nearest first, among the project's own, hidden and ignored or not.
+fn own(
+    workspace: &Workspace,
+    folder: &str,
+    is_it: &(dyn Fn(&str) -> bool + Sync),
+) -> Option<String> {
+    let mut folders = vec![workspace.directory(if folder.is_empty() { "." } else { folder }).ok()?];
+    let mut left = MOST_NAMES;
+    while !folders.is_empty() {
+        let mut deeper = Vec::new();
+        for folder in folders {
+            let entries = workspace.entries(&folder).unwrap_or_default();
+            left = left.checked_sub(entries.len())?;
+            for entry in entries {
+                let path = entry.path.relative();
+                match entry.kind {
+                    Kind::Directory => {
+                        let name = path.rsplit('/').next().unwrap_or(path);
+                        if !NOT_OWN.contains(&name) {
+                            deeper.push(entry.path);
+                        }
+                    }
+                    Kind::File | Kind::Link if is_it(path) => return Some(path.to_owned()),
+                    Kind::File | Kind::Link | Kind::Other => {}
+                }
+            }
+        }
+        folders = deeper;
+    }
+    None
 }
 
 /// The names in a folder that fit a part of a pattern.

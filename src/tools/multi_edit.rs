@@ -55,7 +55,7 @@ fn edit_all(
         let replacement =
             Replacement { old: &one.old_string, new: &one.new_string, all: one.replace_all };
         let found = replacement.places(existing.text.plain(), at).map_err(|failure| {
-            let message = format!("edit {index}: {}; nothing was changed", failure.message);
+            let message = format!("edits[{index}]: {}; nothing was changed", failure.message);
             Failure { message, ..failure }.datum("failed_index", index)
         })?;
         places.extend(found.into_iter().map(|place| (place, index)));
@@ -65,7 +65,7 @@ fn edit_all(
         let [(first, i), (second, j)] = pair else { continue };
         if second.start < first.end {
             let (i, j) = (i.min(j), i.max(j));
-            let message = format!("edits {i} and {j} overlap; nothing was changed");
+            let message = format!("edits[{i}] and edits[{j}] overlap; nothing was changed");
             return Err(Failure::new(ErrorCode::InvalidParam, message)
                 .hint("make one edit of the two")
                 .datum("overlapping", json!([i, j]))

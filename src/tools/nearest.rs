@@ -196,8 +196,10 @@ fn where_they_differ<'a>(passage: &'a str, wanted: &'a str) -> (&'a str, &'a str
     b.reverse();
     let end = same(&a, &b);
     let left: usize = a[..end].iter().map(|line| line.len()).sum();
+    // With the line end before, where there is one: what is wanted begins a line, not somewhere in it.
+    let from = skipped.saturating_sub("\n".len());
     let cut = |text: &'a str| {
-        let text = &text[skipped..text.len() - left];
+        let text = &text[from..text.len() - left];
         let lines = text.match_indices('\n').nth(MAX_WANTED_LINES).map_or(text.len(), |(at, _)| at);
         &text[..text.floor_char_boundary(lines.min(MAX_COMPARED))]
     };

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::file_tool::FileTool;
-use super::files::object;
+use super::files::{count, object};
 use super::{Tool, ToolCx, spec};
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
@@ -56,24 +56,19 @@ fn read_found(args: &Args, cx: &ToolCx, found: &FoundFile) -> Result<Report, Fai
     }
     let stop = || cx.cancel.is_cancelled();
     let page = cx.workspace.page(found, args.start_line, args.limit, &stop)?;
-    Ok(report(found.path(), &page))
+    Ok(report(found.path(), page))
 }
 
-/// A page of more bytes ends earlier, at a whole line: cut in its middle it would be of little use.
-const PAGE_BYTES: usize = 48 * 1024;
-
-fn report(path: &ProjectPath, page: &Page) -> Report {
-    let Shown { content, n_lines: n_shown, n_cut } = numbered(&page.lines, page.start_line);
-    let more = page.more || n_shown < page.lines.len();
-    let n = i64::try_from(n_shown).unwrap_or(i64::MAX);
-    let end = page.start_line.saturating_add(n).saturating_sub(1);
-    let truncated = more || n_cut > 0;
+fn report(path: &ProjectPath, page: Page) -> Report {
+    let Lines { content, count: n, n_cut } = page.lines;
+    let end = page.start_line.saturating_add_unsigned(n).saturating_sub(1);
+    let truncated = page.more || n_cut > 0;
 
     let at = path.relative();
     let mut text = match (n, page.total_lines) {
         (0, _) => format!("{at} is empty."),
         (_, Some(total)) if page.start_line == 1 && end.unsigned_abs() == total => {
-            format!("Read all of {at} ({total} lines).")
+            format!("Read all of {at} ({}).", count(total, "line"))
         }
         (_, Some(total)) => format!("Read lines {}-{end} of {total} of {at}.", page.start_line),
         (_, None) if page.start_line < 0 => format!(
@@ -83,7 +78,7 @@ fn report(path: &ProjectPath, page: &Page) -> Report {
         ),
         (_, None) => format!("Read lines {}-{end} of {at}.", page.start_line),
     };
-    if more {
+    if page.more {
         text.push_str(&format!(" More follow: continue with start_line {}.", end + 1));
     }
     if n_cut > 0 {
@@ -125,63 +120,6 @@ fn report(path: &ProjectPath, page: &Page) -> Report {
         })),
         path: Some(at.to_owned()),
     }
-}
-
-/// The lines that fit the page, and at least one.
-struct Shown {
-    content: String,
-    n_lines: usize,
-    n_cut: usize,
-}
-
-/// The lines, each behind its number.
-fn numbered(lines: &Lines, first: i64) -> Shown {
-    const NUMBER: &str = "1234 | ";
-    let mut content = Vec::with_capacity(lines.n_bytes() + lines.len() * NUMBER.len());
-    let (mut n_lines, mut n_cut) = (0, 0);
-    let mut room = PAGE_BYTES;
-    for (line, number) in lines.iter().zip(first..) {
-        let size = line.text.len() + NUMBER.len() + "\n".len();
-        if size > room && n_lines > 0 {
-            break;
-        }
-        room = room.saturating_sub(size);
-        if n_lines > 0 {
-            content.push(b'\n');
-        }
-        push_number(&mut content, number);
-        content.extend_from_slice(line.text.as_bytes());
-        if let Some(n) = line.cut_of {
-            content.extend_from_slice(format!("… [cut: 2000 of {n} characters]").as_bytes());
-            n_cut += 1;
-        }
-        n_lines += 1;
-    }
-    // Texts and digits are text: nothing is lost.
-    let content = String::from_utf8(content).unwrap_or_default();
-    Shown { content, n_lines, n_cut }
-}
-
-/// `%4d | `. (Formatting machinery would take a third of the time of a small Read.)
-fn push_number(content: &mut Vec<u8>, number: i64) {
-    const WIDTH: usize = "1234 | ".len();
-    let mut digits = *b"                     | ";
-    let mut at = digits.len() - " | ".len();
-    let mut rest = number.unsigned_abs();
-    loop {
-        at -= 1;
-        digits[at] = b"0123456789"[usize::try_from(rest % 10).unwrap_or_default()];
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if number < 0 {
-        at -= 1;
-        digits[at] = b'-';
-    }
-    let at = at.min(digits.len() - WIDTH);
-    content.extend_from_slice(&digits[at..]);
 }
 
 #[cfg(test)]

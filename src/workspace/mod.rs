@@ -31,7 +31,7 @@ pub use charset::Charset;
 pub use content::Content;
 pub use diff::Diff;
 pub(crate) use failure::io_failure;
-pub use page::{Line, Lines, Page};
+pub use page::{Lines, Page};
 pub use path::{FoundFile, ProjectPath};
 pub use replace::Change;
 pub use snapshot::{FileStat, Snapshot};

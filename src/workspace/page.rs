@@ -11,8 +11,8 @@ use crate::protocol::envelope::{ErrorCode, Failure};
 
 mod pager;
 
+pub use pager::Lines;
 use pager::Pager;
-pub use pager::{Line, Lines};
 
 const CHUNK: usize = 128 * 1024;
 /// A larger file's hash is made after the answer, and its lines are not all counted.
@@ -23,7 +23,7 @@ const TRIES: usize = 3;
 /// Some lines of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
-    /// The lines that were asked for, as far as there are any.
+    /// The lines that were asked for, as far as there are any and a page has room for them.
     pub lines: Lines,
     /// The number of the first of them, from 1. In a large file that was asked for its last lines they
     /// are not counted from the beginning: the last one is -1, and this is negative.
@@ -159,7 +159,7 @@ impl Reading<'_> {
                 let head = &bytes[..n.min(SNIFFED)];
                 if let Some((charset, bom)) = Charset::of_bom(head) {
                     (survey.charset, survey.bom) = (charset, bom);
-                } else if head.contains(&0) {
+                } else if memchr::memchr(0, head).is_some() {
                     return Err(binary(head, self.path.relative()));
                 }
             }
@@ -251,10 +251,6 @@ impl Reading<'_> {
             pager.finish();
         }
         let total_lines = to_the_end.then(|| pager.total());
-        let more = match total_lines {
-            Some(total) => first.saturating_add(limit) <= total,
-            None => true,
-        };
         if first > 1
             && let Some(total) = total_lines
             && first > total
@@ -268,11 +264,12 @@ impl Reading<'_> {
                 .datum("total_lines", total)
                 .at(self.path.relative()));
         }
+        let lines = pager.into_lines();
         Ok(Page {
-            lines: pager.into_lines(),
             start_line: i64::try_from(first).unwrap_or(i64::MAX),
             total_lines,
-            more,
+            more: total_lines.is_none_or(|total| first.saturating_add(lines.count) <= total),
+            lines,
             stat,
             charset: survey.charset,
             line_ending,
@@ -310,18 +307,19 @@ impl Reading<'_> {
             }
             begin = from;
         }
-        let mut pager = Pager::new(b'\n', 1, limit, false);
+        let is_first = begin == bom;
+        let n_lines = if is_first { n_lines + 1 } else { n_lines };
+        let from_end = i64::try_from(n_lines).unwrap_or(i64::MAX);
+        let start_line = if is_first { 1 } else { -from_end };
+        let mut pager = Pager::new(b'\n', 1, limit, false).numbered_from(start_line);
         if self.decoded_from(survey, begin, |text| pager.feed(text))? {
             pager.finish();
         }
         let lines = pager.into_lines();
-        let is_first = begin == bom;
-        let n_lines = if is_first { n_lines + 1 } else { n_lines };
-        let from_end = i64::try_from(n_lines).unwrap_or(i64::MAX);
         Ok(Page {
-            start_line: if is_first { 1 } else { -from_end },
+            start_line,
             total_lines: is_first.then_some(n_lines),
-            more: (lines.len() as u64) < n_lines,
+            more: lines.count < n_lines,
             lines,
             stat: *stat,
             charset: survey.charset,

@@ -306,7 +306,7 @@ fn make_parents(file: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
 }
 
 /// Removes a folder that was made for nothing. Should somebody have put something there, it stays.
-fn unmake(folder: &Path) {
+pub(super) fn unmake(folder: &Path) {
     if let (Some(parent), Some(name)) = (folder.parent(), folder.file_name())
         && let Ok(parent) = open_directory(parent)
     {

@@ -152,26 +152,28 @@ impl SpillFile {
         if !all {
             end = end.min(open_key(&self.pending[..end]).unwrap_or(end));
         }
-        let ready: Vec<u8> = self.pending.drain(..end).collect();
-        match &self.masker {
-            None => self.file.write_all(&ready),
+        let ready = &self.pending[..end];
+        let written = match &self.masker {
+            None => self.file.write_all(ready),
             Some(masker) => {
                 // (To look whether it is text is quicker than to look for what is none.)
-                let text = match std::str::from_utf8(&ready) {
+                let text = match std::str::from_utf8(ready) {
                     Ok(text) => Cow::Borrowed(text),
-                    Err(_) => String::from_utf8_lossy(&ready),
+                    Err(_) => String::from_utf8_lossy(ready),
                 };
                 self.file.write_all(masker.mask(&text).as_bytes())
             }
-        }
+        };
+        self.pending.drain(..end);
+        written
     }
 }
 
 /// Where a private key begins whose end is still to come.
 fn open_key(bytes: &[u8]) -> Option<usize> {
     const MARK: &[u8] = b"-----BEGIN ";
-    // Of most output nothing else has to be looked at.
-    memchr::memmem::rfind(bytes, MARK)?;
+    // Of most output nothing else has to be looked at. (Forwards, which is quicker than to look for the last.)
+    memchr::memmem::find(bytes, MARK)?;
     let text = String::from_utf8_lossy(bytes);
     // Only ASCII is looked for, so a replaced byte before it would shift its place: look again.
     let begin = text.rfind("-----BEGIN ").filter(|_| text.contains("PRIVATE KEY-----"))?;

@@ -4,7 +4,7 @@
 //! files themselves. Where it can be, an old file is kept by a link to it: no byte is copied, and what a
 //! program that still has it open writes there late is found at the end of the turn.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Seek as _, Write as _};
@@ -18,7 +18,7 @@ use rustix::fs::{AtFlags, CWD};
 use serde::{Deserialize, Serialize};
 
 use super::open::open_directory;
-use super::replace::New;
+use super::replace::{New, unmake};
 use super::snapshot::{FileStat, Snapshot, hash, hash_of};
 use super::{ProjectPath, Workspace, io_failure};
 use crate::protocol::envelope::{ErrorCode, Failure};
@@ -60,6 +60,8 @@ struct Before {
 enum Line {
     /// A file is about to be changed for the first time in the turn; without `before` it is created.
     First { path: String, before: Option<Before>, after: String },
+    /// A folder is about to be made for a file that is created.
+    Folder { path: String },
     /// It is about to be changed again.
     Again { path: String, after: String },
     /// The change that was announced last for this path was not made.
@@ -123,6 +125,15 @@ struct KeptFile {
     was_first: bool,
 }
 
+/// What a turn did.
+#[derive(Debug, Default)]
+struct Deeds {
+    /// By path.
+    files: BTreeMap<String, Changed>,
+    /// Those that it made for files of its own.
+    folders: BTreeSet<String>,
+}
+
 /// What a turn did to one file.
 #[derive(Debug)]
 struct Changed {
@@ -184,19 +195,23 @@ impl Undo {
         }
     }
 
-    /// The turn's files in the order of their paths; `None`: it changed none, or is undone already.
-    fn read(&self, turn: u32) -> io::Result<Option<BTreeMap<String, Changed>>> {
+    /// What the turn did; `None`: it changed no file, or is undone already.
+    fn read(&self, turn: u32) -> io::Result<Option<Deeds>> {
         let text = match fs::read_to_string(self.folder_of(turn).join(JOURNAL)) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let mut changed: BTreeMap<String, Changed> = BTreeMap::new();
+        let mut deeds = Deeds::default();
+        let changed = &mut deeds.files;
         // A torn last line announced a change that never was.
         for line in text.lines().map_while(|line| serde_json::from_str(line).ok()) {
             match line {
                 Line::First { path, before, after } => {
                     changed.insert(path, Changed { before, after: vec![after] });
+                }
+                Line::Folder { path } => {
+                    deeds.folders.insert(path);
                 }
                 Line::Again { path, after } => {
                     changed.entry(path).and_modify(|file| file.after.push(after));
@@ -212,7 +227,7 @@ impl Undo {
                 Line::Undone => return Ok(None),
             }
         }
-        Ok((!changed.is_empty()).then_some(changed))
+        Ok((!deeds.files.is_empty()).then_some(deeds))
     }
 }
 
@@ -307,7 +322,14 @@ impl Workspace {
         let Some(undo) = &self.undo else { return change() };
         let name = path.relative();
         let was_first = !undo.turn().kept.contains_key(name);
-        undo.keep(name, old, after.hash().to_owned()).map_err(|error| {
+        let kept = undo.keep(name, old, after.hash().to_owned()).and_then(|()| {
+            let folders = path.absolute().ancestors().skip(1).take_while(|folder| !folder.exists());
+            let number = undo.turn().number;
+            folders
+                .map(|folder| Line::Folder { path: self.display(folder) })
+                .try_for_each(|line| undo.write(number, &line))
+        });
+        kept.map_err(|error| {
             let failure = io_failure(&error, "keep the old content of", name);
             failure.hint("nothing was changed; make room, or run without keeping a session")
         })?;
@@ -386,15 +408,23 @@ impl Workspace {
         let undo = self.undo.as_ref().ok_or_else(nothing)?;
         let journal = undo.folder_of(turn);
         let shown = journal.display().to_string();
-        let files = undo.read(turn).map_err(|error| io_failure(&error, "read", &shown))?;
-        let files = files.ok_or_else(nothing)?;
+        let deeds = undo.read(turn).map_err(|error| io_failure(&error, "read", &shown))?;
+        let deeds = deeds.ok_or_else(nothing)?;
         let mut done = Vec::new();
-        for (name, changed) in files {
+        for (name, changed) in deeds.files {
             let how = self
                 .resolve(&name)
                 .and_then(|path| self.undo_one(&path, &changed, &journal, force))
                 .unwrap_or_else(|failure| Undone::Refused(failure.message));
             done.push((name, how));
+        }
+        // The innermost first. What holds anything, or is a link now, stays.
+        for name in deeds.folders.iter().rev() {
+            if let Ok(folder) = self.resolve(name)
+                && folder.relative() == name
+            {
+                unmake(folder.absolute());
+            }
         }
         if !done.iter().any(|(_, how)| matches!(how, Undone::Refused(_))) {
             let written = undo.write(turn, &Line::Undone);

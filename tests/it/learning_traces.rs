@@ -6,7 +6,7 @@ use code_agent::learning::extract::extract;
 use code_agent::learning::fold::{Fold, fold, harvests};
 use code_agent::learning::item::{Item, Scope};
 use code_agent::learning::trace::{ExecutionTrace, FixSource};
-use code_agent::protocol::event::Event;
+use code_agent::protocol::event::{Body, Event};
 use code_agent::protocol::message::ToolCall;
 use code_agent::protocol::recall::FailedAs;
 use code_agent::protocol::reflection::SuggestedAction;
@@ -203,7 +203,7 @@ fn a_folder_in_front_is_known() {
     let with_path = "PATH=$PATH:$PWD/web:. run.sh --quick";
     let items = case.teaches(
         &[bash(with_path), bash(&format!("cd web && {with_path}"))],
-        &["Run `run.sh` in `web` (it says: cannot find)."],
+        &["Run `run.sh` in `web`, in one call: `cd web && run.sh` (it says: cannot find)."],
     );
     assert_eq!(fixed(&items[0], "run.sh --slow").as_deref(), Some("cd web && run.sh --slow"));
     assert_eq!(fixed(&items[0], "cd web && run.sh"), None, "it is there already");
@@ -247,7 +247,7 @@ fn a_flag_more_or_less_or_another_is_known() {
         ],
     );
     assert_eq!(fixed(&items[0], "./tool.sh x --fast y").as_deref(), Some("./tool.sh x y"));
-    assert_eq!(fixed(&items[1], "./tool.sh sync b").as_deref(), Some("./tool.sh --locked sync b"));
+    assert_eq!(fixed(&items[1], "./tool.sh sync b").as_deref(), Some("./tool.sh sync --locked b"));
     let items = case.teaches(
         &[bash("./tool.sh sync a"), bash("./tool.sh sync a --locked")],
         &["Run `./tool.sh` with `--locked` (it says: must be)."],
@@ -369,7 +369,7 @@ fn a_file_that_lies_elsewhere_is_known() {
             ("Glob", json!({"pattern": "**/parser.rs"})),
             ("Read", json!({"path": "lib/core/parser.rs"})),
         ],
-        &["`src/parser.rs` lies at `lib/core/parser.rs`."],
+        &["`src/parser.rs` lies at `lib/core/parser.rs`: look below `lib/core/` for what was below `src/`."],
     );
     let action = items[0]
         .failure
@@ -469,6 +469,38 @@ fn a_trace_is_the_whole_chain() {
     assert_eq!(fed, fold("here", &events));
     let end = harvests("here", &events, 0)[0].seq;
     assert!(harvests("here", &events, end).is_empty(), "what was learnt from is not seen again");
+}
+
+#[test]
+fn a_long_turn_gives_away_what_only_counts() {
+    let calls = [
+        bash("cat missing.txt"),
+        bash("touch missing.txt; cat missing.txt"),
+        ("Glob", json!({"pattern": "none-*"})),
+    ];
+    let mut events = Case::new().events(&calls);
+    let is_glob =
+        |event: &Event| matches!(&event.body, Body::ToolFinished { tool, .. } if tool == "Glob");
+    // As if it had been called again and again.
+    let at = events.iter().position(is_glob).unwrap();
+    let again = std::iter::repeat_n(events[at].clone(), 300);
+    events.splice(at..=at, again);
+    let all = fold("here", &events);
+    let mut by_one = Fold::new("here");
+    let (mut settled, mut left) = (Vec::new(), Vec::new());
+    for event in &events {
+        left.extend(by_one.apply(event).into_iter().flat_map(|harvest| harvest.traces));
+        settled.extend(by_one.settled());
+    }
+    assert!(settled.len() > 200 && left.len() < 60, "{} and {}", settled.len(), left.len());
+    // What was tried twice teaches something: it stays to the end, and so does what was last.
+    assert!(settled.iter().all(|trace| trace.attempts.len() == 1 && trace.final_success));
+    assert_eq!(left.last(), all.last());
+    let number =
+        |trace: &ExecutionTrace| trace.id.rsplit('/').next().unwrap().parse::<u32>().unwrap();
+    settled.extend(left);
+    settled.sort_by_key(number);
+    assert_eq!(settled, all, "none is lost and none is doubled");
 }
 
 #[test]
@@ -579,12 +611,14 @@ fn a_review_tells_of_the_sessions_and_running_it_twice_changes_nothing_more() {
     let test = Test::new().file("bin/make", make).file("src/a.rs", "x\n");
     std::fs::set_permissions(test.root().join("bin/make"), std::fs::Permissions::from_mode(0o755))
         .unwrap();
+    // What the user wrote is run as it is, and fails again.
+    let task = "Run `PATH=bin:$PATH make test` and the like.";
     let session = |test: Test, calls: &[(&str, Value)], args: &[&str]| {
         let mut script: String =
             calls.iter().map(|(name, input)| format!("call: {name} {input}\n---\n")).collect();
         script.push_str("text: done\ntimes: any\n");
         let test = test.script(&script);
-        let mut all = vec!["Build it.", "--trust"];
+        let mut all = vec![task, "--trust"];
         all.extend(args);
         test.run(&all);
         test
@@ -603,7 +637,7 @@ fn a_review_tells_of_the_sessions_and_running_it_twice_changes_nothing_more() {
     assert_eq!(json["totals"]["tasks"], 3, "{json:#}");
     assert_eq!(json["needs_human"][0]["error"], "<b>no</b> way", "{json:#}");
     let law = json["suggestions"].as_array().unwrap().iter().find(|s| s["kind"] == "law");
-    let line = "- Run `make check`, not `make test` (it says: no rule to make).";
+    let line = "- Run `make check`, not `make test`.";
     assert_eq!(law.unwrap()["line"], line, "{json:#}");
     let again: Value = serde_json::from_str(&review("json").stdout).unwrap();
     assert_eq!(again["methods"][0]["weight"], again["methods"][0]["weight_before"], "{again:#}");

@@ -560,6 +560,88 @@ fn reviews_of_two_projects_leave_the_same_weights() {
     assert_eq!(carry_out(None), (3, 0, first.2));
 }
 
+/// A trace of one project: each attempt is its error, or none where it went well.
+fn traced(project: &str, n: u32, skill: &str, said: &[Option<(&str, &str)>]) -> ExecutionTrace {
+    let attempts = said.iter().zip(1..).map(|(said, index)| {
+        json!({
+            "index": index, "timestamp_ms": 5, "context": {"tool": "Bash", "input": {"command": skill}},
+            "activated_artifacts": [], "result": "", "success": said.is_none(),
+            "error": said.map(|(_, error)| error), "code": said.map(|(code, _)| code),
+            "signature": said.map(|(_, error)| error), "fix_applied": null, "fix_source": null,
+        })
+    });
+    let well = said.last().is_some_and(Option::is_none);
+    let id = format!("{project}-{skill}-{n}");
+    serde_json::from_value(json!({
+        "id": format!("{id}/1/1"), "skill_id": skill, "task_id": format!("{id}/1"), "session": id,
+        "project": project, "turn": 1, "step": 0, "attempts": attempts.collect::<Vec<_>>(),
+        "final_success": well, "needs_human": !well, "methodology": null,
+        "created_at_ms": 5 + i64::from(n), "duration_ms": 1,
+    }))
+    .unwrap()
+}
+
+#[test]
+fn a_review_of_many_traces_begins_with_what_matters() {
+    let memory = Memory::new();
+    let mut store = memory.open();
+    let mut traces = Vec::new();
+    for n in 0..40 {
+        let (one, two) = ("example.com/acme/one", "example.com/acme/two");
+        traces.push(traced(one, n, "Read", &[None]));
+        let failed = ("COMMAND_FAILED", "ship: no zone specified");
+        traces.push(traced(two, n, "Bash release", &[Some(failed), None]));
+        if n < 4 {
+            let told = ("COMMAND_FAILED", "/usr/bin/bash: line 1: md5: command not found");
+            let held = ("REPEATED_CALL", "the same Bash call gave the same answer 4 times running");
+            traces.push(traced(one, n, "Bash md5", &[Some(told), Some(held)]));
+        }
+    }
+    store.commit(&Batch { traces, ..Batch::default() }).unwrap();
+    let lesson = |project: &str, text: &str| {
+        let scope = Scope::Project(format!("example.com/acme/{project}"));
+        let mut item = item(scope, ItemKind::FailurePattern, text);
+        item.wins = 3;
+        item
+    };
+    let items = [
+        lesson("two", "Run `bin/ship` with `--zone eu` (it says: no zone)."),
+        lesson("one", "Run `make check`, not `make test` (it says: no rule to make)."),
+    ];
+    let period = Period { from_ms: 0, to_ms: 100, project: None };
+    let review = review(&store, &period, &items).unwrap();
+    let page = review::markdown(&review);
+    let mut rest = page.as_str();
+    for part in [
+        "# Review of all projects",
+        "84 tasks in 84 sessions. Of 84 pieces of work 40 went well at once (48 %), 40 after another try, 4 did not.",
+        "One thing needs a person.",
+        "## Needs a person first",
+        "| `md5: command not found` | Bash md5 | acme/one | 8 |",
+        "and 3 more sessions",
+        "## Suggestions",
+        "+++ b/CODE_LAW.md\n# acme/one\n+- Run `make check`, not `make test`.\n# acme/two\n\
+         +- Run `bin/ship` with `--zone eu`.\n",
+        "Helped 3 times: ",
+        "What fails and is not known",
+        "- `md5: command not found`: 4 times in 4 sessions, made good in 0 of 4 cases.",
+        "## What fails most",
+        "| 40 | 40 | Bash release | `ship: no zone specified` | 40 of 40 |",
+        "## How each method went",
+        "| Bash release | 40 | 0 | 40 | 0 | 100 % |",
+        "## What never works",
+        "| `Bash md5` | in every case | 4 | `md5: command not found` |",
+        "## Memory",
+        "what helped most first",
+        "## How this was counted",
+    ] {
+        let at =
+            rest.find(part).unwrap_or_else(|| panic!("{part}\nis not in its place in\n{page}"));
+        rest = &rest[at + part.len()..];
+    }
+    assert!(!page.contains("the same Bash call"), "what was held back is no failure\n{page}");
+}
+
 /// The only item's id that `agent memory add` answered with.
 fn add(test: &Test, args: &[&str]) -> String {
     let done = test.agent(&[&["memory", "add"], args].concat()).expect_code(0);
@@ -792,6 +874,16 @@ fn the_file_may_lie_elsewhere() {
     test.agent(&["memory", "list"])
         .expect_code(2)
         .expect_one_line_of_stderr("learning.database: \"mine.db\" is no absolute path");
+}
+
+#[test]
+fn a_file_that_the_agent_may_change_is_no_memory() {
+    let test = Test::new().script("text: done");
+    let file = test.root().join("work/mine.db");
+    let test = test.user_config(&format!("[learning]\ndatabase = \"{}\"\n", file.display()));
+    let said = test.run(&["say hello"]).expect_code(2);
+    assert!(said.stderr.contains("name a file outside of it"), "{}", said.stderr);
+    assert!(!file.exists());
 }
 
 /// The variable that makes this test's process a writer for [`nothing_acknowledged_is_lost`].

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::Test;
 
-fn store(test: &Test) -> SqliteStore {
+pub(crate) fn store(test: &Test) -> SqliteStore {
     SqliteStore::new(test.home().join(".local/share/agent/memory.db"), |_| {})
 }
 
@@ -27,10 +27,14 @@ fn remember(test: &Test, wins: u32, text: &str, when: &Value, fix: &Value) {
     store(test).put(&item).unwrap();
 }
 
+/// A script, and one by its old name that knows nothing more: it is there, so that its call is made.
 fn project() -> Test {
-    let test = Test::new().file("new.sh", "echo new $*\n");
-    let path = test.root().join("new.sh");
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let gone = "echo \"./old.sh: not found\" >&2; exit 127\n";
+    let test = Test::new().file("new.sh", "echo new $*\n").file("old.sh", gone);
+    for script in ["new.sh", "old.sh"] {
+        let path = test.root().join(script);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
     test
 }
 
@@ -42,7 +46,7 @@ fn old_is_new(test: &Test, wins: u32) {
 
 const OLD: &str = "call: Bash {\"command\":\"./old.sh a b\"}\n---\n";
 
-fn decisions(test: &Test) -> Vec<String> {
+pub(crate) fn decisions(test: &Test) -> Vec<String> {
     let decided = test.events_of("control.decided").into_iter();
     let decided = decided.filter(|event| event["decision"] != "continue");
     let word = |event: &Value, name: &str| event[name].as_str().unwrap_or_default().to_owned();
@@ -175,18 +179,15 @@ fn counts_after(test: &Test, args: &[&str]) -> (u32, u32) {
 
 #[test]
 fn what_a_reflection_mended_is_no_success_of_the_fix_that_failed() {
-    let action = json!({"kind": "adjust", "input": {"path": "new/b.rs"}});
+    let action = json!({"kind": "adjust", "input": {"command": "echo found"}});
     let cause = json!({"category": "parameter_error", "text": "it moved", "confidence": 0.9});
     let said = json!({"failure_signal": "tool_error", "root_cause": cause, "fix_strategy": [],
         "suggested_action": action, "patch_prompt": "", "memory_to_write": []});
-    let script = format!(
-        "call: Read {{\"path\":\"src/a.rs\"}}\n---\nfor: reflect\ntext: {said}\ntimes: any\n---\n\
-         when: found\ntext: done"
-    );
-    let test = Test::new().file("new/b.rs", "found\n").script(&script);
-    let when = json!({"tool": "Read", "path": "src/a.rs"});
-    let fix = json!({"kind": "replace_path", "from": "src/a.rs", "to": "lib/a.rs"});
-    remember(&test, 1, "`src/a.rs` lies at `lib/a.rs`.", &when, &fix);
+    let script =
+        format!("{OLD}for: reflect\ntext: {said}\ntimes: any\n---\nwhen: found\ntext: done");
+    let new = "#!/bin/bash\necho unknown zone >&2; exit 3\n";
+    let test = project().file("new.sh", new).script(&script);
+    old_is_new(&test, 1);
     let counts = counts_after(&test, &["say hello", "--set", "recovery.reflect_after=1"]);
     assert_eq!(decisions(&test), ["retry adjusted", "retry adjusted"], "each was tried");
     assert_eq!(counts, (1, 1));
@@ -357,7 +358,7 @@ fn a_session_that_began_while_the_memory_was_locked_is_learnt_of_later() {
 }
 
 /// What this session taught is written, at once or by a later start.
-fn settle(test: &Test, (session, seq): &(String, u64)) {
+pub(crate) fn settle(test: &Test, (session, seq): &(String, u64)) {
     for _ in 0..100 {
         if store(test).reviewed(session).unwrap() >= *seq {
             return;

@@ -211,7 +211,7 @@ fn the_failure_report_says_what_failed_and_not_what_it_was_compared_by() {
         .collect();
     assert_eq!(
         failures,
-        ["the check `echo 7 >&2; exit 3` exited 3", "a final answer with 1 open todos"]
+        ["the check `echo 7 >&2; exit 3` exited 3", "a final answer with 1 open todo"]
     );
 }
 

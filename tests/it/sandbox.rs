@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::batch::Batch;
 use crate::support::{Done, Test, running, say};
 
 const NOBODY: u32 = 65534;
@@ -310,6 +312,16 @@ fn git_and_agent_folders_are_written_by_git_alone() {
             let told = place.call(&json!({"command": "git config core.fsmonitor ./own"}));
             assert_eq!(told["status"], "error", "{told}");
             assert!(told["text"].as_str().unwrap().contains(".git/config is protected"), "{told}");
+            // A hook of the project's runs where git may write: it can not send git elsewhere unseen.
+            let hook = root.join("hooks/pre-commit");
+            write(&hook, "#!/bin/sh\necho ../evil > .git/commondir\n");
+            std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+            git(&["config", "core.hooksPath", "hooks"]);
+            let told =
+                place.call(&json!({"command": "git commit -q --allow-empty -m 'by a hook'"}));
+            assert!(told["text"].as_str().unwrap().contains(".git/commondir"), "{told}");
+            std::fs::remove_file(root.join(".git/commondir")).unwrap();
+            git(&["config", "--unset", "core.hooksPath"]);
             // A worktree keeps its own elsewhere.
             git(&["worktree", "add", "-q", "../tree"]);
             let tree = |line: &str| {
@@ -457,7 +469,10 @@ fn services_behind_sockets_in_the_file_system_are_not_there() {
         }
         let docker = place.home().join(".docker/run/docker.sock");
         std::fs::create_dir_all(docker.parent().unwrap()).unwrap();
-        let listeners: Vec<UnixListener> = [docker.clone(), place.outside().join("s.sock")]
+        // An editor that listens in the project does what it is told, outside of the box.
+        let editor = place.test.root().join("sub/e.sock");
+        std::fs::create_dir(editor.parent().unwrap()).unwrap();
+        let listeners: Vec<UnixListener> = [docker.clone(), place.outside().join("s.sock"), editor]
             .iter()
             .map(|path| {
                 let listener = UnixListener::bind(path).unwrap();
@@ -466,8 +481,11 @@ fn services_behind_sockets_in_the_file_system_are_not_there() {
                 listener
             })
             .collect();
-        let script =
-            format!("./attack unix {}; ./attack unix $OUT/s.sock; ls /run", docker.display());
+        let script = format!(
+            "./attack unix {}; ./attack unix $OUT/s.sock; ls /run; ./attack unix sub/e.sock; \
+                     mv sub sub2; ./attack unix sub2/e.sock; ln sub/e.sock e; ./attack unix e",
+            docker.display()
+        );
         let stdout = place.stdout(&script);
         assert!(!stdout.contains("ok"), "{:?}: {stdout}", place.user);
         assert!(listeners.iter().all(|listener| listener.accept().is_err()));
@@ -476,6 +494,93 @@ fn services_behind_sockets_in_the_file_system_are_not_there() {
                    python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind(\"own.sock\"); \
                    s.listen(); c = socket.socket(socket.AF_UNIX); c.connect(\"own.sock\"); print(\"fine\")'";
         assert_eq!(place.stdout(own), "fine\n");
+    }
+}
+
+#[test]
+fn other_processes_are_not_limited_slowed_or_shared_with() {
+    // The calls stand here by their numbers.
+    if !cfg!(target_arch = "x86_64") {
+        return say(
+            "SKIPPED: system calls on other processes: their numbers here are those of x86-64",
+        );
+    }
+    for place in places() {
+        let place = place.with_attack();
+        // Of the same user, and outside of the box.
+        let mut sleep = Command::new("sleep");
+        sleep.arg("600").stdout(Stdio::null());
+        if let Some(user) = place.user {
+            sleep.uid(user).gid(user);
+        }
+        let mut other = sleep.spawn().unwrap();
+        let pid = other.id();
+        let limits = || std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+        let before = limits();
+        // Of x86-64: prlimit (processor time), setpriority of it and of all of the user's,
+        // sched_setaffinity, ioprio_set of it and of all of the user's, kill.
+        let calls = [
+            format!("302 {pid} 0 @ 0"),
+            format!("141 0 {pid} 19"),
+            "141 2 0 19".to_owned(),
+            format!("203 {pid} 8 @"),
+            format!("251 1 {pid} 0x6000"),
+            "251 3 0 0x6000".to_owned(),
+            format!("62 {pid} 15"),
+        ];
+        let script: String = calls.iter().map(|call| format!("./attack call {call}\n")).collect();
+        let stdout = place.stdout(&script);
+        // In namespaces "all of the user's" are those in the box.
+        let n_ok = stdout.lines().filter(|line| *line == "ok").count();
+        let n_own = if place.backend == "namespaces" { 2 } else { 0 };
+        assert!(n_ok <= n_own, "{} {:?}: {stdout}", place.backend, place.user);
+        assert_eq!(limits(), before, "{} {:?}", place.backend, place.user);
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        assert_eq!(stat.split(' ').nth(18), Some("0"), "its priority: {stat}");
+        other.kill().unwrap();
+        other.wait().unwrap();
+        // One's own limits and priority are one's own.
+        let own = "ulimit -S -n 64 && nice -n 5 true && exec 2>&1 && echo fine";
+        assert_eq!(place.stdout(own), "fine\n", "{} {:?}", place.backend, place.user);
+        // Memory, semaphores and queues that programs share by a number: shmget, semget, msgget.
+        let made = Command::new("ipcmk").args(["-M", "4096", "-p", "0666"]).output();
+        let Some(id) = made.ok().and_then(|made| {
+            let text = String::from_utf8(made.stdout).ok()?;
+            text.rsplit(' ').next()?.trim().parse::<u32>().ok()
+        }) else {
+            say("SKIPPED: shared memory by number: there is no ipcmk here");
+            continue;
+        };
+        let attached = place.stdout(&format!("./attack call 30 {id} 0 0"));
+        Command::new("ipcrm").args(["-m", &id.to_string()]).status().unwrap();
+        assert_ne!(attached, "ok\n", "{} {:?}", place.backend, place.user);
+    }
+}
+
+#[test]
+fn what_an_undo_keeps_and_what_was_learnt_can_not_be_read() {
+    for place in places() {
+        let kept = place.test.root().join(".agent/undo/1/turn-1/0001");
+        write(&kept, "KEY=kept-secret\n");
+        write(&place.home().join(".local/share/agent/memory.db"), "learnt-secret\n");
+        // By name it is refused, whatever the box.
+        let named = ["tool", "call", "Bash", r#"{"command": "cat .agent/undo/*/*/0001 | base64"}"#];
+        let done = Done::new(&place.test.command(&named).output().unwrap());
+        assert!(done.stdout.contains("ACCESS_DENIED"), "{done:?}");
+        let read = ["tool", "call", "Read", r#"{"path": ".agent/undo/1/turn-1/0001"}"#];
+        let done = Done::new(&place.test.command(&read).output().unwrap());
+        assert!(done.stdout.contains("ACCESS_DENIED"), "{done:?}");
+        if place.backend == "landlock" {
+            say(
+                "SKIPPED: what an undo keeps, in a script, with Landlock alone: it lies in the project",
+            );
+            continue;
+        }
+        let stdout = place.stdout(
+            "exec 2>/dev/null; cat .agent/undo/1/turn-1/0001; grep -r secret .agent ~/.local; \
+             mv .agent/undo u; cp -r .agent a; cat a/undo/1/turn-1/0001; echo over",
+        );
+        assert_eq!(stdout, "over\n", "{:?}", place.user);
     }
 }
 
@@ -636,6 +741,90 @@ fn what_a_command_leaves_running_is_told_and_ends_with_the_session() {
         let left = &envelope["data"]["left_running"];
         assert_eq!(left[0]["name"], format!("sleep 1000.{id}"), "{envelope}");
         assert_eq!(running(&id), [""; 0], "{} {:?}", place.backend, place.user);
+    }
+}
+
+/// What the supervisors of an agent are copied from: its one child that waits.
+fn stand_by(agent: u32) -> Vec<Pid> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let waits = |pid: &i32| {
+        let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}"));
+        let (stat, line) = (read("stat").unwrap_or_default(), read("cmdline").unwrap_or_default());
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        parent == Some(&agent.to_string()) && line.contains("__supervise")
+    };
+    ids.filter(waits).filter_map(Pid::from_raw).collect()
+}
+
+#[test]
+fn a_stand_by_that_somebody_ended_is_replaced_and_takes_nothing_along() {
+    for place in places() {
+        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
+        let job = json!({"command": "sleep 1000", "background": true});
+        let started = batch.call("Bash", &job);
+        assert_eq!(started["status"], "success", "{started}");
+        for signal in [Signal::KILL, Signal::TERM] {
+            let [one] = stand_by(batch.id())[..] else { panic!("{:?}", stand_by(batch.id())) };
+            kill_process(one, signal).unwrap();
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while stand_by(batch.id()).contains(&one) {
+                assert!(Instant::now() < deadline, "{signal:?} did not end it");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let next = batch.call("Bash", &json!({"command": "echo a; exit 3"}));
+            assert_eq!(
+                (&next["data"]["exit_code"], &next["data"]["stdout"]),
+                (&json!(3), &json!("a\n"))
+            );
+        }
+        let runs = batch.call("BashOutput", &json!({"id": started["data"]["background_id"]}));
+        assert_eq!(runs["data"]["running"], true, "{runs}");
+        let pid = stand_by(batch.id())[0];
+        batch.end();
+        assert!(!Path::new(&format!("/proc/{}", pid.as_raw_pid())).exists());
+    }
+}
+
+#[test]
+fn a_stand_by_that_fails_in_the_middle_of_a_start_costs_no_command() {
+    for place in places() {
+        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
+        let echo = |text: &str| json!({"command": format!("echo {text}; echo {text} >> ran")});
+        assert_eq!(batch.call("Bash", &echo("a"))["data"]["stdout"], "a\n");
+        // It stands still: another is asked instead, and it is ended.
+        let [one] = stand_by(batch.id())[..] else { panic!("{:?}", stand_by(batch.id())) };
+        kill_process(one, Signal::STOP).unwrap();
+        let next = batch.call("Bash", &echo("b"));
+        assert_eq!(next["data"]["stdout"], "b\n", "{} {:?}: {next}", place.backend, place.user);
+        let [two] = stand_by(batch.id())[..] else { panic!("{:?}", stand_by(batch.id())) };
+        assert_ne!(one, two);
+        // Most likely it was asked already when it ends; it has to go well in any case.
+        kill_process(two, Signal::STOP).unwrap();
+        batch.send("Bash", &echo("c"));
+        std::thread::sleep(Duration::from_millis(200));
+        _ = kill_process(two, Signal::KILL);
+        let next = batch.answer().unwrap();
+        assert_eq!(next["data"]["stdout"], "c\n", "{} {:?}: {next}", place.backend, place.user);
+        batch.end();
+        // Each ran once.
+        let ran = std::fs::read_to_string(place.test.root().join("ran")).unwrap();
+        assert_eq!(ran, "a\nb\nc\n");
+    }
+}
+
+#[test]
+fn a_stand_by_has_no_environment_but_what_finds_its_libraries() {
+    for mut place in places() {
+        let one = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        place.env = vec![one("LD_LIBRARY_PATH", "/nowhere/lib"), one("GREETING", "hello")];
+        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
+        assert_eq!(batch.call("Bash", &json!({"command": "echo a"}))["data"]["stdout"], "a\n");
+        let pid = stand_by(batch.id())[0].as_raw_pid();
+        match std::fs::read(format!("/proc/{pid}/environ")) {
+            Ok(environment) => assert_eq!(environment, b"LD_LIBRARY_PATH=/nowhere/lib\0"),
+            Err(error) => say(&format!("SKIPPED: a stand-by's environment: {error}")),
+        }
     }
 }
 
@@ -879,7 +1068,7 @@ fn what_the_judge_can_not_see_is_held() {
         place.call(&json!({"command": "true"}));
         let before = look();
         let mut command = place.command(&["tool", "batch"]);
-        let mut batch = crate::batch::Batch::start(&mut command);
+        let mut batch = Batch::start(&mut command);
         for line in &lines {
             let line = line.replace("/tmp", outside.to_str().unwrap());
             // Whatever came of it: an answer, and nothing else.

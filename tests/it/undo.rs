@@ -61,11 +61,29 @@ fn files_are_as_before_and_created_ones_are_gone() {
     let done = test.agent(&["session", "undo"]).expect_code(0);
     done.expect_stdout("turn 1\n  a.txt: restored\n  new/b.txt: removed\n");
     assert_eq!(test.read("a.txt"), "one\r\n");
-    assert!(!test.root().join("new/b.txt").exists());
+    assert!(!test.root().join("new").exists(), "nor is the folder that was made for it");
     let undone = &test.events_of("turn.undone")[0];
     assert_eq!(undone["files"], json!({"a.txt": "restored", "new/b.txt": "removed"}));
     test.agent(&["session", "undo"]).expect_code(2).expect_one_line_of_stderr("no turn");
     test.agent(&["session", "undo", "--turn", "7"]).expect_code(2).expect_stderr("turn 7");
+}
+
+#[test]
+fn of_the_folders_that_were_made_for_files_only_the_empty_ones_go() {
+    let write = |path: &str| json!({"path": path, "content": "x\n"});
+    let test = Test::new().file("there/a", "x\n");
+    let mut batch = crate::batch::Batch::start(&mut test.command(&["tool", "batch", "--record"]));
+    for path in ["one/two/a", "one/two/three/b", "one/c", "there/d", "kept/by/e"] {
+        assert_eq!(batch.call("Write", &write(path))["status"], "success");
+    }
+    drop(batch);
+    std::fs::remove_file(test.root().join("there/a")).unwrap();
+    test.write("kept/theirs", "x\n");
+    test.agent(&["session", "undo"]).expect_code(0);
+    let is_there = |path: &str| test.root().join(path).exists();
+    assert!(!is_there("one") && !is_there("kept/by"));
+    assert!(is_there("there"), "it was there before");
+    assert_eq!(test.read("kept/theirs"), "x\n");
 }
 
 #[test]

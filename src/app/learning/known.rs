@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use tokio::sync::watch;
 
 use crate::learning::advisor::Advisor;
+use crate::learning::credit::blames_call;
 use crate::protocol::message::ToolCall;
-use crate::protocol::recall::{FailedAs, Recall, Recalled, Remedy};
+use crate::protocol::recall::{FailedAs, Foreseen, Recall, Recalled, Remedy, Surroundings};
 
 /// The items in use; none before they were read.
 #[derive(Default)]
@@ -55,17 +56,22 @@ impl Known {
 }
 
 impl Recall for Known {
-    fn for_task(&self, task: &str, max_tokens: u64) -> Vec<Recalled> {
+    fn for_task(&self, task: &str, max_tokens: u64, around: &dyn Surroundings) -> Vec<Recalled> {
         let session = self.session.get().map_or("", String::as_str);
-        self.advisor().map_or_else(Vec::new, |advisor| advisor.for_task(task, max_tokens, session))
+        let told = |advisor: Arc<Advisor>| advisor.for_task(task, max_tokens, session, around);
+        self.advisor().map_or_else(Vec::new, told)
     }
 
-    fn before(&self, call: &ToolCall) -> Option<Recalled> {
-        self.advisor()?.before(call)
+    fn before(&self, call: &ToolCall, around: Option<&dyn Surroundings>) -> Foreseen {
+        self.advisor().map(|advisor| advisor.before(call, around)).unwrap_or_default()
     }
 
     fn after(&self, failed: &FailedAs<'_>) -> Option<Remedy> {
         self.advisor()?.after(failed)
+    }
+
+    fn blames_call(&self, failed: &FailedAs<'_>) -> bool {
+        blames_call(failed.code, failed.evidence)
     }
 
     fn weight(&self, methodology: &str) -> f64 {

@@ -3,21 +3,30 @@
 //! The loop never waits for it: facts go into a queue that is bounded, what does not fit is done from the record at the
 //! next start, and whatever is wrong with the store is said once. `docs/LEARNING.md` tells the whole.
 
+mod asking;
 mod begun;
 mod known;
 mod leftovers;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use tokio::sync::{oneshot, watch};
+
 use super::{OpenError, Storage};
-use crate::config::{Config, UserDirs};
-use crate::kernel::Memory;
+use crate::config::{AskModel, Config, UserDirs};
+use crate::kernel::{Aside, Memory};
+use crate::learning::question::Question;
 use crate::protocol::event::{Body, Event, Events, Sink, Stamped};
+use crate::protocol::prompt::Prompts;
+use asking::{Answered, Asking, Heard};
 use known::Known;
 use worker::Worker;
 
@@ -34,6 +43,15 @@ enum Work {
     /// Somebody may have changed what is known.
     Read,
     Fact(Box<Event>),
+    /// Which question is next, of those that were not asked yet in this session?
+    Ask {
+        asked: BTreeSet<String>,
+        give: oneshot::Sender<Option<Box<Question>>>,
+    },
+    /// The question of this id is sent.
+    Asked(String),
+    /// What came of a question.
+    Answered(Box<Question>, Answered),
     /// Nothing follows; tell when all is done.
     End(SyncSender<()>),
 }
@@ -62,6 +80,8 @@ pub(super) struct Whose {
     file: PathBuf,
     keep_days: u32,
     max_items: usize,
+    /// What the rules see nothing in is kept as a question.
+    keeps_questions: bool,
 }
 
 /// A session's side of the memory.
@@ -70,6 +90,9 @@ pub(super) struct Learning {
     work: SyncSender<Work>,
     shared: Arc<Shared>,
     max_tokens: u64,
+    fixes_first: bool,
+    is_trusted: bool,
+    heard: watch::Sender<Heard>,
 }
 
 /// What the loop's side and the thread know of each other.
@@ -112,6 +135,8 @@ impl Learning {
             file: super::memory_file(config, dirs)?,
             keep_days: learning.keep_days,
             max_items: learning.max_items,
+            // What an untrusted folder's programs print is shown to no model but the one at work.
+            keeps_questions: is_trusted && learning.ask_model != AskModel::Never,
         };
         let (known, shared) = (Arc::new(Known::default()), Arc::new(Shared::default()));
         let (work, queue): (_, Receiver<Work>) = sync_channel(QUEUE);
@@ -119,27 +144,50 @@ impl Learning {
         let thread = std::thread::Builder::new().name("memory".to_owned());
         let begun = thread.spawn(move || Worker::new(whose, its_known, its_shared).work(&queue));
         // Without a thread there is no memory, and the work goes on.
-        let max_tokens = learning.max_recalled_tokens;
-        Ok(begun.ok().map(|_| Self { known, work, shared, max_tokens }))
+        let (max_tokens, fixes_first) = (learning.max_recalled_tokens, learning.fix_first);
+        let heard = watch::Sender::default();
+        Ok(begun.ok().map(|_| Self {
+            known,
+            work,
+            shared,
+            max_tokens,
+            fixes_first,
+            is_trusted,
+            heard,
+        }))
     }
 
     /// What the kernel asks.
     pub(super) fn memory(&self) -> Memory {
-        Memory { recall: self.known.clone(), max_tokens: self.max_tokens }
+        let (max_tokens, fixes_first) = (self.max_tokens, self.fixes_first);
+        Memory { recall: self.known.clone(), max_tokens, fixes_first }
     }
 
     /// Who takes the facts of the session.
     pub(super) fn recorder(&self) -> Recorder {
-        Recorder { work: self.work.clone(), shared: self.shared.clone() }
+        Recorder { work: self.work.clone(), shared: self.shared.clone(), heard: self.heard.clone() }
     }
 
-    /// The session has begun; `record`: where it is kept, and how much of it there was already.
-    pub(super) fn session(&self, events: &Events, record: Option<(Storage, u64)>) {
+    /// The session has begun; `record`: where it is kept, and how much of it there was already. Open questions are asked
+    /// through `aside` for as long as what is given back is polled; of what is kept nowhere, or in a folder that is not
+    /// trusted, nobody is asked.
+    pub(super) fn session(
+        &self,
+        events: &Events,
+        record: Option<(Storage, u64)>,
+        aside: Option<Aside>,
+        prompts: &Arc<Prompts>,
+    ) -> Option<BoxFuture<'static, ()>> {
         self.known.asked_by(events.session());
         let record = record.map(|(storage, seq)| Record { storage, seq });
+        let may_ask = record.is_some() && self.is_trusted;
         *self.shared.events() = Some(events.clone());
         let begun = Begun { session: events.session().to_owned(), record };
         self.give(Work::Begin(Box::new(begun)));
+        let (work, shared) = (self.work.clone(), self.shared.clone());
+        let heard = self.heard.subscribe();
+        let asking = |aside| Asking { aside, prompts: prompts.clone(), work, shared, heard };
+        aside.filter(|_| may_ask).map(asking).map(|asking| asking.ask().boxed())
     }
 
     /// A turn begins: what is known is read again, since a person or another agent may have changed it.
@@ -190,19 +238,29 @@ impl Drop for Learning {
 pub(super) struct Recorder {
     work: SyncSender<Work>,
     shared: Arc<Shared>,
+    heard: watch::Sender<Heard>,
 }
 
 impl Sink for Recorder {
     fn take(&mut self, stamped: &Stamped) {
         let event = &stamped.event;
+        if !event.body.is_stored() {
+            return;
+        }
         // What a request was made of is large, and nothing is learnt of it.
-        if !event.body.is_stored() || matches!(event.body, Body::ModelRequested(_)) {
-            return;
+        if !matches!(event.body, Body::ModelRequested(_)) {
+            self.pass_on(event);
         }
-        if self.shared.lost.load(Ordering::Relaxed) {
-            return;
-        }
-        if self.work.try_send(Work::Fact(Box::new(event.clone()))).is_err() {
+        // Behind the fact: who hears of it finds in the store what it teaches.
+        self.heard.send_if_modified(|heard| heard.apply(event));
+    }
+}
+
+impl Recorder {
+    fn pass_on(&self, event: &Event) {
+        if !self.shared.lost.load(Ordering::Relaxed)
+            && self.work.try_send(Work::Fact(Box::new(event.clone()))).is_err()
+        {
             self.shared.lost.store(true, Ordering::SeqCst);
         }
     }

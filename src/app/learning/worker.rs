@@ -1,11 +1,13 @@
 //! The thread that holds the store: reads what is known, folds what happens, writes what it taught.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::asking::Answered;
 use super::begun::Begun as Marks;
 use super::known::Known;
 use super::leftovers::{self, Leftover};
@@ -14,8 +16,9 @@ use crate::learning::advisor::Advisor;
 use crate::learning::fold::{Fold, Harvest};
 use crate::learning::item::{Item, Scope};
 use crate::learning::lessons::{Lessons, lessons};
+use crate::learning::question::Question;
 use crate::learning::store::{Batch, Learned, SqliteStore, Store, StoreError};
-use crate::protocol::event::Body;
+use crate::protocol::event::{Body, Event};
 use crate::protocol::methodology;
 use crate::protocol::recall::{MemoryWritten, Recalled};
 
@@ -68,21 +71,46 @@ impl Worker {
                     self.known.give_up();
                 }
                 Work::Fact(event) => {
-                    let fold = self.at_work.as_mut().and_then(|at_work| at_work.fold.as_mut());
-                    if let Some(harvest) = fold.and_then(|fold| fold.apply(&event))
-                        && !self.shared.lost.load(Ordering::SeqCst)
-                    {
-                        let (session, seq) = (harvest.session.clone(), harvest.seq);
-                        let batch = Batch { session, seq, ..Batch::default() };
-                        self.keep(batch, &[harvest], true);
-                    }
+                    self.fact(&event);
                     self.look_at_losses();
                 }
+                Work::Ask { asked, give } => {
+                    // Who has gone meanwhile is told nothing.
+                    _ = give.send(self.next_question(&asked).map(Box::new));
+                }
+                Work::Asked(id) => {
+                    if let Err(error) = self.store.ask(&id) {
+                        self.complain(&error);
+                    }
+                }
+                Work::Answered(question, answered) => self.answered(&question, &answered),
                 Work::End(done) => {
                     _ = done.send(());
                     return;
                 }
             }
+        }
+    }
+
+    /// Something happened in the session that is at work.
+    fn fact(&mut self, event: &Event) {
+        let fold = self.at_work.as_mut().and_then(|at_work| at_work.fold.as_mut());
+        let Some(fold) = fold else { return };
+        let harvest = fold.apply(event);
+        let traces = fold.settled();
+        if self.shared.lost.load(Ordering::SeqCst) {
+            return;
+        }
+        // Traces are known by their ids: those of a turn that is never finished are not counted twice.
+        if !traces.is_empty()
+            && let Err(error) = self.store.commit(&Batch { traces, ..Batch::default() })
+        {
+            self.complain(&error);
+        }
+        if let Some(harvest) = harvest {
+            let (session, seq) = (harvest.session.clone(), harvest.seq);
+            let batch = Batch { session, seq, ..Batch::default() };
+            self.keep(batch, vec![harvest], true);
         }
     }
 
@@ -123,14 +151,14 @@ impl Worker {
             let harvests = left.map(|left| left.harvests).unwrap_or_default();
             let (session, after) = (session.clone(), Some(reviewed));
             let batch = Batch { session, seq: record.seq, after, ..Batch::default() };
-            self.keep(batch, &harvests, false);
+            self.keep(batch, harvests, false);
         } else if reviewed == 0 {
             // From here on it is ours: a record that came with the folder teaches nothing.
             let seq = record.seq.max(1);
             // Noted first: the program may have ended before the store can be written.
             self.mark(&session, seq);
             let batch = Batch { session: session.clone(), seq, ..Batch::default() };
-            self.keep(batch, &[], false);
+            self.keep(batch, Vec::new(), false);
         }
         let reviewed = |session: &str| self.reviewed(session).ok();
         let left: Vec<_> =
@@ -138,7 +166,7 @@ impl Worker {
         for leftover in left {
             let Leftover { session, after, seq, harvests, held } = leftover;
             let batch = Batch { session, seq, after: Some(after), ..Batch::default() };
-            self.keep(batch, &harvests, false);
+            self.keep(batch, harvests, false);
             drop(held);
         }
         let age = Duration::from_hours(24) * self.whose.keep_days;
@@ -180,13 +208,16 @@ impl Worker {
     }
 
     /// Writes what turns of one session taught; `tells`: it is the one that is at work.
-    fn keep(&mut self, mut batch: Batch, harvests: &[Harvest], tells: bool) {
+    fn keep(&mut self, mut batch: Batch, harvests: Vec<Harvest>, tells: bool) {
         batch.is_untrusted = !self.whose.is_trusted;
         for harvest in harvests {
-            let lessons = self.lessons_of(harvest);
-            batch.traces.extend(harvest.traces.iter().cloned());
+            let lessons = self.lessons_of(&harvest);
+            batch.traces.extend(harvest.traces);
             batch.items.extend(lessons.items.into_iter().map(|item| self.here(item)));
             batch.credits.extend(lessons.credits);
+            if self.whose.keeps_questions {
+                batch.questions.extend(lessons.questions);
+            }
         }
         match self.store.commit(&batch) {
             Ok(learned) => {
@@ -195,7 +226,7 @@ impl Worker {
                     self.read();
                 }
                 if tells && !batch.items.is_empty() {
-                    self.written(&batch, &learned);
+                    self.written(batch.seq, &batch.items, &learned);
                 }
             }
             Err(error) => self.complain(&error),
@@ -215,10 +246,39 @@ impl Worker {
         Item { id, scope, ..item }
     }
 
-    fn written(&self, batch: &Batch, learned: &[Learned]) {
-        let mut written =
-            MemoryWritten { new: Vec::new(), confirmed: Vec::new(), up_to: batch.seq };
-        for (item, learned) in batch.items.iter().zip(learned) {
+    /// The next open question of this project, besides these.
+    fn next_question(&mut self, asked: &BTreeSet<String>) -> Option<Question> {
+        match self.store.questions(Some(&self.whose.project)) {
+            Ok(open) => open.into_iter().find(|question| !asked.contains(&question.id)),
+            Err(error) => {
+                self.complain(&error);
+                None
+            }
+        }
+    }
+
+    /// Takes what a model's answer teaches.
+    fn answered(&mut self, question: &Question, answered: &Answered) {
+        let items = match answered {
+            // An answer that is none is asked for once more, at the next start.
+            Answered::Said(words) => question.taken_from(words).ok().map(|taken| taken.items),
+            Answered::Withheld => Some(Vec::new()),
+        };
+        match self.store.answer(&question.id, items.as_deref()) {
+            Ok(learned) => {
+                // Where another process had the answer first, what this one says is not kept.
+                if !learned.is_empty() {
+                    self.read();
+                    self.written(0, &items.unwrap_or_default(), &learned);
+                }
+            }
+            Err(error) => self.complain(&error),
+        }
+    }
+
+    fn written(&self, up_to: u64, items: &[Item], learned: &[Learned]) {
+        let mut written = MemoryWritten { new: Vec::new(), confirmed: Vec::new(), up_to };
+        for (item, learned) in items.iter().zip(learned) {
             let recalled =
                 |id: &String| Recalled { id: id.clone(), kind: item.kind, text: item.text.clone() };
             match learned {
@@ -286,6 +346,7 @@ mod tests {
             file: folder.join("memory.db"),
             keep_days: 90,
             max_items: 100,
+            keeps_questions: true,
         };
         Worker::new(whose, Arc::default(), Arc::default())
     }
@@ -297,7 +358,7 @@ mod tests {
         worker.lessons = |_, _| panic!("a fault of ours");
         let harvest = Harvest { session: "s".to_owned(), turn: 3, seq: 7, ..Harvest::default() };
         let batch = Batch { session: "s".to_owned(), seq: 7, ..Batch::default() };
-        worker.keep(batch, &[harvest], true);
+        worker.keep(batch, vec![harvest], true);
         assert_eq!(worker.store.reviewed("s").expect("a store"), 7);
         let notices = worker.notices.lock().expect("nobody else");
         assert!(notices.iter().any(|notice| notice.contains("turn 3 of session s")), "{notices:?}");
@@ -314,5 +375,31 @@ mod tests {
         assert_eq!(worker.reviewed("s").expect("a store"), 4);
         worker.marks.clear("s");
         assert_eq!(worker.reviewed("s").expect("a store"), 0);
+    }
+
+    #[test]
+    fn a_queue_that_is_full_costs_what_the_session_teaches_until_the_next_start_and_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (work, queue) = std::sync::mpsc::sync_channel(1);
+        let shared = Arc::new(Shared::default());
+        let heard = tokio::sync::watch::Sender::default();
+        let recorder = super::super::Recorder { work, shared: shared.clone(), heard };
+        let clock: Arc<dyn crate::protocol::event::Clock> = Arc::new(crate::app::SystemClock);
+        let masker = crate::protocol::mask::Masker::new([], &[]).expect("a masker");
+        let sinks: Vec<Box<dyn crate::protocol::event::Sink>> = vec![Box::new(recorder)];
+        let events =
+            crate::protocol::event::Events::new("s".to_owned(), 0, clock, masker.into(), sinks);
+        let said = |n: u32| Body::TurnStarted { input: format!("task {n}"), shown: None };
+        (1..=3).for_each(|n| drop(events.emit(said(n))));
+        assert!(shared.lost.load(Ordering::SeqCst));
+        assert_eq!(queue.try_iter().count(), 1, "the loop went on, and what came later is dropped");
+        let mut worker = Worker { shared, ..worker(folder.path()) };
+        let fold = Some(Fold::new("p"));
+        worker.at_work = Some(AtWork { session: "s".to_owned(), fold });
+        worker.look_at_losses();
+        worker.look_at_losses();
+        assert!(worker.at_work.as_ref().is_some_and(|at_work| at_work.fold.is_none()));
+        assert_eq!(worker.told.len(), 1, "{:?}", worker.told);
+        assert_eq!(worker.store.reviewed("s").expect("a store"), 0, "the next start does it");
     }
 }

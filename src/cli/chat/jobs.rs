@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::places::Places;
 use crate::app::{Options, Session};
 use crate::cli::editor::edited;
-use crate::exec::{Command, Exec};
+use crate::exec::{Command, Exec, Watcher};
 use crate::protocol::mask::Masker;
 use crate::record;
 use crate::ui::tui::{CommandDeed, Handle, News, Request};
@@ -102,12 +102,18 @@ impl<'a> Jobs<'a> {
     fn command(&mut self, deed: CommandDeed, arguments: &str) {
         match deed {
             CommandDeed::Sessions if arguments == "list" => {
-                self.handle.tell(News::Sessions(super::sessions(self.options)));
+                let mut sessions = super::sessions(self.options);
+                // Nobody goes on with the one that runs.
+                sessions.retain(|(id, _)| !self.session.starts_with(id));
+                self.handle.tell(News::Sessions(sessions));
             }
             CommandDeed::Sessions => {
                 let sessions = super::sessions(self.options);
-                let text = sessions.iter().map(|(id, what)| format!("{id}  {what}\n")).collect();
-                self.page("Sessions of this project", Ok(text));
+                let text = sessions.iter().map(|(id, what)| {
+                    let this = if self.session.starts_with(id) { "  ← this one" } else { "" };
+                    format!("{id}  {what}{this}\n")
+                });
+                self.page("Sessions of this project", Ok(text.collect()));
             }
             CommandDeed::Trace => {
                 let trace = super::trace(self.log.as_ref());
@@ -125,7 +131,7 @@ impl<'a> Jobs<'a> {
                 Err(reason) => self.handle.tell(News::Note(false, reason)),
             },
             CommandDeed::Config => self.own("Configuration", "config show"),
-            CommandDeed::Doctor => self.own("What works here", "doctor --offline"),
+            CommandDeed::Doctor => self.own("What works here", "doctor --offline --chat"),
             CommandDeed::Diff => {
                 let line = "git --no-pager -c color.ui=never diff HEAD && \
                             git ls-files --others --exclude-standard | sed 's/^/new: /'";
@@ -172,7 +178,7 @@ impl<'a> Jobs<'a> {
         let log = self.log.as_ref().ok_or("nothing of this session is kept (--ephemeral)")?;
         let loaded = record::load(log).map_err(|error| error.to_string())?;
         let name = if file.is_empty() {
-            format!("session-{}.md", &self.session[..self.session.len().min(8)])
+            format!("session-{}.md", super::short(&self.session))
         } else {
             file.to_owned()
         };
@@ -197,11 +203,14 @@ impl<'a> Jobs<'a> {
 
     fn tell_output(&mut self, title: &'static str, line: String, nothing: &'static str) {
         let (handle, masker) = (self.handle.clone(), self.masker.clone());
-        let run = self.run(line);
+        let run = self.run(line, None);
         self.running.push(
             async move {
                 let (output, exit_code) = run.await;
-                let output = masker.mask(output.trim_end()).into_owned();
+                let output = output.trim_end();
+                // What this program says outside of a chat begins with its name.
+                let output = masker.mask(output.strip_prefix("agent: ").unwrap_or(output));
+                let output = output.into_owned();
                 handle.tell(match (output.is_empty(), exit_code) {
                     (true, Some(0)) => News::Note(true, nothing.to_owned()),
                     (false, _) => News::Page { title: title.to_owned(), text: output },
@@ -215,7 +224,12 @@ impl<'a> Jobs<'a> {
 
     fn shell(&mut self, command: String) {
         let (handle, masker) = (self.handle.clone(), self.masker.clone());
-        let run = self.run(command.clone());
+        let (watcher, masks, command_of) = (handle.clone(), masker.clone(), command.clone());
+        let watcher = move |tail: &str| {
+            let (command, tail) = (command_of.clone(), masks.mask(tail).into_owned());
+            watcher.tell(News::ShellOutput { command, tail });
+        };
+        let run = self.run(command.clone(), Some(Box::new(watcher)));
         self.running.push(
             async move {
                 let (output, exit_code) = run.await;
@@ -229,13 +243,17 @@ impl<'a> Jobs<'a> {
     }
 
     /// Runs a line as the user would.
-    fn run(&self, line: String) -> impl Future<Output = (String, Option<i32>)> + 'static {
+    fn run(
+        &self,
+        line: String,
+        watcher: Option<Watcher<'static>>,
+    ) -> impl Future<Output = (String, Option<i32>)> + 'static {
         let exec = self.exec.clone();
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
-        let command =
-            Command { environment, ..Command::new(line, self.options.root.clone(), PATIENCE) };
+        let command = Command::new(line, self.options.root.clone(), PATIENCE);
+        let command = Command { environment, watcher, ..command };
         let cancel = self.stop.clone();
         async move {
             match exec.run(command, &cancel).await {

@@ -145,14 +145,15 @@ pub(super) fn welcome() -> String {
         .filter(|preset| preset.default_model.is_some())
         .filter_map(|preset| preset.api_key_env)
         .collect();
-    let first = keys.first().copied().unwrap_or("OPENAI_API_KEY");
+    let (first, others) = keys.split_first().unwrap_or((&"OPENAI_API_KEY", &[]));
+    let others: String = others.iter().map(|key| format!(", {key}")).collect();
     format!(
         "agent needs a model to talk to. Any one of these will do:\n\n\
-         \x20 export {first}=…           a key ({})\n\
-         \x20 ollama serve                       a model on this machine (llama.cpp, vLLM, LM Studio too)\n\
-         \x20 agent --model NAME --base-url URL  any server that speaks OpenAI's language\n\n\
-         To see it work without any: agent demo\n\
-         To check what works here:   agent doctor\n",
-        keys.join(", ")
+         \x20 a key of a provider   export {first}=…\n\
+         \x20                       ({first}{others})\n\
+         \x20 one on this machine   ollama serve   (or llama.cpp, vLLM, LM Studio)\n\
+         \x20 any other server      agent --model NAME --base-url URL\n\n\
+         Then start agent again. To see it work without any model: agent demo\n\
+         To check what works here: agent doctor\n"
     )
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{Kind, Memory, Place, Range, day, kind_in_words, now_ms};
 use crate::app::OpenError;
 use crate::learning::item::{APPLY_AT, FailurePattern, Item, Origin, Scope};
+use crate::learning::review::short;
 use crate::learning::store::{Found, Query, Store as _};
 use crate::protocol::{shorten, thousands};
 use crate::{record, ui};
@@ -82,7 +83,8 @@ pub(super) fn list(args: &ListArgs) -> Result<String, OpenError> {
             "nothing is remembered here yet; `agent memory add` and sessions with failures change that",
         );
     }
-    Ok(items.iter().map(|item| line(item, args.range.all)).collect())
+    let width = place_width(items.iter(), args.range.all);
+    Ok(items.iter().map(|item| line(item, width)).collect())
 }
 
 pub(super) fn show(args: &ShowArgs) -> Result<String, OpenError> {
@@ -120,6 +122,9 @@ pub(super) fn show(args: &ShowArgs) -> Result<String, OpenError> {
             Origin::User => "a person: no review changes or drops it",
             Origin::Trace => "a failure and the success after it",
             Origin::Reflection => "a reflection whose patch helped",
+            Origin::Model => {
+                "a model's word, asked what a failure and its success teach: told, never applied"
+            }
         },
     );
     let percent = percent(&item);
@@ -150,8 +155,9 @@ pub(super) fn search(args: &SearchArgs) -> Result<String, OpenError> {
     if found.is_empty() {
         ui::tell("nothing that is remembered holds one of these words");
     }
+    let width = place_width(found.iter().map(|found| &found.item), args.all);
     let lines =
-        found.iter().map(|found| format!("{:>5.1}  {}", found.score, line(&found.item, args.all)));
+        found.iter().map(|found| format!("{:>5.1}  {}", found.score, line(&found.item, width)));
     Ok(lines.collect())
 }
 
@@ -175,6 +181,8 @@ pub(super) fn stats(args: &StatsArgs) -> Result<String, OpenError> {
     let bytes = std::fs::metadata(memory.store.path()).map_or(0, |metadata| metadata.len());
     let n_mended =
         traces.iter().filter(|trace| trace.final_success && trace.attempts.len() > 1).count();
+    let questions = memory.store.questions(None)?;
+    let n_asked_here = questions.iter().filter(|it| it.project == memory.project).count();
     let n_human = traces.iter().filter(|trace| trace.needs_human).count();
     if args.json {
         return Ok(pretty(&json!({
@@ -182,7 +190,8 @@ pub(super) fn stats(args: &StatsArgs) -> Result<String, OpenError> {
             "items": items.len(), "kinds": kinds, "this_project": n_here, "user": n_user,
             "other_projects": items.len() - n_here - n_user, "retired": n_retired, "applied": n_applied,
             "wins": wins, "losses": losses, "traces": traces.len(), "traces_mended": n_mended,
-            "traces_needing_a_person": n_human,
+            "traces_needing_a_person": n_human, "questions": questions.len(),
+            "questions_this_project": n_asked_here,
         })));
     }
     let mut page = Page::default();
@@ -191,15 +200,18 @@ pub(super) fn stats(args: &StatsArgs) -> Result<String, OpenError> {
         page.line("learning", "off: nothing is learnt and nothing is used ([learning] enabled)");
     }
     let kinds: Vec<String> = kinds.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
-    page.line("items", &format!("{} ({})", items.len(), kinds.join(", ")));
+    let of = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
+    page.line("items", &format!("{}{of}", items.len()));
     let n_others = items.len() - n_here - n_user;
     page.line("hold", &format!("{n_here} in this project, {n_user} in all, {n_others} in others"));
-    page.line("fixes", &format!("{n_applied} are applied by the program itself"));
-    page.line("retired", &format!("{n_retired} stopped helping and are not used"));
+    page.line("fixes", &format!("{n_applied} made by the program itself, where a call fails so"));
+    page.line("retired", &format!("{n_retired} that stopped helping; the next review drops them"));
     page.line("used", &format!("{}× helped, {}× did not", thousands(wins), thousands(losses)));
     let (n_traces, from) = (traces.len(), traces.first().map(|trace| day(trace.created_at_ms)));
     let since = from.map_or_else(String::new, |day| format!(" since {day}"));
     page.line("traces", &format!("{n_traces}{since}: {n_mended} mended, {n_human} need a person"));
+    let n_questions = questions.len();
+    page.line("questions", &format!("{n_questions} for a model, {n_asked_here} in this project"));
     let mut best: Vec<&Item> =
         items.iter().filter(|item| item.wins > 1 && item.is_in_use()).collect();
     best.sort_by_key(|item| std::cmp::Reverse((item.wins, item.last_occurred_ms)));
@@ -209,16 +221,27 @@ pub(super) fn stats(args: &StatsArgs) -> Result<String, OpenError> {
     Ok(page.0)
 }
 
-/// One line of a list.
-fn line(item: &Item, with_project: bool) -> String {
-    let scope = match &item.scope {
+/// How wide the place of items is; `None`: projects are not named.
+fn place_width<'a>(items: impl Iterator<Item = &'a Item>, is_of_all: bool) -> Option<usize> {
+    let width = |item: &Item| place(item, is_of_all).chars().count();
+    is_of_all.then(|| items.map(width).max().unwrap_or_default())
+}
+
+fn place(item: &Item, with_project: bool) -> &str {
+    match &item.scope {
         Scope::User => "user",
-        Scope::Project(project) if with_project => project,
+        Scope::Project(project) if with_project => short(project),
         Scope::Project(_) => "project",
-    };
+    }
+}
+
+/// One line of a list, its place as wide as this.
+fn line(item: &Item, width: Option<usize>) -> String {
+    let scope = place(item, width.is_some());
+    let width = width.unwrap_or("project".len());
     let retired = if item.is_in_use() { "" } else { "(not used any more) " };
     format!(
-        "{}  {:<7}  {scope:<7}  {:>3} %  {:>3}×  {}  {retired}{}\n",
+        "{}  {:<7}  {scope:<width$}  {:>3} %  {:>3}×  {}  {retired}{}\n",
         item.id,
         kind_in_words(item.kind),
         percent(item),

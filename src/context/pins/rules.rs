@@ -216,6 +216,9 @@ fn command(words: &str) -> Option<Vec<String>> {
         "or", "and", "the", "a", "any", "commands", "command", "scripts", "as", "anything", "that",
         "this", "is",
     ];
+    // The dot behind a word ends the sentence; one that stands alone is an argument.
+    let ends = words.ends_with('.') && !words.ends_with(" .") && !words.ends_with("..");
+    let words = if ends { &words[..words.len() - 1] } else { words };
     let words: Vec<&str> = words.split_whitespace().collect();
     let is_plain = |word: &&str| {
         word.chars().all(|c| c.is_ascii_alphanumeric() || "_./:=@+-".contains(c))
@@ -466,6 +469,8 @@ mod tests {
             ("Fix it but don't commit.", &["deny Bash(git commit)"]),
             ("Never run `terraform apply`!", &["deny Bash(terraform apply)"]),
             ("do not run npm install", &["deny Bash(npm install)"]),
+            ("Do not run make paint.", &["deny Bash(make paint)"]),
+            ("Never run `git add .`", &["deny Bash(git add .)"]),
             ("Don't use sudo.", &["deny Bash(sudo)"]),
             ("never use rm -rf", &["deny Bash(rm * -r*)", "deny Bash(rm * -fr*)"]),
             (

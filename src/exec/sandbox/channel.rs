@@ -7,11 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::AsyncReadExt;
 
 use super::super::LeftRunning;
-use super::super::process;
+use super::super::process::Watcher;
 
 /// A supervisor that is asked to end everything takes a few milliseconds. One that takes this long is
 /// ended itself.
@@ -38,15 +37,20 @@ pub(in crate::exec) struct Supervisor {
     /// The same, without a runtime.
     channel: UnixStream,
     unread: Vec<u8>,
-    pid: i32,
+    process: Watcher,
 }
 
 impl Supervisor {
     /// To be called in a runtime.
-    pub(in crate::exec) fn new(channel: UnixStream, pid: i32) -> io::Result<Self> {
+    pub(in crate::exec) fn new(channel: UnixStream, process: Watcher) -> io::Result<Self> {
         channel.set_nonblocking(true)?;
         let messages = tokio::net::UnixStream::from_std(channel.try_clone()?)?;
-        Ok(Self { messages: Some(messages), channel, unread: Vec::new(), pid })
+        Ok(Self { messages: Some(messages), channel, unread: Vec::new(), process })
+    }
+
+    /// Its process id.
+    pub(in crate::exec) fn pid(&self) -> i32 {
+        self.process.pid()
     }
 
     /// What it says next. Nothing is lost if this is dropped.
@@ -68,17 +72,17 @@ impl Supervisor {
 
     /// What it watches over.
     pub(in crate::exec) fn living(&self) -> Vec<LeftRunning> {
-        process::watched_by(self.pid)
+        self.process.watched()
     }
 
     /// Stops what it watches over until that is to go on.
     pub(in crate::exec) fn pause(&self) {
-        process::pause_watched_by(self.pid);
+        self.process.pause();
     }
 
     /// Lets it go on.
     pub(in crate::exec) fn resume(&self) {
-        process::resume_watched_by(self.pid);
+        self.process.resume();
     }
 
     /// Nothing more is asked of it; it goes on until this is dropped or killed.
@@ -90,9 +94,7 @@ impl Supervisor {
     pub(in crate::exec) fn kill(&mut self) {
         _ = self.channel.shutdown(Shutdown::Write);
         if !self.wait_for_end(END_TIME) {
-            if let Some(pid) = Pid::from_raw(self.pid) {
-                _ = kill_process(pid, Signal::KILL);
-            }
+            self.process.kill();
             self.wait_for_end(END_TIME);
         }
     }

@@ -29,7 +29,8 @@ pub(super) fn confine(plan: &Plan) -> Result<(), String> {
     landlock(plan).map_err(|error| format!("Landlock: {error}"))?;
     drop_capabilities().map_err(|error| format!("capabilities: {error}"))?;
     set_no_new_privs(true).map_err(|error| format!("no_new_privs: {error}"))?;
-    let filter = filter(plan.network).map_err(|error| format!("seccomp: {error}"))?;
+    let filter =
+        filter(plan.network, plan.namespaces).map_err(|error| format!("seccomp: {error}"))?;
     apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))
 }
 
@@ -163,6 +164,33 @@ const DENIED: &[i64] = &[
     libc::SYS_modify_ldt,
 ];
 
+/// The same where the box has no namespace of IPC: what other programs share by a number is not for commands.
+const SHARED: &[i64] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+];
+
+/// The same where the box has no namespace of processes: calls that act on another process, by which argument.
+/// (A limit of processor time ends it as a signal does.)
+const ON_OTHERS: &[(i64, u8)] = &[
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_setpriority, 1),
+    (libc::SYS_ioprio_set, 1),
+];
+
 /// Namespaces of its own would give a command capabilities again, if only over those.
 const NEW_NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
@@ -172,7 +200,7 @@ const NEW_NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
 
-fn filter(network: Network) -> Result<BpfProgram, seccompiler::BackendError> {
+fn filter(network: Network, namespaces: bool) -> Result<BpfProgram, seccompiler::BackendError> {
     let denied = || SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         DENIED.iter().map(|call| (*call, Vec::new())).collect();
@@ -188,6 +216,17 @@ fn filter(network: Network) -> Result<BpfProgram, seccompiler::BackendError> {
         .collect();
     rules.insert(libc::SYS_socket, vec![rule(others.clone())?]);
     rules.insert(libc::SYS_socketpair, vec![rule(others)?]);
+    if !namespaces {
+        rules.extend(SHARED.iter().map(|call| (*call, Vec::new())));
+        for (call, argument) in ON_OTHERS {
+            rules.insert(*call, vec![rule([(*argument, SeccompCmpOp::Ne, 0)])?]);
+        }
+        // All processes of a user, or a group of them: 0 is one's own.
+        for (call, users) in [(libc::SYS_setpriority, libc::PRIO_USER), (libc::SYS_ioprio_set, 3)] {
+            let all = rule([(0, SeccompCmpOp::Eq, u64::from(users))])?;
+            rules.entry(call).or_default().push(all);
+        }
+    }
     let arch = std::env::consts::ARCH.try_into()?;
     // A call of another ABI (32-bit) ends the process: its numbers mean something else.
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied(), arch)?;

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::settings;
+
 /// How deep and how far repositories inside the project are looked for.
 const DEPTH: usize = 3;
 const MAX_ENTRIES: usize = 2_000;
@@ -59,7 +61,11 @@ fn at(path: &Path) -> Option<Repository> {
             links: Vec::new(),
             own: vec![path.to_owned()],
             hooks: vec![path.join("hooks")],
-            settings: vec![path.join("config")],
+            settings: vec![
+                path.join("config"),
+                path.join("config.worktree"),
+                path.join(settings::ELSEWHERE),
+            ],
         });
     }
     let named = |path: &Path, prefix: &str| {

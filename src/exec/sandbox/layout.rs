@@ -1,7 +1,6 @@
 //! How the box of a command is laid out: what can be written, what is protected, what is not there.
 
 use std::fs;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use super::plan::{self, Access, Bind, Bytes, Plan};
@@ -10,10 +9,9 @@ use super::{Grants, Namespaces, Network, Sandbox, git, tables};
 impl Sandbox {
     pub(super) fn plan(
         &self,
-        directory: &Path,
+        run: Option<plan::Run>,
         grants: Grants,
         network: Network,
-        report: Option<i32>,
         protected: &[PathBuf],
     ) -> Plan {
         let places = if grants.read_only {
@@ -21,16 +19,16 @@ impl Sandbox {
         } else {
             self.all_writable()
         };
-        let mut writable: Vec<Bytes> = places.iter().map(|path| path.as_path().into()).collect();
-        writable.extend(tables::DEVICES.iter().map(|path| Path::new(path).into()));
-        writable.extend(tables::TERMINALS.iter().map(|path| Path::new(path).into()));
+        let mut writable: Vec<Bytes> = places.iter().map(Bytes::from).collect();
+        writable.extend(tables::DEVICES.iter().map(|path| (*path).into()));
+        writable.extend(tables::TERMINALS.iter().map(|path| (*path).into()));
         if grants.git {
             let repositories = self.repositories().iter();
-            writable.extend(repositories.flat_map(|r| &r.own).map(|path| path.as_path().into()));
+            writable.extend(repositories.flat_map(|r| &r.own).map(Bytes::from));
         }
         if self.namespaces {
             let own = tables::OWN_IN_NAMESPACES.iter();
-            writable.extend(own.map(|path| Path::new(path).into()));
+            writable.extend(own.map(|path| (*path).into()));
         }
         Plan {
             namespaces: self.namespaces,
@@ -42,13 +40,10 @@ impl Sandbox {
             },
             writable,
             hidden: if self.namespaces { Vec::new() } else { self.hidden_from_landlock() },
-            directory: directory.into(),
-            report,
-            session: self.session_for(network).map(|namespaces| plan::Session {
-                user: namespaces.user.as_ref().map(AsRawFd::as_raw_fd),
-                network: namespaces.network.as_raw_fd(),
-            }),
-            only_tries: false,
+            session: self
+                .session_for(network)
+                .map(|namespaces| plan::Session { has_user: namespaces.user.is_some() }),
+            run,
         }
     }
 
@@ -97,7 +92,7 @@ impl Sandbox {
         // A folder above something that is covered is a mount of its own: else it could be renamed, and
         // what lies in it would lie somewhere else.
         let hidden = self.hidden();
-        let covered = protected.iter().chain(&hidden);
+        let covered = protected.iter().chain(&hidden).chain(self.sockets());
         let roots = &self.writable;
         let mut above: Vec<&Path> = covered
             .flat_map(|path| path.ancestors().skip(1))
@@ -221,7 +216,7 @@ impl Sandbox {
         } else {
             hidden.push(devices.to_owned());
         }
-        hidden.iter().map(|path| path.as_path().into()).collect()
+        hidden.iter().map(Bytes::from).collect()
     }
 
     /// What is there and is not to be read. A folder that the user gave to commands is none of it.
@@ -254,8 +249,11 @@ impl Sandbox {
                 .lines()
                 .filter_map(|line| line.find(" /").map(|at| PathBuf::from(&line[at + 1..])))
                 .filter_map(|path| path.canonicalize().ok())
-                .filter(|path| !path.starts_with(tables::RUNTIME) && !is_covered(path))
-                .filter(|path| !self.writable.iter().any(|root| path.starts_with(root)))
+                .filter(|path| {
+                    // Also in the project: an editor that listens there does what it is told, outside.
+                    let is_own = self.writable.iter().any(|root| path.starts_with(root));
+                    !path.starts_with(tables::RUNTIME) && (is_own || !is_covered(path))
+                })
                 .filter(|path| !hidden.iter().any(|folder| path.starts_with(folder)))
                 .collect();
             sockets.sort();

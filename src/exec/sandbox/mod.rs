@@ -1,5 +1,5 @@
-//! What holds a command: namespaces, Landlock and seccomp, set up by our own binary started again
-//! between the agent and bash.
+//! What holds a command: namespaces, Landlock and seccomp, set up by a copy of our own binary between the
+//! agent and bash.
 //!
 //! A [`Sandbox`] is tried once, when it is opened, and says what holds here ([`Sandbox::holds`]). What
 //! it does not say is not promised; `docs/SECURITY.md` is the whole of it.
@@ -13,6 +13,7 @@ mod mounts;
 mod plan;
 mod refusal;
 mod settings;
+mod standby;
 mod supervisor;
 mod sys;
 mod tables;
@@ -20,21 +21,25 @@ mod watch;
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::process::Watcher;
 use crate::protocol::event::Sandbox as Holds;
 use folder::Folder;
+use plan::Plan;
+use standby::{Asked, Standby};
 
 pub(super) use channel::{Message, Supervisor};
+pub(super) use plan::Run;
 pub(super) use watch::Watch;
 
 /// How long the first try may take.
@@ -113,6 +118,15 @@ pub(super) struct Grants {
     pub(super) read_only: bool,
 }
 
+/// A command that was started.
+pub(super) struct Started {
+    pub(super) supervisor: Supervisor,
+    /// What it writes.
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
+    pub(super) watch: Watch,
+}
+
 /// The box of the commands of one session.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -123,6 +137,8 @@ pub struct Sandbox {
     namespaces: bool,
     folder: Folder,
     holds: Holds,
+    /// What supervisors are copied from. Another is started where it has gone.
+    standby: Mutex<Option<Standby>>,
     /// The user and the network namespace of the session.
     session: Option<Namespaces>,
     /// Found when the first command needs them.
@@ -149,6 +165,8 @@ impl Sandbox {
             let whole = whole.display();
             return Err(SandboxError::Unavailable(format!("all of {whole} would be writable")));
         }
+        // First, because it takes the longest: it starts while the rest is made.
+        let standby = Mutex::new(Standby::start().ok());
         let folder = Folder::make().map_err(|error| {
             SandboxError::Unavailable(format!("no private temporary folder: {error}"))
         })?;
@@ -158,6 +176,7 @@ impl Sandbox {
             namespaces: settings.backend != Backend::Landlock,
             folder,
             holds: Holds::none(),
+            standby,
             session: None,
             repositories: OnceLock::new(),
             sockets: OnceLock::new(),
@@ -209,31 +228,61 @@ impl Sandbox {
         variables
     }
 
-    /// What of the session the supervisor of a command is to inherit, under the numbers that they have:
-    /// copies would have others.
-    pub(super) fn inherited(&self, grants: Grants) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let session = self.session_for(self.network(grants)).into_iter();
-        session.flat_map(|own| own.user.iter().chain([&own.network])).map(|own| own.as_fd())
+    /// Starts a command. To be called in a runtime.
+    pub(super) fn start(
+        &self,
+        run: Run,
+        grants: Grants,
+        report: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Started> {
+        let (stdout, their_stdout) = io::pipe()?;
+        let (stderr, their_stderr) = io::pipe()?;
+        let network = self.network(grants);
+        let session = self.session_for(network).into_iter();
+        let session = session.flat_map(|own| own.user.iter().chain([&own.network]));
+        let given: Vec<BorrowedFd<'_>> = [their_stdout.as_fd(), their_stderr.as_fd()]
+            .into_iter()
+            .chain(report)
+            .chain(session.map(|own| own.as_fd()))
+            .collect();
+        let (channel, process, watch) =
+            self.supervisor(&given, || self.prepare(run, grants, network))?;
+        let supervisor = Supervisor::new(channel, process)?;
+        Ok(Started { supervisor, stdout: stdout.into(), stderr: stderr.into(), watch })
     }
 
-    /// Tells a supervisor that was started the box of its command.
-    pub(super) fn prepare(
-        &self,
-        directory: &Path,
-        grants: Grants,
-        report: Option<i32>,
-        channel: &mut UnixStream,
-    ) -> std::io::Result<Watch> {
-        let network = self.network(grants);
+    /// The box of a command, and what is looked at before it.
+    fn prepare(&self, run: Run, grants: Grants, network: Network) -> (Plan, Watch) {
         // A tool that finds its cache missing makes it; a folder that is bound must be there.
         _ = fs::create_dir_all(self.cache());
         let protected = self.protected();
-        let plan = self.plan(directory, grants, network, report, &protected);
+        let plan = self.plan(Some(run), grants, network, &protected);
         let repositories = self.repositories().iter().filter(|_| grants.git);
         let settings = repositories.flat_map(|r| r.settings.clone()).collect();
         let watch = Watch::new(self.watched(protected, grants), !self.namespaces, settings);
-        plan.write(channel)?;
-        Ok(watch)
+        (plan, watch)
+    }
+
+    /// Makes a supervisor, which gets these descriptors, and tells it its plan, which is made meanwhile. Until it
+    /// hears that it has run nothing: where the stand-by fails, another is started and asked once more.
+    fn supervisor<T>(
+        &self,
+        given: &[BorrowedFd<'_>],
+        plan: impl FnOnce() -> (Plan, T),
+    ) -> io::Result<(UnixStream, Watcher, T)> {
+        let mut held = self.standby.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = || Standby::start()?.ask(given);
+        let asked = held.take().map_or_else(start, |standby| standby.ask(given));
+        let (plan, besides) = plan();
+        let answered = asked.and_then(Asked::answer).or_else(|_| start()?.answer());
+        let (standby, mut channel, process) = answered?;
+        *held = Some(standby);
+        drop(held);
+        channel.set_write_timeout(Some(TRY_TIME))?;
+        plan.write(&mut channel).map_err(|error| {
+            io::Error::other(format!("the sandbox's supervisor did not take its plan: {error}"))
+        })?;
+        Ok((channel, process, besides))
     }
 
     fn network(&self, grants: Grants) -> Network {
@@ -260,30 +309,12 @@ impl Sandbox {
 
     /// Runs nothing in the box, and says whether it holds; then with the namespaces of the session.
     fn attempt(&self) -> Result<Option<Namespaces>, String> {
-        let text = |error: std::io::Error| error.to_string();
+        let text = |error: io::Error| error.to_string();
         _ = fs::create_dir_all(self.cache());
-        let root = self.settings.root.clone();
-        let mut plan = self.plan(&root, Grants::default(), self.settings.network, None, &[]);
-        plan.only_tries = true;
-        let (mut ours, theirs) = UnixStream::pair().map_err(text)?;
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "it starts the supervisor, which starts nothing and ends"
-        )]
-        let mut command = std::process::Command::new("/proc/self/exe");
-        command
-            .args(supervisor_arguments(&theirs))
-            .env_clear()
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let mut child = super::inheriting(&[theirs.as_fd()], || command.spawn()).map_err(text)?;
-        drop(theirs);
-        plan.write(&mut ours).map_err(text)?;
+        let plan = || (self.plan(None, Grants::default(), self.settings.network, &[]), ());
+        let (mut ours, process, ()) = self.supervisor(&[], plan).map_err(text)?;
         let message = channel::verdict(&mut ours, TRY_TIME);
-        let session = self.namespaces.then(|| namespaces_of(child.id())).flatten();
-        drop(ours);
-        _ = child.wait();
+        let session = self.namespaces.then(|| namespaces_of(process.pid())).flatten();
         match message {
             Message::Exited { status: 0, .. } => Ok(session),
             Message::Failed(why) => Err(why),
@@ -331,7 +362,7 @@ impl Sandbox {
 }
 
 /// The user and the network namespace of a supervisor, where they are its own.
-fn namespaces_of(pid: u32) -> Option<Namespaces> {
+fn namespaces_of(pid: i32) -> Option<Namespaces> {
     let own = |kind: &str| fs::metadata(format!("/proc/self/ns/{kind}")).ok().map(|ns| ns.ino());
     let open = |kind: &str| {
         let namespace = fs::File::open(format!("/proc/{pid}/ns/{kind}")).ok()?;
@@ -339,11 +370,6 @@ fn namespaces_of(pid: u32) -> Option<Namespaces> {
         (!is_own).then(|| OwnedFd::from(namespace))
     };
     Some(Namespaces { user: open("user"), network: open("net")? })
-}
-
-/// The first arguments of a supervisor.
-pub(super) fn supervisor_arguments(channel: &UnixStream) -> [String; 2] {
-    [supervisor::WORD.to_owned(), channel.as_raw_fd().to_string()]
 }
 
 /// The places that commands may write, canonical, without those inside others.

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::CWD;
+use rustix::fs::{CWD, FileType, fstat};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change,
     move_mount, open_tree,
@@ -13,6 +13,7 @@ use rustix::mount::{
 
 use super::plan::{Access, Bind};
 use super::sys::{self, restrict_mounts};
+use super::tables;
 
 /// Lays the plan over the file system. To be called in a mount and a PID namespace of its own.
 pub(super) fn arrange(binds: &[Bind]) -> Result<(), String> {
@@ -33,6 +34,15 @@ pub(super) fn arrange(binds: &[Bind]) -> Result<(), String> {
         .map_err(|error| failed("/", error.into()))?;
     restrict_mounts(&root, sys::MountFlags::READ).map_err(|error| failed("/", error))?;
     own_file_systems().map_err(|error| failed("/proc, /dev/shm, /dev/pts", error))?;
+    // What is new there is empty: folders that a command may only read have no place in it yet.
+    for (bind, tree) in trees.iter().filter(|(bind, _)| bind.access == Access::Read) {
+        let is_folder =
+            || fstat(tree).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir());
+        if bind.to.0.starts_with(tables::SHARED_MEMORY) && is_folder() {
+            fs::create_dir_all(&bind.to.0)
+                .map_err(|error| failed(&bind.to.0.display().to_string(), error))?;
+        }
+    }
     for (bind, tree) in trees {
         match attach(&tree, &bind.to.0, bind.access == Access::Write) {
             Err(error) if bind.access == Access::Nothing && is_gone(&error) => {}

@@ -1,33 +1,47 @@
-//! What the supervisor is told: the first that the agent says on the channel to its own re-exec.
+//! What the supervisor is told: the first that the agent says on its channel, once the stand-by has made it.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::Network;
 
-/// A path, which need not be UTF-8.
+/// What the system keeps as bytes: a path, a word of a command, a variable. It need not be UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(from = "Vec<u8>", into = "Vec<u8>")]
+#[serde(from = "Written", into = "Written")]
 pub(super) struct Bytes(pub(super) PathBuf);
 
-impl From<Vec<u8>> for Bytes {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self(std::ffi::OsString::from_vec(bytes).into())
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<Written> for Bytes {
+    fn from(written: Written) -> Self {
+        Self(match written {
+            Written::Text(text) => text.into(),
+            Written::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        })
     }
 }
 
-impl From<Bytes> for Vec<u8> {
-    fn from(path: Bytes) -> Self {
-        path.0.into_os_string().as_bytes().to_vec()
+impl From<Bytes> for Written {
+    fn from(bytes: Bytes) -> Self {
+        match bytes.0.into_os_string().into_string() {
+            Ok(text) => Self::Text(text),
+            Err(other) => Self::Bytes(other.into_vec()),
+        }
     }
 }
 
-impl From<&Path> for Bytes {
-    fn from(path: &Path) -> Self {
-        Self(path.to_owned())
+impl<T: AsRef<OsStr> + ?Sized> From<&T> for Bytes {
+    fn from(text: &T) -> Self {
+        Self(text.as_ref().into())
     }
 }
 
@@ -44,23 +58,32 @@ pub(super) struct Plan {
     pub(super) writable: Vec<Bytes>,
     /// What Landlock does not let it read; in namespaces it is covered instead.
     pub(super) hidden: Vec<Bytes>,
-    /// Where it runs.
-    pub(super) directory: Bytes,
-    /// The descriptor of the stages' report.
-    pub(super) report: Option<i32>,
     /// To be entered instead of new ones: what one command serves on its loopback interface the next
     /// can reach.
     pub(super) session: Option<Session>,
-    /// Nothing is run; it stays until the agent has taken what it needs.
-    pub(super) only_tries: bool,
+    /// What is run. Where it is nothing, it is only tried whether all this holds, until the agent has taken
+    /// what it needs.
+    pub(super) run: Option<Run>,
 }
 
-/// Descriptors of the namespaces of a session.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// Which namespaces of its session a supervisor is given.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Session {
-    /// Root may have done without.
-    pub(super) user: Option<i32>,
-    pub(super) network: i32,
+    /// The user namespace; root may have done without.
+    pub(super) has_user: bool,
+}
+
+/// A program, and how it is started.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(in crate::exec) struct Run {
+    /// Where it lies, then its arguments.
+    pub(super) words: Vec<Bytes>,
+    /// All of its variables; the last of a name counts.
+    pub(super) variables: Vec<(Bytes, Bytes)>,
+    /// Where it runs.
+    pub(super) directory: Bytes,
+    /// Under which number it has the stages' report.
+    pub(super) report: Option<i32>,
 }
 
 /// One place in the box.
@@ -85,6 +108,26 @@ pub(super) enum Access {
     Device,
     /// Nothing: it lies over something that is not to be seen.
     Nothing,
+}
+
+impl Run {
+    /// This program with these words and variables, there.
+    pub(in crate::exec) fn new(
+        program: &Path,
+        words: &[&str],
+        variables: &[(OsString, OsString)],
+        directory: &Path,
+        report: Option<i32>,
+    ) -> Self {
+        let words = words.iter().map(|word| Bytes::from(*word));
+        let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
+        Self {
+            words: std::iter::once(program.into()).chain(words).collect(),
+            variables: variables.collect(),
+            directory: directory.into(),
+            report,
+        }
+    }
 }
 
 impl Plan {

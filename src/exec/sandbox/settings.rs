@@ -58,10 +58,17 @@ const RUNNING: &[(&str, &[&str])] = &[
     ("web", &["browser"]),
 ];
 
+/// In a repository: the file that names a folder with all of its settings and hooks, in the place of its own.
+pub(super) const ELSEWHERE: &str = "commondir";
+
 /// What of the settings in this file runs something: `section.key=value`, in order.
 pub(super) fn running(path: &Path) -> Vec<String> {
     let text = fs::read(path).unwrap_or_default();
-    let mut running = running_in(&String::from_utf8_lossy(&text));
+    let text = String::from_utf8_lossy(&text);
+    if path.ends_with(ELSEWHERE) {
+        return text.lines().map(ToOwned::to_owned).collect();
+    }
+    let mut running = running_in(&text);
     running.sort();
     running
 }

@@ -1,4 +1,4 @@
-//! The supervisor: our own binary, started again between the agent and bash.
+//! The supervisor: a copy of the stand-by, between the agent and bash.
 //!
 //! Two processes. The *outer* one stays with the agent: it waits for the inner one and for the agent's
 //! end of the channel, and ends everything when that closes, whatever ended the agent. The *inner* one
@@ -13,39 +13,55 @@ use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::exit;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Signal, getgid, getuid, kill_process, pidfd_open,
+    DumpableBehavior, Pid, PidfdFlags, Signal, chdir, getgid, getuid, kill_process, pidfd_open,
     set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal, setsid,
 };
+use rustix::stdio::{dup2_stderr, dup2_stdout};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
 use super::super::process::end_descendants;
 use super::plan::{Plan, Session};
-use super::{Network, confine, mounts, sys};
+use super::{Network, confine, mounts, standby, sys};
 
-/// What the agent starts itself with to be this; then the channel's descriptor, and the command's program
-/// with its arguments. Without a program it is only tried whether all this holds. The plan comes by the
-/// channel: it is made while this process starts.
+/// What the agent starts itself with to be a stand-by; then the descriptor of its end.
 pub(super) const WORD: &str = "__supervise";
 
-/// Is the supervisor, if that is what the process was started as: then its exit code.
+/// Is the stand-by, and each supervisor, if that is what the process was started as: then its exit code.
 pub(super) fn main() -> Option<u8> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != WORD {
         return None;
     }
-    let mut descriptor = || sys::inherited(arguments.next()?.to_str()?).ok();
-    let Some(channel) = descriptor() else { return Some(2) };
-    let mut channel = UnixStream::from(channel);
-    let command: Vec<_> = arguments.collect();
-    if let Err(why) = outer(&mut channel, &command) {
-        tell(&mut channel, &format!("failed {why}"));
-        return Some(1);
+    let control = arguments.next().and_then(|number| sys::inherited(number.to_str()?).ok());
+    let standing = control.map(|control| standby::stand_by(control.into()));
+    let Some(Ok(given)) = standing else { return Some(2) };
+    Some(given.map_or(0, |given| supervise(Given(given.into_iter()))))
+}
+
+/// What came with the plan: the channel, what the command writes to, its report, the session's namespaces.
+struct Given(std::vec::IntoIter<OwnedFd>);
+
+impl Given {
+    fn take(&mut self) -> Result<OwnedFd, String> {
+        self.0.next().ok_or_else(|| "a descriptor is missing".to_owned())
     }
-    Some(0)
+}
+
+fn supervise(mut given: Given) -> u8 {
+    let Ok(channel) = given.take() else { return 2 };
+    let mut channel = UnixStream::from(channel);
+    match outer(&mut channel, given) {
+        Ok(()) => 0,
+        Err(why) => {
+            tell(&mut channel, &format!("failed {why}"));
+            1
+        }
+    }
 }
 
 fn tell(channel: &mut UnixStream, line: &str) {
@@ -54,29 +70,38 @@ fn tell(channel: &mut UnixStream, line: &str) {
     _ = channel.write_all(format!("{}\n", line.replace('\n', " ")).as_bytes());
 }
 
-fn outer(channel: &mut UnixStream, command: &[std::ffi::OsString]) -> Result<(), String> {
-    // Away from our terminal and our group: what is sent to those is not for a command. (It may lead a group
-    // of its own already, who tries it by hand.)
-    _ = setsid();
+fn outer(channel: &mut UnixStream, mut given: Given) -> Result<(), String> {
+    let system = |what: &str, error: rustix::io::Errno| format!("{what}: {error}");
+    // What is found by its session is this command's alone.
+    setsid().map_err(|error| system("setsid", error))?;
+    // Else it could not map its user.
+    set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(|error| system("dumpable", error))?;
     let Some(plan) = Plan::read(channel).map_err(|error| format!("the plan: {error}"))? else {
         return Ok(());
     };
-    let system = |what: &str, error: rustix::io::Errno| format!("{what}: {error}");
+    if let Some(run) = &plan.run {
+        let (stdout, stderr) = (given.take()?, given.take()?);
+        dup2_stdout(&stdout).map_err(|error| system("output", error))?;
+        dup2_stderr(&stderr).map_err(|error| system("output", error))?;
+        if let Some(number) = run.report {
+            sys::place(given.take()?, number).map_err(|error| format!("the report: {error}"))?;
+        }
+    }
     if plan.namespaces {
-        match &plan.session {
-            Some(session) => enter_session(session)?,
+        match plan.session {
+            Some(session) => enter_session(session, &mut given)?,
             None => enter_namespaces(plan.network)?,
         }
     }
     set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| system("subreaper", error))?;
-    if !plan.only_tries {
+    if plan.run.is_some() {
         // What the command could learn or take from here: nothing.
         set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .map_err(|error| system("dumpable", error))?;
     }
     let Some(inner) = sys::fork().map_err(|error| format!("fork: {error}"))? else {
-        if let Err(why) = inner(&plan, channel, command) {
+        if let Err(why) = inner(&plan, channel) {
             tell(channel, &format!("failed {why}"));
         }
         exit(0);
@@ -91,7 +116,7 @@ fn outer(channel: &mut UnixStream, command: &[std::ffi::OsString]) -> Result<(),
         end_descendants();
     }
     while sys::wait_any(true).is_ok() {}
-    if plan.only_tries {
+    if plan.run.is_none() {
         wait_for_end(channel);
     }
     Ok(())
@@ -101,7 +126,7 @@ fn outer(channel: &mut UnixStream, command: &[std::ffi::OsString]) -> Result<(),
 fn wait_for_either(channel: &UnixStream, inner: &OwnedFd) {
     loop {
         let mut both = [
-            // Nothing is ever sent to here: what can be read is its end.
+            // After the plan nothing is sent to here: what can be read is its end.
             PollFd::from_borrowed_fd(channel.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(inner.as_fd(), PollFlags::IN),
         ];
@@ -118,18 +143,14 @@ fn wait_for_end(channel: &UnixStream) {
 }
 
 /// The session's namespaces, as far as it has any, and new ones of the other kinds.
-fn enter_session(session: &Session) -> Result<(), String> {
-    let enter = |number: i32, kind| {
-        let namespace = sys::inherited(&number.to_string())?;
-        move_into_link_name_space(namespace.as_fd(), Some(kind)).map_err(std::io::Error::from)
-    };
-    if let Some(user) = session.user {
-        enter(user, LinkNameSpaceType::User)
+fn enter_session(session: Session, given: &mut Given) -> Result<(), String> {
+    if session.has_user {
+        move_into_link_name_space(given.take()?.as_fd(), Some(LinkNameSpaceType::User))
             .map_err(|error| format!("the session's user namespace: {error}"))?;
     }
     sys::unshare(UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC)
         .map_err(|error| format!("namespaces are refused: {error}"))?;
-    enter(session.network, LinkNameSpaceType::Network)
+    move_into_link_name_space(given.take()?.as_fd(), Some(LinkNameSpaceType::Network))
         .map_err(|error| format!("the session's network namespace: {error}"))
 }
 
@@ -166,11 +187,7 @@ fn map_user(uid: u32, gid: u32) -> Result<(), String> {
 }
 
 /// The parent of the command: waits for all that it starts. Ends with the last of them.
-fn inner(
-    plan: &Plan,
-    channel: &mut UnixStream,
-    command: &[std::ffi::OsString],
-) -> Result<(), String> {
+fn inner(plan: &Plan, channel: &mut UnixStream) -> Result<(), String> {
     if plan.namespaces {
         // Follows the outer process, which has one thread.
         set_parent_process_death_signal(Some(Signal::KILL))
@@ -180,7 +197,7 @@ fn inner(
     set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| format!("subreaper: {error}"))?;
     let Some(shell) = sys::fork().map_err(|error| format!("fork: {error}"))? else {
-        let why = become_command(plan, command);
+        let why = become_command(plan);
         tell(channel, &format!("failed {why}"));
         exit(1);
     };
@@ -202,23 +219,29 @@ fn inner(
 }
 
 /// Returns only why it could not.
-fn become_command(plan: &Plan, command: &[std::ffi::OsString]) -> String {
+fn become_command(plan: &Plan) -> String {
+    let directory = plan.run.as_ref().map_or(Path::new("/"), |run| &run.directory.0);
+    let report = plan.run.as_ref().and_then(|run| run.report);
     let prepared = || -> Result<(), String> {
         // No group in common with the supervisor: a command may signal its whole group.
         setsid().map_err(|error| format!("setsid: {error}"))?;
-        rustix::process::chdir(plan.directory.0.as_path())
-            .map_err(|error| format!("{}: {error}", plan.directory.0.display()))?;
-        sys::close_at_exec(plan.report).map_err(|error| format!("descriptors: {error}"))?;
+        chdir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        sys::close_at_exec(report).map_err(|error| format!("descriptors: {error}"))?;
         confine::confine(plan)
     };
     if let Err(why) = prepared() {
         return why;
     }
-    let Some((program, arguments)) = command.split_first() else { exit(0) };
+    let Some(run) = &plan.run else { exit(0) };
+    let Some((program, arguments)) = run.words.split_first() else { exit(0) };
     #[expect(
         clippy::disallowed_methods,
         reason = "exec starts it: this process becomes bash, and its parent ends it"
     )]
-    let error = std::process::Command::new(program).args(arguments).exec();
-    format!("{}: {error}", program.display())
+    let error = std::process::Command::new(&program.0)
+        .args(arguments.iter().map(|word| &word.0))
+        .env_clear()
+        .envs(run.variables.iter().map(|(name, value)| (&name.0, &value.0)))
+        .exec();
+    format!("{}: {error}", program.0.display())
 }

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "each wraps one system call")]
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use rustix::thread::UnshareFlags;
 
@@ -44,12 +44,32 @@ pub(super) fn restrict_mounts(tree: &OwnedFd, flags: MountFlags) -> io::Result<(
 ///
 /// Only where this process has one thread: another could hold a lock that nobody will ever release.
 pub(super) fn fork() -> io::Result<Option<rustix::process::Pid>> {
-    // SAFETY: the supervisor never starts a thread, so the copy finds no lock held by another.
+    // SAFETY: neither the stand-by nor a supervisor ever starts a thread, so the copy finds no lock held by another.
     match unsafe { libc::fork() } {
         0 => Ok(None),
         pid if pid > 0 => Ok(rustix::process::Pid::from_raw(pid)),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Children that end leave nothing behind, and are not waited for; or they do, and are.
+pub(super) fn forget_children(forgets: bool) -> io::Result<()> {
+    let action = if forgets { libc::SIG_IGN } else { libc::SIG_DFL };
+    // SAFETY: neither of the two runs any code of this process.
+    let before = unsafe { libc::signal(libc::SIGCHLD, action) };
+    if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Gives a descriptor this number, which nobody else has. Children inherit it, programs do not.
+pub(super) fn place(descriptor: OwnedFd, number: i32) -> io::Result<()> {
+    if descriptor.as_raw_fd() == number {
+        // It stays open, under the number that it has.
+        _ = descriptor.into_raw_fd();
+        return Ok(());
+    }
+    // SAFETY: the agent chose a number far above those that this process got by itself.
+    let placed = unsafe { libc::dup3(descriptor.as_raw_fd(), number, libc::O_CLOEXEC) };
+    if placed == number { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Leaves the namespaces that this process is in.

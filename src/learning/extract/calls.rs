@@ -1,9 +1,11 @@
 //! What calls of tools teach: names of arguments, places of files, which tool is for what.
 
+use std::collections::BTreeMap;
+
 use super::super::chain::has_same_stem;
-use super::super::command::{name_of, simple_commands};
+use super::super::command::{name_of, simple_commands, unquoted};
 use super::super::item::{Condition, Fix};
-use super::super::pattern::plain_path;
+use super::super::pattern::{kind_of, plain_path};
 use super::{Between, Lesson, Try, reason, topic_of};
 use crate::protocol::Object;
 use crate::protocol::envelope::ErrorCode;
@@ -22,13 +24,13 @@ pub(super) fn lessons(bad: &Try<'_>, good: &Try<'_>, between: &[Between<'_>]) ->
         ErrorCode::NoMatch | ErrorCode::MultipleMatches => {
             edited(bad, good, between, code).into_iter().collect()
         }
+        ErrorCode::BinaryFile => shown_by(bad, good).into_iter().collect(),
         ErrorCode::Timeout
         | ErrorCode::CommandFailed
         | ErrorCode::CommandBlocked
         | ErrorCode::AccessDenied
         | ErrorCode::PermissionDenied
         | ErrorCode::Conflict
-        | ErrorCode::BinaryFile
         | ErrorCode::Encoding
         | ErrorCode::TooLarge
         | ErrorCode::Cancelled
@@ -70,6 +72,7 @@ fn arguments(bad: &Try<'_>, good: &Try<'_>) -> Vec<Lesson> {
         })
     });
     let mut lessons: Vec<Lesson> = renamed.collect();
+    lessons.extend(pattern_without(bad, good));
     // What an argument has to be stands in the message.
     if lessons.is_empty() {
         let told = bad.error.lines().next().unwrap_or_default().split("; ");
@@ -128,17 +131,37 @@ fn set(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
     })
 }
 
-/// A tool of another name. What a server offers is there or not, whatever it is called.
+/// A tool of another name; tools are everywhere the same. What a server offers is there or not, whatever it is called.
 fn unknown_tool(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
     let (from, to) = (bad.tool, good.tool);
     let is_foreign = |name: &str| name.to_lowercase().starts_with("mcp") || name.contains("__");
+    // By which names the other tool takes what this one was given; the rest of it was new.
+    let name_of =
+        |value| good.input.iter().find(|(_, other)| *other == value).map(|(name, _)| name);
+    let named: BTreeMap<String, String> = bad
+        .input
+        .iter()
+        .filter_map(|(from, value)| Some((from.clone(), name_of(value)?.clone())))
+        .collect();
+    let is_whole = !named.is_empty()
+        && good
+            .input
+            .keys()
+            .all(|name| name == "description" || named.values().any(|known| known == name));
+    let named: BTreeMap<String, String> =
+        named.into_iter().filter(|(from, _)| from != "description").collect();
+    let fix = (is_whole && !named.is_empty()).then(|| Fix::OtherTool {
+        tool: to.to_owned(),
+        input: Object::new(),
+        named,
+    });
     (!is_foreign(from) && !is_foreign(to)).then(|| Lesson {
         text: format!("Use {to}: there is no tool named {from}."),
         condition: format!("a tool named {from} is called"),
         when: when(bad, ErrorCode::UnknownTool),
-        fix: None,
+        fix,
         topic: to.to_lowercase(),
-        general: false,
+        general: true,
     })
 }
 
@@ -169,8 +192,11 @@ fn other_kind(bad: &Try<'_>, good: &Try<'_>, code: ErrorCode) -> Option<Lesson> 
         _ => return None,
     };
     // A pattern is no part of the call that failed.
-    let fix = (good.tool != "Glob")
-        .then(|| Fix::OtherTool { tool: good.tool.to_owned(), input: Object::new() });
+    let fix = (good.tool != "Glob").then(|| Fix::OtherTool {
+        tool: good.tool.to_owned(),
+        input: Object::new(),
+        named: BTreeMap::new(),
+    });
     same.then(|| Lesson {
         text: format!("Use {} for {what}, not {}.", good.tool, bad.tool),
         condition: format!("{} is called for {what}", bad.tool),
@@ -187,10 +213,13 @@ fn moved(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
     if from == to || bad.tool != good.tool || !has_same_stem(from, to) {
         return None;
     }
-    // What lies below a folder as it did before was moved with the folder.
+    // What lies below a folder as it did before was moved with the folder: one file speaks for it, as nothing is
+    // looked for elsewhere that still is where it was.
     let (one, other): (Vec<&str>, Vec<&str>) = (from.split('/').collect(), to.split('/').collect());
     let same = one.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
-    let folders = (same >= 2 && one.len() > same && other.len() > same)
+    // `src/a.rs` → `core/src/a.rs`: the first folder was put below another one.
+    let same = same.min(one.len() - 1).min(other.len() - 1);
+    let folders = (same >= 1)
         .then(|| (one[..one.len() - same].join("/"), other[..other.len() - same].join("/")));
     let text = match &folders {
         Some((from_folder, to_folder)) => format!(
@@ -230,6 +259,26 @@ fn read_first(bad: &Try<'_>, between: &[Between<'_>]) -> Option<Lesson> {
     })
 }
 
+/// The program that shows what is no text.
+fn shown_by(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
+    let path = bad.text("path")?;
+    let kind = kind_of(path)?;
+    let commands = simple_commands(good.command()?);
+    let with = commands.iter().find_map(|simple| {
+        let program = simple.program();
+        let at = program.iter().position(|word| unquoted(word) == path)?;
+        (at > 0).then(|| program[..at].join(" "))
+    })?;
+    Some(Lesson {
+        text: format!("Look at `*.{kind}` files with `{with}`, not with {}.", bad.tool),
+        condition: format!("{} is called for a `*.{kind}` file", bad.tool),
+        when: Condition { file_kind: Some(kind.to_owned()), ..when(bad, ErrorCode::BinaryFile) },
+        fix: None,
+        topic: kind.to_owned(),
+        general: false,
+    })
+}
+
 /// How `old_string` has to be.
 fn edited(
     bad: &Try<'_>,
@@ -241,6 +290,9 @@ fn edited(
         return None;
     }
     let (old, new) = (bad.text("old_string")?, good.text("old_string")?);
+    if let Some(lesson) = indented(bad, old, new).filter(|_| code == ErrorCode::NoMatch) {
+        return Some(lesson);
+    }
     let text = if code == ErrorCode::NoMatch {
         let looked = between.iter().any(|call| ["Read", "Grep"].contains(&call.tool));
         let reads = "Read the lines again before Edit, and copy `old_string` from them exactly.";
@@ -262,6 +314,60 @@ fn edited(
             _ => format!("`old_string` of {} stands in the file more than once", bad.tool),
         },
         when: when(bad, code),
+        fix: None,
+        topic: bad.tool.to_lowercase(),
+        general: true,
+    })
+}
+
+/// The same lines, indented otherwise: files of that kind are so here.
+fn indented(bad: &Try<'_>, old: &str, new: &str) -> Option<Lesson> {
+    let words =
+        |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+    let has_tabs = |text: &str| text.lines().any(|line| line.starts_with('\t'));
+    let kind = kind_of(bad.text("path")?)?;
+    let (with, without) = match (has_tabs(old), has_tabs(new)) {
+        (false, true) => ("tabs", "spaces"),
+        (true, false) => ("spaces", "tabs"),
+        _ => return None,
+    };
+    (words(old) == words(new)).then(|| Lesson {
+        text: format!(
+            "`*.{kind}` files are indented with {with} here: write {with} in `old_string` and `new_string` of {}, \
+             not {without}.",
+            bad.tool
+        ),
+        condition: format!("{} looks for {without} in a `*.{kind}` file", bad.tool),
+        when: Condition { file_kind: Some(kind.to_owned()), ..when(bad, ErrorCode::NoMatch) },
+        fix: None,
+        topic: kind.to_owned(),
+        general: false,
+    })
+}
+
+/// What a regular expression of Grep can not hold, and did not when it worked.
+fn pattern_without(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
+    const CONSTRUCTS: [(&str, &str); 7] = [
+        ("(?!", "look-ahead"),
+        ("(?=", "look-ahead"),
+        ("(?<!", "look-behind"),
+        ("(?<=", "look-behind"),
+        ("\\1", "back-references"),
+        ("(?>", "atomic groups"),
+        ("++", "possessive repetition"),
+    ];
+    let (old, new) = (bad.text("pattern")?, good.text("pattern")?);
+    let is_there = |(piece, _): &&(&str, &str)| old.contains(piece) && !new.contains(piece);
+    let (piece, name) = CONSTRUCTS.iter().find(is_there)?;
+    let what =
+        if name.starts_with("look-") { "look-around (`(?!`, `(?=`, `(?<!`, `(?<=`)" } else { name };
+    Some(Lesson {
+        text: format!(
+            "Patterns of {} know no {what}: search for the plain part, and sort out what is found.",
+            bad.tool
+        ),
+        condition: format!("the pattern of {} holds `{piece}`", bad.tool),
+        when: when(bad, ErrorCode::InvalidParam),
         fix: None,
         topic: bad.tool.to_lowercase(),
         general: true,

@@ -56,6 +56,11 @@ const GUARDS: [&str; 14] = [
     "hooks",
     "preserve",
 ];
+/// Words of sentences that leave something out.
+const LEAVES: [&str; 16] = [
+    "no", "not", "never", "without", "omit", "drop", "leave", "avoid", "less", "off", "don",
+    "stop", "cut", "suppress", "exclude", "instead",
+];
 /// What a message says where something could be lost.
 const LOSSES: [&str; 30] = [
     "delete",
@@ -90,6 +95,15 @@ const LOSSES: [&str; 30] = [
     "生产环境",
 ];
 
+/// What is told of what gets past a guard, behind the advice itself.
+pub(in super::super) const ONLY_ASKED: &str =
+    ", but only where the user asks for that: it may get past a guard.";
+
+/// A word of a task asks for that.
+pub(in super::super) fn asks(word: &str) -> bool {
+    says_so(word)
+}
+
 /// The fix gets past a guard, or could cost something by what the failure said.
 pub(super) fn gets_past(fix: &Fix, said: &str) -> bool {
     match fix {
@@ -115,6 +129,40 @@ pub(super) fn gets_past(fix: &Fix, said: &str) -> bool {
         // The same arguments by another name, in another place, to another tool.
         Fix::RenameArgument { .. } | Fix::ReplacePath { .. } | Fix::OtherTool { .. } => false,
     }
+}
+
+/// A sentence names what gets past a guard, or what to call where the failure spoke of loss.
+pub(in crate::learning) fn names_a_way_past(text: &str, said: &str) -> bool {
+    let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '(' | ')' | '“' | '”');
+    let is_mark = |c: char| c.is_ascii_punctuation() && !matches!(c, '-' | '_' | '$' | '/');
+    let pieces: Vec<Vec<&str>> = text
+        .split(|c: char| c == '`' || (!c.is_ascii() && c.is_alphabetic()))
+        .map(|piece| piece.split(is_end).map(|word| word.trim_matches(is_mark)).collect())
+        .collect();
+    let words: Vec<String> = pieces.iter().flatten().flat_map(|word| parts_of(word)).collect();
+    let telling: Vec<&String> = words
+        .iter()
+        .filter(|word| !["a", "an", "any", "its", "the"].contains(&word.as_str()))
+        .collect();
+    let leaves = |word: &&String| LEAVES.contains(&word.as_str());
+    let leaves_out = text_leaves_out(text) || telling.iter().any(leaves);
+    let names_guard = || telling.iter().any(|word| GUARDS.contains(&word.as_str()));
+    pieces.iter().any(|words| overrides(words))
+        || (leaves_out && names_guard())
+        || (text.contains('`') && speaks_of_loss(said))
+}
+
+/// The advice, where it gets past a guard.
+pub(in crate::learning) fn with_care(advice: &str) -> String {
+    let advice = advice.trim_end_matches(['.', '。']);
+    format!("{advice}{ONLY_ASKED}")
+}
+
+/// Chinese has no spaces.
+fn text_leaves_out(text: &str) -> bool {
+    ["不要", "不用", "不加", "无需", "去掉", "省略", "跳过", "关闭", "禁用", "忽略"]
+        .iter()
+        .any(|word| text.contains(word))
 }
 
 /// One of these words gets past a guard.

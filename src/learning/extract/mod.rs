@@ -6,13 +6,14 @@
 
 mod calls;
 mod commands;
-mod guard;
+mod conventions;
+pub(super) mod guard;
 #[cfg(test)]
 mod tests;
 
 use serde_json::Value;
 
-use super::command::simple_commands;
+use super::command::{simple_commands, unquoted};
 use super::evidence::{as_condition, phrase, telling_line};
 use super::item::{Condition, FailurePattern, Fix, Item, Origin, Scope};
 use super::pattern::kind_of;
@@ -26,6 +27,9 @@ use crate::protocol::{Object, shorten};
 
 /// So many failures of one trace are looked at.
 const MAX_FAILURES: usize = 3;
+/// The longest piece of a signature that is a condition, in bytes, and the shortest, in characters.
+const MAX_SIGNATURE: usize = 100;
+const MIN_SIGNATURE: usize = 6;
 
 /// What a trace teaches.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -93,7 +97,9 @@ pub fn extract(trace: &ExecutionTrace, task: &str) -> Extracted {
                     Some((Try::of(&failures[next])?, between.collect::<Vec<_>>()))
                 });
                 let next = next.as_ref().map(|(next, between)| (next, between.as_slice()));
-                commands::lesson(&bad, next, &good, &between).into_iter().collect()
+                let lesson = commands::lesson(&bad, next, &good, &between);
+                let lesson = lesson.or_else(|| conventions::lesson(&bad, &good, &between, task));
+                lesson.into_iter().collect()
             }
             Some(_) | None => calls::lessons(&bad, &good, &between),
         };
@@ -184,11 +190,48 @@ impl<'a> Try<'a> {
         self.text("command")
     }
 
+    /// A program was not there, or could not be started.
+    fn is_missing(&self) -> bool {
+        [Some(126), Some(127)].contains(&self.exit_code)
+    }
+
     /// The piece of its masked signature that tells this failure from others.
     fn signature(&self) -> Option<String> {
-        let piece = as_condition(telling_line(self.error)?);
-        let end = piece.floor_char_boundary(100);
+        Self::piece_of(telling_line(self.error)?)
+    }
+
+    fn piece_of(line: &str) -> Option<String> {
+        let piece = as_condition(line);
+        let end = piece.floor_char_boundary(MAX_SIGNATURE);
         Some(piece[..end].trim_end().to_owned()).filter(|piece| piece.len() >= 4)
+    }
+
+    /// The longest piece of it that names nothing which only this call was given: words of the command that are
+    /// neither what it runs (`head`) nor what has to be another (`replaced`).
+    fn signature_of_kind(&self, head: &str, replaced: &str) -> Option<String> {
+        self.signature_of_line(telling_line(self.error)?, head, replaced)
+    }
+
+    /// The same, of this line.
+    fn signature_of_line(&self, line: &str, head: &str, replaced: &str) -> Option<String> {
+        let signature = Self::piece_of(line)?;
+        let stays = |word: &str| {
+            head.split_whitespace().chain(replaced.split_whitespace()).any(|kept| kept == word)
+        };
+        let line = self.command().unwrap_or_default();
+        let commands = simple_commands(line);
+        let words = commands.iter().flat_map(|simple| simple.program().iter().skip(1));
+        let mut pieces = vec![signature.as_str()];
+        for word in words.filter(|word| !stays(word)) {
+            let word = as_condition(&unquoted(word));
+            if word.chars().count() > 1 && !word.starts_with('-') {
+                pieces = pieces.into_iter().flat_map(|piece| piece.split(word.as_str())).collect();
+            }
+        }
+        let is_end = |c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`' | ':' | ',' | '(');
+        let longest = pieces.into_iter().map(|piece| piece.trim_matches(is_end));
+        let longest = longest.max_by_key(|piece| piece.chars().count())?;
+        (longest.chars().count() >= MIN_SIGNATURE).then(|| longest.to_owned())
     }
 }
 
@@ -222,15 +265,10 @@ fn reason(piece: Option<&str>) -> String {
 
 /// What got past a guard once is for a person to say again.
 fn guarded(lesson: Lesson, bad: &Try<'_>) -> Lesson {
-    let is_missing = [Some(126), Some(127)].contains(&bad.exit_code);
-    let said = if is_missing { "" } else { bad.error };
+    let said = if bad.is_missing() { "" } else { bad.error };
     match &lesson.fix {
         Some(fix) if guard::gets_past(fix, said) => {
-            let text = format!(
-                "{}, but only where the user asks for that: it may get past a guard.",
-                lesson.text.trim_end_matches('.')
-            );
-            Lesson { text, fix: None, ..lesson }
+            Lesson { text: guard::with_care(&lesson.text), fix: None, ..lesson }
         }
         Some(_) | None => lesson,
     }

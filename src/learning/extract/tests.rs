@@ -8,6 +8,7 @@ use super::super::item::{Fix, Item, Scope};
 use super::super::trace::{Attempt, ExecutionTrace};
 use super::{Extracted, extract};
 use crate::protocol::envelope::ErrorCode;
+use crate::protocol::reflection::SuggestedAction;
 
 /// The pieces of the lines that are made up.
 const PIECES: [&str; 24] = [
@@ -61,6 +62,11 @@ fn one(bad: &str, error: &str, exit_code: i64, good: &str) -> Item {
     item.clone()
 }
 
+fn bash(line: &str) -> crate::protocol::message::ToolCall {
+    let arguments = json!({"command": line}).to_string();
+    crate::protocol::message::ToolCall { id: String::new(), name: "Bash".to_owned(), arguments }
+}
+
 /// What is learnt where the first line fails like this and the second works.
 fn learnt(bad: &str, error: &str, exit_code: i64, good: &str) -> Extracted {
     extract(&trace(vec![attempt(1, bad, Some(error), exit_code), attempt(2, good, None, 0)]), "")
@@ -82,6 +88,65 @@ fn where_the_output_goes_is_no_part_of_a_command() {
     assert!(item.text.starts_with("Run `make test`, not `make tests`"), "{}", item.text);
     assert_eq!(learnt("make 2>&1", says, 2, "make test 2>&1").items, [], "nothing is blamed");
     assert_eq!(learnt("A=1", "make is required", 1, "A=1 make").items, [], "there was no command");
+}
+
+#[test]
+fn options_between_a_program_and_its_task_are_learnt_of_the_program() {
+    for (bad, says, good, text) in [
+        (
+            "go test ./...",
+            "go: cannot find main module",
+            "go -C lib test ./...",
+            "Run `go` with `-C lib`",
+        ),
+        (
+            "cargo udeps -p a",
+            "error: the option `Z` is only accepted on the nightly compiler",
+            "cargo +nightly udeps -p a",
+            "Run `cargo` with `+nightly`",
+        ),
+        (
+            "node a.ts",
+            "TypeError: Unknown file extension \".ts\"",
+            "node --import tsx a.ts",
+            "Run `node` with `--import tsx`",
+        ),
+    ] {
+        let item = one(bad, says, 1, good);
+        assert!(item.text.starts_with(text), "{}", item.text);
+        let call = bash(bad);
+        let action = item.failure.and_then(|failure| failure.action(&call));
+        let Some(SuggestedAction::Adjust { input }) = action else { panic!("{action:?}") };
+        assert_eq!(input["command"], good);
+    }
+}
+
+#[test]
+fn the_same_program_at_another_place_is_the_one_to_run() {
+    let says = "error: this environment is managed by the system";
+    let item =
+        one("PATH=$PWD:$PATH pip install -r a.txt", says, 1, ".venv/bin/pip install -r a.txt");
+    assert!(item.text.starts_with("Run `.venv/bin/pip`, not `pip`"), "{}", item.text);
+}
+
+#[test]
+fn names_with_something_in_front_are_told_as_such() {
+    let says = "error Unknown workspace \"web\".";
+    let item = one("yarn workspace web test", says, 1, "yarn workspace @shop/web test");
+    assert!(item.text.contains("`yarn workspace` names as in `@shop/…`"), "{}", item.text);
+}
+
+#[test]
+fn the_branch_that_is_there_is_learnt_of_two_that_are_not() {
+    let says = |range| format!("fatal: ambiguous argument '{range}': unknown revision or path");
+    let (main, master) = (says("main...HEAD"), says("master...HEAD"));
+    let attempts = vec![
+        attempt(1, "git diff --stat main...HEAD", Some(&main), 128),
+        attempt(2, "git diff --stat master...HEAD", Some(&master), 128),
+        attempt(3, "git diff --stat origin/next...HEAD", None, 0),
+    ];
+    let learnt = extract(&trace(attempts), "");
+    assert!(learnt.items.iter().any(|item| item.text.contains("origin/next")), "{learnt:#?}");
 }
 
 proptest! {
@@ -221,7 +286,7 @@ fn only_tools_for_folders_and_files_teach_what_those_are_for() {
         ["true Use Read for files, not LS."]
     );
     let unknown = |bad, good| of_tools(ErrorCode::UnknownTool, bad, good);
-    assert_eq!(unknown("Search", "Grep"), ["false Use Grep: there is no tool named Search."]);
+    assert_eq!(unknown("Search", "Grep"), ["true Use Grep: there is no tool named Search."]);
     assert_eq!(unknown("mcp_lint", "Read"), [""; 0]);
     assert_eq!(unknown("lint__run", "Read"), [""; 0]);
 }
@@ -254,7 +319,264 @@ fn a_folder_given_as_an_argument_is_one_in_front() {
 fn a_name_in_a_range_is_known() {
     let says = "fatal: ambiguous argument 'master..HEAD': unknown revision or path not in the working tree.";
     let item = one("git log --oneline master..HEAD", says, 128, "git log --oneline main..HEAD");
-    assert!(item.text.starts_with("Give `git log` `main`, not `master`"), "{}", item.text);
+    assert!(item.text.starts_with("Give `git` `main`, not `master`"), "{}", item.text);
     let other = learnt("git log master..HEAD", says, 128, "git log main..dev");
     assert_eq!(other.items, [], "two names");
+}
+
+/// What the kernel would run of another line, by the lesson of the first two.
+#[track_caller]
+fn makes(bad: &str, error: &str, good: &str, other: &str) -> Option<String> {
+    let item = one(bad, error, 1, good);
+    let failure = item.failure.as_ref().expect("a failure pattern");
+    let call = |line: &str| crate::protocol::message::ToolCall {
+        id: "c".to_owned(),
+        name: "Bash".to_owned(),
+        arguments: json!({"command": line}).to_string(),
+    };
+    let line = |line: &str| match failure
+        .when
+        .fits_call(&call(line))
+        .then(|| failure.action(&call(line)))??
+    {
+        SuggestedAction::Adjust { input } => input["command"].as_str().map(str::to_owned),
+        other @ SuggestedAction::Alternative { .. } => panic!("{other:?}"),
+    };
+    assert_eq!(line(bad).as_deref(), Some(good), "{}", item.text);
+    assert_eq!(line(good), None, "it is followed: {}", item.text);
+    line(other)
+}
+
+#[test]
+fn what_was_learnt_of_one_call_fits_the_next_that_differs() {
+    for (bad, error, good, other, expected) in [
+        (
+            "bin/ledger import a.csv",
+            "error: byte 5 can not be decoded: unknown encoding",
+            "bin/ledger import --charset gb18030 a.csv",
+            "bin/ledger check b.csv",
+            Some("bin/ledger check --charset gb18030 b.csv"),
+        ),
+        (
+            "cargo test",
+            "error: the item is gated behind a feature that is not enabled",
+            "cargo test --features sqlite",
+            "cargo build --release",
+            Some("cargo build --features sqlite --release"),
+        ),
+        (
+            "cargo test",
+            "error: the item is gated behind a feature that is not enabled",
+            "cargo test --features sqlite",
+            "cargo fmt",
+            None,
+        ),
+        (
+            "cargo test",
+            "error: `test` is missing its feature",
+            "cargo test --features sqlite",
+            "cargo build",
+            None,
+        ),
+        (
+            "bin/deploy plan web",
+            "error: no zone specified",
+            "bin/deploy --zone hz-2 plan web",
+            "bin/deploy diff api",
+            Some("bin/deploy --zone hz-2 diff api"),
+        ),
+        (
+            "bin/deploy plan web",
+            "error: --zone and --as are required",
+            "bin/deploy --zone hz-2 plan web --as ci",
+            "bin/deploy diff api",
+            Some("bin/deploy --zone hz-2 diff api --as ci"),
+        ),
+        (
+            "git log --oneline master..HEAD",
+            "fatal: ambiguous argument 'master..HEAD': unknown revision",
+            "git log --oneline main..HEAD",
+            "git diff --stat master...HEAD",
+            Some("git diff --stat main...HEAD"),
+        ),
+        (
+            "npm run lint",
+            "error: this repository refuses npm",
+            "pnpm run lint",
+            "npm run build",
+            Some("pnpm run build"),
+        ),
+        (
+            "python3 tools/report.py a",
+            "ModuleNotFoundError: No module named 'rich'",
+            "poetry run python3 tools/report.py a",
+            "python3 tools/other.py",
+            Some("poetry run python3 tools/other.py"),
+        ),
+        (
+            "node a.js",
+            "FATAL ERROR: heap limit, out of memory",
+            "NODE_OPTIONS=--max-old-space-size=4096 node a.js",
+            "node b.js c",
+            Some("NODE_OPTIONS=--max-old-space-size=4096 node b.js c"),
+        ),
+        (
+            "bin/tsc -p tsconfig.json --noEmit",
+            "error: No inputs were found in config file 'tsconfig.json'",
+            "bin/tsc -p tsconfig.build.json --noEmit",
+            "bin/tsc --watch -p tsconfig.json",
+            Some("bin/tsc --watch -p tsconfig.build.json"),
+        ),
+    ] {
+        assert_eq!(makes(bad, error, good, other).as_deref(), expected, "{good}: {other}");
+    }
+}
+
+#[test]
+fn an_option_that_chooses_less_mends_nothing() {
+    for added in ["-k fast", "--lf", "--deselect tests/a.py"] {
+        let says = "E assert 1 == 2\nE unknown fixture, something is missing";
+        assert_eq!(learnt("pytest", says, 1, &format!("pytest {added}")).items, [], "{added}");
+    }
+}
+
+#[test]
+fn a_condition_names_the_kind_of_failure_not_the_operand() {
+    let says = "migrate: db/0007_refunds.sql: no profile is set";
+    let item = one(
+        "bin/migrate up db/0007_refunds.sql",
+        says,
+        2,
+        "bin/migrate --profile dev up db/0007_refunds.sql",
+    );
+    let when = item.failure.map(|failure| failure.when).expect("a failure pattern");
+    assert_eq!(when.command_head.as_deref(), Some("bin/migrate"));
+    assert_eq!(when.signature.as_deref(), Some("no profile is set"));
+}
+
+#[test]
+fn what_a_system_program_takes_holds_for_all_projects_of_the_machine() {
+    let item = one("date -v-7d +%F", "date: invalid option -- 'v'", 1, "date -d '7 days ago' +%F");
+    assert!(item.text.starts_with("Give `date` `-d '7 days ago'`, not `-v-7d`"), "{}", item.text);
+    assert_eq!(item.scope, Scope::User);
+    let platform = item.failure.and_then(|failure| failure.when.platform);
+    assert_eq!(platform.as_deref(), Some(std::env::consts::OS));
+    let item = one("base64 -D a", "base64: invalid option -- 'D'", 1, "base64 -d b");
+    assert_eq!(item.scope, Scope::User);
+    let item = one("bin/date -v a", "date: invalid option -- 'v'", 1, "bin/date -d a");
+    assert_eq!(item.scope, Scope::Project("here".to_owned()));
+    let says = "error: Terminal is dumb, but EDITOR unset";
+    let item = one("git rebase -i v1", says, 1, "GIT_EDITOR=true git rebase -i v1");
+    assert_eq!(item.scope, Scope::User);
+}
+
+#[test]
+fn a_file_that_has_to_be_another_first_goes_through_a_filter() {
+    let says = "parse error: Invalid numeric literal at line 2";
+    let item = one("bin/q size a.json", says, 2, "bin/strip a.json | bin/q size");
+    assert!(item.text.contains("`bin/strip FILE | bin/q …`"), "{}", item.text);
+    assert_eq!(item.failure.and_then(|failure| failure.fix), None);
+    assert_eq!(learnt("bin/q size a.json", says, 2, "echo 1 | bin/q size").items, []);
+}
+
+/// What is learnt where a command works after an edit.
+fn after_an_edit(error: &str, path: &str, old: &str, new: &str, task: &str) -> Vec<String> {
+    let mut attempts =
+        vec![attempt(1, "bin/check", Some(error), 1), attempt(2, "bin/check", None, 0)];
+    let look = json!({"tool": "Read", "input": {"path": path}, "acts": false});
+    let input = json!({"path": path, "old_string": old, "new_string": new});
+    let edit = json!({"tool": "Edit", "input": input, "acts": true});
+    attempts[1].context.insert("between".to_owned(), json!([look, edit]));
+    extract(&trace(attempts), task).items.into_iter().map(|item| item.text).collect()
+}
+
+#[test]
+fn a_convention_that_a_check_states_is_a_rule() {
+    assert_eq!(
+        after_an_edit(
+            "src/area.x:1: no SPDX-License-Identifier in the first line",
+            "src/area.x",
+            "area(w, h)",
+            "// SPDX-License-Identifier: MIT\narea(w, h)",
+            "Add src/area.x with a function area",
+        ),
+        [
+            "Put `// SPDX-License-Identifier: MIT` into new `*.x` files in `src/`: `bin/check` wants it."
+        ]
+    );
+    assert_eq!(
+        after_an_edit(
+            "check: module greet is never loaded",
+            "conf/load-order",
+            "log",
+            "log\ngreet",
+            "Add a module `greet`",
+        ),
+        ["Add what is new to `conf/load-order` too: `bin/check` wants it there."]
+    );
+    let work = |error| after_an_edit(error, "a.py", "x = 1", "x = 1\narea = 2", "Add an area");
+    assert_eq!(work("a.py: no area"), [""; 0], "the task's own work");
+    assert_eq!(work("a.py: assert area == 2"), [""; 0], "a verdict");
+    assert_eq!(work("b.py: something else is wrong"), [""; 0], "nothing in common");
+    assert_eq!(work("b.py: area is 3"), [""; 0], "nothing is wanted");
+    let item = one(
+        "bin/commit -m 'Fix the footer'",
+        "commit-msg: 'Fix the footer' has no ticket (expected WEB-<n>: ...)",
+        1,
+        "bin/commit -m 'WEB-0: fix the footer'",
+    );
+    assert_eq!(
+        item.text,
+        "Begin what `bin/commit -m` is given as in `WEB-0: …`: that is what it wants."
+    );
+}
+
+#[test]
+fn an_error_of_the_code_is_no_convention() {
+    let (old, new) = ("import (\n", "import (\n\t\"strings\"\n");
+    for says in [
+        "./main.go:5:2: undefined: strings",
+        "main.go:5:2: there is no strings here",
+        "main.go: --- FAIL: TestNeedsStrings",
+        "main.go:5: error: missing strings",
+        "main.go(5,2): error TS2304: Cannot find name 'strings'.",
+        "ReferenceError: strings is not defined in main.go",
+    ] {
+        assert_eq!(after_an_edit(says, "main.go", old, new, "Build it"), [""; 0], "{says}");
+    }
+}
+
+#[test]
+fn a_rule_is_told_below_failures_of_its_kind_alone() {
+    let mut attempts = vec![
+        attempt(1, "bin/check", Some("check: module greet is never loaded"), 1),
+        attempt(2, "bin/check", None, 0),
+    ];
+    let input = json!({"path": "conf/order", "old_string": "log", "new_string": "log\ngreet"});
+    let edit = json!({"tool": "Edit", "input": input, "acts": true});
+    attempts[1].context.insert("between".to_owned(), json!([edit]));
+    let item = extract(&trace(attempts), "Add greet").items.remove(0);
+    let when = item.failure.map(|failure| failure.when).expect("a failure pattern");
+    assert_eq!(when.signature.as_deref(), Some("is never loaded"));
+}
+
+#[test]
+fn a_program_that_is_missing_is_missing_in_all_projects_where_both_are_plain() {
+    for (bad, good, is_general) in [
+        ("md5 a.tar", "md5sum a.tar", true),
+        ("blackish --check src", "python3 -m blackish --check src", true),
+        (
+            "PATH=\"$PWD/bin:$PATH\" blackish src",
+            "PATH=\"$PWD/bin:$PATH\" python3 -m blackish src",
+            true,
+        ),
+        ("eslint a.js", "npx eslint a.js", false),
+        ("eslint a.js", "./node_modules/.bin/eslint a.js", false),
+    ] {
+        let program =
+            if bad.contains("blackish") { "blackish" } else { &bad[..bad.find(' ').unwrap_or(0)] };
+        let says = format!("/usr/bin/bash: line 1: {program}: command not found");
+        let item = one(bad, &says, 127, good);
+        assert_eq!(item.scope == Scope::User, is_general, "{}", item.text);
+    }
 }

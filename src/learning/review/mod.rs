@@ -17,6 +17,7 @@ use super::store::{Store, StoreError};
 use super::trace::ExecutionTrace;
 
 pub use page::{html, markdown};
+pub use report::short;
 pub use suggest::Suggestion;
 pub use tally::{Always, Attention, Frequent, Method, Totals, Working};
 
@@ -50,7 +51,7 @@ pub struct Review {
     pub always: Vec<Always>,
     /// Named ways of working.
     pub ways: Vec<Working>,
-    /// Items that were learnt in the period, the newest first.
+    /// Items that were learnt in the period, those that helped most first, then the newest.
     pub learnt: Vec<Item>,
     /// Items that helped at least once after they were learnt, the best first.
     pub helping: Vec<Item>,
@@ -105,7 +106,10 @@ pub fn review(store: &dyn Store, period: &Period, items: &[Item]) -> Result<Revi
         way.weight_before = store.weight(&way.subject())?;
     }
     review.ways.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-    review.learnt.sort_by_key(|item| std::cmp::Reverse(item.created_at_ms));
+    review.learnt.sort_by_key(|item| {
+        let gain = i64::from(item.wins) - i64::from(item.losses);
+        std::cmp::Reverse((gain, item.created_at_ms))
+    });
     review.helping.sort_by(|a, b| {
         (b.wins, b.confidence()).partial_cmp(&(a.wins, a.confidence())).unwrap_or(a.id.cmp(&b.id))
     });

@@ -4,7 +4,7 @@ use super::super::item::Item;
 use super::super::trace::telling;
 use super::suggest::Suggestion;
 use super::tally::{Attention, Totals};
-use super::{Review, by_project, n_sessions};
+use super::{Review, by_project};
 use crate::protocol::{shorten, thousands};
 
 /// So many rows of a table are shown.
@@ -63,8 +63,8 @@ fn title(review: &Review) -> String {
     format!("Review of {of}, {from} to {to}")
 }
 
-/// The end of a project's identity.
-fn short(project: &str) -> &str {
+/// The end of a project's identity: enough to tell it from others.
+pub fn short(project: &str) -> &str {
     let parts = project.trim_end_matches('/').rmatch_indices('/').nth(1);
     parts.map_or(project, |(at, _)| &project[at + 1..])
 }
@@ -111,26 +111,33 @@ fn attention(review: &Review) -> Vec<Block> {
     if review.needs_human.is_empty() {
         return Vec::new();
     }
+    let is_of_all = review.period.project.is_none();
     let row = |attention: &Attention| {
         let tried: Vec<String> = attention.tried.iter().map(|tried| shorten(tried, 80)).collect();
         let last = attention.sessions.first().map_or("", String::as_str);
         let others = match attention.sessions.len() {
             0 | 1 => String::new(),
-            n => format!(" and {} more", n - 1),
+            n => format!(", and {}", many(n - 1, "more session", "more sessions")),
         };
-        vec![
-            code(&attention.error),
-            attention.skills.iter().cloned().collect::<Vec<_>>().join(", "),
-            attention.attempts.to_string(),
-            format!("{}, turn {} of `{last}`{others}", day(attention.at_ms), attention.turn),
-            if tried.is_empty() { "–".to_owned() } else { shorten(&tried.join("; "), 160) },
-        ]
+        let skills = attention.skills.iter().cloned().collect::<Vec<_>>().join(", ");
+        let mut row = vec![code(&attention.error), skills];
+        row.extend(is_of_all.then(|| {
+            let projects: Vec<&str> = attention.projects.iter().map(|it| short(it)).collect();
+            projects.join(", ")
+        }));
+        row.push(attention.attempts.to_string());
+        row.push(if tried.is_empty() { "–".to_owned() } else { shorten(&tried.join("; "), 160) });
+        row.push(format!("{}: `{last}`, turn {}{others}", day(attention.at_ms), attention.turn));
+        row
     };
+    let mut head = vec!["it said", "method"];
+    head.extend(is_of_all.then_some("project"));
+    head.extend(["tries", "what was tried", "last seen"]);
     let mut blocks = vec![Block::Heading("Needs a person first".to_owned())];
     blocks.push(Block::Table {
-        head: vec!["it said", "method", "tries", "last seen", "what was tried"],
+        numbers: vec![head.len() - 3],
+        head,
         rows: review.needs_human.iter().take(SHOWN).map(row).collect(),
-        numbers: vec![2],
     });
     blocks.extend(more(review.needs_human.len()));
     blocks
@@ -141,43 +148,61 @@ fn suggestions(review: &Review) -> Vec<Block> {
         return Vec::new();
     }
     let mut blocks = vec![Block::Heading("Suggestions".to_owned())];
-    let laws: Vec<(&str, &str, &str)> = review
-        .suggestions
-        .iter()
-        .filter_map(|suggestion| match suggestion {
-            Suggestion::Law { line, item, because } => {
-                Some((line.as_str(), item.as_str(), because.as_str()))
+    let is_of_all = review.period.project.is_none();
+    let mut laws: Vec<String> = Vec::new();
+    let mut law_of = "";
+    let mut sources: Vec<(&str, Vec<String>)> = Vec::new();
+    let (mut mends, mut teaches, mut doubts) = (Vec::new(), Vec::new(), Vec::new());
+    for suggestion in &review.suggestions {
+        match suggestion {
+            Suggestion::Law { project, line, item, because } => {
+                if is_of_all && law_of != project {
+                    law_of = project;
+                    laws.push(format!("# {}", short(project)));
+                }
+                laws.push(format!("+{line}"));
+                match sources.iter_mut().find(|(said, _)| said == because) {
+                    Some((_, items)) => items.push(format!("`{item}`")),
+                    None => sources.push((because, vec![format!("`{item}`")])),
+                }
             }
-            Suggestion::Mend { .. } | Suggestion::LookAt { .. } | Suggestion::Teach { .. } => None,
-        })
-        .collect();
+            Suggestion::Mend { project, text, because } => {
+                let place = project.as_deref().filter(|_| is_of_all);
+                let place = place.map_or_else(String::new, |it| format!("In {}: ", short(it)));
+                mends.push(format!("{place}{text} {}.", sentence(because)));
+            }
+            Suggestion::Teach { text, because } => {
+                teaches.push(format!("{}: {because}.", code(text)));
+            }
+            Suggestion::LookAt { item, text, because } => {
+                doubts.push(format!("`{item}` {because}: \u{201c}{text}\u{201d}"));
+            }
+        }
+    }
     if !laws.is_empty() {
         blocks.push(Block::Text(
             "Lessons that proved themselves. As lines of CODE_LAW.md they hold for everybody, and in every task:"
                 .to_owned(),
         ));
-        let mut lines = vec!["--- a/CODE_LAW.md".to_owned(), "+++ b/CODE_LAW.md".to_owned()];
-        lines.extend(laws.iter().map(|(line, ..)| format!("+{line}")));
-        blocks.push(Block::Lines(lines));
-        let sources = laws.iter().map(|(_, item, because)| format!("`{item}` {because}"));
-        blocks.push(Block::Note(format!("{}.", sources.collect::<Vec<_>>().join("; "))));
+        let head = ["--- a/CODE_LAW.md", "+++ b/CODE_LAW.md"].map(str::to_owned);
+        blocks.push(Block::Lines(head.into_iter().chain(laws).collect()));
+        let sources = sources
+            .iter()
+            .map(|(because, items)| format!("{}: {}", sentence(because), items.join(", ")));
+        blocks.push(Block::Note(format!("{}.", sources.collect::<Vec<_>>().join(". "))));
     }
-    let rest = review.suggestions.iter().filter_map(|suggestion| match suggestion {
-        Suggestion::Law { .. } => None,
-        Suggestion::Mend { text, because } => Some(format!("{text} {}.", sentence(because))),
-        Suggestion::Teach { text, because } => Some(format!(
-            "Say how this is done, with `agent memory add`: {}. {}.",
-            code(text),
-            sentence(because)
-        )),
-        Suggestion::LookAt { item, text, because } => Some(format!(
-            "Say `{item}` better (`agent memory edit {item}`) or forget it: \u{201c}{text}\u{201d} {}.",
-            sentence(because)
-        )),
-    });
-    let rest: Vec<String> = rest.collect();
-    if !rest.is_empty() {
-        blocks.push(Block::List(rest));
+    let lists = [
+        ("What could be mended, so that no lesson is needed:", mends),
+        ("What fails and is not known; `agent memory add` says how it is done:", teaches),
+        (
+            "What was no help as often as it helped; say it better (`agent memory edit ID`), or forget it:",
+            doubts,
+        ),
+    ];
+    for (title, items) in lists {
+        if !items.is_empty() {
+            blocks.extend([Block::Text(title.to_owned()), Block::List(items)]);
+        }
     }
     blocks
 }
@@ -194,7 +219,10 @@ fn failures(review: &Review) -> Vec<Block> {
             code(&failure.says),
             format!("{} of {}", failure.made_good, failure.traces),
             match &failure.known {
-                Some((id, text)) => format!("{text} (`{id}`)"),
+                Some((id, text)) => match failure.known_others {
+                    0 => format!("{text} (`{id}`)"),
+                    n => format!("{text} (`{id}`), and {n} more of the kind"),
+                },
                 None => "–".to_owned(),
             },
         ]
@@ -215,36 +243,38 @@ fn methods(review: &Review) -> Vec<Block> {
     if review.methods.is_empty() {
         return Vec::new();
     }
+    // Without a time before there is no change to tell of.
+    let has_before = review.before.is_some();
     let rows = review.methods.iter().take(SHOWN).map(|method| {
         let change = method
             .rate_before
             .map_or_else(|| "–".to_owned(), |before| points(method.rate - before));
-        vec![
+        let mut row = vec![
             method.skill.clone(),
             method.n.to_string(),
             method.at_once.to_string(),
             method.made_good.to_string(),
             method.failed.to_string(),
             percent(method.rate),
-            change,
-            moved(method.weight_before, method.weight),
-        ]
+        ];
+        row.extend(has_before.then_some(change));
+        row.push(moved(method.weight_before, method.weight));
+        row
     });
+    let mut head = vec!["method", "pieces", "at once", "made good", "failed", "ended well"];
+    head.extend(has_before.then_some("change"));
+    head.push("weight");
     let mut blocks = vec![
         Block::Heading("How each method went".to_owned()),
+        Block::Text(
+            "Those that cost most first. The weight is near 1 where it goes well at once, near 0 where it fails; \
+             it begins at 0.50."
+                .to_owned(),
+        ),
         Block::Table {
-            head: vec![
-                "method",
-                "pieces",
-                "at once",
-                "made good",
-                "failed",
-                "ended well",
-                "change",
-                "weight",
-            ],
+            numbers: (1..head.len()).collect(),
+            head,
             rows: rows.collect(),
-            numbers: vec![1, 2, 3, 4, 5, 6, 7],
         },
     ];
     let rest = review.methods.len().saturating_sub(SHOWN);
@@ -271,7 +301,7 @@ fn always(review: &Review) -> Vec<Block> {
         vec![code(&always.subject), condition, always.n.to_string(), code(&always.error), elsewhere]
     });
     vec![
-        Block::Heading("What never works under one condition".to_owned()),
+        Block::Heading("What never works".to_owned()),
         Block::Table {
             head: vec!["what", "condition", "failed", "it says", "worked otherwise"],
             rows: rows.collect(),
@@ -319,13 +349,13 @@ fn memory(review: &Review) -> Vec<Block> {
             item.text.clone(),
             item.because
                 .as_deref()
-                .map_or_else(|| "–".to_owned(), |because| code(telling(because))),
-            n_sessions(item).to_string(),
-            format!("{} : {}", item.wins, item.losses),
+                .map_or_else(|| "–".to_owned(), |because| code(&shorten(telling(because), 80))),
+            item.wins.to_string(),
+            item.losses.to_string(),
             percent(item.confidence()),
         ]
     };
-    let head = || vec!["item", "it says", "because of", "sessions", "won : lost", "sure"];
+    let head = || vec!["item", "it says", "because of", "helped", "did not", "sure"];
     let mut table = |title: &str, items: &[Item]| {
         if items.is_empty() {
             return;
@@ -338,7 +368,7 @@ fn memory(review: &Review) -> Vec<Block> {
         });
         blocks.extend(more(items.len()));
     };
-    table("Learnt in this time:", &review.learnt);
+    table("Learnt in this time, what helped most first:", &review.learnt);
     let known_before: Vec<Item> = review
         .helping
         .iter()
@@ -393,7 +423,8 @@ fn points(change: f64) -> String {
 }
 
 fn moved(before: f64, now: f64) -> String {
-    if (before - now).abs() < 0.005 {
+    let is_new = (before - 0.5).abs() < 1e-9;
+    if is_new || (before - now).abs() < 0.005 {
         format!("{now:.2}")
     } else {
         format!("{before:.2} → {now:.2}")

@@ -6,10 +6,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::super::call::CHECK;
-use super::super::evidence::as_condition;
+use super::super::evidence::{as_condition, without_place};
 use super::super::extract::error_type;
 use super::super::item::Item;
 use super::super::trace::{Attempt, ExecutionTrace, context_of, execution_history, telling};
+use crate::protocol::envelope::ErrorCode;
 use crate::protocol::message::ToolCall;
 use crate::protocol::methodology;
 use crate::protocol::recall::FailedAs;
@@ -96,8 +97,8 @@ pub struct Attention {
     pub sessions: Vec<String>,
     /// The latest session's turn.
     pub turn: u32,
-    /// The project.
-    pub project: String,
+    /// The projects; what is the machine's is one thing in all of them.
+    pub projects: BTreeSet<String>,
     /// The methods.
     pub skills: BTreeSet<String>,
     /// When it began last.
@@ -114,20 +115,21 @@ pub(super) fn needs_human(traces: &[ExecutionTrace]) -> Vec<Attention> {
     let mut found: BTreeMap<(&str, String), Attention> = BTreeMap::new();
     // The oldest first: what is said of one is what the latest says.
     for trace in traces.iter().filter(|trace| trace.needs_human) {
-        let error = trace.attempts.iter().rev().find_map(|attempt| attempt.error.as_deref());
-        let error = telling(error.unwrap_or_default());
-        let entry =
-            found.entry((&trace.project, as_condition(error))).or_insert_with(|| Attention {
-                trace: String::new(),
-                sessions: Vec::new(),
-                turn: 0,
-                project: trace.project.clone(),
-                skills: BTreeSet::new(),
-                at_ms: 0,
-                attempts: 0,
-                error: String::new(),
-                tried: BTreeSet::new(),
-            });
+        let failed = || trace.attempts.iter().rev().filter(|attempt| attempt.error.is_some());
+        let last = failed().find(|attempt| !is_held_back(attempt)).or_else(|| failed().next());
+        let error = telling(last.and_then(|last| last.error.as_deref()).unwrap_or_default());
+        let place = if last.is_some_and(is_machines) { "" } else { &trace.project };
+        let entry = found.entry((place, as_condition(error))).or_insert_with(|| Attention {
+            trace: String::new(),
+            sessions: Vec::new(),
+            turn: 0,
+            projects: BTreeSet::new(),
+            skills: BTreeSet::new(),
+            at_ms: 0,
+            attempts: 0,
+            error: String::new(),
+            tried: BTreeSet::new(),
+        });
         entry.trace.clone_from(&trace.id);
         entry.sessions.retain(|session| *session != trace.session);
         entry.sessions.insert(0, trace.session.clone());
@@ -135,7 +137,8 @@ pub(super) fn needs_human(traces: &[ExecutionTrace]) -> Vec<Attention> {
         entry.skills.insert(trace.skill_id.clone());
         entry.at_ms = trace.created_at_ms;
         entry.attempts += trace.attempts.len();
-        entry.error = shorten(error, 160);
+        entry.projects.insert(trace.project.clone());
+        entry.error = shorten(&without_place(error), 160);
         let tried = trace.attempts.iter().filter_map(|attempt| attempt.fix_applied.as_deref());
         entry.tried.extend(tried.filter(|tried| *tried != "tried again").map(str::to_owned));
     }
@@ -143,6 +146,17 @@ pub(super) fn needs_human(traces: &[ExecutionTrace]) -> Vec<Attention> {
     found.sort_by_key(|attention| std::cmp::Reverse((attention.sessions.len(), attention.at_ms)));
     found.truncate(MAX_ROWS);
     found
+}
+
+/// The call was not made, because the same ones before it had failed: that says nothing of its own.
+fn is_held_back(attempt: &Attempt) -> bool {
+    matches!(attempt.code, Some(ErrorCode::RepeatedCall | ErrorCode::CircuitOpen))
+}
+
+/// The tool could not do its work, or a program is not there: not the project's fault.
+fn is_machines(attempt: &Attempt) -> bool {
+    let is_missing = attempt.context.get("exit_code").and_then(Value::as_i64) == Some(127);
+    is_missing || attempt.code == Some(ErrorCode::ExecutionError)
 }
 
 /// A method: how often it was used, and how it went.
@@ -233,7 +247,7 @@ pub(super) fn methods(now: &[ExecutionTrace], before: &[ExecutionTrace]) -> Vec<
 pub struct Frequent {
     /// The methods.
     pub skills: BTreeSet<String>,
-    /// What it said, without what changes by chance.
+    /// What it said; where that was not always the same, without what changes by chance.
     pub says: String,
     /// The kind of error.
     pub error_type: String,
@@ -247,6 +261,8 @@ pub struct Frequent {
     pub traces: usize,
     /// The item that knows of it: id and text.
     pub known: Option<(String, String)>,
+    /// So many others know of some of it.
+    pub known_others: usize,
 }
 
 pub(super) fn failures(traces: &[ExecutionTrace], items: &[Item]) -> Vec<Frequent> {
@@ -257,13 +273,16 @@ pub(super) fn failures(traces: &[ExecutionTrace], items: &[Item]) -> Vec<Frequen
         sessions: BTreeSet<&'a str>,
         traces: BTreeMap<&'a str, bool>,
         error_type: &'static str,
+        /// By what they said, the last of each.
+        said: BTreeMap<&'a str, &'a Attempt>,
         last: Option<&'a Attempt>,
     }
     let mut seen: BTreeMap<String, Seen<'_>> = BTreeMap::new();
     for trace in traces {
-        for attempt in trace.attempts.iter().filter(|attempt| !attempt.success) {
-            let error = attempt.error.as_deref().unwrap_or_default();
-            let says = shorten(&as_condition(telling(error)), 120);
+        let failed = trace.attempts.iter().filter(|attempt| !attempt.success);
+        for attempt in failed.filter(|attempt| !is_held_back(attempt)) {
+            let error = telling(attempt.error.as_deref().unwrap_or_default());
+            let says = shorten(&as_condition(error), 120);
             let entry = seen.entry(says).or_default();
             entry.n += 1;
             entry.skills.insert(trace.skill_id.clone());
@@ -271,22 +290,38 @@ pub(super) fn failures(traces: &[ExecutionTrace], items: &[Item]) -> Vec<Frequen
             entry.traces.insert(&trace.id, trace.final_success);
             entry.error_type = error_type(attempt);
             entry.last = Some(attempt);
+            if entry.said.len() < MAX_ROWS {
+                entry.said.insert(error, attempt);
+            }
         }
     }
-    let of = |(says, seen): (String, Seen<'_>)| Frequent {
-        known: seen.last.and_then(|attempt| known(attempt, items)),
-        skills: seen.skills,
-        says,
-        error_type: seen.error_type.to_owned(),
-        n: seen.n,
-        sessions: seen.sessions.len(),
-        made_good: seen.traces.values().filter(|well| **well).count(),
-        traces: seen.traces.len(),
+    let of = |(says, seen): (String, Seen<'_>)| {
+        let last = seen.last.and_then(|attempt| known(attempt, items));
+        let mut knowing: BTreeMap<String, String> =
+            seen.said.values().filter_map(|attempt| known(attempt, items)).collect();
+        let known = last.or_else(|| knowing.pop_first());
+        knowing.retain(|id, _| known.as_ref().is_none_or(|(known, _)| known != id));
+        Frequent {
+            skills: seen.skills,
+            says: match seen.said.keys().collect::<Vec<_>>().as_slice() {
+                [only] => shorten(&without_place(only), 120),
+                _ => says,
+            },
+            error_type: seen.error_type.to_owned(),
+            n: seen.n,
+            sessions: seen.sessions.len(),
+            made_good: seen.traces.values().filter(|well| **well).count(),
+            traces: seen.traces.len(),
+            known,
+            known_others: knowing.len(),
+        }
     };
-    let mut found: Vec<Frequent> = seen.into_iter().map(of).collect();
-    found.sort_by(|a, b| (b.n, b.sessions, &a.says).cmp(&(a.n, a.sessions, &b.says)));
-    found.truncate(MAX_ROWS);
-    found
+    let mut seen: Vec<(String, Seen<'_>)> = seen.into_iter().collect();
+    seen.sort_by(|(a_says, a), (b_says, b)| {
+        (b.n, b.sessions.len(), a_says).cmp(&(a.n, a.sessions.len(), b_says))
+    });
+    seen.truncate(MAX_ROWS);
+    seen.into_iter().map(of).collect()
 }
 
 /// The surest item that is about this failure: id and text.
@@ -318,9 +353,9 @@ pub struct Always {
     pub subject: String,
     /// What the condition has that no condition has in which it worked.
     pub only_here: String,
-    /// The condition in words.
+    /// The condition in words; empty where it never worked under any.
     pub context: String,
-    /// Its hash.
+    /// Its hash; empty there too.
     pub context_hash: String,
     /// So often it failed, and never worked.
     pub n: usize,
@@ -346,17 +381,36 @@ pub(super) fn always(traces: &[ExecutionTrace]) -> Vec<Always> {
     }
     for trace in traces {
         let bare = trace.attempts.iter().filter(|attempt| attempt.activated_artifacts.is_empty());
-        for attempt in bare {
+        for attempt in bare.filter(|attempt| {
+            !is_held_back(attempt) && attempt.code != Some(ErrorCode::ExecutionError)
+        }) {
             let context = context_of(attempt);
             let hash = blake3::hash(context.as_bytes()).to_hex()[..12].to_owned();
             hashes.insert(context.clone(), hash);
-            let error = attempt.error.as_deref().map(telling).unwrap_or_default().to_owned();
+            let error = without_place(attempt.error.as_deref().map(telling).unwrap_or_default());
             let of_skill = uses.entry(trace.skill_id.clone()).or_default();
             of_skill.entry(context).or_default().push((attempt.success, error));
         }
     }
     let mut found = Vec::new();
     for (subject, contexts) in &uses {
+        let all = || contexts.values().flatten();
+        if all().all(|(success, _)| !success) {
+            // Nothing tells the conditions apart.
+            let n = all().count();
+            let error = all().last().map_or_else(String::new, |(_, error)| shorten(error, 160));
+            found.extend((n >= MIN_USES).then(|| Always {
+                subject: subject.clone(),
+                only_here: String::new(),
+                context: String::new(),
+                context_hash: String::new(),
+                n,
+                error,
+                elsewhere_well: 0,
+                elsewhere: 0,
+            }));
+            continue;
+        }
         for (context, uses) in contexts {
             if uses.len() < MIN_USES || uses.iter().any(|(success, _)| *success) {
                 continue;
@@ -370,7 +424,8 @@ pub(super) fn always(traces: &[ExecutionTrace]) -> Vec<Always> {
             let elsewhere: Vec<&(bool, String)> = others().flat_map(|(_, uses)| uses).collect();
             found.push(Always {
                 subject: subject.clone(),
-                only_here: only.join(" · "),
+                // That a line sets PATH says nothing of what it runs.
+                only_here: only.join(" · ").trim_start_matches("PATH ").to_owned(),
                 context: context.clone(),
                 context_hash: hashes.get(context).cloned().unwrap_or_default(),
                 n: uses.len(),
@@ -380,7 +435,10 @@ pub(super) fn always(traces: &[ExecutionTrace]) -> Vec<Always> {
             });
         }
     }
-    found.sort_by(|a, b| b.n.cmp(&a.n).then(a.subject.cmp(&b.subject)));
+    // What works otherwise says most.
+    found.sort_by(|a, b| {
+        (b.elsewhere_well > 0, b.n, &a.subject).cmp(&(a.elsewhere_well > 0, a.n, &b.subject))
+    });
     found.truncate(MAX_ROWS);
     found
 }

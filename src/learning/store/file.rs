@@ -20,7 +20,7 @@ const APPLICATION_ID: i32 = 0x6167_6D79;
 pub const FILE_NAME: &str = "memory.db";
 
 /// What leads from each version of the file to the next; the version is SQLite's `user_version`.
-const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema/2.sql")];
 
 /// Why a file could not be opened.
 #[derive(Debug)]
@@ -219,4 +219,37 @@ pub(super) fn salvage(aside: &Path) -> Vec<String> {
         Ok((1..=last).filter_map(|n| select.query_row([n], |row| row.get(0)).ok()).collect())
     };
     read().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_an_older_version_gets_what_it_lacks_and_keeps_what_it_has() {
+        let [first, second] = MIGRATIONS else { panic!("a script leads to each version") };
+        // For a time the first script held what the second one makes.
+        for script in [(*first).to_owned(), [*first, *second].concat()] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join(FILE_NAME);
+            let old = Connection::open(&path).expect("a file");
+            old.execute_batch(&script).expect("a script");
+            old.execute_batch("INSERT INTO weights (subject, weight) VALUES ('x', 0.25)")
+                .expect("a row");
+            old.pragma_update(None, "application_id", APPLICATION_ID).expect("an id");
+            old.pragma_update(None, "user_version", 1).expect("a version");
+            drop(old);
+            for _ in 0..2 {
+                let db = open(&path).expect("a memory");
+                assert_eq!(version(&db, &path).expect("a version"), 2);
+                let n: i64 = db
+                    .query_row("SELECT count(*) FROM questions", [], |row| row.get(0))
+                    .expect("a table");
+                let weight: f64 = db
+                    .query_row("SELECT weight FROM weights", [], |row| row.get(0))
+                    .expect("the row");
+                assert_eq!((n, weight.to_string()), (0, "0.25".to_owned()));
+            }
+        }
+    }
 }

@@ -1,11 +1,12 @@
 //! Where traces and items lie: a trait, small enough that a shared database can follow, and one file behind it.
 //!
 //! Reading order: [`SqliteStore`], [`words`] (what a text is found by), [`search`] (how well it fits), `near` (when
-//! two items say the same), `index` (items in the database), `file` (made, opened, set aside).
+//! two items say the same), `questions`, `index` (items in the database), `file` (made, opened, set aside).
 
 mod file;
 mod index;
 mod near;
+mod questions;
 pub mod search;
 mod sqlite;
 pub mod words;
@@ -14,6 +15,7 @@ pub use file::FILE_NAME;
 pub use sqlite::{Health, SqliteStore};
 
 use super::item::{Item, Scope};
+use super::question::Question;
 use super::trace::ExecutionTrace;
 use crate::protocol::recall::ItemKind;
 
@@ -74,12 +76,14 @@ pub enum Outcome {
     Won,
     /// It did not.
     Lost,
+    /// Nobody knows: a call was mended before it could fail.
+    Used,
 }
 
 /// What keeps traces and items. What it has answered `Ok` to survives a crash of the process.
 pub trait Store: Send {
     /// Keeps what was learnt from a task, all or nothing: `traces` (one that is there already is left as it
-    /// is), `items`, `credits`, and that the session's events are reviewed up to `seq`.
+    /// is), `items`, `credits`, `questions`, and that the session's events are reviewed up to `seq`.
     ///
     /// What is learnt again makes the item stronger that says the same (exactly or nearly). Where the session is
     /// reviewed that far already, or further than `after`, another process has done this work: only traces that are
@@ -98,7 +102,8 @@ pub trait Store: Send {
     /// Writes an item as it is given: by hand, or by a review.
     fn put(&mut self, item: &Item) -> Result<(), StoreError>;
 
-    /// Forgets an item; false where there was none.
+    /// Forgets an item; false where there was none. A failure that it was told on may be asked about again, unless the
+    /// item had stopped helping.
     fn forget(&mut self, id: &str) -> Result<bool, StoreError>;
 
     /// The best matches first.
@@ -111,13 +116,24 @@ pub trait Store: Send {
         project: Option<&str>,
     ) -> Result<Vec<ExecutionTrace>, StoreError>;
 
+    /// The open questions of a project or of all, those first that were asked least.
+    fn questions(&self, project: Option<&str>) -> Result<Vec<Question>, StoreError>;
+
+    /// A question is asked now; false where it is open no longer, or was asked too often.
+    fn ask(&mut self, id: &str) -> Result<bool, StoreError>;
+
+    /// A question was answered: these items are learnt, and it is closed. `None`: the answer could not be used; at
+    /// the second such answer it is closed too. Where another process has closed it, nothing is learnt.
+    fn answer(&mut self, id: &str, items: Option<&[Item]>) -> Result<Vec<Learned>, StoreError>;
+
     /// The weight of a skill or methodology, 0.5 where nothing is known.
     fn weight(&self, subject: &str) -> Result<f64, StoreError>;
 
     /// Sets the weight of a skill or methodology.
     fn set_weight(&mut self, subject: &str, weight: f64) -> Result<(), StoreError>;
 
-    /// Drops traces older than this and what is over the bounds, the least used first; how many went.
+    /// Drops traces older than this and what is over the bounds, the least used first; how many went. Questions
+    /// older than 30 days go too.
     fn prune(&mut self, before_ms: i64, max_items: usize) -> Result<usize, StoreError>;
 }
 
@@ -134,6 +150,8 @@ pub struct Batch {
     pub items: Vec<Item>,
     /// Ids of items that were used, and how that turned out.
     pub credits: Vec<(String, Outcome)>,
+    /// What a model may be asked of it.
+    pub questions: Vec<Question>,
     /// The event up to which the session had been reviewed when this was worked out of its record. Where another
     /// process has written more of it since, nothing is learnt or credited a second time.
     pub after: Option<u64>,

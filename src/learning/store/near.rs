@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::item::{Condition, Item, Origin};
 use super::words;
+use crate::protocol::recall::ItemKind;
 
 /// This part of the words of two texts has to be common to both; less is enough where they name the same things.
 const SHARED: f64 = 0.75;
@@ -22,14 +23,18 @@ const CHINESE_DENIALS: &[char] = &['不', '勿', '别', '没', '无', '非', '�
 /// The two say nearly the same; their scopes are not looked at.
 ///
 /// They are of one kind, no two different fixes that a machine could apply are in them, and one of these holds:
-/// - they are about one failure: the conditions are the same, and name a signature, a path or an argument; or the
-///   fix is the same, and tool, code and command are;
+/// - they are about one failure: the conditions are the same, and name a signature, a path or an argument (of rules and
+///   patterns, which a model gives two at a time, only if no session is the evidence of both); or the fix is the same,
+///   and tool, code and command are;
 /// - the names, paths, flags and numbers in both texts are the same, so are the words that deny, and of all other
 ///   words (in Chinese: characters) at least three quarters are in both, or half where there are such names.
 pub(super) fn says_the_same(one: &Item, other: &Item) -> bool {
     if one.kind != other.kind {
         return false;
     }
+    // A model that says two things of one failure says two things.
+    let are_said_together = one.kind != ItemKind::FailurePattern
+        && one.evidence.iter().any(|session| other.evidence.contains(session));
     if let (Some(one), Some(other)) = (&one.failure, &other.failure) {
         let is_alike = |one: &Condition, other: &Condition| {
             (&one.tool, one.code, &one.command_head)
@@ -38,7 +43,9 @@ pub(super) fn says_the_same(one: &Item, other: &Item) -> bool {
         match (&one.fix, &other.fix) {
             (Some(one), Some(other)) if one != other => return false,
             (Some(_), Some(_)) if is_alike(&one.when, &other.when) => return true,
-            _ if one.when == other.when && tells_why(&one.when) => return true,
+            _ if one.when == other.when && tells_why(&one.when) && !are_said_together => {
+                return true;
+            }
             _ => {}
         }
     }

@@ -6,14 +6,17 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, TransactionBehavior, params};
 
 use super::file::{self, Identity, OpenFailure};
-use super::{Batch, Found, Learned, Outcome, Query, Store, StoreError, index};
+use super::{Batch, Found, Learned, Outcome, Query, Store, StoreError, index, questions};
 use crate::learning::item::{Item, Scope};
+use crate::learning::question::{self, Question};
 use crate::learning::trace::ExecutionTrace;
 
 /// What a skill or methodology weighs of which nothing is known.
 const NO_WEIGHT: f64 = 0.5;
 /// From so many new items on the index is brought into one piece.
 const MANY: usize = 1000;
+/// From so many traces in one batch on the pages that hold them are let go.
+const MANY_TRACES: usize = 100;
 /// A file that is replaced while it is worked on is followed so often.
 const MAX_TRIES: usize = 3;
 
@@ -164,12 +167,13 @@ impl SqliteStore {
         })
     }
 
-    /// Forgets what was tried in a project, or everywhere; how many traces went.
+    /// Forgets what was tried in a project, or everywhere, and what is to be asked of it; how many traces went.
     pub fn forget_traces(&mut self, project: Option<&str>) -> Result<usize, StoreError> {
         if self.read(|_| Ok(()))?.is_none() {
             return Ok(0);
         }
         self.write(|db| {
+            questions::forget(db, project)?;
             db.execute("DELETE FROM traces WHERE ?1 IS NULL OR project = ?1", [project])
         })
     }
@@ -286,7 +290,7 @@ fn is_damage(error: &rusqlite::Error) -> bool {
 
 impl Store for SqliteStore {
     fn commit(&mut self, batch: &Batch) -> Result<Vec<Learned>, StoreError> {
-        self.write(|db| {
+        let learned = self.write(|db| {
             for trace in &batch.traces {
                 write_trace(db, trace)?;
             }
@@ -304,12 +308,22 @@ impl Store for SqliteStore {
             for (id, outcome) in &batch.credits {
                 credit(db, id, *outcome, used_at(&batch.traces))?;
             }
+            for question in &batch.questions {
+                questions::keep(db, question)?;
+            }
             if batch.seq > 0 {
                 db.prepare_cached("INSERT OR REPLACE INTO sessions (id, seq) VALUES (?1, ?2)")?
                     .execute(params![batch.session, integer(batch.seq)])?;
             }
             Ok(learned)
-        })
+        })?;
+        if batch.traces.len() >= MANY_TRACES
+            && let Some(open) = &*self.open.borrow()
+        {
+            // Nobody reads them again soon: their pages need not be kept. If they are, nothing is lost.
+            _ = open.db.execute_batch("PRAGMA shrink_memory");
+        }
+        Ok(learned)
     }
 
     fn reviewed(&self, session: &str) -> Result<u64, StoreError> {
@@ -348,7 +362,15 @@ impl Store for SqliteStore {
         if self.read(|_| Ok(()))?.is_none() {
             return Ok(false);
         }
-        self.write(|db| index::erase(db, id))
+        self.write(|db| {
+            // What stopped helping is not asked for anew.
+            if let Some(item) = index::by_id(db, id)?.filter(Item::is_in_use)
+                && let (Scope::Project(project), Some(failure)) = (&item.scope, &item.failure)
+            {
+                questions::allow_again(db, &question::id_of(project, failure))?;
+            }
+            index::erase(db, id)
+        })
     }
 
     fn search(&self, query: &Query) -> Result<Vec<Found>, StoreError> {
@@ -375,6 +397,27 @@ impl Store for SqliteStore {
         parsed.collect()
     }
 
+    fn questions(&self, project: Option<&str>) -> Result<Vec<Question>, StoreError> {
+        Ok(self.read(|db| questions::open(db, project))?.unwrap_or_default())
+    }
+
+    fn ask(&mut self, id: &str) -> Result<bool, StoreError> {
+        self.write(|db| questions::ask(db, id))
+    }
+
+    fn answer(&mut self, id: &str, items: Option<&[Item]>) -> Result<Vec<Learned>, StoreError> {
+        self.write(|db| match items {
+            None => questions::answered_badly(db, id).map(|()| Vec::new()),
+            Some(items) => {
+                if !questions::close(db, id)? {
+                    return Ok(Vec::new());
+                }
+                // A model's word of this project is no other project's evidence.
+                items.iter().map(|item| index::learn(db, item, true)).collect()
+            }
+        })
+    }
+
     fn weight(&self, subject: &str) -> Result<f64, StoreError> {
         let weight = self.read(|db| {
             let mut select = db.prepare_cached("SELECT weight FROM weights WHERE subject = ?1")?;
@@ -398,6 +441,7 @@ impl Store for SqliteStore {
         self.write(|db| {
             let mut n_gone =
                 db.execute("DELETE FROM traces WHERE created_at_ms < ?1", [before_ms])?;
+            questions::prune(db, jiff::Timestamp::now().as_millisecond())?;
             let n_items: i64 = db.query_row("SELECT count(*) FROM items", [], |row| row.get(0))?;
             let n_over = n_items.saturating_sub(i64::try_from(max_items).unwrap_or(i64::MAX));
             if n_over > 0 {
@@ -442,6 +486,11 @@ fn credit(db: &Connection, id: &str, outcome: Outcome, at_ms: Option<i64>) -> ru
     match outcome {
         Outcome::Won => item.count(1, 0),
         Outcome::Lost => item.count(0, 1),
+        // That the failure was seen is not said by it: after a while it is looked for anew.
+        Outcome::Used => {
+            item.frequency = item.frequency.saturating_add(1);
+            return index::write(db, &item);
+        }
     }
     item.last_occurred_ms = item.last_occurred_ms.max(at_ms.unwrap_or(0));
     index::write(db, &item)

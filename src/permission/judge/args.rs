@@ -139,7 +139,7 @@ impl<'a> Args<'a> {
 
     /// Options that change what it does stand before its first word.
     pub(super) fn has_globals(&self) -> bool {
-        let harmless = ["--no-pager", "--no-optional-locks", "--no-color"];
+        let harmless = ["--no-pager", "-P", "--no-optional-locks", "--no-color"];
         let first = self.operands().next();
         let before =
             self.words().take_while(|word| !first.is_some_and(|end| std::ptr::eq(*word, end)));
@@ -365,8 +365,6 @@ impl<'a> Args<'a> {
 
     /// `sed` that prints lines and does nothing else.
     pub(super) fn only_prints(&self) -> bool {
-        let mut operands = self.operands();
-        let script = operands.next();
         let is_plain = |text: &str| {
             text.split([';', '\n']).all(|command| {
                 let rest = command.trim().trim_start_matches(|char: char| {
@@ -375,12 +373,21 @@ impl<'a> Args<'a> {
                 matches!(rest, "" | "p" | "d" | "q" | "=")
             }) || substitutes(text)
         };
-        self.words().filter(|word| word.text.starts_with('-')).all(|word| {
-            matches!(
-                word.text.as_str(),
-                "-n" | "-E" | "-r" | "-nE" | "-nr" | "-u" | "-z" | "-s" | "--quiet" | "--silent"
-            )
-        }) && script.and_then(Word::known).is_some_and(is_plain)
+        let quiet = ["-n", "-E", "-r", "-nE", "-nr", "-u", "-z", "-s", "--quiet", "--silent"];
+        let mut scripts: Vec<&Word> = Vec::new();
+        let mut words = self.words();
+        while let Some(word) = words.next() {
+            match word.text.as_str() {
+                "-e" | "-ne" => scripts.extend(words.next()),
+                text if quiet.contains(&text) => {}
+                text if text.starts_with('-') && text.len() > 1 => return false,
+                _ => {}
+            }
+        }
+        if scripts.is_empty() {
+            scripts.extend(self.operands().next());
+        }
+        !scripts.is_empty() && scripts.iter().all(|script| script.known().is_some_and(is_plain))
     }
 
     /// `awk` that neither writes nor runs anything.
@@ -398,9 +405,11 @@ impl<'a> Args<'a> {
             }
         }
         words.next().and_then(Word::known).is_some_and(|program| {
-            !["system", "getline", "|", ">", "@", "close", "fflush"]
+            let program = program.replace("||", " or ");
+            !["system", "getline", "|", "@", "close", "fflush"]
                 .iter()
                 .any(|word| program.contains(word))
+                && !prints_to_a_file(&program)
         })
     }
 
@@ -408,13 +417,21 @@ impl<'a> Args<'a> {
     pub(super) fn only_asks_version(&self) -> bool {
         const HAVE_VERSION: &[&str] =
             &["cargo", "docker", "go", "helm", "kubectl", "npm", "pnpm", "terraform", "yarn"];
+        const HAVE_V: &[&str] = &[
+            "node", "npm", "npx", "pnpm", "yarn", "ruby", "perl", "php", "gcc", "g++", "clang",
+            "cmake",
+        ];
         let name = self.run.words.first().map_or("", |program| program.text.as_str());
         let mut words = self.words();
         let asks = words.next().and_then(Word::known).is_some_and(|word| {
-            matches!(word, "--version" | "--help" | "-V")
+            matches!(word, "--version" | "--help" | "-V" | "-vV")
                 || word == "version" && HAVE_VERSION.contains(&name)
+                || word == "-v" && HAVE_V.contains(&name)
+                || word == "-version" && name == "java"
         });
-        asks && words.next().is_none()
+        let is_more =
+            |word: &Word| matches!(word.text.as_str(), "--verbose" | "--client" | "--short");
+        asks && words.all(is_more)
     }
 
     /// Nothing is put into its words that could be an option.
@@ -452,6 +469,22 @@ fn is_option(word: &Word, option: &str) -> bool {
     }
 }
 
+/// In a statement of `awk` that prints, `>` names a file; anywhere else it compares.
+fn prints_to_a_file(program: &str) -> bool {
+    if !program.contains('>') {
+        return false;
+    }
+    // Where a quote may stand in a pattern, it is not certain where a text ends.
+    if program.contains('"') && program.contains('/') || program.contains('\\') {
+        return true;
+    }
+    let outside_texts = program.split('"').step_by(2).collect::<Vec<_>>().join(" ");
+    outside_texts.split([';', '{', '}', '\n']).any(|statement| {
+        let after_print = statement.find("print").map(|at| &statement[at..]);
+        after_print.is_some_and(|rest| rest.contains('>'))
+    })
+}
+
 /// `s/a/b/g` without the flags that write or run.
 fn substitutes(text: &str) -> bool {
     let text = text.trim();
@@ -462,7 +495,8 @@ fn substitutes(text: &str) -> bool {
         return false;
     };
     let mut parts = rest[1..].split(mark);
-    let is_short = parts.clone().count() == 3 && !text.contains('\\') && !text.contains('\n');
+    let is_short =
+        parts.clone().count() == 3 && !text.contains(&format!("\\{mark}")) && !text.contains('\n');
     let flags = parts.nth(2).unwrap_or_default();
     is_short
         && flags.chars().all(|flag| matches!(flag, 'g' | 'p' | 'i' | 'I') || flag.is_ascii_digit())

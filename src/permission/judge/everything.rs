@@ -10,7 +10,7 @@ use crate::permission::shell::{
 const FETCHERS: &[&str] =
     &["curl", "wget", "aria2c", "http", "https", "xh", "fetch", "nc", "ncat", "lynx"];
 /// What runs a text that it is given, besides shells.
-const INTERPRETERS: &[&str] =
+pub(super) const INTERPRETERS: &[&str] =
     &["python", "python2", "python3", "perl", "ruby", "node", "php", "lua", "deno", "bun"];
 
 /// A fork bomb as everybody writes it, without its blanks.

@@ -3,8 +3,10 @@
 
 mod args;
 mod everything;
+mod handed;
 mod instead;
 mod shows;
+mod survey;
 mod table;
 
 use std::collections::HashMap;
@@ -12,6 +14,7 @@ use std::sync::LazyLock;
 
 use args::Args;
 pub(super) use shows::{Suspicion, shows};
+pub(super) use survey::Survey;
 pub(super) use table::Class;
 use table::{Entry, READ_INPUT, TABLE};
 
@@ -35,14 +38,34 @@ pub trait Ground {
         Vec::new()
     }
 
-    /// A file like this below a folder; with `all` also among what is hidden or ignored.
+    /// A file like this below a folder.
     fn find(
         &self,
         _folder: &str,
-        _all: bool,
+        _reach: Reach,
         _is_it: &(dyn Fn(&str) -> bool + Sync),
     ) -> Option<String> {
         None
+    }
+}
+
+/// What of a folder is looked through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reach {
+    /// What is neither hidden nor ignored.
+    Shown,
+    /// That too, but not what package managers put there.
+    Own,
+    /// Everything.
+    All,
+}
+
+impl Reach {
+    /// No further than what is shown.
+    fn shown(self) -> Self {
+        match self {
+            Self::Shown | Self::Own | Self::All => Self::Shown,
+        }
     }
 }
 

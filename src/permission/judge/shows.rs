@@ -2,23 +2,35 @@
 //!
 //! What is known only when it runs (`cat $(…)`, a script, `git log -p`) is not seen.
 
-use globset::{Glob, GlobMatcher};
-
 use super::args::Args;
-use super::table::{NAMES_ONLY, SEARCHES, SHOWS};
-use super::{Ground, Place};
+use super::everything::INTERPRETERS;
+use super::handed::{self, Flow, MOST_FOLLOWED, runs_what_it_finds, searched};
+use super::survey::Survey;
+use super::table::{COPIES, NAMES_ONLY, SEARCHES, SHOWS};
+use super::{Ground, Place, Reach};
 use crate::permission::line::Line;
-use crate::permission::shell::{How, Input, Kind, Run, Word};
-use crate::protocol::nests_too_deep;
+use crate::permission::paths::holds_a_key;
+use crate::permission::shell::{How, Input, Kind, Run, SHELLS, Word};
 
 /// What of a line is taken for a name of a file that it shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Suspicion {
-    /// The operands of programs that are known to show files.
+    /// What programs that are known to show files are given, by name or by another command of the line, and the
+    /// project's own files in the folders that they go through. A program that reads it for itself goes on.
     Known,
     /// Whatever looks like a path, also in a script's text, of every program that is not known to
     /// look at names alone; and the folders that it goes through.
     Any,
+}
+
+impl Suspicion {
+    /// Where it looks in folders.
+    fn reach(self) -> Reach {
+        match self {
+            Self::Known => Reach::Own,
+            Self::Any => Reach::All,
+        }
+    }
 }
 
 /// Git's commands that show what is in files.
@@ -41,43 +53,55 @@ const GIT_SHOWS: &[&str] = &[
     "bundle",
 ];
 
-/// Programs that go through the folders they are given without being told to.
-const GO_DOWN: &[&str] = &["rg", "ag", "ack", "tar", "zip", "rsync", "scp", "7z"];
+/// Those whose answer is no more than a number or a sum.
+const COUNTS: &[&str] = &["wc", "md5sum", "sha1sum", "sha256sum", "sha512sum", "b2sum", "cksum"];
+
+/// Texts with which what is read is written out again.
+const PRINTS: &[&str] = &[
+    "print",
+    "console.",
+    "stdout",
+    "puts",
+    "echo",
+    "say",
+    "getline",
+    "dump",
+    "system",
+    "subprocess",
+    "popen",
+    "check_output",
+    "spawn",
+    "exec",
+    "`",
+];
 
 /// The first file of this kind that the line, run in this folder, may show.
 pub(in super::super) fn shows(
     line: &Line,
     directory: &str,
-    ground: &dyn Ground,
+    ground: &Survey<'_>,
     is_it: &(dyn Fn(&str) -> bool + Sync),
     suspicion: Suspicion,
 ) -> Option<String> {
     let directory = if directory == "." { "" } else { directory };
-    let found = line.runs().iter().find_map(|run| {
-        let looker = Looker { args: Args { run, directory, ground }, is_it, suspicion };
-        // Names that one command writes are read by another.
-        let hands_on = run.writes_pipe && has_xargs(line) || looker.runs_others();
-        looker.look(hands_on)
+    let is_long = line.runs().len() > MOST_FOLLOWED;
+    let flow = |reach| Flow { line, directory, ground, reach, is_it };
+    let reads_unknown = || line.runs().iter().any(reads_unknown);
+    let found = (0..line.runs().len()).find_map(|n| {
+        let run = &line.runs()[n];
+        let args = Args { run, directory, ground };
+        Looker { line, n, args, ground, is_it, suspicion }.look()
     });
     found
+        .or_else(|| {
+            (is_long && reads_unknown()).then(|| flow(suspicion.reach()).anything()).flatten()
+        })
         .or_else(|| {
             // `x=secret.txt; cat $x`
             let commands = line.script().commands.iter().filter(|_| suspicion == Suspicion::Any);
             let mut set = commands.flat_map(|command| &command.assignments);
             set.find_map(|word| {
                 fragments(&word.text).find(|text| is_it(text)).map(ToOwned::to_owned)
-            })
-        })
-        .or_else(|| {
-            // `for f in hidden/*; do cat "$f"; done`: the name stands somewhere else in the line.
-            let is_wanted = suspicion == Suspicion::Any && line.runs().iter().any(reads_unknown);
-            let mut words = line.text().split_ascii_whitespace().filter(|_| is_wanted);
-            words.find_map(|word| {
-                let word = word.trim_matches(|char| "\"'();{}".contains(char));
-                let pattern = Word { text: word.to_owned(), kind: Kind::Pattern };
-                let run = line.runs().first()?;
-                let looker = Looker { args: Args { run, directory, ground }, is_it, suspicion };
-                looker.named(&pattern)
             })
         })
         .or_else(|| {
@@ -88,11 +112,18 @@ pub(in super::super) fn shows(
         })
 }
 
-/// It shows a file whose name is known only when it runs.
+/// It may show a file whose name is known only when it runs.
 fn reads_unknown(run: &Run) -> bool {
     let name = run.words.first().map_or("", |word| word.text.as_str());
     let is_unknown = |word: &Word| matches!(word.kind, Kind::Variable | Kind::Output);
-    SHOWS.contains(&name) && run.words.iter().skip(1).any(is_unknown)
+    (SHOWS.contains(&name) || SEARCHES.contains(&name)) && run.words.iter().skip(1).any(is_unknown)
+}
+
+/// Of what it reads it writes no more than how much it is.
+pub(super) fn counts(args: &Args<'_>) -> bool {
+    let name = args.run.words.first().map_or("", |word| word.text.as_str());
+    COUNTS.contains(&name)
+        || SEARCHES.contains(&name) && ["-c", "-q"].iter().any(|own| args.has(own))
 }
 
 fn has_xargs(line: &Line) -> bool {
@@ -100,28 +131,135 @@ fn has_xargs(line: &Line) -> bool {
 }
 
 struct Looker<'a> {
+    line: &'a Line,
+    /// Which command of the line it is.
+    n: usize,
     args: Args<'a>,
+    ground: &'a Survey<'a>,
     is_it: &'a (dyn Fn(&str) -> bool + Sync),
     suspicion: Suspicion,
 }
 
-impl Looker<'_> {
-    /// `find -exec`, `fd -x`.
-    fn runs_others(&self) -> bool {
-        let options = ["-exec", "-execdir", "-ok", "-x", "-X", "--exec", "--exec-batch"];
-        matches!(self.name(), "find" | "fd" | "fdfind")
-            && self.args.words().any(|word| options.contains(&word.text.as_str()))
-    }
-
-    fn look(&self, hands_on: bool) -> Option<String> {
+impl<'a> Looker<'a> {
+    fn look(&self) -> Option<String> {
         let run = self.args.run;
+        // Names that one command writes are read by another.
+        let hands_on = run.writes_pipe && has_xargs(self.line) || runs_what_it_finds(&self.args);
         let read = run.redirects.iter().filter(|to| to.how == How::Read).map(|to| &to.target);
         let named = read.chain(self.operands(hands_on)).find_map(|word| self.named(word));
-        if named.is_some() || self.suspicion == Suspicion::Known {
-            return named;
+        named.or_else(|| self.in_texts()).or_else(|| self.met()).or_else(|| {
+            let is_handed_on =
+                hands_on && self.suspicion == Suspicion::Any && self.name() == "find";
+            is_handed_on.then(|| handed::found(&self.args, Reach::All, self.is_it)).flatten()
+        })
+    }
+
+    /// What it shows without having been told its name here: in folders, or told by another command.
+    fn met(&self) -> Option<String> {
+        let (name, args, is_it) = (self.name(), &self.args, self.is_it);
+        let searches = SEARCHES.contains(&name) || name == "git" && args.sub_is("grep");
+        if self.suspicion == Suspicion::Any {
+            let shows = searches || SHOWS.contains(&name) || name == "7z";
+            return shows.then(|| self.handed(is_it).or_else(|| self.below(is_it))).flatten();
         }
-        let handed_on = || if hands_on { self.handed_on() } else { None };
-        self.in_texts().or_else(|| self.below()).or_else(handed_on)
+        let is_counted = || COUNTS.contains(&name) || self.is_counted();
+        if searches {
+            let only_names = ["-l", "-L", "-c", "-q", "--files", "--files-with-matches", "--count"];
+            // What git tracks everybody has who has the repository.
+            let only_tracked = name == "git" && !args.has("--no-index") && !args.has("--untracked");
+            if only_tracked || only_names.iter().any(|own| args.has(own)) || is_counted() {
+                return None;
+            }
+            // The lines of a key are not what anybody searches for, but with everything around them.
+            let is_all = |word: &Word| matches!(word.text.as_str(), "" | "." | ".*" | "^" | "$");
+            let shows_all = ["-A", "-B", "-C", "-v"].iter().any(|own| args.has(own))
+                || args.operands().any(is_all);
+            let is_it = |path: &str| is_it(path) && (shows_all || !holds_a_key(path));
+            return self.handed(&is_it).or_else(|| self.below(&is_it));
+        }
+        let goes_down = name == "tar" && self.packs_to_a_reader() || name == "diff";
+        // A shell runs a text that may be handed to it.
+        let is_reader =
+            self.shows_what_it_is_given() && !COPIES.contains(&name) || SHELLS.contains(&name);
+        let below = goes_down.then(|| self.below(is_it)).flatten();
+        below.or_else(|| {
+            let is_seen = !is_counted();
+            let input = is_seen.then(|| self.handed_as_input()).flatten();
+            input.or_else(|| (is_reader && is_seen).then(|| self.handed(is_it)).flatten())
+        })
+    }
+
+    /// One of them whose name another command of the line hands on to it.
+    fn handed(&self, is_it: &(dyn Fn(&str) -> bool + Sync)) -> Option<String> {
+        // (A line that is too long is looked at as a whole.)
+        let is_short = self.line.runs().len() <= MOST_FOLLOWED;
+        is_short.then(|| self.flow(is_it).handed(self.n)).flatten()
+    }
+
+    fn handed_as_input(&self) -> Option<String> {
+        let is_short = self.line.runs().len() <= MOST_FOLLOWED;
+        is_short.then(|| self.flow(self.is_it).handed_as_input(self.n)).flatten()
+    }
+
+    /// One of them in a folder that it goes through.
+    fn below(&self, is_it: &(dyn Fn(&str) -> bool + Sync)) -> Option<String> {
+        searched(&self.args, self.suspicion.reach(), is_it)
+    }
+
+    fn flow<'b>(&'b self, is_it: &'b (dyn Fn(&str) -> bool + Sync)) -> Flow<'b> {
+        let (directory, ground) = (self.args.directory, self.ground);
+        Flow { line: self.line, directory, ground, reach: self.suspicion.reach(), is_it }
+    }
+
+    /// A program that is not known, or one that shows the files that it is given.
+    fn shows_what_it_is_given(&self) -> bool {
+        let (name, args) = (self.name(), &self.args);
+        let goes_by_line = matches!(name, "perl" | "ruby") && (args.has("-n") || args.has("-p"));
+        // (What `tee` names it writes, and so does `sed -i`.)
+        let changes = args.has("-i") && matches!(name, "sed" | "perl" | "ruby");
+        let is_unknown = args.run.words.first().is_some_and(|program| !program.is_literal());
+        (is_unknown || SHOWS.contains(&name) && name != "tee" || goes_by_line) && !changes
+    }
+
+    /// Of what it writes nothing more is seen than how much it is.
+    fn is_counted(&self) -> bool {
+        let mut behind = self.readers();
+        behind.any(|run| counts(&Args { run, ..self.args }))
+    }
+
+    /// The commands that what it writes flows through.
+    fn readers(&self) -> impl Iterator<Item = &'a Run> {
+        let runs = &self.line.runs()[self.n..];
+        let behind = runs.iter().zip(runs.iter().skip(1)).take_while(|(run, _)| run.writes_pipe);
+        behind.map(|(_, next)| next).skip_while(|run| run.input != Input::Pipe)
+    }
+
+    /// `tar c . | strings`: what it packs is shown. (`tar c . | tar x -C there` is a copy.)
+    fn packs_to_a_reader(&self) -> bool {
+        let words: Vec<&str> = self.args.words().map(|word| word.text.as_str()).collect();
+        let letters = words.first().filter(|word| !word.starts_with("--")).copied().unwrap_or("");
+        let creates = letters.contains('c') || self.args.has("--create");
+        let to_file = words.iter().enumerate().any(|(at, word)| {
+            let has_f = (at == 0 || word.starts_with('-'))
+                && !word.starts_with("--")
+                && word.ends_with('f');
+            has_f && words.get(at + 1) != Some(&"-")
+                || word.starts_with("--file=") && *word != "--file=-"
+        });
+        let run = self.args.run;
+        let mut readers = self.readers();
+        let is_shown = if run.writes_pipe {
+            readers.any(|run| {
+                let name = run.words.first().map_or("", |word| word.text.as_str());
+                let unpacks = || run.words.iter().skip(1).any(|word| word.text.contains('O'));
+                SEARCHES.contains(&name)
+                    || SHOWS.contains(&name) && !COPIES.contains(&name)
+                    || name == "tar" && unpacks()
+            })
+        } else {
+            run.redirects.iter().all(|to| to.writes().is_none())
+        };
+        creates && !to_file && is_shown && !self.is_counted()
     }
 
     fn name(&self) -> &str {
@@ -134,7 +272,19 @@ impl Looker<'_> {
         let searches = SEARCHES.contains(&name);
         let is_suspect = match self.suspicion {
             // What `tee` names it writes.
-            Suspicion::Known => searches || SHOWS.contains(&name) && name != "tee",
+            Suspicion::Known if name == "git" => self.git_shows(),
+            Suspicion::Known if name == "xargs" => {
+                let mut words = self.args.words().skip_while(|word| word.text != "-a");
+                return words.nth(1).into_iter().collect();
+            }
+            // As a script of theirs: they tell what they do not understand.
+            Suspicion::Known if SHELLS.contains(&name) || INTERPRETERS.contains(&name) => {
+                let has_text = ["-c", "-e", "-m"].iter().any(|own| self.args.has(own));
+                let n_scripts = if self.shows_what_it_is_given() { usize::MAX } else { 1 };
+                let scripts = self.args.operands().take(n_scripts);
+                return scripts.filter(|_| !has_text || n_scripts > 1).collect();
+            }
+            Suspicion::Known => searches || self.shows_what_it_is_given(),
             Suspicion::Any if name == "git" => {
                 self.args.operands().next().is_some_and(|sub| GIT_SHOWS.contains(&&*sub.text))
             }
@@ -164,6 +314,9 @@ impl Looker<'_> {
         }
         let whole = word.text.trim_start_matches('@');
         let whole = whole.strip_prefix("if=").unwrap_or(whole);
+        // `HEAD:.env`
+        let behind = whole.rsplit_once(':').filter(|_| self.name() == "git");
+        let whole = behind.map_or(whole, |(_, path)| path);
         let is_name = !whole.starts_with('-') && !whole.contains(['\n', '\0']);
         let texts = std::iter::once(whole).filter(|_| is_name);
         match self.suspicion {
@@ -183,95 +336,76 @@ impl Looker<'_> {
         }
         let paths = self.args.paths(word)?.into_iter();
         // Behind a link lies another name.
-        paths.map(|path| self.args.ground.real(&path)).find(|path| (self.is_it)(path))
+        paths.map(|path| self.ground.real(&path)).find(|path| (self.is_it)(path))
     }
 
     /// What of the files that a pattern stands for is one of them.
     fn expanded(&self, word: &Word) -> Option<String> {
         let as_literal = Word { text: word.text.clone(), kind: Kind::Literal };
         let patterns = self.args.paths(&as_literal)?.into_iter();
-        patterns
-            .flat_map(|pattern| self.args.ground.expand(&pattern))
-            .find(|path| (self.is_it)(path))
+        patterns.flat_map(|pattern| self.ground.expand(&pattern)).find(|path| (self.is_it)(path))
     }
 
-    /// Texts that it runs as a program: here-documents of interpreters.
+    /// One of git's commands that shows more of a file than its name.
+    fn git_shows(&self) -> bool {
+        let args = &self.args;
+        let has = |options: &[&str]| options.iter().any(|own| args.has(own));
+        let Some(sub) = args.operands().next().map(|word| word.text.as_str()) else { return false };
+        let is_log = matches!(sub, "log" | "whatchanged" | "stash");
+        let summary =
+            ["--stat", "--numstat", "--shortstat", "--name-only", "--name-status", "--quiet"];
+        GIT_SHOWS.contains(&sub)
+            && sub != "format-patch"
+            && !has(&summary)
+            && !(sub == "cat-file" && has(&["-e", "-s", "-t"]))
+            && (!is_log || has(&["-p", "-u", "--patch", "-L"]))
+    }
+
+    /// In texts that it runs as a program: `-c`, `-e`, here-documents.
     fn in_texts(&self) -> Option<String> {
-        let name = self.name();
-        let is_data = SHOWS.contains(&name) || NAMES_ONLY.contains(&name) || name == "git";
-        match &self.args.run.input {
-            Input::Text(text) if !is_data && !SEARCHES.contains(&name) => {
-                fragments(&text.text).find_map(|text| self.at(&Word::literal(text)))
-            }
-            Input::Text(_) | Input::None | Input::Pipe | Input::File(_) => None,
-        }
-    }
-
-    /// One of them among what `find` hands on to others: below its places, with a name that it looks for.
-    fn handed_on(&self) -> Option<String> {
-        if self.name() != "find" {
-            return None;
-        }
-        let is_place = |word: &&Word| !word.text.starts_with(['-', '(', '!']);
-        let here = Word::literal(".");
-        let mut places: Vec<&Word> = self.args.words().take_while(is_place).collect();
-        if places.is_empty() {
-            places.push(&here);
-        }
-        let names = self.args.words().zip(self.args.words().skip(1));
-        let names = names.filter(|(option, _)| matches!(option.text.as_str(), "-name" | "-iname"));
-        let globs: Vec<GlobMatcher> = names
-            // What can not be read may stand for anything.
-            .map(|(_, name)| if nests_too_deep(&name.text) { "*" } else { name.text.as_str() })
-            .filter_map(|name| Some(Glob::new(name).ok()?.compile_matcher()))
-            .collect();
-        let fits = |path: &str| {
-            let name = path.rsplit('/').next().unwrap_or(path);
-            (self.is_it)(path) && (globs.is_empty() || globs.iter().any(|glob| glob.is_match(name)))
+        let (name, run) = (self.name(), self.args.run);
+        let input = match &run.input {
+            Input::Text(text) => Some(text),
+            Input::None | Input::Pipe | Input::File(_) => None,
         };
-        let paths = places.into_iter().filter_map(|word| self.args.paths(word)).flatten();
-        paths
-            .filter(|path| is_folder(self.args.ground.look(path)))
-            .find_map(|path| self.args.ground.find(&path, true, &fits))
+        let named =
+            |text: &Word| fragments(&text.text).find_map(|text| self.at(&Word::literal(text)));
+        match self.suspicion {
+            Suspicion::Any => {
+                let is_data = SHOWS.contains(&name) || NAMES_ONLY.contains(&name) || name == "git";
+                input.filter(|_| !is_data && !SEARCHES.contains(&name)).and_then(named)
+            }
+            // A program that loads its settings goes on; one that is written here to print them does not.
+            Suspicion::Known => {
+                if name == "sed" {
+                    return self.args.words().find_map(|script| self.read_by_sed(&script.text));
+                }
+                let is_program = INTERPRETERS.contains(&name) || matches!(name, "awk" | "gawk");
+                let texts = self.args.words().chain(input).filter(|_| is_program);
+                texts
+                    .filter(|text| PRINTS.iter().any(|print| text.text.contains(print)))
+                    .filter(|text| !name.ends_with("awk") || text.text.contains("getline"))
+                    .find_map(named)
+                    .filter(|path| self.ground.look(path) == Place::File)
+            }
+        }
     }
 
-    /// One of them, in a folder that it goes through.
-    fn below(&self) -> Option<String> {
-        let (name, args) = (self.name(), &self.args);
-        let is_git = name == "git" && args.sub_is("grep");
-        let is_told = ["-r", "-R", "-a", "--recursive", "--archive"];
-        let searches = SEARCHES.contains(&name) || is_git;
-        let shows = searches || SHOWS.contains(&name) || GO_DOWN.contains(&name);
-        let goes_down =
-            is_git || GO_DOWN.contains(&name) || is_told.iter().any(|own| args.has(own));
-        if !shows || !goes_down {
-            return None;
-        }
-        let skipped = usize::from(searches) + usize::from(is_git);
-        let here = Word::literal(".");
-        let mut folders: Vec<&Word> = args.operands().skip(skipped).collect();
-        if folders.is_empty() && searches {
-            folders.push(&here);
-        }
-        let all = !is_git
-            && (name != "rg"
-                || ["-u", "--hidden", "--no-ignore", "-."].iter().any(|own| args.may_have(own)));
-        let paths = folders.into_iter().filter_map(|word| args.paths(word)).flatten();
-        paths
-            .filter(|path| is_folder(args.ground.look(path)))
-            .find_map(|path| args.ground.find(&path, all, self.is_it))
-    }
-}
-
-fn is_folder(place: Place) -> bool {
-    match place {
-        Place::Folder | Place::Project | Place::Above => true,
-        Place::Nothing | Place::File | Place::Elsewhere => false,
+    /// `sed 'r file'`
+    fn read_by_sed(&self, script: &str) -> Option<String> {
+        let mut reads = script.match_indices(['r', 'R']).filter(|(at, _)| {
+            let before = script[..*at].chars().next_back();
+            before.is_none_or(|char| char.is_ascii_digit() || "$/;{} \n".contains(char))
+        });
+        reads.find_map(|(at, _)| {
+            let path = script[at + 1..].split([';', '\n', '}']).next()?.trim();
+            self.at(&Word::literal(path)).filter(|_| !path.is_empty())
+        })
     }
 }
 
 /// What in a text may be a path: `x.txt` in `open("x.txt")`, `HEAD:x.txt`, `if=x.txt`, `-fx.txt`.
-fn fragments(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn fragments(text: &str) -> impl Iterator<Item = &str> {
     let is_between =
         |char: char| char.is_ascii() && !char.is_ascii_alphanumeric() && !"._-+~/%".contains(char);
     text.split(is_between).filter(|part| !part.is_empty()).flat_map(|part| {

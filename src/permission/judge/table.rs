@@ -1135,13 +1135,21 @@ pub(super) const TABLE: &[Entry] = &[
         Reads,
         &["git"],
         Is(|args| {
+            let lists = !args.sub_is("remote") && (args.has("-l") || args.has("--list"));
             (args.sub_is("branch") || args.sub_is("tag") || args.sub_is("remote"))
-                && args.operands().count() == 1
+                && (lists || args.operands().count() == 1)
                 && args.words().skip(1).all(|word| {
-                    matches!(
-                        word.text.as_str(),
-                        "-a" | "-r" | "-v" | "-vv" | "-l" | "--list" | "--all" | "--show-current"
-                    )
+                    lists && !word.text.starts_with('-')
+                        || matches!(
+                            word.text.as_str(),
+                            "-a" | "-r"
+                                | "-v"
+                                | "-vv"
+                                | "-l"
+                                | "--list"
+                                | "--all"
+                                | "--show-current"
+                        )
                 })
         }),
         "",
@@ -1211,15 +1219,105 @@ pub(super) const TABLE: &[Entry] = &[
 
 /// Programs that show or send what the files hold that are named to them.
 pub(super) const SHOWS: &[&str] = &[
-    "cat", "tac", "head", "tail", "less", "more", "bat", "nl", "od", "xxd", "hexdump", "strings",
-    "base64", "base32", "sed", "awk", "gawk", "cut", "sort", "uniq", "tr", "rev", "paste",
-    "column", "jq", "yq", "cp", "mv", "ln", "tar", "zip", "gzip", "dd", "install", "source", ".",
-    "diff", "cmp", "openssl", "gpg", "split", "fold", "fmt", "tee", "scp", "rsync", "curl", "nc",
-    "comm", "join", "pr", "vim", "vi", "nano", "view", "iconv", "expand", "csplit",
+    "cat",
+    "tac",
+    "head",
+    "tail",
+    "less",
+    "more",
+    "bat",
+    "nl",
+    "od",
+    "xxd",
+    "hexdump",
+    "strings",
+    "base64",
+    "base32",
+    "sed",
+    "awk",
+    "gawk",
+    "cut",
+    "sort",
+    "uniq",
+    "tr",
+    "rev",
+    "paste",
+    "column",
+    "jq",
+    "yq",
+    "cp",
+    "mv",
+    "ln",
+    "tar",
+    "zip",
+    "gzip",
+    "dd",
+    "install",
+    "source",
+    ".",
+    "diff",
+    "cmp",
+    "openssl",
+    "gpg",
+    "split",
+    "fold",
+    "fmt",
+    "tee",
+    "scp",
+    "rsync",
+    "curl",
+    "nc",
+    "comm",
+    "join",
+    "pr",
+    "vim",
+    "vi",
+    "nano",
+    "view",
+    "iconv",
+    "expand",
+    "csplit",
+    "hd",
+    "shuf",
+    "tsort",
+    "ptx",
+    "sdiff",
+    "diff3",
+    "colordiff",
+    "wdiff",
+    "batcat",
+    "mawk",
+    "nawk",
+    "zcat",
+    "zless",
+    "bzip2",
+    "xz",
+    "zstd",
+    "lz4",
+    "cpio",
+    "ed",
+    "ex",
+    "m4",
+    "xmllint",
+    "uuencode",
+    "basenc",
+    "pygmentize",
+    "most",
+    "pg",
+    "mapfile",
+    "readarray",
+];
+
+/// Those of them that write to another file, or send to another machine, what they are given, and show nothing of
+/// it.
+pub(super) const COPIES: &[&str] = &[
+    "curl", "nc", "cp", "mv", "ln", "install", "tar", "zip", "gzip", "bzip2", "xz", "zstd", "lz4",
+    "split", "csplit", "rsync", "scp", "cpio",
 ];
 
 /// The same, where their first word is no file.
-pub(super) const SEARCHES: &[&str] = &["grep", "egrep", "fgrep", "rg", "ag", "ack"];
+pub(super) const SEARCHES: &[&str] =
+    &["grep", "egrep", "fgrep", "rg", "ag", "ack", "zgrep", "rgrep", "ugrep", "look"];
 
 /// Programs that look at names, or take files away, and show nothing of what is in them.
 pub(super) const NAMES_ONLY: &[&str] = &[

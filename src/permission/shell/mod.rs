@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) use place::{Dir, join, path_of};
-pub(super) use runs::{By, Input, Run, SHELLS};
+pub(super) use runs::{Binding, By, Input, Run, Runs, SHELLS};
 pub(super) use word::{Kind, Word};
 
 /// A text that bash runs.
@@ -23,6 +23,8 @@ pub(super) struct Script {
     /// The texts of the stages of every pipeline that stands in no other command; a command alone is a
     /// pipeline of one.
     pub(super) pipelines: Vec<Pipeline>,
+    /// The variables of its `for` loops, and the words that they stand for.
+    pub(super) loops: Vec<Binding>,
     /// The names of the functions it defines.
     pub(super) functions: Vec<String>,
     /// The grammar accepts all of it.
@@ -92,8 +94,8 @@ impl Script {
         read::read(text)
     }
 
-    /// Every command that may be run, and whether all of that is known.
-    pub(super) fn runs(&self) -> (Vec<Run>, bool) {
+    /// Every command that may be run.
+    pub(super) fn runs(&self) -> Runs {
         runs::runs(self)
     }
 }
@@ -194,6 +196,8 @@ mod tests {
         check("a | b | c && d | e >x", &["a", "|b", "|c", "d", "|e >x"]);
         check("a | b | c >x && d || e | f 2>y", &["a", "|b", "|c >x", "d", "e", "|f >y"]);
         check("a && b <<X\nt\nX\n", &["a", "b <<t\n"]);
+        check("while a; do b; done <<< x", &["a <<x", "b <<x"]);
+        check("if a; then b; fi <<< \"$x\"", &["a <<$x?", "b <<$x?"]);
         check("a -F - <<'X'\nt\nX", &["a·-F·- <<t\n"]);
         check("bash <<-X\n\ta\n\tX\n", &["bash <<a\n"]);
     }
@@ -225,8 +229,8 @@ mod tests {
     }
 
     fn check_runs(line: &str, expected: &[&str]) {
-        let (runs, _) = Script::read(line).runs();
-        let texts = runs.iter().map(|run| {
+        let runs = Script::read(line).runs();
+        let texts = runs.all.iter().map(|run| {
             run.words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
         });
         assert_eq!(texts.collect::<Vec<_>>(), expected, "{line}");

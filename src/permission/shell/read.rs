@@ -9,7 +9,7 @@ use tree_sitter::{Node, ParseOptions, Parser};
 use super::place::{Dir, after_cd};
 use super::runs;
 use super::word::{self, Kind, Word};
-use super::{Pipeline, Redirect, Script, Simple};
+use super::{Binding, Pipeline, Redirect, Script, Simple};
 
 mod pipelines;
 mod redirects;
@@ -243,6 +243,7 @@ impl Reader<'_> {
                     self.nested(node);
                     return;
                 }
+                self.note_loop(node);
                 let before = Arc::clone(&self.directories);
                 self.statements(node, &context.inner());
                 self.either(&before);
@@ -254,6 +255,15 @@ impl Reader<'_> {
                 self.cover(node.byte_range());
             }
         }
+    }
+
+    /// The words that the variable of a `for` or `select` stands for.
+    fn note_loop(&mut self, node: Node<'_>) {
+        let Some(variable) = node.child_by_field_name("variable") else { return };
+        let values: Vec<Node<'_>> =
+            node.children_by_field_name("value", &mut node.walk()).collect();
+        let (name, words) = (self.of(variable).to_owned(), self.words(&values));
+        self.script.loops.push(Binding { name, words });
     }
 
     fn not_plain(&mut self, context: &Context) {
@@ -305,6 +315,7 @@ impl Reader<'_> {
         });
         self.script.commands.extend(deeper);
         self.script.functions.extend(script.functions);
+        self.script.loops.extend(script.loops);
     }
 
     /// A simple command, with the words and redirections that stand behind it.

@@ -1,11 +1,14 @@
 //! Every command that may be run: through `env`, `xargs`, `find -exec`, `sh -c` and their kin.
 
+mod wrappers;
+
 use std::sync::Arc;
 
 use super::place::Dir;
 use super::read::read_at;
 use super::word::{Kind, Word};
 use super::{How, Redirect, Script, Simple};
+use wrappers::{WRAPPERS, Wrapper};
 
 /// How deep a command that runs a command is followed.
 const DEPTH: usize = 8;
@@ -36,6 +39,24 @@ pub(in super::super) struct Run {
     pub(in super::super) by: By,
 }
 
+/// All that a line may run.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Runs {
+    /// Every command that may be run.
+    pub(in super::super) all: Vec<Run>,
+    /// What it gives to variables, the scripts that it runs included.
+    pub(in super::super) bindings: Vec<Binding>,
+    /// That is certain to be all.
+    pub(in super::super) is_known: bool,
+}
+
+/// A variable, and words that it may stand for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Binding {
+    pub(in super::super) name: String,
+    pub(in super::super) words: Vec<Word>,
+}
+
 /// What runs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in super::super) enum By {
@@ -60,143 +81,27 @@ pub(in super::super) enum Input {
     Text(Word),
 }
 
-/// A program that runs the command in its arguments.
-struct Wrapper {
-    names: &'static [&'static str],
-    /// Options with a value in the next word.
-    with_value: &'static [&'static str],
-    /// Arguments of its own, before the command.
-    n_own: usize,
-}
-
-/// Options of wrappers without a value.
-const WITHOUT_VALUE: &[&str] = &[
-    "-",
-    "-0",
-    "-E",
-    "-H",
-    "-a",
-    "-b",
-    "-c",
-    "-e",
-    "-f",
-    "-ff",
-    "-i",
-    "-k",
-    "-l",
-    "-n",
-    "-o",
-    "-p",
-    "-q",
-    "-qq",
-    "-r",
-    "-s",
-    "-t",
-    "-u",
-    "-v",
-    "-w",
-    "-x",
-    "--foreground",
-    "--ignore-environment",
-    "--no-run-if-empty",
-    "--null",
-    "--preserve-status",
-    "--verbose",
-    "--fork",
-    "--wait",
-    "--shared",
-    "--exclusive",
-    "--nonblock",
-    "--portability",
-    "--non-interactive",
-];
-
-impl Wrapper {
-    /// It is certain how far this option reaches.
-    fn knows(&self, option: &str) -> bool {
-        let has_value_inside = option.starts_with("--") && option.contains('=')
-            || self.with_value.iter().any(|own| own.len() == 2 && option.starts_with(own));
-        let is_number = option[1..].bytes().all(|byte| byte.is_ascii_digit());
-        has_value_inside
-            || is_number
-            || self.with_value.contains(&option)
-            || WITHOUT_VALUE.contains(&option)
-    }
-}
-
-const fn wrapper(
-    names: &'static [&'static str],
-    with_value: &'static [&'static str],
-    n_own: usize,
-) -> Wrapper {
-    Wrapper { names, with_value, n_own }
-}
-
-const WRAPPERS: &[Wrapper] = &[
-    wrapper(
-        &["builtin", "busybox", "catchsegv", "command", "coproc", "nocache", "nohup", "setarch"],
-        &[],
-        0,
-    ),
-    wrapper(&["setsid", "toybox", "unbuffer", "winpty"], &[], 0),
-    wrapper(&["time"], &["-f", "-o"], 0),
-    wrapper(&["exec"], &["-a"], 0),
-    wrapper(&["env"], &["-u", "--unset", "-C", "--chdir", "-S", "--split-string"], 0),
-    wrapper(&["nice"], &["-n", "--adjustment"], 0),
-    wrapper(&["ionice"], &["-c", "-n", "--class", "--classdata"], 0),
-    wrapper(&["chrt", "taskset"], &[], 1),
-    wrapper(&["stdbuf"], &["-i", "-o", "-e"], 0),
-    wrapper(&["timeout"], &["-k", "-s", "--kill-after", "--signal"], 1),
-    wrapper(
-        &["xargs"],
-        &[
-            "-I",
-            "-n",
-            "-P",
-            "-L",
-            "-d",
-            "-a",
-            "-E",
-            "-s",
-            "--max-args",
-            "--max-procs",
-            "--arg-file",
-        ],
-        0,
-    ),
-    wrapper(&["sudo", "doas"], &["-u", "-g", "-C", "-p", "-h", "-r", "-t", "-D", "-R", "-T"], 0),
-    wrapper(
-        &["strace", "ltrace"],
-        &["-e", "-o", "-s", "-p", "-u", "-P", "-a", "-I", "-O", "-S"],
-        0,
-    ),
-    wrapper(&["flock"], &["-w", "-E", "--timeout"], 1),
-    wrapper(&["watch"], &["-n", "--interval", "-q"], 0),
-    wrapper(&["unshare", "bwrap", "firejail", "dbus-run-session", "prlimit", "xvfb-run"], &[], 0),
-    wrapper(&["faketime"], &["-f"], 1),
-    wrapper(&["chroot"], &["--userspec", "--groups"], 1),
-];
-
 /// Programs that run a text, given after `-c`, in a file, or as their input.
 pub(in super::super) const SHELLS: &[&str] =
     &["ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "rbash", "sh", "tcsh", "yash", "zsh"];
 
-/// Every command that may be run, and whether that is certain to be all.
-pub(super) fn runs(script: &Script) -> (Vec<Run>, bool) {
-    let mut finder = Finder { runs: Vec::new(), is_known: true };
-    finder.script(script, None, DEPTH);
-    (finder.runs, finder.is_known)
+/// Every command that may be run.
+pub(super) fn runs(script: &Script) -> Runs {
+    let mut found = Runs { is_known: true, ..Runs::default() };
+    found.script(script, None, DEPTH);
+    found
 }
 
-struct Finder {
-    runs: Vec<Run>,
-    is_known: bool,
-}
-
-impl Finder {
+impl Runs {
     /// The commands of a script; of one that a command runs, which reads and writes as that one does.
     fn script(&mut self, script: &Script, by: Option<&Run>, depth: usize) {
         self.is_known &= script.is_understood;
+        self.bindings.extend(script.loops.iter().cloned());
+        let set = script
+            .commands
+            .iter()
+            .flat_map(|simple| simple.assignments.iter().chain(&simple.words));
+        self.bindings.extend(set.filter_map(binding));
         for (n, simple) in script.commands.iter().enumerate() {
             let mut run = run_of(simple, by.map_or(n, |by| by.of));
             if run.input == Input::Pipe
@@ -219,12 +124,12 @@ impl Finder {
     }
 
     fn add(&mut self, mut run: Run, depth: usize) {
-        if self.runs.len() >= MOST_RUNS {
+        if self.all.len() >= MOST_RUNS {
             self.is_known = false;
             return;
         }
         let Some(program) = run.words.first_mut() else {
-            self.runs.push(run);
+            self.all.push(run);
             return;
         };
         if matches!(program.text.as_str(), "$SHELL" | "${SHELL}" | "$BASH" | "${BASH}") {
@@ -245,10 +150,10 @@ impl Finder {
         }
         let Some(depth) = depth.checked_sub(1) else {
             self.is_known = false;
-            self.runs.push(run);
+            self.all.push(run);
             return;
         };
-        self.runs.push(run.clone());
+        self.all.push(run.clone());
         let Some(name) = run.words.first().and_then(Word::known).map(ToOwned::to_owned) else {
             return;
         };
@@ -537,6 +442,26 @@ fn run_of(simple: &Simple, of: usize) -> Run {
         of,
         by: By::Line,
     }
+}
+
+/// What `NAME=value` binds, also behind `export`.
+fn binding(word: &Word) -> Option<Binding> {
+    let (name, value) = word.text.split_once('=').filter(|_| is_assignment(&word.text))?;
+    let name = name.strip_suffix('+').unwrap_or(name).to_owned();
+    let value = Word { text: value.to_owned(), kind: word.kind };
+    // `a=(x y)`
+    let items = value.text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
+    let words = match items.filter(|text| !text.contains('$')) {
+        Some(items) => items.split_ascii_whitespace().map(item).collect(),
+        None => vec![value],
+    };
+    Some(Binding { name, words })
+}
+
+/// An item of an array, as it is written there.
+fn item(text: &str) -> Word {
+    let kind = if text.contains(['*', '?', '[']) { Kind::Pattern } else { Kind::Literal };
+    Word { text: text.trim_matches(['"', '\'']).to_owned(), kind }
 }
 
 /// Words as one text, as `eval` and `watch` put them together.

@@ -110,6 +110,8 @@ async fn no_match_says_what_differs() {
     no_match("a long line  \nanother long line\n", "a long line\nanother", "trailing whitespace")
         .await;
     no_match(file, "\tlet name = \"xy\";", "its words").await;
+    let spaces = "def f():\n    return a or b\n";
+    no_match(spaces, "def f():\n  return a", "it differs in indentation").await;
     no_match(file, "nothing of the kind 12345", "nor anything like it").await;
 }
 

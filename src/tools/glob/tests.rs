@@ -69,6 +69,21 @@ async fn no_match_in_this_case_names_the_other() {
 }
 
 #[tokio::test]
+async fn a_pattern_that_begins_further_down_or_names_a_folder_is_told_so() {
+    let desk = desk(&["crate/src/deep/a.rs"]);
+    for (pattern, hint) in [
+        ("src/deep/*.rs", "begins at `path`: **/src/deep/*.rs would match crate/src/deep/a.rs."),
+        ("./*.rs", "begins at `path`: **/*.rs would match crate/src/deep/a.rs."),
+        ("deep", "crate/src/deep is a directory: list it with LS, or search for deep/**."),
+        ("crate/src", "crate/src is a directory: list it with LS, or search for crate/src/**."),
+        ("nowhere/*.rs", "No files matching \"nowhere/*.rs\" in the project."),
+    ] {
+        let report = desk.ok(&glob::tool(), json!({"pattern": pattern})).await;
+        assert!(report.text.ends_with(hint), "{}", report.text);
+    }
+}
+
+#[tokio::test]
 async fn exactly_as_many_as_the_limit_are_not_truncated() {
     let desk = desk(&["a", "b", "c"]);
     check(&desk, json!({"pattern": "*", "limit": 3}), &["a", "b", "c"]).await;
@@ -87,6 +102,7 @@ async fn limits_end_a_search() {
         (report.partial, report.data["aborted_reason"].clone()),
         (true, json!("count_limit"))
     );
+    assert_eq!((&report.stats["matched"], &report.stats["visited"]), (&json!(2), &json!(2)));
     desk.fails(&few, json!({"pattern": "zzz"}), ErrorCode::Timeout).await;
     let short = glob::with_limits(Duration::ZERO, 1000);
     desk.fails(&short, json!({"pattern": "*"}), ErrorCode::Timeout).await;

@@ -23,6 +23,7 @@ const MAX_HEAP: usize = 64 * 1024 * 1024;
 /// A NUL within this much of the beginning makes a file binary, as for Read.
 const BINARY_WITHIN: u64 = 8 * 1024;
 
+#[derive(Clone)]
 pub(super) struct Search<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) matcher: RegexMatcher,

@@ -17,7 +17,7 @@ const MAX_LINES: usize = 50;
 
 /// One match.
 pub(super) struct Hit {
-    line: u64,
+    pub(super) line: u64,
     text: String,
     before: Vec<String>,
     after: Vec<String>,

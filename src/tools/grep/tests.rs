@@ -74,6 +74,12 @@ async fn case_literals_and_several_lines() {
     let desk = desk(&[("a", b"Foo(x)\nbar\n"), ("b", b"x)\r\nbaz\r\n")]);
     let matched = async |input| desk.ok(&grep::tool(), input).await.stats["matched_lines"].clone();
     assert_eq!(matched(json!({"pattern": "foo"})).await, 0);
+    let hint =
+        "Without regard to case 1 line matches, for instance a:1: set case_sensitive to false.";
+    for path in [".", "a"] {
+        let nothing = desk.ok(&grep::tool(), json!({"pattern": "foo", "path": path})).await;
+        assert!(nothing.text.ends_with(hint), "{}", nothing.text);
+    }
     assert_eq!(matched(json!({"pattern": "foo", "case_sensitive": false})).await, 1);
     assert_eq!(matched(json!({"pattern": "Foo(x)", "fixed_string": true})).await, 1);
     assert_eq!(matched(json!({"pattern": "x\\)\nbar", "multiline": true})).await, 2);
@@ -81,6 +87,8 @@ async fn case_literals_and_several_lines() {
     let failure =
         desk.fails(&grep::tool(), json!({"pattern": "Foo("}), ErrorCode::InvalidParam).await;
     assert!(failure.hint.unwrap().contains("fixed_string"));
+    // The pattern as it was given, not as it is searched for.
+    assert!(failure.message.contains("\n    Foo(\n       ^\n"), "{}", failure.message);
     let failure =
         desk.fails(&grep::tool(), json!({"pattern": "a\nb"}), ErrorCode::InvalidParam).await;
     assert!(failure.hint.unwrap().contains("multiline"));
@@ -136,4 +144,29 @@ async fn the_time_limit_is_an_error_without_matches() {
     desk.fails(&grep, json!({"pattern": "x"}), ErrorCode::Timeout).await;
     desk.cx.cancel.cancel();
     desk.fails(&grep::tool(), json!({"pattern": "x"}), ErrorCode::Cancelled).await;
+}
+
+#[tokio::test]
+async fn what_the_time_limit_left_is_partial_and_its_total_a_lower_bound() {
+    let desk = desk(&[("0", b"z\n")]);
+    let long = "a line of some length\n".repeat(200_000);
+    desk.file("0", format!("z\n{long}"));
+    for n in 1..500 {
+        std::fs::hard_link(desk.at("0"), desk.at(&n.to_string())).unwrap();
+    }
+    // A busy machine may need a while to come to the first line; no machine gets to the end.
+    let mut limit = Duration::from_millis(50);
+    let report = loop {
+        let search = json!({"pattern": "(a|l|s)+q|z", "limit": 1000});
+        match desk.call(&grep::with_limit(limit), search).await {
+            Ok(report) => break report,
+            Err(failure) => assert_eq!(failure.code, ErrorCode::Timeout),
+        }
+        limit *= 2;
+    };
+    assert!(report.partial);
+    assert_eq!(report.data["aborted_reason"], "time_limit");
+    assert_eq!(report.stats["lower_bound"], true);
+    assert_eq!(report.data["matches"][0]["line"], 1);
+    assert!(report.text.contains("there may be more"), "{}", report.text);
 }

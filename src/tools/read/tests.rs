@@ -1,6 +1,9 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
@@ -179,4 +182,52 @@ async fn a_cancelled_read_says_so() {
     desk.file("a", "one\n");
     desk.cx.cancel.cancel();
     desk.fails(&read::tool(), json!({"path": "a"}), ErrorCode::Cancelled).await;
+}
+
+#[tokio::test]
+async fn a_file_that_keeps_changing_has_a_page_and_no_snapshot() {
+    let desk = Desk::new();
+    desk.file("log", "a line\n".repeat(100_000));
+    let (stop, log) = (Arc::new(AtomicBool::new(false)), desk.at("log"));
+    let stopped = Arc::clone(&stop);
+    let writer = std::thread::spawn(move || {
+        let mut file = std::fs::File::options().append(true).open(log).unwrap();
+        while !stopped.load(Ordering::Relaxed) {
+            file.write_all(b"more\n").unwrap();
+        }
+    });
+    // Whether the writer gets the processor each time while the file is read is not in our hands.
+    let page = loop {
+        let page = desk.ok(&read::tool(), json!({"path": "log", "limit": 1})).await;
+        assert_eq!(page.data["content"], "   1 | a line");
+        if page.text.contains("kept changing") {
+            break page;
+        }
+    };
+    stop.store(true, Ordering::Relaxed);
+    writer.join().unwrap();
+    assert!(page.text.contains("read it again before you change it"), "{}", page.text);
+    let edit = json!({"path": "log", "old_string": "a line\n", "new_string": "x\n"});
+    desk.fails(&crate::tools::edit::tool(), edit, ErrorCode::NotRead).await;
+}
+
+#[tokio::test]
+async fn a_large_file_that_moves_before_its_hash_is_made_has_no_snapshot() {
+    let desk = Desk::new();
+    // (Text, as far as is looked; then a hole.)
+    desk.file("log", format!("first\n{}", "a line\n".repeat(2000)));
+    let mut file = std::fs::File::options().append(true).open(desk.at("log")).unwrap();
+    let edit = json!({"path": "log", "old_string": "first", "new_string": "once"});
+    let mut size = 1 << 28;
+    loop {
+        file.set_len(size).unwrap();
+        desk.ok(&read::tool(), json!({"path": "log", "limit": 1})).await;
+        file.write_all(b"more\n").unwrap();
+        match desk.call(&crate::tools::edit::tool(), edit.clone()).await.unwrap_err().code {
+            ErrorCode::NotRead => break,
+            // The hash was there before we were: a larger file takes longer.
+            code => assert_eq!(code, ErrorCode::TooLarge),
+        }
+        size *= 2;
+    }
 }

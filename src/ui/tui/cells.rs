@@ -32,6 +32,8 @@ pub(super) enum Detail {
     Full,
 }
 
+/// Lines of what runs.
+const RUNNING_LINES: usize = 3;
 /// Lines of a check that failed, in brief.
 const FAILED_LINES: usize = 10;
 /// Lines of the user's words, from their beginning and from their end, in brief.
@@ -84,6 +86,13 @@ pub(super) struct Shell {
     pub(super) command: String,
     pub(super) output: String,
     pub(super) exit_code: Option<i32>,
+}
+
+/// A command of the user's own that runs, and the end of what it wrote.
+pub(super) fn running_shell(command: &str, tail: &str, look: Look) -> Vec<Line<'static>> {
+    let mut lines = vec![title(("! ", Part::User), "", &first_line(command), "", look)];
+    lines.extend(output(tail, RUNNING_LINES, look, Detail::Brief));
+    lines
 }
 
 /// Cells of one kind stand together; a blank line separates kinds.
@@ -299,7 +308,7 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
         Ending::CheckFailed => ("✗", Part::Bad, "a check does not pass"),
         Ending::ModelRefused => ("✗", Part::Bad, "the model refused"),
         Ending::ModelUnavailable => ("✗", Part::Bad, "the model can not be reached"),
-        Ending::PermissionDenied => ("✗", Part::Bad, "a permission was not given"),
+        Ending::PermissionDenied => ("■", Part::Warn, "not everything was allowed"),
         Ending::MaxTurns => ("■", Part::Warn, "the limit of model answers was reached"),
         Ending::MaxBudget => ("■", Part::Warn, "the limit of money was reached"),
         Ending::Timeout => ("■", Part::Warn, "the limit of time was reached"),
@@ -345,9 +354,13 @@ fn in_brief(finished: &TurnFinished, report: &FailureReport) -> String {
     for (path, how) in &report.files_undone {
         text.push_str(&format!("taken back: {path} {how}\n"));
     }
-    let undo =
-        if report.files_changed.is_empty() { "" } else { " · /undo takes the changes back" };
-    text.push_str(&format!("/trace shows every step{undo}"));
+    let undo = "/undo takes the changes back";
+    match (finished.ending, report.files_changed.as_slice()) {
+        (Ending::PermissionDenied, []) => {}
+        (Ending::PermissionDenied, _) => text.push_str(undo),
+        (_, []) => text.push_str("/trace shows every step"),
+        (_, _) => text.push_str(&format!("/trace shows every step · {undo}")),
+    }
     text
 }
 

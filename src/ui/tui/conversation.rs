@@ -15,8 +15,10 @@ use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Layer, ModelResponded, SessionStarted, TurnFinished};
 use crate::protocol::model::{Purpose, Usage};
 use crate::protocol::plan::Plan;
+use crate::protocol::recall::Replaced;
 
 /// Everything that was said and done, and what is going on.
+#[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     pub(super) cells: Vec<Cell>,
@@ -58,6 +60,10 @@ pub(super) struct Conversation {
     pub(super) cost_usd: Option<f64>,
     /// In whose words nothing may be changed.
     pub(super) frozen: Option<String>,
+    /// The mode of which it was said that it asks.
+    explained: Option<String>,
+    /// Another session was shown above.
+    is_below: bool,
 }
 
 /// An answer whose end is not printed yet.
@@ -161,8 +167,8 @@ impl Conversation {
             Body::ToolFinished { call, tool, envelope, .. } => self.answered(call, tool, envelope),
             Body::PermissionRequested { call, reason, rule, rules, diff, .. } => {
                 self.does(Doing::Asking, now);
-                let (reason, rule) = (reason.clone(), rule.clone());
-                let question = Question { reason, rule, rules: rules.clone(), diff: diff.clone() };
+                let why = self.why(reason, rule);
+                let question = Question { why, rules: rules.clone(), diff: diff.clone() };
                 if let Some(call) = self.call(call) {
                     call.question = Some(Box::new(question));
                 }
@@ -212,6 +218,16 @@ impl Conversation {
             | Body::Evaluation { .. }
             | Body::SessionSummary(_) => {}
         }
+    }
+
+    /// Why a person is asked. What a mode always asks needs a reason once.
+    fn why(&mut self, reason: &str, rule: &str) -> String {
+        let Some(mode) = rule.strip_prefix("mode ") else { return format!("{reason} ({rule})") };
+        if self.explained.as_deref() == Some(mode) {
+            return String::new();
+        }
+        self.explained = Some(mode.to_owned());
+        format!("mode {mode} asks before this; /mode changes how freely it may act")
     }
 
     fn responded(&mut self, answer: &ModelResponded) {
@@ -298,8 +314,18 @@ impl Conversation {
             ("model".to_owned(), started.model.clone()),
             ("sandbox".to_owned(), sandbox),
         ];
-        if let Some(events) = resumed {
-            rows.push(("resumed".to_owned(), format!("{session}, {events} events")));
+        // Below another session only what is other now.
+        if self.is_below {
+            rows.retain(|(name, _)| name == "model");
+        }
+        match resumed {
+            Some(events) => {
+                rows.push(("resumed".to_owned(), format!("{session}, {events} events")));
+            }
+            None if self.is_below => {
+                rows.push(("session".to_owned(), "a new one".to_owned()));
+            }
+            None => {}
         }
         self.cells.push(Cell::Head(rows));
     }
@@ -307,6 +333,35 @@ impl Conversation {
     /// One sentence more.
     pub(super) fn note(&mut self, tone: Tone, text: &str) {
         self.cells.push(Cell::Note(tone, text.to_owned()));
+    }
+
+    /// Another call is made in the place of one that is not made yet: why stands before it.
+    pub(super) fn replaced(&mut self, id: &str, by: &Replaced, why: &str) {
+        let is_it = |cell: &Cell| matches!(cell, Cell::Call(call) if call.id == id);
+        let at = self.cells.iter().rposition(is_it).filter(|at| *at >= self.printed);
+        if let Some(Cell::Call(call)) = at.and_then(|at| self.cells.get_mut(at)) {
+            call.becomes(&by.tool, &by.input);
+        }
+        self.insert(at.unwrap_or(self.cells.len()), Cell::Note(Tone::Decision, why.to_owned()));
+    }
+
+    /// What the person asked the chat itself, and what they ran: it is shown at once, above what still runs.
+    pub(super) fn aside(&mut self, cell: Cell) {
+        let open = self.cells[self.printed..].iter().position(|cell| !cell.is_done());
+        let at = open.map_or(self.cells.len(), |open| self.printed + open);
+        self.insert(at, cell);
+    }
+
+    fn insert(&mut self, at: usize, cell: Cell) {
+        self.cells.insert(at, cell);
+        for ended in self.ended.iter_mut().filter(|ended| ended.cell >= at) {
+            ended.cell += 1;
+        }
+    }
+
+    /// One sentence of that kind.
+    pub(super) fn remark(&mut self, tone: Tone, text: &str) {
+        self.aside(Cell::Note(tone, text.to_owned()));
     }
 
     /// The call that a person is asked about.
@@ -335,11 +390,11 @@ impl Conversation {
     /// The model is asked for something that is no answer to the person.
     pub(super) fn consults(&mut self, purpose: Purpose, now: Instant) {
         let what = match purpose {
-            Purpose::Main => return,
+            // What is learnt is asked beside the work, which goes on.
+            Purpose::Main | Purpose::Learn => return,
             Purpose::Reflect => "reflecting",
             Purpose::Plan => "planning anew",
             Purpose::Summary => "compacting",
-            Purpose::Learn => "learning",
             Purpose::Task => "a sub-agent works",
         };
         self.does(Doing::Consulting(what), now);

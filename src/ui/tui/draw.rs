@@ -3,8 +3,8 @@
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
-use super::cells::{CallState, Detail, Kind, Look, plan_lines, seconds, thousands};
-use super::complete::Item;
+use super::cells::{CallState, Detail, Kind, Look, plan_lines, running_shell, seconds, thousands};
+use super::complete::{self, Item};
 use super::composer::Composer;
 use super::conversation::Doing;
 use super::keys::Deed;
@@ -15,8 +15,12 @@ use super::theme::Part;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::plan::TodoStatus;
 
+/// What a person can do who has said nothing yet.
+const HINT: &str = "say what is to be done · / commands · @ files · ! your own commands";
 /// Rows of the plan, at most.
 const PLAN_ROWS: usize = 6;
+/// Rows that a call needs that runs, with the blank ones around it.
+const CALL_ROWS: usize = 4;
 
 impl State {
     pub(super) fn look(&self) -> Look {
@@ -56,7 +60,9 @@ impl State {
             Vec::new()
         } else {
             let room = (rows / 2).max(4).saturating_sub(foot.lines.len());
-            self.plan(look, room)
+            let mut above = self.plan(look, room);
+            above.extend(self.waiting(look, room.saturating_sub(above.len())));
+            above
         };
         let is_browsing = self.is_browsing();
         let n_cells = self.conversation.cells.len();
@@ -66,7 +72,8 @@ impl State {
         }
         let height = rows.saturating_sub(foot.lines.len() + above.len()).max(1);
         let cells = &self.conversation.cells;
-        let mut lines = viewer.draw(cells, self.conversation.saying(), look, height);
+        let saying = self.conversation.saying();
+        let mut lines = viewer.draw(cells, saying, is_browsing, look, height);
         lines.resize(height, Line::default());
         lines.append(&mut above);
         let offset = lines.len();
@@ -78,20 +85,15 @@ impl State {
     /// What is going on: the end of the answer, the calls that run, the plan, what is queued.
     fn above(&self, look: Look, room: usize) -> Vec<Line<'static>> {
         let quiet = look.theme.style(Part::Quiet);
+        let waiting = self.waiting(look, room.saturating_sub(CALL_ROWS));
         let mut end = Vec::new();
-        // What is asked about stands next to its question, and a plan that was printed last is still there.
+        // What is asked about stands next to its question, and a plan that was printed last is still there. What
+        // runs now is more than what comes later.
         if self.is_working && self.asked.is_none() && !self.conversation.ends_in_plan() {
-            end.extend(self.plan(look, room.saturating_sub(2).min(PLAN_ROWS)));
+            let taken = if waiting.is_empty() { 2 } else { waiting.len() + CALL_ROWS };
+            end.extend(self.plan(look, room.saturating_sub(taken).min(PLAN_ROWS)));
         }
-        for queued in &self.queue {
-            let text = clean(queued).replace('\n', " ");
-            let line = cut(&format!("▸ queued: {text}"), look.width).into_owned();
-            end.push(Line::styled(line, quiet));
-        }
-        for shell in &self.shells {
-            let text = clean(shell).replace('\n', " ");
-            end.push(Line::styled(cut(&format!("! {text}"), look.width).into_owned(), quiet));
-        }
+        end.extend(waiting);
         let mut lines = Vec::new();
         let tail = self.conversation.tail(look);
         let kind = if tail.is_empty() { Kind::Deeds } else { Kind::Words };
@@ -110,7 +112,11 @@ impl State {
                 calls.iter().filter(|call| !matches!(call.state, CallState::Waiting)).count();
             let room = room.saturating_sub(end.len() + 2);
             for (n, call) in calls.iter().enumerate() {
-                let of_call = call.outcome_lines(look, Detail::Brief);
+                let mut of_call = call.outcome_lines(look, Detail::Brief);
+                // Of what it wrote the beginning gives way, not what it is.
+                if n == 0 && of_call.len() > room.max(1) {
+                    of_call.drain(1..=of_call.len() - room.max(1));
+                }
                 if lines.len() + of_call.len() > room && n >= n_running.min(1) {
                     let more = calls.len() - n;
                     let more = format!("  … {more} more call{}", if more == 1 { "" } else { "s" });
@@ -135,12 +141,35 @@ impl State {
         lines
     }
 
+    /// What was said and not heard, and what the user runs.
+    fn waiting(&self, look: Look, room: usize) -> Vec<Line<'static>> {
+        let quiet = look.theme.style(Part::Quiet);
+        let queued = self.queue.iter().map(|queued| {
+            let text = clean(queued).replace('\n', " ");
+            Line::styled(cut(&format!("▸ queued: {text}"), look.width).into_owned(), quiet)
+        });
+        let mut lines: Vec<_> = queued.collect();
+        let room_of_each = room.saturating_sub(lines.len()) / self.shells.len().max(1);
+        for (command, tail) in &self.shells {
+            lines.extend(running_shell(command, tail, look).into_iter().take(room_of_each.max(1)));
+        }
+        lines
+    }
+
     fn plan(&self, look: Look, room: usize) -> Vec<Line<'static>> {
         let plan = &self.conversation.plan;
         if room < 2 || plan.open().next().is_none() || !self.shows_plan {
             return Vec::new();
         }
         plan_lines(plan, look, room)
+    }
+
+    /// Nothing was said yet, and nothing is being said.
+    fn is_new(&self) -> bool {
+        !self.is_working
+            && self.conversation.turns.is_empty()
+            && self.composer.is_empty()
+            && self.focus == Focus::Composer
     }
 
     /// What runs now, and for how long.
@@ -180,16 +209,24 @@ impl State {
         }
         let conversation = &self.conversation;
         let key = |deed| self.settings.keymap.key_for(deed);
+        let (escape, send) = (key(Deed::Escape), key(Deed::Send));
         // The least important gives way first: it stands last here.
         let mut parts: Vec<(String, Part)> = Vec::new();
-        if let Some(doing) = self.doing() {
-            parts.push((doing, Part::User));
-            parts.push((format!("{} stops", key(Deed::Escape)), Part::Quiet));
-        }
-        if self.doing().is_none() && !self.shells.is_empty() {
-            parts.push(("your command runs".to_owned(), Part::User));
-            parts.push((format!("{} stops", key(Deed::Escape)), Part::Quiet));
-        }
+        let runs = !self.shells.is_empty();
+        let doing = self.doing().or_else(|| runs.then(|| "your command runs".to_owned()));
+        let is_busy = doing.is_some();
+        parts.extend(doing.map(|doing| (doing, Part::User)));
+        // What the key does here and now.
+        let keys = match &self.focus {
+            Focus::Instead => Some(format!("{send} says no with these words · {escape} goes back")),
+            Focus::Search(..) => {
+                let earlier = key(Deed::SearchHistory);
+                Some(format!("{send} takes it · {earlier} an earlier one · {escape} leaves"))
+            }
+            Focus::Composer if self.popup.is_some() => Some(format!("{escape} closes the list")),
+            Focus::Composer | Focus::Question => is_busy.then(|| format!("{escape} stops")),
+        };
+        parts.extend(keys.map(|keys| (keys, Part::Quiet)));
         if self.vi.as_ref().is_some_and(super::vi::Vi::is_normal) {
             parts.push(("NORMAL".to_owned(), Part::Strong));
         }
@@ -226,7 +263,7 @@ impl State {
             let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
             parts.push((format!("plan {done}/{}", todos.len()), Part::Quiet));
         }
-        if self.doing().is_none() && self.composer.is_empty() {
+        if !is_busy && self.composer.is_empty() && self.focus == Focus::Composer {
             parts.push(("/help".to_owned(), Part::Quiet));
         }
         let mut spans = vec![Span::raw("  ")];
@@ -269,6 +306,9 @@ impl Foot {
         }
         if let (Some(popup), Focus::Composer) = (&state.popup, &state.focus) {
             let room = most.saturating_sub(foot.lines.len() + 1).clamp(2, POPUP_ROWS);
+            // Of files the best are offered, and nobody counts the rest.
+            let is_more = popup.kind != complete::Kind::File && popup.items.len() > room;
+            let room = if is_more { room.saturating_sub(1).max(1) } else { room };
             let from = (popup.selected + 1).saturating_sub(room);
             let shown = popup.items.iter().enumerate().skip(from).take(room);
             let name =
@@ -290,6 +330,12 @@ impl Foot {
                 }
                 foot.lines.push(Line::from(spans));
             }
+            if is_more {
+                let n_below = popup.items.len() - (from + room).min(popup.items.len());
+                let more =
+                    if n_below == 0 { String::new() } else { format!("    … {n_below} more") };
+                foot.lines.push(Line::styled(more, look.theme.style(Part::Quiet)));
+            }
         }
         foot.lines.push(state.status(look));
         foot
@@ -308,7 +354,7 @@ impl Foot {
         }
         if state.focus != Focus::Question {
             let key = state.settings.keymap.key_for(Deed::Complete);
-            let text = format!("{key} goes to the answers; what you write stays");
+            let text = format!("{key} answers it; what you write stays");
             let line = cut(&text, look.width).into_owned();
             self.lines.push(Line::styled(line, theme.style(Part::Quiet)));
             return;
@@ -353,7 +399,12 @@ impl Foot {
                 self.cursor = Some((self.lines.len(), column));
             }
             let part = if text.starts_with('!') && n == 0 { Part::Warn } else { Part::Text };
-            let text = Span::styled(text, look.theme.style(part));
+            let text = if text.is_empty() && state.is_new() && self.cursor.is_some() {
+                let hint = cut(HINT, columns).into_owned();
+                Span::styled(hint, look.theme.style(Part::Quiet))
+            } else {
+                Span::styled(text, look.theme.style(part))
+            };
             self.lines.push(Line::from(vec![Span::styled(mark, style), text]));
         }
     }

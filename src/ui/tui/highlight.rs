@@ -12,6 +12,8 @@ pub(super) struct Language {
     block_comment: Option<(&'static str, &'static str)>,
     quotes: &'static [&'static str],
     keywords: &'static [&'static str],
+    /// Its lines are those of a diff: the first character says what each is.
+    is_diff: bool,
 }
 
 /// What goes on from one line to the next.
@@ -299,13 +301,19 @@ impl Language {
                 "json" | "jsonc" | "json5" => (C_COMMENTS, &["\""], DATA),
                 "html" | "xml" | "svg" => ((&[], Some(("<!--", "-->"))), QUOTES, &[][..]),
                 "css" | "scss" | "less" => ((&[], Some(("/*", "*/"))), QUOTES, &[][..]),
+                "diff" | "patch" => ((&[], None), &[][..], &[][..]),
                 _ => return None,
             };
-        Some(Self { line_comments, block_comment, quotes, keywords })
+        let is_diff = matches!(name.as_str(), "diff" | "patch");
+        Some(Self { line_comments, block_comment, quotes, keywords, is_diff })
     }
 
     /// The line in colours, and what goes on in the next.
     pub(super) fn line(self, line: &str, open: Open, theme: Theme) -> (Vec<Span<'static>>, Open) {
+        if self.is_diff {
+            let span = Span::styled(line.to_owned(), theme.style(part_of_diff(line)));
+            return (vec![span], Open::Nothing);
+        }
         let mut spans: Vec<Span<'static>> = Vec::new();
         let mut put = |text: &str, part: Part| {
             if !text.is_empty() {
@@ -379,6 +387,20 @@ impl Language {
     }
 }
 
+/// What a line of a diff is.
+fn part_of_diff(line: &str) -> Part {
+    // The names of the files, before the lines.
+    if line.starts_with("+++ ") || line.starts_with("--- ") {
+        return Part::Strong;
+    }
+    match line.chars().next() {
+        Some('+') => Part::Added,
+        Some('-') => Part::Removed,
+        Some(' ') | None => Part::Text,
+        Some(_) => Part::Quiet,
+    }
+}
+
 /// Behind the end of a string, where it ends in this text.
 fn end_of_string(text: &str, quote: &str) -> Option<usize> {
     let mut from = 0;
@@ -434,5 +456,24 @@ mod tests {
         check("rust", "&'a str", "");
         check("sh", "echo \"x\" # y", "k:echo s:\" s:x\" c:# y");
         assert!(Language::named("brainfog").is_none());
+    }
+
+    #[test]
+    fn a_diff_has_the_colours_of_one() {
+        let theme = Theme::new(Depth::True, Background::Dark);
+        let diff = Language::named("diff").expect("a language");
+        for (line, part) in [
+            ("--- a/x.rs", Part::Strong),
+            ("+++ b/x.rs", Part::Strong),
+            ("@@ -1,2 +1,2 @@", Part::Quiet),
+            (" the same", Part::Text),
+            ("-old \"text\"", Part::Removed),
+            ("+new", Part::Added),
+            ("", Part::Text),
+        ] {
+            let (spans, open) = diff.line(line, Open::Nothing, theme);
+            assert_eq!(spans, [Span::styled(line.to_owned(), theme.style(part))], "{line}");
+            assert_eq!(open, Open::Nothing);
+        }
     }
 }

@@ -252,7 +252,12 @@ pub const BINDINGS: &[Binding] = &[
         &["alt-enter", "shift-enter", "ctrl-j"],
         "a new line in the message (so does `\\` at its end and Enter)",
     ),
-    binding(Deed::Escape, "escape", &["esc"], "stop the agent; close what is open"),
+    binding(
+        Deed::Escape,
+        "escape",
+        &["esc"],
+        "stop the agent; close what is open; twice: an earlier turn",
+    ),
     binding(Deed::Cancel, "cancel", &["ctrl-c"], "clear the message; stop the agent; twice: quit"),
     binding(
         Deed::EndOfInput,

@@ -80,6 +80,13 @@ struct Fence {
     is_first: bool,
 }
 
+impl Fence {
+    /// This line ends the code.
+    fn is_ended_by(&self, trimmed: &str) -> bool {
+        trimmed.starts_with(self.mark.as_str()) && trimmed.trim_start_matches(['`', '~']).is_empty()
+    }
+}
+
 impl Stream {
     /// More of it.
     pub(super) fn push(&mut self, text: &str) {
@@ -120,9 +127,13 @@ impl Stream {
     /// What is left, as it is: the text is over.
     pub(super) fn finish(&mut self, look: Look) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
-        if self.fence.take().is_some() {
+        if let Some(fence) = &self.fence {
+            // The mark that ends the code may be the very last of the text, without an end of its line.
+            let is_end = fence.is_ended_by(self.open.trim());
             let rest = std::mem::take(&mut self.open);
-            self.code(&rest, look, &mut lines);
+            for line in rest.lines().filter(|_| !is_end) {
+                self.code(line, look, &mut lines);
+            }
         } else {
             self.block(self.open.len(), look, &mut lines);
         }
@@ -136,6 +147,11 @@ impl Stream {
             return Vec::new();
         }
         if let Some(fence) = &self.fence {
+            // Perhaps the end of the code, perhaps half of it.
+            let is_mark = fence.mark.starts_with(self.open.trim());
+            if is_mark || fence.is_ended_by(self.open.trim()) {
+                return Vec::new();
+            }
             return vec![code_line(&self.open, fence, look).0];
         }
         let text = without_mark(self.open.trim_end());
@@ -193,9 +209,7 @@ impl Stream {
     fn line(&mut self, line: &str, length: usize, look: Look, lines: &mut Vec<Line<'static>>) {
         let trimmed = line.trim();
         if let Some(fence) = &self.fence {
-            if trimmed.starts_with(fence.mark.as_str())
-                && trimmed.trim_start_matches(['`', '~']).is_empty()
-            {
+            if fence.is_ended_by(trimmed) {
                 self.fence = None;
                 self.has_begun = true;
             } else {
@@ -413,6 +427,21 @@ mod tests {
             lines.extend(stream.finish(look(60)));
             assert_eq!(shown(&lines), whole, "parts of {n}");
         }
+    }
+
+    #[test]
+    fn the_mark_that_ends_code_is_never_shown() {
+        for text in
+            ["```rust\nlet x = 1;\n```", "```rust\nlet x = 1;\n```\n", "~~~\nlet x = 1;\n~~~"]
+        {
+            assert_eq!(shown(&render(text, look(60))), "  let x = 1;\n", "{text}");
+            for end in 1..=text.len() {
+                let (given, open) = streamed(&text[..end], 60);
+                let shown = format!("{given}{open}");
+                assert!(!shown.contains("  `") && !shown.contains("  ~"), "{shown}");
+            }
+        }
+        assert_eq!(shown(&render("```\nnot over", look(60))), "  not over\n");
     }
 
     /// What is given away while a text arrives letter by letter, and what is left open at its end.

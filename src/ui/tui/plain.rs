@@ -12,11 +12,12 @@ use super::Message;
 use super::decode::Typed;
 use super::keys::{Code, Key};
 use super::state::{Action, Input, Request, Settings, State};
+use super::terminal;
 use super::text::clean;
 use super::theme::{Background, Depth, Theme};
 use crate::protocol::control::Approval;
 
-/// Columns; long lines of prose are broken here.
+/// Columns where the terminal does not have fewer; long lines of prose are broken there.
 const COLUMNS: usize = 100;
 
 /// Runs the chat on lines.
@@ -29,7 +30,8 @@ pub(super) fn run(
     let theme = Theme::new(Depth::None, Background::Dark);
     let settings =
         Settings { theme, theme_is_chosen: true, full_screen: false, vi: false, ..settings };
-    let mut state = State::new(settings, (COLUMNS, 24), Instant::now());
+    let has_columns = if io::stdout().is_terminal() { terminal::size().0 } else { COLUMNS };
+    let mut state = State::new(settings, (has_columns.min(COLUMNS), 24), Instant::now());
     // It ends with the program: nothing stops it from waiting for a line.
     std::thread::Builder::new().name("lines".to_owned()).spawn(move || read(&sender))?;
     let is_echoed = io::stdin().is_terminal();

@@ -108,6 +108,13 @@ pub enum News {
     Files(Arc<[String]>),
     /// Other sessions: id and what it was about.
     Sessions(Vec<(String, String)>),
+    /// What a command of the user's own wrote last.
+    ShellOutput {
+        /// The command.
+        command: String,
+        /// The end of it.
+        tail: String,
+    },
     /// A command of the user's own is over.
     Shell {
         /// The command.
@@ -126,6 +133,8 @@ pub enum News {
     },
     /// One sentence; false: something went wrong.
     Note(bool, String),
+    /// The session went back, as was asked for last; in one sentence.
+    Rewound(String),
     /// What the user wrote in the editor, or why not.
     Edited(Result<String, String>),
     /// The branch is another now.
@@ -216,20 +225,25 @@ pub(super) struct State {
     pub(super) is_working: bool,
     pub(super) is_stopping: bool,
     pub(super) shows_plan: bool,
+    /// One word at the foot of the screen, and until when it stays.
     pub(super) toast: Option<(String, Instant)>,
-    /// Commands of the user's own that run.
-    pub(super) shells: Vec<String>,
+    /// Commands of the user's own that run, and the end of what each wrote.
+    pub(super) shells: Vec<(String, String)>,
     pub(super) vi: Option<Vi>,
     /// What the clock says.
     pub(super) now: Instant,
     has_focus: bool,
     /// Where in the earlier messages one is, and what was being written.
     recalled: Option<(usize, String)>,
+    /// What was said in the turn that it is to go back to.
+    rewound: Option<String>,
     finder: Finder,
     /// Files are searched for the mention that begins here.
     searches: Option<usize>,
     sessions: Vec<(String, String)>,
     quits_at: Option<Instant>,
+    /// When Esc had nothing to stop.
+    escaped_at: Option<Instant>,
     last_key: Option<Instant>,
     is_editing: bool,
     /// On the full screen keys move in the conversation, not in the message.
@@ -266,10 +280,12 @@ impl State {
             now,
             has_focus: true,
             recalled: None,
+            rewound: None,
             finder: Finder::default(),
             searches: None,
             sessions: Vec::new(),
             quits_at: None,
+            escaped_at: None,
             last_key: None,
             is_editing: false,
             browses: false,
@@ -279,7 +295,7 @@ impl State {
     /// Takes note of something; says what has to be done.
     pub(super) fn update(&mut self, input: Input, now: Instant) -> Vec<Action> {
         self.now = now;
-        if self.toast.as_ref().is_some_and(|(_, since)| now.duration_since(*since) > TOAST) {
+        if self.toast.as_ref().is_some_and(|(_, until)| now >= *until) {
             self.toast = None;
         }
         // A key is judged by when it was pressed.
@@ -332,8 +348,9 @@ impl State {
         if let Some(pressed) = self.asked.as_ref().and_then(|asked| asked.pressed) {
             return Some((pressed.at + ALONE).saturating_duration_since(self.now));
         }
-        if self.toast.is_some() {
-            return Some(Duration::from_secs(1));
+        if let Some((_, until)) = &self.toast {
+            let left = until.saturating_duration_since(self.now);
+            return Some(left.min(Duration::from_secs(1)));
         }
         // The seconds that the turn takes are shown.
         let started = self.conversation.turn.as_ref()?.started;
@@ -382,19 +399,29 @@ impl State {
                 self.sessions = sessions;
                 self.complete();
             }
+            News::ShellOutput { command, tail } => {
+                if let Some((_, before)) = self.shells.iter_mut().find(|(it, _)| *it == command) {
+                    *before = tail;
+                }
+            }
             News::Shell { command, output, exit_code } => {
-                if let Some(at) = self.shells.iter().position(|running| *running == command) {
+                if let Some(at) = self.shells.iter().position(|(it, _)| *it == command) {
                     self.shells.remove(at);
                 }
                 let shell = Shell { command, output, exit_code };
-                self.conversation.cells.push(Cell::Shell(Box::new(shell)));
+                self.conversation.aside(Cell::Shell(Box::new(shell)));
             }
-            News::Page { title, text } => {
-                self.conversation.cells.push(Cell::Page { title, text });
-            }
+            News::Page { title, text } => self.conversation.aside(Cell::Page { title, text }),
             News::Note(is_good, text) => {
                 let tone = if is_good { Tone::Quiet } else { Tone::Bad };
-                self.conversation.note(tone, &text);
+                self.conversation.remark(tone, &text);
+            }
+            News::Rewound(text) => {
+                self.conversation.remark(Tone::Quiet, &text);
+                // What was said there can be said otherwise.
+                if let Some(words) = self.rewound.take().filter(|_| self.composer.is_empty()) {
+                    self.composer.set_folded(&words);
+                }
             }
             News::Edited(edited) => {
                 self.is_editing = false;
@@ -467,6 +494,10 @@ impl State {
 
     /// One word at the foot of the screen, for a while.
     fn say(&mut self, text: &str) {
-        self.toast = Some((text.to_owned(), self.now));
+        self.say_for(text, TOAST);
+    }
+
+    fn say_for(&mut self, text: &str, time: Duration) {
+        self.toast = Some((text.to_owned(), self.now + time));
     }
 }

@@ -92,11 +92,13 @@ impl Viewer {
         }
     }
 
-    /// What is on the screen: so many rows, the saying of the model last.
+    /// What is on the screen: so many rows, the saying of the model last; where keys move in it, with a bar at the
+    /// cell that is selected.
     pub(super) fn draw(
         &mut self,
         cells: &[Cell],
         saying: &str,
+        has_bar: bool,
         look: Look,
         height: usize,
     ) -> Vec<Line<'static>> {
@@ -125,8 +127,8 @@ impl Viewer {
                 let skip = self.top.saturating_sub(row);
                 for line in lines.into_iter().skip(skip).take(height - rows.len()) {
                     let is_blank = line.spans.is_empty();
-                    let mark =
-                        if at == self.selected && !is_blank { bar.clone() } else { "  ".into() };
+                    let is_marked = has_bar && at == self.selected && !is_blank;
+                    let mark = if is_marked { bar.clone() } else { "  ".into() };
                     rows.push(self.marked(behind(mark, line.spans), look));
                 }
             }
@@ -174,11 +176,16 @@ impl Viewer {
             return Line::from(format!("/{}▏", search.query));
         }
         let found = self.search.as_ref().map_or_else(String::new, |search| {
-            let n = search.found.len();
-            format!("“{}” in {n} places, n next · ", search.query)
+            let places = match search.found.len() {
+                0 => "nowhere".to_owned(),
+                1 => "in 1 place".to_owned(),
+                n => format!("in {n} places, n next"),
+            };
+            format!("“{}” {places} · ", search.query)
         });
+        // What closes it is never cut off.
         let text = format!(
-            "{}/{n_cells} · {found}↑↓ move · Enter open · a all · / search · q close",
+            "{}/{n_cells} · {found}q close · ↑↓ move · Enter open · a all · / search",
             self.selected + 1
         );
         Line::styled(cut(&text, look.width).into_owned(), quiet)

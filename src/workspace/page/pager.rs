@@ -1,76 +1,26 @@
-//! Lines out of a stream of UTF-8, only the wanted ones kept, and of those only their beginnings.
+//! Lines out of a stream of UTF-8, each behind its number: only the wanted ones, and of those only their
+//! beginnings.
 
 /// Lines are shown up to this many characters.
 const MAX_CHARACTERS: usize = 2000;
 /// Enough bytes for them.
 const MAX_BYTES: usize = MAX_CHARACTERS * 4 + 4;
+/// A page of more bytes ends earlier, at a whole line: cut in its middle it would be of little use.
+const PAGE_BYTES: usize = 48 * 1024;
+/// `1234 | `
+const NUMBER: usize = "1234 | ".len();
+/// How many bytes most lines have, with their numbers.
+const USUAL: usize = 40;
 
-/// One line, without its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line<'a> {
-    /// At most 2,000 characters of it.
-    pub text: &'a str,
-    /// How many characters it has, where that is more.
-    pub cut_of: Option<u64>,
-}
-
-/// Lines one after the other: one text and where each of them ends in it.
+/// Lines as they are shown, each behind its number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
-    /// Each line with a `\n` behind it.
-    text: String,
-    ends: Vec<End>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct End {
-    /// Where its `\n` stands.
-    at: usize,
-    cut_of: Option<u64>,
-}
-
-impl Lines {
+    /// `%4d | ` and the line, with `\n` between two.
+    pub content: String,
     /// How many there are.
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// How long the text of all of them is, with one byte for each end.
-    pub fn n_bytes(&self) -> usize {
-        self.text.len()
-    }
-
-    /// There is none.
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    /// The lines in their order.
-    pub fn iter(&self) -> impl Iterator<Item = Line<'_>> {
-        let mut begin = 0;
-        self.ends.iter().map(move |end| {
-            let text = &self.text[begin..end.at];
-            begin = end.at + 1;
-            Line { text, cut_of: end.cut_of }
-        })
-    }
-
-    fn new(bytes: Vec<u8>, ends: Vec<End>) -> Self {
-        match String::from_utf8(bytes) {
-            Ok(text) => Self { text, ends },
-            Err(error) => {
-                let mut lines = Self::default();
-                let mut begin = 0;
-                for End { at, cut_of } in ends {
-                    lines.text.push_str(&String::from_utf8_lossy(&error.as_bytes()[begin..at]));
-                    lines.ends.push(End { at: lines.text.len(), cut_of });
-                    lines.text.push('\n');
-                    begin = at + 1;
-                }
-                lines
-            }
-        }
-    }
+    pub count: u64,
+    /// How many of them are longer than what is shown.
+    pub n_cut: u64,
 }
 
 pub(super) struct Pager {
@@ -81,11 +31,19 @@ pub(super) struct Pager {
     count_all: bool,
     /// The number of the current line, from 1.
     number: u64,
-    /// The lines so far, each with a `\n` behind it, and the beginning of the current one.
+    /// What is added to it where it is shown: lines may be counted from the file's end.
+    offset: i64,
+    /// The lines so far, each with its number before it and a `\n` behind it, and the current one as far
+    /// as it is wanted.
     kept: Vec<u8>,
-    ends: Vec<End>,
-    /// Where the current line begins in `kept`.
+    /// How many lines that are, and how many of them are cut.
+    count: u64,
+    n_cut: u64,
+    /// How many more bytes the page has room for.
+    room: usize,
+    /// Where the current line begins in `kept`, and where its text does, behind the number.
     begin: usize,
+    text: usize,
     /// The current line so far: bytes, and of a long one those that begin a character.
     n_bytes: u64,
     n_characters: u64,
@@ -99,13 +57,22 @@ impl Pager {
             wanted: first..first.saturating_add(limit),
             count_all,
             number: 1,
+            offset: 0,
             kept: Vec::new(),
-            ends: Vec::new(),
+            count: 0,
+            n_cut: 0,
+            room: PAGE_BYTES,
             begin: 0,
+            text: 0,
             n_bytes: 0,
             n_characters: 0,
             last_byte: 0,
         }
+    }
+
+    /// Lines are shown as if the first of the text were this one.
+    pub(super) fn numbered_from(self, first: i64) -> Self {
+        Self { offset: first.saturating_sub(1), ..self }
     }
 
     /// Takes more text; false where no more is needed.
@@ -128,10 +95,18 @@ impl Pager {
 
     /// Takes wanted lines, up to the last of them or the end of the text. Gives the rest.
     fn take<'a>(&mut self, text: &'a [u8]) -> &'a [u8] {
+        // Room for lines of a usual length, at once.
+        let n_wanted = usize::try_from(self.wanted.end - self.number).unwrap_or(usize::MAX);
+        self.kept.reserve(n_wanted.saturating_mul(USUAL).min(2 * text.len()).min(PAGE_BYTES));
         let mut begin = 0;
         for end in memchr::memchr_iter(self.end, text) {
-            self.extend(&text[begin..end]);
-            self.end_line();
+            let line = &text[begin..end];
+            if self.n_bytes == 0 && !is_long(line.len() as u64) {
+                self.whole_line(line);
+            } else {
+                self.extend(line);
+                self.end_line();
+            }
             begin = end + 1;
             if self.number >= self.wanted.end {
                 return &text[begin..];
@@ -168,34 +143,79 @@ impl Pager {
     }
 
     pub(super) fn into_lines(self) -> Lines {
-        Lines::new(self.kept, self.ends)
+        let Self { mut kept, count, n_cut, .. } = self;
+        kept.pop();
+        // Of a large file only the beginning is known to be text.
+        let content = String::from_utf8(kept)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        Lines { content, count, n_cut }
+    }
+
+    /// A wanted line that came in one piece and is shown whole, as nearly all are.
+    fn whole_line(&mut self, line: &[u8]) {
+        let line = match line {
+            [line @ .., b'\r'] if self.end == b'\n' => line,
+            line => line,
+        };
+        self.begin_line();
+        self.kept.extend_from_slice(line);
+        self.keep_line(None);
+    }
+
+    /// The current line is wanted: its number comes first.
+    fn begin_line(&mut self) {
+        self.begin = self.kept.len();
+        push_number(&mut self.kept, i64::try_from(self.number).unwrap_or(i64::MAX) + self.offset);
+        self.text = self.kept.len();
     }
 
     /// More of a wanted line.
     fn extend(&mut self, part: &[u8]) {
+        let Some(last_byte) = part.last() else { return };
+        if self.n_bytes == 0 {
+            self.begin_line();
+        }
         let n_before = self.n_bytes;
         self.n_bytes += part.len() as u64;
-        self.last_byte = part.last().copied().unwrap_or(self.last_byte);
+        self.last_byte = *last_byte;
         // A line of so few bytes has no more characters: they are not counted.
         if is_long(self.n_bytes) {
             if !is_long(n_before) {
-                self.n_characters = n_characters(&self.kept[self.begin..]);
+                self.n_characters = n_characters(&self.kept[self.text..]);
             }
             self.n_characters += n_characters(part);
         }
-        let room = MAX_BYTES - (self.kept.len() - self.begin);
+        let room = MAX_BYTES - (self.kept.len() - self.text);
         self.kept.extend_from_slice(&part[..part.len().min(room)]);
     }
 
     fn end_line(&mut self) {
         if self.wanted.contains(&self.number) {
             let cut_of = self.cut_current();
-            self.ends.push(End { at: self.kept.len(), cut_of });
+            self.keep_line(cut_of);
+        } else {
+            self.number += 1;
+        }
+        (self.n_bytes, self.n_characters, self.last_byte) = (0, 0, 0);
+    }
+
+    /// What stands in `kept` behind `text` is shown of the current line, if the page has room for it.
+    fn keep_line(&mut self, cut_of: Option<u64>) {
+        let size = NUMBER + self.kept.len() - self.text + "\n".len();
+        if size > self.room && self.count > 0 {
+            self.kept.truncate(self.begin);
+            self.wanted.end = self.number;
+        } else {
+            if let Some(n) = cut_of {
+                let mark = format!("… [cut: {MAX_CHARACTERS} of {n} characters]");
+                self.kept.extend_from_slice(mark.as_bytes());
+                self.n_cut += 1;
+            }
             self.kept.push(b'\n');
-            self.begin = self.kept.len();
+            self.room = self.room.saturating_sub(size);
+            self.count += 1;
         }
         self.number += 1;
-        (self.n_bytes, self.n_characters, self.last_byte) = (0, 0, 0);
     }
 
     /// Takes from the current line what is not shown of it: how many characters it has, if it is cut.
@@ -203,19 +223,50 @@ impl Pager {
         let mut n_characters = self.n_characters;
         if self.end == b'\n' && self.last_byte == b'\r' {
             n_characters = n_characters.saturating_sub(1);
-            if (self.kept.len() - self.begin) as u64 == self.n_bytes {
+            if (self.kept.len() - self.text) as u64 == self.n_bytes {
                 self.kept.pop();
             }
         }
         if n_characters <= MAX_CHARACTERS as u64 {
             return None;
         }
-        let line = self.kept.split_off(self.begin);
+        let line = self.kept.split_off(self.text);
         let shown = String::from_utf8_lossy(&line);
         let end = shown.char_indices().nth(MAX_CHARACTERS).map_or(shown.len(), |(end, _)| end);
         self.kept.extend_from_slice(&shown.as_bytes()[..end]);
         Some(n_characters)
     }
+}
+
+/// `%4d | `. (Formatting machinery would take a third of the time of a small Read.)
+fn push_number(kept: &mut Vec<u8>, number: i64) {
+    // Nearly all numbers: no loop, and as many bytes as the compiler knows of.
+    if let Ok(number @ 1..=9999) = u16::try_from(number) {
+        let digit = |unit: u16| match number {
+            number if number < unit => b' ',
+            number => b"0123456789"[usize::from(number / unit % 10)],
+        };
+        let digits = [digit(1000), digit(100), digit(10), digit(1)];
+        kept.extend_from_slice(&digits);
+        kept.extend_from_slice(b" | ");
+        return;
+    }
+    let mut digits = *b"                     | ";
+    let mut at = digits.len() - " | ".len();
+    let mut rest = number.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b"0123456789"[usize::try_from(rest % 10).unwrap_or_default()];
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        at -= 1;
+        digits[at] = b'-';
+    }
+    kept.extend_from_slice(&digits[at.min(digits.len() - NUMBER)..]);
 }
 
 fn is_long(n_bytes: u64) -> bool {

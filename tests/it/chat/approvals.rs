@@ -89,6 +89,38 @@ fn no_with_words_tells_the_model_what_to_do_instead() {
 }
 
 #[test]
+fn who_takes_back_what_they_wrote_can_answer_again() {
+    let (test, mut pty) = asked(EDIT, "text: changed");
+    pty.wait_for_question();
+    pty.send("hmm");
+    pty.wait_for("Tab answers it; what you write stays");
+    pty.send("\x15");
+    pty.wait_for("y  yes");
+    assert_eq!(test.read("a.txt"), "one\nmore\n");
+    pty.wait_for_question();
+    pty.send("i");
+    pty.wait_for("Enter says no with these words · Esc goes back");
+    pty.send("\x1b");
+    pty.wait_for("y  yes");
+    pty.wait_for_question();
+    pty.send("y");
+    pty.wait_for("✓ Edit a.txt");
+    assert_eq!(test.read("a.txt"), "two\nmore\n");
+}
+
+#[test]
+fn why_the_mode_asks_is_said_once() {
+    let script =
+        "call: Bash {\"command\": \"touch x1\"}\n---\ncall: Bash {\"command\": \"mkdir d\"}\n---\n";
+    let (_test, mut pty) = asked(script, "text: end");
+    pty.wait_for_question();
+    pty.send("y");
+    pty.wait_for("Allow Bash mkdir d?");
+    pty.wait_for_question();
+    assert_eq!(pty.all().matches("mode ask asks before this").count(), 1, "{}", pty.all());
+}
+
+#[test]
 fn a_key_that_was_typed_before_the_question_was_seen_is_no_answer() {
     let script = "pause: 700ms\ncall: Bash {\"command\": \"touch done\"}\n---\n";
     let (test, mut pty) = asked(script, "text: end");

@@ -41,7 +41,7 @@ fn commands_of_the_chat_itself_answer() {
     pty.say("/plan");
     pty.wait_for("there is no plan");
     pty.say("/cost");
-    pty.wait_for("input   1200 tokens");
+    pty.wait_for("input   1.2k tokens");
     pty.say("/theme light");
     pty.wait_for("colours for a light background");
     pty.say("/keys");
@@ -83,7 +83,7 @@ fn sessions_are_listed_resumed_and_begun_anew() {
     pty.wait_for("first answer");
     let first = test.log().parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
     pty.say("/clear");
-    pty.wait("a second head", |screen| screen.matches("sandbox").count() == 2);
+    pty.wait_for("session   a new one");
     pty.wait_for("/help");
     pty.say("the second session");
     pty.wait_for("› the second session\n\nfirst answer");
@@ -233,6 +233,99 @@ fn the_turns_to_go_back_to_are_offered() {
 }
 
 #[test]
+fn a_file_that_was_changed_meanwhile_keeps_the_session_where_it_is() {
+    let (test, mut pty) = chat(
+        "call: Read {\"path\": \"a.txt\"}\n---\n\
+         call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n\
+         text: changed",
+    );
+    pty.say("change it");
+    pty.wait_for("changed a.txt");
+    pty.wait_for("/help");
+    test.write("a.txt", "three\n");
+    pty.say("/rewind 1");
+    pty.wait_for("the conversation is as it was, because a file is: a.txt left as it is");
+    assert_eq!(test.read("a.txt"), "three\n");
+    assert!(test.events_of("session.rewound").is_empty());
+    // Nothing went back, so nothing is said again: the message is empty.
+    pty.send("new");
+    pty.wait_for("› new");
+    assert!(!pty.screen().contains("newchange it") && !pty.screen().contains("change itnew"));
+}
+
+#[test]
+fn what_is_asked_of_the_chat_is_answered_while_a_tool_runs() {
+    let (test, mut pty) = chat(
+        "call: Bash {\"command\": \"echo it runs; until [ -e go ]; do sleep 0.05; done\"}\n---\n\
+         text: over",
+    );
+    pty.say("wait for it");
+    pty.wait_for("    it runs");
+    pty.say("/cost");
+    pty.wait_for("Since this chat began");
+    pty.say("/nonsense");
+    pty.wait_for("there is no command /nonsense");
+    pty.say("!echo of my own");
+    pty.wait_for("    of my own");
+    pty.wait_for("    it runs");
+    test.write("go", "");
+    pty.wait_for("over");
+    let screen = pty.screen();
+    let at = |text: &str| screen.find(text).unwrap();
+    assert!(at("Since this chat") < at("/nonsense") && at("of my own") < at("✓ Bash"), "{screen}");
+    for once in ["Since this chat", "    of my own", "✓ Bash"] {
+        assert_eq!(screen.matches(once).count(), 1, "{screen}");
+    }
+}
+
+#[test]
+fn what_the_user_runs_is_seen_while_it_runs() {
+    let (test, mut pty) = chat("text: x");
+    pty.say("!echo the first; until [ -e go ]; do sleep 0.05; done; echo the last");
+    pty.wait_for("    the first");
+    pty.wait_for("your command runs");
+    test.write("go", "");
+    pty.wait_for("    the last");
+    pty.wait_for("/help");
+    assert_eq!(pty.screen().matches("    the first").count(), 1, "{}", pty.screen());
+}
+
+#[test]
+fn names_of_other_programs_are_understood() {
+    let (_test, mut pty) = chat("text: x");
+    pty.say("/status");
+    pty.wait_for("Since this chat began");
+    pty.say("/exit");
+    assert_eq!(pty.end(), 0);
+}
+
+#[test]
+fn esc_twice_offers_the_turns_to_go_back_to() {
+    let (_test, mut pty) = chat("text: an answer");
+    pty.say("a question");
+    pty.wait_for("an answer");
+    pty.wait_for("/help");
+    pty.send("\x1b");
+    pty.wait_for("Esc once more goes back to an earlier turn");
+    pty.send("\x1b");
+    pty.wait_for("› /rewind");
+    pty.wait_for("▸ 1  a question");
+    pty.send("\r");
+    pty.wait_for("back to before turn 1");
+    pty.wait_for("› a question");
+}
+
+#[test]
+fn a_list_says_that_it_goes_on() {
+    let (_test, mut pty) = chat("text: x");
+    pty.send("/");
+    pty.wait_for(&format!("… {} more", code_agent::ui::tui::COMMANDS.len() - 5));
+    pty.wait_for("Esc closes the list");
+    pty.send(&"\x1b[B".repeat(9));
+    pty.wait_for(&format!("… {} more", code_agent::ui::tui::COMMANDS.len() - 10));
+}
+
+#[test]
 fn a_command_that_has_to_wait_is_not_lost() {
     let (_test, mut pty) = chat("text: I begin\nfault: hang\n---\ntext: x");
     pty.say("go");
@@ -288,9 +381,14 @@ fn a_session_goes_back_to_before_a_turn() {
     pty.wait_for("changed");
     pty.wait_for("/help");
     pty.say("/rewind 1");
-    pty.wait_for("resumed");
+    pty.wait_for("back to before turn 1: a.txt restored");
     assert_eq!(test.read("a.txt"), "one\n");
     assert_eq!(test.events_of("session.rewound")[0]["from_turn"], 1);
+    // It can be said otherwise.
+    pty.wait_for("› change it");
+    let screen = pty.screen();
+    assert_eq!(screen.matches("sandbox").count(), 1, "the head says what is other now\n{screen}");
+    pty.send("\x15");
     pty.say("/rewind");
     pty.wait("a space", |_| pty.with_screen(|screen| screen.cursor_position().1 == 10));
     pty.send("\r");

@@ -26,11 +26,13 @@ fn what_runs_in_the_background_stands_still_until_the_freeze_is_lifted() {
     let frozen = size();
     // As long as it takes for a dozen lines. (What stands still is found so however slow the machine is.)
     std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(size(), frozen, "it went on writing");
+    // A line that was inside of its system call when it was stopped may still have come.
+    let after = size();
+    assert!(after <= frozen + "x\n".len() as u64, "it went on writing: {frozen}, {after}");
 
     pty.say("ok, go ahead");
     pty.wait_for("I go on.");
-    pty.wait("it to go on", |_| size() > frozen);
+    pty.wait("it to go on", |_| size() > after);
     pty.say("/quit");
     assert_eq!(pty.end(), 0);
     let ended = size();

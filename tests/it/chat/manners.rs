@@ -162,6 +162,13 @@ fn without_a_key_it_says_what_to_do() {
         assert!(all.contains(part), "{part}\n{all}");
     }
     assert!(!all.to_lowercase().contains("error"), "{all}");
+    // Each line stands on one row.
+    let printed = String::from_utf8_lossy(&pty.bytes()).into_owned();
+    let lines = printed.lines();
+    let words = lines.skip_while(|line| !line.contains("agent needs a model")).skip(1);
+    for line in words {
+        assert!(line.trim_end().chars().count() <= 80, "{line}");
+    }
 }
 
 #[test]

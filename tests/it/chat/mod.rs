@@ -13,7 +13,7 @@ mod steering;
 mod tmux;
 
 use crate::support::Test;
-use pty::Pty;
+pub(crate) use pty::Pty;
 
 impl Pty {
     /// The chat with the test's script.

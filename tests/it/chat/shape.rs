@@ -183,7 +183,7 @@ fn ctrl_t_shows_everything_in_full_and_finds_it() {
     pty.send("DONE");
     pty.wait_for("/DONE");
     pty.send("\r");
-    pty.wait_for("in 1 places");
+    pty.wait_for("in 1 place");
     pty.send("g");
     pty.wait_for("agent ");
     pty.send("q");

@@ -57,7 +57,7 @@ fn one_failure_leaves_the_file_as_it_is_and_says_what_edit_would() {
         let mut project = project(file);
         let refused = project.fails("MultiEdit", &edits(&[("two", "2"), pair]), code);
         assert_eq!(refused["data"]["failed_index"], 1);
-        says(&refused, "/error/message", "edit 1: ");
+        says(&refused, "/error/message", "edits[1]: ");
         says(&refused, "/error/message", words);
         says(&refused, "/error/message", "nothing was changed");
         assert_eq!(project.bytes("a"), file.as_bytes());

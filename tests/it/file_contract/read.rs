@@ -70,6 +70,20 @@ fn where_a_page_starts_and_ends() {
 }
 
 #[test]
+fn numbers_have_four_places_and_more_where_they_need_them() {
+    let mut project = Project::new(&[("a", &numbered(10_001))]);
+    for (start, shown) in [
+        (9, "   9 | line 9\n  10 | line 10"),
+        (99, "  99 | line 99\n 100 | line 100"),
+        (999, " 999 | line 999\n1000 | line 1000"),
+        (9999, "9999 | line 9999\n10000 | line 10000"),
+    ] {
+        let page = project.partial("Read", &json!({"path": "a", "start_line": start, "limit": 2}));
+        assert_eq!(page["data"]["content"], shown);
+    }
+}
+
+#[test]
 fn encodings_and_line_ends_are_told_and_not_shown() {
     let check = |bytes: &[u8], lines: &[&str], encoding: &str, ending: &str| {
         let mut project = Project::of(Test::new().file("a", bytes));

@@ -1,5 +1,7 @@
 //! One run of a family through the built binary, with memory or without, and what the events say.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use code_agent::learning::store::{SqliteStore, Store as _};
@@ -29,31 +31,69 @@ pub(super) struct Measured {
     pub(super) trace: String,
 }
 
-/// Runs all sessions of a family, in order, with one memory.
+/// Runs all sessions of a family, in order, with one memory; without any the last alone, as those before it teach nothing.
 pub(super) fn measure(family: &Family, with_memory: bool) -> Vec<Measured> {
     let first = Test::in_memory();
     let home = first.home().display().to_string();
     let other = family.is_elsewhere.then(|| Test::in_memory().env("HOME", &home));
     let last = family.sessions.len() - 1;
-    let sessions = family.sessions.iter().enumerate().map(|(n, session)| {
+    let sessions = family.sessions.iter().enumerate();
+    let sessions = sessions.filter(|(n, _)| with_memory || *n == last).map(|(n, session)| {
         let test = other.as_ref().filter(|_| n == last).unwrap_or(&first);
         empty(test);
         let measured = run(test, &family.name, session, with_memory);
         if with_memory && n < last {
-            wait_for_lessons(test, &first);
+            wait_for_lessons(test, &first.home());
         }
         measured
     });
     sessions.collect()
 }
 
-fn run(test: &Test, name: &str, session: &Session, with_memory: bool) -> Measured {
+/// What a session of a family finds: its files and its model's script.
+fn lay_out(test: &Test, name: &str, session: &Session) {
     prepare(test, name, &session.files, session.setup.as_deref());
-    std::fs::write(test.root().join("../script"), &session.script).unwrap();
+    // A model thinks for a moment, and what is known is read meanwhile.
+    let script = session.script.replace("\n---\n", "\n---\npause: 40ms\n");
+    std::fs::write(test.root().join("../script"), format!("pause: 40ms\n{script}")).unwrap();
+}
+
+/// Runs all sessions of a family with a memory that others write to as well, as work in this project.
+pub(super) fn live(family: &Family, project: &str, home: &Path) {
+    let home_path = home.display().to_string();
+    let first = Test::in_memory().env("HOME", &home_path);
+    let other = family.is_elsewhere.then(|| Test::in_memory().env("HOME", &home_path));
+    let last = family.sessions.len() - 1;
+    for (n, session) in family.sessions.iter().enumerate() {
+        let (test, project) = match &other {
+            Some(other) if n == last => (other, format!("{project}-web")),
+            Some(_) | None => (&first, project.to_owned()),
+        };
+        empty(test);
+        lay_out(test, &family.name, session);
+        let remote = format!(
+            "git init -q; git config remote.origin.url || git config remote.origin.url \
+             https://example.com/acme/{project}.git"
+        );
+        let named = Command::new("bash").args(["-c", &remote]).current_dir(test.root()).output();
+        assert!(named.unwrap().status.success(), "{}", family.name);
+        let mut args = vec!["run", &session.task, "--model", "script:../script", "--trust"];
+        args.extend(["--set", "limits.timeout=60s", "--output-format", "events"]);
+        args.extend(session.args.iter().map(String::as_str));
+        test.agent(&args);
+        wait_for_lessons(test, home);
+    }
+}
+
+fn run(test: &Test, name: &str, session: &Session, with_memory: bool) -> Measured {
+    lay_out(test, name, session);
     let mut args = vec!["run", &session.task, "--model", "script:../script", "--trust"];
     args.extend(["--output-format", "events", "--set", "limits.timeout=60s"]);
     if !with_memory {
         args.push("--no-memory");
+    }
+    if super::fixes_first() {
+        args.extend(["--set", "learning.fix_first=true"]);
     }
     args.extend(session.args.iter().map(String::as_str));
     let done = test.agent(&args);
@@ -104,15 +144,15 @@ fn empty(test: &Test) {
 
 /// A session that ended before its lessons were written leaves them to the next start: on a busy machine
 /// somebody starts the program once more, asks nothing of note and waits.
-fn wait_for_lessons(test: &Test, first: &Test) {
+fn wait_for_lessons(test: &Test, home: &Path) {
     let ended = test.events_of("turn.finished");
     let (session, seq) = (text(&ended[0]["session"]).to_owned(), ended[0]["seq"].as_u64().unwrap());
-    let store = SqliteStore::new(first.home().join(".local/share/agent/memory.db"), |_| {});
+    let store = SqliteStore::new(home.join(".local/share/agent/memory.db"), |_| {});
     let started = Instant::now();
     while store.reviewed(&session).unwrap() < seq {
         assert!(started.elapsed() < Duration::from_secs(20), "nothing was learnt of {session}");
         std::fs::write(test.root().join("../script"), "pause: 200ms\ntext: hello").unwrap();
-        test.run(&["hello"]);
+        test.run(&["hello", "--trust"]);
     }
 }
 

@@ -16,8 +16,14 @@ impl Reader<'_> {
         // What stands behind `<< END` on its line belongs to the statement around it.
         let mut piped: Vec<Node<'_>> = Vec::new();
         let mut after: Vec<Node<'_>> = Vec::new();
-        let own: Vec<Node<'_>> =
+        let mut own: Vec<Node<'_>> =
             node.children_by_field_name("redirect", &mut node.walk()).collect();
+        // `done <<< text`, which the grammar gives no name.
+        let here_strings = children(node).into_iter().filter(|child| {
+            child.kind() == "herestring_redirect"
+                && body.is_some_and(|body| !is_simple_kind(body.kind()))
+        });
+        own.extend(here_strings.filter(|child| !own.contains(child)).collect::<Vec<_>>());
         for child in &own {
             if child.kind() != "heredoc_redirect" {
                 self.redirect(*child, &mut redirects, &mut words);

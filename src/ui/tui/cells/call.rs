@@ -4,7 +4,7 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use super::lines::{command_lines, diff_lines, first_line, output, seconds, title};
-use super::{Detail, Look};
+use super::{Detail, Look, RUNNING_LINES};
 use crate::protocol::Object;
 use crate::protocol::envelope::{Envelope, ErrorCode};
 use crate::protocol::view::view;
@@ -43,8 +43,8 @@ pub(in crate::ui::tui) enum CallState {
 /// What a person is asked about a call.
 #[derive(Clone, Debug)]
 pub(in crate::ui::tui) struct Question {
-    pub(in crate::ui::tui) reason: String,
-    pub(in crate::ui::tui) rule: String,
+    /// Empty where it was said before.
+    pub(in crate::ui::tui) why: String,
     pub(in crate::ui::tui) rules: Vec<String>,
     pub(in crate::ui::tui) diff: Option<String>,
 }
@@ -89,6 +89,12 @@ impl Call {
         }
     }
 
+    /// Another call is made in its place.
+    pub(in crate::ui::tui) fn becomes(&mut self, tool: &str, input: &Object) {
+        tool.clone_into(&mut self.tool);
+        self.subject = subject(tool, input);
+    }
+
     pub(in crate::ui::tui) fn finish(&mut self, envelope: &Envelope) {
         self.state = CallState::Done(Box::new(Outcome::new(&self.tool, envelope)));
     }
@@ -120,13 +126,11 @@ impl Call {
             vec![title(("? ", Part::Warn), &self.tool, &first_line(&self.subject), "", look)];
         let is_whole = lines[0].to_string().ends_with(self.subject.trim());
         let quiet = look.theme.style(Part::Quiet);
-        let why = match question.rule.strip_prefix("mode ") {
-            // What a mode always asks needs no reason.
-            Some(mode) => format!("mode {mode} asks before this"),
-            None => format!("{} ({})", clean(&question.reason), clean(&question.rule)),
-        };
-        let indent = Span::raw("  ");
-        lines.extend(hang(&indent, &indent, &[Span::styled(why, quiet)], look.width));
+        if !question.why.is_empty() {
+            let indent = Span::raw("  ");
+            let why = Span::styled(clean(&question.why).into_owned(), quiet);
+            lines.extend(hang(&indent, &indent, &[why], look.width));
+        }
         match &question.diff {
             Some(diff) => lines.extend(diff_lines(diff, usize::MAX, look, Detail::Full)),
             // What the title holds whole is not said twice.
@@ -151,7 +155,7 @@ impl Call {
             }
             CallState::Running { tail } => {
                 let mut lines = vec![title(("◦ ", Part::User), &self.tool, &subject, "", look)];
-                lines.extend(output(tail, 3, look, detail));
+                lines.extend(output(tail, RUNNING_LINES, look, detail));
                 return lines;
             }
             CallState::Done(outcome) => outcome,

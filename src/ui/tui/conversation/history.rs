@@ -11,7 +11,7 @@ const RECALLED: usize = 3;
 impl Conversation {
     /// A new one, below what is printed of another.
     pub(in crate::ui::tui) fn below(other: &Self) -> Self {
-        Self { last: other.last, ..Self::default() }
+        Self { last: other.last, is_below: true, ..Self::default() }
     }
 
     /// Everything that will not change any more and was not taken yet: for the terminal's history.
@@ -47,8 +47,11 @@ impl Conversation {
                 Cell::Call(call) => (Kind::Deeds, call.outcome_lines(look, Detail::Brief)),
                 cell => (cell.kind(), cell.lines(look, Detail::Brief)),
             };
+            // What was printed above it, while it waited, was no answer to it.
+            self.question_is_printed &= !matches!(cell, Cell::Call(_));
+            // What is being said goes on below it as after any other cell.
+            self.stream_has_begun = false;
             self.part(kind, false, of_cell, &mut lines);
-            self.question_is_printed = false;
             self.printed += 1;
         }
         if !self.said.is_empty() {
@@ -76,6 +79,7 @@ impl Conversation {
         }
         self.usage = Usage::default();
         self.cost_usd = None;
+        self.explained = None;
     }
 
     fn part(

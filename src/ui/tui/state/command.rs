@@ -2,12 +2,16 @@
 
 use super::{Action, Request, State};
 use crate::protocol::control::PermissionMode;
-use crate::ui::tui::cells::{Cell, Tone};
+use crate::ui::tui::cells::{Cell, Tone, thousands};
 use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed};
 use crate::ui::tui::conversation::{Doing, Turn};
 use crate::ui::tui::keys::Deed;
+use crate::ui::tui::text::width;
 use crate::ui::tui::theme::Background;
 use crate::ui::tui::viewer::Viewer;
+
+/// The first column of a page is no wider.
+const WIDEST_NAME: usize = 32;
 
 impl State {
     pub(super) fn dispatch(&mut self, message: String) -> Vec<Action> {
@@ -16,18 +20,23 @@ impl State {
             if command.is_empty() {
                 return Vec::new();
             }
-            self.shells.push(command.clone());
+            self.shells.push((command.clone(), String::new()));
             return vec![Action::Ask(Request::Shell(command))];
         }
         if let Some(rest) = message.strip_prefix('/') {
             let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-            if let Some(command) = COMMANDS.iter().find(|command| command.name == name) {
-                return self.command(command.deed, arguments.trim());
-            }
+            let command = |name: &str| COMMANDS.iter().find(|command| command.name == name);
             let own = self.settings.own_commands.iter().find(|own| own.name == name);
-            if let Some(own) = own {
-                let message = own.message(arguments.trim()).trim_end().to_owned();
-                return self.submit(message);
+            match (command(name), own) {
+                (None, Some(own)) => {
+                    let message = own.message(arguments.trim()).trim_end().to_owned();
+                    return self.submit(message);
+                }
+                (Some(command), _) => return self.command(command.deed, arguments.trim()),
+                (None, None) => {}
+            }
+            if let Some(command) = command(known_as(name)) {
+                return self.command(command.deed, arguments.trim());
             }
             // A path is no command.
             if !name.contains('/') {
@@ -36,7 +45,8 @@ impl State {
                     || "/help lists them".to_owned(),
                     |it| format!("did you mean /{it}?"),
                 );
-                self.conversation.note(Tone::Bad, &format!("there is no command /{name}: {hint}"));
+                self.conversation
+                    .remark(Tone::Bad, &format!("there is no command /{name}: {hint}"));
                 return Vec::new();
             }
         }
@@ -69,7 +79,7 @@ impl State {
     }
 
     pub(super) fn page(&mut self, title: &str, text: String) {
-        self.conversation.cells.push(Cell::Page { title: title.to_owned(), text });
+        self.conversation.aside(Cell::Page { title: title.to_owned(), text });
     }
 
     pub(super) fn command(&mut self, deed: CommandDeed, arguments: &str) -> Vec<Action> {
@@ -80,29 +90,19 @@ impl State {
             }
             CommandDeed::Keys => {
                 let rows = self.settings.keymap.rows();
-                let text =
-                    rows.iter().map(|(keys, name, what)| format!("{keys:<26} {what} ({name})\n"));
-                let text = text.collect();
-                self.page("Keys", text);
+                let rows =
+                    rows.into_iter().map(|(keys, name, what)| (keys, format!("{what} ({name})")));
+                self.page("Keys", columns(&rows.collect::<Vec<_>>()));
             }
             CommandDeed::Plan if self.conversation.plan.todos.is_empty() => {
-                self.conversation.note(Tone::Quiet, "there is no plan");
+                self.conversation.remark(Tone::Quiet, "there is no plan");
             }
             CommandDeed::Plan => {
                 let plan = self.conversation.plan.clone();
-                self.conversation.cells.push(Cell::Plan(plan));
+                self.conversation.aside(Cell::Plan(plan));
             }
             CommandDeed::Cost => {
-                let usage = self.conversation.usage;
-                let cost = self.conversation.cost_usd.map_or_else(
-                    || "not known: set models.\"provider/model\".price_in and price_out".to_owned(),
-                    |usd| format!("${usd:.4}"),
-                );
-                let text = format!(
-                    "input   {} tokens, {} of them from the provider's cache\noutput  {} tokens\n\
-                     money   {cost}\n",
-                    usage.input_tokens, usage.cached_tokens, usage.output_tokens
-                );
+                let text = self.cost_in_words();
                 self.page("Since this chat began", text);
             }
             CommandDeed::Context => {
@@ -136,7 +136,7 @@ impl State {
                 let word = if background == Background::Dark { "dark" } else { "light" };
                 let text =
                     format!("colours for a {word} background; ui.theme = \"{word}\" keeps them");
-                self.conversation.note(Tone::Quiet, &text);
+                self.conversation.remark(Tone::Quiet, &text);
                 return vec![Action::Redraw];
             }
             CommandDeed::Mode if arguments.is_empty() => {
@@ -144,14 +144,14 @@ impl State {
                 let text = format!(
                     "the mode is {mode}; /mode read-only, ask, auto-edit or full changes it"
                 );
-                self.conversation.note(Tone::Quiet, &text);
+                self.conversation.remark(Tone::Quiet, &text);
             }
             CommandDeed::Mode => match mode_named(arguments) {
                 Some(mode) => return self.set_mode(mode),
                 None => {
                     let text =
                         format!("there is no mode {arguments:?}: read-only, ask, auto-edit, full");
-                    self.conversation.note(Tone::Bad, &text);
+                    self.conversation.remark(Tone::Bad, &text);
                 }
             },
             CommandDeed::Quit => return vec![Action::Ask(Request::Quit)],
@@ -172,6 +172,12 @@ impl State {
                 let stop = self.settings.keymap.key_for(Deed::Escape);
                 self.say(&format!("the agent works: {stop} stops it, then send this"));
             }
+            CommandDeed::Rewind => {
+                let turn = arguments.parse::<u32>().ok();
+                let said = self.conversation.turns.iter().find(|said| Some(said.turn) == turn);
+                self.rewound = said.map(|said| said.words.clone());
+                return vec![Action::Ask(Request::Command(deed, arguments.to_owned()))];
+            }
             CommandDeed::Compact => {
                 self.begins(Doing::Consulting("compacting"));
                 return vec![Action::Ask(Request::Command(deed, arguments.to_owned()))];
@@ -182,7 +188,6 @@ impl State {
             }
             CommandDeed::Model
             | CommandDeed::Undo
-            | CommandDeed::Rewind
             | CommandDeed::Diff
             | CommandDeed::Sessions
             | CommandDeed::Resume
@@ -201,15 +206,29 @@ impl State {
         Vec::new()
     }
 
+    /// Tokens and money since the chat began.
+    fn cost_in_words(&self) -> String {
+        let usage = self.conversation.usage;
+        let cost = self.conversation.cost_usd.map_or_else(
+            || "not known: set models.\"provider/model\".price_in and price_out".to_owned(),
+            |usd| format!("${usd:.4}"),
+        );
+        format!(
+            "input   {} tokens, {} of them from the provider's cache\noutput  {} tokens\n\
+             money   {cost}\n",
+            thousands(usage.input_tokens),
+            thousands(usage.cached_tokens),
+            thousands(usage.output_tokens)
+        )
+    }
+
     pub(super) fn help(&self) -> String {
-        let mut text = String::new();
-        for command in COMMANDS {
-            let name = format!("/{} {}", command.name, command.args);
-            text.push_str(&format!("{name:<24} {}\n", command.what));
-        }
-        for own in &self.settings.own_commands {
-            text.push_str(&format!("{:<24} {} (your own)\n", format!("/{}", own.name), own.what));
-        }
+        let built_in = COMMANDS.iter().map(|command| {
+            (format!("/{} {}", command.name, command.args), command.what.to_owned())
+        });
+        let own = self.settings.own_commands.iter();
+        let own = own.map(|own| (format!("/{}", own.name), format!("{} (your own)", own.what)));
+        let mut text = columns(&built_in.chain(own).collect::<Vec<_>>());
         let key = |deed| self.settings.keymap.key_for(deed);
         text.push_str(&format!(
             "\n@ names a file · ! runs a command of your own · {} a new line · {} stops the agent\n\
@@ -220,6 +239,31 @@ impl State {
             key(Deed::NextMode),
         ));
         text
+    }
+}
+
+/// Rows of two columns; what is very long in the first one does not make it wider.
+fn columns(rows: &[(String, String)]) -> String {
+    let widths = rows.iter().map(|(name, _)| width(name.trim_end()));
+    let column = widths.max().unwrap_or(0).min(WIDEST_NAME);
+    let rows = rows.iter().map(|(name, what)| {
+        let name = name.trim_end();
+        let pad = " ".repeat(column.saturating_sub(width(name)) + 2);
+        format!("{name}{pad}{what}\n")
+    });
+    rows.collect()
+}
+
+/// What people write who come from another program.
+fn known_as(name: &str) -> &str {
+    match name {
+        "exit" | "q" => "quit",
+        "new" | "reset" => "clear",
+        "permissions" | "approvals" => "mode",
+        "status" | "usage" => "cost",
+        "settings" => "config",
+        "todos" => "plan",
+        name => name,
     }
 }
 

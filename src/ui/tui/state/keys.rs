@@ -12,6 +12,25 @@ use crate::ui::tui::viewer::{Outcome, Viewer};
 
 impl State {
     pub(super) fn key(&mut self, key: Key, at: Instant) -> Vec<Action> {
+        let was_writing = self.focus == Focus::Composer && !self.composer.is_empty();
+        let actions = self.press(key, at);
+        let is_said =
+            |action: &Action| matches!(action, Action::Ask(Request::Steer(_) | Request::Submit(_)));
+        // What was written is taken back: keys answer the question that waits, as if it had just come. Who has
+        // said something may have more to say.
+        if let Some(asked) = &mut self.asked
+            && was_writing
+            && !actions.iter().any(is_said)
+            && self.focus == Focus::Composer
+            && self.composer.is_empty()
+        {
+            self.focus = Focus::Question;
+            asked.shown = None;
+        }
+        actions
+    }
+
+    fn press(&mut self, key: Key, at: Instant) -> Vec<Action> {
         let last_key = self.last_key.replace(at);
         if let Some(actions) = self.browse(key) {
             return actions;
@@ -192,6 +211,7 @@ impl State {
 
     pub(in crate::ui::tui) fn answered(&mut self, call: &str, approval: Approval) -> Vec<Action> {
         self.drop_question();
+        self.toast = None;
         vec![Action::Ask(Request::Answer(call.to_owned(), approval))]
     }
 
@@ -289,8 +309,23 @@ impl State {
             return self.interrupt();
         }
         // What the user runs ends when nothing else is there to be stopped.
-        let runs = !self.shells.is_empty();
-        runs.then_some(Action::Ask(Request::Interrupt)).into_iter().collect()
+        if !self.shells.is_empty() {
+            return vec![Action::Ask(Request::Interrupt)];
+        }
+        if !self.composer.is_empty() || self.conversation.turns.is_empty() {
+            return Vec::new();
+        }
+        // With nothing to stop and nothing written, twice goes back to an earlier turn.
+        let before = self.escaped_at.replace(self.now);
+        if before.is_some_and(|before| self.now.duration_since(before) <= TWICE) {
+            self.escaped_at = None;
+            self.toast = None;
+            self.composer.set("/rewind ");
+        } else {
+            let key = self.settings.keymap.key_for(Deed::Escape);
+            self.say_for(&format!("{key} once more goes back to an earlier turn"), TWICE);
+        }
+        Vec::new()
     }
 
     pub(super) fn interrupt(&mut self) -> Vec<Action> {
@@ -315,7 +350,8 @@ impl State {
             return vec![Action::Ask(Request::Quit)];
         }
         self.quits_at = Some(self.now);
-        self.say("once more quits");
+        let key = self.settings.keymap.key_for(Deed::Cancel);
+        self.say_for(&format!("{key} once more quits"), TWICE);
         if self.is_working { self.interrupt() } else { Vec::new() }
     }
 
@@ -338,6 +374,7 @@ impl State {
         }
         let message = self.composer.take();
         let message = message.trim_end().to_owned();
+        self.toast = None;
         self.recalled = None;
         self.popup = None;
         if let Some(vi) = &mut self.vi {

@@ -1,0 +1,181 @@
+//! Asking a model beside the loop: nothing waits for it, and the turn that runs pays for it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+
+use super::consult::described;
+use super::millis;
+use super::spend::{Speaker, Spent};
+use super::think::usage_of;
+use crate::context::Budget;
+use crate::protocol::control::Control;
+use crate::protocol::event::{Body, Events, ModelResponded};
+use crate::protocol::message::{Message, Role};
+use crate::protocol::model::{Delta, Purpose, Reply, Request, StopReason, Usage};
+
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The most tokens of an answer: a model that thinks first needs more than its words.
+const ANSWER_TOKENS: u64 = 2000;
+
+/// Asks a model beside the loop.
+pub struct Aside {
+    speaker: Speaker,
+    events: Events,
+    control: Control,
+    purse: Purse,
+    budget: Budget,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// It could cost more than the turn may still spend: nothing was sent.
+    TooDear,
+    /// The person stopped the work, before anything was sent or behind it.
+    Interrupted {
+        /// It was sent, and is paid for.
+        was_sent: bool,
+    },
+    /// No model answers now.
+    Failed(String),
+}
+
+impl Aside {
+    /// Who is asked, where it is told, and who pays.
+    pub fn new(speaker: Speaker, events: Events, control: Control, purse: Purse) -> Self {
+        // Of the window nothing depends here; texts are measured as they are before a provider has counted.
+        let budget = Budget::new(speaker.model.id(), speaker.context_window, 1.0);
+        Self { speaker, events, control, purse, budget }
+    }
+
+    /// One question of this purpose, asked once: no further try is made where the model is busy or away. `is_useful`
+    /// says whether the answer can be used; `sends` is called where the question goes out, and not where it stays.
+    pub async fn ask(
+        &self,
+        purpose: Purpose,
+        system: &str,
+        text: &str,
+        schema: &serde_json::Value,
+        is_useful: impl Fn(&Reply) -> bool,
+        sends: impl FnOnce(),
+    ) -> Result<Reply, Unanswered> {
+        let messages = [Message::text(Role::User, text)];
+        let limit = self.speaker.max_output_tokens.map_or(ANSWER_TOKENS, |n| n.min(ANSWER_TOKENS));
+        let request = Request {
+            purpose,
+            system,
+            tools: &[],
+            messages: &messages,
+            trailing: None,
+            max_output_tokens: Some(limit),
+            temperature: None,
+            answer_schema: Some(schema),
+        };
+        let requested = described(&self.speaker, &request, &self.budget);
+        let bytes = requested.bytes;
+        let sent = Usage { input_tokens: self.budget.tokens(bytes), ..Usage::default() };
+        let at_most = self.speaker.cost(Usage { output_tokens: limit, ..sent });
+        if !self.purse.affords(at_most) {
+            return Err(Unanswered::TooDear);
+        }
+        // What was stopped stays so until the next turn begins.
+        if self.control.interrupted().is_some() {
+            return Err(Unanswered::Interrupted { was_sent: false });
+        }
+        sends();
+        self.events.emit(Body::ModelRequested(requested));
+        let asked = self.events.clock().now();
+        let answering = tokio::time::timeout(PATIENCE, self.answer(&request));
+        let reply = match self.control.cancel().run_until_cancelled(answering).await {
+            Some(Ok(reply)) => reply.map_err(Unanswered::Failed)?,
+            late => {
+                // It was sent, so it is paid for; how much came back nobody knows.
+                self.purse.pay(sent, self.speaker.cost(sent));
+                return Err(match late {
+                    Some(_) => Unanswered::Failed("no answer in time".to_owned()),
+                    None => Unanswered::Interrupted { was_sent: true },
+                });
+            }
+        };
+        let took = self.events.clock().now().duration_since(asked);
+        let usage = usage_of(&self.budget, &reply, bytes);
+        let cost_usd = self.speaker.cost(usage);
+        self.purse.pay(usage, cost_usd);
+        self.events.emit(Body::ModelResponded(ModelResponded {
+            purpose,
+            text: reply.text.clone(),
+            reasoning: reply.reasoning.clone(),
+            calls: reply.calls.clone(),
+            usage: reply.usage,
+            cost_usd,
+            discarded: !is_useful(&reply),
+            stop: reply.stop.clone().unwrap_or(StopReason::End),
+            time_ms: millis(took),
+        }));
+        Ok(reply)
+    }
+
+    async fn answer(&self, request: &Request<'_>) -> Result<Reply, String> {
+        let mut stream = self.speaker.model.stream(request);
+        let mut reply = Reply::default();
+        while let Some(delta) = stream.next().await {
+            let delta = delta.map_err(|error| error.message)?;
+            if let Delta::Retry(retry) = &delta {
+                // Who is busy is left alone: the work needs it more.
+                return Err(retry.error.clone());
+            }
+            reply.fold(&delta);
+        }
+        match reply.stop {
+            Some(_) => Ok(reply),
+            None => Err("the model's answer broke off before its end".to_owned()),
+        }
+    }
+}
+
+/// What is spent beside the loop, until the loop counts it; and what the turn may still spend.
+#[derive(Clone, Default)]
+pub struct Purse(Arc<Mutex<Contents>>);
+
+struct Contents {
+    spent: Spent,
+    left_usd: Option<f64>,
+}
+
+impl Default for Contents {
+    fn default() -> Self {
+        Self { spent: Spent::nothing(), left_usd: None }
+    }
+}
+
+impl Purse {
+    /// Counts what was spent beside the loop into its own.
+    pub(super) fn settle(&self, spent: &mut Spent) {
+        let beside = std::mem::replace(&mut self.contents().spent, Spent::nothing());
+        spent.add(beside.usage, beside.cost_usd, beside.model_time);
+    }
+
+    /// From now on so much may be spent beside the loop; `None`: without a limit.
+    pub(super) fn may_spend(&self, left_usd: Option<f64>) {
+        self.contents().left_usd = left_usd;
+    }
+
+    fn affords(&self, cost_usd: Option<f64>) -> bool {
+        let contents = self.contents();
+        let Some(left) = contents.left_usd else { return true };
+        let beside = contents.spent.cost_usd;
+        cost_usd.zip(beside).is_some_and(|(cost, beside)| cost + beside < left)
+    }
+
+    fn pay(&self, usage: Usage, cost_usd: Option<f64>) {
+        // The work did not wait for it.
+        self.contents().spent.add(usage, cost_usd, Duration::ZERO);
+    }
+
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,599 @@
+//! Which names a command of a line gets from the rest of it: from `find -exec`, through a pipe into
+//! `xargs`, from `$(…)`, or by a variable.
+//!
+//! What is written to a file and read back, or put together by a program, is not followed; nor is what lies
+//! behind the limits of a ruling (`Survey`).
+
+use std::collections::HashSet;
+
+use globset::{GlobBuilder, GlobMatcher};
+use regex::{Regex, RegexBuilder};
+
+use super::args::Args;
+use super::instead::extended;
+use super::shows::{counts, fragments};
+use super::survey::Survey;
+use super::table::SEARCHES;
+use super::{Ground, Place, Reach};
+use crate::permission::line::Line;
+use crate::permission::shell::{How, Input, Kind, Run, SHELLS, Word};
+use crate::protocol::nests_too_deep;
+
+/// Through so many searches names are followed.
+const MOST_FILTERS: usize = 8;
+/// So many commands of a line are followed, each by itself.
+pub(super) const MOST_FOLLOWED: usize = 64;
+
+/// A line, where it runs, and what is looked for in it.
+#[derive(Clone, Copy)]
+pub(super) struct Flow<'a> {
+    pub(super) line: &'a Line,
+    pub(super) directory: &'a str,
+    pub(super) ground: &'a Survey<'a>,
+    /// Where what goes through folders is followed to.
+    pub(super) reach: Reach,
+    pub(super) is_it: &'a (dyn Fn(&str) -> bool + Sync),
+}
+
+impl<'a> Flow<'a> {
+    fn args(&self, run: &'a Run) -> Args<'a> {
+        Args { run, directory: self.directory, ground: self.ground }
+    }
+
+    /// The first file of this kind whose name this command of the line may get from elsewhere in it, for its words.
+    pub(super) fn handed(&self, n: usize) -> Option<String> {
+        let mut followed = HashSet::new();
+        let mut words = self.line.runs()[n].words.iter().skip(1);
+        words.find_map(|word| self.behind(word, n, &mut followed))
+    }
+
+    /// The same for its input: `done < "$f"`.
+    pub(super) fn handed_as_input(&self, n: usize) -> Option<String> {
+        let mut followed = HashSet::new();
+        let mut redirects = self.line.runs()[n].redirects.iter().filter(|to| to.how == How::Read);
+        redirects.find_map(|to| self.behind(&to.target, n, &mut followed))
+    }
+
+    /// What a word may stand for that is known only when the command runs. Each text is followed once for a question.
+    fn behind(&self, word: &'a Word, n: usize, followed: &mut HashSet<&'a str>) -> Option<String> {
+        let is_unknown = matches!(word.kind, Kind::Variable | Kind::Output);
+        if word.text.starts_with('-') || !is_unknown || !followed.insert(&word.text) {
+            return None;
+        }
+        if word.kind == Kind::Output {
+            return self.put_there(word, n);
+        }
+        let run = &self.line.runs()[n];
+        let mut is_bound = false;
+        for binding in self.line.bindings() {
+            if !self.ground.spend(1) {
+                return None;
+            }
+            if !names_variable(&word.text, &binding.name) {
+                continue;
+            }
+            is_bound = true;
+            let found = binding.words.iter().find_map(|value| match value.kind {
+                Kind::Variable | Kind::Output => self.behind(value, n, followed),
+                Kind::Literal | Kind::Home | Kind::Pattern => {
+                    if !self.ground.spend(1) {
+                        return None;
+                    }
+                    let put_in = put_in(&word.text, &binding.name, &value.text);
+                    self.named(run, &Word { text: put_in, kind: value.kind })
+                }
+            });
+            if found.is_some() {
+                return found;
+            }
+        }
+        if is_bound { None } else { self.set_by_others(&word.text, run) }
+    }
+
+    /// What `$(…)` writes, or what `find -exec` and `xargs` put in.
+    fn put_there(&self, word: &Word, n: usize) -> Option<String> {
+        let run = &self.line.runs()[n];
+        if !["$(", "`", "<("].iter().any(|open| word.text.contains(open)) {
+            let finds = |at: &Run| run.of == at.of && runs_what_it_finds(&self.args(at));
+            return self
+                .written_by(|at, run| finds(run) || at < n && self.flows_to(at, n))
+                .or_else(|| self.in_text(run));
+        }
+        // Its own commands, by their words; where those can not be told, all that stand as deep.
+        let quote = if word.text.starts_with("<(") { "" } else { "\"" };
+        let inner = Line::read(&format!("true {quote}{}{quote}", word.text));
+        let own: HashSet<Vec<&str>> = inner.runs().iter().skip(1).map(texts).collect();
+        let is_own = |run: &Run| own.is_empty() || own.contains(&texts(run));
+        self.written_by(|_, inner| inner.nesting > run.nesting && is_own(inner))
+    }
+
+    /// What a variable may be that no assignment and no loop sets: an argument of a script or function of the
+    /// line, or what `read` and its kin read. The environment's own are none of these.
+    fn set_by_others(&self, text: &str, run: &'a Run) -> Option<String> {
+        let runs = self.line.runs();
+        let is_read = || {
+            let readers =
+                runs.iter().filter(|run| matches!(name_of(run), "read" | "mapfile" | "readarray"));
+            readers
+                .flat_map(|run| run.words.iter().skip(1).map(|word| word.text.as_str()))
+                .chain(["REPLY", "MAPFILE"])
+                .any(|name| !name.is_empty() && names_variable(text, name))
+        };
+        let is_argument = is_argument(text);
+        if !is_argument && !is_read() {
+            return None;
+        }
+        let functions = &self.line.script().functions;
+        let arguments = |run: &'a Run| -> Vec<&'a Word> {
+            let (name, args) = (name_of(run), self.args(run));
+            if SHELLS.contains(&name) {
+                // The first is the script.
+                args.operands().skip(1).collect()
+            } else if name == "set" || functions.iter().any(|own| own == name) {
+                args.words().collect()
+            } else {
+                Vec::new()
+            }
+        };
+        self.written_by(|_, run| run.writes_pipe || runs_what_it_finds(&self.args(run)))
+            .or_else(|| {
+                let mut given = runs.iter().filter(|_| is_argument).flat_map(arguments);
+                given.find_map(|word| self.named(run, word))
+            })
+            .or_else(|| runs.iter().find_map(|run| self.in_text(run)))
+    }
+
+    /// One of the names that anything in the line may hand on: of a line that is too long to be followed.
+    pub(super) fn anything(&self) -> Option<String> {
+        let runs = self.line.runs();
+        let first = runs.first()?;
+        let mut values = self.line.bindings().iter().flat_map(|binding| &binding.words);
+        self.written_by(|_, _| true)
+            .or_else(|| values.find_map(|value| self.named(first, value)))
+            .or_else(|| runs.iter().find_map(|run| self.in_text(run)))
+    }
+
+    /// One of the names in a text that the command reads.
+    fn in_text(&self, run: &'a Run) -> Option<String> {
+        let Input::Text(text) = &run.input else { return None };
+        let mut names = text.text.split_ascii_whitespace();
+        names.find_map(|name| self.named(run, &Word::literal(name)))
+    }
+
+    /// The file of this kind that a word or pattern names.
+    fn named(&self, run: &'a Run, word: &Word) -> Option<String> {
+        let args = self.args(run);
+        if word.kind == Kind::Pattern {
+            let as_literal = Word { text: word.text.clone(), kind: Kind::Literal };
+            let patterns = args.paths(&as_literal)?.into_iter();
+            return patterns
+                .flat_map(|pattern| self.ground.expand(&pattern))
+                .find(|p| (self.is_it)(p));
+        }
+        let paths = args.paths(word)?.into_iter();
+        paths.map(|path| self.ground.real(&path)).find(|path| (self.is_it)(path))
+    }
+
+    /// What the command at the first place writes comes to that at the second, through pipes.
+    fn flows_to(&self, from: usize, to: usize) -> bool {
+        self.line.runs()[from..to].iter().all(|run| {
+            run.writes_pipe || name_of(run) == "xargs" || run.of == self.line.runs()[to].of
+        })
+    }
+
+    /// One of the names that these commands write, past the searches that they flow through.
+    fn written_by(&self, is_meant: impl Fn(usize, &Run) -> bool) -> Option<String> {
+        let runs = self.line.runs();
+        let mut meant = runs.iter().enumerate().filter(|(at, run)| is_meant(*at, run));
+        meant.find_map(|(at, run)| {
+            let behind = runs[at + 1..].iter().take(MOST_FILTERS).take_while(|_| run.writes_pipe);
+            let behind: Vec<&Run> = behind.take_while(|run| run.input == Input::Pipe).collect();
+            // A number is no name. (What `xargs` gives names to writes them too.)
+            let by_xargs = |n: usize| n > 0 && name_of(behind[n - 1]) == "xargs";
+            if (0..behind.len()).any(|n| counts(&self.args(behind[n])) && !by_xargs(n)) {
+                return None;
+            }
+            let filters: Vec<Filter> =
+                behind.iter().filter_map(|run| Filter::of(&self.args(run))).collect();
+            // `find` writes the place that it was given in front of each.
+            let begin = if name_of(run) == "find" { "./" } else { "" };
+            let passes = |path: &str| filters.iter().all(|one| one.passes(path, begin));
+            let is_it = |path: &str| (self.is_it)(path) && passes(path);
+            self.writes(run, &is_it)
+        })
+    }
+
+    /// One of the names that a command writes.
+    fn writes(&self, run: &'a Run, is_it: &(dyn Fn(&str) -> bool + Sync)) -> Option<String> {
+        let args = self.args(run);
+        let flow = Flow { is_it, ..*self };
+        match name_of(run) {
+            "find" => found(&args, self.reach, is_it),
+            "fd" | "fdfind" => found_by_fd(&args, self.reach, is_it),
+            "ls" | "dir" => flow.listed(run),
+            "cat" if matches!(run.input, Input::Text(_)) => flow.in_text(run),
+            "echo" | "printf" => run.words.iter().skip(1).find_map(|word| {
+                let mut parts = fragments(&word.text).map(Word::literal);
+                let part = || parts.find_map(|part| flow.named(run, &part));
+                flow.named(run, word).or_else(part)
+            }),
+            "rg" if args.has("--files") => searched(&args, self.reach, is_it),
+            name if SEARCHES.contains(&name) && (args.has("-l") || args.has("-L")) => {
+                searched(&args, self.reach, is_it)
+            }
+            // What it tracks everybody has who has the repository.
+            "git" if args.sub_is("ls-files") && (args.has("-o") || args.has("--others")) => {
+                self.ground.find(run.directories.first()?.as_deref()?, self.reach, is_it)
+            }
+            _ => None,
+        }
+    }
+
+    /// What `ls` lists.
+    fn listed(&self, run: &'a Run) -> Option<String> {
+        let args = self.args(run);
+        let here = Word::literal(".");
+        let mut operands: Vec<&Word> = args.operands().collect();
+        if operands.is_empty() {
+            operands.push(&here);
+        }
+        let shows_hidden =
+            ["-a", "-A", "-f", "--all", "--almost-all"].iter().any(|own| args.has(own));
+        operands.into_iter().find_map(|word| {
+            self.named(run, word).or_else(|| {
+                let inner = if shows_hidden { &["*", ".*"] as &[&str] } else { &["*"] };
+                let folders = args.paths(word)?;
+                let patterns = folders.iter().flat_map(|folder| {
+                    inner.iter().map(move |name| match folder.as_str() {
+                        "" => (*name).to_owned(),
+                        _ => format!("{folder}/{name}"),
+                    })
+                });
+                let mut names = patterns.flat_map(|pattern| self.ground.expand(&pattern));
+                names.find(|path| (self.is_it)(path))
+            })
+        })
+    }
+}
+
+fn name_of(run: &Run) -> &str {
+    run.words.first().map_or("", |word| word.text.as_str())
+}
+
+/// `find -exec`, `fd -x`.
+pub(super) fn runs_what_it_finds(args: &Args<'_>) -> bool {
+    let options = ["-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"];
+    matches!(name_of(args.run), "find" | "fd" | "fdfind")
+        && args.words().any(|word| options.contains(&word.text.as_str()))
+}
+
+fn texts(run: &Run) -> Vec<&str> {
+    run.words.iter().map(|word| word.text.as_str()).collect()
+}
+
+/// `$1`, `${1%.*}`, `$@`, `$*` stands in a text.
+fn is_argument(text: &str) -> bool {
+    text.match_indices('$').any(|(at, _)| {
+        let rest = text[at + 1..].strip_prefix('{').unwrap_or(&text[at + 1..]);
+        rest.starts_with(|char: char| char.is_ascii_digit() || "@*".contains(char))
+    })
+}
+
+/// `$name`, `${name}`, `${name%.*}` stands in a text.
+fn names_variable(text: &str, name: &str) -> bool {
+    text.match_indices('$').any(|(at, _)| {
+        let rest = text[at + 1..].strip_prefix('{').unwrap_or(&text[at + 1..]);
+        rest.strip_prefix(name).is_some_and(|rest| {
+            !rest.starts_with(|char: char| char.is_ascii_alphanumeric() || char == '_')
+        })
+    })
+}
+
+/// The text with a value in the variable's place.
+fn put_in(text: &str, name: &str, value: &str) -> String {
+    let put_in = text.replace(&format!("${{{name}}}"), value).replace(&format!("${name}"), value);
+    // `${name%.*}` is taken for all of it.
+    if put_in.contains('$') { value.to_owned() } else { put_in }
+}
+
+/// A search that lets some names through.
+struct Filter {
+    pattern: Regex,
+    is_turned: bool,
+    /// It takes the pattern for a whole word or line, so that it may let through what the pattern fits.
+    is_whole: bool,
+}
+
+impl Filter {
+    fn of(args: &Args<'_>) -> Option<Self> {
+        let name = name_of(args.run);
+        let pattern = args.operands().next()?.known()?;
+        if !SEARCHES.contains(&name) || args.has("-e") || args.has("-f") {
+            return None;
+        }
+        let is_fixed = name == "fgrep" || args.has("-F");
+        let is_basic = name == "grep" && !args.has("-E") && !args.has("-P");
+        let pattern = match (is_fixed, is_basic) {
+            (true, _) => regex::escape(pattern),
+            (_, true) => extended(pattern),
+            _ => pattern.to_owned(),
+        };
+        if nests_too_deep(&pattern) {
+            return None;
+        }
+        let pattern = RegexBuilder::new(&pattern).case_insensitive(args.has("-i")).build().ok()?;
+        let any = |options: &[&str]| options.iter().any(|own| args.has(own));
+        let is_turned = any(&["-v", "--invert-match"]);
+        let is_whole = any(&["-x", "-w", "--line-regexp", "--word-regexp"]);
+        Some(Self { pattern, is_turned, is_whole })
+    }
+
+    /// It may let this file's name through. What exactly was written is not known (the folder it ran in, the place
+    /// it was given): one that wants something is believed to want any of the ways to write it, one that takes
+    /// out to take out what it fits in all.
+    fn passes(&self, path: &str, begin: &str) -> bool {
+        let fits = |path: &str| self.pattern.is_match(path);
+        if self.is_turned {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            let is_out = || [path, name].iter().all(|path| fits(&format!("{begin}{path}")));
+            return self.is_whole || !is_out();
+        }
+        let below = path.match_indices('/').map(|(at, _)| &path[at + 1..]);
+        let mut written = std::iter::once(path).chain(below);
+        written.any(|path| fits(path) || fits(&format!("./{path}")))
+    }
+}
+
+/// A glob over whole paths or names; what can not be read may stand for anything.
+fn glob(text: &str, any_case: bool) -> Option<GlobMatcher> {
+    let text = if nests_too_deep(text) { "*" } else { text };
+    Some(GlobBuilder::new(text).case_insensitive(any_case).build().ok()?.compile_matcher())
+}
+
+/// What stands between two `-o` of a `find`: never more than what it tests, for parentheses are not read.
+#[derive(Default)]
+struct Alternative {
+    wanted: Vec<(bool, GlobMatcher)>,
+    unwanted: Vec<(bool, GlobMatcher)>,
+    /// Folders, links and the like.
+    is_of_others: bool,
+    prunes: bool,
+    acts: bool,
+}
+
+/// The alternatives of a `find`, and how deep it goes.
+fn alternatives(args: &Args<'_>) -> (Vec<Alternative>, usize) {
+    let words: Vec<&str> = args.words().map(|word| word.text.as_str()).collect();
+    let is_not = |word: &str| matches!(word, "!" | "-not");
+    let mut deepest = usize::MAX;
+    if words.windows(2).any(|pair| is_not(pair[0]) && pair[1] == "(") {
+        return (vec![Alternative::default()], deepest);
+    }
+    let mut all = vec![Alternative::default()];
+    let mut at = 0;
+    while let Some(test) = words.get(at).copied() {
+        let value = words.get(at + 1).copied().unwrap_or("");
+        let is_turned = at > 0 && is_not(words[at - 1]);
+        at += 1;
+        if matches!(test, "-o" | "-or" | ",") {
+            all.push(Alternative::default());
+            continue;
+        }
+        let Some(one) = all.last_mut() else { break };
+        match test {
+            "-maxdepth" => deepest = value.parse().unwrap_or(usize::MAX),
+            "-prune" => one.prunes = true,
+            "-type" if !is_turned && matches!(value, "d" | "l" | "s" | "p") => {
+                one.is_of_others = true;
+            }
+            "-name" | "-iname" | "-path" | "-ipath" | "-wholename" | "-iwholename" => {
+                at += 1;
+                if let Some(glob) = glob(value, test.starts_with("-i")) {
+                    let globs = if is_turned { &mut one.unwanted } else { &mut one.wanted };
+                    globs.push((!test.ends_with("iname") && test != "-name", glob));
+                }
+            }
+            "-exec" | "-execdir" | "-ok" | "-okdir" => {
+                one.acts = true;
+                at += words[at..].iter().take_while(|word| !matches!(**word, ";" | "+")).count();
+            }
+            _ => one.acts |= test.starts_with("-print") || matches!(test, "-ls" | "-delete"),
+        }
+    }
+    // `-name .git -prune -o -type f -print`: what is left out is not printed.
+    if !words.contains(&"(") && all.iter().any(|one| one.acts) {
+        all.retain(|one| one.acts || !one.prunes);
+    }
+    (all, deepest)
+}
+
+/// A file of this kind among what `find` finds: below its places, with a name that it looks for.
+pub(super) fn found(
+    args: &Args<'_>,
+    reach: Reach,
+    is_it: &(dyn Fn(&str) -> bool + Sync),
+) -> Option<String> {
+    let is_place = |word: &&Word| !word.text.starts_with(['-', '(', '!']);
+    let here = Word::literal(".");
+    let mut places: Vec<&Word> = args.words().take_while(is_place).collect();
+    if places.is_empty() {
+        places.push(&here);
+    }
+    let (alternatives, deepest) = alternatives(args);
+    for place in places {
+        for folder in args.paths(place).into_iter().flatten() {
+            if !is_folder(args.ground.look(&folder)) {
+                continue;
+            }
+            let fits = |path: &str| {
+                let inner = path.strip_prefix(folder.as_str()).unwrap_or(path);
+                let inner = inner.trim_start_matches('/');
+                let name = path.rsplit('/').next().unwrap_or(path);
+                let written = format!("{}/{inner}", place.text.trim_end_matches('/'));
+                let is = |(is_path, glob): &(bool, GlobMatcher)| {
+                    glob.is_match(if *is_path { written.as_str() } else { name })
+                };
+                inner.matches('/').count() < deepest
+                    && alternatives.iter().any(|one| {
+                        !one.is_of_others
+                            && one.wanted.iter().all(is)
+                            && !one.unwanted.iter().any(is)
+                    })
+                    && is_it(path)
+            };
+            if let Some(found) = args.ground.find(&folder, reach, &fits) {
+                return Some(found);
+            }
+        }
+    }
+    None
+}
+
+/// The same of `fd`.
+fn found_by_fd(
+    args: &Args<'_>,
+    reach: Reach,
+    is_it: &(dyn Fn(&str) -> bool + Sync),
+) -> Option<String> {
+    let all = ["-H", "-u", "-I", "--hidden", "--no-ignore", "--unrestricted"];
+    let reach = if all.iter().any(|own| args.may_have(own)) { reach } else { reach.shown() };
+    let mut words = args.words();
+    let (mut pattern, mut ending) = (None, None);
+    while let Some(word) = words.next() {
+        match word.text.as_str() {
+            "-x" | "-X" | "--exec" | "--exec-batch" => break,
+            "-e" | "--extension" => ending = words.next().map(|word| format!(".{}", word.text)),
+            "-t" | "--type" | "-E" | "--exclude" | "-d" | "--max-depth" => _ = words.next(),
+            text if text.starts_with('-') => {}
+            text => pattern = pattern.or_else(|| Regex::new(text).ok()),
+        }
+    }
+    let fits = |path: &str| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        pattern.as_ref().is_none_or(|pattern| pattern.is_match(name))
+            && ending.as_ref().is_none_or(|ending| name.ends_with(ending.as_str()))
+            && is_it(path)
+    };
+    args.ground.find(args.run.directories.first()?.as_deref()?, reach, &fits)
+}
+
+/// Programs that go through the folders they are given without being told to.
+const GO_DOWN: &[&str] = &["rg", "rgrep", "ag", "ack", "tar", "zip", "rsync", "scp", "7z"];
+
+/// A file of this kind in a folder that the command goes through.
+pub(super) fn searched(
+    args: &Args<'_>,
+    reach: Reach,
+    is_it: &(dyn Fn(&str) -> bool + Sync),
+) -> Option<String> {
+    let name = name_of(args.run);
+    let by_git = name == "git" && args.sub_is("grep");
+    let options = ["-r", "-R", "-a", "--recursive", "--archive", "--dereference-recursive"];
+    let searches = SEARCHES.contains(&name) || by_git;
+    let words: Vec<&str> = args.words().map(|word| word.text.as_str()).collect();
+    let is_told = options.iter().any(|own| args.has(own))
+        || words.iter().any(|word| matches!(*word, "-drecurse" | "--directories=recurse"))
+        || words
+            .windows(2)
+            .any(|pair| matches!(pair[0], "-d" | "--directories") && pair[1] == "recurse");
+    let goes_down = by_git || GO_DOWN.contains(&name) || is_told;
+    if !goes_down {
+        return None;
+    }
+    let given = Given::of(args);
+    let n_patterns = usize::from(searches && !given.has_pattern && !args.has("--files"));
+    let here = Word::literal(".");
+    let mut folders: Vec<&Word> =
+        given.operands.into_iter().skip(n_patterns + usize::from(by_git)).collect();
+    if folders.is_empty() && searches {
+        folders.push(&here);
+    }
+    let leaves_out = matches!(name, "rg" | "ag" | "ack")
+        && !["-u", "--hidden", "--no-ignore", "-."].iter().any(|own| args.may_have(own));
+    let by_index = by_git && !args.has("--no-index") && !args.has("--untracked");
+    let reach = if by_index || leaves_out { reach.shown() } else { reach };
+    let fits = |path: &str| {
+        let file = path.rsplit('/').next().unwrap_or(path);
+        let is = |glob: &GlobMatcher| glob.is_match(file) || glob.is_match(path);
+        let lies_in = |glob: &GlobMatcher| path.split('/').any(|part| glob.is_match(part));
+        (given.wanted.is_empty() || given.wanted.iter().any(is))
+            && !given.unwanted.iter().any(lies_in)
+            && !given.unwanted.iter().any(is)
+            && is_it(path)
+    };
+    let paths = folders.into_iter().filter_map(|word| args.paths(word)).flatten();
+    paths
+        .filter(|path| is_folder(args.ground.look(path)))
+        .find_map(|path| args.ground.find(&path, reach, &fits))
+}
+
+/// What a command that goes through folders was told of them.
+struct Given<'a> {
+    wanted: Vec<GlobMatcher>,
+    unwanted: Vec<GlobMatcher>,
+    operands: Vec<&'a Word>,
+    has_pattern: bool,
+}
+
+impl<'a> Given<'a> {
+    fn of(args: &Args<'a>) -> Self {
+        let mut given = Self {
+            wanted: Vec::new(),
+            unwanted: Vec::new(),
+            operands: Vec::new(),
+            has_pattern: false,
+        };
+        let mut words = args.words();
+        let is_search = SEARCHES.contains(&name_of(args.run)) || name_of(args.run) == "git";
+        while let Some(word) = words.next() {
+            let (option, value) = match word.text.split_once('=') {
+                Some((option, value)) if option.starts_with("--") => (option, Some(value)),
+                _ => (word.text.as_str(), None),
+            };
+            let globs = match option {
+                "--include" | "-g" | "--glob" | "--iglob" => &mut given.wanted,
+                "--exclude" | "--exclude-dir" | "--ignore" => &mut given.unwanted,
+                "-e" | "--regexp" | "-f" | "--file" if is_search => {
+                    given.has_pattern = true;
+                    if value.is_none() {
+                        words.next();
+                    }
+                    continue;
+                }
+                // (Of `tar` it is a folder that it goes to.)
+                "-A" | "-B" | "-C" | "-d" | "-D" | "-m" | "-t" | "-T" | "--type"
+                | "--directories"
+                    if is_search =>
+                {
+                    if value.is_none() {
+                        words.next();
+                    }
+                    continue;
+                }
+                text if text.starts_with('-') && text.len() > 1 => continue,
+                _ => {
+                    given.operands.push(word);
+                    continue;
+                }
+            };
+            let Some(text) = value.or_else(|| words.next().map(|word| word.text.as_str())) else {
+                break;
+            };
+            let (text, globs) = match text.strip_prefix('!') {
+                Some(rest) => (rest, &mut given.unwanted),
+                None => (text, globs),
+            };
+            // `{a,b}` in what the shell leaves to the program.
+            let text = text.trim_start_matches("./").trim_end_matches('/');
+            globs.extend(glob(text, false));
+        }
+        given
+    }
+}
+
+fn is_folder(place: Place) -> bool {
+    match place {
+        Place::Folder | Place::Project | Place::Above => true,
+        Place::Nothing | Place::File | Place::Elsewhere => false,
+    }
+}

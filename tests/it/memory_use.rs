@@ -1,0 +1,98 @@
+//! What memory may not do, and where it stays: below a pin, across a compaction, on the screen.
+
+use code_agent::learning::item::Item;
+use code_agent::learning::store::{SqliteStore, Store as _};
+use serde_json::{Value, json};
+
+use crate::chat::Pty;
+use crate::support::Test;
+
+/// An item of the user's; `failure` may be null.
+fn remember(test: &Test, kind: &str, text: &str, topic: &str, failure: &Value) -> String {
+    let item = json!({
+        "id": format!("{:x}", text.len()).repeat(5), "scope": "user", "kind": kind,
+        "text": text, "tags": {"topic": topic}, "because": null, "evidence": ["earlier"],
+        "origin": "trace", "frequency": 1, "wins": 3, "losses": 0, "created_at_ms": 1,
+        "last_occurred_ms": 1, "failure": failure
+    });
+    let item: Item = serde_json::from_value(item).unwrap();
+    let file = test.home().join(".local/share/agent/memory.db");
+    SqliteStore::new(file, |_| {}).put(&item).unwrap();
+    item.id
+}
+
+/// `./old.sh` is not there, `sh new.sh all` is, and memory knows it.
+fn old_is_new() -> Test {
+    let test = Test::new().file("new.sh", "touch ran\necho new\n");
+    let failure = json!({"skill": "Bash", "condition": "it fails", "suggested_fix": null,
+        "error_type": "dependency_error",
+        "when": {"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "./old.sh"},
+        "fix": {"kind": "replace_words", "from": "./old.sh", "to": "sh new.sh all"}});
+    remember(&test, "failure_pattern", "Run `sh new.sh all`, not `./old.sh`.", "", &failure);
+    test.script("call: Bash {\"command\":\"./old.sh\"}\n---\ntext: done")
+}
+
+#[test]
+fn a_pin_stands_above_a_fix_that_memory_would_make() {
+    let test = old_is_new();
+    test.run(&["Say hello.", "--allow", "Bash"]).expect_code(0);
+    assert!(test.root().join("ran").exists(), "nothing forbids it");
+    let test = old_is_new();
+    test.run(&["Say hello. Do not run `sh new.sh all`.", "--allow", "Bash"]).expect_code(0);
+    let pinned = &test.events_of("pin.added")[0]["pin"]["rules"];
+    assert_eq!(pinned, &json!(["deny Bash(sh new.sh all)"]));
+    assert!(!test.root().join("ran").exists());
+}
+
+#[test]
+fn what_was_told_of_memory_stays_across_a_compaction() {
+    let fill = |from: u32| -> String {
+        let look = |n: u32| format!("call: Glob {{\"pattern\": \"*.{n}\"}}\n---\n");
+        (from..from + 4).map(look).collect()
+    };
+    let (one, other) = (fill(1), fill(5));
+    let script = format!(
+        "{one}text: first is done\n---\n{other}text: second is done\n---\n\
+         when: (?s)Memory: what earlier sessions taught.*fence green.*each evening.*### Objectives\n\
+         text: it stands\n---\ntext: it is gone\n---\n\
+         for: summary\ntext: ### Objectives & Status\ntext: two tasks are done"
+    );
+    let test = Test::new().script(&script);
+    remember(&test, "rule", "Paint the garden fence green.", "", &Value::Null);
+    remember(&test, "rule", "Water tall roses each evening.", "", &Value::Null);
+    let mut pty = Pty::chat(&test, &["--set", "context.keep_rounds=1"]);
+    pty.wait_for("script");
+    pty.say("Please paint the garden fence.");
+    // What is said before a turn has ended is said in it.
+    let is_done = || std::fs::read_to_string(test.log()).unwrap().contains("turn.finished");
+    pty.wait("the end of the turn", |screen| screen.contains("first is done") && is_done());
+    pty.say("Now water the tall roses, each evening.");
+    pty.wait_for("second is done");
+    let told = test.events_of("memory.recalled");
+    let in_rules: Vec<bool> = told.iter().map(|it| it["in_rules"] == true).collect();
+    assert_eq!(in_rules, [true, false]);
+    pty.say("/compact");
+    pty.wait("the summary", |_| test.has_event("context.compacted"));
+    pty.say("Say something.");
+    pty.wait_for("it stands");
+    assert_eq!(test.events_of("memory.recalled").len(), 2, "and is not said again");
+    pty.say("/quit");
+    pty.end();
+}
+
+#[test]
+fn a_person_in_the_chat_sees_what_is_remembered_and_forgets_it() {
+    let test = Test::new().script("text: done");
+    let id = remember(&test, "rule", "Run the fast suite first.", "test", &Value::Null);
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("script");
+    pty.say("/memory");
+    pty.wait_for(&id);
+    pty.say(&format!("/memory show {id}"));
+    pty.wait_for("Run the fast suite first.");
+    pty.wait_for("in all projects");
+    pty.say(&format!("/memory forget {id}"));
+    pty.wait_for(&format!("forgot {id}"));
+    let done = test.agent(&["memory", "list", "--all"]).expect_code(0);
+    assert_eq!(done.stdout, "");
+}
