@@ -45,9 +45,7 @@ use crate::protocol::event::{Event, Sink, Stamped};
 
 /// Frames are this far apart, unless a key was pressed: a text that streams is read, not watched.
 const FRAME: Duration = Duration::from_millis(33);
-/// A program that was not stopped within this time will not be.
-const STOPPED: Duration = Duration::from_millis(200);
-/// Going on is told twice: by the clock and by a signal.
+/// A signal that comes so soon after the program came back tells what is known already.
 const JUST_NOW: Duration = Duration::from_secs(1);
 /// So many messages are taken before the next frame.
 const BATCH: usize = 512;
@@ -155,17 +153,6 @@ impl Drop for Chat {
     }
 }
 
-/// Who has the terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Away {
-    /// It is ours.
-    No,
-    /// An editor has it.
-    Editor,
-    /// The program is about to be stopped, or was, and goes on: then it is ours again.
-    Suspended,
-}
-
 /// The screen, and what it shows.
 struct Face<'a> {
     state: State,
@@ -175,7 +162,8 @@ struct Face<'a> {
     page: Option<Screen>,
     ask: &'a UnboundedSender<Request>,
     reflows: bool,
-    away: Away,
+    /// An editor has the terminal.
+    is_away: bool,
     /// When it came back from being suspended.
     came_back: Option<Instant>,
     is_over: bool,
@@ -197,7 +185,7 @@ fn on_screen(
         page: None,
         ask,
         reflows,
-        away: Away::No,
+        is_away: false,
         came_back: None,
         is_over: false,
     };
@@ -206,13 +194,7 @@ fn on_screen(
     let mut is_stale = false;
     while !face.is_over {
         let tick = face.state.next_tick();
-        let patience = if face.away == Away::Suspended {
-            Some(STOPPED)
-        } else if is_stale {
-            Some(FRAME.saturating_sub(drawn.elapsed()))
-        } else {
-            tick
-        };
+        let patience = if is_stale { Some(FRAME.saturating_sub(drawn.elapsed())) } else { tick };
         let first = match patience {
             None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(patience) => messages.recv_timeout(patience),
@@ -227,9 +209,6 @@ fn on_screen(
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
-                if face.away == Away::Suspended {
-                    face.come_back()?;
-                }
                 face.update(Input::Tick)?;
                 is_urgent = true;
             }
@@ -257,19 +236,17 @@ impl Face<'_> {
                 self.update(Input::Typed(typed, at))
             }
             Message::News(news) => {
-                if self.away == Away::Editor && matches!(news, News::Edited(_)) {
+                if self.is_away && matches!(news, News::Edited(_)) {
                     self.come_back()?;
                 }
                 self.update(Input::News(news))
             }
             Message::Line(_) | Message::Resized => Ok(()),
-            Message::Continued => match self.away {
-                Away::Editor => Ok(()),
-                // It is known already.
-                Away::No if self.came_back.is_some_and(|at| at.elapsed() < JUST_NOW) => Ok(()),
-                // Perhaps somebody else had stopped the program.
-                Away::Suspended | Away::No => self.come_back(),
-            },
+            Message::Continued => {
+                let is_known = self.came_back.is_some_and(|at| at.elapsed() < JUST_NOW);
+                // Somebody else had stopped the program.
+                if self.is_away || is_known { Ok(()) } else { self.come_back() }
+            }
             Message::Closed => {
                 self.is_over = true;
                 Ok(())
@@ -289,7 +266,7 @@ impl Face<'_> {
             Action::Ask(request) => {
                 if matches!(request, Request::Edit(_)) {
                     self.step_aside()?;
-                    self.away = Away::Editor;
+                    self.is_away = true;
                 }
                 // A session that is over wants nothing more.
                 self.is_over |= self.ask.send(request).is_err();
@@ -304,14 +281,9 @@ impl Face<'_> {
             }
             Action::Suspend => {
                 self.step_aside()?;
-                self.away = Away::Suspended;
-                // The whole program stops, but perhaps not this very moment: the terminal is taken again
-                // only when it goes on.
-                _ = rustix::process::kill_process(
-                    rustix::process::getpid(),
-                    rustix::process::Signal::TSTP,
-                );
-                Ok(())
+                terminal::suspend();
+                self.came_back = Some(Instant::now());
+                self.come_back()
             }
             Action::Redraw => {
                 self.screen.forget();
@@ -339,17 +311,14 @@ impl Face<'_> {
 
     fn come_back(&mut self) -> io::Result<()> {
         self.terminal.resume()?;
-        if self.away == Away::Suspended {
-            self.came_back = Some(Instant::now());
-        }
-        self.away = Away::No;
+        self.is_away = false;
         self.page = None;
         self.screen = Screen::inline(terminal::size().0, self.reflows);
         Ok(())
     }
 
     fn draw(&mut self) -> io::Result<()> {
-        if self.away != Away::No {
+        if self.is_away {
             return Ok(());
         }
         let size = terminal::size();
@@ -387,7 +356,7 @@ impl Face<'_> {
 
     /// The end: all that was said stays in the terminal's history.
     fn leave(mut self) -> io::Result<()> {
-        if self.away == Away::No {
+        if !self.is_away {
             self.terminal.alternate(false)?;
             let look = self.state.look();
             let history = self.state.conversation.take_finished(look);

@@ -120,6 +120,20 @@ impl Drop for Terminal {
     }
 }
 
+/// Stops the program and whatever waits for it (a script, npm), as Ctrl-Z does in a terminal that is not
+/// raw. Comes back when it is to go on; at once where the system stops nothing, as nobody could continue it.
+pub(super) fn suspend() {
+    use nix::sys::signal::{SigSet, Signal, killpg, raise};
+    let stop = SigSet::from(Signal::SIGTSTP);
+    // What is sent to the group may stop the program now or a little later, whenever the thread that
+    // gets it runs. So this thread sends itself one as well, to stand still before it goes on; it is held
+    // back until both are sent, as going on takes back what is held and only that.
+    _ = stop.thread_block();
+    _ = raise(Signal::SIGTSTP);
+    _ = killpg(nix::unistd::Pid::from_raw(0), Signal::SIGTSTP);
+    _ = stop.thread_unblock();
+}
+
 /// Columns and rows; a terminal that says nothing of use has 80 × 24.
 pub(super) fn size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(io::stdout());

@@ -121,28 +121,28 @@ fn a_panic_leaves_the_terminal_as_it_was_and_says_what_happened() {
 
 #[test]
 fn it_is_suspended_and_comes_back() {
-    let test = Test::new().script("text: after the break");
-    // A shell with job control, as a person has it.
-    let line = "exec bash --norc -i";
-    let Some(tmux) = Tmux::start("suspend", &test, line, (80, 24)) else { return };
-    tmux.keys(&["$AGENT --model script:../script", "Enter"]);
-    tmux.run(&["send-keys", ""]);
-    tmux.wait_for("$");
-    tmux.keys(&["C-c"]);
-    tmux.keys(&[&format!("'{}' --model script:../script", env!("CARGO_BIN_EXE_agent")), "Enter"]);
-    tmux.wait_for("/help");
-    tmux.keys(&["half a mess"]);
-    tmux.wait_for("half a mess");
-    tmux.keys(&["C-z"]);
-    tmux.wait_for("Stopped");
-    tmux.keys(&["echo the shell works", "Enter"]);
-    tmux.wait_for("\nthe shell works");
-    tmux.keys(&["fg", "Enter"]);
-    tmux.wait_for("› half a mess");
-    tmux.keys(&["age", "Enter"]);
-    tmux.wait_for("after the break");
-    tmux.keys(&["/quit", "Enter"]);
-    tmux.wait_for("agent -c");
+    // As itself, and below a script that waits for it.
+    for start in ["$AGENT --model script:../script", "sh -c '$AGENT --model script:../script; :'"] {
+        let test = Test::new().script("text: after the break");
+        // A shell with job control, as a person has it.
+        let line = "export AGENT PS1='ready> '; exec bash --norc -i";
+        let Some(tmux) = Tmux::start("suspend", &test, line, (80, 24)) else { return };
+        tmux.wait_for("ready>");
+        tmux.keys(&[start, "Enter"]);
+        tmux.wait_for("/help");
+        tmux.keys(&["half a mess"]);
+        tmux.wait_for("half a mess");
+        tmux.keys(&["C-z"]);
+        tmux.wait_for("Stopped");
+        tmux.keys(&["echo the shell works", "Enter"]);
+        tmux.wait_for("\nthe shell works");
+        tmux.keys(&["fg", "Enter"]);
+        tmux.wait_for("› half a mess");
+        tmux.keys(&["age", "Enter"]);
+        tmux.wait_for("after the break");
+        tmux.keys(&["/quit", "Enter"]);
+        tmux.wait_for("agent -c");
+    }
 }
 
 #[test]
