@@ -9,7 +9,7 @@ use rustix::fs::XattrFlags;
 use serde_json::{Value, json};
 
 use crate::batch::{Batch, Project, says};
-use crate::support::{Test, is_root, say};
+use crate::support::{Test, has, is_root, say};
 
 /// One change by each tool that makes any.
 fn changes() -> [(&'static str, Value); 3] {
@@ -56,6 +56,9 @@ fn mode_owner_and_attributes_are_kept() {
 /// `script` is run there. Seen from here through `/proc`, it is gone with the process. Nothing, loudly,
 /// where nothing can be mounted.
 fn mounted(test: &Test, options: &str, script: &str, name: &str) -> Option<(Batch, String)> {
+    if !has("unshare", name) {
+        return None;
+    }
     let folder = test.root().join("small");
     fs::create_dir(&folder).unwrap();
     let script = format!(

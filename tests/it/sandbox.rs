@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::batch::Batch;
-use crate::support::{Done, Test, running, say};
+use crate::support::{Done, Test, has, running, say};
 
 const NOBODY: u32 = 65534;
 
@@ -270,8 +270,7 @@ fn the_project_and_its_temporary_folders_can_be_written() {
 
 #[test]
 fn git_and_agent_folders_are_written_by_git_alone() {
-    if Command::new("git").arg("--version").output().is_err() {
-        say("SKIPPED: git_and_agent_folders_are_written_by_git_alone: there is no git here");
+    if !has("git", "git_and_agent_folders_are_written_by_git_alone") {
         return;
     }
     for place in places() {

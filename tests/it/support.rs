@@ -260,6 +260,16 @@ pub(crate) fn say(text: &str) {
     _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{text}\n").as_bytes());
 }
 
+/// Whether there is such a program here; where it is missing, says that this test is skipped.
+pub(crate) fn has(program: &str, test: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&path).any(|folder| folder.join(program).exists());
+    if !is_there {
+        say(&format!("SKIPPED: {test}: there is no {program} here"));
+    }
+    is_there
+}
+
 /// Command lines of processes that hold this text.
 pub(crate) fn running(text: &str) -> Vec<String> {
     let mut found = Vec::new();

@@ -1,7 +1,7 @@
 //! The commands behind `/`.
 
 use super::pty::Pty;
-use crate::support::{Test, running};
+use crate::support::{Test, has, running};
 
 fn chat(script: &str) -> (Test, Pty) {
     let test = Test::new().file("a.txt", "one\n").script(script);
@@ -341,6 +341,9 @@ fn a_command_that_has_to_wait_is_not_lost() {
 
 #[test]
 fn doctor_and_diff_answer() {
+    if !has("git", "doctor_and_diff_answer") {
+        return;
+    }
     let (test, mut pty) = chat("text: x");
     pty.say("/doctor");
     pty.wait_for("✓ program");

@@ -89,6 +89,7 @@ impl GnuScreen {
 
 impl Drop for GnuScreen {
     fn drop(&mut self) {
-        self.run(&["quit"]);
+        // Nothing was started where there is no GNU screen.
+        _ = self.command().args(["-X", "quit"]).status();
     }
 }
