@@ -116,7 +116,9 @@ fn find(text: &str, old: &str) -> Option<Passage> {
     if reasons.is_empty() {
         reasons.push("the line ends at its end".into());
     }
-    let diff = Diff::between(
+    // Counted as the file's lines are, to be found there.
+    let diff = Diff::behind(
+        start,
         &format!("{}\n", old.trim_end_matches('\n')),
         &format!("{passage}\n"),
         ("old_string", "the file"),

@@ -34,7 +34,7 @@ impl Diff {
     }
 
     /// The same where so many lines stand before both.
-    fn behind(n_lines: usize, old: &str, new: &str, names: (&str, &str)) -> Self {
+    pub fn behind(n_lines: usize, old: &str, new: &str, names: (&str, &str)) -> Self {
         let mut middle = Middle::of(old, new);
         middle.n_before += n_lines;
         let (old, new) = (&old[middle.old.clone()], &new[middle.new.clone()]);

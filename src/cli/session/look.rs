@@ -52,11 +52,13 @@ pub(in crate::cli) fn list_of_sessions(storage: &Storage) -> String {
     glances(storage).map(|(id, glance)| line(&id, &glance)).collect()
 }
 
-/// The sessions of a project for one who has to choose: id, and what each was about.
+/// The sessions of a project for one who has to choose: id, and what each was about. Those in which nobody said
+/// anything (recorded calls of tools) are not among them.
 pub(in crate::cli) fn sessions_in_brief(storage: &Storage) -> Vec<(String, String)> {
-    let brief = glances(storage).map(|(id, glance)| {
+    let told = glances(storage).filter(|(_, glance)| glance.turns > 0);
+    let brief = told.map(|(id, glance)| {
         let started = glance.started.get(..16).unwrap_or(&glance.started).replace('T', " ");
-        let ending = glance.ending.as_deref().unwrap_or("unfinished");
+        let ending = ending(&glance);
         (id, format!("{}  ({started}, {ending})", shorten(&one_line(&glance.task), 60)))
     });
     brief.collect()
@@ -73,11 +75,16 @@ fn glances(storage: &Storage) -> impl Iterator<Item = (String, Glance)> {
 fn line(id: &str, glance: &Glance) -> String {
     let started = &glance.started;
     let started = started.get(..16).unwrap_or(started).replace('T', " ");
-    let ending = glance.ending.as_deref().unwrap_or("unfinished");
+    let ending = ending(glance);
     let turns = if glance.turns == 1 { "turn" } else { "turns" };
     let cost = glance.cost_usd.map_or_else(|| "-".to_owned(), record::dollars);
     let task = shorten(&one_line(&glance.task), 60);
     format!("{id}  {started}  {ending:<20}  {:>3} {turns:<5}  {cost:>9}  {task}\n", glance.turns)
+}
+
+fn ending(glance: &Glance) -> &str {
+    let otherwise = if glance.turns == 0 { "no turn" } else { "unfinished" };
+    glance.ending.as_deref().unwrap_or(otherwise)
 }
 
 fn as_json(id: &str, glance: &Glance) -> Value {

@@ -79,7 +79,8 @@ pub fn html(review: &Review) -> String {
                     } else {
                         ""
                     };
-                    format!("<span{class}>{}</span>\n", escaped(line))
+                    // Each is a line of its own by its style.
+                    format!("<span{class}>{}</span>", escaped(line))
                 });
                 page.push_str(&format!("<pre>{}</pre>\n", lines.collect::<String>()));
             }

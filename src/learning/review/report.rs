@@ -31,13 +31,6 @@ pub(super) enum Block {
 
 pub(super) fn blocks(review: &Review) -> Vec<Block> {
     let mut page = vec![Block::Title(title(review)), Block::Text(in_short(review))];
-    if review.totals.pieces == 0 {
-        page.push(Block::Text(
-            "No task was recorded in this time: sessions with `--no-memory` and those of other projects \
-             are not among them."
-                .to_owned(),
-        ));
-    }
     page.extend(attention(review));
     page.extend(suggestions(review));
     page.extend(failures(review));
@@ -71,6 +64,11 @@ pub fn short(project: &str) -> &str {
 
 fn in_short(review: &Review) -> String {
     let now = &review.totals;
+    if now.pieces == 0 {
+        return "No task was recorded in this time: sessions with `--no-memory` and those of other projects are \
+                not among them."
+            .to_owned();
+    }
     let mut text = format!(
         "{} in {}. Of {} pieces of work {} went well at once ({}), {} after another try, {} did not.",
         many(now.tasks, "task", "tasks"),

@@ -163,7 +163,7 @@ fn no_match_names_the_nearest_passage_and_what_differs() {
     let at = |start: u64, end: u64| json!({"start_line": start, "end_line": end});
     let spaces = "    let name = \"x\";\n    print(name);";
     let refused = check(file, spaces, "indentation (the file has tabs)", at(2, 3));
-    let diff = "--- old_string\n+++ the file\n@@ -1,2 +1,2 @@\n\
+    let diff = "--- old_string\n+++ the file\n@@ -2,2 +2,2 @@\n\
                 -    let name = \"x\";\n-    print(name);\n+\tlet name = \"x\";\n+\tprint(name);\n";
     assert_eq!(refused["data"]["diff_preview"], diff);
     check(
