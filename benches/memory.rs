@@ -12,7 +12,7 @@ use code_agent::learning::advisor::Advisor;
 use code_agent::learning::item::{Condition, FailurePattern, Fix, Item, Origin, Scope};
 use code_agent::learning::store::{Batch, Query, SqliteStore, Store};
 use code_agent::protocol::message::ToolCall;
-use code_agent::protocol::recall::{ItemKind, Surroundings};
+use code_agent::protocol::recall::ItemKind;
 use code_agent::protocol::reflection::Tags;
 
 const NOW: i64 = 1_795_000_000_000;
@@ -265,39 +265,6 @@ fn time<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     (started.elapsed(), done)
 }
 
-/// Surroundings in which whatever is looked for is there.
-struct Everything;
-
-impl Surroundings for Everything {
-    fn has_tool(&self, _: &str) -> bool {
-        true
-    }
-
-    fn takes(&self, _: &str, _: &str) -> bool {
-        true
-    }
-
-    fn has(&self, _: &str) -> bool {
-        true
-    }
-
-    fn has_folder(&self, _: &str) -> bool {
-        true
-    }
-
-    fn has_program(&self, _: &str, _: &str) -> bool {
-        true
-    }
-
-    fn has_variable(&self, _: &str) -> bool {
-        true
-    }
-
-    fn now_ms(&self) -> i64 {
-        0
-    }
-}
-
 /// What a task without failures pays on the loop's own thread: one look at its start, one before each call. The peer
 /// is what the loop does with those calls in any case, at the very least: each is read as JSON and written again.
 fn loop_side(random: &mut Random) {
@@ -330,11 +297,8 @@ fn loop_side(random: &mut Random) {
         .collect();
     let (mut started, mut called, mut peer) = (Vec::new(), Vec::new(), Vec::new());
     for (_, task) in &tasks {
-        started
-            .push(time(|| std::hint::black_box(advisor.for_task(task, 400, "s", &Everything))).0);
-        called.push(
-            time(|| calls.iter().for_each(|call| drop(advisor.before(call, Some(&Everything))))).0,
-        );
+        started.push(time(|| std::hint::black_box(advisor.for_task(task, 400, "s", &|_| true))).0);
+        called.push(time(|| calls.iter().for_each(|call| drop(advisor.before(call)))).0);
         let read = |call: &ToolCall| {
             let value: serde_json::Value = serde_json::from_str(&call.arguments).unwrap();
             std::hint::black_box(value.to_string());

@@ -322,8 +322,6 @@ pub struct Learning {
     /// Who is asked what a failure teaches that the rules see nothing in: `light`, the light model where one is
     /// configured; `main`, the main model; `never`.
     pub ask_model: AskModel,
-    /// A call that is known to fail is mended before it is made; else after it has failed.
-    pub fix_first: bool,
 }
 
 /// Who is asked what a failure teaches that the rules see nothing in.
@@ -348,7 +346,6 @@ impl Default for Learning {
             keep_days: 90,
             max_items: 5000,
             ask_model: AskModel::default(),
-            fix_first: false,
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::protocol::mask::{Masker, is_secret_name};
@@ -22,82 +21,6 @@ const STARTUP_FILES: &[&str] = &["BASH_ENV", "ENV"];
 /// Named like secrets, and none.
 const HARMLESS: &[&str] =
     &["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "SSH_AUTH_SOCK", "XAUTHORITY"];
-
-/// Words of bash that are no programs and can be called like one.
-const BUILT_IN: &[&str] = &[
-    ".",
-    ":",
-    "[",
-    "[[",
-    "alias",
-    "bg",
-    "bind",
-    "break",
-    "builtin",
-    "caller",
-    "case",
-    "cd",
-    "command",
-    "compgen",
-    "complete",
-    "compopt",
-    "continue",
-    "declare",
-    "dirs",
-    "disown",
-    "echo",
-    "enable",
-    "eval",
-    "exec",
-    "exit",
-    "export",
-    "false",
-    "fc",
-    "fg",
-    "for",
-    "function",
-    "getopts",
-    "hash",
-    "help",
-    "history",
-    "if",
-    "jobs",
-    "kill",
-    "let",
-    "local",
-    "logout",
-    "mapfile",
-    "popd",
-    "printf",
-    "pushd",
-    "pwd",
-    "read",
-    "readarray",
-    "readonly",
-    "return",
-    "select",
-    "set",
-    "shift",
-    "shopt",
-    "source",
-    "suspend",
-    "test",
-    "time",
-    "times",
-    "trap",
-    "true",
-    "type",
-    "typeset",
-    "ulimit",
-    "umask",
-    "unalias",
-    "unset",
-    "until",
-    "wait",
-    "while",
-    "{",
-    "!",
-];
 
 /// Names the command that a process belongs to; a command inside a command appends itself.
 const MARK: &str = "AGENT_COMMAND";
@@ -155,28 +78,10 @@ impl Environment {
             .find(|path| path.is_absolute() && path.is_file())
     }
 
-    /// A command in this folder would find this program. What bash itself knows is there; where PATH depends on the
-    /// folder nobody can say, and so it is.
-    pub(super) fn has_program(&self, program: &str, folder: &Path) -> bool {
-        if program.contains('/') {
-            return is_executable(&folder.join(program));
-        }
-        let is_function = || self.get(&format!("BASH_FUNC_{program}%%")).is_some();
-        let Some(path) = self.get("PATH") else { return true };
-        BUILT_IN.contains(&program)
-            || is_function()
-            || std::env::split_paths(path)
-                .any(|place| !place.is_absolute() || is_executable(&place.join(program)))
-    }
-
     pub(super) fn get(&self, name: &str) -> Option<&OsStr> {
         let (_, value) = self.0.iter().find(|(variable, _)| variable == name)?;
         Some(value)
     }
-}
-
-fn is_executable(path: &Path) -> bool {
-    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 /// An address with a password in it: `postgres://user:password@host/db`.

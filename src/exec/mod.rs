@@ -311,16 +311,6 @@ impl Exec {
         self.background.ids()
     }
 
-    /// A command that is run in this folder would find this program: by its name, or at its path.
-    pub fn has_program(&self, program: &str, folder: &Path) -> bool {
-        self.environment.has_program(program, folder)
-    }
-
-    /// Commands find a variable of this name.
-    pub fn has_variable(&self, name: &str) -> bool {
-        self.environment.get(name).is_some()
-    }
-
     /// Ends everything that commands left running, and all background commands.
     pub fn shutdown(&self) {
         self.background.shutdown();

@@ -17,7 +17,6 @@ mod compact;
 mod completion;
 mod consult;
 mod evaluate;
-mod fix_first;
 mod heard;
 mod recall;
 mod recover;
@@ -289,18 +288,18 @@ impl Kernel {
     /// Carries out the calls of an answer and evaluates what they came to.
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
         let room = self.room_of_results();
-        let (calls, warnings) = self.with_foresight(turn, &reply.calls);
-        let answers = self.parts.registry.carry_out(&calls, room).await;
+        let calls = reply.calls.as_slice();
+        let warnings = self.warnings(turn, calls);
+        let answers = self.parts.registry.carry_out(calls, room).await;
         let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &answer.envelope).collect();
-        self.history.exchange(&reply.text, &reply.calls, &envelopes);
+        self.history.exchange(&reply.text, calls, &envelopes);
         turn.draft.text.clear();
         self.warn(warnings);
-        self.look_back(turn, &calls, &answers);
-        self.evaluate(turn, &Round::Calls { calls: &calls, answers: &answers });
+        self.evaluate(turn, &Round::Calls { calls, answers: &answers });
         if let (Some(failure), None) = (&turn.state.last_failure, &turn.state.failed_call) {
             turn.case.evidence.clone_from(&failure.message);
         }
-        self.take_note(turn, &calls, &answers);
+        self.take_note(turn, calls, &answers);
     }
 
     /// The bytes that all results of one round may take.

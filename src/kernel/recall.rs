@@ -1,5 +1,4 @@
-//! What earlier sessions know, asked at three moments: at a task's start, before a call ([`super::fix_first`]), after a
-//! failure.
+//! What earlier sessions know, asked at three moments: at a task's start, before a call, after a failure.
 //!
 //! The answers come from memory and at once. Without any, not one token and not one event is more. What helped
 //! before is tried by the kernel only as far as `reflect` decides it and the gate permits it; else it is told.
@@ -11,7 +10,6 @@ use serde_json::Value;
 
 use super::Kernel;
 use super::evaluate::{Round, attach};
-use super::fix_first::Mended;
 use super::turn::Turn;
 use crate::context::memory_reminder;
 use crate::protocol::Object;
@@ -33,21 +31,15 @@ pub struct Memory {
     pub recall: Arc<dyn Recall>,
     /// A task is told so many tokens unasked, at most.
     pub max_tokens: u64,
-    /// A call that is known to fail may be mended before it is made.
-    pub fixes_first: bool,
 }
 
 /// What a turn has made of it.
 #[derive(Debug, Default)]
 pub(super) struct Used {
-    /// Items whose fix was tried in vain, or is not needed any more: not tried again.
+    /// Items whose fix was tried in vain: not tried again.
     pub(super) failed: BTreeSet<String>,
     /// Items that the model was warned with.
     pub(super) warned: BTreeSet<String>,
-    /// Calls of the last round that were mended before they were made.
-    pub(super) mended: Vec<Mended>,
-    /// Calls of this round that were mended in the last one and are sent again as they were, each with the item.
-    pub(super) insisted: Vec<(String, String)>,
 }
 
 /// An item that the model is told of below the result of a call.
@@ -64,16 +56,27 @@ impl Kernel {
         let mut about = vec![input];
         about.extend(self.plan.open().map(|todo| todo.content.as_str()));
         about.extend(self.parts.checks.commands.iter().map(String::as_str));
-        let mut items =
-            memory.recall.for_task(&about.join("\n"), memory.max_tokens, &self.around());
+        let is_there = |path: &str| self.parts.project.find(path).is_some();
+        let mut items = memory.recall.for_task(&about.join("\n"), memory.max_tokens, &is_there);
         items.retain(|item| !self.memories.has(&item.id));
         if items.is_empty() {
             return;
         }
         let text = memory_reminder(&self.parts.prompts, &items);
         let in_rules = !self.sent.has_begun();
-        let (moment, call, applied, replaced) = (Moment::Task, None, false, None);
-        self.recalled(MemoryRecalled { moment, items, call, applied, replaced, text, in_rules });
+        let (moment, call, applied) = (Moment::Task, None, false);
+        self.recalled(MemoryRecalled { moment, items, call, applied, text, in_rules });
+    }
+
+    /// What the model is to be warned of, of the calls that are about to be made: each once a turn.
+    pub(super) fn warnings(&self, turn: &mut Turn, calls: &[ToolCall]) -> Vec<Known> {
+        let Some(memory) = &self.parts.memory else { return Vec::new() };
+        let known = calls.iter().filter_map(|call| {
+            let item = memory.recall.before(call)?;
+            let is_new = turn.memory.warned.insert(item.id.clone());
+            is_new.then(|| Known { call: call.id.clone(), item })
+        });
+        known.collect()
     }
 
     /// The model reads the warnings below the results.
@@ -179,12 +182,7 @@ impl Kernel {
 
     /// It can do no more harm than the call with this effect, for which it is made: it only looks, or it is of the same
     /// kind and neither of them is one that a person has to be asked about.
-    pub(super) fn is_as_harmless(
-        &self,
-        fix: &ToolCall,
-        call: &ToolCall,
-        of_call: Option<&Effect>,
-    ) -> bool {
+    fn is_as_harmless(&self, fix: &ToolCall, call: &ToolCall, of_call: Option<&Effect>) -> bool {
         let registry = &self.parts.registry;
         let Ok(effect) = registry.effect_of(fix) else { return false };
         match (&effect, of_call) {
@@ -199,6 +197,11 @@ impl Kernel {
             (Effect::Command { .. }, None) => registry.is_harmless(&effect),
             (Effect::Command { .. } | Effect::Write { .. }, Some(_)) => false,
         }
+    }
+
+    /// A pin speaks of what the fix puts into the call, whether or not a rule could be made of it.
+    fn is_named_by_a_pin(&self, fix: &ToolCall, call: &ToolCall) -> bool {
+        self.pins.current().iter().any(|pin| speaks_of(&pin.text, fix, call))
     }
 
     /// The call that an action makes of another one.
@@ -220,11 +223,11 @@ impl Kernel {
     fn tell_below(&mut self, known: Known, moment: Moment, words: Prompt, applied: bool) {
         let Known { call, item } = known;
         let text = self.parts.prompts.text(words).trim_end().replace("{{text}}", &item.text);
-        let (items, call, in_rules, replaced) = (vec![item], Some(call), false, None);
-        self.recalled(MemoryRecalled { moment, items, call, applied, replaced, text, in_rules });
+        let (items, call, in_rules) = (vec![item], Some(call), false);
+        self.recalled(MemoryRecalled { moment, items, call, applied, text, in_rules });
     }
 
-    pub(super) fn recalled(&mut self, recalled: MemoryRecalled) {
+    fn recalled(&mut self, recalled: MemoryRecalled) {
         let event = self.parts.events.emit(Body::MemoryRecalled(recalled));
         self.history.apply(&event);
         self.note(&event);
@@ -232,7 +235,7 @@ impl Kernel {
 }
 
 /// Two calls of one tool with the same arguments.
-pub(super) fn is_same_call(one: &ToolCall, other: &ToolCall) -> bool {
+fn is_same_call(one: &ToolCall, other: &ToolCall) -> bool {
     let read = |call: &ToolCall| serde_json::from_str::<Value>(&call.arguments).ok();
     one.name == other.name && read(one) == read(other)
 }
@@ -240,4 +243,53 @@ pub(super) fn is_same_call(one: &ToolCall, other: &ToolCall) -> bool {
 fn in_bash(command: &str) -> ToolCall {
     let arguments = serde_json::json!({ "command": command }).to_string();
     ToolCall { id: String::new(), name: "Bash".to_owned(), arguments }
+}
+
+/// The text names a word that the fix has and the call has not, or a part of its path.
+fn speaks_of(text: &str, fix: &ToolCall, call: &ToolCall) -> bool {
+    let words = |call: &ToolCall| -> Vec<String> {
+        let input: Object = serde_json::from_str(&call.arguments).unwrap_or_default();
+        let texts = input.values().filter_map(Value::as_str).flat_map(str::split_whitespace);
+        let words = texts.chain([call.name.as_str()]).flat_map(|word| {
+            let word = word.trim_matches(['\'', '"', ';', '(', ')']);
+            word.split(['/', '=']).chain([word])
+        });
+        words.map(str::to_lowercase).collect()
+    };
+    let (text, old) = (text.to_lowercase(), words(call));
+    words(fix).iter().any(|word| {
+        word.contains(char::is_alphanumeric) && !old.contains(word) && has_word(&text, word)
+    })
+}
+
+/// The text has this word, with nothing of one on either side. Words of Chinese have nothing between them.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    text.match_indices(word).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pin_names_words_and_parts_of_paths() {
+        let check = |pin: &str, fix: &str, is_named: bool| {
+            assert_eq!(
+                speaks_of(pin, &in_bash(fix), &in_bash("./gradlew src/a.rs")),
+                is_named,
+                "{pin}"
+            );
+        };
+        check("use bash, not sh", "sh ./gradlew src/a.rs", true);
+        check("不要用sh运行", "sh ./gradlew src/a.rs", true);
+        check("Never touch Lib", "./gradlew lib/a.rs", true);
+        check("Never touch library", "./gradlew lib/a.rs", false);
+        check("Keep src/a.rs as it is", "sh ./gradlew src/a.rs", false);
+        check("Say sheep", "sh ./gradlew src/a.rs", false);
+    }
 }

@@ -4,20 +4,17 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::command::{simple_commands, unquoted};
-use super::foresight::Outlook;
 use super::item::{APPLY_AT, FailurePattern, Fix, Item, Scope};
 use super::pattern::input_of;
 use super::relevance::{Subject, Task};
 use crate::protocol::Object;
 use crate::protocol::message::ToolCall;
-use crate::protocol::recall::{FailedAs, Foreseen, Recalled, Remedy, Surroundings};
+use crate::protocol::recall::{FailedAs, Recalled, Remedy};
 
 /// So many bytes of text are about one token.
 const BYTES_A_TOKEN: u64 = 4;
 /// Two items of this rank stand in no other order than that of how sure they are.
 const SAME_RANK: f64 = 0.05;
-/// What can not be looked at is taken for so long to be as it was when the failure was last seen.
-const FRESH_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 
 /// Items that are in use, ready to be asked.
 #[derive(Debug, Default)]
@@ -74,7 +71,7 @@ impl Advisor {
         task: &str,
         max_tokens: u64,
         session: &str,
-        around: &dyn Surroundings,
+        is_there: &dyn Fn(&str) -> bool,
     ) -> Vec<Recalled> {
         if self.items.is_empty() {
             return Vec::new();
@@ -88,7 +85,7 @@ impl Advisor {
             .filter_map(|(item, subject)| {
                 Some((task.fits(item, subject)? * (0.5 + item.confidence()), item))
             })
-            .filter(|(_, item)| !is_back(item, around))
+            .filter(|(_, item)| !is_back(item, is_there))
             .collect();
         fitting.sort_by(|(a, one), (b, other)| {
             b.total_cmp(a).then(other.last_occurred_ms.cmp(&one.last_occurred_ms))
@@ -106,16 +103,11 @@ impl Advisor {
         told
     }
 
-    /// What is known of a call that is about to be made: how to mend it, where it may be and its failure is still to be
-    /// expected; and a warning, where a failure would not show in the call's own answer.
-    pub fn before(&self, call: &ToolCall, around: Option<&dyn Surroundings>) -> Foreseen {
-        let known = self.about(call);
-        let silent = known.iter().filter(|(_, failure)| warns(failure, call));
-        let warning = silent.max_by(|one, other| by_confidence(one, other));
-        Foreseen {
-            fix: around.and_then(|around| mended(&known, call, around)),
-            warning: warning.map(|(item, _)| recalled(item)),
-        }
+    /// Of what who makes this call should be warned, since the failure would not show in the call's own answer.
+    pub fn before(&self, call: &ToolCall) -> Option<Recalled> {
+        let known = self.about(call).into_iter();
+        let silent = known.filter(|(_, failure)| warns(failure, call));
+        silent.max_by(by_confidence).map(|(item, _)| recalled(item))
     }
 
     /// The items that may speak of this call before it is made.
@@ -158,29 +150,9 @@ impl Advisor {
 }
 
 /// What had been moved, a file or a folder, lies at its old place again.
-fn is_back(item: &Item, around: &dyn Surroundings) -> bool {
+fn is_back(item: &Item, is_there: &dyn Fn(&str) -> bool) -> bool {
     let fix = item.failure.as_ref().and_then(|failure| failure.fix.as_ref());
-    matches!(fix, Some(Fix::ReplacePath { from, .. }) if around.has(from))
-}
-
-/// How the call could be mended before it is made, by the best of those whose failure is still to be expected.
-fn mended(
-    known: &[(&Item, &FailurePattern)],
-    call: &ToolCall,
-    around: &dyn Surroundings,
-) -> Option<Remedy> {
-    let expected = known.iter().filter_map(|known| {
-        let (item, failure) = known;
-        let is_sure = item.confidence() >= APPLY_AT;
-        let outlook = is_sure.then(|| expected(item, failure, call, around)).flatten()?;
-        Some((outlook, known))
-    });
-    let best = expected.max_by(|(outlook, one), (other_outlook, other)| {
-        outlook.cmp(other_outlook).then_with(|| better(one, other))
-    });
-    let (_, (item, failure)) = best?;
-    let action = Some(failure.action(call)?);
-    Some(Remedy { item: recalled(item), confidence: item.confidence(), first: None, action })
+    matches!(fix, Some(Fix::ReplacePath { from, .. }) if is_there(from))
 }
 
 /// Under what a pattern is found before a call is made.
@@ -193,28 +165,6 @@ fn key_of(failure: &FailurePattern) -> String {
 /// No tool has a name with a blank in it.
 fn program_key(program: &str) -> String {
     format!("$ {program}")
-}
-
-/// The failure is still to be expected of this call: what is there now says so; or what can not be looked at was seen
-/// not long ago, in this project or, of words that a program of this system does not know, on this system.
-fn expected(
-    item: &Item,
-    failure: &FailurePattern,
-    call: &ToolCall,
-    around: &dyn Surroundings,
-) -> Option<Outlook> {
-    let outlook = failure.outlook(call, around);
-    let is_expected = match outlook {
-        Outlook::Certain => true,
-        Outlook::Likely => {
-            let of_system = failure.when.platform.is_some()
-                && matches!(failure.fix, Some(Fix::ReplaceWords { .. }));
-            let age_ms = around.now_ms().saturating_sub(item.last_occurred_ms);
-            (item.scope != Scope::User || of_system) && age_ms <= FRESH_MS
-        }
-        Outlook::Open => false,
-    };
-    is_expected.then_some(outlook)
 }
 
 /// What shows in the call's own answer is told when it is there.

@@ -8,7 +8,7 @@ use super::evidence::{blames, is_verdict};
 use super::fold::{Harvest, Shown};
 use super::item::Item;
 use super::store::Outcome;
-use crate::protocol::envelope::{ErrorClass, ErrorCode};
+use crate::protocol::envelope::ErrorCode;
 use crate::protocol::message::ToolCall;
 use crate::protocol::recall::{FailedAs, Moment};
 
@@ -20,7 +20,7 @@ use crate::protocol::recall::{FailedAs, Moment};
 /// failure, and a call did what it advises: won. Where the kernel tried it that alone decides: a model that did
 /// not listen says nothing of the fix. At a task's start an advice wins only where a call shows that it was heard:
 /// most calls of Read name their argument rightly, whatever they were told. One loss outweighs what went well
-/// beside it. A call that was mended before it was made and went well is no win: nobody knows that it would have failed.
+/// beside it.
 pub fn credits(harvest: &Harvest, known: &[Item]) -> Vec<(String, Outcome)> {
     let mut outcomes: BTreeMap<&str, Outcome> = BTreeMap::new();
     let applied_ids = |id: &str| {
@@ -33,15 +33,10 @@ pub fn credits(harvest: &Harvest, known: &[Item]) -> Vec<(String, Outcome)> {
                 continue;
             }
             let Some(item) = known.iter().find(|item| item.id == recalled.id) else { continue };
-            let outcome = match (shown.applied, shown.moment) {
-                (true, Moment::Call) => mended(harvest, shown),
-                (true, Moment::Task | Moment::Failure) => applied(harvest, shown),
-                (false, _) => told(harvest, shown, item),
-            };
+            let outcome =
+                if shown.applied { applied(harvest, shown) } else { told(harvest, shown, item) };
             match (outcome, outcomes.get(item.id.as_str())) {
-                (None, _)
-                | (Some(Outcome::Won | Outcome::Used), Some(Outcome::Lost))
-                | (Some(Outcome::Used), Some(Outcome::Won)) => {}
+                (None, _) | (Some(Outcome::Won), Some(Outcome::Lost)) => {}
                 (Some(outcome), _) => {
                     outcomes.insert(&item.id, outcome);
                 }
@@ -62,27 +57,6 @@ fn applied(harvest: &Harvest, shown: &Shown) -> Option<Outcome> {
     };
     let last = harvest.calls.iter().rfind(own)?;
     Some(if was_called_well(last) { Outcome::Won } else { Outcome::Lost })
-}
-
-/// A call that was mended before it was made. Lost: it failed in a way that blames the call, or was needless, since the
-/// model's own went well when it was sent again, with nothing in between that could have made it possible.
-fn mended(harvest: &Harvest, shown: &Shown) -> Option<Outcome> {
-    let is_it = |call: &&Made| call.seq > shown.seq && Some(&call.id) == shown.call.as_ref();
-    let made = harvest.calls.iter().find(is_it)?;
-    if let Some(failed) = &made.failed {
-        if failed.code.class(&made.tool) == ErrorClass::Policy {
-            return None;
-        }
-        if blames_call(failed.code, &failed.evidence) {
-            return Some(Outcome::Lost);
-        }
-    }
-    let acted_before = |again: u64| {
-        let mut between = harvest.calls.iter().filter(|c| c.seq > made.seq && c.seq < again);
-        between.any(|call| call.acts)
-    };
-    let is_needless = shown.needless.is_some_and(|again| !acted_before(again));
-    Some(if is_needless { Outcome::Lost } else { Outcome::Used })
 }
 
 fn told(harvest: &Harvest, shown: &Shown, item: &Item) -> Option<Outcome> {
@@ -131,7 +105,7 @@ fn was_called_well(made: &Made) -> bool {
 }
 
 /// A failure that speaks against how it was called, or where; else what was run said no to the work.
-pub fn blames_call(code: ErrorCode, evidence: &str) -> bool {
+fn blames_call(code: ErrorCode, evidence: &str) -> bool {
     code != ErrorCode::CommandFailed
         || !is_verdict(evidence)
         || evidence.lines().skip(1).any(blames)

@@ -70,10 +70,6 @@ pub struct Shown {
     pub applied: bool,
     /// Number of the evaluation behind it: its own calls for this end there, and later ones try something else.
     pub until: Option<u64>,
-    /// Where a call was mended before it was made: as the model had sent it.
-    pub asked: Option<ToolCall>,
-    /// That call was made as it was later, and went well: number of the event.
-    pub needless: Option<u64>,
 }
 
 /// What a reflection said.
@@ -232,12 +228,6 @@ impl Fold {
                 call: recalled.call.clone(),
                 applied: recalled.applied,
                 until: None,
-                asked: recalled
-                    .call
-                    .as_ref()
-                    .filter(|_| recalled.replaced.is_some())
-                    .and_then(|call| self.asked.get(call).cloned()),
-                needless: None,
             }),
             Body::TurnFinished(turn) => {
                 self.harvest.ended_well = match turn.ending {
@@ -295,9 +285,6 @@ impl Fold {
             Went::Badly(failed) => Some(failed),
             Went::Well => None,
         };
-        if let (Some(asked), None) = (&asked, &failed) {
-            self.went_well_as_written(asked, seq);
-        }
         let sent = asked.and_then(|asked| serde_json::from_str(&asked.arguments).ok());
         let input: Object = if envelope.context.params_input.is_empty() {
             sent.unwrap_or_default()
@@ -328,20 +315,6 @@ impl Fold {
             failed,
             acts,
         });
-    }
-
-    /// A call succeeded: if it is one that was mended before, that was needless.
-    fn went_well_as_written(&mut self, made: &ToolCall, seq: u64) {
-        let was_mended =
-            |shown: &Shown| shown.asked.is_some() && shown.call.as_ref() == Some(&made.id);
-        if self.harvest.recalled.iter().any(was_mended) {
-            return;
-        }
-        for shown in &mut self.harvest.recalled {
-            if shown.asked.as_ref().is_some_and(|asked| asked.is_again(made)) {
-                shown.needless.get_or_insert(seq);
-            }
-        }
     }
 
     /// A check was run.

@@ -38,7 +38,7 @@ pub struct Item {
     pub evidence: Vec<String>,
     /// Who wrote it.
     pub origin: Origin,
-    /// So often it was seen, or a call was mended with it before it could fail.
+    /// So often it was seen.
     pub frequency: u32,
     /// So often it was used and the work went well; older cases fade ([`Item::count`]).
     pub wins: u32,

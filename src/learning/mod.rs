@@ -13,7 +13,6 @@ mod difference;
 mod evidence;
 pub mod extract;
 pub mod fold;
-mod foresight;
 pub mod item;
 pub mod lessons;
 pub mod pattern;

@@ -2,7 +2,6 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -74,38 +73,6 @@ pub struct ToolCall {
     pub name: String,
     /// The arguments' JSON text, byte for byte: it may not parse.
     pub arguments: String,
-}
-
-impl ToolCall {
-    /// The same call once more: of a command also with another timeout, or with its output sent elsewhere.
-    pub fn is_again(&self, other: &Self) -> bool {
-        let read = |call: &Self| serde_json::from_str::<Value>(&call.arguments).ok();
-        let (one, two) = (read(self), read(other));
-        let text = |input: &Option<Value>, name: &str| {
-            let value = input.as_ref().and_then(|input| input.get(name));
-            value.and_then(Value::as_str).map(str::to_owned)
-        };
-        let command = |input: &Option<Value>| text(input, "command").map(|line| what_runs(&line));
-        let folder = |input: &Option<Value>| text(input, "directory").unwrap_or_default();
-        let is_command = command(&one).is_some() && command(&one) == command(&two);
-        self.name == other.name && (one == two || (is_command && folder(&one) == folder(&two)))
-    }
-}
-
-/// The words of a line without what says where its output goes.
-fn what_runs(line: &str) -> String {
-    let (mut words, mut skip) = (Vec::new(), false);
-    for word in line.split_whitespace() {
-        let sign = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '&');
-        if std::mem::take(&mut skip) {
-            continue;
-        }
-        match sign.strip_prefix('>') {
-            Some(to) => skip = to.trim_start_matches(['>', '|']).is_empty(),
-            None => words.push(word),
-        }
-    }
-    words.join(" ")
 }
 
 /// The model's view of an envelope.

@@ -73,7 +73,6 @@ prompts![
     "feedback/user_command.md",
     "learn.md",
     "memory/applied.md",
-    "memory/fixed_first.md",
     "memory/known.md",
     "memory/offered.md",
     "memory/patterns.md",

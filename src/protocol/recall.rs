@@ -6,7 +6,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Object;
 use super::envelope::ErrorCode;
 use super::message::ToolCall;
 use super::reflection::SuggestedAction;
@@ -71,31 +70,14 @@ pub struct MemoryRecalled {
     /// The model's call that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The kernel tries it itself: its own calls follow, with this call as their parent; before a call, it makes
-    /// another one in this one's place.
+    /// The kernel tries it itself: its own calls follow, with this call as their parent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub applied: bool,
-    /// Where that is before the call: what is made in its place, under its id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replaced: Option<Replaced>,
     /// The words in which the model is told; below the call's result where there is a call.
     pub text: String,
     /// They stand in L2, since nothing had been sent before; else in the conversation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_rules: bool,
-}
-
-/// A call that was mended before it was made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Replaced {
-    /// The model's call, in one line.
-    pub asked: String,
-    /// What is made of it, in one line.
-    pub made: String,
-    /// The tool that is called.
-    pub tool: String,
-    /// With these arguments.
-    pub input: Object,
 }
 
 /// Something was learnt of the work and is remembered from now on.
@@ -126,49 +108,22 @@ pub struct Remedy {
     pub action: Option<SuggestedAction>,
 }
 
-/// What is known of a call that is about to be made.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Foreseen {
-    /// What could be made in its place, since its failure is still to be expected.
-    pub fix: Option<Remedy>,
-    /// Of what who makes it as it is should be warned, since it does not show in the call's own answer (a file that is
-    /// generated, a command that says 0 whatever happened).
-    pub warning: Option<Recalled>,
-}
-
-/// What is there now, as who makes the call sees it: by this it is told whether a failure is still to be expected.
-/// Paths are those of calls; a folder is one of the project.
-pub trait Surroundings {
-    /// A tool of this name can be called.
-    fn has_tool(&self, tool: &str) -> bool;
-    /// It takes an argument of this name.
-    fn takes(&self, tool: &str, argument: &str) -> bool;
-    /// Something stands at this path.
-    fn has(&self, path: &str) -> bool;
-    /// A folder stands there.
-    fn has_folder(&self, path: &str) -> bool;
-    /// A command in this folder would find this program: by its name, or at its path.
-    fn has_program(&self, program: &str, folder: &str) -> bool;
-    /// Commands find a variable of this name.
-    fn has_variable(&self, name: &str) -> bool;
-    /// Now, in milliseconds since 1970.
-    fn now_ms(&self) -> i64;
-}
-
 /// What is known of earlier failures and successes. Never waits, never fails.
 pub trait Recall: Send + Sync {
-    /// What fits a task and what is there now, the best first: at most so many tokens in all.
-    fn for_task(&self, task: &str, max_tokens: u64, around: &dyn Surroundings) -> Vec<Recalled>;
+    /// What fits a task, the best first: at most so many tokens in all. What lies where it lay before it was moved is
+    /// left out: `is_there` says whether something stands at a path.
+    fn for_task(
+        &self,
+        task: &str,
+        max_tokens: u64,
+        is_there: &dyn Fn(&str) -> bool,
+    ) -> Vec<Recalled>;
 
-    /// What is known of a call that is about to be made. `around`: where it may be mended first; else nothing is looked
-    /// at.
-    fn before(&self, call: &ToolCall, around: Option<&dyn Surroundings>) -> Foreseen;
+    /// Of what who makes this call should be warned.
+    fn before(&self, call: &ToolCall) -> Option<Recalled>;
 
     /// What helped when a call failed like this.
     fn after(&self, failed: &FailedAs<'_>) -> Option<Remedy>;
-
-    /// What the call came to blames how it was called, or where; else it judges the work.
-    fn blames_call(&self, failed: &FailedAs<'_>) -> bool;
 
     /// How well a way of working has served so far, from 0 to 1; 0.5 where nothing is known.
     fn weight(&self, methodology: &str) -> f64;

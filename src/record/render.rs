@@ -12,7 +12,7 @@ use crate::protocol::event::{
     Body, Caller, Compacted, Event, FreezeCause, ModelResponded, Summary,
 };
 use crate::protocol::model::Purpose;
-use crate::protocol::recall::{MemoryRecalled, MemoryWritten, Recalled, Replaced};
+use crate::protocol::recall::{MemoryRecalled, MemoryWritten, Recalled};
 use crate::protocol::reflection::Reflection;
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
@@ -195,10 +195,6 @@ fn answer_line(answer: &ModelResponded) -> String {
 }
 
 fn recalled_line(recalled: &MemoryRecalled) -> String {
-    if let Some(Replaced { asked, made, .. }) = &recalled.replaced {
-        let (asked, made) = (one_line(asked, 100), one_line(made, 100));
-        return format!("  ↻ memory: {made}, in place of {asked}: {}", in_short(&recalled.items));
-    }
     let how = if recalled.applied { "the kernel tries what it knows" } else { "recalled" };
     format!("  ✦ {how}: {}", in_short(&recalled.items))
 }

@@ -78,23 +78,6 @@ impl Registry {
         refused.map_or(Ok(Permit::Policy), Err)
     }
 
-    /// A call that is made in the place of this one is answered as this one would be: both are allowed, or a person who
-    /// is there is asked about both. One that can not be made at all would be answered in no way. What a pin
-    /// speaks of is never replaced.
-    pub fn may_stand_for(&self, fix: &ToolCall, call: &ToolCall) -> bool {
-        let ruling = |call| Some(self.rule_on(call, &self.effect_of(call).ok()?));
-        let is_asked = |reason: &Reason| self.control.is_attended() && reason.pin.is_none();
-        match (ruling(fix), ruling(call)) {
-            (Some(Ruling::Allow(_)), Some(Ruling::Allow(_)) | None) => true,
-            (Some(Ruling::Ask(one)), Some(Ruling::Ask(other))) => {
-                is_asked(&one) && is_asked(&other)
-            }
-            (Some(Ruling::Ask(one)), None) => is_asked(&one),
-            (Some(Ruling::Allow(_) | Ruling::Ask(_)), Some(_))
-            | (Some(Ruling::Refuse(..) | Ruling::Instead(..)) | None, _) => false,
-        }
-    }
-
     fn rule_on(&self, call: &ToolCall, effect: &Effect) -> Ruling {
         // A mode that the person wished meanwhile counts from this call on.
         self.mode();

@@ -9,7 +9,7 @@ use crate::protocol::control::{Category, ControlDecision};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Caller, FreezeCause, Sink, Stamped, TurnFinished};
 use crate::protocol::model::Purpose;
-use crate::protocol::recall::{MemoryRecalled, Recalled, Replaced};
+use crate::protocol::recall::Recalled;
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
 
@@ -181,11 +181,6 @@ impl Sink for Text {
                 self.progress(&format!("  ⚲ pin {id} holds no longer: “{words}”"));
             }
             Body::RulesFound { path, .. } => self.progress(&format!("  § rules met: {path}")),
-            Body::MemoryRecalled(MemoryRecalled { replaced: Some(replaced), items, .. }) => {
-                let Replaced { asked, made, .. } = replaced;
-                self.progress(&format!("  ↻ memory: runs {made} for {asked}"));
-                self.remembered("known", items);
-            }
             Body::MemoryRecalled(recalled) => {
                 let how = if recalled.applied { "known, tries" } else { "remembers" };
                 self.remembered(how, &recalled.items);

@@ -2,9 +2,8 @@
 //! belong? `tests/learning/README.md` describes the files.
 //!
 //! `LEARNING=PART cargo test --test it learning` runs the families whose name holds PART and shows their traces;
-//! `UPDATE_TABLE=1` writes the table of `docs/LEARNING.md`; `FIX_FIRST=1` runs all with `learning.fix_first`, whose table stands
-//! beside it. `LEARNING_HOME=FOLDER cargo test --test it the_suite_as_one_memory -- --ignored` leaves in FOLDER the memory of
-//! somebody who worked on all families: `HOME=FOLDER agent memory review --all` tells of it.
+//! `UPDATE_TABLE=1` writes the table of `docs/LEARNING.md`. `LEARNING_HOME=FOLDER cargo test --test it the_suite_as_one_memory
+//! -- --ignored` leaves in FOLDER the memory of somebody who worked on all families: `HOME=FOLDER agent memory review --all` tells of it.
 
 mod run;
 mod scenario;
@@ -176,11 +175,6 @@ fn half(half: &'static str) -> Vec<(&'static str, Family)> {
     paths.retain(is_wanted);
     paths.sort();
     paths.iter().map(|path| (half, Family::read(path))).collect()
-}
-
-/// Calls are mended before they are made.
-fn fixes_first() -> bool {
-    std::env::var_os("FIX_FIRST").is_some()
 }
 
 /// The part of a name that somebody asked for.

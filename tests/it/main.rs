@@ -12,7 +12,6 @@ mod chat;
 mod commands;
 mod context;
 mod file_contract;
-mod fix_first;
 mod freeze;
 mod fuzz;
 mod learning;

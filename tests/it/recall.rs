@@ -100,6 +100,66 @@ fn a_command_that_was_only_to_be_looked_at_is_mended_too() {
 }
 
 #[test]
+fn each_kind_of_fix_is_tried_after_its_failure() {
+    let check = |test: Test, when: Value, fix: Value, call: &str, expected: &str| {
+        let test = test.script(&format!("call: {call}\n---\nwhen: {expected}\ntext: done"));
+        remember(&test, 1, "Do it the other way.", &when, &fix);
+        test.run(&["say hello"]).expect_code(0);
+        let applied = test.events_of("memory.recalled").pop().map(|e| e["applied"] == true);
+        assert_eq!(applied, Some(true), "{call}");
+    };
+    check(
+        Test::new().file("a.txt", "here it is\n"),
+        json!({"tool": "Read", "code": "INVALID_PARAM", "argument": "file_path"}),
+        json!({"kind": "rename_argument", "from": "file_path", "to": "path"}),
+        "Read {\"file_path\":\"a.txt\"}",
+        "here it is",
+    );
+    check(
+        Test::new().file("lib/a.txt", "here it is\n"),
+        json!({"code": "NOT_FOUND", "path": "src/a.txt"}),
+        json!({"kind": "replace_path", "from": "src", "to": "lib"}),
+        "Read {\"path\":\"src/a.txt\"}",
+        "here it is",
+    );
+    check(
+        Test::new().file("src/found.txt", "one\n"),
+        json!({"tool": "Read", "code": "IS_DIRECTORY"}),
+        json!({"kind": "other_tool", "tool": "LS", "input": {}}),
+        "Read {\"path\":\"src\"}",
+        "found.txt",
+    );
+    check(
+        Test::new().file("src/found.txt", "one\n"),
+        json!({"tool": "ListFiles", "code": "UNKNOWN_TOOL"}),
+        json!({"kind": "other_tool", "tool": "LS", "input": {}}),
+        "ListFiles {\"path\":\"src\"}",
+        "found.txt",
+    );
+    check(
+        Test::new().file("web/list.sh", "echo here it is\n"),
+        json!({"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "sh list.sh"}),
+        json!({"kind": "set_arguments", "input": {"directory": "web"}}),
+        "Bash {\"command\":\"sh list.sh\"}",
+        "here it is",
+    );
+}
+
+#[test]
+fn in_read_only_mode_a_fix_is_run_and_writes_nothing() {
+    let made = "#!/bin/bash\necho new; touch made.txt; true\n";
+    let run = |args: &[&str]| {
+        let test = project().file("new.sh", made).script(&format!("{OLD}text: done"));
+        old_is_new(&test, 1);
+        test.run(&[&["say hello"], args].concat());
+        let own = test.events_of("tool.finished").into_iter().filter(|e| e["by"] == "kernel");
+        (own.count(), test.root().join("made.txt").exists())
+    };
+    assert_eq!(run(&[]), (1, true));
+    assert_eq!(run(&["--permission-mode", "read-only"]), (1, false));
+}
+
+#[test]
 fn what_does_not_help_is_not_tried_again_and_asks_nobody_earlier() {
     let script = format!("{OLD}{OLD}text: done");
     let run = |args: &[&str]| {

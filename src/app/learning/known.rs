@@ -5,9 +5,8 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use tokio::sync::watch;
 
 use crate::learning::advisor::Advisor;
-use crate::learning::credit::blames_call;
 use crate::protocol::message::ToolCall;
-use crate::protocol::recall::{FailedAs, Foreseen, Recall, Recalled, Remedy, Surroundings};
+use crate::protocol::recall::{FailedAs, Recall, Recalled, Remedy};
 
 /// The items in use; none before they were read.
 #[derive(Default)]
@@ -56,22 +55,23 @@ impl Known {
 }
 
 impl Recall for Known {
-    fn for_task(&self, task: &str, max_tokens: u64, around: &dyn Surroundings) -> Vec<Recalled> {
+    fn for_task(
+        &self,
+        task: &str,
+        max_tokens: u64,
+        is_there: &dyn Fn(&str) -> bool,
+    ) -> Vec<Recalled> {
         let session = self.session.get().map_or("", String::as_str);
-        let told = |advisor: Arc<Advisor>| advisor.for_task(task, max_tokens, session, around);
+        let told = |advisor: Arc<Advisor>| advisor.for_task(task, max_tokens, session, is_there);
         self.advisor().map_or_else(Vec::new, told)
     }
 
-    fn before(&self, call: &ToolCall, around: Option<&dyn Surroundings>) -> Foreseen {
-        self.advisor().map(|advisor| advisor.before(call, around)).unwrap_or_default()
+    fn before(&self, call: &ToolCall) -> Option<Recalled> {
+        self.advisor()?.before(call)
     }
 
     fn after(&self, failed: &FailedAs<'_>) -> Option<Remedy> {
         self.advisor()?.after(failed)
-    }
-
-    fn blames_call(&self, failed: &FailedAs<'_>) -> bool {
-        blames_call(failed.code, failed.evidence)
     }
 
     fn weight(&self, methodology: &str) -> f64 {

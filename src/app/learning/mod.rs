@@ -90,7 +90,6 @@ pub(super) struct Learning {
     work: SyncSender<Work>,
     shared: Arc<Shared>,
     max_tokens: u64,
-    fixes_first: bool,
     is_trusted: bool,
     heard: watch::Sender<Heard>,
 }
@@ -144,23 +143,14 @@ impl Learning {
         let thread = std::thread::Builder::new().name("memory".to_owned());
         let begun = thread.spawn(move || Worker::new(whose, its_known, its_shared).work(&queue));
         // Without a thread there is no memory, and the work goes on.
-        let (max_tokens, fixes_first) = (learning.max_recalled_tokens, learning.fix_first);
+        let max_tokens = learning.max_recalled_tokens;
         let heard = watch::Sender::default();
-        Ok(begun.ok().map(|_| Self {
-            known,
-            work,
-            shared,
-            max_tokens,
-            fixes_first,
-            is_trusted,
-            heard,
-        }))
+        Ok(begun.ok().map(|_| Self { known, work, shared, max_tokens, is_trusted, heard }))
     }
 
     /// What the kernel asks.
     pub(super) fn memory(&self) -> Memory {
-        let (max_tokens, fixes_first) = (self.max_tokens, self.fixes_first);
-        Memory { recall: self.known.clone(), max_tokens, fixes_first }
+        Memory { recall: self.known.clone(), max_tokens: self.max_tokens }
     }
 
     /// Who takes the facts of the session.

@@ -76,8 +76,6 @@ pub enum Outcome {
     Won,
     /// It did not.
     Lost,
-    /// Nobody knows: a call was mended before it could fail.
-    Used,
 }
 
 /// What keeps traces and items. What it has answered `Ok` to survives a crash of the process.

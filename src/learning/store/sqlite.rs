@@ -486,11 +486,6 @@ fn credit(db: &Connection, id: &str, outcome: Outcome, at_ms: Option<i64>) -> ru
     match outcome {
         Outcome::Won => item.count(1, 0),
         Outcome::Lost => item.count(0, 1),
-        // That the failure was seen is not said by it: after a while it is looked for anew.
-        Outcome::Used => {
-            item.frequency = item.frequency.saturating_add(1);
-            return index::write(db, &item);
-        }
     }
     item.last_occurred_ms = item.last_occurred_ms.max(at_ms.unwrap_or(0));
     index::write(db, &item)

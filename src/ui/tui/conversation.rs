@@ -15,7 +15,6 @@ use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Layer, ModelResponded, SessionStarted, TurnFinished};
 use crate::protocol::model::{Purpose, Usage};
 use crate::protocol::plan::Plan;
-use crate::protocol::recall::Replaced;
 
 /// Everything that was said and done, and what is going on.
 #[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
@@ -335,24 +334,10 @@ impl Conversation {
         self.cells.push(Cell::Note(tone, text.to_owned()));
     }
 
-    /// Another call is made in the place of one that is not made yet: why stands before it.
-    pub(super) fn replaced(&mut self, id: &str, by: &Replaced, why: &str) {
-        let is_it = |cell: &Cell| matches!(cell, Cell::Call(call) if call.id == id);
-        let at = self.cells.iter().rposition(is_it).filter(|at| *at >= self.printed);
-        if let Some(Cell::Call(call)) = at.and_then(|at| self.cells.get_mut(at)) {
-            call.becomes(&by.tool, &by.input);
-        }
-        self.insert(at.unwrap_or(self.cells.len()), Cell::Note(Tone::Decision, why.to_owned()));
-    }
-
     /// What the person asked the chat itself, and what they ran: it is shown at once, above what still runs.
     pub(super) fn aside(&mut self, cell: Cell) {
         let open = self.cells[self.printed..].iter().position(|cell| !cell.is_done());
         let at = open.map_or(self.cells.len(), |open| self.printed + open);
-        self.insert(at, cell);
-    }
-
-    fn insert(&mut self, at: usize, cell: Cell) {
         self.cells.insert(at, cell);
         for ended in self.ended.iter_mut().filter(|ended| ended.cell >= at) {
             ended.cell += 1;

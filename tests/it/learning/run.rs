@@ -92,9 +92,6 @@ fn run(test: &Test, name: &str, session: &Session, with_memory: bool) -> Measure
     if !with_memory {
         args.push("--no-memory");
     }
-    if super::fixes_first() {
-        args.extend(["--set", "learning.fix_first=true"]);
-    }
     args.extend(session.args.iter().map(String::as_str));
     let done = test.agent(&args);
     let events = test.events();

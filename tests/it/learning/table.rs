@@ -7,8 +7,6 @@ use crate::support::say;
 
 const BEGIN: &str =
     "<!-- the learning suite's table: UPDATE_TABLE=1 cargo test --test it learning -->\n";
-const BEGIN_FIXED_FIRST: &str =
-    "<!-- the same: FIX_FIRST=1 UPDATE_TABLE=1 cargo test --test it learning -->\n";
 const END: &str = "<!-- its end -->\n";
 
 /// Compares the table with the page; with `UPDATE_TABLE=1` writes it there.
@@ -17,11 +15,10 @@ pub(super) fn check(cases: &[Case]) {
     say(&table);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/LEARNING.md");
     let page = std::fs::read_to_string(&path).unwrap();
-    let begin = if super::fixes_first() { BEGIN_FIXED_FIRST } else { BEGIN };
-    let (before, rest) = page.split_once(begin).expect("the line before the table");
+    let (before, rest) = page.split_once(BEGIN).expect("the line before the table");
     let (stands, after) = rest.split_once(END).expect("the line behind the table");
     if std::env::var_os("UPDATE_TABLE").is_some() {
-        std::fs::write(&path, format!("{before}{begin}{table}{END}{after}")).unwrap();
+        std::fs::write(&path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
     } else {
         assert_eq!(stands, table, "UPDATE_TABLE=1 writes it");
     }

@@ -89,12 +89,6 @@ impl Call {
         }
     }
 
-    /// Another call is made in its place.
-    pub(in crate::ui::tui) fn becomes(&mut self, tool: &str, input: &Object) {
-        tool.clone_into(&mut self.tool);
-        self.subject = subject(tool, input);
-    }
-
     pub(in crate::ui::tui) fn finish(&mut self, envelope: &Envelope) {
         self.state = CallState::Done(Box::new(Outcome::new(&self.tool, envelope)));
     }

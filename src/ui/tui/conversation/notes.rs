@@ -2,7 +2,6 @@
 
 use super::{Cell, Conversation, Tone};
 use crate::protocol::event::{Body, FreezeCause};
-use crate::protocol::recall::MemoryRecalled;
 use crate::ui::tui::cells::{decision, seconds, thousands};
 
 /// The layers of a request, in the order in which they are sent.
@@ -96,12 +95,6 @@ impl Conversation {
             }
             Body::RulesFound { path, .. } => {
                 self.note(Tone::Quiet, &format!("rules of {path} count from now on"));
-            }
-            Body::MemoryRecalled(MemoryRecalled { replaced: Some(by), items, call, .. }) => {
-                let known = items.iter().map(|item| format!(": {} [{}]", item.text, item.id));
-                let known: String = known.collect();
-                let why = format!("memory: runs {} for {}{known}", by.made, by.asked);
-                self.replaced(call.as_deref().unwrap_or_default(), by, &why);
             }
             Body::MemoryRecalled(recalled) => {
                 let how = if recalled.applied { "known, tries" } else { "remembers" };
