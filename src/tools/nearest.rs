@@ -96,7 +96,7 @@ fn find(text: &str, old: &str) -> Option<Passage> {
             )),
         ),
     ];
-    let mut best: Option<(u64, usize, Cow<'_, str>, _)> = None;
+    let mut best: Option<((bool, u64), usize, Cow<'_, str>, _)> = None;
     for (variant, mistake) in variants {
         let Some(variant) = variant else { continue };
         if let Some((score, start)) = place(&lines, &variant, until)
@@ -132,8 +132,9 @@ fn find(text: &str, old: &str) -> Option<Passage> {
     })
 }
 
-/// Where in the file (a line's index) the wanted lines fit best, and how well.
-fn place(lines: &[&str], wanted: &str, until: Instant) -> Option<(u64, usize)> {
+/// Where in the file (a line's index) the wanted lines fit best, and how well: lines that are the same but for
+/// slips before lines that are only alike.
+fn place(lines: &[&str], wanted: &str, until: Instant) -> Option<((bool, u64), usize)> {
     let wanted: Vec<String> =
         wanted.trim_end_matches('\n').split('\n').take(MAX_WANTED_LINES).map(squeeze).collect();
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -155,7 +156,7 @@ fn place(lines: &[&str], wanted: &str, until: Instant) -> Option<(u64, usize)> {
     }
     let most = votes.into_iter().max_by_key(|(start, votes)| (*votes, usize::MAX - start));
     if let Some((start, votes)) = most {
-        return Some((votes, start));
+        return Some(((true, votes), start));
     }
     let (anchor, longest) = wanted.iter().enumerate().max_by_key(|(_, line)| line.len())?;
     if longest.is_empty() {
@@ -181,7 +182,7 @@ fn place(lines: &[&str], wanted: &str, until: Instant) -> Option<(u64, usize)> {
     let start = best.1?.saturating_sub(anchor);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 100")]
     let score = (best.0 * 100.0) as u64;
-    Some((score, start))
+    Some(((false, score), start))
 }
 
 /// The two texts without the lines that are the same at their beginnings and ends, and no more of them

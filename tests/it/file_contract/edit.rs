@@ -178,6 +178,8 @@ fn no_match_names_the_nearest_passage_and_what_differs() {
     let numbered = "   2 | \tlet name = \"x\";\n   3 | \tprint(name);";
     let refused = check(file, numbered, "the line numbers, which were copied along", at(2, 3));
     says(&refused, "/error/hint", "leave out the `12 | `");
+    let indented = "return {\n  level = 1,\n  lives = 3,\n}\n";
+    check(indented, "   3 |   lives = 3,", "the line numbers, which were copied along", at(3, 3));
     let escaped = "let name = \"x\";\\n\tprint(name);";
     check(file, escaped, "its escapes: it holds a backslash and an n", at(2, 3));
     let trailing = "a long line  \nanother long line\n";
