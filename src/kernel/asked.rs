@@ -103,6 +103,16 @@ const PROGRAMS: [(Proof, &[&str]); 3] = [
             "ctest",
             "phpunit",
             "playwright",
+            "cypress",
+            "karma",
+            "ava",
+            "bats",
+            "busted",
+            "behave",
+            "pest",
+            "prove",
+            "gotestsum",
+            "elm-test",
         ],
     ),
     (
@@ -148,11 +158,59 @@ const BY_FIRST: [&str; 13] = [
     "composer",
 ];
 /// Programs that take a list of what to do, and build where there is none.
-const BY_ANY: [&str; 10] =
-    ["make", "gmake", "mvn", "mvnw", "gradle", "gradlew", "just", "rake", "task", "sbt"];
+const BY_ANY: [&str; 32] = [
+    "make",
+    "gmake",
+    "mvn",
+    "mvnw",
+    "gradle",
+    "gradlew",
+    "just",
+    "rake",
+    "task",
+    "sbt",
+    "ant",
+    "bazelisk",
+    "buck2",
+    "cabal",
+    "dart",
+    "dune",
+    "earthly",
+    "fastlane",
+    "flutter",
+    "hatch",
+    "invoke",
+    "lein",
+    "meson",
+    "mill",
+    "moon",
+    "nx",
+    "pants",
+    "rebar3",
+    "scons",
+    "stack",
+    "turbo",
+    "xcodebuild",
+];
 /// Programs that run a script, whose name says what it does.
 const INTERPRETERS: [&str; 9] =
     ["bash", "sh", "zsh", "python", "python3", "node", "ruby", "perl", "php"];
+/// Programs that run a command elsewhere, behind words of their own: `docker compose exec web npm test`.
+const ELSEWHERE: [&str; 13] = [
+    "docker",
+    "docker-compose",
+    "podman",
+    "podman-compose",
+    "kubectl",
+    "sudo",
+    "xvfb-run",
+    "direnv",
+    "nix",
+    "nix-shell",
+    "mise",
+    "devbox",
+    "firejail",
+];
 /// Arguments with which nothing of it is done.
 const ONLY_ASKS: [&str; 7] =
     ["--help", "--version", "--no-run", "--collect-only", "--dry-run", "--list", "clean"];
@@ -228,6 +286,9 @@ fn proves_alone(words: &[&str]) -> Option<Proof> {
     let name = name_of(program);
     if let Some((proof, _)) = PROGRAMS.iter().find(|(_, names)| names.contains(&name)) {
         return Some(*proof);
+    }
+    if ELSEWHERE.contains(&name) {
+        return (0..arguments.len()).find_map(|at| proves_alone(&arguments[at..]));
     }
     let mut named = arguments.iter().filter(|argument| !argument.starts_with(['-', '+']));
     if BY_FIRST.contains(&name) {
@@ -379,6 +440,11 @@ mod tests {
             ("go vet ./...", &[Lint]),
             ("make test", &[Test]),
             ("make -j4 lint", &[Lint]),
+            ("xcodebuild -scheme Trips -destination x test", &[Test]),
+            ("docker compose exec -T web npm test", &[Test]),
+            ("kubectl exec web -- python -m pytest tests", &[Test]),
+            ("docker compose up -d web", &[]),
+            ("sudo ls tests", &[]),
             ("make clean", &[]),
             ("git status", &[]),
             ("git checkout test", &[]),
