@@ -1,5 +1,8 @@
 //! A command line as those see it who rule on it and run it.
 
+use std::cell::RefCell;
+use std::sync::Arc;
+
 use super::judge::{self, Class, Ground};
 use super::shell::{Binding, Pipeline, Run, Runs, Script};
 
@@ -7,25 +10,42 @@ use super::shell::{Binding, Pipeline, Run, Runs, Script};
 const NOT_SIMPLE: &[&str] =
     &["!", "[[", ".", "builtin", "command", "coproc", "eval", "exec", "source", "time", "trap"];
 
+thread_local! {
+    /// The gate, the ruling and the tool read the same line, one after the other.
+    static LAST: RefCell<Option<Line>> = const { RefCell::new(None) };
+}
+
 /// A command line that was read.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct Line(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
     text: String,
     script: Script,
     runs: Runs,
 }
 
 impl Line {
-    /// Reads a line. Never fails: what is not understood is said by the answers.
+    /// Reads a line. Never fails: what is not understood is said by the answers. The line that was read last is
+    /// not read again.
     pub fn read(command: &str) -> Self {
-        let script = Script::read(command);
+        LAST.with_borrow_mut(|last| match last {
+            Some(line) if line.0.text == command => line.clone(),
+            _ => last.insert(Self::part(command)).clone(),
+        })
+    }
+
+    /// Reads what stands in a line, or was made of one.
+    pub(super) fn part(text: &str) -> Self {
+        let script = Script::read(text);
         let runs = script.runs();
-        Self { text: command.to_owned(), script, runs }
+        Self(Arc::new(Parts { text: text.to_owned(), script, runs }))
     }
 
     /// The stages of the pipeline that the shell ends with, where it is certain which one that is.
     pub fn last_pipeline(&self) -> Option<&[String]> {
-        let (last, others) = self.script.pipelines.split_last()?;
+        let (last, others) = self.0.script.pipelines.split_last()?;
         let is_last = others.iter().all(|pipeline| pipeline.stages.len() == 1);
         (is_last && self.is_certain()).then_some(&*last.stages)
     }
@@ -38,13 +58,13 @@ impl Line {
         };
         let is_plain =
             |pipeline: &Pipeline| pipeline.is_simple && pipeline.stages.iter().all(is_simple);
-        self.script.is_understood
-            && self.script.is_plain
-            && self.script.pipelines.iter().all(is_plain)
+        self.0.script.is_understood
+            && self.0.script.is_plain
+            && self.0.script.pipelines.iter().all(is_plain)
     }
 
     pub(super) fn pipelines(&self) -> &[Pipeline] {
-        &self.script.pipelines
+        &self.0.script.pipelines
     }
 
     /// The line is certain to change nothing: it may run beside others.
@@ -80,40 +100,45 @@ impl Line {
     }
 
     pub(super) fn text(&self) -> &str {
-        &self.text
+        &self.0.text
     }
 
     pub(super) fn script(&self) -> &Script {
-        &self.script
+        &self.0.script
     }
 
     /// Every command that may run, also through others.
     pub(super) fn runs(&self) -> &[Run] {
-        &self.runs.all
+        &self.0.runs.all
     }
 
     /// What it gives to variables.
     pub(super) fn bindings(&self) -> &[Binding] {
-        &self.runs.bindings
+        &self.0.runs.bindings
     }
 
     /// The grammar accepts all of it.
     pub(super) fn is_understood(&self) -> bool {
-        self.script.is_understood
+        self.0.script.is_understood
+    }
+
+    /// It is too much to read, or a text that it runs is.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.0.runs.is_too_long
     }
 
     /// All that may run stands in the runs.
     pub(super) fn is_known(&self) -> bool {
-        self.runs.is_known
+        self.0.runs.is_known
     }
 
     /// The line is this one pipeline of simple commands and nothing else.
     pub(super) fn only_pipeline(&self) -> Option<&[Run]> {
         let is_alone = self.is_known()
-            && self.script.is_plain
-            && self.script.pipelines.len() == 1
-            && self.runs().len() == self.script.commands.len()
-            && self.script.commands.len() == self.script.pipelines[0].stages.len();
+            && self.0.script.is_plain
+            && self.0.script.pipelines.len() == 1
+            && self.runs().len() == self.0.script.commands.len()
+            && self.0.script.commands.len() == self.0.script.pipelines[0].stages.len();
         is_alone.then_some(self.runs())
     }
 }
@@ -178,7 +203,7 @@ mod tests {
     fn pipelines_are_told_in_order() {
         let line = Line::read("a | b && c; (d | e); f");
         let pipelines: Vec<String> =
-            line.script.pipelines.iter().map(|pipeline| pipeline.stages.join("|")).collect();
+            line.script().pipelines.iter().map(|pipeline| pipeline.stages.join("|")).collect();
         assert_eq!(pipelines, ["a|b", "c", "", "f"]);
     }
 

@@ -357,11 +357,12 @@ impl Policy {
             return Some(Ruling::Allow(reason(entry.shown(), "a rule allows this")));
         }
         let (_, class, why) = class?;
-        if self.mode == PermissionMode::ReadOnly && *class == Class::Destructive {
+        if self.mode == PermissionMode::ReadOnly && *class != Class::Network {
             return None;
         }
         let (rule, what) = match class {
             Class::Network => ("network", "needs the network"),
+            Class::TooLong => ("too long", "is too long to be read"),
             _ => ("destructive", "can not be undone"),
         };
         let text = format!(

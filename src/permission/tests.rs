@@ -454,6 +454,24 @@ fn the_advice_names_the_narrowest_rules_that_are_missing() {
 }
 
 #[test]
+fn what_is_too_long_to_be_read_needs_a_person() {
+    let script = "for f in *.c; do cc \"$f\" && echo \"$f\"; done\n".repeat(2_500);
+    let inner = bash(&format!("make && bash -c '{script}'"));
+    let garbage = bash(&"'\"`$({<<X\n|&;".repeat(5_000));
+    for line in [&bash(&script), &inner, &garbage, &bash(&"x".repeat(129 * 1024))] {
+        check(AutoEdit, &["user allow Bash"], line, "ask: too long");
+        check(AutoEdit, &["--allow Bash"], line, "allow: --allow Bash");
+        check(ReadOnly, &[], line, "ACCESS_DENIED: mode read-only");
+        check(Full, &[], line, "allow: mode full");
+    }
+    // What goes into a file is no script.
+    let data = bash(&format!("cat > new.txt <<'END'\n{script}END"));
+    check(AutoEdit, &["user allow Bash"], &data, "allow: allow Bash (user configuration)");
+    let short = bash(&script[..script.len() / 4]);
+    check(AutoEdit, &["user allow Bash"], &short, "allow: allow Bash (user configuration)");
+}
+
+#[test]
 fn what_needs_a_person_needs_one_in_every_mode_but_full() {
     let push = bash("git push origin main");
     let reset = bash("make && git reset --hard");

@@ -49,7 +49,7 @@ impl<'a> Args<'a> {
     }
 
     fn global_values(&self) -> &'static [&'static str] {
-        let name = self.run.words.first().map_or("", |word| word.text.as_str());
+        let name = self.run.name();
         GLOBAL_VALUES.iter().find(|(program, _)| *program == name).map_or(&[], |(_, values)| values)
     }
 
@@ -421,7 +421,7 @@ impl<'a> Args<'a> {
             "node", "npm", "npx", "pnpm", "yarn", "ruby", "perl", "php", "gcc", "g++", "clang",
             "cmake",
         ];
-        let name = self.run.words.first().map_or("", |program| program.text.as_str());
+        let name = self.run.name();
         let mut words = self.words();
         let asks = words.next().and_then(Word::known).is_some_and(|word| {
             matches!(word, "--version" | "--help" | "-V" | "-vV")

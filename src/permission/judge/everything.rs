@@ -155,17 +155,16 @@ pub(super) fn runs_what_it_fetches(script: &Script, runs: &[Run]) -> bool {
     let names = set.filter(|word| is_fetched(word)).filter_map(|word| word.text.split_once('='));
     let names: Vec<String> =
         names.flat_map(|(name, _)| [format!("${name}"), format!("${{{name}")]).collect();
-    let name = |run: &Run| run.words.first().map_or(String::new(), |word| word.text.clone());
     // What flows through the pipes of each substitution, and of the line itself.
     let mut fetched = vec![false];
     for run in runs {
         let outer = fetched.last().copied().unwrap_or_default();
         fetched.resize(run.nesting + 1, outer);
         let was_fetched = &mut fetched[run.nesting];
-        let name = name(run);
-        let is_shell = SHELLS.contains(&name.as_str());
-        let is_reader = is_shell || INTERPRETERS.contains(&name.as_str());
-        let runs_words = is_reader || matches!(name.as_str(), "eval" | "source" | ".");
+        let name = run.name();
+        let is_shell = SHELLS.contains(&name);
+        let is_reader = is_shell || INTERPRETERS.contains(&name);
+        let runs_words = is_reader || matches!(name, "eval" | "source" | ".");
         let is_given =
             |to: &Redirect| matches!(to.how, How::Read | How::Text) && is_fetched(&to.target);
         if runs_words && run.words.iter().skip(1).any(is_fetched)
@@ -193,7 +192,7 @@ pub(super) fn runs_what_it_fetches(script: &Script, runs: &[Run]) -> bool {
         if *was_fetched && is_reader && !is_text && !has_own {
             return true;
         }
-        *was_fetched |= FETCHERS.contains(&name.as_str());
+        *was_fetched |= FETCHERS.contains(&name);
     }
     false
 }

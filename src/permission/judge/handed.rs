@@ -6,15 +6,15 @@
 
 use std::collections::HashSet;
 
-use globset::{GlobBuilder, GlobMatcher};
 use regex::{Regex, RegexBuilder};
 
 use super::args::Args;
+use super::folders::{found, found_by_fd, searched};
 use super::instead::extended;
 use super::shows::{counts, fragments};
 use super::survey::Survey;
 use super::table::SEARCHES;
-use super::{Ground, Place, Reach};
+use super::{Ground, Reach};
 use crate::permission::line::Line;
 use crate::permission::shell::{How, Input, Kind, Run, SHELLS, Word};
 use crate::protocol::nests_too_deep;
@@ -101,7 +101,7 @@ impl<'a> Flow<'a> {
         }
         // Its own commands, by their words; where those can not be told, all that stand as deep.
         let quote = if word.text.starts_with("<(") { "" } else { "\"" };
-        let inner = Line::read(&format!("true {quote}{}{quote}", word.text));
+        let inner = Line::part(&format!("true {quote}{}{quote}", word.text));
         let own: HashSet<Vec<&str>> = inner.runs().iter().skip(1).map(texts).collect();
         let is_own = |run: &Run| own.is_empty() || own.contains(&texts(run));
         self.written_by(|_, inner| inner.nesting > run.nesting && is_own(inner))
@@ -113,7 +113,7 @@ impl<'a> Flow<'a> {
         let runs = self.line.runs();
         let is_read = || {
             let readers =
-                runs.iter().filter(|run| matches!(name_of(run), "read" | "mapfile" | "readarray"));
+                runs.iter().filter(|run| matches!(run.name(), "read" | "mapfile" | "readarray"));
             readers
                 .flat_map(|run| run.words.iter().skip(1).map(|word| word.text.as_str()))
                 .chain(["REPLY", "MAPFILE"])
@@ -125,7 +125,7 @@ impl<'a> Flow<'a> {
         }
         let functions = &self.line.script().functions;
         let arguments = |run: &'a Run| -> Vec<&'a Word> {
-            let (name, args) = (name_of(run), self.args(run));
+            let (name, args) = (run.name(), self.args(run));
             if SHELLS.contains(&name) {
                 // The first is the script.
                 args.operands().skip(1).collect()
@@ -177,7 +177,7 @@ impl<'a> Flow<'a> {
     /// What the command at the first place writes comes to that at the second, through pipes.
     fn flows_to(&self, from: usize, to: usize) -> bool {
         self.line.runs()[from..to].iter().all(|run| {
-            run.writes_pipe || name_of(run) == "xargs" || run.of == self.line.runs()[to].of
+            run.writes_pipe || run.name() == "xargs" || run.of == self.line.runs()[to].of
         })
     }
 
@@ -189,14 +189,14 @@ impl<'a> Flow<'a> {
             let behind = runs[at + 1..].iter().take(MOST_FILTERS).take_while(|_| run.writes_pipe);
             let behind: Vec<&Run> = behind.take_while(|run| run.input == Input::Pipe).collect();
             // A number is no name. (What `xargs` gives names to writes them too.)
-            let by_xargs = |n: usize| n > 0 && name_of(behind[n - 1]) == "xargs";
+            let by_xargs = |n: usize| n > 0 && behind[n - 1].name() == "xargs";
             if (0..behind.len()).any(|n| counts(&self.args(behind[n])) && !by_xargs(n)) {
                 return None;
             }
             let filters: Vec<Filter> =
                 behind.iter().filter_map(|run| Filter::of(&self.args(run))).collect();
             // `find` writes the place that it was given in front of each.
-            let begin = if name_of(run) == "find" { "./" } else { "" };
+            let begin = if run.name() == "find" { "./" } else { "" };
             let passes = |path: &str| filters.iter().all(|one| one.passes(path, begin));
             let is_it = |path: &str| (self.is_it)(path) && passes(path);
             self.writes(run, &is_it)
@@ -207,7 +207,7 @@ impl<'a> Flow<'a> {
     fn writes(&self, run: &'a Run, is_it: &(dyn Fn(&str) -> bool + Sync)) -> Option<String> {
         let args = self.args(run);
         let flow = Flow { is_it, ..*self };
-        match name_of(run) {
+        match run.name() {
             "find" => found(&args, self.reach, is_it),
             "fd" | "fdfind" => found_by_fd(&args, self.reach, is_it),
             "ls" | "dir" => flow.listed(run),
@@ -256,14 +256,10 @@ impl<'a> Flow<'a> {
     }
 }
 
-fn name_of(run: &Run) -> &str {
-    run.words.first().map_or("", |word| word.text.as_str())
-}
-
 /// `find -exec`, `fd -x`.
 pub(super) fn runs_what_it_finds(args: &Args<'_>) -> bool {
     let options = ["-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"];
-    matches!(name_of(args.run), "find" | "fd" | "fdfind")
+    matches!(args.run.name(), "find" | "fd" | "fdfind")
         && args.words().any(|word| options.contains(&word.text.as_str()))
 }
 
@@ -306,7 +302,7 @@ struct Filter {
 
 impl Filter {
     fn of(args: &Args<'_>) -> Option<Self> {
-        let name = name_of(args.run);
+        let name = args.run.name();
         let pattern = args.operands().next()?.known()?;
         if !SEARCHES.contains(&name) || args.has("-e") || args.has("-f") {
             return None;
@@ -341,259 +337,5 @@ impl Filter {
         let below = path.match_indices('/').map(|(at, _)| &path[at + 1..]);
         let mut written = std::iter::once(path).chain(below);
         written.any(|path| fits(path) || fits(&format!("./{path}")))
-    }
-}
-
-/// A glob over whole paths or names; what can not be read may stand for anything.
-fn glob(text: &str, any_case: bool) -> Option<GlobMatcher> {
-    let text = if nests_too_deep(text) { "*" } else { text };
-    Some(GlobBuilder::new(text).case_insensitive(any_case).build().ok()?.compile_matcher())
-}
-
-/// What stands between two `-o` of a `find`: never more than what it tests, for parentheses are not read.
-#[derive(Default)]
-struct Alternative {
-    wanted: Vec<(bool, GlobMatcher)>,
-    unwanted: Vec<(bool, GlobMatcher)>,
-    /// Folders, links and the like.
-    is_of_others: bool,
-    prunes: bool,
-    acts: bool,
-}
-
-/// The alternatives of a `find`, and how deep it goes.
-fn alternatives(args: &Args<'_>) -> (Vec<Alternative>, usize) {
-    let words: Vec<&str> = args.words().map(|word| word.text.as_str()).collect();
-    let is_not = |word: &str| matches!(word, "!" | "-not");
-    let mut deepest = usize::MAX;
-    if words.windows(2).any(|pair| is_not(pair[0]) && pair[1] == "(") {
-        return (vec![Alternative::default()], deepest);
-    }
-    let mut all = vec![Alternative::default()];
-    let mut at = 0;
-    while let Some(test) = words.get(at).copied() {
-        let value = words.get(at + 1).copied().unwrap_or("");
-        let is_turned = at > 0 && is_not(words[at - 1]);
-        at += 1;
-        if matches!(test, "-o" | "-or" | ",") {
-            all.push(Alternative::default());
-            continue;
-        }
-        let Some(one) = all.last_mut() else { break };
-        match test {
-            "-maxdepth" => deepest = value.parse().unwrap_or(usize::MAX),
-            "-prune" => one.prunes = true,
-            "-type" if !is_turned && matches!(value, "d" | "l" | "s" | "p") => {
-                one.is_of_others = true;
-            }
-            "-name" | "-iname" | "-path" | "-ipath" | "-wholename" | "-iwholename" => {
-                at += 1;
-                if let Some(glob) = glob(value, test.starts_with("-i")) {
-                    let globs = if is_turned { &mut one.unwanted } else { &mut one.wanted };
-                    globs.push((!test.ends_with("iname") && test != "-name", glob));
-                }
-            }
-            "-exec" | "-execdir" | "-ok" | "-okdir" => {
-                one.acts = true;
-                at += words[at..].iter().take_while(|word| !matches!(**word, ";" | "+")).count();
-            }
-            _ => one.acts |= test.starts_with("-print") || matches!(test, "-ls" | "-delete"),
-        }
-    }
-    // `-name .git -prune -o -type f -print`: what is left out is not printed.
-    if !words.contains(&"(") && all.iter().any(|one| one.acts) {
-        all.retain(|one| one.acts || !one.prunes);
-    }
-    (all, deepest)
-}
-
-/// A file of this kind among what `find` finds: below its places, with a name that it looks for.
-pub(super) fn found(
-    args: &Args<'_>,
-    reach: Reach,
-    is_it: &(dyn Fn(&str) -> bool + Sync),
-) -> Option<String> {
-    let is_place = |word: &&Word| !word.text.starts_with(['-', '(', '!']);
-    let here = Word::literal(".");
-    let mut places: Vec<&Word> = args.words().take_while(is_place).collect();
-    if places.is_empty() {
-        places.push(&here);
-    }
-    let (alternatives, deepest) = alternatives(args);
-    for place in places {
-        for folder in args.paths(place).into_iter().flatten() {
-            if !is_folder(args.ground.look(&folder)) {
-                continue;
-            }
-            let fits = |path: &str| {
-                let inner = path.strip_prefix(folder.as_str()).unwrap_or(path);
-                let inner = inner.trim_start_matches('/');
-                let name = path.rsplit('/').next().unwrap_or(path);
-                let written = format!("{}/{inner}", place.text.trim_end_matches('/'));
-                let is = |(is_path, glob): &(bool, GlobMatcher)| {
-                    glob.is_match(if *is_path { written.as_str() } else { name })
-                };
-                inner.matches('/').count() < deepest
-                    && alternatives.iter().any(|one| {
-                        !one.is_of_others
-                            && one.wanted.iter().all(is)
-                            && !one.unwanted.iter().any(is)
-                    })
-                    && is_it(path)
-            };
-            if let Some(found) = args.ground.find(&folder, reach, &fits) {
-                return Some(found);
-            }
-        }
-    }
-    None
-}
-
-/// The same of `fd`.
-fn found_by_fd(
-    args: &Args<'_>,
-    reach: Reach,
-    is_it: &(dyn Fn(&str) -> bool + Sync),
-) -> Option<String> {
-    let all = ["-H", "-u", "-I", "--hidden", "--no-ignore", "--unrestricted"];
-    let reach = if all.iter().any(|own| args.may_have(own)) { reach } else { reach.shown() };
-    let mut words = args.words();
-    let (mut pattern, mut ending) = (None, None);
-    while let Some(word) = words.next() {
-        match word.text.as_str() {
-            "-x" | "-X" | "--exec" | "--exec-batch" => break,
-            "-e" | "--extension" => ending = words.next().map(|word| format!(".{}", word.text)),
-            "-t" | "--type" | "-E" | "--exclude" | "-d" | "--max-depth" => _ = words.next(),
-            text if text.starts_with('-') => {}
-            text => pattern = pattern.or_else(|| Regex::new(text).ok()),
-        }
-    }
-    let fits = |path: &str| {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        pattern.as_ref().is_none_or(|pattern| pattern.is_match(name))
-            && ending.as_ref().is_none_or(|ending| name.ends_with(ending.as_str()))
-            && is_it(path)
-    };
-    args.ground.find(args.run.directories.first()?.as_deref()?, reach, &fits)
-}
-
-/// Programs that go through the folders they are given without being told to.
-const GO_DOWN: &[&str] = &["rg", "rgrep", "ag", "ack", "tar", "zip", "rsync", "scp", "7z"];
-
-/// A file of this kind in a folder that the command goes through.
-pub(super) fn searched(
-    args: &Args<'_>,
-    reach: Reach,
-    is_it: &(dyn Fn(&str) -> bool + Sync),
-) -> Option<String> {
-    let name = name_of(args.run);
-    let by_git = name == "git" && args.sub_is("grep");
-    let options = ["-r", "-R", "-a", "--recursive", "--archive", "--dereference-recursive"];
-    let searches = SEARCHES.contains(&name) || by_git;
-    let words: Vec<&str> = args.words().map(|word| word.text.as_str()).collect();
-    let is_told = options.iter().any(|own| args.has(own))
-        || words.iter().any(|word| matches!(*word, "-drecurse" | "--directories=recurse"))
-        || words
-            .windows(2)
-            .any(|pair| matches!(pair[0], "-d" | "--directories") && pair[1] == "recurse");
-    let goes_down = by_git || GO_DOWN.contains(&name) || is_told;
-    if !goes_down {
-        return None;
-    }
-    let given = Given::of(args);
-    let n_patterns = usize::from(searches && !given.has_pattern && !args.has("--files"));
-    let here = Word::literal(".");
-    let mut folders: Vec<&Word> =
-        given.operands.into_iter().skip(n_patterns + usize::from(by_git)).collect();
-    if folders.is_empty() && searches {
-        folders.push(&here);
-    }
-    let leaves_out = matches!(name, "rg" | "ag" | "ack")
-        && !["-u", "--hidden", "--no-ignore", "-."].iter().any(|own| args.may_have(own));
-    let by_index = by_git && !args.has("--no-index") && !args.has("--untracked");
-    let reach = if by_index || leaves_out { reach.shown() } else { reach };
-    let fits = |path: &str| {
-        let file = path.rsplit('/').next().unwrap_or(path);
-        let is = |glob: &GlobMatcher| glob.is_match(file) || glob.is_match(path);
-        let lies_in = |glob: &GlobMatcher| path.split('/').any(|part| glob.is_match(part));
-        (given.wanted.is_empty() || given.wanted.iter().any(is))
-            && !given.unwanted.iter().any(lies_in)
-            && !given.unwanted.iter().any(is)
-            && is_it(path)
-    };
-    let paths = folders.into_iter().filter_map(|word| args.paths(word)).flatten();
-    paths
-        .filter(|path| is_folder(args.ground.look(path)))
-        .find_map(|path| args.ground.find(&path, reach, &fits))
-}
-
-/// What a command that goes through folders was told of them.
-struct Given<'a> {
-    wanted: Vec<GlobMatcher>,
-    unwanted: Vec<GlobMatcher>,
-    operands: Vec<&'a Word>,
-    has_pattern: bool,
-}
-
-impl<'a> Given<'a> {
-    fn of(args: &Args<'a>) -> Self {
-        let mut given = Self {
-            wanted: Vec::new(),
-            unwanted: Vec::new(),
-            operands: Vec::new(),
-            has_pattern: false,
-        };
-        let mut words = args.words();
-        let is_search = SEARCHES.contains(&name_of(args.run)) || name_of(args.run) == "git";
-        while let Some(word) = words.next() {
-            let (option, value) = match word.text.split_once('=') {
-                Some((option, value)) if option.starts_with("--") => (option, Some(value)),
-                _ => (word.text.as_str(), None),
-            };
-            let globs = match option {
-                "--include" | "-g" | "--glob" | "--iglob" => &mut given.wanted,
-                "--exclude" | "--exclude-dir" | "--ignore" => &mut given.unwanted,
-                "-e" | "--regexp" | "-f" | "--file" if is_search => {
-                    given.has_pattern = true;
-                    if value.is_none() {
-                        words.next();
-                    }
-                    continue;
-                }
-                // (Of `tar` it is a folder that it goes to.)
-                "-A" | "-B" | "-C" | "-d" | "-D" | "-m" | "-t" | "-T" | "--type"
-                | "--directories"
-                    if is_search =>
-                {
-                    if value.is_none() {
-                        words.next();
-                    }
-                    continue;
-                }
-                text if text.starts_with('-') && text.len() > 1 => continue,
-                _ => {
-                    given.operands.push(word);
-                    continue;
-                }
-            };
-            let Some(text) = value.or_else(|| words.next().map(|word| word.text.as_str())) else {
-                break;
-            };
-            let (text, globs) = match text.strip_prefix('!') {
-                Some(rest) => (rest, &mut given.unwanted),
-                None => (text, globs),
-            };
-            // `{a,b}` in what the shell leaves to the program.
-            let text = text.trim_start_matches("./").trim_end_matches('/');
-            globs.extend(glob(text, false));
-        }
-        given
-    }
-}
-
-fn is_folder(place: Place) -> bool {
-    match place {
-        Place::Folder | Place::Project | Place::Above => true,
-        Place::Nothing | Place::File | Place::Elsewhere => false,
     }
 }

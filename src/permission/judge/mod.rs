@@ -3,6 +3,7 @@
 
 mod args;
 mod everything;
+mod folders;
 mod handed;
 mod instead;
 mod shows;
@@ -151,6 +152,7 @@ fn classes(args: &Args<'_>) -> Vec<&'static Entry> {
         | Class::Endless
         | Class::Network
         | Class::Destructive
+        | Class::TooLong
         | Class::Never
         | Class::Git => args.fit(&entry.when, is_grave(entry)),
     };
@@ -193,7 +195,9 @@ fn judge(line: &Line, directory: &str, background: bool, ground: &dyn Ground) ->
         }
         look_at(run, directory, background, ground, &mut found);
     }
-    if !line.is_understood() && found.never.is_none() {
+    if line.is_too_long() {
+        found.asks.push((0, Class::TooLong, "do it in smaller steps".to_owned()));
+    } else if !line.is_understood() && found.never.is_none() {
         guess(line.text(), directory, ground, &mut found);
     }
     if found.never.is_none() && found.instead.is_none() {
@@ -228,7 +232,7 @@ fn guess(text: &str, directory: &str, ground: &dyn Ground, found: &mut Findings)
     }
     commands.retain(|command| !command.is_empty());
     let commands: Vec<String> = commands.iter().map(|command| command.join(" ")).collect();
-    let line = Line::read(&commands.join(";"));
+    let line = Line::part(&commands.join(";"));
     let mut guessed = Findings::default();
     for run in line.runs() {
         look_at(run, directory, false, ground, &mut guessed);
@@ -276,7 +280,7 @@ fn look_at(
                     format!("`{}`: {}", program.text, entry.why),
                 ));
             }
-            Class::Interactive | Class::Endless | Class::Reads | Class::Git => {}
+            Class::Interactive | Class::Endless | Class::Reads | Class::Git | Class::TooLong => {}
         }
     }
 }
@@ -384,7 +388,7 @@ fn touched(line: &Line, directory: &str, ground: &dyn Ground) -> Vec<(String, bo
     let mut files = Vec::new();
     for run in line.runs() {
         let args = Args { run, directory, ground };
-        let name = run.words.first().map_or("", |word| word.text.as_str());
+        let name = run.name();
         let named = || args.operands().filter_map(|word| args.paths(word)).flatten().collect();
         let touched = match name {
             "rm" | "unlink" => args.removed(),

@@ -4,7 +4,8 @@
 
 use super::args::Args;
 use super::everything::INTERPRETERS;
-use super::handed::{self, Flow, MOST_FOLLOWED, runs_what_it_finds, searched};
+use super::folders::{found, searched};
+use super::handed::{Flow, MOST_FOLLOWED, runs_what_it_finds};
 use super::survey::Survey;
 use super::table::{COPIES, NAMES_ONLY, SEARCHES, SHOWS};
 use super::{Ground, Place, Reach};
@@ -114,14 +115,14 @@ pub(in super::super) fn shows(
 
 /// It may show a file whose name is known only when it runs.
 fn reads_unknown(run: &Run) -> bool {
-    let name = run.words.first().map_or("", |word| word.text.as_str());
+    let name = run.name();
     let is_unknown = |word: &Word| matches!(word.kind, Kind::Variable | Kind::Output);
     (SHOWS.contains(&name) || SEARCHES.contains(&name)) && run.words.iter().skip(1).any(is_unknown)
 }
 
 /// Of what it reads it writes no more than how much it is.
 pub(super) fn counts(args: &Args<'_>) -> bool {
-    let name = args.run.words.first().map_or("", |word| word.text.as_str());
+    let name = args.run.name();
     COUNTS.contains(&name)
         || SEARCHES.contains(&name) && ["-c", "-q"].iter().any(|own| args.has(own))
 }
@@ -150,7 +151,7 @@ impl<'a> Looker<'a> {
         named.or_else(|| self.in_texts()).or_else(|| self.met()).or_else(|| {
             let is_handed_on =
                 hands_on && self.suspicion == Suspicion::Any && self.name() == "find";
-            is_handed_on.then(|| handed::found(&self.args, Reach::All, self.is_it)).flatten()
+            is_handed_on.then(|| found(&self.args, Reach::All, self.is_it)).flatten()
         })
     }
 
@@ -250,7 +251,7 @@ impl<'a> Looker<'a> {
         let mut readers = self.readers();
         let is_shown = if run.writes_pipe {
             readers.any(|run| {
-                let name = run.words.first().map_or("", |word| word.text.as_str());
+                let name = run.name();
                 let unpacks = || run.words.iter().skip(1).any(|word| word.text.contains('O'));
                 SEARCHES.contains(&name)
                     || SHOWS.contains(&name) && !COPIES.contains(&name)
@@ -263,7 +264,7 @@ impl<'a> Looker<'a> {
     }
 
     fn name(&self) -> &str {
-        self.args.run.words.first().map_or("", |word| word.text.as_str())
+        self.args.run.name()
     }
 
     /// The words that name what it shows, or hands on to others.

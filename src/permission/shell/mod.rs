@@ -29,6 +29,8 @@ pub(super) struct Script {
     pub(super) functions: Vec<String>,
     /// The grammar accepts all of it.
     pub(super) is_understood: bool,
+    /// It, or a text in it, was not read to its end.
+    pub(super) is_too_long: bool,
     /// It is nothing but pipelines of simple commands, one after the other.
     pub(super) is_plain: bool,
 }

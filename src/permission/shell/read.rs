@@ -1,5 +1,6 @@
 //! From a text to its simple commands, by the tree that the grammar makes of it.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -18,8 +19,9 @@ mod redirects;
 const LONGEST: usize = 128 * 1024;
 /// How deep commands in commands are followed.
 const DEPTH: usize = 100;
-/// How often the parser may ask whether to go on: a measure of its work that is no clock.
-const MOST_WORK: usize = 5_000;
+/// How often the parser may ask whether to go on: a measure of its work that is no clock. Some 40 KB of dense script; a
+/// here-document is one step, however long it is.
+const MOST_WORK: usize = 500;
 /// How many folders a command may run in, before they count as unknown.
 const MOST_DIRECTORIES: usize = 4;
 /// How many backquotes of a here-document are looked at.
@@ -50,12 +52,15 @@ pub(super) fn read(text: &str) -> Script {
 
 /// Reads a text that is run in these folders, so deep in others.
 pub(super) fn read_at(text: &str, directories: Arc<[Dir]>, depth: usize) -> Script {
-    let not_understood = Script::default();
-    // A zero byte ends what bash gets.
-    if text.len() > LONGEST || text.contains('\0') {
-        return not_understood;
+    let too_long = Script { is_too_long: true, ..Script::default() };
+    if text.len() > LONGEST {
+        return too_long;
     }
-    let mut work = 0;
+    // A zero byte ends what bash gets.
+    if text.contains('\0') {
+        return Script::default();
+    }
+    let (text, mut work) = (&*ended(text), 0);
     let tree = PARSER.with_borrow_mut(|parser| {
         let parser = parser.as_mut()?;
         parser.reset();
@@ -67,7 +72,7 @@ pub(super) fn read_at(text: &str, directories: Arc<[Dir]>, depth: usize) -> Scri
         let bytes = text.as_bytes();
         parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or(&[]), None, Some(options))
     });
-    let Some(tree) = tree else { return not_understood };
+    let Some(tree) = tree else { return too_long };
     let root = tree.root_node();
     let mut reader = Reader {
         text,
@@ -85,6 +90,13 @@ pub(super) fn read_at(text: &str, directories: Arc<[Dir]>, depth: usize) -> Scri
     reader.statements(root, &Context { is_top: true, ..Context::default() });
     reader.cover(text.len()..text.len());
     reader.script
+}
+
+/// The text with an end of its last line. Where that is missing, the parser takes longer over it than over all the rest:
+/// it follows two readings of a pipeline, and mends the one that the end of the text cut off.
+fn ended(text: &str) -> Cow<'_, str> {
+    // (Behind a backslash it would be no end.)
+    if text.ends_with(['\n', '\\']) { text.into() } else { format!("{text}\n").into() }
 }
 
 struct Reader<'a> {
@@ -308,6 +320,7 @@ impl Reader<'_> {
             None => Script::default(),
         };
         self.script.is_understood &= script.is_understood;
+        self.script.is_too_long |= script.is_too_long;
         let commands = script.commands.into_iter();
         let deeper = commands.map(|command| {
             let nesting = self.nesting + command.nesting;

@@ -39,6 +39,13 @@ pub(in super::super) struct Run {
     pub(in super::super) by: By,
 }
 
+impl Run {
+    /// The name of its program as it is written; empty where it has none.
+    pub(in super::super) fn name(&self) -> &str {
+        self.words.first().map_or("", |word| word.text.as_str())
+    }
+}
+
 /// All that a line may run.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Runs {
@@ -48,6 +55,8 @@ pub(in super::super) struct Runs {
     pub(in super::super) bindings: Vec<Binding>,
     /// That is certain to be all.
     pub(in super::super) is_known: bool,
+    /// A text that it runs was not read to its end.
+    pub(in super::super) is_too_long: bool,
 }
 
 /// A variable, and words that it may stand for.
@@ -96,6 +105,7 @@ impl Runs {
     /// The commands of a script; of one that a command runs, which reads and writes as that one does.
     fn script(&mut self, script: &Script, by: Option<&Run>, depth: usize) {
         self.is_known &= script.is_understood;
+        self.is_too_long |= script.is_too_long;
         self.bindings.extend(script.loops.iter().cloned());
         let set = script
             .commands
