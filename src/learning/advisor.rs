@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::command::{simple_commands, unquoted};
-use super::item::{APPLY_AT, FailurePattern, Fix, Item, Scope};
+use super::item::{APPLY_AT, FailurePattern, Item, Scope};
 use super::pattern::input_of;
-use super::relevance::{Subject, Task};
+use super::relevance::Subjects;
 use crate::protocol::Object;
 use crate::protocol::message::ToolCall;
 use crate::protocol::recall::{FailedAs, Recalled, Remedy};
@@ -21,7 +21,7 @@ const SAME_RANK: f64 = 0.05;
 pub struct Advisor {
     items: Vec<Item>,
     /// What each of them is about, in the same order.
-    subjects: Vec<Subject>,
+    subjects: Subjects,
     /// Those that speak of a call before it is made: by the program of its command, else by its tool.
     of_calls: BTreeMap<String, Vec<usize>>,
     /// What the ways of working weigh.
@@ -32,7 +32,7 @@ impl Advisor {
     /// Of these items those that are in use.
     pub fn new(items: Vec<Item>) -> Self {
         let items: Vec<Item> = items.into_iter().filter(Item::is_in_use).collect();
-        let subjects = items.iter().map(Subject::of).collect();
+        let subjects = Subjects::of(&items);
         let mut of_calls: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (at, item) in items.iter().enumerate() {
             if let Some(failure) = &item.failure {
@@ -76,17 +76,19 @@ impl Advisor {
         if self.items.is_empty() {
             return Vec::new();
         }
-        let task = Task::read(task);
-        let is_new = |(item, _): &(&Item, &Subject)| {
+        let task = self.subjects.read(task);
+        let is_new = |item: &Item| {
             item.evidence.is_empty() || item.evidence.iter().any(|other| other != session)
         };
-        let fitting = self.items.iter().zip(&self.subjects).filter(is_new);
-        let mut fitting: Vec<(f64, &Item)> = fitting
-            .filter_map(|(item, subject)| {
-                Some((task.fits(item, subject)? * (0.5 + item.confidence()), item))
-            })
-            .filter(|(_, item)| !is_back(item, is_there))
-            .collect();
+        let mut fitting: Vec<(f64, &Item)> = Vec::new();
+        for (item, subject) in self.items.iter().zip(self.subjects.iter()) {
+            if let Some(fits) = task.fits(subject)
+                && is_new(item)
+                && !subject.is_over(is_there)
+            {
+                fitting.push((fits * (0.5 + item.confidence()), item));
+            }
+        }
         fitting.sort_by(|(a, one), (b, other)| {
             b.total_cmp(a).then(other.last_occurred_ms.cmp(&one.last_occurred_ms))
         });
@@ -147,12 +149,6 @@ impl Advisor {
         let action = applied.and_then(|failure| failure.action(failed.call));
         Some(Remedy { item: recalled(item), confidence, first, action })
     }
-}
-
-/// What had been moved, a file or a folder, lies at its old place again.
-fn is_back(item: &Item, is_there: &dyn Fn(&str) -> bool) -> bool {
-    let fix = item.failure.as_ref().and_then(|failure| failure.fix.as_ref());
-    matches!(fix, Some(Fix::ReplacePath { from, .. }) if is_there(from))
 }
 
 /// Under what a pattern is found before a call is made.

@@ -351,7 +351,7 @@ fn is_of_prose(word: &str) -> bool {
 }
 
 /// It names nothing by itself (`data/everyday.txt`), whatever its ending.
-fn is_everyday(word: &str) -> bool {
+pub(super) fn is_everyday(word: &str) -> bool {
     static EVERYDAY: LazyLock<HashSet<String>> = LazyLock::new(|| {
         let text = include_str!("../../data/everyday.txt");
         text.lines().filter(|line| !line.starts_with('#')).flat_map(words::of).collect()

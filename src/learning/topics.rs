@@ -14,6 +14,8 @@ struct Topic {
     programs: Vec<String>,
     tasks: Vec<String>,
     words: Vec<String>,
+    #[serde(default)]
+    asks: Vec<String>,
 }
 
 /// What builds the code, runs it or looks at it.
@@ -90,6 +92,11 @@ pub fn all() -> impl Iterator<Item = &'static str> {
 /// The words that ask for a topic, in English and Chinese; nothing for a topic that is not in the table.
 pub fn words_of(topic: &str) -> &'static [String] {
     TOPICS.get(topic).map_or(&[], |topic| &topic.words)
+}
+
+/// What says by several words together that a topic is wanted.
+pub fn asks_of(topic: &str) -> &'static [String] {
+    TOPICS.get(topic).map_or(&[], |topic| &topic.asks)
 }
 
 fn of_program(name: &str) -> Option<&'static str> {

@@ -1,12 +1,15 @@
 //! What a task says: its sentences, what each asks for, and the words in which that is asked (`data/requests.toml`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
 use super::super::store::words;
 use super::super::topics;
+use super::asks::{Asks, Heard};
+use super::programs::Asked;
+use super::subject::{hashed, mask};
 
 /// Names agree that begin alike in so many letters.
 pub(super) const MIN_ALIKE: usize = 4;
@@ -15,19 +18,22 @@ const NO_NEGATION: [&str; 6] = ["分别", "特别", "类别", "级别", "差别"
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Requests {
-    pub(super) running: Vec<String>,
+struct Requests {
+    running: Vec<String>,
     describing: Vec<String>,
+    questions: Vec<String>,
+    meanings: Vec<String>,
     negations: Vec<String>,
     acts: Vec<String>,
     texts: Vec<String>,
+    sources: Vec<String>,
     text_names: Vec<String>,
-    pub(super) changing: Vec<String>,
-    pub(super) looking: Vec<String>,
-    pub(super) planning: Vec<String>,
+    changing: Vec<String>,
+    looking: Vec<String>,
+    planning: Vec<String>,
 }
 
-pub(super) static REQUESTS: LazyLock<Requests> = LazyLock::new(|| {
+static REQUESTS: LazyLock<Requests> = LazyLock::new(|| {
     toml::from_str(include_str!("../../../data/requests.toml"))
         .expect("data/requests.toml is a table")
 });
@@ -36,10 +42,27 @@ pub(super) static REQUESTS: LazyLock<Requests> = LazyLock::new(|| {
 #[derive(Debug)]
 pub(in super::super) struct Task {
     pub(super) sentences: Vec<Sentence>,
-    pub(super) topics: BTreeSet<&'static str>,
-    pub(super) words: BTreeSet<String>,
+    pub(super) topics: u64,
+    /// In order.
+    pub(super) words: Vec<u64>,
+    /// The programs that are asked for by what they are used for.
+    pub(super) asked: Asked,
     /// It is about a text, and nothing is run for it.
     pub(super) is_about_text: bool,
+    pub(super) names_no_path: bool,
+    pub(super) says: Says,
+    /// Words of the sentences that ask for something, and their parts, by their beginning.
+    parts: HashMap<[u8; MIN_ALIKE], Vec<String>>,
+}
+
+/// What it speaks of, in any of its sentences.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is said or not, whatever else is")]
+pub(super) struct Says {
+    pub(super) changing: bool,
+    pub(super) looking: bool,
+    pub(super) planning: bool,
+    pub(super) running: bool,
 }
 
 #[derive(Debug)]
@@ -48,29 +71,56 @@ pub(super) struct Sentence {
     tokens: Vec<String>,
     /// It asks for something to be done or found out.
     pub(super) orders: bool,
+    /// It asks for that, or for something that a program may tell.
+    asks: bool,
     pub(super) is_question: bool,
     /// It says that something is run.
     runs: bool,
 }
 
 impl Task {
-    /// The task's words; a line of it may be a command that decides about its end.
-    pub(in super::super) fn read(text: &str) -> Self {
+    /// The task's words, by what it could ask for; a line of it may be a command that decides about its end.
+    pub(super) fn read(text: &str, asks: &Asks) -> Self {
         let (commands, prose): (Vec<&str>, Vec<&str>) =
             text.lines().partition(|line| is_command(line));
         let prose = without_quotes(&prose.join("\n"));
         let sentences: Vec<Sentence> = sentences(&prose).map(Sentence::read).collect();
+        let says = |words: &[String]| sentences.iter().any(|sentence| sentence.has_any(words));
+        let orders = || sentences.iter().filter(|sentence| sentence.orders);
+        let names_text = says(&REQUESTS.text_names)
+            || sentences.iter().any(|sentence| sentence.names_kind_of(&REQUESTS.texts));
+        let is_about_text = names_text && !orders().any(|sentence| sentence.runs);
+
+        let heard: Vec<Heard> = sentences.iter().map(|sentence| sentence.hear(asks)).collect();
+        let asked = Asked::by(asks, &heard, is_about_text);
         let mut topics: BTreeSet<&str> =
             commands.iter().filter_map(|line| topics::of_command(line)).collect();
-        let orders = sentences.iter().filter(|sentence| sentence.orders);
-        topics.extend(orders.flat_map(|sentence| topics::of_words(&sentence.text)));
-        let names_text = sentences.iter().any(|sentence| {
-            REQUESTS.texts.iter().any(|kind| sentence.names_kind(kind))
-                || sentence.has_any(&REQUESTS.text_names)
-        });
-        let runs = sentences.iter().any(|sentence| sentence.orders && sentence.runs);
-        let words = words::of(&prose).into_iter().collect();
-        Self { sentences, topics, words, is_about_text: names_text && !runs }
+        topics.extend(orders().flat_map(|sentence| topics::of_words(&sentence.text)));
+        topics.extend(&asked.topics);
+
+        let words: BTreeSet<u64> = words::of(&prose).iter().map(|word| hashed(word)).collect();
+        let mut parts: HashMap<_, Vec<String>> = HashMap::new();
+        for token in orders().flat_map(|sentence| &sentence.tokens) {
+            let inner = token.split(['/', '.', '-', '_']).filter(|part| part.len() < token.len());
+            for part in inner.chain([token.as_str()]) {
+                parts.entry(beginning(part)).or_default().push(part.to_owned());
+            }
+        }
+        Self {
+            topics: mask(topics),
+            words: words.into_iter().collect(),
+            asked,
+            is_about_text,
+            names_no_path: !sentences.iter().any(Sentence::names_place),
+            says: Says {
+                changing: says(&REQUESTS.changing),
+                looking: says(&REQUESTS.looking),
+                planning: says(&REQUESTS.planning),
+                running: says(&REQUESTS.running),
+            },
+            parts,
+            sentences,
+        }
     }
 
     /// The sentences that ask for something to be done.
@@ -78,9 +128,34 @@ impl Task {
         self.sentences.iter().filter(|sentence| sentence.orders)
     }
 
-    /// One of these words stands in it.
-    pub(super) fn says(&self, words: &[String]) -> bool {
-        self.sentences.iter().any(|sentence| sentence.has_any(words))
+    /// It asks for work, and not for words.
+    pub(super) fn wants_work(&self) -> bool {
+        !self.is_about_text && self.orders().next().is_some()
+    }
+
+    /// A word of what it asks for, or a part of one, means this name: `verification` means `verify`.
+    pub(super) fn names(&self, name: &str) -> bool {
+        if !name.is_ascii() {
+            return self.orders().any(|sentence| sentence.text.contains(name));
+        }
+        let parts = self.parts.get(&beginning(name));
+        parts.is_some_and(|parts| parts.iter().any(|part| is_alike(part, name)))
+    }
+
+    /// What it asks for has this word, as it is.
+    pub(super) fn calls(&self, name: &str) -> bool {
+        let parts = self.parts.get(&beginning(name));
+        parts.is_some_and(|parts| parts.iter().any(|part| part == name))
+    }
+
+    /// It names a program of this name at a place of its own: that is another one.
+    pub(super) fn names_another(&self, program: &str) -> bool {
+        !program.contains('/')
+            && self
+                .sentences
+                .iter()
+                .flat_map(|sentence| &sentence.tokens)
+                .any(|token| token.rsplit_once('/').is_some_and(|(_, name)| name == program))
     }
 
     pub(super) fn names_path(&self, path: &str) -> bool {
@@ -91,12 +166,6 @@ impl Task {
             *token == path
                 || token.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('/'))
                 || (is_file && token == name)
-        })
-    }
-
-    pub(super) fn names_no_path(&self) -> bool {
-        !self.sentences.iter().any(|sentence| {
-            sentence.names_file() || sentence.tokens.iter().any(|token| token.contains('/'))
         })
     }
 }
@@ -113,9 +182,15 @@ impl Sentence {
         let first =
             tokens.iter().find(|token| !["please", "now", "then", "and"].contains(&token.as_str()));
         // An English sentence asks for words by how it begins, a Chinese one anywhere.
-        let describes = REQUESTS.describing.iter().any(|word| {
-            if word.is_ascii() { first == Some(word) } else { text.contains(word.as_str()) }
-        });
+        let begins = |words: &[String]| {
+            words.iter().any(|word| {
+                if word.is_ascii() { first == Some(word) } else { text.contains(word.as_str()) }
+            })
+        };
+        let asks_meaning = first.is_some_and(|first| ["what", "how", "why"].contains(&&**first))
+            && tokens.last().is_some_and(|last| REQUESTS.meanings.contains(last));
+        let describes = begins(&REQUESTS.describing) || asks_meaning;
+        let asks_words = describes || begins(&REQUESTS.questions);
         let denies = |pair: &[String]| {
             REQUESTS.negations.contains(&pair[0]) && REQUESTS.acts.contains(&pair[1])
         };
@@ -125,7 +200,13 @@ impl Sentence {
         let runs = REQUESTS.running.iter().any(|word| {
             if word.is_ascii() { tokens.contains(word) } else { text.contains(word.as_str()) }
         });
-        Self { text, tokens, orders: !describes && !refuses, is_question, runs }
+        let (orders, asks) = (!asks_words && !refuses, !describes && !refuses);
+        Self { text, tokens, orders, asks, is_question, runs }
+    }
+
+    /// The parts of asks that stand in it.
+    fn hear(&self, asks: &Asks) -> Heard {
+        if self.asks { asks.hear(&self.text) } else { Heard::new() }
     }
 
     pub(super) fn has(&self, word: &str) -> bool {
@@ -139,18 +220,20 @@ impl Sentence {
         words.iter().any(|word| self.has(word))
     }
 
-    /// A word of it, or a part of one, means this name: `verification` means `verify`.
-    pub(super) fn names(&self, name: &str) -> bool {
-        if !name.is_ascii() {
-            return self.text.contains(name);
-        }
-        self.tokens.iter().any(|token| {
-            token == name || token.split(['/', '.', '-', '_']).any(|part| is_alike(part, name))
-        })
-    }
-
     pub(super) fn names_kind(&self, kind: &str) -> bool {
         self.tokens.iter().any(|token| token.rsplit_once('.').is_some_and(|(_, end)| end == kind))
+    }
+
+    fn names_kind_of(&self, kinds: &[String]) -> bool {
+        kinds.iter().any(|kind| self.names_kind(kind))
+    }
+
+    /// A word of it is a path, or a file of a kind that is known.
+    fn names_place(&self) -> bool {
+        self.names_kind_of(&REQUESTS.texts)
+            || self.names_kind_of(&REQUESTS.sources)
+            || self.has_any(&REQUESTS.text_names)
+            || self.tokens.iter().any(|token| token.contains('/'))
     }
 
     pub(super) fn has_word_of(&self, is_one: impl Fn(&str) -> bool) -> bool {
@@ -209,6 +292,13 @@ fn is_command(line: &str) -> bool {
     let has_option = words.iter().skip(1).any(|word| word.starts_with('-'));
     let is_known = !is_verb(first) && (first.contains('/') || topics::of_command(line).is_some());
     !is_end && line.is_ascii() && first == first.to_lowercase() && (has_option || is_known)
+}
+
+/// By what words are found that are alike.
+fn beginning(word: &str) -> [u8; MIN_ALIKE] {
+    let mut beginning = [0; MIN_ALIKE];
+    beginning.iter_mut().zip(word.bytes()).for_each(|(to, from)| *to = from);
+    beginning
 }
 
 /// Two words with the same beginning: one is a form of the other.

@@ -260,7 +260,7 @@ fn humps(part: &str) -> Vec<&str> {
 }
 
 /// The word without an English ending.
-fn stem(word: &str) -> String {
+pub fn stem(word: &str) -> String {
     if word.len() <= 3 || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return word.to_owned();
     }
