@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::command::{simple_commands, unquoted};
 use super::foresight::Outlook;
 use super::item::{APPLY_AT, FailurePattern, Fix, Item, Scope};
-use super::pattern::input_of;
+use super::pattern::{CHANGES, input_of};
 use super::relevance::{Subject, Task};
 use crate::protocol::Object;
 use crate::protocol::message::ToolCall;
@@ -132,6 +132,7 @@ impl Advisor {
         let mut keys: Vec<String> =
             programs.map(|program| program_key(&unquoted(program))).collect();
         keys.extend([call.name.clone(), String::new()]);
+        keys.extend(CHANGES.contains(&call.name.as_str()).then(|| "Edit".to_owned()));
         keys.sort_unstable();
         keys.dedup();
         let found = keys.iter().filter_map(|key| self.of_calls.get(key)).flatten();

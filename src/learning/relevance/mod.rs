@@ -88,7 +88,8 @@ impl Task {
         if let Some(path) = path_of(failure) {
             // Where the sources lie now matters to whoever does not name them.
             let is_folder = !path.rsplit('/').next().unwrap_or(path).contains('.');
-            let is_general = is_folder && !self.is_about_text && self.names_no_path();
+            let is_moved = matches!(failure.fix, Some(Fix::ReplacePath { .. }));
+            let is_general = is_moved && is_folder && !self.is_about_text && self.names_no_path();
             return (self.names_path(path) || is_general).then_some(3.0);
         }
         match (tool_of(item, failure), &when.command_head) {

@@ -150,7 +150,11 @@ impl Sentence {
     }
 
     pub(super) fn names_kind(&self, kind: &str) -> bool {
-        self.tokens.iter().any(|token| token.rsplit_once('.').is_some_and(|(_, end)| end == kind))
+        self.tokens.iter().any(|token| {
+            let ending = token.rsplit_once('.').map(|(_, ending)| ending);
+            let name = token.rsplit('/').next().filter(|name| name.eq_ignore_ascii_case(kind));
+            ending == Some(kind) || name.is_some()
+        })
     }
 
     pub(super) fn has_word_of(&self, is_one: impl Fn(&str) -> bool) -> bool {

@@ -54,7 +54,10 @@ pub(super) fn says_the_same(one: &Item, other: &Item) -> bool {
 
 /// The condition names more than which call failed: two failures of it have one reason.
 pub(super) fn tells_why(when: &Condition) -> bool {
-    when.signature.is_some() || when.path.is_some() || when.argument.is_some()
+    when.signature.is_some()
+        || when.path.is_some()
+        || when.argument.is_some()
+        || when.leads_to.is_some()
 }
 
 fn texts_are_near(one: &str, other: &str) -> bool {
