@@ -228,7 +228,7 @@ fn warns(failure: &FailurePattern, call: &ToolCall) -> bool {
 /// of the project, then the later one.
 fn better(one: &(&Item, &FailurePattern), other: &(&Item, &FailurePattern)) -> Ordering {
     let rank = |(_, failure): &(&Item, &FailurePattern)| {
-        let when = &failure.when;
+        let when = failure.when.leads_to.as_deref().unwrap_or(&failure.when);
         let named = [&when.signature, &when.command_head, &when.path, &when.argument];
         named.into_iter().flatten().count() + usize::from(failure.fix.is_some())
     };

@@ -98,11 +98,7 @@ impl<'a> Mended<'a> {
         task: &'a str,
     ) -> Option<Self> {
         let changes = changes(between);
-        if bad.code != Some(ErrorCode::CommandFailed)
-            || bad.is_missing()
-            || changes.is_empty()
-            || is_verdict(bad.error)
-        {
+        if bad.code != Some(ErrorCode::CommandFailed) || bad.is_missing() || is_verdict(bad.error) {
             return None;
         }
         let (old, new) = (essential(bad.command()?), essential(good.command()?));

@@ -173,6 +173,14 @@ fn a_generated_file_is_changed_where_it_comes_from() {
     without_a_source.teaches(
         "Run `make api` for `web/gen/api.ts`, which is generated, and leave it as that writes it.",
     );
+    let run_alone = Case {
+        said: "api.ts was generated: do not edit it by hand, run `make api`",
+        between: vec![bash("make api")],
+        ..generated()
+    };
+    run_alone.teaches(
+        "Run `make api` for `web/gen/api.ts`, which is generated, and leave it as that writes it.",
+    );
     let chinese = Case {
         said: "web/gen/api.ts 由 defs/api.toml 生成，请勿手动修改；请改 defs/api.toml 后运行 bin/mkapi",
         ..generated()
@@ -225,9 +233,21 @@ fn what_is_made_anew_from_what_was_changed_is_no_mistake() {
             between: vec![bash("git checkout web/gen/api.ts")],
             ..generated()
         },
+        // Two more files were complained of, and one of them was changed.
+        Case {
+            said: "web/gen/api.ts: unused name b\nweb/gen/use.ts: unused name x\nreport generated in 2 s",
+            between: vec![edit("web/gen/use.ts", "x", "y")],
+            ..generated()
+        },
+        // Nobody knows which of them it is made from.
+        Case {
+            said: "api.ts was generated: do not edit it by hand, run bin/mkapi",
+            between: vec![edit("a.toml", "x", "y"), edit("b.toml", "x", "y"), bash("bin/mkapi")],
+            ..generated()
+        },
         // The code is wrong.
         Case {
-            said: "defs/api.toml: generated code of web/gen/api.ts: assert left == right",
+            said: "web/gen/api.ts is generated from defs/api.toml by bin/mkapi\nassert left == right",
             ..generated()
         },
     ] {
@@ -479,6 +499,23 @@ fn a_word_that_was_wrong_here_is_not_banned() {
             )],
             ..banned()
         },
+        Case {
+            between: vec![edit(
+                "src/jobs/rows.ts",
+                "  console.log(n);\n  console.log(m);",
+                "  log.info(n);\n  console.log(m);",
+            )],
+            ..banned()
+        },
+        // Another line went as well.
+        Case {
+            between: vec![edit(
+                "src/jobs/rows.ts",
+                "  drop(table, 2);\n  console.log(n);",
+                "  log.info(n);",
+            )],
+            ..banned()
+        },
         // More than a word was changed.
         Case {
             between: vec![edit(
@@ -500,7 +537,7 @@ fn a_word_that_was_wrong_here_is_not_banned() {
             "x = getRows(1)",
             "x = get_rows(1)",
         ),
-        linted("no-shadow: def is forbidden", "function find(a) {", "function seek(a) {"),
+        linted("the name find is forbidden", "function find(a) {", "function seek(a) {"),
         // What stands there follows from the place.
         linted("Unexpected any. Specify a different type", "f(x: any)", "f(x: string)"),
         // It makes an exception.
@@ -576,6 +613,13 @@ fn blanks_that_are_not_all_of_it_teach_nothing() {
             between: vec![
                 edit("Makefile", "        rm -rf dist", "\trm -rf dist"),
                 edit("b.mk", "x", "y"),
+            ],
+            ..indented()
+        },
+        Case {
+            between: vec![
+                edit("b.mk", "x", "y"),
+                edit("Makefile", "        rm -rf dist", "\trm -rf dist"),
             ],
             ..indented()
         },
