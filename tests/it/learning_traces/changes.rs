@@ -1,5 +1,6 @@
 //! What a check teaches about a change of a file, out of what the built binary wrote; and what becomes of it then.
 
+use code_agent::learning::store::Store as _;
 use serde_json::json;
 
 use super::{Case, bash};

@@ -3,7 +3,7 @@
 use super::super::super::difference::common;
 use super::super::super::evidence::{bans, has_word, may_ban};
 use super::super::super::item::Condition;
-use super::super::super::pattern::kind_of;
+use super::super::super::pattern::{kind_of, replaced};
 use super::super::{Lesson, guard};
 use super::{Mended, files_of};
 
@@ -56,7 +56,13 @@ fn of(mended: &Mended<'_>, path: &str, swap: &Swap<'_>) -> Option<Lesson> {
         told.iter().any(|part| bans(line, part) || (mended.looks_at_form() && may_ban(line, part)))
     })?;
     // What the other word is follows from the place, unless it is one that is called, or that the output names.
-    let is_one_for_all = swap.is_called || parts(new).any(|part| has_word(mended.said, part));
+    let call = format!("{old}(");
+    let is_called = swap.is_called
+        || mended.before.iter().any(|change| {
+            let texts = replaced(change.call.input);
+            texts.into_iter().any(|(_, new)| new.contains(&call))
+        });
+    let is_one_for_all = is_called || parts(new).any(|part| has_word(mended.said, part));
     let is_own = swap.is_made
         || [old, new].iter().any(|word| mended.is_asked_for(word))
         || told.iter().any(|part| mended.is_asked_for(part))

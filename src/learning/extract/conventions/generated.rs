@@ -35,9 +35,9 @@ pub(super) fn lesson(mended: &Mended<'_>) -> Option<Lesson> {
         _ => return None,
     };
     let line = said.lines().find(|line| {
-        let names = |path: &str| names_file(line, path);
+        let holds = |path: &str| names_file(line, path);
         let names_maker = || maker.is_some_and(|words| is_named(line, words));
-        let is_about = names(file) || source.is_some_and(names) || names_maker();
+        let is_about = holds(file) || source.is_some_and(holds) || names_maker();
         speaks_of_generated(line) && (forbids_editing(line) || is_about)
     })?;
     let maker = maker.map(|words| words.join(" "));
@@ -80,8 +80,7 @@ fn is_what_is_made(said: &str, path: &str) -> bool {
             !word.is_ascii() || rest.is_empty() || rest.ends_with(char::is_whitespace)
         })
     };
-    !SOURCES.iter().any(|word| ends_with(&word))
-        && (forbids_editing(clause) || !CHANGES.iter().any(|word| ends_with(&word)))
+    !SOURCES.iter().any(&ends_with) && (forbids_editing(clause) || !CHANGES.iter().any(ends_with))
 }
 
 /// The output names this command; no command that undoes or removes work.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::super::item::Item;
+use super::super::super::relevance::{Subject, Task};
 use super::super::super::trace::{Attempt, ExecutionTrace};
 use super::super::extract;
 use crate::protocol::envelope::ErrorCode;
@@ -126,6 +127,32 @@ fn warns(item: &Item, of: &[Value], not_of: &[Value]) {
     for call in not_of {
         assert!(!failure.warns_of(&made(call)), "{}: {call}", item.text);
     }
+}
+
+/// Which of these tasks are told of it at their start.
+#[track_caller]
+fn is_told(item: &Item, tasks: &[&str], others: &[&str]) {
+    let fits = |task: &str| Task::read(task).fits(item, &Subject::of(item)).is_some();
+    for task in tasks {
+        assert!(fits(task), "{}: {task}", item.text);
+    }
+    for task in others {
+        assert!(!fits(task), "{}: {task}", item.text);
+    }
+}
+
+#[test]
+fn a_task_is_told_that_will_change_such_a_file() {
+    let nothing = ["Why is the build slow?", "Say hello.", "Run the tests.", "List the targets."];
+    let of = |case: Case, tasks: &[&str], others: &[&str]| {
+        let items = case.items();
+        is_told(&items[0], tasks, others);
+        is_told(&items[0], &[], &nothing);
+    };
+    of(generated(), &["Add a field to web/gen/api.ts."], &["Add a field to defs/api.toml."]);
+    of(companion(), &["Fix the bug in app/cache.py."], &["Fix the bug in web/cache.ts."]);
+    of(banned(), &["Add a job in src/jobs/x.ts."], &["Add a job in src/jobs/x.py."]);
+    of(indented(), &["Add a target to the Makefile.", "Change sub/Makefile."], &["Add a target."]);
 }
 
 fn generated() -> Case {
