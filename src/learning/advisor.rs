@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::command::{simple_commands, unquoted};
 use super::item::{APPLY_AT, FailurePattern, Item, Scope};
-use super::pattern::input_of;
+use super::pattern::{CHANGES, input_of};
 use super::relevance::Subjects;
 use crate::protocol::Object;
 use crate::protocol::message::ToolCall;
@@ -126,6 +126,7 @@ impl Advisor {
         let mut keys: Vec<String> =
             programs.map(|program| program_key(&unquoted(program))).collect();
         keys.extend([call.name.clone(), String::new()]);
+        keys.extend(CHANGES.contains(&call.name.as_str()).then(|| "Edit".to_owned()));
         keys.sort_unstable();
         keys.dedup();
         let found = keys.iter().filter_map(|key| self.of_calls.get(key)).flatten();
@@ -173,7 +174,7 @@ fn warns(failure: &FailurePattern, call: &ToolCall) -> bool {
 /// of the project, then the later one.
 fn better(one: &(&Item, &FailurePattern), other: &(&Item, &FailurePattern)) -> Ordering {
     let rank = |(_, failure): &(&Item, &FailurePattern)| {
-        let when = &failure.when;
+        let when = failure.when.leads_to.as_deref().unwrap_or(&failure.when);
         let named = [&when.signature, &when.command_head, &when.path, &when.argument];
         named.into_iter().flatten().count() + usize::from(failure.fix.is_some())
     };

@@ -9,6 +9,7 @@ use super::command::{
     unquoted,
 };
 use super::evidence::{blames_option, is_circumstance, is_verdict, names, narrows};
+use super::pattern::CHANGES;
 use super::topics;
 use crate::protocol::envelope::ErrorCode;
 
@@ -80,7 +81,6 @@ fn shows_file(failed: &Made, later: &Made) -> bool {
 
 /// Two calls of one way to touch files, and one file, wherever it is looked for.
 fn is_same_file(failed: &Made, later: &Made) -> bool {
-    const CHANGES: [&str; 3] = ["Edit", "MultiEdit", "Write"];
     let both = |tools: &[&str]| {
         tools.contains(&failed.tool.as_str()) && tools.contains(&later.tool.as_str())
     };

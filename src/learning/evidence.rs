@@ -235,6 +235,213 @@ pub(super) fn states_wish(line: &str) -> bool {
     !is_compilers(&low) && (is_circumstance(line) || WISHES.iter().any(holds))
 }
 
+/// Phrases of lines that say not to change a file by hand.
+const NO_EDITING: [&str; 22] = [
+    "do not edit",
+    "don't edit",
+    "not edit",
+    "not be edited",
+    "not to be edited",
+    "never edit",
+    "do not modify",
+    "don't modify",
+    "not be modified",
+    "not to be modified",
+    "do not change",
+    "not be changed",
+    "by hand",
+    "hand-edited",
+    "manually",
+    "manual change",
+    "manual edit",
+    "请勿",
+    "不要",
+    "手动",
+    "手工",
+    "禁止",
+];
+
+/// The line says that something is not to be changed by hand.
+pub(super) fn forbids_editing(line: &str) -> bool {
+    let line = line.to_lowercase();
+    NO_EDITING.iter().any(|phrase| line.contains(phrase))
+}
+
+/// The line says that something is written by a program.
+pub(super) fn speaks_of_generated(line: &str) -> bool {
+    let line = line.to_lowercase();
+    ["generated", "generates", "regenerate", "autogen", "codegen", "生成"]
+        .iter()
+        .any(|word| line.contains(word))
+}
+
+/// Words of lines that speak of tabs and spaces.
+const INDENTATIONS: [&str; 16] = [
+    "tab",
+    "tabs",
+    "space",
+    "spaces",
+    "indent",
+    "indents",
+    "indented",
+    "indentation",
+    "separator",
+    "no-tabs",
+    "w191",
+    "e101",
+    "缩进",
+    "制表符",
+    "空格",
+    "\\t",
+];
+
+/// The line speaks of tabs and spaces, and not of code that no compiler can read.
+pub(super) fn speaks_of_indentation(line: &str) -> bool {
+    let low = line.to_lowercase();
+    let holds = |word: &&str| {
+        if word.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            has_word(&low, word)
+        } else {
+            low.contains(*word)
+        }
+    };
+    let is_syntax = ["taberror", "indentationerror"].iter().any(|error| low.contains(error));
+    !is_syntax && INDENTATIONS.iter().any(holds)
+}
+
+/// Words of lines that say that something is not there.
+const LACKS: [&str; 19] = [
+    "no",
+    "none",
+    "missing",
+    "lacks",
+    "lack",
+    "without",
+    "needs",
+    "need",
+    "requires",
+    "required",
+    "must",
+    "add",
+    "not found",
+    "缺少",
+    "没有",
+    "需要",
+    "必须",
+    "未找到",
+    "请添加",
+];
+
+/// The line says that something is not there which has to be; a compiler's speaks of the code.
+pub(super) fn states_lack(line: &str) -> bool {
+    let low = line.to_lowercase();
+    let holds = |word: &&str| {
+        if word.is_ascii() { has_word(&low, word) } else { low.contains(*word) }
+    };
+    !is_compilers(&low) && LACKS.iter().any(holds)
+}
+
+/// What goes with a change of the work, by the names that tools have for it.
+const COMPANIONS: [&str; 22] = [
+    "newsfragment",
+    "news fragment",
+    "news entry",
+    "news file",
+    "changelog",
+    "change log",
+    "changeset",
+    "change note",
+    "change file",
+    "changefile",
+    "release note",
+    "migration",
+    "upgrade note",
+    "decision record",
+    "变更说明",
+    "变更记录",
+    "变更日志",
+    "更新日志",
+    "更新说明",
+    "发布说明",
+    "修改记录",
+    "迁移",
+];
+
+/// The line speaks of what goes with a change of the work.
+pub(super) fn names_companion(line: &str) -> bool {
+    let line = line.to_lowercase();
+    COMPANIONS.iter().any(|name| line.contains(name))
+}
+
+/// Phrases of lines that ban something, whoever says it.
+const BANS: [&str; 32] = [
+    "don't use",
+    "do not use",
+    "not use",
+    "never use",
+    "don't call",
+    "do not call",
+    "must not",
+    "disallowed",
+    "not allowed",
+    "forbidden",
+    "banned",
+    "restricted",
+    "prohibited",
+    "not permitted",
+    "avoid",
+    "instead of",
+    "instead",
+    "in favor of",
+    "in favour of",
+    "rather than",
+    "no-restricted",
+    "禁止",
+    "禁用",
+    "不要使用",
+    "不要用",
+    "不允许",
+    "不得使用",
+    "请勿使用",
+    "不能使用",
+    "已废弃",
+    "弃用",
+    "改用",
+];
+/// Words by which only who looks at form bans something.
+const MAY_BAN: [&str; 6] = ["unexpected", "deprecated", "found", "use of", "consider", "prefer"];
+
+/// The line bans this word: it names both, or a rule that is called after it (`no-console`). A compiler's line does not.
+pub(super) fn bans(line: &str, word: &str) -> bool {
+    !is_compilers(&line.to_lowercase()) && names_ban(line, word, &BANS)
+}
+
+/// The line of one who looks at form bans this word.
+pub(super) fn may_ban(line: &str, word: &str) -> bool {
+    names_ban(line, word, &BANS) || names_ban(line, word, &MAY_BAN) || has_rule_against(line, word)
+}
+
+fn names_ban(line: &str, word: &str, phrases: &[&str]) -> bool {
+    let low = line.to_lowercase();
+    let holds = |phrase: &&str| {
+        let is_word = phrase.bytes().all(|b| b.is_ascii_lowercase());
+        if is_word { has_word(&low, phrase) } else { low.contains(*phrase) }
+    };
+    (has_word(line, word) || has_rule_against(line, word)) && phrases.iter().any(holds)
+}
+
+/// A rule against this word is named: `no-console`, `noConsole`, `no_print`.
+fn has_rule_against(line: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    line.split(|c: char| !is_part(c)).any(|name| {
+        let rest = name.strip_prefix("no").map(|rest| {
+            let is_rule = rest.starts_with(['-', '_']) || rest.starts_with(char::is_uppercase);
+            if is_rule { rest.trim_start_matches(['-', '_']) } else { "" }
+        });
+        rest.is_some_and(|rest| rest.eq_ignore_ascii_case(word))
+    })
+}
+
 /// A place in a file to the column, or to the line and an error.
 fn is_compilers(line: &str) -> bool {
     let Some(place) = line.split_whitespace().find(|word| word.contains(['.', '/'])) else {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::call::{self, CHECK, Failed, Made, Went};
 use super::chain::continues;
 use super::difference;
+use super::pattern::CHANGES;
 use super::trace::{Attempt, ExecutionTrace, FixSource, artifacts_of, skill_of};
 use crate::protocol::control::{Ending, PermissionMode};
 use crate::protocol::envelope::ErrorCode;
@@ -482,10 +483,12 @@ impl Fold {
         ]);
         let between = before.map_or_else(Vec::new, |before| self.between(before, made));
         if !between.is_empty() {
-            let told = between
-                .iter()
-                .map(|call| json!({"tool": call.tool, "input": call.input, "acts": call.acts}));
-            context.insert("between".to_owned(), told.collect());
+            context.insert("between".to_owned(), between.iter().map(told).collect());
+        }
+        let is_first = before.is_none() && made.failed.is_some() && made.command().is_some();
+        let changed = if is_first { self.changed() } else { Vec::new() };
+        if !changed.is_empty() {
+            context.insert("changed".to_owned(), changed.into());
         }
         let failed = made.failed.as_ref();
         if let Some(status) = failed.and_then(|failed| failed.exit_code) {
@@ -504,6 +507,17 @@ impl Fold {
             fix_applied: before.map(|before| difference::in_words(before, made, &between)),
             fix_source: before.map(|before| self.source_of(before, made)),
         }
+    }
+
+    /// The files that the turn has changed so far, the latest of it.
+    fn changed(&self) -> Vec<Value> {
+        let is_change = |call: &&Made| {
+            call.acts && call.failed.is_none() && CHANGES.contains(&call.tool.as_str())
+        };
+        let latest = self.harvest.calls.iter().rev().filter(is_change).take(MAX_BETWEEN);
+        let mut latest: Vec<Value> = latest.map(told).collect();
+        latest.reverse();
+        latest
     }
 
     /// What succeeded between two tries, the latest of it.
@@ -568,6 +582,15 @@ impl Fold {
         self.n_plain += usize::from(is_plain(&trace));
         self.harvest.traces.push(trace);
     }
+}
+
+/// A call that is told of beside an attempt.
+fn told(call: &Made) -> Value {
+    let mut told = json!({"tool": call.tool, "input": call.input, "acts": call.acts});
+    if call.tool == "Write" && call.result.starts_with("Created ") {
+        told["created"] = true.into();
+    }
+    told
 }
 
 /// It was done at once: there is nothing to be learnt from how.

@@ -145,14 +145,21 @@ pub struct Condition {
     /// The first words of the command that failed: `npm test`; `npm *`: whatever it is to do, of a build tool what
     /// builds the code.
     pub command_head: Option<String>,
-    /// The ending of the file's name: `rs`.
+    /// The ending of the file's name: `rs`; or its name, where files of a kind have one: `Makefile`.
     pub file_kind: Option<String>,
-    /// The path, where it is about one file.
+    /// The path, where it is about one file; with a `/` behind it about all below a folder.
     pub path: Option<String>,
     /// An argument that the call has.
     pub argument: Option<String>,
     /// The operating system, where it is about a program that is or is not installed.
     pub platform: Option<String>,
+    /// Of a change of a file: a word that it puts in, or blanks that a line of it begins with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub puts_in: Option<String>,
+    /// Where the call itself goes well: the later one that fails for it, and how; `tool` is `Edit` then, and means all
+    /// that change files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leads_to: Option<Box<Self>>,
 }
 
 /// A fix that needs no model: how the call that failed becomes one that works.

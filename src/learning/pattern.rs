@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::command::{ANY, Simple, is_task, simple_commands, unquoted};
+use super::evidence::has_word;
 use super::item::{Condition, FailurePattern, Fix};
 use super::topics;
 use crate::protocol::Object;
@@ -17,7 +18,10 @@ impl FailurePattern {
     /// does not follow the fix already.
     pub fn warns_of(&self, call: &ToolCall) -> bool {
         let when = &self.when;
-        let names = when.command_head.is_some() || when.path.is_some() || when.argument.is_some();
+        let names = when.command_head.is_some()
+            || when.path.is_some()
+            || when.argument.is_some()
+            || when.leads_to.is_some();
         let is_certain = || match &self.fix {
             // What shows in the call's answer is told then, but for a program that is missing here.
             None => when.code.is_none() || when.platform.is_some(),
@@ -37,14 +41,18 @@ impl FailurePattern {
 
     /// The pattern is about this failure.
     pub fn fits(&self, failed: &FailedAs<'_>) -> bool {
-        let when = &self.when;
+        let when = self.when.leads_to.as_deref().unwrap_or(&self.when);
         let fits_code = when.code.is_none_or(|code| code == failed.code);
         let fits_signature = || {
             let Some(piece) = &when.signature else { return true };
             failed.signature.contains(piece.as_str())
                 || signature(failed.evidence).contains(piece.as_str())
         };
-        fits_code && self.fits_place(failed.call) && fits_signature()
+        let fits_call = || match &self.when.leads_to {
+            Some(later) => later.fits_call(failed.call),
+            None => self.fits_place(failed.call),
+        };
+        fits_code && fits_call() && fits_signature()
     }
 
     /// The call is one that the pattern speaks of, whether or not it failed. A file that was moved speaks for
@@ -145,7 +153,8 @@ impl FailurePattern {
             }
             Some(Fix::ReplacePath { to, .. }) => moved(&input, to, "").is_some(),
             Some(Fix::OtherTool { tool, .. }) => call.name == *tool,
-            None => self.when.fits_call(call),
+            // What went well although the file was changed shows it.
+            None => self.when.leads_to.as_deref().unwrap_or(&self.when).fits_call(call),
         }
     }
 
@@ -200,7 +209,8 @@ impl FailurePattern {
 impl Condition {
     /// Everything that is named of a call holds for this one.
     pub fn fits_call(&self, call: &ToolCall) -> bool {
-        let is_another = !self.tool.is_empty() && self.tool != call.name;
+        let is_change = self.leads_to.is_some() && CHANGES.contains(&call.name.as_str());
+        let is_another = !self.tool.is_empty() && self.tool != call.name && !is_change;
         if is_another || self.platform.as_deref().is_some_and(|os| os != std::env::consts::OS) {
             return false;
         }
@@ -212,10 +222,13 @@ impl Condition {
         };
         let fits_kind =
             self.file_kind.is_none() || path.and_then(kind_of) == self.file_kind.as_deref();
-        let fits_path = self.path.is_none() || path == self.path.as_deref();
+        let fits_path = self.path.as_deref().is_none_or(|own| {
+            path.is_some_and(|path| path == own || (own.ends_with('/') && path.starts_with(own)))
+        });
         let fits_argument =
             self.argument.as_ref().is_none_or(|argument| input.contains_key(argument));
-        fits_head && fits_kind && fits_path && fits_argument
+        let fits_text = || self.puts_in.as_ref().is_none_or(|piece| puts_in(&input, piece));
+        fits_head && fits_kind && fits_path && fits_argument && fits_text()
     }
 
     /// The simple command begins with the words that are named.
@@ -293,14 +306,58 @@ pub(super) fn moved(input: &Object, from: &str, to: &str) -> Option<(String, Str
     (rest.is_empty() || rest.starts_with('/')).then(|| ("path".to_owned(), format!("{to}{rest}")))
 }
 
+/// The tools that change files.
+pub(super) const CHANGES: [&str; 3] = ["Edit", "MultiEdit", "Write"];
+
+/// The texts that a change of a file takes out and puts in; of one that writes it anew only what it puts in.
+pub(super) fn replaced(input: &Object) -> Vec<(&str, &str)> {
+    fn of(edit: &Object) -> Option<(&str, &str)> {
+        Some((edit.get("old_string")?.as_str()?, edit.get("new_string")?.as_str()?))
+    }
+    let edits = input.get("edits").and_then(Value::as_array);
+    let edits = edits.into_iter().flatten().filter_map(Value::as_object).filter_map(of);
+    let content = input.get("content").and_then(Value::as_str).map(|content| ("", content));
+    of(input).into_iter().chain(edits).chain(content).collect()
+}
+
+/// A line that the change puts in has this word, or begins with these blanks.
+fn puts_in(input: &Object, piece: &str) -> bool {
+    let has_piece = |line: &str| {
+        if piece.trim().is_empty() { line.starts_with(piece) } else { has_word(line, piece) }
+    };
+    replaced(input).into_iter().any(|(old, new)| {
+        let mut lines = new.lines();
+        lines.any(|line| has_piece(line) && old.lines().all(|known| known != line))
+    })
+}
+
 /// A path without `./` in front.
 pub(super) fn plain_path(path: &str) -> &str {
     path.strip_prefix("./").unwrap_or(path)
 }
 
-/// The ending of a file's name.
+/// Names of files that say of which kind they are.
+const NAMED_KINDS: [&str; 12] = [
+    "Makefile",
+    "makefile",
+    "GNUmakefile",
+    "Dockerfile",
+    "Containerfile",
+    "Jenkinsfile",
+    "Vagrantfile",
+    "Procfile",
+    "Rakefile",
+    "Gemfile",
+    "Justfile",
+    "justfile",
+];
+
+/// The ending of a file's name, or the name that says it.
 pub(super) fn kind_of(path: &str) -> Option<&str> {
     let name = path.rsplit('/').next()?;
+    if NAMED_KINDS.contains(&name) {
+        return Some(name);
+    }
     let (stem, ending) = name.rsplit_once('.')?;
     (!stem.is_empty() && ending.len() <= 8).then_some(ending)
 }

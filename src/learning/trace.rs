@@ -56,7 +56,8 @@ pub struct Attempt {
     /// When it began, in milliseconds since 1970.
     pub timestamp_ms: i64,
     /// `tool`, `input`, `call` (its id), and what is known of the circumstances: `mode`, `platform`, `cwd`,
-    /// `exit_code`, and in `between` what had succeeded since the attempt before.
+    /// `exit_code`, in `between` what had succeeded since the attempt before, and in `changed` the files that the turn
+    /// had changed until the first one.
     pub context: Object,
     /// What it used: a skill's script, a command of the project, a check.
     pub activated_artifacts: Vec<String>,

@@ -1,5 +1,7 @@
 //! Traces and lessons out of what the built binary wrote: each case is a script that fails and finds its way out.
 
+mod changes;
+
 use std::os::unix::fs::PermissionsExt as _;
 
 use code_agent::learning::extract::extract;

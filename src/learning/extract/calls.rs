@@ -6,6 +6,7 @@ use super::super::chain::has_same_stem;
 use super::super::command::{name_of, simple_commands, unquoted};
 use super::super::item::{Condition, Fix};
 use super::super::pattern::{kind_of, plain_path};
+use super::conventions::{files_of, flipped};
 use super::{Between, Lesson, Try, reason, topic_of};
 use crate::protocol::Object;
 use crate::protocol::envelope::ErrorCode;
@@ -322,22 +323,16 @@ fn edited(
 
 /// The same lines, indented otherwise: files of that kind are so here.
 fn indented(bad: &Try<'_>, old: &str, new: &str) -> Option<Lesson> {
-    let words =
-        |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
-    let has_tabs = |text: &str| text.lines().any(|line| line.starts_with('\t'));
     let kind = kind_of(bad.text("path")?)?;
-    let (with, without) = match (has_tabs(old), has_tabs(new)) {
-        (false, true) => ("tabs", "spaces"),
-        (true, false) => ("spaces", "tabs"),
-        _ => return None,
-    };
-    (words(old) == words(new)).then(|| Lesson {
+    let (with, without) = flipped(old, new)?;
+    let files = files_of(kind);
+    Some(Lesson {
         text: format!(
-            "`*.{kind}` files are indented with {with} here: write {with} in `old_string` and `new_string` of {}, \
+            "{files} are indented with {with} here: write {with} in `old_string` and `new_string` of {}, \
              not {without}.",
             bad.tool
         ),
-        condition: format!("{} looks for {without} in a `*.{kind}` file", bad.tool),
+        condition: format!("{} looks for {without} in {files}", bad.tool),
         when: Condition { file_kind: Some(kind.to_owned()), ..when(bad, ErrorCode::NoMatch) },
         fix: None,
         topic: kind.to_owned(),

@@ -54,6 +54,8 @@ struct Between<'a> {
     tool: &'a str,
     input: &'a Object,
     acts: bool,
+    /// It made a file that was not there.
+    created: bool,
 }
 
 /// What a rule makes of a failure and its success.
@@ -97,8 +99,11 @@ pub fn extract(trace: &ExecutionTrace, task: &str) -> Extracted {
                     Some((Try::of(&failures[next])?, between.collect::<Vec<_>>()))
                 });
                 let next = next.as_ref().map(|(next, between)| (next, between.as_slice()));
-                let lesson = commands::lesson(&bad, next, &good, &between);
-                let lesson = lesson.or_else(|| conventions::lesson(&bad, &good, &between, task));
+                let before = changed_until(&trace.attempts[..=at]);
+                let lesson = conventions::of_changes(&bad, &good, &before, &between, task);
+                let lesson = lesson.or_else(|| commands::lesson(&bad, next, &good, &between));
+                let lesson =
+                    lesson.or_else(|| conventions::of_one_line(&bad, &good, &between, task));
                 lesson.into_iter().collect()
             }
             Some(_) | None => calls::lessons(&bad, &good, &between),
@@ -119,6 +124,13 @@ pub fn extract(trace: &ExecutionTrace, task: &str) -> Extracted {
         }
     }
     extracted
+}
+
+/// What had been done to files when the last of these was made.
+fn changed_until(attempts: &[Attempt]) -> Vec<Between<'_>> {
+    let first = attempts.first().map(|first| Between::read(first, "changed"));
+    let later = attempts.iter().flat_map(Between::of).filter(Between::is_edit);
+    first.into_iter().flatten().chain(later).collect()
 }
 
 fn item(trace: &ExecutionTrace, failure: &Attempt, lesson: Lesson) -> Item {
@@ -237,12 +249,17 @@ impl<'a> Try<'a> {
 
 impl<'a> Between<'a> {
     fn of(attempt: &'a Attempt) -> Vec<Self> {
-        let calls = attempt.context.get("between").and_then(Value::as_array);
+        Self::read(attempt, "between")
+    }
+
+    fn read(attempt: &'a Attempt, name: &str) -> Vec<Self> {
+        let calls = attempt.context.get(name).and_then(Value::as_array);
         let read = |call: &'a Value| {
             Some(Self {
                 tool: call.get("tool")?.as_str()?,
                 input: call.get("input")?.as_object()?,
                 acts: call.get("acts")?.as_bool()?,
+                created: call.get("created").is_some_and(|created| *created == true),
             })
         };
         calls.into_iter().flatten().filter_map(read).collect()

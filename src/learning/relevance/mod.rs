@@ -41,7 +41,8 @@ impl Task {
             About::Path(path) => {
                 // Where the sources lie now matters to whoever does not name them.
                 let is_folder = !path.rsplit('/').next().unwrap_or(path).contains('.');
-                let is_general = is_folder && !self.is_about_text && self.names_no_path;
+                let is_general =
+                    subject.is_moved && is_folder && !self.is_about_text && self.names_no_path;
                 (self.names_path(path) || is_general).then_some(BY_NAME)
             }
             // Whether it is still needed only a failure says.

@@ -221,7 +221,11 @@ impl Sentence {
     }
 
     pub(super) fn names_kind(&self, kind: &str) -> bool {
-        self.tokens.iter().any(|token| token.rsplit_once('.').is_some_and(|(_, end)| end == kind))
+        self.tokens.iter().any(|token| {
+            let ending = token.rsplit_once('.').map(|(_, ending)| ending);
+            let name = token.rsplit('/').next().filter(|name| name.eq_ignore_ascii_case(kind));
+            ending == Some(kind) || name.is_some()
+        })
     }
 
     fn names_kind_of(&self, kinds: &[String]) -> bool {

@@ -119,7 +119,9 @@ fn is_local(item: &Item) -> bool {
     };
     let head = failure.when.command_head.as_deref();
     let is_of_place = failure.when.path.is_some() || fix_does || head.is_some_and(names_a_script);
-    is_of_place || item.origin == Origin::User
+    // What a check wants is this project's way.
+    let is_way = failure.when.leads_to.is_some();
+    is_of_place || is_way || item.origin == Origin::User
 }
 
 /// `./gen.sh`, `tools/lint`, `run.py`.

@@ -23,8 +23,8 @@ const CHINESE_DENIALS: &[char] = &['不', '勿', '别', '没', '无', '非', '�
 /// The two say nearly the same; their scopes are not looked at.
 ///
 /// They are of one kind, no two different fixes that a machine could apply are in them, and one of these holds:
-/// - they are about one failure: the conditions are the same, and name a signature, a path or an argument (of rules and
-///   patterns, which a model gives two at a time, only if no session is the evidence of both); or the fix is the same,
+/// - they are about one failure: the conditions are the same, and name a signature, a path, an argument or what they
+///   lead to (of rules and patterns, which a model gives two at a time, only if no session is the evidence of both); or the fix is the same,
 ///   and tool, code and command are;
 /// - the names, paths, flags and numbers in both texts are the same, so are the words that deny, and of all other
 ///   words (in Chinese: characters) at least three quarters are in both, or half where there are such names.
@@ -54,7 +54,10 @@ pub(super) fn says_the_same(one: &Item, other: &Item) -> bool {
 
 /// The condition names more than which call failed: two failures of it have one reason.
 pub(super) fn tells_why(when: &Condition) -> bool {
-    when.signature.is_some() || when.path.is_some() || when.argument.is_some()
+    when.signature.is_some()
+        || when.path.is_some()
+        || when.argument.is_some()
+        || when.leads_to.is_some()
 }
 
 fn texts_are_near(one: &str, other: &str) -> bool {

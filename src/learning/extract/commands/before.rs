@@ -10,7 +10,7 @@ use super::{Case, essential};
 /// The longest command that is remembered to be run first, in bytes.
 const MAX_FIRST: usize = 120;
 /// Programs that are never what has to be run first: they undo, remove or hand over work.
-pub(super) const NEVER_FIRST: [&str; 14] = [
+pub(in super::super) const NEVER_FIRST: [&str; 14] = [
     "git", "rm", "mv", "kill", "pkill", "killall", "sudo", "sed", "perl", "truncate", "dd",
     "sleep", "patch", "tee",
 ];
@@ -174,7 +174,7 @@ impl Case<'_> {
 }
 
 /// It asks a program what it can do, or shows something.
-fn only_looks(line: &str) -> bool {
+pub(in super::super) fn only_looks(line: &str) -> bool {
     const LOOKS: [&str; 12] =
         ["cat", "ls", "head", "tail", "grep", "find", "which", "type", "wc", "file", "pwd", "echo"];
     const ASKS: [&str; 4] = ["--help", "-h", "help", "--version"];

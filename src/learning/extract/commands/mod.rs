@@ -8,6 +8,7 @@ mod before;
 mod missing;
 mod words;
 
+pub(super) use self::before::{NEVER_FIRST, only_looks};
 use super::super::chain::main_command;
 use super::super::command::{
     ANY, INTERPRETERS, SYSTEM, Simple, WITH_TASK, head, is_redirection, is_task, name_of,

@@ -1,16 +1,17 @@
-//! What a check or a hook wants, where it says so: rules in the words of what was done then, never a fix.
+//! One line more in one file, or something in front of a value.
 //!
 //! The evidence is a word that both hold: a line of the failure that says what is wanted (no compiler's), and what was
-//! added before the same command worked. So a change that mended the work otherwise teaches nothing.
+//! added before the same command worked.
 
-use super::super::chain::main_command;
-use super::super::command::{head, unquoted};
-use super::super::difference::common;
-use super::super::evidence::{has_word, is_verdict, states_wish};
-use super::super::item::Condition;
-use super::super::pattern::plain_path;
-use super::commands::essential;
-use super::{Between, Lesson, MIN_SIGNATURE, Try, topic_of};
+use super::super::super::chain::main_command;
+use super::super::super::command::{head, unquoted};
+use super::super::super::difference::common;
+use super::super::super::evidence::{has_word, is_verdict, states_wish};
+use super::super::super::item::Condition;
+use super::super::super::pattern::plain_path;
+use super::super::commands::essential;
+use super::super::{Between, Lesson, MIN_SIGNATURE, Try, topic_of};
+use super::said;
 
 /// The longest piece that is told of, in bytes.
 const MAX_PIECE: usize = 80;
@@ -18,7 +19,7 @@ const MAX_PIECE: usize = 80;
 const MIN_WORD: usize = 3;
 
 /// What the failure wanted.
-pub(super) fn lesson(
+pub(in super::super) fn lesson(
     bad: &Try<'_>,
     good: &Try<'_>,
     between: &[Between<'_>],
@@ -137,11 +138,6 @@ fn rule(bad: &Try<'_>, head: &str, text: String, wish: &str, names: &[&str]) -> 
         topic: topic_of("Bash", bad.input),
         general: false,
     })
-}
-
-/// What a command printed: behind our own line.
-fn said<'a>(bad: &Try<'a>) -> &'a str {
-    bad.error.split_once('\n').map_or(bad.error, |(_, said)| said)
 }
 
 /// The one line that was put in, where nothing else was changed.
