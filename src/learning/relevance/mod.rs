@@ -72,6 +72,11 @@ impl Subject {
         let topics = head.map(|head| topics_of(item, head)).unwrap_or_default();
         Self { names, topics, words: words::of(&item.text).into_iter().collect() }
     }
+
+    /// Its command is for this.
+    pub(super) fn has_topic(&self, topic: &str) -> bool {
+        self.topics.contains(topic)
+    }
 }
 
 impl Task {
@@ -246,7 +251,7 @@ fn does_all_work(item: &Item, head: &str) -> bool {
 }
 
 /// An option stands between a program and what it is to do, whatever that is: `go -C web`, `kubectl -n shop`.
-fn sets_place(failure: &FailurePattern, head: &str) -> bool {
+pub(super) fn sets_place(failure: &FailurePattern, head: &str) -> bool {
     let Some(Fix::ReplaceWords { from, to }) = &failure.fix else { return false };
     let more = to.strip_prefix(from.as_str()).map(str::trim_start);
     from == head && WITH_TASK.contains(&name_of(head)) && more.is_some_and(is_option)
