@@ -15,8 +15,8 @@ use crate::protocol::recall::{FailedAs, Moment};
 /// Ids of items that were used in a turn, and how that turned out; `known`: the items as they were then. An item
 /// that the task never touched is not among them.
 ///
-/// Shown, and the failure happened all the same: lost, but for what was told at the task's start, was not heard and
-/// helped once it was done. Tried by the kernel, and failed: lost. Shown, no such
+/// Shown, and the failure happened all the same: lost, but for what was told beforehand (at the task's start, or below
+/// a call that leads there), was not heard and helped once it was done. Tried by the kernel, and failed: lost. Shown, no such
 /// failure, and a call did what it advises: won. Where the kernel tried it that alone decides: a model that did
 /// not listen says nothing of the fix. What was told beforehand wins only where a call shows that it was heard:
 /// most calls of Read name their argument rightly, whatever they were told. One loss outweighs what went well

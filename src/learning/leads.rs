@@ -49,6 +49,14 @@ static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
     manifests.tool
 });
 
+/// Their places, by the names of their programs.
+static BY_PROGRAM: LazyLock<BTreeMap<&str, usize>> = LazyLock::new(|| {
+    let named = |(at, tool): (usize, &'static Tool)| {
+        tool.programs.iter().map(move |program| (program.as_str(), at))
+    };
+    TOOLS.iter().enumerate().flat_map(named).collect()
+});
+
 /// What leads to which items: their places in the list that they were made of, the best first.
 #[derive(Debug, Default)]
 pub(super) struct Leads {
@@ -151,19 +159,20 @@ fn command_of(item: &Item) -> Option<(&FailurePattern, &str)> {
 }
 
 /// Programs that the command names, and those that its fix has in their place.
-fn tools_of<'a>(failure: &'a FailurePattern, head: &'a str) -> impl Iterator<Item = &'static Tool> {
+fn tools_of(failure: &FailurePattern, head: &str) -> impl Iterator<Item = &'static Tool> {
     let program = head.split_whitespace().next();
     let instead = match &failure.fix {
         Some(Fix::ReplaceWords { from, to }) if from.split_whitespace().next() == program => to,
         _ => "",
     };
-    let mut names: BTreeSet<String> = BTreeSet::new();
+    let mut places: BTreeSet<usize> = BTreeSet::new();
     for words in [head, instead] {
         let words: Vec<&str> = words.split_whitespace().map(name_of).collect();
-        names.extend(words.iter().map(|word| (*word).to_owned()));
-        names.extend(words.windows(2).map(|pair| pair.join(" ")));
+        places.extend(words.iter().filter_map(|word| BY_PROGRAM.get(word)));
+        let pairs = words.windows(2).map(|pair| pair.join(" "));
+        places.extend(pairs.filter_map(|pair| BY_PROGRAM.get(pair.as_str())));
     }
-    TOOLS.iter().filter(move |tool| tool.programs.iter().any(|program| names.contains(program)))
+    places.into_iter().map(|at| &TOOLS[at])
 }
 
 /// It lies in the project, and is nobody else's.
@@ -238,6 +247,12 @@ mod tests {
         check("compose.yaml", "docker compose", true);
         check("compose.yaml", "docker", false);
         check("compose.dev.yml", "docker-compose", true);
+    }
+
+    #[test]
+    fn no_program_stands_in_the_table_twice() {
+        let n_programs: usize = TOOLS.iter().map(|tool| tool.programs.len()).sum();
+        assert_eq!(BY_PROGRAM.len(), n_programs);
     }
 
     #[test]
