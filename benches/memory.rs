@@ -12,7 +12,7 @@ use code_agent::learning::advisor::Advisor;
 use code_agent::learning::item::{Condition, FailurePattern, Fix, Item, Origin, Scope};
 use code_agent::learning::store::{Batch, Query, SqliteStore, Store};
 use code_agent::protocol::message::ToolCall;
-use code_agent::protocol::recall::ItemKind;
+use code_agent::protocol::recall::{Done, ItemKind};
 use code_agent::protocol::reflection::Tags;
 
 const NOW: i64 = 1_795_000_000_000;
@@ -265,7 +265,7 @@ fn time<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     (started.elapsed(), done)
 }
 
-/// What a task without failures pays on the loop's own thread: one look at its start, one before each call. The peer
+/// What a task without failures pays on the loop's own thread: one look at its start, one behind each call. The peer
 /// is what the loop does with those calls in any case, at the very least: each is read as JSON and written again.
 fn loop_side(random: &mut Random) {
     const N_CALLS: usize = 20;
@@ -288,18 +288,28 @@ fn loop_side(random: &mut Random) {
     });
     let advisor = Advisor::new(items.collect());
     let tasks = queries(random, 50);
-    let calls: Vec<ToolCall> = (0..N_CALLS)
-        .map(|n| ToolCall {
-            id: format!("c{n}"),
-            name: "Bash".to_owned(),
-            arguments: format!("{{\"command\": \"{} --part {n}\"}}", random.of(COMMANDS)),
+    // Commands, looks at files that lead to some, changes of sources.
+    let calls: Vec<(ToolCall, &[&str])> = (0..N_CALLS)
+        .map(|n| {
+            let (name, argument, paths): (_, _, &[&str]) = match n % 4 {
+                0 => ("Read", "package.json".to_owned(), &["package.json"]),
+                1 => ("Edit", "src/a.py".to_owned(), &["src/a.py"]),
+                _ => ("Bash", format!("{} --part {n}", random.of(COMMANDS)), &[]),
+            };
+            let key = if paths.is_empty() { "command" } else { "path" };
+            let arguments = format!("{{\"{key}\": \"{argument}\"}}");
+            (ToolCall { id: format!("c{n}"), name: name.to_owned(), arguments }, paths)
         })
         .collect();
     let (mut started, mut called, mut peer) = (Vec::new(), Vec::new(), Vec::new());
     for (_, task) in &tasks {
         started.push(time(|| std::hint::black_box(advisor.for_task(task, 400, "s", &|_| true))).0);
-        called.push(time(|| calls.iter().for_each(|call| drop(advisor.before(call)))).0);
-        let read = |call: &ToolCall| {
+        let before = |(call, paths): &(ToolCall, &[&str])| {
+            let done = Done { call, paths, changes: call.name == "Edit", task };
+            std::hint::black_box(advisor.before(&done, "s", &|_| false));
+        };
+        called.push(time(|| calls.iter().for_each(before)).0);
+        let read = |(call, _): &(ToolCall, &[&str])| {
             let value: serde_json::Value = serde_json::from_str(&call.arguments).unwrap();
             std::hint::black_box(value.to_string());
         };
@@ -310,7 +320,7 @@ fn loop_side(random: &mut Random) {
         "5,000 items, at a task's start              p50 {start:>7.3} ms   p99 {start_p99:>6.3} ms"
     );
     println!(
-        "5,000 items, before {N_CALLS} calls                p50 {call:>7.3} ms   p99 {call_p99:>6.3} ms"
+        "5,000 items, behind {N_CALLS} calls                p50 {call:>7.3} ms   p99 {call_p99:>6.3} ms"
     );
     println!("both, to reading those calls as JSON (peer)   ratio {:>6.1}", (start + call) / peer);
 }

@@ -289,13 +289,12 @@ impl Kernel {
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
         let room = self.room_of_results();
         let calls = reply.calls.as_slice();
-        let warnings = self.warnings(turn, calls);
         let answers = self.parts.registry.carry_out(calls, room).await;
         let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &answer.envelope).collect();
         self.history.exchange(&reply.text, calls, &envelopes);
         turn.draft.text.clear();
-        self.warn(warnings);
         self.evaluate(turn, &Round::Calls { calls, answers: &answers });
+        self.warn(turn, calls, &answers);
         if let (Some(failure), None) = (&turn.state.last_failure, &turn.state.failed_call) {
             turn.case.evidence.clone_from(&failure.message);
         }

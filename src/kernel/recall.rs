@@ -17,12 +17,17 @@ use crate::protocol::envelope::{ErrorClass, ErrorCode};
 use crate::protocol::event::Body;
 use crate::protocol::message::ToolCall;
 use crate::protocol::prompt::{Prompt, prompt};
-use crate::protocol::recall::{FailedAs, MemoryRecalled, Moment, Recall, Recalled, Remedy};
+use crate::protocol::recall::{Done, FailedAs, MemoryRecalled, Moment, Recall, Recalled, Remedy};
 use crate::protocol::reflection::SuggestedAction;
 use crate::protocol::signature;
 use crate::protocol::tool::Effect;
 use crate::protocol::view::view;
 use crate::registry::Answer;
+
+/// In one turn a model is warned with so many items.
+const MAX_WARNED: usize = 4;
+/// Of a search that found no more files than this each was looked for.
+const MAX_FOUND: usize = 5;
 
 /// The memory of earlier sessions.
 #[derive(Clone)]
@@ -38,8 +43,8 @@ pub struct Memory {
 pub(super) struct Used {
     /// Items whose fix was tried in vain: not tried again.
     pub(super) failed: BTreeSet<String>,
-    /// Items that the model was warned with.
-    pub(super) warned: BTreeSet<String>,
+    /// So many items the model was warned with.
+    pub(super) n_warned: usize,
 }
 
 /// An item that the model is told of below the result of a call.
@@ -68,22 +73,27 @@ impl Kernel {
         self.recalled(MemoryRecalled { moment, items, call, applied, text, in_rules });
     }
 
-    /// What the model is to be warned of, of the calls that are about to be made: each once a turn.
-    pub(super) fn warnings(&self, turn: &mut Turn, calls: &[ToolCall]) -> Vec<Known> {
-        let Some(memory) = &self.parts.memory else { return Vec::new() };
-        let known = calls.iter().filter_map(|call| {
-            let item = memory.recall.before(call)?;
-            let is_new = turn.memory.warned.insert(item.id.clone());
-            is_new.then(|| Known { call: call.id.clone(), item })
-        });
-        known.collect()
-    }
-
-    /// The model reads the warnings below the results.
-    pub(super) fn warn(&mut self, known: Vec<Known>) {
+    /// The model reads below the results of calls that went well what is known of those that they lead to.
+    pub(super) fn warn(&mut self, turn: &mut Turn, calls: &[ToolCall], answers: &[Answer]) {
         const WARNED: Prompt = prompt!("memory/warned.md");
-        for known in known {
-            self.tell_below(known, Moment::Call, WARNED, false);
+        let Some(memory) = self.parts.memory.clone() else { return };
+        let tried = turn.state.remedy().map(|remedy| remedy.item.id.clone());
+        for (call, answer) in calls.iter().zip(answers) {
+            if answer.envelope.error().is_some() {
+                continue;
+            }
+            if turn.memory.n_warned >= MAX_WARNED {
+                return;
+            }
+            let changes = matches!(answer.effect, Some(Effect::Write { .. }));
+            let (paths, task) = (paths_of(answer), turn.case.goal.as_str());
+            let done = Done { call, paths: &paths, changes, task };
+            let is_shown = |id: &str| self.memories.has(id) || tried.as_deref() == Some(id);
+            let items = memory.recall.before(&done, &is_shown);
+            if !items.is_empty() {
+                turn.memory.n_warned += items.len();
+                self.tell_below(&call.id, items, Moment::Call, WARNED, false);
+            }
         }
     }
 
@@ -119,7 +129,7 @@ impl Kernel {
     pub(super) fn offer(&mut self, known: Vec<Known>) {
         const OFFERED: Prompt = prompt!("memory/offered.md");
         for known in known {
-            self.tell_below(known, Moment::Failure, OFFERED, false);
+            self.tell_below(&known.call, vec![known.item], Moment::Failure, OFFERED, false);
         }
     }
 
@@ -128,8 +138,8 @@ impl Kernel {
         const APPLIED: Prompt = prompt!("memory/applied.md");
         let Some(failed) = turn.state.failed_call.clone() else { return };
         let Some(action) = &remedy.action else { return };
-        let known = Known { call: failed.parent.id.clone(), item: remedy.item.clone() };
-        self.tell_below(known, Moment::Failure, APPLIED, true);
+        let items = vec![remedy.item.clone()];
+        self.tell_below(&failed.parent.id, items, Moment::Failure, APPLIED, true);
         let first = remedy.first.as_deref().map(in_bash);
         let mut calls: Vec<ToolCall> = first.into_iter().collect();
         calls.push(self.with_action(&failed.call, action));
@@ -220,10 +230,18 @@ impl Kernel {
         ToolCall { id: String::new(), name, arguments: Value::Object(input).to_string() }
     }
 
-    fn tell_below(&mut self, known: Known, moment: Moment, words: Prompt, applied: bool) {
-        let Known { call, item } = known;
-        let text = self.parts.prompts.text(words).trim_end().replace("{{text}}", &item.text);
-        let (items, call, in_rules) = (vec![item], Some(call), false);
+    fn tell_below(
+        &mut self,
+        call: &str,
+        items: Vec<Recalled>,
+        moment: Moment,
+        words: Prompt,
+        applied: bool,
+    ) {
+        let texts: Vec<&str> = items.iter().map(|item| item.text.as_str()).collect();
+        let words = self.parts.prompts.text(words).trim_end();
+        let text = words.replace("{{text}}", &texts.join(" "));
+        let (call, in_rules) = (Some(call.to_owned()), false);
         self.recalled(MemoryRecalled { moment, items, call, applied, text, in_rules });
     }
 
@@ -231,6 +249,21 @@ impl Kernel {
         let event = self.parts.events.emit(Body::MemoryRecalled(recalled));
         self.history.apply(&event);
         self.note(&event);
+    }
+}
+
+/// The files that a call was about; a search that found many is about none of them.
+fn paths_of(answer: &Answer) -> Vec<&str> {
+    let envelope = &answer.envelope;
+    match (&answer.effect, envelope.data.get("paths").and_then(Value::as_array)) {
+        (Some(Effect::Read { .. }), Some(found)) if found.len() > MAX_FOUND => Vec::new(),
+        (Some(Effect::Read { .. }), Some(found)) => {
+            found.iter().filter_map(Value::as_str).collect()
+        }
+        (Some(Effect::Read { .. } | Effect::Write { .. }), _) => {
+            envelope.context.path_resolved.as_deref().into_iter().collect()
+        }
+        (Some(Effect::Command { .. } | Effect::Job { .. } | Effect::Plan) | None, _) => Vec::new(),
     }
 }
 

@@ -5,16 +5,19 @@ use std::collections::BTreeMap;
 
 use super::command::{simple_commands, unquoted};
 use super::item::{APPLY_AT, FailurePattern, Item, Scope};
+use super::leads::{self, Leads};
 use super::pattern::{CHANGES, input_of};
 use super::relevance::Subjects;
 use crate::protocol::Object;
 use crate::protocol::message::ToolCall;
-use crate::protocol::recall::{FailedAs, Recalled, Remedy};
+use crate::protocol::recall::{Done, FailedAs, Recalled, Remedy};
 
 /// So many bytes of text are about one token.
 const BYTES_A_TOKEN: u64 = 4;
 /// Two items of this rank stand in no other order than that of how sure they are.
 const SAME_RANK: f64 = 0.05;
+/// So many items are told below a call that went well.
+const MAX_WARNED: usize = 2;
 
 /// Items that are in use, ready to be asked.
 #[derive(Debug, Default)]
@@ -22,8 +25,9 @@ pub struct Advisor {
     items: Vec<Item>,
     /// What each of them is about, in the same order.
     subjects: Subjects,
-    /// Those that speak of a call before it is made: by the program of its command, else by its tool.
+    /// Those whose failure does not show in the call's own answer: by the program of its command, else by its tool.
     of_calls: BTreeMap<String, Vec<usize>>,
+    leads: Leads,
     /// What the ways of working weigh.
     weights: BTreeMap<String, f64>,
 }
@@ -35,11 +39,12 @@ impl Advisor {
         let subjects = Subjects::of(&items);
         let mut of_calls: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (at, item) in items.iter().enumerate() {
-            if let Some(failure) = &item.failure {
+            if let Some(failure) = item.failure.as_ref().filter(|failure| is_silent(failure)) {
                 of_calls.entry(key_of(failure)).or_default().push(at);
             }
         }
-        Self { items, subjects, of_calls, weights: BTreeMap::new() }
+        let leads = Leads::new(&items, &subjects);
+        Self { items, subjects, of_calls, leads, weights: BTreeMap::new() }
     }
 
     /// With what the ways of working weigh, by their names.
@@ -77,13 +82,10 @@ impl Advisor {
             return Vec::new();
         }
         let task = self.subjects.read(task);
-        let is_new = |item: &Item| {
-            item.evidence.is_empty() || item.evidence.iter().any(|other| other != session)
-        };
         let mut fitting: Vec<(f64, &Item)> = Vec::new();
         for (item, subject) in self.items.iter().zip(self.subjects.iter()) {
             if let Some(fits) = task.fits(subject)
-                && is_new(item)
+                && is_new(item, session)
                 && !subject.is_over(is_there)
             {
                 fitting.push((fits * (0.5 + item.confidence()), item));
@@ -105,11 +107,27 @@ impl Advisor {
         told
     }
 
-    /// Of what who makes this call should be warned, since the failure would not show in the call's own answer.
-    pub fn before(&self, call: &ToolCall) -> Option<Recalled> {
-        let known = self.about(call).into_iter();
-        let silent = known.filter(|(_, failure)| warns(failure, call));
-        silent.max_by(by_confidence).map(|(item, _)| recalled(item))
+    /// Of what who made this call is to be warned: what does not show in its own answer, and what is known of the
+    /// commands that it leads to. What was shown, or what this session itself has taught, is not said again.
+    pub fn before(
+        &self,
+        done: &Done<'_>,
+        session: &str,
+        is_shown: &dyn Fn(&str) -> bool,
+    ) -> Vec<Recalled> {
+        let is_open = |item: &Item| !is_shown(&item.id) && is_new(item, session);
+        let silent = self.about(done.call).into_iter();
+        let silent = silent.filter(|(item, failure)| is_open(item) && failure.warns_of(done.call));
+        let mut told: Vec<&Item> = silent.map(|(item, _)| item).collect();
+        let ahead = self.leads.of(done, MAX_WARNED, &|at| is_open(&self.items[at]));
+        let will_run =
+            || self.subjects.read(done.task).will_run_something(leads::is_change_of_source(done));
+        if !ahead.is_empty() && will_run() {
+            told.extend(ahead.into_iter().map(|at| &self.items[at]));
+        }
+        told.sort_by(|one, other| leads::by_standing(one, other));
+        told.dedup_by(|one, other| one.text == other.text);
+        told.into_iter().take(MAX_WARNED).map(recalled).collect()
     }
 
     /// The items that may speak of this call before it is made.
@@ -152,6 +170,16 @@ impl Advisor {
     }
 }
 
+/// It is not this session itself that taught it.
+fn is_new(item: &Item, session: &str) -> bool {
+    item.evidence.is_empty() || item.evidence.iter().any(|other| other != session)
+}
+
+/// The failure does not show in the call's own answer.
+fn is_silent(failure: &FailurePattern) -> bool {
+    failure.when.code.is_none() && failure.when.signature.is_none()
+}
+
 /// Under what a pattern is found before a call is made.
 fn key_of(failure: &FailurePattern) -> String {
     let head = failure.when.command_head.as_deref();
@@ -162,12 +190,6 @@ fn key_of(failure: &FailurePattern) -> String {
 /// No tool has a name with a blank in it.
 fn program_key(program: &str) -> String {
     format!("$ {program}")
-}
-
-/// What shows in the call's own answer is told when it is there.
-fn warns(failure: &FailurePattern, call: &ToolCall) -> bool {
-    let when = &failure.when;
-    when.code.is_none() && when.signature.is_none() && failure.warns_of(call)
 }
 
 /// Which of two fits better: the one that names more of the call and knows a fix, then the surer one, then that

@@ -15,10 +15,10 @@ use crate::protocol::recall::{FailedAs, Moment};
 /// Ids of items that were used in a turn, and how that turned out; `known`: the items as they were then. An item
 /// that the task never touched is not among them.
 ///
-/// Shown, and the failure happened all the same: lost, but for what was told at the task's start, was not heard and
-/// helped once it was done. Tried by the kernel, and failed: lost. Shown, no such
+/// Shown, and the failure happened all the same: lost, but for what was told beforehand (at the task's start, or below
+/// a call that leads there), was not heard and helped once it was done. Tried by the kernel, and failed: lost. Shown, no such
 /// failure, and a call did what it advises: won. Where the kernel tried it that alone decides: a model that did
-/// not listen says nothing of the fix. At a task's start an advice wins only where a call shows that it was heard:
+/// not listen says nothing of the fix. What was told beforehand wins only where a call shows that it was heard:
 /// most calls of Read name their argument rightly, whatever they were told. One loss outweighs what went well
 /// beside it.
 pub fn credits(harvest: &Harvest, known: &[Item]) -> Vec<(String, Outcome)> {
@@ -61,15 +61,11 @@ fn applied(harvest: &Harvest, shown: &Shown) -> Option<Outcome> {
 
 fn told(harvest: &Harvest, shown: &Shown, item: &Item) -> Option<Outcome> {
     let pattern = item.failure.as_ref()?;
-    // A warning stands behind the result of the call that it is about.
-    let from = match shown.moment {
-        Moment::Task | Moment::Failure => shown.seq,
-        Moment::Call => {
-            let about = harvest.calls.iter().find(|call| shown.call.as_ref() == Some(&call.id));
-            about.map_or(shown.seq, |call| call.seq.min(shown.seq))
-        }
+    let later = || harvest.calls.iter().filter(|call| call.seq > shown.seq);
+    let is_beforehand = match shown.moment {
+        Moment::Task | Moment::Call => true,
+        Moment::Failure => false,
     };
-    let later = || harvest.calls.iter().filter(|call| call.seq > from);
     let follows =
         || later().any(|made| was_called_well(made) && pattern.is_followed_by(&as_command(made)));
     let mut was_heard = false;
@@ -85,15 +81,15 @@ fn told(harvest: &Harvest, shown: &Shown, item: &Item) -> Option<Outcome> {
             })
         })
     });
-    // What was told before any call and not heard, and then did help, is as good as it was.
-    if happened && shown.moment == Moment::Task && !was_heard && follows() {
+    // What was told beforehand and not heard, and then did help, is as good as it was.
+    if happened && is_beforehand && !was_heard && follows() {
         return None;
     }
     if happened {
         return Some(Outcome::Lost);
     }
     // Told beforehand, such a call says nothing where it is made without the advice too.
-    if shown.moment == Moment::Task && !pattern.shows_when_followed() {
+    if is_beforehand && !pattern.shows_when_followed() {
         return None;
     }
     follows().then_some(Outcome::Won)

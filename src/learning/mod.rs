@@ -14,6 +14,7 @@ mod evidence;
 pub mod extract;
 pub mod fold;
 pub mod item;
+mod leads;
 pub mod lessons;
 pub mod pattern;
 pub mod question;

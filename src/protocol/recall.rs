@@ -41,7 +41,7 @@ pub enum ItemKind {
 pub enum Moment {
     /// At the start of a task.
     Task,
-    /// A call is about to be made that has failed before.
+    /// A call was made that leads to one that has failed before.
     Call,
     /// A call has failed as one did before.
     Failure,
@@ -58,6 +58,19 @@ pub struct FailedAs<'a> {
     pub signature: &'a str,
     /// The evidence as the tool gave it: the message, and the end of what a command printed.
     pub evidence: &'a str,
+}
+
+/// A call that went well, and what it was about.
+#[derive(Clone, Copy, Debug)]
+pub struct Done<'a> {
+    /// What was called.
+    pub call: &'a ToolCall,
+    /// The files that it read, changed or found, from the project's root.
+    pub paths: &'a [&'a str],
+    /// It changed them.
+    pub changes: bool,
+    /// What the user wants, in the user's words.
+    pub task: &'a str,
 }
 
 /// Something remembered was used: shown to the model, or tried by the kernel.
@@ -119,8 +132,9 @@ pub trait Recall: Send + Sync {
         is_there: &dyn Fn(&str) -> bool,
     ) -> Vec<Recalled>;
 
-    /// Of what who makes this call should be warned.
-    fn before(&self, call: &ToolCall) -> Option<Recalled>;
+    /// Of what who made this call is to be warned before the next ones: a few items at most, the best first, none that
+    /// was shown already.
+    fn before(&self, done: &Done<'_>, is_shown: &dyn Fn(&str) -> bool) -> Vec<Recalled>;
 
     /// What helped when a call failed like this.
     fn after(&self, failed: &FailedAs<'_>) -> Option<Remedy>;

@@ -14,6 +14,7 @@ mod context;
 mod file_contract;
 mod freeze;
 mod fuzz;
+mod leads;
 mod learning;
 mod learning_traces;
 mod memory;

@@ -5,8 +5,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use tokio::sync::watch;
 
 use crate::learning::advisor::Advisor;
-use crate::protocol::message::ToolCall;
-use crate::protocol::recall::{FailedAs, Recall, Recalled, Remedy};
+use crate::protocol::recall::{Done, FailedAs, Recall, Recalled, Remedy};
 
 /// The items in use; none before they were read.
 #[derive(Default)]
@@ -66,8 +65,10 @@ impl Recall for Known {
         self.advisor().map_or_else(Vec::new, told)
     }
 
-    fn before(&self, call: &ToolCall) -> Option<Recalled> {
-        self.advisor()?.before(call)
+    fn before(&self, done: &Done<'_>, is_shown: &dyn Fn(&str) -> bool) -> Vec<Recalled> {
+        let session = self.session.get().map_or("", String::as_str);
+        let told = |advisor: Arc<Advisor>| advisor.before(done, session, is_shown);
+        self.advisor().map_or_else(Vec::new, told)
     }
 
     fn after(&self, failed: &FailedAs<'_>) -> Option<Remedy> {

@@ -12,8 +12,9 @@ mod task;
 #[cfg(test)]
 mod tests;
 
+pub(super) use self::subject::Subject;
 pub(super) use self::subject::Subjects;
-use self::subject::{About, Command, Subject};
+use self::subject::{About, Command, mask};
 use self::task::Task;
 use super::extract::guard;
 use super::topics;
@@ -132,6 +133,17 @@ impl Task {
 }
 
 impl Subject {
+    /// It is about a command that is for one of these.
+    pub(super) fn is_for(&self, topics: &[&'static str]) -> bool {
+        let is_it = |command: &Command| command.topics & mask(topics.iter().copied()) != 0;
+        matches!(&self.about, About::Command(command) if is_it(command))
+    }
+
+    /// It is about where all that a program does is to happen: `go -C web`.
+    pub(super) fn sets_place(&self) -> bool {
+        matches!(&self.about, About::Command(command) if command.sets_place)
+    }
+
     /// What is there now says that it does not hold any more: what had been moved lies at its old place again, the
     /// folder in which a command was to be run is gone, or all can be reached from the top.
     pub(super) fn is_over(&self, is_there: &dyn Fn(&str) -> bool) -> bool {

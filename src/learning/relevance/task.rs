@@ -76,6 +76,8 @@ pub(super) struct Sentence {
     pub(super) is_question: bool,
     /// It says that something is run.
     runs: bool,
+    /// It says that something is not to be run.
+    forbids_runs: bool,
 }
 
 impl Task {
@@ -158,6 +160,14 @@ impl Task {
                 .any(|token| token.rsplit_once('/').is_some_and(|(_, name)| name == program))
     }
 
+    /// It asks for more than words, and says nowhere not to run something. Of a task about a text that holds only where
+    /// a source was changed for it all the same.
+    pub(in super::super) fn will_run_something(&self, has_changed_source: bool) -> bool {
+        let forbids = self.sentences.iter().any(|sentence| sentence.forbids_runs);
+        let is_work = has_changed_source || !self.is_about_text;
+        is_work && !forbids && self.orders().next().is_some()
+    }
+
     pub(super) fn names_path(&self, path: &str) -> bool {
         let path = path.trim_matches('/').to_lowercase();
         let name = path.rsplit('/').next().unwrap_or(&path);
@@ -195,13 +205,18 @@ impl Sentence {
             REQUESTS.negations.contains(&pair[0]) && REQUESTS.acts.contains(&pair[1])
         };
         let plain = NO_NEGATION.iter().fold(text.clone(), |text, word| text.replace(word, ""));
-        let refuses = tokens.windows(2).any(denies)
-            || REQUESTS.negations.iter().any(|word| !word.is_ascii() && plain.contains(word));
+        let denies_at_all =
+            REQUESTS.negations.iter().any(|word| !word.is_ascii() && plain.contains(word));
+        let refuses = tokens.windows(2).any(denies) || denies_at_all;
+        let is_run = |act: &String| REQUESTS.running.contains(act) || is_of_topic(act);
+        let changes = || REQUESTS.changing.iter().any(|word| text.contains(word.as_str()));
+        let forbids_runs = tokens.windows(2).any(|pair| denies(pair) && is_run(&pair[1]))
+            || (denies_at_all && !changes());
         let runs = REQUESTS.running.iter().any(|word| {
             if word.is_ascii() { tokens.contains(word) } else { text.contains(word.as_str()) }
         });
         let (orders, asks) = (!asks_words && !refuses, !describes && !refuses);
-        Self { text, tokens, orders, asks, is_question, runs }
+        Self { text, tokens, orders, asks, is_question, runs, forbids_runs }
     }
 
     /// The parts of asks that stand in it.
@@ -264,6 +279,11 @@ impl Sentence {
             }) || REQUESTS.text_names.contains(token)
         })
     }
+}
+
+/// The word says what commands are for: `build`, `testing`.
+fn is_of_topic(word: &str) -> bool {
+    topics::all().any(|topic| topic == word) || !topics::of_words(word).is_empty()
 }
 
 /// The parts of a text that each say something.
