@@ -200,6 +200,14 @@ mod tests {
     }
 
     #[test]
+    fn the_line_that_was_read_last_is_not_read_again() {
+        let line = Line::read("a | b");
+        assert!(Arc::ptr_eq(&line.0, &Line::read("a | b").0));
+        assert!(!Arc::ptr_eq(&line.0, &Line::read("a | c").0));
+        assert_eq!(Line::read("a | c").text(), "a | c");
+    }
+
+    #[test]
     fn pipelines_are_told_in_order() {
         let line = Line::read("a | b && c; (d | e); f");
         let pipelines: Vec<String> =

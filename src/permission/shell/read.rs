@@ -20,7 +20,7 @@ const LONGEST: usize = 128 * 1024;
 /// How deep commands in commands are followed.
 const DEPTH: usize = 100;
 /// How often the parser may ask whether to go on: a measure of its work that is no clock. Some 40 KB of dense script; a
-/// here-document is one step, however long it is.
+/// here-document in quotes is one step, however long it is.
 const MOST_WORK: usize = 500;
 /// How many folders a command may run in, before they count as unknown.
 const MOST_DIRECTORIES: usize = 4;
