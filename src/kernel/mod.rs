@@ -291,7 +291,7 @@ impl Kernel {
         let room = self.room_of_results();
         let (calls, warnings) = self.with_foresight(turn, &reply.calls);
         let answers = self.parts.registry.carry_out(&calls, room).await;
-        let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &answer.envelope).collect();
+        let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &*answer.envelope).collect();
         self.history.exchange(&reply.text, &reply.calls, &envelopes);
         turn.draft.text.clear();
         self.warn(warnings);
