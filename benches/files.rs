@@ -42,15 +42,18 @@ fn main() {
 }
 
 fn row(name: &str, ours: Duration, peer: Option<Duration>) {
-    let ms = |d: Duration| format!("{:.2} ms", d.as_secs_f64() * 1e3);
+    let shown = |d: Duration| match d.as_secs_f64() * 1e6 {
+        us if us < 1000.0 => format!("{us:.1} µs"),
+        us => format!("{:.2} ms", us / 1e3),
+    };
     match peer {
         Some(peer) => println!(
             "{name:<46} {:>11} {:>11} {:>7.2}",
-            ms(ours),
-            ms(peer),
+            shown(ours),
+            shown(peer),
             ours.as_secs_f64() / peer.as_secs_f64()
         ),
-        None => println!("{name:<46} {:>11} {:>11}", ms(ours), "-"),
+        None => println!("{name:<46} {:>11} {:>11}", shown(ours), "-"),
     }
 }
 

@@ -269,7 +269,7 @@ fn round(n: u32) -> Vec<Body> {
         Body::ToolFinished {
             call: id,
             tool: "Read".to_owned(),
-            envelope,
+            envelope: envelope.into(),
             synthetic: false,
             by: Caller::Model,
             parent_call: None,

@@ -13,7 +13,7 @@ use crate::app::{self, Gate, OpenError, Storage, SystemClock};
 use crate::config::UserDirs;
 use crate::protocol::Object;
 use crate::protocol::control::{Control, PermissionMode};
-use crate::protocol::envelope::{Envelope, ErrorCode, ToolError};
+use crate::protocol::envelope::{Envelope, ErrorCode, Sealed, ToolError};
 use crate::protocol::event::{Body, Events, Place, SessionStarted, Sink};
 use crate::protocol::message::ToolCall;
 use crate::record::{Log, SummarySink};
@@ -130,7 +130,7 @@ struct Line {
 #[derive(Serialize)]
 struct Answer {
     id: Value,
-    envelope: Envelope,
+    envelope: Sealed,
 }
 
 fn batch(args: &BatchArgs) -> u8 {
@@ -285,12 +285,12 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
     Ok(Tools { gate, summary })
 }
 
-fn no_call(error: &serde_json::Error) -> Envelope {
+fn no_call(error: &serde_json::Error) -> Sealed {
     let message = format!("the line is no call: {error}");
     let hint =
         "write {\"id\": 1, \"name\": \"Read\", \"input\": {\"path\": \"README.md\"}}".to_owned();
     let error = ToolError { code: ErrorCode::InvalidParam, message, hint: Some(hint) };
-    Envelope::refusal(error, Object::new(), Object::new())
+    Envelope::refusal(error, Object::new(), Object::new()).into()
 }
 
 fn usage(reason: &str) -> u8 {

@@ -327,7 +327,7 @@ mod tests {
     fn round(state: &mut State, name: &str, arguments: &str, code: Option<&str>, data: &Value) {
         let calls = [call(name, arguments)];
         let answers = [Answer {
-            envelope: envelope(code, data),
+            envelope: envelope(code, data).into(),
             effect: None,
             denied: false,
             violates_pin: false,
@@ -449,7 +449,12 @@ mod tests {
             let calls = [call("Write", "{")];
             let mut envelope = envelope(Some("INVALID_PARAM"), &json!({}));
             envelope.context.params_input.clear();
-            let answers = [Answer { envelope, effect: None, denied: false, violates_pin: false }];
+            let answers = [Answer {
+                envelope: envelope.into(),
+                effect: None,
+                denied: false,
+                violates_pin: false,
+            }];
             evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
             state.carry_out(ControlDecision::Retry(Retry::Feedback));
             assert_eq!(state.retry_count().n, 1);
@@ -463,7 +468,7 @@ mod tests {
         for times in 1..=3 {
             let calls = [call("Read", "{1}"), call("Grep", "{2}")];
             let answer = |code| Answer {
-                envelope: envelope(Some(code), &json!({})),
+                envelope: envelope(Some(code), &json!({})).into(),
                 effect: None,
                 denied: false,
                 violates_pin: false,
@@ -481,7 +486,12 @@ mod tests {
         let mut guess = |path: &str| {
             let mut envelope = envelope(Some("NOT_FOUND"), &json!({}));
             envelope.context.path_resolved = Some(path.to_owned());
-            let answers = [Answer { envelope, effect: None, denied: false, violates_pin: false }];
+            let answers = [Answer {
+                envelope: envelope.into(),
+                effect: None,
+                denied: false,
+                violates_pin: false,
+            }];
             let calls = [call("Read", &format!("{{\"path\":\"{path}\"}}"))];
             evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
             state.carry_out(ControlDecision::Retry(Retry::Feedback));
@@ -493,7 +503,12 @@ mod tests {
         let calls = [call("Read", "{}")];
         let mut envelope = envelope(Some("NOT_FOUND"), &json!({}));
         envelope.context.path_resolved = Some("d".into());
-        let answers = [Answer { envelope, effect: None, denied: false, violates_pin: false }];
+        let answers = [Answer {
+            envelope: envelope.into(),
+            effect: None,
+            denied: false,
+            violates_pin: false,
+        }];
         evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
         assert_eq!(state.retry_count().n, 0);
     }
@@ -505,7 +520,7 @@ mod tests {
     }
 
     fn answer(code: Option<&str>, data: &Value) -> Answer {
-        let envelope = envelope(code, data);
+        let envelope = envelope(code, data).into();
         Answer { envelope, effect: None, denied: false, violates_pin: false }
     }
 
@@ -564,7 +579,7 @@ mod tests {
         let mut state = new();
         round(&mut state, "Read", "{}", Some("NOT_FOUND"), &json!({}));
         let data = json!({"stdout": "", "stderr": "no", "exit_code": 1});
-        let envelope = envelope(Some("COMMAND_FAILED"), &data);
+        let envelope = envelope(Some("COMMAND_FAILED"), &data).into();
         let answer = Answer { envelope, effect: None, denied: false, violates_pin: false };
         evaluate(&mut state, &Round::Kernel { call: &call("Bash", "{}"), answer: &answer });
         assert!(!state.step_success);
@@ -580,7 +595,7 @@ mod tests {
             let mut state = new();
             let calls = [call("Edit", "{}")];
             let answer = |code, effect| Answer {
-                envelope: envelope(code, &json!({})),
+                envelope: envelope(code, &json!({})).into(),
                 effect,
                 denied: false,
                 violates_pin: false,
@@ -601,7 +616,7 @@ mod tests {
         let mut state = new();
         round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
         let answer = Answer {
-            envelope: envelope(Some("NOT_FOUND"), &json!({})),
+            envelope: envelope(Some("NOT_FOUND"), &json!({})).into(),
             effect: None,
             denied: false,
             violates_pin: false,
@@ -615,7 +630,7 @@ mod tests {
     fn what_is_not_allowed_speaks_only_where_nothing_else_failed() {
         let calls = [call("Bash", "{}"), call("Read", "{}")];
         let answer = |code| Answer {
-            envelope: envelope(Some(code), &json!({})),
+            envelope: envelope(Some(code), &json!({})).into(),
             effect: None,
             denied: false,
             violates_pin: false,
@@ -631,7 +646,7 @@ mod tests {
     fn a_list_brought_up_to_date_is_no_success_of_the_step() {
         let mut state = new();
         let answer = |effect| Answer {
-            envelope: envelope(None, &json!({})),
+            envelope: envelope(None, &json!({})).into(),
             effect,
             denied: false,
             violates_pin: false,
@@ -650,7 +665,7 @@ mod tests {
         let mut state = new();
         let calls = [call("Read", "{1}"), call("Read", "{2}"), call("Read", "{3}")];
         let answers = [(), (), ()].map(|()| Answer {
-            envelope: envelope(Some("NOT_FOUND"), &json!({})),
+            envelope: envelope(Some("NOT_FOUND"), &json!({})).into(),
             effect: None,
             denied: false,
             violates_pin: false,

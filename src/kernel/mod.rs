@@ -290,7 +290,7 @@ impl Kernel {
         let room = self.room_of_results();
         let calls = reply.calls.as_slice();
         let answers = self.parts.registry.carry_out(calls, room).await;
-        let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &answer.envelope).collect();
+        let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &*answer.envelope).collect();
         self.history.exchange(&reply.text, calls, &envelopes);
         turn.draft.text.clear();
         self.evaluate(turn, &Round::Calls { calls, answers: &answers });

@@ -2,8 +2,13 @@
 //!
 //! A tool returns `Result<Report, Failure>`; only the registry makes an [`Envelope`] of it.
 
+use std::borrow::Cow;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::Object;
 
@@ -101,6 +106,71 @@ impl Envelope {
             Verdict::Partial => "partial",
             Verdict::Error { .. } => "error",
         }
+    }
+}
+
+/// An envelope that is finished: everybody who hears of it shares it, nobody changes it, and it is made JSON
+/// of once. (It holds whole pages of files: that is what a call costs most for.)
+#[derive(Clone, Debug)]
+pub struct Sealed(Arc<Content>);
+
+#[derive(Debug)]
+struct Content {
+    envelope: Envelope,
+    /// Once somebody wanted it.
+    json: OnceLock<Box<RawValue>>,
+}
+
+impl From<Envelope> for Sealed {
+    fn from(envelope: Envelope) -> Self {
+        Self(Arc::new(Content { envelope, json: OnceLock::new() }))
+    }
+}
+
+impl Deref for Sealed {
+    type Target = Envelope;
+
+    fn deref(&self) -> &Envelope {
+        &self.0.envelope
+    }
+}
+
+impl PartialEq for Sealed {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Serialize for Sealed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let json = match self.0.json.get() {
+            Some(json) => json,
+            None => {
+                let json = to_raw_value(&self.0.envelope).map_err(ser::Error::custom)?;
+                self.0.json.get_or_init(|| json)
+            }
+        };
+        json.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Sealed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Envelope::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl JsonSchema for Sealed {
+    fn schema_name() -> Cow<'static, str> {
+        Envelope::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        Envelope::schema_id()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Envelope::json_schema(generator)
     }
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Object;
 use super::control::{ControlDecision, Counters, Ending, LastFailure, PermissionMode};
-use super::envelope::Envelope;
+use super::envelope::Sealed;
 use super::mask::Masker;
 use super::message::ToolCall;
 use super::model::{Purpose, StopReason, Usage};
@@ -206,7 +206,7 @@ pub enum Body {
         /// The tool.
         tool: String,
         /// The whole answer.
-        envelope: Envelope,
+        envelope: Sealed,
         /// Written on resume for a call whose outcome is unknown.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         synthetic: bool,

@@ -115,7 +115,7 @@ pub fn synthetic_answer(unanswered: &Unanswered) -> Body {
     Body::ToolFinished {
         call: call.id.clone(),
         tool: call.name.clone(),
-        envelope,
+        envelope: envelope.into(),
         synthetic: true,
         by: if unanswered.parent.is_some() { Caller::Kernel } else { Caller::Model },
         parent_call: unanswered.parent.clone(),

@@ -12,13 +12,14 @@ use super::{Entry, OutputLimits, Registry, limits, repetition, validate};
 use crate::permission::Policy;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::envelope::{
-    Context, Envelope, ErrorCode, Failure, Report, ToolError, Verdict,
+    Context, Envelope, ErrorCode, Failure, Report, Sealed, ToolError, Verdict,
 };
 use crate::protocol::event::{Body, Caller};
 use crate::protocol::message::ToolCall;
 use crate::protocol::tool::Effect;
 use crate::protocol::{Object, nearest};
-use crate::workspace::Snapshot;
+use crate::tools::Target;
+use crate::workspace::{FoundFile, Snapshot};
 
 /// The fields of the lock: injected, never taken from the model.
 const LOCK_FIELDS: [&str; 2] = ["file_mtime_ms", "file_size_bytes"];
@@ -28,6 +29,7 @@ struct Passed<'a> {
     entry: &'a Entry,
     arguments: Object,
     effect: Effect,
+    found: Option<FoundFile>,
     key: String,
     permit: Permit,
 }
@@ -36,7 +38,7 @@ struct Passed<'a> {
 #[derive(Debug)]
 pub struct Answer {
     /// What the tool, or the gate, answered.
-    pub envelope: Envelope,
+    pub envelope: Sealed,
     /// What the call would touch, as far as that was found out.
     pub effect: Option<Effect>,
     /// A rule or the mode refused a write or a command.
@@ -122,7 +124,7 @@ impl Registry {
     /// What this call would touch; why not, where it can not be made.
     pub fn effect_of(&self, call: &ToolCall) -> Result<Effect, Failure> {
         self.check(call)?;
-        self.find(&call.name)?.tool.effect(&arguments_of(call)?, &self.cx)
+        Ok(self.find(&call.name)?.tool.target(&arguments_of(call)?, &self.cx)?.effect)
     }
 
     /// It would need no person's consent by itself, whatever rules and modes say.
@@ -185,7 +187,7 @@ impl Registry {
         let arguments = arguments_of(call)?;
         known.input.clone_from(&arguments);
         entry.validator.check(&entry.tool.spec().schema, &arguments)?;
-        let effect = entry.tool.effect(&arguments, &self.cx)?;
+        let Target { effect, found } = entry.tool.target(&arguments, &self.cx)?;
         known.effect = Some(effect.clone());
 
         let key = repetition::key(&call.name, entry.tool.canonical(&arguments), &effect);
@@ -212,7 +214,7 @@ impl Registry {
                 return Err(failure);
             }
         };
-        Ok(Passed { entry, arguments, effect, key, permit })
+        Ok(Passed { entry, arguments, effect, found, key, permit })
     }
 
     async fn run(
@@ -221,7 +223,7 @@ impl Registry {
         passed: Passed<'_>,
         known: &mut Known,
     ) -> Result<Report, Failure> {
-        let Passed { entry, arguments, effect, key, permit } = passed;
+        let Passed { entry, arguments, effect, found, key, permit } = passed;
         let mut cx = self.cx.clone();
         cx.cancel = self.control.cancel();
         cx.read_only = self.mode() == PermissionMode::ReadOnly
@@ -232,6 +234,8 @@ impl Registry {
         cx.watcher = Some(Arc::new(move |text| {
             events.emit(Body::ToolOutput { call: id.clone(), text: text.to_owned() });
         }));
+        // A person takes time to answer: what is there may be another file by now.
+        cx.found = found.filter(|_| permit == Permit::Policy);
         cx.withheld = self.state().policy.withheld();
         cx.network = match permit {
             Permit::Person => Policy::needs_network(&effect),
@@ -318,7 +322,7 @@ impl Registry {
         let Ok(entry) = self.find(&call.name) else { return false };
         let Ok(arguments) = arguments_of(call) else { return false };
         entry.validator.check(&entry.tool.spec().schema, &arguments).is_ok()
-            && entry.tool.effect(&arguments, &self.cx).is_ok_and(|effect| effect.is_read_only())
+            && entry.tool.target(&arguments, &self.cx).is_ok_and(|it| it.effect.is_read_only())
     }
 }
 
@@ -353,7 +357,7 @@ fn panicked(tool: &str, panic: &(dyn std::any::Any + Send)) -> Failure {
         .hint("this is a defect of the program, not of the call; try another way")
 }
 
-fn envelope(outcome: Result<Report, Failure>, params_input: Object, time_ms: u64) -> Envelope {
+fn envelope(outcome: Result<Report, Failure>, params_input: Object, time_ms: u64) -> Sealed {
     let (verdict, data, text, mut stats, path_resolved) = match outcome {
         Ok(Report { partial, data, text, stats, path }) => {
             let verdict = if partial { Verdict::Partial } else { Verdict::Success };
@@ -367,5 +371,5 @@ fn envelope(outcome: Result<Report, Failure>, params_input: Object, time_ms: u64
     };
     stats.insert("time_ms".to_owned(), time_ms.into());
     let context = Context { cwd: ".".to_owned(), params_input, path_resolved };
-    Envelope { verdict, data, text, stats, context }
+    Envelope { verdict, data, text, stats, context }.into()
 }

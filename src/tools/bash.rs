@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use stages::Pipelines;
 
-use super::{Tool, ToolCx, blocking, filled_in, parse, spec};
+use super::{Target, Tool, ToolCx, blocking, filled_in, parse, spec};
 use crate::exec::{self, Command, Ended, Outcome, Statuses, Watcher, WholeOutput, seconds};
 use crate::permission::Line;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
@@ -66,7 +66,7 @@ impl Tool for Bash {
         &self.spec
     }
 
-    fn effect(&self, input: &Object, cx: &ToolCx) -> Result<Effect, Failure> {
+    fn target(&self, input: &Object, cx: &ToolCx) -> Result<Target, Failure> {
         let args: Args = parse(input)?;
         if args.command.trim().is_empty() {
             return Err(Failure::new(ErrorCode::InvalidParam, "command is empty"));
@@ -74,7 +74,7 @@ impl Tool for Bash {
         let directory = cx.workspace.resolve(&args.directory)?.relative().to_owned();
         let reads_only = !args.background && Line::read(&args.command).is_read_only();
         let (command, background) = (args.command, args.background);
-        Ok(Effect::Command { command, directory, reads_only, background })
+        Ok(Effect::Command { command, directory, reads_only, background }.into())
     }
 
     /// What the model says that it does makes no other call of it.

@@ -7,10 +7,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::files::cancelled;
-use super::{Tool, ToolCx, blocking, filled_in, parse};
+use super::{Target, Tool, ToolCx, blocking, filled_in, parse};
 use crate::protocol::Object;
 use crate::protocol::envelope::{Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
+use crate::workspace::FoundFile;
 
 /// What a call does to the file or folder that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ enum Access {
     Changes,
 }
 
+/// What has an answer to a call that names this file.
+type AtOnce<A> = fn(&A, &ToolCx, &FoundFile) -> Option<Result<Report, Failure>>;
 type Work<A> = dyn Fn(&A, &ToolCx) -> Result<Report, Failure> + Send + Sync;
 
 /// A tool whose input is `A`.
@@ -27,7 +30,7 @@ pub(super) struct FileTool<A> {
     access: Access,
     path: fn(&A) -> &str,
     /// Does the work where that takes no time: then it is not worth the way to another thread.
-    at_once: fn(&A, &ToolCx) -> Option<Result<Report, Failure>>,
+    at_once: AtOnce<A>,
     work: Arc<Work<A>>,
 }
 
@@ -38,14 +41,11 @@ impl<A> FileTool<A> {
         path: fn(&A) -> &str,
         work: impl Fn(&A, &ToolCx) -> Result<Report, Failure> + Send + Sync + 'static,
     ) -> Self {
-        Self { spec, access: Access::Looks, path, at_once: |_, _| None, work: Arc::new(work) }
+        Self { spec, access: Access::Looks, path, at_once: |_, _, _| None, work: Arc::new(work) }
     }
 
     /// Where this has an answer, that is it.
-    pub(super) fn at_once(
-        mut self,
-        at_once: fn(&A, &ToolCx) -> Option<Result<Report, Failure>>,
-    ) -> Self {
+    pub(super) fn at_once(mut self, at_once: AtOnce<A>) -> Self {
         self.at_once = at_once;
         self
     }
@@ -56,7 +56,7 @@ impl<A> FileTool<A> {
         path: fn(&A) -> &str,
         work: impl Fn(&A, &ToolCx) -> Result<Report, Failure> + Send + Sync + 'static,
     ) -> Self {
-        Self { spec, access: Access::Changes, path, at_once: |_, _| None, work: Arc::new(work) }
+        Self { spec, access: Access::Changes, path, at_once: |_, _, _| None, work: Arc::new(work) }
     }
 }
 
@@ -65,16 +65,17 @@ impl<A: DeserializeOwned + Serialize + Send + 'static> Tool for FileTool<A> {
         &self.spec
     }
 
-    fn effect(&self, input: &Object, cx: &ToolCx) -> Result<Effect, Failure> {
+    fn target(&self, input: &Object, cx: &ToolCx) -> Result<Target, Failure> {
         let args: A = parse(input)?;
-        let path = cx.workspace.resolve((self.path)(&args))?;
-        match self.access {
-            Access::Looks => Ok(Effect::Read { path: path.relative().to_owned() }),
+        let (path, found) = cx.workspace.resolve_and_look((self.path)(&args))?;
+        let effect = match self.access {
+            Access::Looks => Effect::Read { path: path.relative().to_owned() },
             Access::Changes => {
                 cx.workspace.check_writable(&path)?;
-                Ok(Effect::Write { path: path.relative().to_owned() })
+                Effect::Write { path: path.relative().to_owned() }
             }
-        }
+        };
+        Ok(Target { effect, found })
     }
 
     fn canonical(&self, input: &Object) -> Object {
@@ -84,7 +85,8 @@ impl<A: DeserializeOwned + Serialize + Send + 'static> Tool for FileTool<A> {
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
         Box::pin(async move {
             let args: A = parse(&input)?;
-            if let Some(answer) = (self.at_once)(&args, cx) {
+            let found = cx.found.as_ref();
+            if let Some(answer) = found.and_then(|found| (self.at_once)(&args, cx, found)) {
                 return answer;
             }
             let (work, inner) = (Arc::clone(&self.work), cx.clone());

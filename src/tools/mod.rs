@@ -34,7 +34,7 @@ use crate::permission::Withheld;
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
-use crate::workspace::{Snapshot, Spill, Workspace};
+use crate::workspace::{FoundFile, Snapshot, Spill, Workspace};
 
 /// Something that the model can call.
 pub trait Tool: Send + Sync {
@@ -43,7 +43,7 @@ pub trait Tool: Send + Sync {
 
     /// What a call with this input would touch. The input has passed the schema. Looks at the file
     /// system only to resolve paths.
-    fn effect(&self, input: &Object, cx: &ToolCx) -> Result<Effect, Failure>;
+    fn target(&self, input: &Object, cx: &ToolCx) -> Result<Target, Failure>;
 
     /// The input as it is meant, by which calls are told apart: what was left out is filled in, what makes
     /// no difference is left out.
@@ -54,6 +54,21 @@ pub trait Tool: Send + Sync {
     /// Does it. The input has passed the schema. Answers within 100 ms of a cancellation; what must
     /// not be half done is one blocking call.
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>>;
+}
+
+/// What a call would touch.
+#[derive(Debug)]
+pub struct Target {
+    /// The effect, as it is judged.
+    pub effect: Effect,
+    /// The file that the call names, if one was met there.
+    pub found: Option<FoundFile>,
+}
+
+impl From<Effect> for Target {
+    fn from(effect: Effect) -> Self {
+        Self { effect, found: None }
+    }
 }
 
 /// Told what a command that runs wrote last.
@@ -76,6 +91,9 @@ pub struct ToolCx {
     pub withheld: Withheld,
     /// Told what a command that runs wrote last.
     pub watcher: Option<OutputWatcher>,
+    /// What this call was found to touch just now. `None` where that was a while ago: then it is looked for
+    /// anew.
+    pub found: Option<FoundFile>,
     /// Cancelled when the call should stop.
     pub cancel: CancellationToken,
     /// The lock: what the file to be changed looked like when it was last read in this session.

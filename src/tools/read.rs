@@ -40,9 +40,8 @@ pub(super) fn tool() -> impl Tool {
 /// A file of this size is read in less time than another thread needs to hear of it.
 const SMALL: u64 = 64 * 1024;
 
-fn read_at_once(args: &Args, cx: &ToolCx) -> Option<Result<Report, Failure>> {
-    let found = cx.workspace.file_at_once(&args.path)?;
-    (found.size() <= SMALL).then(|| read_found(args, cx, &found))
+fn read_at_once(args: &Args, cx: &ToolCx, found: &FoundFile) -> Option<Result<Report, Failure>> {
+    (found.size() <= SMALL).then(|| read_found(args, cx, found))
 }
 
 fn read(args: &Args, cx: &ToolCx) -> Result<Report, Failure> {

@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
-use super::{Tool, ToolCx, parse, spec};
+use super::{Target, Tool, ToolCx, parse, spec};
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::plan::{Plan, TodoStatus};
@@ -36,8 +36,8 @@ impl Tool for TodoWrite {
         &self.spec
     }
 
-    fn effect(&self, _: &Object, _: &ToolCx) -> Result<Effect, Failure> {
-        Ok(Effect::Plan)
+    fn target(&self, _: &Object, _: &ToolCx) -> Result<Target, Failure> {
+        Ok(Effect::Plan.into())
     }
 
     fn run<'a>(&'a self, input: Object, _: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {

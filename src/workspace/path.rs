@@ -60,6 +60,17 @@ impl Workspace {
         Ok(self.locate(path)?.path)
     }
 
+    /// The same, and the regular file that was met there, if there is one.
+    pub fn resolve_and_look(
+        &self,
+        path: &str,
+    ) -> Result<(ProjectPath, Option<FoundFile>), Failure> {
+        let Located { path, data, .. } = self.locate(path)?;
+        let data = data.filter(Metadata::is_file);
+        let found = data.map(|data| FoundFile { path: path.clone(), data });
+        Ok((path, found))
+    }
+
     /// The path of something that exists; else `NOT_FOUND` with the three nearest existing names.
     pub fn existing(&self, path: &str) -> Result<ProjectPath, Failure> {
         Ok(self.look_for(path)?.0)
@@ -98,13 +109,6 @@ impl Workspace {
         let (path, data) = self.look_for(path)?;
         regular(&path, &data)?;
         Ok(FoundFile { path, data })
-    }
-
-    /// The same, where there is one. Nothing is looked for that could have been meant: it takes no time.
-    pub fn file_at_once(&self, path: &str) -> Option<FoundFile> {
-        let Located { path, data, .. } = self.locate(path).ok()?;
-        let data = data.filter(Metadata::is_file)?;
-        Some(FoundFile { path, data })
     }
 
     /// Whether there is anything at this path. What cannot be looked at is taken to be there: the

@@ -150,7 +150,7 @@ struct Entry {
     stat: FileStat,
     snapshot: Promised,
     /// Its bytes, and their place in the order.
-    bytes: Option<(u64, Arc<[u8]>)>,
+    bytes: Option<(u64, Arc<Vec<u8>>)>,
 }
 
 /// A snapshot whose hash may still be in the making; empty if the file moved meanwhile.
@@ -200,7 +200,7 @@ impl Snapshots {
     }
 
     /// The bytes that the snapshot was made of, if they were few.
-    pub(super) fn bytes(&self, path: &Path) -> Option<Arc<[u8]>> {
+    pub(super) fn bytes(&self, path: &Path) -> Option<Arc<Vec<u8>>> {
         Some(Arc::clone(&self.lock().entries.get(path)?.bytes.as_ref()?.1))
     }
 
@@ -220,7 +220,10 @@ impl Snapshots {
     }
 
     fn insert(&self, path: &Path, stat: FileStat, snapshot: Promised, bytes: Option<Vec<u8>>) {
-        let bytes = bytes.filter(|bytes| bytes.len() <= MAX_KEPT).map(Arc::<[u8]>::from);
+        let bytes = bytes.filter(|bytes| bytes.len() <= MAX_KEPT).map(|mut bytes| {
+            bytes.shrink_to_fit();
+            Arc::new(bytes)
+        });
         let mut ledger = self.lock();
         ledger.remove(path);
         let bytes = bytes.map(|bytes| (ledger.keep(path, bytes.len()), bytes));

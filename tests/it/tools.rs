@@ -82,6 +82,37 @@ fn batch_answers_line_by_line_in_one_registry() {
     assert_eq!(test.read("a.txt"), "two\n");
 }
 
+/// The envelopes in lines of JSON, byte for byte.
+fn envelopes(lines: &str) -> Vec<String> {
+    #[derive(serde::Deserialize)]
+    struct Line {
+        envelope: Option<Box<serde_json::value::RawValue>>,
+    }
+    let lines = lines.lines().map(|line| serde_json::from_str::<Line>(line).expect(line));
+    lines.filter_map(|line| Some(line.envelope?.get().to_owned())).collect()
+}
+
+#[test]
+fn the_log_and_standard_output_hold_the_same_envelopes() {
+    let test = Test::new()
+        .file("a.txt", "tab\tquote\" back\\slash\r\nändert \u{1}\u{7f} 🦀\n")
+        .file("key.txt", "first\nAKIAIOSFODNN7EXAMPLE\n")
+        .stdin(
+            "{\"id\":1,\"name\":\"Read\",\"input\":{\"path\":\"a.txt\"}}\n\
+             {\"id\":2,\"name\":\"Read\",\"input\":{\"path\":\"key.txt\"}}\n\
+             {\"id\":3,\"name\":\"Read\",\"input\":{\"path\":\"b.txt\"}}\n\
+             {\"id\":4,\"name\":\"Edit\",\"input\":{\"path\":\"a.txt\",\"old_string\":\"tab\",\"new_string\":\"AKIAIOSFODNN7EXAMPLF\"}}\n\
+             {\"id\":\"AKIAIOSFODNN7EXAMPLE\",\"name\":\"Read\",\"input\":{\"path\":\"a.txt\",\"limit\":1}}\n",
+        );
+    let done = test.agent(&["tool", "batch", "--record"]).expect_code(0);
+    let log = std::fs::read_to_string(test.log()).unwrap();
+    let shown = envelopes(&done.stdout);
+    assert_eq!(shown.len(), 5);
+    assert_eq!(shown, envelopes(&log));
+    assert!(!done.stdout.contains("AKIA") && !log.contains("AKIA"));
+    assert_eq!(done.lines()[4]["id"], "[redacted:aws-key]");
+}
+
 #[test]
 fn a_file_that_was_not_read_is_not_changed() {
     let test = Test::new().file("a.txt", "one\n");

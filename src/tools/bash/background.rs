@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::super::{Tool, ToolCx, parse, spec};
+use super::super::{Target, Tool, ToolCx, parse, spec};
 use super::{seconds, shown};
 use crate::exec::{End, Ended, Piece};
 use crate::protocol::Object;
@@ -73,9 +73,9 @@ impl Tool for Job {
         &self.spec
     }
 
-    fn effect(&self, input: &Object, _: &ToolCx) -> Result<Effect, Failure> {
+    fn target(&self, input: &Object, _: &ToolCx) -> Result<Target, Failure> {
         let args: Args = parse(input)?;
-        Ok(Effect::Job { id: args.id })
+        Ok(Effect::Job { id: args.id }.into())
     }
 
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {

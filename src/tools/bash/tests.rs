@@ -19,6 +19,7 @@ fn cx(dir: &TempDir) -> ToolCx {
         read_only: false,
         withheld: crate::permission::Withheld::default(),
         watcher: None,
+        found: None,
         seen: None,
     }
 }
@@ -31,7 +32,7 @@ fn input(input: Value) -> Object {
 async fn call(dir: &TempDir, arguments: Value) -> Result<Report, Failure> {
     let cx = cx(dir);
     let input = input(arguments);
-    Bash::default().effect(&input, &cx)?;
+    Bash::default().target(&input, &cx)?;
     Bash::default().run(input, &cx).await
 }
 
@@ -159,7 +160,10 @@ async fn the_directory_is_a_directory_of_the_project() {
     assert_eq!(run("nowhere").await.unwrap_err().code, ErrorCode::NotFound);
     assert_eq!(run("file").await.unwrap_err().code, ErrorCode::NotADirectory);
     assert_eq!(run("/").await.unwrap_err().code, ErrorCode::AccessDenied);
-    let effect = |arguments| Bash::default().effect(&input(arguments), &cx(&dir));
+    let effect = |arguments| {
+        let target = Bash::default().target(&input(arguments), &cx(&dir));
+        target.map(|target| target.effect)
+    };
     let expected = Effect::Command {
         command: "ls".into(),
         directory: "sub".into(),

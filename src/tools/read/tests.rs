@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::json;
 
 use crate::protocol::envelope::ErrorCode;
-use crate::tools::read;
 use crate::tools::testing::{Desk, numbered};
+use crate::tools::{Tool as _, ToolCx, read};
 
 /// The content and the stats' encoding and line ending.
 async fn check(bytes: &[u8], content: &str, encoding: &str, ending: &str) {
@@ -230,4 +230,19 @@ async fn a_large_file_that_moves_before_its_hash_is_made_has_no_snapshot() {
         }
         size *= 2;
     }
+}
+
+#[tokio::test]
+async fn what_is_read_is_what_was_judged() {
+    let desk = Desk::new();
+    desk.file("open/a", "free\n").file("closed/a", "not for you\n");
+    let input = crate::tools::files::object(json!({"path": "open/a"}));
+    let tool = read::tool();
+    let found = tool.target(&input, &desk.cx).unwrap().found;
+    assert!(found.is_some());
+    std::fs::rename(desk.at("open"), desk.at("gone")).unwrap();
+    symlink("closed", desk.at("open")).unwrap();
+    let cx = ToolCx { found, ..desk.cx.clone() };
+    let failure = tool.run(input, &cx).await.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::AccessDenied, "{failure:?}");
 }

@@ -244,11 +244,10 @@ fn push_number(kept: &mut Vec<u8>, number: i64) {
     if let Ok(number @ 1..=9999) = u16::try_from(number) {
         let digit = |unit: u16| match number {
             number if number < unit => b' ',
-            number => b"0123456789"[usize::from(number / unit % 10)],
+            number => b'0' + (number / unit % 10).to_le_bytes()[0],
         };
-        let digits = [digit(1000), digit(100), digit(10), digit(1)];
-        kept.extend_from_slice(&digits);
-        kept.extend_from_slice(b" | ");
+        let shown = [digit(1000), digit(100), digit(10), digit(1), b' ', b'|', b' '];
+        kept.extend_from_slice(&shown);
         return;
     }
     let mut digits = *b"                     | ";
