@@ -76,8 +76,6 @@ pub(super) struct Sentence {
     pub(super) is_question: bool,
     /// It says that something is run.
     runs: bool,
-    /// It says that something is not to be run.
-    forbids_runs: bool,
 }
 
 impl Task {
@@ -163,7 +161,7 @@ impl Task {
     /// It asks for more than words, and says nowhere not to run something. Of a task about a text that holds only where
     /// a source was changed for it all the same.
     pub(in super::super) fn will_run_something(&self, has_changed_source: bool) -> bool {
-        let forbids = self.sentences.iter().any(|sentence| sentence.forbids_runs);
+        let forbids = self.sentences.iter().any(Sentence::forbids_runs);
         let is_work = has_changed_source || !self.is_about_text;
         is_work && !forbids && self.orders().next().is_some()
     }
@@ -201,27 +199,29 @@ impl Sentence {
             && tokens.last().is_some_and(|last| REQUESTS.meanings.contains(last));
         let describes = begins(&REQUESTS.describing) || asks_meaning;
         let asks_words = describes || begins(&REQUESTS.questions);
-        let denies = |pair: &[String]| {
-            REQUESTS.negations.contains(&pair[0]) && REQUESTS.acts.contains(&pair[1])
-        };
-        let plain = NO_NEGATION.iter().fold(text.clone(), |text, word| text.replace(word, ""));
-        let denies_at_all =
-            REQUESTS.negations.iter().any(|word| !word.is_ascii() && plain.contains(word));
-        let refuses = tokens.windows(2).any(denies) || denies_at_all;
-        let is_run = |act: &String| REQUESTS.running.contains(act) || is_of_topic(act);
-        let changes = || REQUESTS.changing.iter().any(|word| text.contains(word.as_str()));
-        let forbids_runs = tokens.windows(2).any(|pair| denies(pair) && is_run(&pair[1]))
-            || (denies_at_all && !changes());
+        let refuses = denied_act(&tokens).is_some() || denies_in_chinese(&text);
         let runs = REQUESTS.running.iter().any(|word| {
             if word.is_ascii() { tokens.contains(word) } else { text.contains(word.as_str()) }
         });
         let (orders, asks) = (!asks_words && !refuses, !describes && !refuses);
-        Self { text, tokens, orders, asks, is_question, runs, forbids_runs }
+        Self { text, tokens, orders, asks, is_question, runs }
     }
 
     /// The parts of asks that stand in it.
     fn hear(&self, asks: &Asks) -> Heard {
         if self.asks { asks.hear(&self.text) } else { Heard::new() }
+    }
+
+    /// It says that something is not to be run.
+    fn forbids_runs(&self) -> bool {
+        let is_run = |act: &String| {
+            REQUESTS.running.contains(act)
+                || topics::all().any(|topic| topic == act)
+                || !topics::of_words(act).is_empty()
+        };
+        let changes = || REQUESTS.changing.iter().any(|word| self.text.contains(word.as_str()));
+        denied_act(&self.tokens).is_some_and(is_run)
+            || (denies_in_chinese(&self.text) && !changes())
     }
 
     pub(super) fn has(&self, word: &str) -> bool {
@@ -281,9 +281,19 @@ impl Sentence {
     }
 }
 
-/// The word says what commands are for: `build`, `testing`.
-fn is_of_topic(word: &str) -> bool {
-    topics::all().any(|topic| topic == word) || !topics::of_words(word).is_empty()
+/// What the words say not to do.
+fn denied_act(tokens: &[String]) -> Option<&String> {
+    let mut pairs = tokens.windows(2);
+    let denies = |pair: &&[String]| {
+        REQUESTS.negations.contains(&pair[0]) && REQUESTS.acts.contains(&pair[1])
+    };
+    pairs.find(denies).map(|pair| &pair[1])
+}
+
+/// A Chinese word of denial says so alone.
+fn denies_in_chinese(text: &str) -> bool {
+    let plain = NO_NEGATION.iter().fold(text.to_owned(), |text, word| text.replace(word, ""));
+    REQUESTS.negations.iter().any(|word| !word.is_ascii() && plain.contains(word))
 }
 
 /// The parts of a text that each say something.
