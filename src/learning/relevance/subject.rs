@@ -162,7 +162,9 @@ impl Command {
         let known = Known::of(&words, sets_place || folder.is_some());
         let (told, rest) = words.split_at(known.n_words);
         let told = &told[..told.len() - usize::from(known.has_task)];
-        let names = names_of(rest);
+        // What a project calls a program of its own says what it is for.
+        let is_own = is_script(head) && !known.has_task;
+        let names = names_of(if is_own { &words } else { rest });
         let mut topics = mask(topics_of(item, head, &names));
         if known.has_task {
             topics &= mask(PURPOSES);

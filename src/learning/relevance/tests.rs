@@ -390,3 +390,185 @@ fn a_program_is_told_of_where_a_task_asks_for_what_it_is_used_for() {
         check(&command(head), fitting, others);
     }
 }
+
+/// Tasks that are about the code: whatever is known of programs that look at machines, data and services stays untold.
+#[test]
+fn what_is_asked_of_the_code_calls_no_program_of_the_system() {
+    let programs = [
+        "docker",
+        "docker-compose",
+        "kubectl",
+        "helm",
+        "terraform",
+        "ansible",
+        "aws",
+        "gcloud",
+        "git",
+        "gh",
+        "npm audit",
+        "psql",
+        "redis-cli",
+        "mongosh",
+        "kcat",
+        "duckdb",
+        "jq",
+        "xmllint",
+        "du",
+        "df",
+        "date",
+        "stat",
+        "md5sum",
+        "base64",
+        "iconv",
+        "sed",
+        "sort",
+        "find",
+        "diff",
+        "tar",
+        "rsync",
+        "ssh",
+        "curl",
+        "openssl",
+        "dig",
+        "ping",
+        "lsof",
+        "ps",
+        "free",
+        "systemctl",
+        "crontab",
+        "apt",
+        "chmod",
+        "ln",
+        "tmux",
+        "ffmpeg",
+        "magick",
+        "pandoc",
+        "latexmk",
+        "pdftotext",
+        "dot",
+        "msgfmt",
+        "cloc",
+        "hyperfine",
+        "trivy",
+        "gdb",
+        "adb",
+        "jupyter",
+        "playwright",
+        "storybook",
+        "pre-commit",
+        "nvm",
+    ];
+    let tasks = [
+        "Fix the off-by-one error in the paginator.",
+        "Rename getUser to fetchUser everywhere in src/.",
+        "Add a method that returns the total price with tax.",
+        "The parser accepts empty input; it should reject it.",
+        "Why does parse() return None for an empty string?",
+        "Refactor the settings loader into its own module.",
+        "Make the retry count configurable, three by default.",
+        "Replace the callback by a promise in client.ts.",
+        "What does the function normalize do?",
+        "Implement the search box on the orders page.",
+        "Use a hash map instead of the linear search in lookup.rs.",
+        "The button on the login page is not centred.",
+        "Split the file handlers.go into two.",
+        "Make the error message say which field is missing.",
+        "Add a null check before the user is read.",
+        "Write a class for money with two decimals.",
+        "Log a warning when the retry limit is reached.",
+        "Remove the deprecated flag from the options struct.",
+        "The totals on the invoice are rounded wrongly.",
+        "Show the name of the customer in the header.",
+        "Add an index field to the struct Row.",
+        "Extract the validation of addresses into a helper.",
+        "Let the scheduler skip jobs that are disabled.",
+        "Sort the list of users by name in ui.py.",
+        "Add a comment that says why the lock is taken twice.",
+        "Support dark mode in theme.css.",
+        "Cache the result of the query in memory for ten seconds.",
+        "The process of signing up takes too many steps; merge the first two forms.",
+        "Print the version when --version is given.",
+        "给订单加一个备注字段。",
+        "把函数 getName 改名为 fetchName。",
+        "修复分页少一条的问题。",
+        "登录按钮的颜色改成蓝色。",
+        "解析空字符串时应该返回错误。",
+        "把配置读取的代码抽成一个模块。",
+        "给用户列表加上按姓名排序。",
+        "删除没有用到的参数。",
+        "这个函数是做什么的？",
+        "错误提示里要带上字段名。",
+    ];
+    let mut told = Vec::new();
+    for program in programs {
+        let subjects = Subjects::of(&[command(program)]);
+        let is_told =
+            |task: &&&str| subjects.iter().any(|one| subjects.read(task).fits(one).is_some());
+        told.extend(tasks.iter().filter(is_told).map(|task| format!("{program}: {task}")));
+    }
+    assert_eq!(told, [""; 0]);
+}
+
+fn with(head: &str, from: &str, to: &str) -> Item {
+    let when =
+        Condition { tool: "Bash".into(), command_head: Some(head.into()), ..Condition::default() };
+    pattern(when, Some(Fix::ReplaceWords { from: from.into(), to: to.into() }))
+}
+
+#[test]
+fn what_sets_a_place_is_told_where_the_program_is_meant_and_not_everything() {
+    check(
+        &with("kubectl", "kubectl", "kubectl -n shop"),
+        &["Roll back the deployment.", "看看网关最近的日志。"],
+        &[
+            "Are the nodes of the cluster ready? Use kubectl.",
+            "集群里的节点都正常吗？",
+            "Build the image.",
+        ],
+    );
+    check(
+        &with("go", "go", "go -C web"),
+        &["Let vet look over it."],
+        &["Run the Go tests of the whole repository.", "Run the tests.", "Build it."],
+    );
+}
+
+#[test]
+fn what_gets_round_versions_at_odds_waits_for_the_failure() {
+    let advice = |option: &str| {
+        let mut item = with("npm install", "npm install", &format!("npm install {option}"));
+        item.text = format!("Run `npm install` with `{option}`.");
+        item
+    };
+    let tasks = ["Install the packages afresh.", "Add zod 3.23.8."];
+    check(&advice("--legacy-peer-deps"), &[], &tasks);
+    check(&advice("--workspace web"), &tasks, &[]);
+}
+
+#[test]
+fn a_program_at_another_place_is_another_one() {
+    let (mine, other) =
+        ("How large are the folders in dist?", "How large are they, by bin/du, the folders?");
+    check(&command("du"), &[mine], &[other]);
+    check(&command("bin/du"), &[mine, other], &[]);
+}
+
+#[test]
+fn what_is_there_now_says_that_a_place_needs_not_be_set() {
+    let is_over = |item: &Item, there: &'static [&'static str]| {
+        let subjects = Subjects::of(std::slice::from_ref(item));
+        subjects.iter().any(|subject| subject.is_over(&|path| there.contains(&path)))
+    };
+    let place = with("go", "go", "go -C web");
+    assert!(is_over(&place, &["go.work", "web"]));
+    assert!(!is_over(&place, &["web"]));
+    assert!(!is_over(&command("go test"), &["go.mod"]));
+    let when = Condition {
+        tool: "Bash".into(),
+        command_head: Some("npm test".into()),
+        ..Condition::default()
+    };
+    let folder = pattern(when, Some(Fix::Prefix { with: "cd web && ".into() }));
+    assert!(is_over(&folder, &[]));
+    assert!(!is_over(&folder, &["web"]));
+}
