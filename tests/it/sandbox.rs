@@ -346,6 +346,39 @@ fn git_and_agent_folders_are_written_by_git_alone() {
 }
 
 #[test]
+fn a_folder_that_a_repository_claims_for_itself_is_not_written() {
+    if !has("git", "a_folder_that_a_repository_claims_for_itself_is_not_written") {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        let git = |args: &[&str]| {
+            let mut git = Command::new("git");
+            git.args(args).current_dir(&root).env("HOME", place.home());
+            let done = git.output().unwrap();
+            assert!(done.status.success(), "{done:?}");
+        };
+        git(&["init", "-q"]);
+        git(&["config", "user.email", "a@b"]);
+        git(&["config", "user.name", "a"]);
+        git(&["config", "core.hooksPath", "hooks"]);
+        git(&["add", "own"]);
+        let hook = root.join("hooks/pre-commit");
+        write(&hook, "#!/bin/sh\necho x > $OUT/victim; echo x > $OUT/new; echo tried >&2\n");
+        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // A command made these: a worktree's folder, which names a main repository as it likes.
+        write(&root.join("sub/.git"), "gitdir: ../forged\n");
+        write(&root.join("forged/gitdir"), &format!("{}\n", root.join("sub/.git").display()));
+        write(&root.join("forged/commondir"), &format!("{}\n", place.outside().display()));
+        let before = look(&place.outside());
+        let done = place.call(&json!({"command": "git commit -q -m 'by a hook'"}));
+        let stderr = done["data"]["stderr"].as_str().unwrap_or_default();
+        assert!(stderr.contains("tried"), "{done}");
+        assert_eq!(look(&place.outside()), before, "{} {:?}", place.backend, place.user);
+    }
+}
+
+#[test]
 fn secrets_and_the_agents_environment_can_not_be_read() {
     const STORES: &[&str] = &[
         ".ssh/id_ed25519",
@@ -480,12 +513,26 @@ fn services_behind_sockets_in_the_file_system_are_not_there() {
                 listener
             })
             .collect();
+        // A server that named its socket from where it stands: the system knows no more of it than that.
+        let mut server = Command::new(place.test.root().join("attack"));
+        server.args(["listen", "near.sock"]).current_dir(place.test.root().join("sub"));
+        if let Some(user) = place.user {
+            give(place.test.root().parent().unwrap(), user);
+            server.uid(user).gid(user);
+        }
+        let mut server = server.stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = [0; 3];
+        std::io::Read::read_exact(server.stdout.as_mut().unwrap(), &mut said).unwrap();
+        assert_eq!(&said, b"ok\n");
         let script = format!(
             "./attack unix {}; ./attack unix $OUT/s.sock; ls /run; ./attack unix sub/e.sock; \
+                     ./attack unix sub/near.sock; \
                      mv sub sub2; ./attack unix sub2/e.sock; ln sub/e.sock e; ./attack unix e",
             docker.display()
         );
         let stdout = place.stdout(&script);
+        server.kill().unwrap();
+        server.wait().unwrap();
         assert!(!stdout.contains("ok"), "{:?}: {stdout}", place.user);
         assert!(listeners.iter().all(|listener| listener.accept().is_err()));
         // Its own are its own business.

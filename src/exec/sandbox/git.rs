@@ -81,7 +81,11 @@ fn at(path: &Path) -> Option<Repository> {
     let mut folders = vec![common, own];
     folders.dedup();
     // A file could name any folder of the user's: it has to be meant by that folder, too.
-    if !names_back(&folders[folders.len() - 1], path) {
+    let is_meant = match &folders[..] {
+        [common, own] => own.parent() == Some(&common.join("worktrees")) && names_back(own, path),
+        folders => folders.iter().all(|own| names_back(own, path)),
+    };
+    if !is_meant {
         folders.clear();
     }
     Some(Repository { links: vec![path.to_owned()], own: folders, hooks, settings })
