@@ -341,6 +341,18 @@ fn git_and_agent_folders_are_written_by_git_alone() {
         } else {
             assert!(text.contains("it changed what commands must not change"), "{text}");
             assert!(text.contains(".agent/config.toml"), "{text}");
+            // What nothing prevents is told, of a hook that git ran as well.
+            _ = std::fs::remove_dir_all(root.join(".git"));
+            git(&["init", "-q"]);
+            git(&["config", "user.email", "a@b"]);
+            git(&["config", "user.name", "a"]);
+            git(&["config", "core.hooksPath", "hooks"]);
+            write(&root.join("hooks/pre-commit"), "#!/bin/sh\necho x > .git/hooks/later\n");
+            let hook = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(root.join("hooks/pre-commit"), hook).unwrap();
+            let told =
+                place.call(&json!({"command": "git commit -q --allow-empty -m 'by a hook'"}));
+            assert!(told["text"].as_str().unwrap().contains(".git/hooks/later"), "{told}");
         }
     }
 }
@@ -774,6 +786,46 @@ fn nothing_outlives_a_timeout_or_the_agent_however_it_ends() {
             let is_gone = gone_within(&id, Duration::from_secs(5));
             assert!(is_gone, "{signal} {} {:?}: {:?}", place.backend, place.user, running(&id));
         }
+    }
+}
+
+/// Who started the process that has this in its command line: its parent, the parent of that, and so on.
+fn ancestors(text: &str) -> Vec<i32> {
+    let read = |pid: i32, name: &str| std::fs::read(format!("/proc/{pid}/{name}"));
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_it = |pid: &i32| {
+        read(*pid, "cmdline")
+            .is_ok_and(|line| line.starts_with(format!("sleep\0{text}").as_bytes()))
+    };
+    let parent = |pid: &i32| {
+        let stat = String::from_utf8_lossy(&read(*pid, "stat").ok()?).into_owned();
+        stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok().filter(|pid| *pid > 1)
+    };
+    std::iter::successors(pids.find(is_it), parent).skip(1).collect()
+}
+
+#[test]
+fn what_runs_ends_with_a_supervisor_that_somebody_ended() {
+    for (n, place) in (0..).zip(places()) {
+        let id = format!("{}{n}7303", std::process::id());
+        let line = format!("setsid sleep 1000.{id} & sleep 1001.{id}; :");
+        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
+        let job = batch.call("Bash", &json!({"command": line, "background": true}));
+        assert_eq!(job["status"], "success", "{job}");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while ancestors(&format!("1000.{id}")).is_empty()
+            || ancestors(&format!("1001.{id}")).is_empty()
+        {
+            assert!(Instant::now() < deadline, "it did not start");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // The shell, the inner one, the outer one.
+        let outer = Pid::from_raw(ancestors(&format!("1001.{id}"))[2]).unwrap();
+        kill_process(outer, Signal::KILL).unwrap();
+        let is_gone = gone_within(&id, Duration::from_secs(5));
+        assert!(is_gone, "{} {:?}: {:?}", place.backend, place.user, running(&id));
+        batch.end();
     }
 }
 

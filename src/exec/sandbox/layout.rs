@@ -201,6 +201,10 @@ impl Sandbox {
                 !path.ends_with(".git")
                     && !repositories.iter().any(|r| r.own.contains(path) || r.links.contains(path))
             });
+            if !self.namespaces {
+                // Not even git writes there.
+                watched.extend(repositories.iter().flat_map(|r| r.hooks.iter().cloned()));
+            }
         }
         watched
     }
