@@ -391,6 +391,22 @@ fn a_folder_that_a_repository_claims_for_itself_is_not_written() {
 }
 
 #[test]
+fn a_link_in_the_place_of_a_repository_takes_nothing_from_the_project() {
+    for (place, link) in places().into_iter().flat_map(|place| {
+        let of = |link: &'static str| (Place::new(place.backend, place.user), link);
+        [of("sub/.git"), of(".git"), of(".agent")]
+    }) {
+        let root = place.test.root();
+        let up = if link.contains('/') { ".." } else { "." };
+        std::fs::create_dir(root.join("sub")).unwrap();
+        std::os::unix::fs::symlink(up, root.join(link)).unwrap();
+        let done =
+            place.call(&json!({"command": "echo a > new; echo b > sub/new; cat new sub/new"}));
+        assert_eq!(done["data"]["stdout"], "a\nb\n", "{link} {}: {done}", place.backend);
+    }
+}
+
+#[test]
 fn secrets_and_the_agents_environment_can_not_be_read() {
     const STORES: &[&str] = &[
         ".ssh/id_ed25519",

@@ -56,6 +56,14 @@ fn inside(folder: &Path, depth: usize, left: &mut usize, found: &mut Vec<Reposit
 /// The repository of this `.git`, a folder or a file that names one.
 fn at(path: &Path) -> Option<Repository> {
     let metadata = fs::metadata(path).ok()?;
+    if path.is_symlink() {
+        // A command can make one, to any folder: git's is one that looks like it, and does not lie around it.
+        let target = path.canonicalize().ok().filter(|target| !path.starts_with(target))?;
+        let is_gits = ["HEAD", "objects", "refs"].iter().all(|name| target.join(name).exists());
+        if metadata.is_dir() && !is_gits {
+            return None;
+        }
+    }
     if metadata.is_dir() {
         return Some(Repository {
             links: Vec::new(),

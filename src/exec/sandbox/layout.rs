@@ -106,7 +106,7 @@ impl Sandbox {
         for path in above {
             bind(path, path, access);
         }
-        for path in protected.iter().filter(|path| path.exists()) {
+        for path in protected.iter().filter(|path| path.exists() && !path.is_symlink()) {
             bind(path, path, Access::Read);
         }
         if grants.git {
@@ -180,10 +180,13 @@ impl Sandbox {
         let lies_in = |path: &PathBuf| {
             self.writable.iter().any(|root| path.starts_with(root) && path != root)
         };
-        protected.retain(lies_in);
-        // A link is protected by what it points to; where that lies outside, it is by its place.
-        let mut protected: Vec<PathBuf> =
-            protected.into_iter().map(|path| path.canonicalize().unwrap_or(path)).collect();
+        protected.retain(&lies_in);
+        // A link is protected by what it points to; where that lies outside, it is by its place. To the project
+        // itself a command could have made one, so that nothing of it could be written any more.
+        let mut protected: Vec<PathBuf> = protected
+            .into_iter()
+            .map(|path| path.canonicalize().ok().filter(&lies_in).unwrap_or(path))
+            .collect();
         protected.sort();
         protected.dedup();
         protected
