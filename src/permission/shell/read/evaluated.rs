@@ -74,11 +74,10 @@ fn place(node: Node<'_>, of: &str) -> Place {
     let is_evaluated = match node.kind() {
         "expansion" if has_operator(":") || has_operator("!") => true,
         "expansion" => return Place::Expansion,
-        "arithmetic_expansion" | "subscript" | "c_style_for_statement" => true,
         "compound_statement" => of.starts_with("(("),
         "test_command" if of.starts_with("[[") => words.any(|word| EVALUATING.contains(&word)),
-        // Its operators may be quoted, or come from a variable.
-        "test_command" => true,
+        // The operators of `[` may be quoted, or come from a variable.
+        "arithmetic_expansion" | "subscript" | "c_style_for_statement" | "test_command" => true,
         "command" => {
             let mut words = words.map(|word| word.replace(['\'', '"', '\\'], ""));
             let first = words.find(|word| !matches!(word.as_str(), "builtin" | "command"));
