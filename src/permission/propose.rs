@@ -64,10 +64,76 @@ const HAS_VERBS: &[&str] = &[
 const RUNNERS: &[&str] = &["run", "exec", "compose", "tool", "nextest"];
 /// Programs that run what they are given: a rule for them would allow anything.
 const RUN_ANYTHING: &[&str] = &[
-    "env", "xargs", "sudo", "doas", "sh", "bash", "zsh", "dash", "ksh", "fish", "eval", "source",
-    ".", "exec", "command", "builtin", "nohup", "timeout", "nice", "time", "setsid", "stdbuf",
-    "find", "fd", "parallel", "watch", "ssh", "python", "python3", "node", "perl", "ruby", "php",
-    "lua", "deno", "bun", "npx", "awk", "gawk", "busybox", "trap", "alias", "flock", "strace",
+    "env",
+    "xargs",
+    "sudo",
+    "doas",
+    "sh",
+    "bash",
+    "zsh",
+    "dash",
+    "ksh",
+    "fish",
+    "eval",
+    "source",
+    ".",
+    "exec",
+    "command",
+    "builtin",
+    "nohup",
+    "timeout",
+    "nice",
+    "time",
+    "setsid",
+    "stdbuf",
+    "find",
+    "fd",
+    "parallel",
+    "watch",
+    "ssh",
+    "python",
+    "python3",
+    "node",
+    "perl",
+    "ruby",
+    "php",
+    "lua",
+    "deno",
+    "bun",
+    "npx",
+    "awk",
+    "gawk",
+    "busybox",
+    "trap",
+    "alias",
+    "flock",
+    "strace",
+    "pypy",
+    "tclsh",
+    "expect",
+    "Rscript",
+    "julia",
+    "guile",
+    "gdb",
+    "lldb",
+    "script",
+    "chroot",
+    "unshare",
+    "nsenter",
+    "ionice",
+    "chrt",
+    "taskset",
+    "systemd-run",
+    "pkexec",
+    "runuser",
+    "su",
+    "vi",
+    "vim",
+    "nvim",
+    "ed",
+    "ex",
+    "emacs",
+    "entr",
 ];
 
 /// The rules that would allow this call from now on, each as a person would write it: for a command one
@@ -127,7 +193,11 @@ pub(super) fn rule_for(simple: &Simple) -> Result<String, &'static str> {
             _ => break,
         }
     }
-    let is_wide = |word: &&str| RUN_ANYTHING.contains(word);
+    // `python3.12` is `python`.
+    let is_version = |char: char| char.is_ascii_digit() || matches!(char, '.' | '-');
+    let is_wide = |word: &&str| {
+        RUN_ANYTHING.contains(word) || RUN_ANYTHING.contains(&word.trim_end_matches(is_version))
+    };
     if is_wide(&name) || leading.len() > 2 && leading.last().is_some_and(is_wide) {
         return exact(simple).ok_or("no pattern fits these words of a program that runs anything");
     }

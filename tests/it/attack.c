@@ -39,6 +39,16 @@ int main(int n, char **words) {
         int s = socket(AF_UNIX, SOCK_STREAM, 0);
         return answer(s < 0 ? s : connect(s, (void *)&address, sizeof address));
     }
+    if (!strcmp(what, "listen")) {
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        strncpy(address.sun_path, words[2], sizeof address.sun_path - 1);
+        int s = socket(AF_UNIX, SOCK_STREAM, 0);
+        if (s < 0 || bind(s, (void *)&address, sizeof address) || listen(s, 1))
+            return answer(-1);
+        answer(0);
+        fflush(stdout);
+        pause();
+    }
     if (!strcmp(what, "tcp")) {
         struct sockaddr_in address = local(atoi(words[2]));
         int s = socket(AF_INET, SOCK_STREAM, 0);

@@ -341,7 +341,68 @@ fn git_and_agent_folders_are_written_by_git_alone() {
         } else {
             assert!(text.contains("it changed what commands must not change"), "{text}");
             assert!(text.contains(".agent/config.toml"), "{text}");
+            // What nothing prevents is told, of a hook that git ran as well.
+            _ = std::fs::remove_dir_all(root.join(".git"));
+            git(&["init", "-q"]);
+            git(&["config", "user.email", "a@b"]);
+            git(&["config", "user.name", "a"]);
+            git(&["config", "core.hooksPath", "hooks"]);
+            write(&root.join("hooks/pre-commit"), "#!/bin/sh\necho x > .git/hooks/later\n");
+            let hook = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(root.join("hooks/pre-commit"), hook).unwrap();
+            let told =
+                place.call(&json!({"command": "git commit -q --allow-empty -m 'by a hook'"}));
+            assert!(told["text"].as_str().unwrap().contains(".git/hooks/later"), "{told}");
         }
+    }
+}
+
+#[test]
+fn a_folder_that_a_repository_claims_for_itself_is_not_written() {
+    if !has("git", "a_folder_that_a_repository_claims_for_itself_is_not_written") {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        let git = |args: &[&str]| {
+            let mut git = Command::new("git");
+            git.args(args).current_dir(&root).env("HOME", place.home());
+            let done = git.output().unwrap();
+            assert!(done.status.success(), "{done:?}");
+        };
+        git(&["init", "-q"]);
+        git(&["config", "user.email", "a@b"]);
+        git(&["config", "user.name", "a"]);
+        git(&["config", "core.hooksPath", "hooks"]);
+        git(&["add", "own"]);
+        let hook = root.join("hooks/pre-commit");
+        write(&hook, "#!/bin/sh\necho x > $OUT/victim; echo x > $OUT/new; echo tried >&2\n");
+        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // A command made these: a worktree's folder, which names a main repository as it likes.
+        write(&root.join("sub/.git"), "gitdir: ../forged\n");
+        write(&root.join("forged/gitdir"), &format!("{}\n", root.join("sub/.git").display()));
+        write(&root.join("forged/commondir"), &format!("{}\n", place.outside().display()));
+        let before = look(&place.outside());
+        let done = place.call(&json!({"command": "git commit -q -m 'by a hook'"}));
+        let stderr = done["data"]["stderr"].as_str().unwrap_or_default();
+        assert!(stderr.contains("tried"), "{done}");
+        assert_eq!(look(&place.outside()), before, "{} {:?}", place.backend, place.user);
+    }
+}
+
+#[test]
+fn a_link_in_the_place_of_a_repository_takes_nothing_from_the_project() {
+    for (place, link) in places().into_iter().flat_map(|place| {
+        let of = |link: &'static str| (Place::new(place.backend, place.user), link);
+        [of("sub/.git"), of(".git"), of(".agent")]
+    }) {
+        let root = place.test.root();
+        let up = if link.contains('/') { ".." } else { "." };
+        std::fs::create_dir(root.join("sub")).unwrap();
+        std::os::unix::fs::symlink(up, root.join(link)).unwrap();
+        let done =
+            place.call(&json!({"command": "echo a > new; echo b > sub/new; cat new sub/new"}));
+        assert_eq!(done["data"]["stdout"], "a\nb\n", "{link} {}: {done}", place.backend);
     }
 }
 
@@ -480,12 +541,26 @@ fn services_behind_sockets_in_the_file_system_are_not_there() {
                 listener
             })
             .collect();
+        // A server that named its socket from where it stands: the system knows no more of it than that.
+        let mut server = Command::new(place.test.root().join("attack"));
+        server.args(["listen", "near.sock"]).current_dir(place.test.root().join("sub"));
+        if let Some(user) = place.user {
+            give(place.test.root().parent().unwrap(), user);
+            server.uid(user).gid(user);
+        }
+        let mut server = server.stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = [0; 3];
+        std::io::Read::read_exact(server.stdout.as_mut().unwrap(), &mut said).unwrap();
+        assert_eq!(&said, b"ok\n");
         let script = format!(
             "./attack unix {}; ./attack unix $OUT/s.sock; ls /run; ./attack unix sub/e.sock; \
+                     ./attack unix sub/near.sock; \
                      mv sub sub2; ./attack unix sub2/e.sock; ln sub/e.sock e; ./attack unix e",
             docker.display()
         );
         let stdout = place.stdout(&script);
+        server.kill().unwrap();
+        server.wait().unwrap();
         assert!(!stdout.contains("ok"), "{:?}: {stdout}", place.user);
         assert!(listeners.iter().all(|listener| listener.accept().is_err()));
         // Its own are its own business.
@@ -727,6 +802,46 @@ fn nothing_outlives_a_timeout_or_the_agent_however_it_ends() {
             let is_gone = gone_within(&id, Duration::from_secs(5));
             assert!(is_gone, "{signal} {} {:?}: {:?}", place.backend, place.user, running(&id));
         }
+    }
+}
+
+/// Who started the process that has this in its command line: its parent, the parent of that, and so on.
+fn ancestors(text: &str) -> Vec<i32> {
+    let read = |pid: i32, name: &str| std::fs::read(format!("/proc/{pid}/{name}"));
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_it = |pid: &i32| {
+        read(*pid, "cmdline")
+            .is_ok_and(|line| line.starts_with(format!("sleep\0{text}").as_bytes()))
+    };
+    let parent = |pid: &i32| {
+        let stat = String::from_utf8_lossy(&read(*pid, "stat").ok()?).into_owned();
+        stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok().filter(|pid| *pid > 1)
+    };
+    std::iter::successors(pids.find(is_it), parent).skip(1).collect()
+}
+
+#[test]
+fn what_runs_ends_with_a_supervisor_that_somebody_ended() {
+    for (n, place) in (0..).zip(places()) {
+        let id = format!("{}{n}7303", std::process::id());
+        let line = format!("setsid sleep 1000.{id} & sleep 1001.{id}; :");
+        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
+        let job = batch.call("Bash", &json!({"command": line, "background": true}));
+        assert_eq!(job["status"], "success", "{job}");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while ancestors(&format!("1000.{id}")).is_empty()
+            || ancestors(&format!("1001.{id}")).is_empty()
+        {
+            assert!(Instant::now() < deadline, "it did not start");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // The shell, the inner one, the outer one.
+        let outer = Pid::from_raw(ancestors(&format!("1001.{id}"))[2]).unwrap();
+        kill_process(outer, Signal::KILL).unwrap();
+        let is_gone = gone_within(&id, Duration::from_secs(5));
+        assert!(is_gone, "{} {:?}: {:?}", place.backend, place.user, running(&id));
+        batch.end();
     }
 }
 

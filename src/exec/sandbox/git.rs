@@ -56,6 +56,14 @@ fn inside(folder: &Path, depth: usize, left: &mut usize, found: &mut Vec<Reposit
 /// The repository of this `.git`, a folder or a file that names one.
 fn at(path: &Path) -> Option<Repository> {
     let metadata = fs::metadata(path).ok()?;
+    if path.is_symlink() {
+        // A command can make one, to any folder: git's is one that looks like it, and does not lie around it.
+        let target = path.canonicalize().ok().filter(|target| !path.starts_with(target))?;
+        let is_gits = ["HEAD", "objects", "refs"].iter().all(|name| target.join(name).exists());
+        if metadata.is_dir() && !is_gits {
+            return None;
+        }
+    }
     if metadata.is_dir() {
         return Some(Repository {
             links: Vec::new(),
@@ -81,7 +89,11 @@ fn at(path: &Path) -> Option<Repository> {
     let mut folders = vec![common, own];
     folders.dedup();
     // A file could name any folder of the user's: it has to be meant by that folder, too.
-    if !names_back(&folders[folders.len() - 1], path) {
+    let is_meant = match &folders[..] {
+        [common, own] => own.parent() == Some(&common.join("worktrees")) && names_back(own, path),
+        folders => folders.iter().all(|own| names_back(own, path)),
+    };
+    if !is_meant {
         folders.clear();
     }
     Some(Repository { links: vec![path.to_owned()], own: folders, hooks, settings })

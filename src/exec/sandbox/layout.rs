@@ -1,8 +1,10 @@
 //! How the box of a command is laid out: what can be written, what is protected, what is not there.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use super::super::process;
 use super::plan::{self, Access, Bind, Bytes, Plan};
 use super::{Grants, Namespaces, Network, Sandbox, git, tables};
 
@@ -104,7 +106,7 @@ impl Sandbox {
         for path in above {
             bind(path, path, access);
         }
-        for path in protected.iter().filter(|path| path.exists()) {
+        for path in protected.iter().filter(|path| path.exists() && !path.is_symlink()) {
             bind(path, path, Access::Read);
         }
         if grants.git {
@@ -178,10 +180,13 @@ impl Sandbox {
         let lies_in = |path: &PathBuf| {
             self.writable.iter().any(|root| path.starts_with(root) && path != root)
         };
-        protected.retain(lies_in);
-        // A link is protected by what it points to; where that lies outside, it is by its place.
-        let mut protected: Vec<PathBuf> =
-            protected.into_iter().map(|path| path.canonicalize().unwrap_or(path)).collect();
+        protected.retain(&lies_in);
+        // A link is protected by what it points to; where that lies outside, it is by its place. To the project
+        // itself a command could have made one, so that nothing of it could be written any more.
+        let mut protected: Vec<PathBuf> = protected
+            .into_iter()
+            .map(|path| path.canonicalize().ok().filter(&lies_in).unwrap_or(path))
+            .collect();
         protected.sort();
         protected.dedup();
         protected
@@ -199,6 +204,10 @@ impl Sandbox {
                 !path.ends_with(".git")
                     && !repositories.iter().any(|r| r.own.contains(path) || r.links.contains(path))
             });
+            if !self.namespaces {
+                // Not even git writes there.
+                watched.extend(repositories.iter().flat_map(|r| r.hooks.iter().cloned()));
+            }
         }
         watched
     }
@@ -245,9 +254,19 @@ impl Sandbox {
         self.sockets.get_or_init(|| {
             let hidden = self.hidden();
             let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-            let mut sockets: Vec<PathBuf> = table
-                .lines()
-                .filter_map(|line| line.find(" /").map(|at| PathBuf::from(&line[at + 1..])))
+            let (full, from_somewhere): (Vec<&Path>, Vec<&Path>) =
+                table.lines().skip(1).filter_map(socket_name).partition(|name| name.is_absolute());
+            // Of the others only the program knows where it stood; most still stand there.
+            let places =
+                if from_somewhere.is_empty() { Vec::new() } else { process::directories() };
+            let places = self.writable.iter().chain(&places);
+            let found = places
+                .flat_map(|place| from_somewhere.iter().map(|name| place.join(name)))
+                .filter(|path| fs::metadata(path).is_ok_and(|met| met.file_type().is_socket()));
+            let mut sockets: Vec<PathBuf> = full
+                .iter()
+                .map(PathBuf::from)
+                .chain(found)
                 .filter_map(|path| path.canonicalize().ok())
                 .filter(|path| {
                     // Also in the project: an editor that listens there does what it is told, outside.
@@ -261,6 +280,17 @@ impl Sandbox {
             sockets
         })
     }
+}
+
+/// What a line of `/proc/net/unix` calls a socket of the file system: the path that it was made with.
+fn socket_name(line: &str) -> Option<&Path> {
+    let mut rest = line;
+    for _ in 0..7 {
+        rest = rest.trim_start();
+        rest = &rest[rest.find(' ')?..];
+    }
+    // An abstract one lies nowhere.
+    rest.strip_prefix(' ').filter(|name| !name.starts_with('@')).map(Path::new)
 }
 
 /// In the box there is something else of this name.

@@ -25,8 +25,9 @@ use super::{supervisor, sys};
 
 /// How long the first copy may take to be made: the program has to start.
 const START_TIME: Duration = Duration::from_secs(5);
-/// How long each other may. It takes less than a millisecond; where it does not, a new stand-by is started.
-const COPY_TIME: Duration = Duration::from_secs(1);
+/// How long each other may. It takes less than a millisecond; where it does not, because somebody stopped it, a
+/// new stand-by is started: no longer than that the agent stands still.
+const COPY_TIME: Duration = Duration::from_millis(200);
 /// Where the dynamic linker looks first. A build that needs it does not start without.
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
 /// How many descriptors one copy gets: its channel, two for output, the report and two namespaces.

@@ -188,10 +188,11 @@ fn map_user(uid: u32, gid: u32) -> Result<(), String> {
 
 /// The parent of the command: waits for all that it starts. Ends with the last of them.
 fn inner(plan: &Plan, channel: &mut UnixStream) -> Result<(), String> {
+    // Follows the outer process, which has one thread. Without a namespace what it leaves is found by the agent,
+    // whose channel closes with it.
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| format!("death signal: {error}"))?;
     if plan.namespaces {
-        // Follows the outer process, which has one thread.
-        set_parent_process_death_signal(Some(Signal::KILL))
-            .map_err(|error| format!("death signal: {error}"))?;
         mounts::arrange(&plan.binds)?;
     }
     set_child_subreaper(Some(rustix::process::getpid()))

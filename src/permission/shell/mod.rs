@@ -175,7 +175,12 @@ mod tests {
         check("diff <(a) <(b)", &["diff·<(a)?·<(b)?", "a", "b"]);
         check("X=$(a) b; Y=$(c)", &["X=$(a)?·b", "a", "Y=$(c)?", "c"]);
         check("! a && [[ -f $(b) ]]; ! c | d", &["a", "[[", "b", "c", "|d"]);
-        check("echo $((1 + $(a))) ${x:-$(b)}", &["echo·$((1 + $(a)))?·${x:-$(b)}?", "a", "b"]);
+        check("echo $((1 + x)) ${x:-$(b)}", &["echo·$((1 + x))?·${x:-$(b)}?", "b"]);
+        check("for x in 1 2; do a $((x + 1)) ${y[x]}; done", &["a·$((x + 1))?·${y[x]}?"]);
+        check(
+            "for x in $(a); do [[ -f $x ]] && [ \"$x\" -gt 1 ] && b \"${x%.*}\" \"${#x}\"; done",
+            &["a", "[[", "[", "b·${x%.*}?·${#x}?"],
+        );
         check("declare x=$(a); export y=1", &["declare·x=$(a)?", "a", "export·y=1"]);
     }
 
@@ -225,6 +230,36 @@ mod tests {
             "a &&\\ b",
             "a |\\ b",
             "x=1 \\ ",
+        ] {
+            assert!(!Script::read(line).is_understood, "{line}: {:?}", shown(line));
+        }
+    }
+
+    #[test]
+    fn what_bash_reads_once_more_is_not_understood() {
+        for line in [
+            "a ${x:-`b`}",
+            "a \"${x#`b`}\"",
+            "a ${x:-${y:-`b`}}",
+            "a \"${x:-'$(b)'}\"",
+            "a ${x:-<(b)}",
+            "a <<X\n${x:-`b`}\nX",
+            "a ${x[$'\\x24(b)']}",
+            "a $(('x[$(b)]'))",
+            "a $((1 + $(b)))",
+            "a ${x:$(b)}",
+            "a ${x@P}",
+            "[[ 'x[$(b)]' -eq 0 ]]",
+            "[[ $(b) -gt 0 ]]",
+            "test -v 'x[$(b)]'",
+            "\\[ -\"v\" 'x[$(b)]' ]",
+            "(( 'x[$(b)]' ))",
+            "for ((i = $(b); i < 1; i++)); do a; done",
+            "for x in 'y[$(b)]'; do a $((x)); done",
+            "for x in *; do a ${!x}; done",
+            "for x in '-v y[$(b)]'; do test $x; done",
+            "while read x; do a $((x)); done",
+            "a ${x='y[$(b)]'} $((x))",
         ] {
             assert!(!Script::read(line).is_understood, "{line}: {:?}", shown(line));
         }

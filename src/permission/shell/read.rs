@@ -12,6 +12,7 @@ use super::runs;
 use super::word::{self, Kind, Word};
 use super::{Binding, Pipeline, Redirect, Script, Simple};
 
+mod evaluated;
 mod pipelines;
 mod redirects;
 
@@ -80,7 +81,9 @@ pub(super) fn read_at(text: &str, directories: Arc<[Dir]>, depth: usize) -> Scri
         depth,
         script: Script {
             // The grammar begins a comment in the middle of a word that is broken over two lines.
-            is_understood: !root.has_error() && !text.contains("\\\n#"),
+            is_understood: !root.has_error()
+                && !text.contains("\\\n#")
+                && !evaluated::hides_commands(root, text),
             is_plain: true,
             ..Script::default()
         },
