@@ -28,13 +28,15 @@ struct Set {
     n_told: usize,
 }
 
-/// The first two were written from the failure texts alone, the third with the rules in view; what is learnt and told
-/// was fitted to all of them.
-const SETS: [Set; 4] = [
+/// The third was written with the rules in view, the others from the failure texts alone; what is learnt and told
+/// was fitted to the first four.
+const SETS: [Set; 5] = [
     Set { name: "blind", avoided_percent: 80, n_not_mended: 0, n_told: 0 },
     Set { name: "fresh", avoided_percent: 60, n_not_mended: 0, n_told: 0 },
     Set { name: "own", avoided_percent: 50, n_not_mended: 0, n_told: 0 },
     Set { name: "unseen", avoided_percent: 60, n_not_mended: 1, n_told: 1 },
+    // Written blind and not yet run with memory: its first run decides what is to be kept.
+    Set { name: "last", avoided_percent: 0, n_not_mended: 2, n_told: 10 },
 ];
 
 /// A family and what its sessions came to, without memory and with it.
