@@ -313,6 +313,8 @@ pub struct Learning {
     pub database: Option<String>,
     /// The most tokens that memory takes at a task's start.
     pub max_recalled_tokens: u64,
+    /// So many milliseconds the first task waits at most for what is known to be read.
+    pub wait_ms: u64,
     /// What was tried is forgotten after so many days; what was learnt of it stays.
     #[schemars(range(min = 1))]
     pub keep_days: u32,
@@ -343,6 +345,7 @@ impl Default for Learning {
             enabled: true,
             database: None,
             max_recalled_tokens: 400,
+            wait_ms: 5,
             keep_days: 90,
             max_items: 5000,
             ask_model: AskModel::default(),

@@ -32,8 +32,6 @@ use worker::Worker;
 
 /// So many facts may wait; a turn has fewer, unless the store hangs.
 const QUEUE: usize = 8192;
-/// So long the first task waits for what is known.
-const PATIENCE: Duration = Duration::from_millis(5);
 /// So long the end of a session waits for what it taught to be written; the rest is done at the next start.
 const LAST_PATIENCE: Duration = Duration::from_millis(50);
 
@@ -90,6 +88,8 @@ pub(super) struct Learning {
     work: SyncSender<Work>,
     shared: Arc<Shared>,
     max_tokens: u64,
+    /// So long the first task waits for what is known.
+    patience: Duration,
     is_trusted: bool,
     heard: watch::Sender<Heard>,
 }
@@ -144,8 +144,17 @@ impl Learning {
         let begun = thread.spawn(move || Worker::new(whose, its_known, its_shared).work(&queue));
         // Without a thread there is no memory, and the work goes on.
         let max_tokens = learning.max_recalled_tokens;
+        let patience = Duration::from_millis(learning.wait_ms);
         let heard = watch::Sender::default();
-        Ok(begun.ok().map(|_| Self { known, work, shared, max_tokens, is_trusted, heard }))
+        Ok(begun.ok().map(|_| Self {
+            known,
+            work,
+            shared,
+            max_tokens,
+            patience,
+            is_trusted,
+            heard,
+        }))
     }
 
     /// What the kernel asks.
@@ -193,7 +202,7 @@ impl Learning {
     /// What is known has been read, or was waited for long enough.
     pub(super) async fn ready(&self) {
         // Later it is there or not: nothing waits for it a second time.
-        _ = tokio::time::timeout(PATIENCE, self.known.ready()).await;
+        _ = tokio::time::timeout(self.patience, self.known.ready()).await;
     }
 
     /// The session ends.

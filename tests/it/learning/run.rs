@@ -53,9 +53,7 @@ pub(super) fn measure(family: &Family, with_memory: bool) -> Vec<Measured> {
 /// What a session of a family finds: its files and its model's script.
 fn lay_out(test: &Test, name: &str, session: &Session) {
     prepare(test, name, &session.files, session.setup.as_deref());
-    // A model thinks for a moment, and what is known is read meanwhile.
-    let script = session.script.replace("\n---\n", "\n---\npause: 40ms\n");
-    std::fs::write(test.root().join("../script"), format!("pause: 40ms\n{script}")).unwrap();
+    std::fs::write(test.root().join("../script"), &session.script).unwrap();
 }
 
 /// Runs all sessions of a family with a memory that others write to as well, as work in this project.
@@ -78,7 +76,8 @@ pub(super) fn live(family: &Family, project: &str, home: &Path) {
         let named = Command::new("bash").args(["-c", &remote]).current_dir(test.root()).output();
         assert!(named.unwrap().status.success(), "{}", family.name);
         let mut args = vec!["run", &session.task, "--model", "script:../script", "--trust"];
-        args.extend(["--set", "limits.timeout=60s", "--output-format", "events"]);
+        args.extend(["--set", "limits.timeout=60s", "--set", "learning.wait_ms=10000"]);
+        args.extend(["--output-format", "events"]);
         args.extend(session.args.iter().map(String::as_str));
         test.agent(&args);
         wait_for_lessons(test, home);
@@ -89,6 +88,8 @@ fn run(test: &Test, name: &str, session: &Session, with_memory: bool) -> Measure
     lay_out(test, name, session);
     let mut args = vec!["run", &session.task, "--model", "script:../script", "--trust"];
     args.extend(["--output-format", "events", "--set", "limits.timeout=60s"]);
+    // However busy the machine is.
+    args.extend(["--set", "learning.wait_ms=10000"]);
     if !with_memory {
         args.push("--no-memory");
     }
