@@ -192,24 +192,33 @@ const BY_ANY: [&str; 32] = [
     "turbo",
     "xcodebuild",
 ];
+/// Those of them that only tell how they are used where nothing is named.
+const HELPS_ALONE: [&str; 15] = [
+    "bazelisk", "buck2", "cabal", "dart", "earthly", "fastlane", "flutter", "hatch", "invoke",
+    "lein", "moon", "nx", "pants", "rebar3", "turbo",
+];
 /// Programs that run a script, whose name says what it does.
 const INTERPRETERS: [&str; 9] =
     ["bash", "sh", "zsh", "python", "python3", "node", "ruby", "perl", "php"];
-/// Programs that run a command elsewhere, behind words of their own: `docker compose exec web npm test`.
-const ELSEWHERE: [&str; 13] = [
-    "docker",
-    "docker-compose",
-    "podman",
-    "podman-compose",
-    "kubectl",
-    "sudo",
-    "xvfb-run",
-    "direnv",
-    "nix",
-    "nix-shell",
-    "mise",
-    "devbox",
-    "firejail",
+/// Programs that run a command elsewhere, with the words before it: `docker compose exec web npm test`. `*` stands for
+/// one word that is no option, `--` for itself and whatever comes before it.
+const ELSEWHERE: [(&str, &[&str]); 16] = [
+    ("docker", &["compose", "exec", "*"]),
+    ("docker", &["compose", "run", "*"]),
+    ("docker", &["exec", "*"]),
+    ("docker", &["run", "*"]),
+    ("docker-compose", &["exec", "*"]),
+    ("docker-compose", &["run", "*"]),
+    ("podman", &["exec", "*"]),
+    ("podman", &["run", "*"]),
+    ("podman-compose", &["exec", "*"]),
+    ("podman-compose", &["run", "*"]),
+    ("kubectl", &["exec", "--"]),
+    ("sudo", &[]),
+    ("xvfb-run", &[]),
+    ("direnv", &["exec", "*"]),
+    ("nix", &["develop", "-c"]),
+    ("mise", &["exec", "--"]),
 ];
 /// Arguments with which nothing of it is done.
 const ONLY_ASKS: [&str; 7] =
@@ -287,8 +296,9 @@ fn proves_alone(words: &[&str]) -> Option<Proof> {
     if let Some((proof, _)) = PROGRAMS.iter().find(|(_, names)| names.contains(&name)) {
         return Some(*proof);
     }
-    if ELSEWHERE.contains(&name) {
-        return (0..arguments.len()).find_map(|at| proves_alone(&arguments[at..]));
+    let mut elsewhere = ELSEWHERE.iter().filter(|(program, _)| *program == name);
+    if let Some(command) = elsewhere.find_map(|(_, before)| behind(arguments, before)) {
+        return proves_alone(command);
     }
     let mut named = arguments.iter().filter(|argument| !argument.starts_with(['-', '+']));
     if BY_FIRST.contains(&name) {
@@ -298,7 +308,8 @@ fn proves_alone(words: &[&str]) -> Option<Proof> {
     if BY_ANY.contains(&name) {
         let tasks: Vec<&&str> = named.filter(|argument| !argument.contains('=')).collect();
         if tasks.is_empty() {
-            return (!arguments.contains(&"-n")).then_some(Proof::Build);
+            let builds = !HELPS_ALONE.contains(&name) && !arguments.contains(&"-n");
+            return builds.then_some(Proof::Build);
         }
         return tasks.iter().find_map(|task| kind_of_task(name, task));
     }
@@ -313,6 +324,23 @@ fn proves_alone(words: &[&str]) -> Option<Proof> {
     }
     // A script of the project's.
     (program.contains('/') || program.contains('.')).then(|| kind_of_task(name, stem(program)))?
+}
+
+/// The command that stands behind these words and the options among them, if they are there. What an option takes is
+/// not known: a value of its own looks like one of the words.
+fn behind<'a>(mut words: &'a [&'a str], before: &[&str]) -> Option<&'a [&'a str]> {
+    for wanted in before {
+        let at = match *wanted {
+            "--" | "-c" => words.iter().position(|word| word == wanted),
+            "*" => words.iter().position(|word| !word.starts_with('-')),
+            task => {
+                words.iter().position(|word| !word.starts_with('-')).filter(|at| words[*at] == task)
+            }
+        };
+        words = &words[at? + 1..];
+    }
+    let n_options = words.iter().take_while(|word| word.starts_with('-')).count();
+    Some(&words[n_options..])
 }
 
 /// What a task of this name does: `test:unit`, `run-tests`, `lint`.
@@ -444,7 +472,14 @@ mod tests {
             ("docker compose exec -T web npm test", &[Test]),
             ("kubectl exec web -- python -m pytest tests", &[Test]),
             ("docker compose up -d web", &[]),
+            ("docker run --rm app cargo test", &[Test]),
             ("sudo ls tests", &[]),
+            ("sudo apt-get install -y bats", &[]),
+            ("sudo npm install -g jest", &[]),
+            ("docker compose -f docker-compose.test.yml up -d", &[]),
+            ("kubectl apply -f k8s/test.yaml", &[]),
+            ("sudo rm -rf build/test", &[]),
+            ("flutter", &[]),
             ("make clean", &[]),
             ("git status", &[]),
             ("git checkout test", &[]),
