@@ -389,6 +389,10 @@ fn a_file_that_the_work_itself_lacked_is_no_convention() {
         // What is piped on has not said yes.
         Case { good: "bin/notes check | cat", ..companion() },
         Case { good: "bin/notes check || true", ..companion() },
+        // Whether it said so is lost further on in the line.
+        Case { good: "bin/notes check && echo ok || echo bad", ..companion() },
+        Case { good: "bin/notes check && echo ok; echo done", ..companion() },
+        Case { good: "bin/notes check && echo ok\necho done", ..companion() },
     ] {
         case.teaches_nothing();
     }
