@@ -11,6 +11,7 @@ mod generated;
 mod indented;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use std::collections::BTreeSet;
 
