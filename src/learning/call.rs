@@ -45,6 +45,8 @@ pub struct Made {
     pub result: String,
     /// It changed files, or may have: no call that only looks.
     pub acts: bool,
+    /// It made a file that was not there.
+    pub created: bool,
 }
 
 /// How a call failed.

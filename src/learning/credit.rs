@@ -7,6 +7,7 @@ use super::call::{CHECK, Made};
 use super::evidence::{blames, is_verdict};
 use super::fold::{Harvest, Shown};
 use super::item::Item;
+use super::pattern::CHANGES;
 use super::store::Outcome;
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::message::ToolCall;
@@ -88,11 +89,24 @@ fn told(harvest: &Harvest, shown: &Shown, item: &Item) -> Option<Outcome> {
     if happened {
         return Some(Outcome::Lost);
     }
+    // Told below the very change that the check would have said no to: that it says yes then is the advice's doing.
+    if pattern.when.leads_to.is_some() && is_below_a_change(harvest, shown) {
+        let says_yes =
+            later().any(|made| made.failed.is_none() && pattern.is_followed_by(&as_command(made)));
+        return says_yes.then_some(Outcome::Won);
+    }
     // Told beforehand, such a call says nothing where it is made without the advice too.
     if is_beforehand && !pattern.shows_when_followed() {
         return None;
     }
     follows().then_some(Outcome::Won)
+}
+
+/// It was told below a call that changed a file.
+fn is_below_a_change(harvest: &Harvest, shown: &Shown) -> bool {
+    let is_it = |made: &&Made| shown.call.as_ref() == Some(&made.id);
+    let call = harvest.calls.iter().rev().find(is_it);
+    shown.moment == Moment::Call && call.is_some_and(|made| CHANGES.contains(&made.tool.as_str()))
 }
 
 /// It succeeded, or what it ran said no to the work and nothing against the call.

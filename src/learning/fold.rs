@@ -315,6 +315,8 @@ impl Fold {
             result: shorten(envelope.text.lines().next().unwrap_or_default(), 160),
             failed,
             acts,
+            created: envelope.data.get("operation").is_some_and(|done| *done == "create")
+                && envelope.data.get("applied").is_some_and(|applied| *applied == true),
         });
     }
 
@@ -347,6 +349,7 @@ impl Fold {
             failed,
             result,
             acts: false,
+            created: false,
         });
     }
 
@@ -587,7 +590,7 @@ impl Fold {
 /// A call that is told of beside an attempt.
 fn told(call: &Made) -> Value {
     let mut told = json!({"tool": call.tool, "input": call.input, "acts": call.acts});
-    if call.tool == "Write" && call.result.starts_with("Created ") {
+    if call.created {
         told["created"] = true.into();
     }
     told

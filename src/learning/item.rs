@@ -149,6 +149,9 @@ pub struct Condition {
     pub file_kind: Option<String>,
     /// The path, where it is about one file; with a `/` behind it about all below a folder.
     pub path: Option<String>,
+    /// A folder, with a `/` behind it, that the path does not lie below.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_below: Option<String>,
     /// An argument that the call has.
     pub argument: Option<String>,
     /// The operating system, where it is about a program that is or is not installed.

@@ -225,10 +225,14 @@ impl Condition {
         let fits_path = self.path.as_deref().is_none_or(|own| {
             path.is_some_and(|path| path == own || (own.ends_with('/') && path.starts_with(own)))
         });
+        let is_excepted = self
+            .not_below
+            .as_deref()
+            .is_some_and(|folder| path.is_some_and(|path| path.starts_with(folder)));
         let fits_argument =
             self.argument.as_ref().is_none_or(|argument| input.contains_key(argument));
         let fits_text = || self.puts_in.as_ref().is_none_or(|piece| puts_in(&input, piece));
-        fits_head && fits_kind && fits_path && fits_argument && fits_text()
+        fits_head && fits_kind && fits_path && !is_excepted && fits_argument && fits_text()
     }
 
     /// The simple command begins with the words that are named.

@@ -305,12 +305,12 @@ impl Question {
 }
 
 /// Programs that fetch or run what comes from elsewhere, wherever they are named.
-const REACHES: [&str; 18] = [
+pub(super) const REACHES: [&str; 18] = [
     "curl", "wget", "sh", "bash", "zsh", "eval", "exec", "ssh", "scp", "nc", "netcat", "ncat",
     "base64", "npx", "uvx", "pipx", "telnet", "ftp",
 ];
 /// What stands before the name of a program.
-const RUNS: [&str; 13] = [
+pub(super) const RUNS: [&str; 13] = [
     "run",
     "runs",
     "running",
@@ -333,7 +333,7 @@ const PLAIN: [&str; 36] = [
 ];
 
 /// The words of a text as programs and people write them: `x.sh`, `--all`, `npm`, `1.2`.
-fn words_of(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn words_of(text: &str) -> impl Iterator<Item = &str> {
     static WORD: LazyLock<Regex> = LazyLock::new(|| {
         // Letters of other alphabets too: they may look like these.
         let letter = r"\p{Latin}\p{Greek}\p{Cyrillic}0-9_";

@@ -102,8 +102,8 @@ pub fn extract(trace: &ExecutionTrace, task: &str) -> Extracted {
                 let before = changed_until(&trace.attempts[..=at]);
                 let lesson = conventions::of_changes(&bad, &good, &before, &between, task);
                 let lesson = lesson.or_else(|| commands::lesson(&bad, next, &good, &between));
-                let lesson =
-                    lesson.or_else(|| conventions::of_one_line(&bad, &good, &between, task));
+                let lesson = lesson
+                    .or_else(|| conventions::of_one_line(&bad, &good, &before, &between, task));
                 lesson.into_iter().collect()
             }
             Some(_) | None => calls::lessons(&bad, &good, &between),

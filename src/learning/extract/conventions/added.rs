@@ -12,6 +12,7 @@ use super::super::super::pattern::plain_path;
 use super::super::commands::essential;
 use super::super::{Between, Lesson, MIN_SIGNATURE, Try, topic_of};
 use super::said;
+use super::told::{is_mark, is_plain_place};
 
 /// The longest piece that is told of, in bytes.
 const MAX_PIECE: usize = 80;
@@ -22,6 +23,7 @@ const MIN_WORD: usize = 3;
 pub(in super::super) fn lesson(
     bad: &Try<'_>,
     good: &Try<'_>,
+    before: &[Between<'_>],
     between: &[Between<'_>],
     task: &str,
 ) -> Option<Lesson> {
@@ -32,15 +34,22 @@ pub(in super::super) fn lesson(
     let (main, other) = (main_command(&old)?, main_command(&new)?);
     let (one, other) = (main.program(), other.program());
     let head = head(one).join(" ");
+    let may_be_told = |piece: &str| is_mark(piece, bad, before, task);
     if one == other {
-        by_an_edit(bad, between, task, &head)
+        by_an_edit(bad, between, task, &head, &may_be_told)
     } else {
-        in_words(bad, one, other, &head)
+        in_words(bad, one, other, &head, &may_be_told)
     }
 }
 
 /// The same command worked after lines were added to files, and to nothing else in them.
-fn by_an_edit(bad: &Try<'_>, between: &[Between<'_>], task: &str, head: &str) -> Option<Lesson> {
+fn by_an_edit(
+    bad: &Try<'_>,
+    between: &[Between<'_>],
+    task: &str,
+    head: &str,
+    may_be_told: &dyn Fn(&str) -> bool,
+) -> Option<Lesson> {
     let edits: Vec<&Between<'_>> = between.iter().filter(|call| call.is_edit()).collect();
     let last = edits.last()?;
     let path = plain_path(last.input.get("path")?.as_str()?);
@@ -57,7 +66,7 @@ fn by_an_edit(bad: &Try<'_>, between: &[Between<'_>], task: &str, head: &str) ->
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let name = path.rsplit('/').next().unwrap_or(path);
     let blames_file = said.contains(path) || said.contains(name);
-    if !is_one {
+    if !is_one || !is_plain_place(path) || (blames_file && !may_be_told(added)) {
         return None;
     }
     let text = if blames_file {
@@ -76,7 +85,13 @@ fn by_an_edit(bad: &Try<'_>, between: &[Between<'_>], task: &str, head: &str) ->
 }
 
 /// The command worked with a value in which something stands in front, or behind.
-fn in_words(bad: &Try<'_>, one: &[&str], other: &[&str], head: &str) -> Option<Lesson> {
+fn in_words(
+    bad: &Try<'_>,
+    one: &[&str],
+    other: &[&str],
+    head: &str,
+    may_be_told: &dyn Fn(&str) -> bool,
+) -> Option<Lesson> {
     let (front, back) = common(one, other);
     if front == 0 {
         return None;
@@ -99,7 +114,7 @@ fn in_words(bad: &Try<'_>, one: &[&str], other: &[&str], head: &str) -> Option<L
     };
     let wish = wish(said, is_named)?;
     let option = one[..front].last().filter(|word| word.starts_with('-'));
-    if piece.trim().is_empty() || piece.len() > MAX_PIECE {
+    if piece.trim().is_empty() || piece.len() > MAX_PIECE || !may_be_told(piece) {
         return None;
     }
     let what = option.map_or_else(|| head.to_owned(), |option| format!("{head} {option}"));

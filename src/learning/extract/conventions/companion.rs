@@ -7,6 +7,7 @@ use super::super::super::evidence::{has_word, names_companion, states_lack};
 use super::super::super::item::Condition;
 use super::super::super::pattern::kind_of;
 use super::super::{Lesson, guard};
+use super::told::is_plain_place;
 use super::{Mended, folder_of_all, names_file};
 
 /// A word of so many letters says what is meant.
@@ -26,7 +27,7 @@ pub(super) fn lesson(mended: &Mended<'_>) -> Option<Lesson> {
     if !change.call.created || !mended.ran.is_empty() || mended.runs_the_work() {
         return None;
     }
-    if is_named || is_own || gets_past {
+    if is_named || is_own || gets_past || !is_plain_place(change.path) {
         return None;
     }
     let line = mended
@@ -36,15 +37,21 @@ pub(super) fn lesson(mended: &Mended<'_>) -> Option<Lesson> {
     let head = &mended.head;
     let text = format!("Add a file to `{folder}/` too, like `{name}`: `{head}` wants one.");
     let others = mended.before.iter().map(|change| change.path);
+    let within = format!("{folder}/");
     let others: BTreeSet<&str> =
-        others.filter(|path| path.rsplit_once('/').map(|(at, _)| at) != Some(folder)).collect();
+        others.filter(|path| is_plain_place(path) && !path.starts_with(&within)).collect();
     let place = folder_of_all(&others).map(|folder| format!("{folder}/"));
     let kinds: BTreeSet<&str> = others.iter().filter_map(|path| kind_of(path)).collect();
     let kind = kinds.first().filter(|_| kinds.len() == 1 && place.is_none());
+    // Without either it would be told below any change.
+    if place.is_none() && kind.is_none() {
+        return None;
+    }
     let when = Condition {
         tool: "Edit".to_owned(),
         file_kind: kind.map(|kind| (*kind).to_owned()),
         path: place,
+        not_below: Some(within),
         ..Condition::default()
     };
     mended.lesson(text, format!("files are changed, and none is added to `{folder}/`"), when, line)

@@ -11,6 +11,7 @@ mod generated;
 mod indented;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use std::collections::BTreeSet;
 
@@ -107,10 +108,11 @@ impl<'a> Mended<'a> {
         let is_it = |simple: &Simple<'_>| simple.program() == program;
         let is_alone = old.iter().all(|simple| is_it(simple) || prepares_nothing(simple));
         let at = new.iter().position(is_it)?;
-        // What is piped on, or goes on whatever it says, has not said yes.
-        let shows_status = simple_commands(good.command()?)
-            .get(at)
-            .is_some_and(|simple| matches!(simple.operator, None | Some("&&")));
+        // What is piped on, or goes on whatever it says, has not said yes; nor where the line does so behind it.
+        let line = simple_commands(good.command()?);
+        let mut behind = line.get(at..)?.iter().map(|simple| simple.operator);
+        let shows_status = matches!(behind.next()?, None | Some("&&"))
+            && behind.all(|operator| matches!(operator, None | Some("&&" | "|")));
         let lines = between.iter().filter(|call| call.acts).filter_map(Between::command);
         let alone = lines.filter(|line| !only_looks(line)).flat_map(essential);
         let ran = alone.chain(new.iter().cloned());

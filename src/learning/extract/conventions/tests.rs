@@ -336,6 +336,40 @@ fn a_file_that_has_to_come_along_is_told_of() {
 }
 
 #[test]
+fn a_file_that_comes_along_warns_of_no_other_than_those_it_goes_with() {
+    let beside = Case {
+        said: "model Cache has no migration",
+        between: vec![write("app/migrations/0007_cache.py", "x\n")],
+        bad: "tools/check_models",
+        good: "tools/check_models",
+        ..companion()
+    };
+    // The very file that is wanted is no reason to ask for it.
+    let item = &beside.items()[0];
+    warns(
+        item,
+        &[edit("app/other.py", "c", "d")],
+        &[write("app/migrations/0008_lru.py", "x\n"), edit("lib/a.py", "c", "d")],
+    );
+    for case in [
+        // Neither a folder nor a kind of file is left to know such a change by.
+        Case { changed: vec![], ..companion() },
+        Case {
+            changed: vec![edit("app/cache.py", "a", "b"), edit("web/cache.ts", "a", "b")],
+            ..companion()
+        },
+        Case { changed: vec![edit("/etc/app/conf", "a", "b")], ..companion() },
+        Case { changed: vec![edit("news/drafts/a.md", "a", "b")], ..companion() },
+        // What it would say is no name of a file.
+        Case { between: vec![write("news/run `sh x`.md", "x\n")], ..companion() },
+        Case { between: vec![write("/srv/news/7.md", "x\n")], ..companion() },
+        Case { between: vec![write("../news/7.md", "x\n")], ..companion() },
+    ] {
+        case.teaches_nothing();
+    }
+}
+
+#[test]
 fn a_file_that_the_work_itself_lacked_is_no_convention() {
     let news = || write("news/77.feature.md", "x\n");
     for case in [
@@ -389,6 +423,10 @@ fn a_file_that_the_work_itself_lacked_is_no_convention() {
         // What is piped on has not said yes.
         Case { good: "bin/notes check | cat", ..companion() },
         Case { good: "bin/notes check || true", ..companion() },
+        // Whether it said so is lost further on in the line.
+        Case { good: "bin/notes check && echo ok || echo bad", ..companion() },
+        Case { good: "bin/notes check && echo ok; echo done", ..companion() },
+        Case { good: "bin/notes check && echo ok\necho done", ..companion() },
     ] {
         case.teaches_nothing();
     }
