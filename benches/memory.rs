@@ -306,7 +306,7 @@ fn loop_side(random: &mut Random) {
         started.push(time(|| std::hint::black_box(advisor.for_task(task, 400, "s", &|_| true))).0);
         let before = |(call, paths): &(ToolCall, &[&str])| {
             let done = Done { call, paths, changes: call.name == "Edit", task };
-            std::hint::black_box(advisor.before(&done, "s", &|_| false));
+            std::hint::black_box(advisor.before(&done, "s", &|_, _| false));
         };
         called.push(time(|| calls.iter().for_each(before)).0);
         let read = |(call, _): &(ToolCall, &[&str])| {

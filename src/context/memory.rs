@@ -15,9 +15,9 @@ const MAX_LAYER_BYTES: usize = 4000;
 pub struct Memories(Vec<Recalled>);
 
 impl Memories {
-    /// The model was told of it.
-    pub fn has(&self, id: &str) -> bool {
-        self.0.iter().any(|item| item.id == id)
+    /// The model was told of it, or of another one in the same words: the user's and the project's may be alike.
+    pub fn has(&self, id: &str, text: &str) -> bool {
+        self.0.iter().any(|item| item.id == id || item.text == text)
     }
 
     /// Takes one more event of the session.

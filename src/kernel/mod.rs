@@ -457,7 +457,7 @@ impl Kernel {
             failure: turn.state.last_failure.clone(),
         });
         turn.case.seq = event.header.seq;
-        self.offer(known);
+        self.offer(turn, known);
     }
 
     fn finish(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {

@@ -13,7 +13,7 @@ use super::evaluate::{Round, attach};
 use super::turn::Turn;
 use crate::context::memory_reminder;
 use crate::protocol::Object;
-use crate::protocol::envelope::{ErrorClass, ErrorCode};
+use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode};
 use crate::protocol::event::Body;
 use crate::protocol::message::ToolCall;
 use crate::protocol::prompt::{Prompt, prompt};
@@ -45,6 +45,8 @@ pub(super) struct Used {
     pub(super) failed: BTreeSet<String>,
     /// So many items the model was warned with.
     pub(super) n_warned: usize,
+    /// What it was offered after a failure, in words: said once.
+    pub(super) offered: BTreeSet<String>,
 }
 
 /// An item that the model is told of below the result of a call.
@@ -63,7 +65,7 @@ impl Kernel {
         about.extend(self.parts.checks.commands.iter().map(String::as_str));
         let is_there = |path: &str| self.parts.project.find(path).is_some();
         let mut items = memory.recall.for_task(&about.join("\n"), memory.max_tokens, &is_there);
-        items.retain(|item| !self.memories.has(&item.id));
+        items.retain(|item| !self.memories.has(&item.id, &item.text));
         if items.is_empty() {
             return;
         }
@@ -82,14 +84,17 @@ impl Kernel {
             if answer.envelope.error().is_some() {
                 continue;
             }
-            if turn.memory.n_warned >= MAX_WARNED {
+            let left = MAX_WARNED - turn.memory.n_warned;
+            if left == 0 {
                 return;
             }
-            let changes = matches!(answer.effect, Some(Effect::Write { .. }));
+            let changes = has_changed(answer);
             let (paths, task) = (paths_of(answer), turn.case.goal.as_str());
             let done = Done { call, paths: &paths, changes, task };
-            let is_shown = |id: &str| self.memories.has(id) || tried.as_deref() == Some(id);
-            let items = memory.recall.before(&done, &is_shown);
+            let is_shown =
+                |id: &str, text: &str| self.memories.has(id, text) || tried.as_deref() == Some(id);
+            let mut items = memory.recall.before(&done, &is_shown);
+            items.truncate(left);
             if !items.is_empty() {
                 turn.memory.n_warned += items.len();
                 self.tell_below(&call.id, items, Moment::Call, WARNED, false);
@@ -125,10 +130,13 @@ impl Kernel {
         known
     }
 
-    /// The model reads below the results what helped before.
-    pub(super) fn offer(&mut self, known: Vec<Known>) {
+    /// The model reads below the results what helped before; once a turn, however often that fails.
+    pub(super) fn offer(&mut self, turn: &mut Turn, known: Vec<Known>) {
         const OFFERED: Prompt = prompt!("memory/offered.md");
         for known in known {
+            if !turn.memory.offered.insert(known.item.text.clone()) {
+                continue;
+            }
             self.tell_below(&known.call, vec![known.item], Moment::Failure, OFFERED, false);
         }
     }
@@ -255,16 +263,40 @@ impl Kernel {
 /// The files that a call was about; a search that found many is about none of them.
 fn paths_of(answer: &Answer) -> Vec<&str> {
     let envelope = &answer.envelope;
-    match (&answer.effect, envelope.data.get("paths").and_then(Value::as_array)) {
-        (Some(Effect::Read { .. }), Some(found)) if found.len() > MAX_FOUND => Vec::new(),
-        (Some(Effect::Read { .. }), Some(found)) => {
-            found.iter().filter_map(Value::as_str).collect()
-        }
-        (Some(Effect::Read { .. } | Effect::Write { .. }), _) => {
-            envelope.context.path_resolved.as_deref().into_iter().collect()
-        }
-        (Some(Effect::Command { .. } | Effect::Job { .. } | Effect::Plan) | None, _) => Vec::new(),
+    let resolved = || envelope.context.path_resolved.as_deref().into_iter().collect();
+    match &answer.effect {
+        Some(Effect::Read { .. }) => found_by(envelope).unwrap_or_else(resolved),
+        Some(Effect::Write { .. }) => resolved(),
+        Some(Effect::Command { .. } | Effect::Job { .. } | Effect::Plan) | None => Vec::new(),
     }
+}
+
+/// The files that a search found, each once: by their names, or by what was found in them. `None`: it was no search.
+fn found_by(envelope: &Envelope) -> Option<Vec<&str>> {
+    let lists = ["paths", "files", "matches", "counts"];
+    let rows = lists.iter().find_map(|list| envelope.data.get(*list)?.as_array())?;
+    let mut files: Vec<&str> = Vec::new();
+    for row in rows {
+        let Some(file) = row.as_str().or_else(|| row.get("file")?.as_str()) else { continue };
+        if files.contains(&file) {
+            continue;
+        }
+        if files.len() == MAX_FOUND {
+            return Some(Vec::new());
+        }
+        files.push(file);
+    }
+    // It may have found more than it shows.
+    let n_found =
+        ["matched", "matched_files"].iter().find_map(|n| envelope.stats.get(*n)?.as_u64());
+    let shows_few = n_found.is_some_and(|n| n > MAX_FOUND as u64);
+    Some(if shows_few { Vec::new() } else { files })
+}
+
+/// The call has changed a file: it was neither on trial nor was the file so before.
+fn has_changed(answer: &Answer) -> bool {
+    let is_applied = answer.envelope.data.get("applied").and_then(Value::as_bool) == Some(true);
+    is_applied && matches!(answer.effect, Some(Effect::Write { .. }))
 }
 
 /// Two calls of one tool with the same arguments.
@@ -307,7 +339,47 @@ fn has_word(text: &str, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::protocol::envelope::{Context, Verdict};
+
+    fn found(data: Value, n_found: u64) -> Envelope {
+        let Value::Object(data) = data else { panic!("an object") };
+        let stats = Object::from_iter([("matched_files".to_owned(), n_found.into())]);
+        Envelope {
+            verdict: Verdict::Success,
+            data,
+            text: String::new(),
+            stats,
+            context: Context {
+                cwd: ".".to_owned(),
+                params_input: Object::new(),
+                path_resolved: None,
+            },
+        }
+    }
+
+    #[test]
+    fn a_search_is_about_the_few_files_that_it_found() {
+        #[track_caller]
+        fn check(data: Value, n_found: u64, expected: Option<&[&str]>) {
+            let envelope = found(data, n_found);
+            assert_eq!(found_by(&envelope).as_deref(), expected);
+        }
+        let lines = |files: &[&str]| -> Vec<Value> {
+            files.iter().map(|file| json!({"file": file, "line": 1})).collect()
+        };
+        check(json!({"paths": ["a", "b"]}), 2, Some(&["a", "b"]));
+        check(json!({"files": ["a", "b"]}), 2, Some(&["a", "b"]));
+        check(json!({"counts": [{"file": "a", "count": 9}]}), 1, Some(&["a"]));
+        let many_in_few = ["a", "a", "b", "a", "b", "b", "a"];
+        check(json!({"matches": lines(&many_in_few)}), 2, Some(&["a", "b"]));
+        check(json!({"matches": lines(&["a", "b", "c", "d", "e", "f"])}), 6, Some(&[]));
+        check(json!({"matches": lines(&["a", "a"])}), 40, Some(&[]));
+        check(json!({"files": 7, "entries": []}), 7, None);
+        check(json!({"content": "x"}), 1, None);
+    }
 
     #[test]
     fn a_pin_names_words_and_parts_of_paths() {

@@ -1,15 +1,15 @@
 //! What is known, in memory: the items of a project and of its user, asked by the kernel and answered at once.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
-use super::command::{simple_commands, unquoted};
+use super::command::unquoted;
+use super::extract::guard;
 use super::item::{APPLY_AT, FailurePattern, Item, Scope};
 use super::leads::{self, Leads};
-use super::pattern::{CHANGES, input_of};
+use super::pattern::{CHANGES, Read, input_of};
 use super::relevance::Subjects;
-use crate::protocol::Object;
-use crate::protocol::message::ToolCall;
 use crate::protocol::recall::{Done, FailedAs, Recalled, Remedy};
 
 /// So many bytes of text are about one token.
@@ -30,6 +30,16 @@ pub struct Advisor {
     leads: Leads,
     /// What the ways of working weigh.
     weights: BTreeMap<String, f64>,
+    /// The task that was read last: many calls are asked about with the same one.
+    read: Mutex<Option<Runs>>,
+}
+
+/// Whether something is run for a task.
+#[derive(Debug)]
+struct Runs {
+    task: String,
+    /// Without a change of a source, and with one.
+    will: [bool; 2],
 }
 
 impl Advisor {
@@ -44,7 +54,8 @@ impl Advisor {
             }
         }
         let leads = Leads::new(&items, &subjects);
-        Self { items, subjects, of_calls, leads, weights: BTreeMap::new() }
+        let (weights, read) = (BTreeMap::new(), Mutex::default());
+        Self { items, subjects, of_calls, leads, weights, read }
     }
 
     /// With what the ways of working weigh, by their names.
@@ -113,34 +124,46 @@ impl Advisor {
         &self,
         done: &Done<'_>,
         session: &str,
-        is_shown: &dyn Fn(&str) -> bool,
+        is_shown: &dyn Fn(&str, &str) -> bool,
     ) -> Vec<Recalled> {
-        let is_open = |item: &Item| !is_shown(&item.id) && is_new(item, session);
-        let silent = self.about(done.call).into_iter();
-        let silent = silent.filter(|(item, failure)| is_open(item) && failure.warns_of(done.call));
-        let mut told: Vec<&Item> = silent.map(|(item, _)| item).collect();
+        // What gets past a guard is told where the task asks for it in words.
+        let is_open = |item: &Item| {
+            is_new(item, session)
+                && !item.text.ends_with(guard::ONLY_ASKED)
+                && !is_shown(&item.id, &item.text)
+        };
+        let mut told: Vec<&Item> = self.silent(done, &is_open);
         let ahead = self.leads.of(done, MAX_WARNED, &|at| is_open(&self.items[at]));
-        let will_run =
-            || self.subjects.read(done.task).will_run_something(leads::is_change_of_source(done));
-        if !ahead.is_empty() && will_run() {
+        if !ahead.is_empty() && self.will_run(done.task, leads::is_change_of_source(done)) {
             told.extend(ahead.into_iter().map(|at| &self.items[at]));
         }
         told.sort_by(|one, other| leads::by_standing(one, other));
-        told.dedup_by(|one, other| one.text == other.text);
+        // The same text may stand in another place of the order, as the user's and as the project's.
+        let mut texts = BTreeSet::new();
+        told.retain(|item| texts.insert(item.text.as_str()));
         told.into_iter().take(MAX_WARNED).map(recalled).collect()
     }
 
-    /// The items that may speak of this call before it is made.
-    fn about(&self, call: &ToolCall) -> Vec<(&Item, &FailurePattern)> {
+    /// Something is run for the task.
+    fn will_run(&self, task: &str, has_changed_source: bool) -> bool {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = read.as_ref().filter(|known| known.task == task) {
+            return known.will[usize::from(has_changed_source)];
+        }
+        let says = self.subjects.read(task);
+        let will = [false, true].map(|has_changed| says.will_run_something(has_changed));
+        *read = Some(Runs { task: task.to_owned(), will });
+        will[usize::from(has_changed_source)]
+    }
+
+    /// The items that warn of this call though its own answer does not.
+    fn silent(&self, done: &Done<'_>, is_open: &dyn Fn(&Item) -> bool) -> Vec<&Item> {
         if self.of_calls.is_empty() {
             return Vec::new();
         }
-        // A long text that is written is not read for this.
-        let is_command = call.arguments.contains("\"command\"");
-        let input = if is_command { input_of(call) } else { Object::new() };
-        let line = input.get("command").and_then(serde_json::Value::as_str).unwrap_or_default();
-        let commands = simple_commands(line);
-        let programs = commands.iter().filter_map(|simple| simple.program().first());
+        let (call, input) = (done.call, input_of(done.call));
+        let read = Read::new(call, &input).about(done.paths);
+        let programs = read.commands().iter().filter_map(|simple| simple.program().first());
         let mut keys: Vec<String> =
             programs.map(|program| program_key(&unquoted(program))).collect();
         keys.extend([call.name.clone(), String::new()]);
@@ -149,7 +172,10 @@ impl Advisor {
         keys.dedup();
         let found = keys.iter().filter_map(|key| self.of_calls.get(key)).flatten();
         let known = found.filter_map(|at| self.items.get(*at));
-        known.filter_map(|item| Some((item, item.failure.as_ref()?))).collect()
+        let warns = |item: &&Item| {
+            item.failure.as_ref().is_some_and(|failure| failure.warns_of_read(&read))
+        };
+        known.filter(|item| is_open(item)).filter(warns).collect()
     }
 
     /// What helped when a call failed like this; for the kernel to do where it is sure enough.
@@ -218,4 +244,81 @@ fn by_confidence(one: &(&Item, &FailurePattern), other: &(&Item, &FailurePattern
 
 fn recalled(item: &Item) -> Recalled {
     Recalled { id: item.id.clone(), kind: item.kind, text: item.text.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::protocol::message::ToolCall;
+
+    /// What a check wants of a change, found under these conditions.
+    fn wanted(text: &str, when: Value) -> Item {
+        let mut condition = json!({"tool": "Edit", "leads_to": {"tool": "Bash"}});
+        let fields = when.as_object().expect("an object").clone();
+        condition.as_object_mut().expect("an object").extend(fields);
+        serde_json::from_value(json!({
+            "id": "abcdef0123", "scope": "user", "kind": "failure_pattern", "text": text,
+            "tags": {}, "because": null, "evidence": ["earlier"], "origin": "trace",
+            "frequency": 1, "wins": 1, "losses": 0, "created_at_ms": 1, "last_occurred_ms": 1,
+            "failure": {"skill": "Edit", "condition": "", "error_type": "", "suggested_fix": null,
+                "when": condition, "fix": null}
+        }))
+        .expect("an item")
+    }
+
+    #[track_caller]
+    fn check(item: Item, input: Value, path: &str, is_told: bool) {
+        let shown = format!("{}: {input}", item.text);
+        let arguments = input.to_string();
+        let call = ToolCall { id: String::new(), name: "Write".to_owned(), arguments };
+        let done = Done { call: &call, paths: &[path], changes: true, task: "Mend it." };
+        let told = Advisor::new(vec![item]).before(&done, "now", &|_, _| false);
+        assert_eq!(told.len(), usize::from(is_told), "{shown}");
+    }
+
+    #[test]
+    fn a_file_is_known_however_the_call_names_it() {
+        let item = || wanted("Run gen.", json!({"path": "src/gen.ts", "file_kind": "ts"}));
+        for path in ["src/gen.ts", "./src/gen.ts", "/home/me/p/src/gen.ts", "src/../src/gen.ts"] {
+            check(item(), json!({"path": path, "content": "x"}), "src/gen.ts", true);
+        }
+        check(item(), json!({"path": "/home/src/gen.ts", "content": "x"}), "lib/gen.ts", false);
+    }
+
+    #[test]
+    fn only_lines_that_are_new_put_a_word_in() {
+        let item = || wanted("Say `log`.", json!({"puts_in": "print"}));
+        let edit =
+            |old: &str, new: &str| json!({"path": "a", "old_string": old, "new_string": new});
+        check(item(), edit("print(1)\na", "print(1)\nb"), "a", false);
+        check(item(), edit("print(1)\na", "print(1)\nprint(2)"), "a", true);
+        check(item(), json!({"path": "a", "content": "b\nprint(1)\n"}), "a", true);
+    }
+
+    #[test]
+    fn what_gets_past_a_guard_is_not_told_below_a_change() {
+        let input = || json!({"path": "a.ts", "content": "x"});
+        let kind = || json!({"file_kind": "ts"});
+        check(wanted("Run it with `--force`", kind()), input(), "a.ts", true);
+        let guarded = format!("Run it with `--force`{}", guard::ONLY_ASKED);
+        check(wanted(&guarded, kind()), input(), "a.ts", false);
+    }
+
+    #[test]
+    fn a_task_is_read_once_for_all_its_calls() {
+        let advisor = Advisor::new(Vec::new());
+        for (task, will) in [
+            ("Mend `a.py`.", true),
+            ("Mend `a.py`. Don't run the tests.", false),
+            ("Mend `a.py`.", true),
+        ] {
+            for _ in 0..2 {
+                assert_eq!(advisor.will_run(task, true), will, "{task}");
+                let read = advisor.read.lock().unwrap();
+                assert_eq!(read.as_ref().map(|read| read.task.as_str()), Some(task));
+            }
+        }
+    }
 }

@@ -10,7 +10,6 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::command::name_of;
-use super::extract::guard;
 use super::item::{FailurePattern, Fix, Item, Scope};
 use super::pattern::kind_of;
 use super::relevance::{Subject, Subjects};
@@ -154,9 +153,7 @@ fn command_of(item: &Item) -> Option<(&FailurePattern, &str)> {
     let head = failure.when.command_head.as_deref()?;
     let is_here = failure.when.platform.as_deref().is_none_or(|os| os == std::env::consts::OS);
     let is_of_command = !matches!(failure.fix, Some(Fix::OtherTool { .. }));
-    // What gets past a guard is told where the task asks for it in words.
-    let is_free = !item.text.ends_with(guard::ONLY_ASKED);
-    (is_here && is_of_command && is_free).then_some((failure, head))
+    (is_here && is_of_command).then_some((failure, head))
 }
 
 /// Programs that the command names, and those that its fix has in their place.

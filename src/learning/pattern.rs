@@ -1,6 +1,9 @@
 //! When does a failure pattern fit, and what does its fix make of a call? Pure; [`super::extract`] promises that what
 //! it learns fits the failure it was learnt from, and that its fix makes the call that worked of the one that did not.
 
+use std::cell::OnceCell;
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::command::{ANY, Simple, is_task, simple_commands, unquoted};
@@ -13,10 +16,61 @@ use crate::protocol::recall::FailedAs;
 use crate::protocol::reflection::SuggestedAction;
 use crate::protocol::signature::signature;
 
+/// A call, read once for all that is asked of it.
+pub(super) struct Read<'a> {
+    tool: &'a str,
+    input: &'a Object,
+    /// The file that it was about, from the project's root, where that is known.
+    resolved: Option<&'a str>,
+    commands: OnceCell<Vec<Simple<'a>>>,
+    /// Lines that are new in what it changes.
+    lines: OnceCell<Vec<&'a str>>,
+}
+
+impl<'a> Read<'a> {
+    /// `input` are the call's arguments.
+    pub(super) fn new(call: &'a ToolCall, input: &'a Object) -> Self {
+        let (commands, lines) = (OnceCell::new(), OnceCell::new());
+        Self { tool: &call.name, input, resolved: None, commands, lines }
+    }
+
+    /// It was about these files. What the call names as it likes is known by the one that it was about.
+    pub(super) fn about(mut self, paths: &[&'a str]) -> Self {
+        let is_one = paths.len() == 1 && self.input.contains_key("path");
+        self.resolved = paths.first().copied().filter(|_| is_one);
+        self
+    }
+
+    /// The commands of its line.
+    pub(super) fn commands(&self) -> &[Simple<'a>] {
+        let line = || self.input.get("command").and_then(Value::as_str).unwrap_or_default();
+        self.commands.get_or_init(|| simple_commands(line()))
+    }
+
+    /// Where it is, in its own words and as it was found.
+    fn paths(&self) -> impl Iterator<Item = &'a str> + Clone {
+        let named = self.input.get("path").and_then(Value::as_str).map(plain_path);
+        named.into_iter().chain(self.resolved)
+    }
+
+    /// A line that the change puts in has this word, or begins with these blanks.
+    fn puts_in(&self, piece: &str) -> bool {
+        let has_piece = |line: &&str| {
+            if piece.trim().is_empty() { line.starts_with(piece) } else { has_word(line, piece) }
+        };
+        self.lines.get_or_init(|| new_lines(self.input)).iter().any(has_piece)
+    }
+}
+
 impl FailurePattern {
     /// The pattern warns of this call before it is made: the call's own words say that it will fail, and it
     /// does not follow the fix already.
     pub fn warns_of(&self, call: &ToolCall) -> bool {
+        self.warns_of_read(&Read::new(call, &input_of(call)))
+    }
+
+    /// The same of a call that was read.
+    pub(super) fn warns_of_read(&self, call: &Read<'_>) -> bool {
         let when = &self.when;
         let names = when.command_head.is_some()
             || when.path.is_some()
@@ -34,9 +88,9 @@ impl FailurePattern {
                 | Fix::SetArguments { .. }
                 | Fix::ReplacePath { .. }
                 | Fix::OtherTool { .. },
-            ) => self.action(call).is_some(),
+            ) => self.action_on(call.input).is_some(),
         };
-        names && when.fits_call(call) && is_certain()
+        names && when.fits_read(call) && is_certain()
     }
 
     /// The pattern is about this failure.
@@ -71,8 +125,11 @@ impl FailurePattern {
     /// The command that has to be run before this call, where that is what helps and the call does not do it
     /// itself.
     pub fn first(&self, call: &ToolCall) -> Option<&str> {
+        self.first_on(&input_of(call))
+    }
+
+    fn first_on(&self, input: &Object) -> Option<&str> {
         let Some(Fix::RunFirst { command }) = &self.fix else { return None };
-        let input = input_of(call);
         let line = input.get("command").and_then(Value::as_str).unwrap_or_default();
         (!line.contains(command.as_str())).then_some(command)
     }
@@ -80,7 +137,10 @@ impl FailurePattern {
     /// What the kernel could do instead of this call, which failed in this way; `None` where the fix does
     /// not change it, or there is none.
     pub fn action(&self, call: &ToolCall) -> Option<SuggestedAction> {
-        let input = input_of(call);
+        self.action_on(&input_of(call))
+    }
+
+    fn action_on(&self, input: &Object) -> Option<SuggestedAction> {
         let line = input.get("command").and_then(Value::as_str);
         let adjust = |name: &str, value: Value| SuggestedAction::Adjust {
             input: Object::from_iter([(name.to_owned(), value)]),
@@ -96,7 +156,7 @@ impl FailurePattern {
             }
             // The call is right as it is: see `first`.
             Fix::RunFirst { .. } => {
-                self.first(call)?;
+                self.first_on(input)?;
                 Some(SuggestedAction::Adjust { input: Object::new() })
             }
             Fix::RenameArgument { from, to } => {
@@ -108,7 +168,7 @@ impl FailurePattern {
                 differs.then(|| SuggestedAction::Adjust { input: wanted.clone() })
             }
             Fix::ReplacePath { from, to } => {
-                let (name, value) = moved(&input, from, to)?;
+                let (name, value) = moved(input, from, to)?;
                 Some(adjust(&name, value.into()))
             }
             Fix::OtherTool { tool, input: wanted, named } => {
@@ -209,30 +269,36 @@ impl FailurePattern {
 impl Condition {
     /// Everything that is named of a call holds for this one.
     pub fn fits_call(&self, call: &ToolCall) -> bool {
-        let is_change = self.leads_to.is_some() && CHANGES.contains(&call.name.as_str());
-        let is_another = !self.tool.is_empty() && self.tool != call.name && !is_change;
+        self.fits_read(&Read::new(call, &input_of(call)))
+    }
+
+    /// The same of a call that was read.
+    fn fits_read(&self, call: &Read<'_>) -> bool {
+        let is_change = self.leads_to.is_some() && CHANGES.contains(&call.tool);
+        let is_another = !self.tool.is_empty() && self.tool != call.tool && !is_change;
         if is_another || self.platform.as_deref().is_some_and(|os| os != std::env::consts::OS) {
             return false;
         }
-        let input = input_of(call);
-        let path = input.get("path").and_then(Value::as_str).map(plain_path);
-        let fits_head = self.command_head.is_none() || {
-            let line = input.get("command").and_then(Value::as_str).unwrap_or_default();
-            simple_commands(line).iter().any(|simple| self.fits_simple(simple))
-        };
-        let fits_kind =
-            self.file_kind.is_none() || path.and_then(kind_of) == self.file_kind.as_deref();
+        let fits_kind = self
+            .file_kind
+            .as_deref()
+            .is_none_or(|kind| call.paths().any(|path| kind_of(path) == Some(kind)));
         let fits_path = self.path.as_deref().is_none_or(|own| {
-            path.is_some_and(|path| path == own || (own.ends_with('/') && path.starts_with(own)))
+            let is_below = |path: &str| own.ends_with('/') && path.starts_with(own);
+            call.paths().any(|path| path == own || is_below(path))
         });
         let is_excepted = self
             .not_below
             .as_deref()
-            .is_some_and(|folder| path.is_some_and(|path| path.starts_with(folder)));
+            .is_some_and(|folder| call.paths().any(|path| path.starts_with(folder)));
         let fits_argument =
-            self.argument.as_ref().is_none_or(|argument| input.contains_key(argument));
-        let fits_text = || self.puts_in.as_ref().is_none_or(|piece| puts_in(&input, piece));
-        fits_head && fits_kind && fits_path && !is_excepted && fits_argument && fits_text()
+            self.argument.as_ref().is_none_or(|argument| call.input.contains_key(argument));
+        let fits_head = || {
+            self.command_head.is_none()
+                || call.commands().iter().any(|simple| self.fits_simple(simple))
+        };
+        let fits_text = || self.puts_in.as_ref().is_none_or(|piece| call.puts_in(piece));
+        fits_kind && fits_path && !is_excepted && fits_argument && fits_head() && fits_text()
     }
 
     /// The simple command begins with the words that are named.
@@ -324,15 +390,14 @@ pub(super) fn replaced(input: &Object) -> Vec<(&str, &str)> {
     of(input).into_iter().chain(edits).chain(content).collect()
 }
 
-/// A line that the change puts in has this word, or begins with these blanks.
-fn puts_in(input: &Object, piece: &str) -> bool {
-    let has_piece = |line: &str| {
-        if piece.trim().is_empty() { line.starts_with(piece) } else { has_word(line, piece) }
-    };
-    replaced(input).into_iter().any(|(old, new)| {
-        let mut lines = new.lines();
-        lines.any(|line| has_piece(line) && old.lines().all(|known| known != line))
-    })
+/// The lines that a change puts in and does not take out.
+fn new_lines(input: &Object) -> Vec<&str> {
+    let mut lines = Vec::new();
+    for (old, new) in replaced(input) {
+        let known: HashSet<&str> = old.lines().collect();
+        lines.extend(new.lines().filter(|line| !known.contains(line)));
+    }
+    lines
 }
 
 /// A path without `./` in front.

@@ -67,7 +67,7 @@ pub struct Done<'a> {
     pub call: &'a ToolCall,
     /// The files that it read, changed or found, from the project's root.
     pub paths: &'a [&'a str],
-    /// It changed them.
+    /// It changed them, in fact and not on trial.
     pub changes: bool,
     /// What the user wants, in the user's words.
     pub task: &'a str,
@@ -133,8 +133,8 @@ pub trait Recall: Send + Sync {
     ) -> Vec<Recalled>;
 
     /// Of what who made this call is to be warned before the next ones: a few items at most, the best first, none that
-    /// was shown already.
-    fn before(&self, done: &Done<'_>, is_shown: &dyn Fn(&str) -> bool) -> Vec<Recalled>;
+    /// was shown already: `is_shown` takes an item's id and its text.
+    fn before(&self, done: &Done<'_>, is_shown: &dyn Fn(&str, &str) -> bool) -> Vec<Recalled>;
 
     /// What helped when a call failed like this.
     fn after(&self, failed: &FailedAs<'_>) -> Option<Remedy>;

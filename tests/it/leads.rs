@@ -29,8 +29,11 @@ impl<'a> Lesson<'a> {
 
     fn keep(&self, test: &Test) {
         let here = || json!({"project": test.root().canonicalize().unwrap()});
+        let scope = self.scope.clone().unwrap_or_else(here);
+        let letters = format!("{scope}{}", self.text).into_bytes().into_iter();
+        let id = letters.fold(7, |n: u64, letter| n.wrapping_mul(31) + u64::from(letter));
         let item = json!({
-            "id": "abcdef0123", "scope": self.scope.clone().unwrap_or_else(here),
+            "id": format!("{:010x}", id & 0xff_ffff_ffff), "scope": scope,
             "kind": "failure_pattern", "text": self.text, "tags": {}, "because": null,
             "evidence": ["earlier"], "origin": "trace", "frequency": 1, "wins": 1, "losses": 0,
             "created_at_ms": 1, "last_occurred_ms": 1,
@@ -101,6 +104,9 @@ fn who_changes_a_source_or_looks_at_a_test_is_told_of_the_tests() {
     check(&pytest(), WORK, write("src/b.py"), true);
     check(&pytest(), WORK, read("tests/test_a.py"), true);
     check(&pytest(), WORK, ("Glob", json!({"pattern": "**/*a.py"})), true);
+    for output in ["matches", "files", "count"] {
+        check(&pytest(), WORK, ("Grep", json!({"pattern": "import", "output": output})), true);
+    }
     check(&pytest(), WORK, read("pyproject.toml"), true);
     // Of the user's lessons those that name the language.
     check(&pytest().of_user(), WORK, write("src/b.py"), true);
@@ -123,6 +129,10 @@ fn texts_other_languages_and_other_programs_lead_nowhere() {
         read("tests/test_b.py"),
         ("Glob", json!({"pattern": "**/*b_test.py"})),
         write("vendor/b.py"),
+        ("Grep", json!({"pattern": "services"})),
+        // Nothing is changed by it.
+        ("Write", json!({"path": "src/b.py", "content": "b = 2\n", "dry_run": true})),
+        ("Write", json!({"path": "src/a.py", "content": "a = 1\n"})),
     ] {
         check(&pytest(), WORK, call, false);
     }
@@ -152,6 +162,37 @@ fn another_projects_lesson_and_what_gets_past_a_guard_are_not_told() {
     let text = "Run `pytest` with `--force`, but only where the user asks for that: it may get past a guard.";
     let guarded = Lesson { text: text.to_owned(), ..Lesson::new("pytest", "pytest --force") };
     check(&guarded, WORK, write("src/b.py"), false);
+}
+
+#[test]
+fn the_same_words_of_two_lessons_are_told_once() {
+    let script = "pause: 300ms\ncall: Read {\"path\":\"pyproject.toml\"}\n---\n\
+                  call: Write {\"path\":\"src/b.py\",\"content\":\"b\\n\"}\n---\ntext: done";
+    let test = project().script(script);
+    pytest().keep(&test);
+    pytest().of_user().keep(&test);
+    test.run(&[WORK]).expect_code(0);
+    assert_eq!(n_told(&test), 1);
+}
+
+#[test]
+fn in_one_turn_four_are_told_at_most() {
+    let look = |path: &str| format!("call: Read {{\"path\":\"{path}\"}}\n---\n");
+    let looks = ["compose.yaml", "package.json", "pyproject.toml"].map(look).concat();
+    let test = project().script(&format!("pause: 300ms\n{looks}text: done"));
+    for (head, to) in [
+        ("docker-compose", "docker compose"),
+        ("npm test", "npm run check"),
+        ("npm start", "npm run serve"),
+        ("pytest", "python3 -m pytest"),
+        ("pip install", "python3 -m pip install"),
+    ] {
+        Lesson::new(head, to).keep(&test);
+    }
+    test.run(&[WORK]).expect_code(0);
+    let recalled = test.events_of("memory.recalled");
+    let told = recalled.iter().map(|event| event["items"].as_array().map_or(0, Vec::len));
+    assert_eq!(told.collect::<Vec<_>>(), [1, 2, 1]);
 }
 
 #[test]

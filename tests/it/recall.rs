@@ -87,6 +87,18 @@ fn what_is_not_sure_enough_is_offered_in_a_line() {
 }
 
 #[test]
+fn what_is_offered_is_said_once_a_turn() {
+    let again = OLD.replace("a b", "c d");
+    let script = format!("{OLD}{again}text: one\n---\n{again}text: two");
+    let test = project().script(&script);
+    old_is_new(&test, 0);
+    test.run(&["say hello"]).expect_code(0);
+    assert_eq!(test.events_of("memory.recalled").len(), 1);
+    test.run(&["say hello", "-c"]).expect_code(0);
+    assert_eq!(test.events_of("memory.recalled").len(), 2);
+}
+
+#[test]
 fn a_command_that_was_only_to_be_looked_at_is_mended_too() {
     let script =
         "call: Bash {\"command\":\"cat list.txt; exit 3\"}\n---\nwhen: from below\ntext: done";

@@ -65,7 +65,7 @@ impl Recall for Known {
         self.advisor().map_or_else(Vec::new, told)
     }
 
-    fn before(&self, done: &Done<'_>, is_shown: &dyn Fn(&str) -> bool) -> Vec<Recalled> {
+    fn before(&self, done: &Done<'_>, is_shown: &dyn Fn(&str, &str) -> bool) -> Vec<Recalled> {
         let session = self.session.get().map_or("", String::as_str);
         let told = |advisor: Arc<Advisor>| advisor.before(done, session, is_shown);
         self.advisor().map_or_else(Vec::new, told)
