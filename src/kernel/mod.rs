@@ -42,7 +42,7 @@ use evaluate::{Round, evaluate};
 pub use recall::Memory;
 pub use spend::{Price, Speaker};
 pub use state::{RecoveryLimits, State};
-use turn::{PastCall, STEERED, Trailing, Turn};
+use turn::{PastCall, Trailing, Turn};
 use verify::Objection;
 pub use verify::Verifier;
 
@@ -56,6 +56,7 @@ use crate::protocol::message::ToolCall;
 use crate::protocol::model::{Purpose, Reply, StopReason};
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::prompt::{Prompt, Prompts, fill, prompt};
+use crate::protocol::recall::STEERED;
 use crate::protocol::tool::Effect;
 use crate::protocol::view::{call_line, view};
 use crate::protocol::{both_ends, shorten};

@@ -9,9 +9,6 @@ use super::state::State;
 use crate::context::Mentions;
 use crate::protocol::message::ToolCall;
 
-/// In a goal, before what the user said on the way.
-pub(super) const STEERED: &str = "\nThen the user said: ";
-
 /// One turn.
 pub(super) struct Turn {
     pub(super) started: Instant,

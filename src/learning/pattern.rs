@@ -406,7 +406,7 @@ pub(super) fn plain_path(path: &str) -> &str {
 }
 
 /// Names of files that say of which kind they are.
-const NAMED_KINDS: [&str; 12] = [
+pub(super) const NAMED_KINDS: [&str; 12] = [
     "Makefile",
     "makefile",
     "GNUmakefile",

@@ -10,6 +10,9 @@ use super::envelope::ErrorCode;
 use super::message::ToolCall;
 use super::reflection::SuggestedAction;
 
+/// In what the user wants, before what the user said on the way.
+pub const STEERED: &str = "\nThen the user said: ";
+
 /// One thing that is remembered, as it is shown to a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Recalled {

@@ -221,6 +221,14 @@ mod tests {
     }
 
     #[test]
+    fn every_ask_of_both_tables_can_be_read() {
+        let all = Known { rows: (0..BOOK.rows.len()).collect(), ..Known::default() };
+        let asks = asks_of(std::iter::once(&all));
+        let asked = Asked::by(&asks, &[asks.hear("clean up the history: squash it")], false);
+        assert!(asked.topics.contains("git") && !asked.programs.is_empty());
+    }
+
+    #[test]
     fn a_program_is_known_by_its_name_wherever_it_lies_and_whatever_runs_it() {
         check("docker compose logs", 3, true);
         check("docker-compose", 1, false);

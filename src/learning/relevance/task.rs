@@ -1,15 +1,17 @@
 //! What a task says: its sentences, what each asks for, and the words in which that is asked (`data/requests.toml`).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::super::pattern::NAMED_KINDS;
 use super::super::store::words;
 use super::super::topics;
 use super::asks::{Asks, Heard};
 use super::programs::Asked;
 use super::subject::{hashed, mask};
+use crate::protocol::recall::STEERED;
 
 /// Names agree that begin alike in so many letters.
 pub(super) const MIN_ALIKE: usize = 4;
@@ -24,6 +26,7 @@ struct Requests {
     questions: Vec<String>,
     meanings: Vec<String>,
     negations: Vec<String>,
+    between: Vec<String>,
     acts: Vec<String>,
     texts: Vec<String>,
     sources: Vec<String>,
@@ -52,7 +55,11 @@ pub(in super::super) struct Task {
     pub(super) names_no_path: bool,
     pub(super) says: Says,
     /// Words of the sentences that ask for something, and their parts, by their beginning.
-    parts: HashMap<[u8; MIN_ALIKE], Vec<String>>,
+    parts: HashMap<[u8; MIN_ALIKE], BTreeSet<String>>,
+    /// The words of all sentences.
+    tokens: BTreeSet<String>,
+    /// The names of those that are paths.
+    at_places: HashSet<String>,
 }
 
 /// What it speaks of, in any of its sentences.
@@ -81,6 +88,7 @@ pub(super) struct Sentence {
 impl Task {
     /// The task's words, by what it could ask for; a line of it may be a command that decides about its end.
     pub(super) fn read(text: &str, asks: &Asks) -> Self {
+        let text = text.replace(STEERED, "\n");
         let (commands, prose): (Vec<&str>, Vec<&str>) =
             text.lines().partition(|line| is_command(line));
         let prose = without_quotes(&prose.join("\n"));
@@ -99,13 +107,16 @@ impl Task {
         topics.extend(&asked.topics);
 
         let words: BTreeSet<u64> = words::of(&prose).iter().map(|word| hashed(word)).collect();
-        let mut parts: HashMap<_, Vec<String>> = HashMap::new();
+        let mut parts: HashMap<_, BTreeSet<String>> = HashMap::new();
         for token in orders().flat_map(|sentence| &sentence.tokens) {
             let inner = token.split(['/', '.', '-', '_']).filter(|part| part.len() < token.len());
             for part in inner.chain([token.as_str()]) {
-                parts.entry(beginning(part)).or_default().push(part.to_owned());
+                parts.entry(beginning(part)).or_default().insert(part.to_owned());
             }
         }
+        let tokens: BTreeSet<String> =
+            sentences.iter().flat_map(|sentence| &sentence.tokens).cloned().collect();
+        let name = |token: &String| token.rsplit_once('/').map(|(_, name)| name.to_owned());
         Self {
             topics: mask(topics),
             words: words.into_iter().collect(),
@@ -119,6 +130,8 @@ impl Task {
                 running: says(&REQUESTS.running),
             },
             parts,
+            at_places: tokens.iter().filter_map(name).collect(),
+            tokens,
             sentences,
         }
     }
@@ -145,17 +158,12 @@ impl Task {
     /// What it asks for has this word, as it is.
     pub(super) fn calls(&self, name: &str) -> bool {
         let parts = self.parts.get(&beginning(name));
-        parts.is_some_and(|parts| parts.iter().any(|part| part == name))
+        parts.is_some_and(|parts| parts.contains(name))
     }
 
     /// It names a program of this name at a place of its own: that is another one.
     pub(super) fn names_another(&self, program: &str) -> bool {
-        !program.contains('/')
-            && self
-                .sentences
-                .iter()
-                .flat_map(|sentence| &sentence.tokens)
-                .any(|token| token.rsplit_once('/').is_some_and(|(_, name)| name == program))
+        !program.contains('/') && self.at_places.contains(program)
     }
 
     /// It asks for more than words, and says nowhere not to run something. Of a task about a text that holds only where
@@ -169,19 +177,18 @@ impl Task {
     pub(super) fn names_path(&self, path: &str) -> bool {
         let path = path.trim_matches('/').to_lowercase();
         let name = path.rsplit('/').next().unwrap_or(&path);
-        let is_file = name.contains('.');
-        self.sentences.iter().flat_map(|sentence| &sentence.tokens).any(|token| {
-            *token == path
-                || token.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('/'))
-                || (is_file && token == name)
-        })
+        let inside = format!("{path}/");
+        let next = self.tokens.range(inside.clone()..).next();
+        self.tokens.contains(&path)
+            || next.is_some_and(|token| token.starts_with(&inside))
+            || (name.contains('.') && self.tokens.contains(name))
     }
 }
 
 impl Sentence {
     fn read(text: &str) -> Self {
         let is_question = text.trim_end().ends_with(['?', '？']);
-        let text = text.to_lowercase();
+        let text = text.to_lowercase().replace(['’', 'ʼ'], "'");
         let tokens: Vec<String> = text
             .split(|c: char| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '.' | '/' | '\''))
             .map(|token| token.trim_matches(['.', '\'', '-', '/']).to_owned())
@@ -235,11 +242,16 @@ impl Sentence {
         words.iter().any(|word| self.has(word))
     }
 
+    /// A word of it is a file of this kind, which is an ending or, of a few, the whole name (`Makefile`).
     pub(super) fn names_kind(&self, kind: &str) -> bool {
+        let is_name = NAMED_KINDS.contains(&kind);
         self.tokens.iter().any(|token| {
-            let ending = token.rsplit_once('.').map(|(_, ending)| ending);
-            let name = token.rsplit('/').next().filter(|name| name.eq_ignore_ascii_case(kind));
-            ending == Some(kind) || name.is_some()
+            if is_name {
+                let name = token.rsplit('/').next();
+                name.is_some_and(|name| name.eq_ignore_ascii_case(kind))
+            } else {
+                token.rsplit_once('.').is_some_and(|(_, ending)| ending == kind)
+            }
         })
     }
 
@@ -281,13 +293,27 @@ impl Sentence {
     }
 }
 
-/// What the words say not to do.
+/// What the words say not to do: "don't run", "no need to ever run", "don't bother running".
 fn denied_act(tokens: &[String]) -> Option<&String> {
-    let mut pairs = tokens.windows(2);
-    let denies = |pair: &&[String]| {
-        REQUESTS.negations.contains(&pair[0]) && REQUESTS.acts.contains(&pair[1])
-    };
-    pairs.find(denies).map(|pair| &pair[1])
+    let after_any = |words, phrases: &[String]| phrases.iter().find_map(|one| after(words, one));
+    (0..tokens.len()).find_map(|at| {
+        let mut rest = after_any(&tokens[at..], &REQUESTS.negations)?;
+        let mut denied = None;
+        loop {
+            denied = rest.first().filter(|word| REQUESTS.acts.contains(word)).or(denied);
+            match after_any(rest, &REQUESTS.between) {
+                Some(more) => rest = more,
+                None => return denied,
+            }
+        }
+    })
+}
+
+/// What follows a phrase that these words begin with.
+fn after<'a>(words: &'a [String], phrase: &str) -> Option<&'a [String]> {
+    phrase.split(' ').try_fold(words, |words, expected| {
+        words.split_first().filter(|(word, _)| *word == expected).map(|(_, rest)| rest)
+    })
 }
 
 /// A Chinese word of denial says so alone.

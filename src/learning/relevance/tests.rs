@@ -1,9 +1,11 @@
 //! Which items are told to which tasks.
 
 use super::super::item::{Condition, FailurePattern, Fix, Item, Origin, Scope};
+use std::time::{Duration, Instant};
+
 use super::Subjects;
 use crate::protocol::Object;
-use crate::protocol::recall::ItemKind;
+use crate::protocol::recall::{ItemKind, STEERED};
 use crate::protocol::reflection::Tags;
 
 fn item(text: &str, topic: &str, failure: Option<FailurePattern>) -> Item {
@@ -80,6 +82,67 @@ fn what_is_about_tests_is_told_where_tests_are_to_be_run_or_mended() {
 }
 
 #[test]
+fn what_is_said_not_to_be_run_is_heard_in_many_words() {
+    let rest = [
+        "Don't run the tests.",
+        "Don’t run the tests.",
+        "Don't ever run the tests.",
+        "No need to run the tests.",
+        "You don’t have to run a test.",
+        "Don't bother running the tests.",
+        "Do it without even building a test.",
+    ];
+    let tests = Subjects::of(&[command("pytest")]);
+    for rest in rest {
+        let task = format!("Rename parse() to read(). {rest}");
+        check(&command("pytest"), &[], &[&task]);
+        assert!(!tests.read(&task).will_run_something(true), "{task}");
+    }
+    let others = ["It does not pass: run the tests.", "There is no need: run the tests."];
+    check(&command("pytest"), &others, &[]);
+    others.iter().for_each(|task| assert!(tests.read(task).will_run_something(true), "{task}"));
+}
+
+#[test]
+fn what_is_said_on_the_way_begins_anew() {
+    let task = |first: &str, then: &str| format!("{first}{STEERED}{then}");
+    let explained = task("Rename a to b.", "Explain how the tests are run.");
+    check(
+        &command("pytest"),
+        &[
+            &task("Explain how the tests are run.", "Run the tests."),
+            &task("Rename a to b", "pytest -q"),
+        ],
+        &[&explained],
+    );
+    let usual = Item {
+        evidence: vec!["a".to_owned(), "b".to_owned(), "c".to_owned()],
+        ..command("bin/app")
+    };
+    check(&usual, &[], &[&task("Explain the parser.", "Describe the reader too.")]);
+}
+
+/// Neither a long task nor a long memory makes the user wait, nor both.
+#[test]
+fn a_long_task_is_read_once_for_all_items() {
+    let items: Vec<Item> = (0..5_000)
+        .map(|at| if at % 2 == 0 { command(&format!("p{at}q")) } else { moved(&format!("d{at}")) })
+        .collect();
+    let subjects = Subjects::of(&items);
+    let words: Vec<String> = (0..16_000).map(|at| format!("w{at}/x{at}")).collect();
+    let task = subjects.read(&format!("Fix {} d7/a.", words.join(" ")));
+    let start = Instant::now();
+    let told = subjects.iter().filter(|subject| task.fits(subject).is_some()).count();
+    assert_eq!(told, 1);
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
+fn moved(from: &str) -> Item {
+    let fix = Fix::ReplacePath { from: from.into(), to: "lib".into() };
+    pattern(Condition { tool: "Read".into(), ..Condition::default() }, Some(fix))
+}
+
+#[test]
 fn a_command_of_the_project_is_told_where_its_name_is_to_be_done() {
     let others = ["What does the seed file hold?", "rename seed to kernel in a.txt"];
     check(&command("make seed"), &["Seed the database.", "please run seed"], &others);
@@ -93,10 +156,6 @@ fn a_command_of_the_project_is_told_where_its_name_is_to_be_done() {
 
 #[test]
 fn a_path_is_told_where_it_is_named() {
-    let moved = |from: &str| {
-        let fix = Fix::ReplacePath { from: from.into(), to: "lib".into() };
-        pattern(Condition { tool: "Read".into(), ..Condition::default() }, Some(fix))
-    };
     check(
         &moved("src"),
         &["fix src/a.py", "Is the greeting still in English?"],
@@ -117,7 +176,14 @@ fn what_a_tool_takes_is_told_where_the_tool_will_be_used() {
     let json =
         Condition { tool: "Edit".into(), file_kind: Some("json".into()), ..Condition::default() };
     let fix = Fix::SetArguments { input: Object::new() };
-    check(&pattern(json, Some(fix)), &["Change a.json"], &["Change a.rs"]);
+    check(&pattern(json, Some(fix)), &["Change a.json"], &["Change a.rs", "Change json in a.rs"]);
+    let make = Condition {
+        tool: "Edit".into(),
+        file_kind: Some("Makefile".into()),
+        ..Condition::default()
+    };
+    let fix = Fix::SetArguments { input: Object::new() };
+    check(&pattern(make, Some(fix)), &["Change lib/Makefile"], &["Change a.json"]);
 }
 
 #[test]
