@@ -27,7 +27,8 @@ impl<'a> Lesson<'a> {
         Self { scope: Some(json!("user")), ..self }
     }
 
-    fn keep(&self, test: &Test) {
+    /// Its id.
+    fn keep(&self, test: &Test) -> String {
         let here = || json!({"project": test.root().canonicalize().unwrap()});
         let scope = self.scope.clone().unwrap_or_else(here);
         let letters = format!("{scope}{}", self.text).into_bytes().into_iter();
@@ -44,6 +45,7 @@ impl<'a> Lesson<'a> {
         });
         let item: Item = serde_json::from_value(item).unwrap();
         store(test).put(&item).unwrap();
+        item.id
     }
 }
 
@@ -214,13 +216,13 @@ fn what_was_told_and_is_heard_is_a_success_of_it() {
              call: Bash {{\"command\":\"{then}\"}}\n---\ntext: done"
         );
         let test = project().file("tests.sh", "echo passed\n").script(&script);
-        Lesson::new("./old_tests.sh", "sh tests.sh").keep(&test);
+        let id = Lesson::new("./old_tests.sh", "sh tests.sh").keep(&test);
         test.run(&[WORK]).expect_code(0);
         assert_eq!(n_told(&test), 1);
         let ended = test.events_of("turn.finished");
         let session = ended[0]["session"].as_str().unwrap().to_owned();
         settle(&test, &(session, ended[0]["seq"].as_u64().unwrap()));
-        let item = store(&test).item("abcdef0123").unwrap().unwrap();
+        let item = store(&test).item(&id).unwrap().unwrap();
         (item.wins, item.losses)
     };
     assert_eq!(run("sh tests.sh"), (2, 0));
