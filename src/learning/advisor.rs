@@ -254,7 +254,7 @@ mod tests {
     use crate::protocol::message::ToolCall;
 
     /// What a check wants of a change, found under these conditions.
-    fn wanted(text: &str, when: Value) -> Item {
+    fn wanted(text: &str, when: &Value) -> Item {
         let mut condition = json!({"tool": "Edit", "leads_to": {"tool": "Bash"}});
         let fields = when.as_object().expect("an object").clone();
         condition.as_object_mut().expect("an object").extend(fields);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(item: Item, input: Value, path: &str, is_told: bool) {
+    fn check(item: Item, input: &Value, path: &str, is_told: bool) {
         let shown = format!("{}: {input}", item.text);
         let arguments = input.to_string();
         let call = ToolCall { id: String::new(), name: "Write".to_owned(), arguments };
@@ -280,30 +280,30 @@ mod tests {
 
     #[test]
     fn a_file_is_known_however_the_call_names_it() {
-        let item = || wanted("Run gen.", json!({"path": "src/gen.ts", "file_kind": "ts"}));
+        let item = || wanted("Run gen.", &json!({"path": "src/gen.ts", "file_kind": "ts"}));
         for path in ["src/gen.ts", "./src/gen.ts", "/home/me/p/src/gen.ts", "src/../src/gen.ts"] {
-            check(item(), json!({"path": path, "content": "x"}), "src/gen.ts", true);
+            check(item(), &json!({"path": path, "content": "x"}), "src/gen.ts", true);
         }
-        check(item(), json!({"path": "/home/src/gen.ts", "content": "x"}), "lib/gen.ts", false);
+        check(item(), &json!({"path": "/home/src/gen.ts", "content": "x"}), "lib/gen.ts", false);
     }
 
     #[test]
     fn only_lines_that_are_new_put_a_word_in() {
-        let item = || wanted("Say `log`.", json!({"puts_in": "print"}));
+        let item = || wanted("Say `log`.", &json!({"puts_in": "print"}));
         let edit =
             |old: &str, new: &str| json!({"path": "a", "old_string": old, "new_string": new});
-        check(item(), edit("print(1)\na", "print(1)\nb"), "a", false);
-        check(item(), edit("print(1)\na", "print(1)\nprint(2)"), "a", true);
-        check(item(), json!({"path": "a", "content": "b\nprint(1)\n"}), "a", true);
+        check(item(), &edit("print(1)\na", "print(1)\nb"), "a", false);
+        check(item(), &edit("print(1)\na", "print(1)\nprint(2)"), "a", true);
+        check(item(), &json!({"path": "a", "content": "b\nprint(1)\n"}), "a", true);
     }
 
     #[test]
     fn what_gets_past_a_guard_is_not_told_below_a_change() {
         let input = || json!({"path": "a.ts", "content": "x"});
         let kind = || json!({"file_kind": "ts"});
-        check(wanted("Run it with `--force`", kind()), input(), "a.ts", true);
+        check(wanted("Run it with `--force`", &kind()), &input(), "a.ts", true);
         let guarded = format!("Run it with `--force`{}", guard::ONLY_ASKED);
-        check(wanted(&guarded, kind()), input(), "a.ts", false);
+        check(wanted(&guarded, &kind()), &input(), "a.ts", false);
     }
 
     #[test]
@@ -316,7 +316,7 @@ mod tests {
         ] {
             for _ in 0..2 {
                 assert_eq!(advisor.will_run(task, true), will, "{task}");
-                let read = advisor.read.lock().unwrap();
+                let read = advisor.read.lock().expect("nobody panicked");
                 assert_eq!(read.as_ref().map(|read| read.task.as_str()), Some(task));
             }
         }

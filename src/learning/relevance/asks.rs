@@ -10,9 +10,9 @@ use super::super::store::words::stem;
 /// Asks, each for something that is known by its number.
 #[derive(Debug, Default)]
 pub(super) struct Asks {
-    asks: Vec<Ask>,
-    /// English phrases by their first word: the other words, and in which parts of which asks the phrase stands.
-    phrases: HashMap<String, Vec<(Vec<String>, Vec<Place>)>>,
+    all: Vec<Ask>,
+    /// English phrases by their first word.
+    phrases: HashMap<String, Vec<Phrase>>,
     /// Chinese words by their first character.
     signs: HashMap<char, Vec<(String, Vec<Place>)>>,
     versions: Vec<Place>,
@@ -24,6 +24,13 @@ struct Ask {
     number: usize,
     /// One bit for each part.
     all: u32,
+}
+
+/// The words behind the first one of a phrase, and where it stands in asks.
+#[derive(Debug)]
+struct Phrase {
+    rest: Vec<String>,
+    places: Vec<Place>,
 }
 
 /// A part of an ask.
@@ -49,7 +56,7 @@ impl Asks {
         // Each word is read once, though many asks have it.
         let (mut of_words, mut of_groups) = (HashMap::new(), HashMap::new());
         for (number, text) in asks {
-            let ask = read.asks.len();
+            let ask = read.all.len();
             let mut all = 0;
             for (at, part) in text.split(" + ").enumerate() {
                 let place = Place { ask, part: 1 << at };
@@ -63,11 +70,13 @@ impl Asks {
                     places.entry(word).or_default().push(place);
                 }
             }
-            read.asks.push(Ask { number, all });
+            read.all.push(Ask { number, all });
         }
         for (group, places) in of_groups {
             let words = groups.get(group).unwrap_or_else(|| panic!("no group @{group}"));
-            words.iter().for_each(|word| of_words.entry(word).or_default().extend(&places));
+            for word in words {
+                of_words.entry(word).or_default().extend(&places);
+            }
         }
         for (word, places) in of_words {
             read.add(word, places);
@@ -83,7 +92,7 @@ impl Asks {
         } else {
             let mut words = words_of(word);
             let first = words.remove(0);
-            self.phrases.entry(first).or_default().push((words, places));
+            self.phrases.entry(first).or_default().push(Phrase { rest: words, places });
         }
     }
 
@@ -100,7 +109,7 @@ impl Asks {
             if is_version(word) {
                 add(&self.versions);
             }
-            for (rest, places) in self.phrases.get(word).into_iter().flatten() {
+            for Phrase { rest, places } in self.phrases.get(word).into_iter().flatten() {
                 if words[at + 1..].starts_with(rest) {
                     add(places);
                 }
@@ -123,7 +132,7 @@ impl Asks {
             let next = sentences.get(at + 1);
             for (ask, parts) in heard {
                 let more = next.and_then(|next| next.get(ask)).copied().unwrap_or_default();
-                if let Some(ask) = self.asks.get(*ask).filter(|ask| parts | more == ask.all) {
+                if let Some(ask) = self.all.get(*ask).filter(|ask| parts | more == ask.all) {
                     met.insert(ask.number);
                 }
             }

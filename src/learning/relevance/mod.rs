@@ -153,8 +153,7 @@ impl Subject {
                 let is_gone = |folder: &String| !is_there(folder);
                 let mut roots = command.known.roots();
                 command.folder.as_ref().is_some_and(is_gone)
-                    || ((command.sets_place || command.folder.is_some())
-                        && roots.any(|root| is_there(root)))
+                    || ((command.sets_place || command.folder.is_some()) && roots.any(is_there))
             }
             About::Words { .. } | About::Tool { .. } => false,
         }

@@ -72,14 +72,22 @@ pub(super) struct Says {
     pub(super) running: bool,
 }
 
+/// What a sentence asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wants {
+    /// Something is to be done or found out.
+    Work,
+    /// An answer, which a program may give.
+    Answer,
+    /// An explanation, or that something is not done.
+    Nothing,
+}
+
 #[derive(Debug)]
 pub(super) struct Sentence {
     text: String,
     tokens: Vec<String>,
-    /// It asks for something to be done or found out.
-    pub(super) orders: bool,
-    /// It asks for that, or for something that a program may tell.
-    asks: bool,
+    wants: Wants,
     pub(super) is_question: bool,
     /// It says that something is run.
     runs: bool,
@@ -94,7 +102,7 @@ impl Task {
         let prose = without_quotes(&prose.join("\n"));
         let sentences: Vec<Sentence> = sentences(&prose).map(Sentence::read).collect();
         let says = |words: &[String]| sentences.iter().any(|sentence| sentence.has_any(words));
-        let orders = || sentences.iter().filter(|sentence| sentence.orders);
+        let orders = || sentences.iter().filter(|sentence| sentence.wants == Wants::Work);
         let names_text = says(&REQUESTS.text_names)
             || sentences.iter().any(|sentence| sentence.names_kind_of(&REQUESTS.texts));
         let is_about_text = names_text && !orders().any(|sentence| sentence.runs);
@@ -138,7 +146,7 @@ impl Task {
 
     /// The sentences that ask for something to be done.
     pub(super) fn orders(&self) -> impl Iterator<Item = &Sentence> {
-        self.sentences.iter().filter(|sentence| sentence.orders)
+        self.sentences.iter().filter(|sentence| sentence.wants == Wants::Work)
     }
 
     /// It asks for work, and not for words.
@@ -205,18 +213,21 @@ impl Sentence {
         let asks_meaning = first.is_some_and(|first| ["what", "how", "why"].contains(&&**first))
             && tokens.last().is_some_and(|last| REQUESTS.meanings.contains(last));
         let describes = begins(&REQUESTS.describing) || asks_meaning;
-        let asks_words = describes || begins(&REQUESTS.questions);
         let refuses = denied_act(&tokens).is_some() || denies_in_chinese(&text);
         let runs = REQUESTS.running.iter().any(|word| {
             if word.is_ascii() { tokens.contains(word) } else { text.contains(word.as_str()) }
         });
-        let (orders, asks) = (!asks_words && !refuses, !describes && !refuses);
-        Self { text, tokens, orders, asks, is_question, runs }
+        let wants = match (describes || refuses, begins(&REQUESTS.questions)) {
+            (true, _) => Wants::Nothing,
+            (false, true) => Wants::Answer,
+            (false, false) => Wants::Work,
+        };
+        Self { text, tokens, wants, is_question, runs }
     }
 
     /// The parts of asks that stand in it.
     fn hear(&self, asks: &Asks) -> Heard {
-        if self.asks { asks.hear(&self.text) } else { Heard::new() }
+        if self.wants == Wants::Nothing { Heard::new() } else { asks.hear(&self.text) }
     }
 
     /// It says that something is not to be run.
