@@ -83,6 +83,7 @@ pub(super) fn read_at(text: &str, directories: Arc<[Dir]>, depth: usize) -> Scri
             // The grammar begins a comment in the middle of a word that is broken over two lines.
             is_understood: !root.has_error()
                 && !text.contains("\\\n#")
+                && redirects::ends_as_in_bash(root, text)
                 && !evaluated::hides_commands(root, text),
             is_plain: true,
             ..Script::default()
