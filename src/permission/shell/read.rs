@@ -164,6 +164,7 @@ impl Reader<'_> {
     fn deeper(&mut self, work: impl FnOnce(&mut Self)) {
         if self.depth == 0 {
             self.script.is_understood = false;
+            self.script.is_too_long = true;
             return;
         }
         self.depth -= 1;
@@ -321,7 +322,7 @@ impl Reader<'_> {
         let directories = Arc::clone(&self.directories);
         let script = match self.depth.checked_sub(1) {
             Some(depth) => read_at(text, directories, depth),
-            None => Script::default(),
+            None => Script { is_too_long: true, ..Script::default() },
         };
         self.script.is_understood &= script.is_understood;
         self.script.is_too_long |= script.is_too_long;
@@ -450,6 +451,7 @@ impl Reader<'_> {
         if all.len() > MOST_REDIRECTS {
             all.truncate(MOST_REDIRECTS);
             self.script.is_understood = false;
+            self.script.is_too_long = true;
         }
         self.script.commands.push(Simple {
             words,
