@@ -180,12 +180,17 @@ pub(super) fn ends_as_in_bash(root: Node<'_>, text: &str) -> bool {
     if !text.contains("<<") {
         return true;
     }
-    let mut open = vec![root];
-    while let Some(node) = open.pop() {
-        if node.kind() == "heredoc_redirect" && end_of(node, text).is_none() {
+    let mut open = vec![(root, false)];
+    while let Some((node, in_backquotes)) = open.pop() {
+        // What stands in backquotes ends at the next one, also in a here-document.
+        let in_backquotes = in_backquotes
+            || node.kind() == "command_substitution"
+                && text.as_bytes().get(node.start_byte()) == Some(&b'`');
+        let is_it = node.kind() == "heredoc_redirect";
+        if is_it && (in_backquotes || end_of(node, text).is_none()) {
             return false;
         }
-        open.extend(children(node));
+        open.extend(children(node).into_iter().map(|child| (child, in_backquotes)));
     }
     true
 }
