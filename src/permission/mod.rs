@@ -67,10 +67,11 @@ struct Question<'a> {
     ground: &'a Survey<'a>,
 }
 
-/// In this order: never, deny, secrets, a better way, a person's allow, ask, what needs a person, a file's
+/// In this order: never, what can not be judged, deny, secrets, a better way, a person's allow, ask, what needs a person, a file's
 /// allow; then the mode.
 const GUARDS: &[fn(&Policy, &Question<'_>) -> Option<Ruling>] = &[
     |_, question| never(question),
+    |_, question| too_long(question),
     Policy::denied,
     Policy::secrets,
     Policy::better_way,
@@ -162,7 +163,10 @@ impl Policy {
     /// reaches no other machine and is not one of those that are never run.
     pub fn is_harmless(effect: &Effect, ground: &dyn Ground) -> bool {
         judge::findings(effect, ground).is_none_or(|(line, findings)| {
-            line.is_understood() && findings.never.is_none() && findings.asks.is_empty()
+            line.is_understood()
+                && !line.is_too_long()
+                && findings.never.is_none()
+                && findings.asks.is_empty()
         })
     }
 
@@ -362,7 +366,6 @@ impl Policy {
         }
         let (rule, what) = match class {
             Class::Network => ("network", "needs the network"),
-            Class::TooLong => ("too long", "is too long to be read"),
             _ => ("destructive", "can not be undone"),
         };
         let text = format!(
@@ -555,6 +558,14 @@ fn never(question: &Question<'_>) -> Option<Ruling> {
         }
         Effect::Write { .. } | Effect::Read { .. } | Effect::Job { .. } | Effect::Plan => None,
     }
+}
+
+/// What was not read to its end may hold what is never run, what a rule denies, and secrets: no mode and no rule lets it run.
+fn too_long(question: &Question<'_>) -> Option<Ruling> {
+    let (line, _) = question.command.as_ref()?;
+    let text = "this is too long, or stands too deep in itself, to be read, so it is run in no mode: do it in \
+                smaller steps, write texts with Write, or put the commands into a script file and run that";
+    line.is_too_long().then(|| Ruling::Refuse(ErrorCode::CommandBlocked, reason("too long", text)))
 }
 
 /// A simple command's words as they are written, the assignments before them included.

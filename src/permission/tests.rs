@@ -454,19 +454,28 @@ fn the_advice_names_the_narrowest_rules_that_are_missing() {
 }
 
 #[test]
-fn what_is_too_long_to_be_read_needs_a_person() {
+fn what_is_too_long_to_be_read_is_not_run() {
     let script = "for f in *.c; do cc \"$f\" && echo \"$f\"; done\n".repeat(2_500);
     let inner = bash(&format!("make && bash -c '{script}'"));
     let garbage = bash(&"'\"`$({<<X\n|&;".repeat(5_000));
-    for line in [&bash(&script), &inner, &garbage, &bash(&"x".repeat(129 * 1024))] {
-        check(AutoEdit, &["user allow Bash"], line, "ask: too long");
-        check(AutoEdit, &["--allow Bash"], line, "allow: --allow Bash");
-        check(ReadOnly, &[], line, "ACCESS_DENIED: mode read-only");
-        check(Full, &[], line, "allow: mode full");
+    let deep = bash(&format!("cat .env{}", " && true".repeat(200)));
+    let wrapped = bash(&format!("{}sudo true", "env ".repeat(200)));
+    let redirected = bash(&format!("echo x{} >/dev/sda", " 2>&1".repeat(50)));
+    let many = bash(&format!("{}sudo true", "a;".repeat(11_000)));
+    let long = bash(&"x".repeat(129 * 1024));
+    let lines = [&bash(&script), &inner, &garbage, &long, &deep, &wrapped, &redirected, &many];
+    for line in lines {
+        for mode in [ReadOnly, Ask, AutoEdit, Full] {
+            check(mode, &[], line, "COMMAND_BLOCKED: too long");
+            let rules = ["--allow Bash", "--allow Bash(make *)", "user allow Bash"];
+            check(mode, &rules, line, "COMMAND_BLOCKED: too long");
+        }
     }
     // What goes into a file is no script.
     let data = bash(&format!("cat > new.txt <<'END'\n{script}END"));
     check(AutoEdit, &["user allow Bash"], &data, "allow: allow Bash (user configuration)");
+    let chain = bash(&["make"; 90].join(" && "));
+    check(AutoEdit, &["user allow Bash"], &chain, "allow: allow Bash (user configuration)");
     let short = bash(&script[..script.len() / 4]);
     check(AutoEdit, &["user allow Bash"], &short, "allow: allow Bash (user configuration)");
 }

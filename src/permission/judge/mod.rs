@@ -152,7 +152,6 @@ fn classes(args: &Args<'_>) -> Vec<&'static Entry> {
         | Class::Endless
         | Class::Network
         | Class::Destructive
-        | Class::TooLong
         | Class::Never
         | Class::Git => args.fit(&entry.when, is_grave(entry)),
     };
@@ -195,9 +194,8 @@ fn judge(line: &Line, directory: &str, background: bool, ground: &dyn Ground) ->
         }
         look_at(run, directory, background, ground, &mut found);
     }
-    if line.is_too_long() {
-        found.asks.push((0, Class::TooLong, "do it in smaller steps".to_owned()));
-    } else if !line.is_understood() && found.never.is_none() {
+    // What is too long is not run at all.
+    if !line.is_understood() && !line.is_too_long() && found.never.is_none() {
         guess(line.text(), directory, ground, &mut found);
     }
     if found.never.is_none() && found.instead.is_none() {
@@ -280,7 +278,7 @@ fn look_at(
                     format!("`{}`: {}", program.text, entry.why),
                 ));
             }
-            Class::Interactive | Class::Endless | Class::Reads | Class::Git | Class::TooLong => {}
+            Class::Interactive | Class::Endless | Class::Reads | Class::Git => {}
         }
     }
 }

@@ -22,8 +22,6 @@ pub(in super::super) enum Class {
     Network,
     /// Takes away what nobody can bring back.
     Destructive,
-    /// May be anything: there is too much of it to read.
-    TooLong,
     /// Never run, whatever the mode and the rules.
     Never,
 }

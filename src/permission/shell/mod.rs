@@ -207,6 +207,9 @@ mod tests {
         check("if a; then b; fi <<< \"$x\"", &["a <<$x?", "b <<$x?"]);
         check("a -F - <<'X'\nt\nX", &["a·-F·- <<t\n"]);
         check("bash <<-X\n\ta\n\tX\n", &["bash <<a\n"]);
+        check("bash <<X\n  a \\\n  b\nX\nc", &["bash <<a   b\n", "c"]);
+        check("a <<'X' \\\n  | b\nx\\\nX\nc", &["a <<x\\\n", "|b", "c"]);
+        check("a $(b <<\"X Y\"\nX\nX Y\n) c", &["a·$(b <<\"X Y\"\nX\nX Y\n)?·c", "b <<X\n"]);
     }
 
     #[test]

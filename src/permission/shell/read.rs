@@ -83,6 +83,7 @@ pub(super) fn read_at(text: &str, directories: Arc<[Dir]>, depth: usize) -> Scri
             // The grammar begins a comment in the middle of a word that is broken over two lines.
             is_understood: !root.has_error()
                 && !text.contains("\\\n#")
+                && redirects::ends_as_in_bash(root, text)
                 && !evaluated::hides_commands(root, text),
             is_plain: true,
             ..Script::default()
@@ -163,6 +164,7 @@ impl Reader<'_> {
     fn deeper(&mut self, work: impl FnOnce(&mut Self)) {
         if self.depth == 0 {
             self.script.is_understood = false;
+            self.script.is_too_long = true;
             return;
         }
         self.depth -= 1;
@@ -320,7 +322,7 @@ impl Reader<'_> {
         let directories = Arc::clone(&self.directories);
         let script = match self.depth.checked_sub(1) {
             Some(depth) => read_at(text, directories, depth),
-            None => Script::default(),
+            None => Script { is_too_long: true, ..Script::default() },
         };
         self.script.is_understood &= script.is_understood;
         self.script.is_too_long |= script.is_too_long;
@@ -449,6 +451,7 @@ impl Reader<'_> {
         if all.len() > MOST_REDIRECTS {
             all.truncate(MOST_REDIRECTS);
             self.script.is_understood = false;
+            self.script.is_too_long = true;
         }
         self.script.commands.push(Simple {
             words,

@@ -136,6 +136,7 @@ impl Runs {
     fn add(&mut self, mut run: Run, depth: usize) {
         if self.all.len() >= MOST_RUNS {
             self.is_known = false;
+            self.is_too_long = true;
             return;
         }
         let Some(program) = run.words.first_mut() else {
@@ -160,6 +161,7 @@ impl Runs {
         }
         let Some(depth) = depth.checked_sub(1) else {
             self.is_known = false;
+            self.is_too_long = true;
             self.all.push(run);
             return;
         };

@@ -97,7 +97,7 @@ impl Reader<'_> {
             self.script.is_understood = false;
         }
         let is_quoted = start.contains(['\'', '"', '\\']);
-        let strips = children(node).first().is_some_and(|operator| self.of(*operator) == "<<-");
+        let strips = named("<<-").is_some();
         let text = if is_quoted {
             Word::literal(self.of(body))
         } else {
@@ -172,4 +172,98 @@ pub(super) fn is_redirect_part(kind: &str) -> bool {
         kind,
         "heredoc_body" | "heredoc_start" | "heredoc_end" | "file_redirect" | "herestring_redirect"
     )
+}
+
+/// Every here-document is, to the grammar, what it is to bash. The grammar takes more for its end: a line with blanks around
+/// the delimiter, with a `;` behind it, or one that goes on the line before it.
+pub(super) fn ends_as_in_bash(root: Node<'_>, text: &str) -> bool {
+    if !text.contains("<<") {
+        return true;
+    }
+    let mut open = vec![(root, false)];
+    while let Some((node, in_backquotes)) = open.pop() {
+        // What stands in backquotes ends at the next one, also in a here-document.
+        let in_backquotes = in_backquotes
+            || node.kind() == "command_substitution"
+                && text.as_bytes().get(node.start_byte()) == Some(&b'`');
+        let is_it = node.kind() == "heredoc_redirect";
+        if is_it && (in_backquotes || end_of(node, text).is_none()) {
+            return false;
+        }
+        open.extend(children(node).into_iter().map(|child| (child, in_backquotes)));
+    }
+    true
+}
+
+/// Where the here-document ends, if the grammar and bash agree on that.
+fn end_of(node: Node<'_>, text: &str) -> Option<usize> {
+    let named = |kind: &str| children(node).into_iter().find(|child| child.kind() == kind);
+    let start = named("heredoc_start")?;
+    let (body, end) = (named("heredoc_body")?, named("heredoc_end")?);
+    let written = text.get(start.byte_range())?;
+    let behind = text.get(start.end_byte()..)?;
+    // `<<"X"Y`: the grammar knows the first half.
+    if !behind.starts_with([' ', '\t', '\n', ';', '&', '|', '<', '>', '(', ')']) {
+        return None;
+    }
+    let delimiter = written
+        .strip_prefix('\\')
+        .or_else(|| written.strip_prefix('\'')?.strip_suffix('\''))
+        .or_else(|| written.strip_prefix('"')?.strip_suffix('"'))
+        .unwrap_or(written);
+    if delimiter.contains(['\'', '"', '\\', '$', '`', '\n']) {
+        return None;
+    }
+    let first = start.end_byte() + end_of_line(behind)? + 1;
+    // The grammar leaves out blanks before the body; what else stands there is none of it.
+    let before = text.get(first..body.start_byte())?;
+    if !before.trim_matches([' ', '\t', '\n']).is_empty() {
+        return None;
+    }
+    let strips = named("<<-").is_some();
+    let is_end =
+        |line: &str| delimiter == if strips { line.trim_start_matches('\t') } else { line };
+    let ends = |joins| first_end(text.get(first..).unwrap_or_default(), joins, is_end);
+    let (from, to) = ends(false)?;
+    // Without quotes a line that ends in a backslash goes on in the next one; other shells look at each line by itself.
+    if written == delimiter && ends(true)? != (from, to) {
+        return None;
+    }
+    let own = text.get(first + from..first + to)?;
+    let tabs = if strips { own.len() - own.trim_start_matches('\t').len() } else { 0 };
+    (end.byte_range() == (first + from + tabs..first + to)).then_some(first + to)
+}
+
+/// The end of the line of a command, which goes on behind a backslash.
+fn end_of_line(text: &str) -> Option<usize> {
+    let at = text.match_indices('\n').map(|(at, _)| at).find(|at| !goes_on(&text[..*at]))?;
+    // No comment goes on.
+    let line = &text[..at];
+    (!(line.contains('#') && line.contains('\n'))).then_some(at)
+}
+
+fn goes_on(line: &str) -> bool {
+    (line.len() - line.trim_end_matches('\\').len()) % 2 == 1
+}
+
+/// The place of the first line that is the end, each with those that it `joins`.
+fn first_end(text: &str, joins: bool, is_end: impl Fn(&str) -> bool) -> Option<(usize, usize)> {
+    let mut from = 0;
+    let mut joined = String::new();
+    let mut at = 0;
+    for line in text.split('\n') {
+        let to = at + line.len();
+        joined.push_str(line);
+        if joins && goes_on(line) {
+            joined.pop();
+        } else {
+            if is_end(&joined) {
+                return Some((from, to));
+            }
+            joined.clear();
+            from = to + 1;
+        }
+        at = to + 1;
+    }
+    None
 }
