@@ -275,6 +275,9 @@ mod tests {
             "cd 'x[$(b)]'; cd ..; a $((${OLDPWD##*/}))",
             "set -- 'x[$(b)]'; a $(($1))",
             "f() { a $((${1})); }; f 'x[$(b)]'",
+            "let 'x[$(b)]=1'",
+            "for x in 'y[$(b)]'; do let x; done",
+            "for x in -vy; do printf $x 'z[$(b)]'; a $((y)); done",
             // However the builtin is written.
             "\\read x; a $((x))",
             "\"read\" x; a $((x))",
@@ -330,6 +333,8 @@ mod tests {
             "a | b; echo ${PIPESTATUS[0]}",
             "echo $((RANDOM % 6)) ${files[@]}>new.txt",
             "echo {a,b}>new.txt",
+            "let n=n+1",
+            "while read -r l; do printf '%s\\n' \"$l\"; n=$((n+1)); done < f",
         ] {
             assert!(Script::read(line).is_understood, "{line}: {:?}", shown(line));
         }

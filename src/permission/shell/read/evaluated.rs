@@ -40,19 +40,56 @@ const NUMBERS: &[&str] = &[
 /// What stands for the output of a command in a text.
 const OUTPUT: char = '\u{1}';
 
+/// More of what is evaluated is not looked at. (Parts of it stand in others.)
+const MOST_EVALUATED: usize = 1024 * 1024;
+
+/// A text, and what holds for all of it.
+struct Source<'a> {
+    text: &'a str,
+    /// The names of commands may stand for others.
+    is_redefined: bool,
+    /// The keys of an array may be any text.
+    has_keys: bool,
+    /// `{name[` stands in it.
+    has_braced_index: bool,
+}
+
+impl<'a> Source<'a> {
+    fn new(text: &'a str) -> Self {
+        let all = unquoted(text);
+        let mut dense = all.clone();
+        dense.retain(|char| !char.is_ascii_whitespace());
+        let is_braced_index = |(at, _): (usize, &str)| {
+            let behind = dense[at + 1..].trim_start_matches(is_name_char);
+            behind.starts_with('[') && !dense[..at].ends_with('$')
+        };
+        Self {
+            text,
+            is_redefined: ["()", "function", "alias", "hash", "enable", "PATH"]
+                .iter()
+                .any(|sign| dense.contains(sign)),
+            has_keys: ["declare", "typeset", "local", "readonly"]
+                .iter()
+                .any(|word| all.contains(word)),
+            has_braced_index: dense.match_indices('{').any(is_braced_index),
+        }
+    }
+}
+
 /// What bash may run here does not all stand in the tree.
 pub(super) fn hides_commands(root: Node<'_>, text: &str) -> bool {
     if !text.contains(['$', '`', '[']) && !text.contains("((") {
         return false;
     }
-    let mut values = Values::default();
+    let source = Source::new(text);
+    let (mut values, mut length) = (Values::default(), 0);
     let mut open = vec![root];
     while let Some(node) = open.pop() {
         let of = &text[node.byte_range()];
         match place(node, text) {
             Place::Elsewhere => {}
             Place::Expansion => {
-                let (own, _) = apart(node, text);
+                let (own, _) = apart(node, &source);
                 let own = live(&own.replace("$'", "'"));
                 if own.strip_prefix("${").unwrap_or(&own).contains(['$', '`'])
                     || ["<(", ">(", "@P}"].iter().any(|sign| own.contains(sign))
@@ -61,13 +98,17 @@ pub(super) fn hides_commands(root: Node<'_>, text: &str) -> bool {
                 }
             }
             Place::Evaluated => {
-                let (own, has_commands) = apart(node, text);
+                let (own, has_commands) = apart(node, &source);
                 let own = own.strip_prefix('$').unwrap_or(&own);
                 // What a command writes is a value, too. (To `test` it is one with `-v` alone.)
-                let is_test =
-                    matches!(node.kind(), "command" | "redirected_statement" | "test_command")
-                        && !of.starts_with("[[")
-                        && !unquoted(own).contains("-v");
+                let is_test = !of.starts_with("[[")
+                    && match node.kind() {
+                        "command" | "redirected_statement" => {
+                            program(node, text).as_deref() != Some("let")
+                        }
+                        kind => kind == "test_command",
+                    }
+                    && !unquoted(own).contains("-v");
                 if has_commands && !is_test || own.contains(['$', '`']) {
                     return true;
                 }
@@ -77,14 +118,19 @@ pub(super) fn hides_commands(root: Node<'_>, text: &str) -> bool {
                         .any(|word| word.contains('$') && !word.starts_with('"'))
                 };
                 if !is_test || is_split() {
-                    values.evaluated.push(evaluated(node, text));
+                    let of = evaluated(node, text);
+                    length += of.len();
+                    if length > MOST_EVALUATED {
+                        return true;
+                    }
+                    values.evaluated.push(of);
                 }
             }
         }
-        if is_indexed_descriptor(node, text) {
+        if is_indexed_descriptor(node, &source) {
             return true;
         }
-        values.note(node, text);
+        values.note(node, &source);
         open.extend(children(node));
     }
     values.can_be_commands()
@@ -114,7 +160,7 @@ fn place(node: Node<'_>, text: &str) -> Place {
         "arithmetic_expansion" | "subscript" | "c_style_for_statement" | "test_command" => true,
         // Words can stand behind its redirections, too.
         "command" | "redirected_statement" => {
-            matches!(program(node, text).as_deref(), Some("test" | "["))
+            matches!(program(node, text).as_deref(), Some("test" | "[" | "let"))
         }
         _ => false,
     };
@@ -163,16 +209,14 @@ fn live(own: &str) -> String {
 }
 
 /// `{x[…]}<file`: an index in what a redirection gives its number to.
-fn is_indexed_descriptor(node: Node<'_>, text: &str) -> bool {
-    if !matches!(node.kind(), "file_redirect" | "heredoc_redirect" | "herestring_redirect") {
-        return false;
+fn is_indexed_descriptor(node: Node<'_>, source: &Source<'_>) -> bool {
+    let is_redirect =
+        matches!(node.kind(), "file_redirect" | "heredoc_redirect" | "herestring_redirect");
+    let mut before = &source.text[..node.start_byte()];
+    while let Some(further) = before.strip_suffix("\\\n") {
+        before = further;
     }
-    let before = text[..node.start_byte()].replace("\\\n", "");
-    before.ends_with('}')
-        && before.match_indices('{').any(|(at, _)| {
-            let behind = before[at + 1..].trim_start_matches(is_name_char);
-            !before[..at].ends_with('$') && behind.starts_with('[')
-        })
+    is_redirect && source.has_braced_index && before.ends_with('}')
 }
 
 fn is_name_char(char: char) -> bool {
@@ -294,7 +338,8 @@ impl Values {
     }
 
     /// What this node gives to variables.
-    fn note(&mut self, node: Node<'_>, text: &str) {
+    fn note(&mut self, node: Node<'_>, source: &Source<'_>) {
+        let text = source.text;
         let of = &text[node.byte_range()];
         match node.kind() {
             "for_statement" => {
@@ -302,9 +347,9 @@ impl Values {
                 let name = text[name.byte_range()].to_owned();
                 let values: Vec<Node<'_>> =
                     node.children_by_field_name("value", &mut node.walk()).collect();
-                if values.is_empty() || !values.iter().all(|word| is_plain(*word, text)) {
+                if values.is_empty() || !values.iter().all(|word| is_plain(*word, source)) {
                     self.given.insert(name);
-                } else if !values.iter().all(|word| is_number(*word, text)) {
+                } else if !values.iter().all(|word| is_number(*word, source)) {
                     self.named.insert(name);
                 }
             }
@@ -316,14 +361,14 @@ impl Values {
             "variable_assignment" => {
                 let name = names(of).next().unwrap_or_default().to_owned();
                 let value = node.child_by_field_name("value");
-                let is_number = value.is_none_or(|value| is_number(value, text));
+                let is_number = value.is_none_or(|value| is_number(value, source));
                 let is_declared =
                     node.parent().is_some_and(|parent| parent.kind() == "declaration_command");
                 match value {
                     _ if is_number => {
                         self.counted.insert(name);
                     }
-                    Some(value) if is_declared && !is_plain(value, text) => {
+                    Some(value) if is_declared && !is_plain(value, source) => {
                         self.given.insert(name);
                     }
                     _ => {
@@ -332,7 +377,7 @@ impl Values {
                 }
             }
             // Its arguments are numbers, or print something else.
-            "command_substitution" if is_count(node, text) && of.starts_with("$(seq") => {
+            "command_substitution" if is_count(node, source) && of.starts_with("$(seq") => {
                 self.evaluated.push(unquoted(&of[2..]));
             }
             "command" | "redirected_statement" => {
@@ -341,7 +386,9 @@ impl Values {
                     return;
                 }
                 let of = unquoted(of);
-                if program == "printf" && !of.contains("-v") {
+                // Its first word may be put in.
+                let first = of.split_once("printf").map_or("", |(_, words)| words.trim_start());
+                if program == "printf" && !of.contains("-v") && !first.starts_with(['$', '`']) {
                     return;
                 }
                 // A flag and its argument can be one word.
@@ -356,35 +403,29 @@ impl Values {
 }
 
 /// A word of a loop that is no expression which runs something.
-fn is_plain(word: Node<'_>, text: &str) -> bool {
+fn is_plain(word: Node<'_>, source: &Source<'_>) -> bool {
     let is_harmless = |char: char| char.is_ascii_alphanumeric() || "_-+./:,{}".contains(char);
-    text[word.byte_range()].chars().all(is_harmless) || is_number(word, text)
+    source.text[word.byte_range()].chars().all(is_harmless) || is_number(word, source)
 }
 
 /// A word that is certain to be nothing but a number, or several.
-fn is_number(word: Node<'_>, text: &str) -> bool {
-    let of = &text[word.byte_range()];
+fn is_number(word: Node<'_>, source: &Source<'_>) -> bool {
+    let of = &source.text[word.byte_range()];
     let inner = of.strip_prefix('"').and_then(|of| of.strip_suffix('"')).unwrap_or(of);
     match word.kind() {
         "arithmetic_expansion" => true,
-        "command_substitution" => is_count(word, text),
-        _ if is_list_of_keys(inner) => {
-            // The keys of an associative array can be any text.
-            let all = unquoted(text);
-            !inner.starts_with("${!BASH")
-                && !["declare", "typeset", "local", "readonly"]
-                    .iter()
-                    .any(|word| all.contains(word))
-        }
+        "command_substitution" => is_count(word, source),
+        _ if is_list_of_keys(inner) => !inner.starts_with("${!BASH") && !source.has_keys,
         _ => of.chars().all(|char| char.is_ascii_digit() || "-.{}\"'".contains(char)),
     }
 }
 
 /// A command that writes nothing but numbers: `$(nproc)`, `$(seq 5)`, `$(date +%s)`, `$(… | wc -l)`.
-fn is_count(node: Node<'_>, text: &str) -> bool {
+fn is_count(node: Node<'_>, source: &Source<'_>) -> bool {
+    let text = source.text;
     let own: Vec<Node<'_>> = children(node).into_iter().filter(Node::is_named).collect();
     let [mut last] = *own else { return false };
-    if !text[node.byte_range()].starts_with("$(") || is_redefined(text) {
+    if !text[node.byte_range()].starts_with("$(") || source.is_redefined {
         return false;
     }
     if last.kind() == "pipeline" {
@@ -429,23 +470,17 @@ fn is_count(node: Node<'_>, text: &str) -> bool {
     }
 }
 
-/// The names of commands may stand for others.
-fn is_redefined(text: &str) -> bool {
-    let mut all = unquoted(text);
-    all.retain(|char| !char.is_ascii_whitespace());
-    ["()", "function", "alias", "hash", "enable", "PATH"].iter().any(|sign| all.contains(sign))
-}
-
 /// The node's own text, without what is put in and looked at for itself; and whether some of that is what
 /// commands write.
-fn apart(node: Node<'_>, text: &str) -> (String, bool) {
+fn apart(node: Node<'_>, source: &Source<'_>) -> (String, bool) {
+    let text = source.text;
     let mut holes: Vec<Range<usize>> = Vec::new();
     let mut has_commands = false;
     let mut open = children(node);
     while let Some(node) = open.pop() {
         match node.kind() {
             "command_substitution" | "process_substitution" => {
-                has_commands |= !is_count(node, text);
+                has_commands |= !is_count(node, source);
                 holes.push(node.byte_range());
             }
             "expansion"
