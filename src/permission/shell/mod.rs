@@ -263,8 +263,83 @@ mod tests {
             "for x in '-v y[$(b)]'; do test $x; done",
             "while read x; do a $((x)); done",
             "a ${x='y[$(b)]'} $((x))",
+            // The shell itself gives values.
+            "b 'x[$(c)]'; a $((_))",
+            "b 'x[$(c)]'; a ${y:_}",
+            "b 'x[$(c)]'; a ${!_}",
+            "b 'x[$(c)]'; a ${y[_]}",
+            "b 'x[$(c)]'; a $[_]",
+            "b 'x[$(c)]'; test -v \"$_\"",
+            "b 'x[$(c)]'; test </dev/null -v \"$_\"",
+            "</dev/null test -v 'x[$(b)]'",
+            "time test -v 'x[$(b)]'",
+            "[[ 'x[$(b)]' =~ .* ]]; a $((BASH_REMATCH))",
+            "a $((${BASH_EXECUTION_STRING##*%})) #%x[$(b)]",
+            "cd 'x[$(b)]'; cd ..; a $((${OLDPWD##*/}))",
+            "set -- 'x[$(b)]'; a $(($1))",
+            "f() { a $((${1})); }; f 'x[$(b)]'",
+            "let 'x[$(b)]=1'",
+            "for x in 'y[$(b)]'; do let x; done",
+            "for x in -vy; do printf $x 'z[$(b)]'; a $((y)); done",
+            // However the builtin is written.
+            "\\read x; a $((x))",
+            "\"read\" x; a $((x))",
+            "builtin read x; a $((x))",
+            "command -p read x; a $((x))",
+            "$'\\x72ead' x; a $((x))",
+            "IFS= read -r x; a $((x))",
+            "read -rax; a $((x))",
+            "read <f x; a $((x))",
+            "read \"$y\"; a $((x))",
+            "printf -v x %s 'y[$(b)]'; a $((x))",
+            "a {x['$(b)']}</dev/null",
+            "a {x['$(b)']}\\\n</dev/null",
+            // One variable can be the name of another.
+            "for x in 'z[$(b)]'; do for y in x; do a $((y)); done; done",
+            "for x in 'z[$(b)]'; do y=$x; a $((y)); done",
+            "for root in 'z[$(b)]'; do a $((USER)); done",
+            "for xy in 'z[$(b)]'; do a $((x${u:-y})); done",
+            "for x8 in 'z[$(b)]'; do a $((x$(nproc))); done",
+            // What looks like a number and is none.
+            "a $(($(date +'x[$(b)]')))",
+            "a $(($(wc -l 'x[$(b)]')))",
+            "a $(($(echo 'x[$(b)]'; c | wc -l)))",
+            "a $(($(wc -l 2>&1 <'x[$(b)]')))",
+            "wc() { echo 'x[$(b)]'; }; a $(($(wc -l)))",
+            "for i in $(seq -f 'x[$(b)]' 2); do a $((i)); done",
+            "read -r n; for i in $(seq $n); do a $((i)); done",
+            "declare -A x; x['y[$(b)]']=1; for i in \"${!x[@]}\"; do a $((i)); done",
+            "a ${x#\\\\$(b)`c`}",
+            "a \"${x:-\\`b\\``c`}\"",
         ] {
             assert!(!Script::read(line).is_understood, "{line}: {:?}", shown(line));
+        }
+    }
+
+    #[test]
+    fn numbers_and_patterns_are_understood() {
+        for line in [
+            "make -j$(($(nproc)+1))",
+            "echo $(($(date +%s)-start))",
+            "start=$(date +%s); make; echo $(($(date +%s) - start))",
+            "[[ $(git status --porcelain | wc -l) -gt 0 ]]",
+            "[[ $(wc -l < a.txt) -gt 0 ]]",
+            "for c in $(git log --format=%h); do echo \"${c:0:7}\"; done",
+            "for c in *.md; do echo \"${c: -3}\"; done",
+            "for i in \"${!files[@]}\"; do git add \"${files[$i]}\"; done",
+            "for i in $(seq 5); do sleep $((i*2)); done",
+            "for i in {1..3}; do echo $((i+1)); done",
+            "while read -r l; do n=$((n+1)); done < f",
+            "echo \"${v#\\$}\" \"${v//\\`/}\"",
+            "[[ $x =~ v(.*) ]] && echo \"${BASH_REMATCH[1]}\"",
+            "cd \"$(dirname \"${BASH_SOURCE[0]}\")\"",
+            "a | b; echo ${PIPESTATUS[0]}",
+            "echo $((RANDOM % 6)) ${files[@]}>new.txt",
+            "echo {a,b}>new.txt",
+            "let n=n+1",
+            "while read -r l; do printf '%s\\n' \"$l\"; n=$((n+1)); done < f",
+        ] {
+            assert!(Script::read(line).is_understood, "{line}: {:?}", shown(line));
         }
     }
 
