@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{OpenError, Options, Session, models};
 use crate::config::Config;
-use crate::protocol::control::Control;
+use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::mask::Masker;
 use crate::workspace::Workspace;
 
@@ -27,9 +27,9 @@ impl Session {
         &self.workspace
     }
 
-    /// A wish for another mode comes true now, and not only with the next call.
-    pub fn take_wishes(&self) {
-        self.kernel.mode();
+    /// How freely it may act. A wish for another mode comes true with that, and not only with the next call.
+    pub fn mode(&self) -> PermissionMode {
+        self.kernel.mode()
     }
 
     /// What a command of the user's own wrote is the model's to know from now on.

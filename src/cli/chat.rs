@@ -83,8 +83,9 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         dirs,
     };
     let mut is_first = true;
-    // What the next session begins with.
+    // What the next session begins with, and the mode, which is the chat's.
     let mut told = None;
+    let mut mode = None;
     let last = loop {
         let faces: Vec<Box<dyn crate::protocol::event::Sink>> = vec![Box::new(chat.handle.clone())];
         let mut session = match open(&options, control, faces).await {
@@ -101,11 +102,16 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
             }
         };
         is_first = false;
+        if let Some(mode) = mode.filter(|mode| *mode != session.mode()) {
+            control.want_mode(mode);
+            session.mode();
+        }
         if let Some(news) = told.take() {
             chat.handle.tell(news);
         }
         let next = converse(&mut session, &options, &places, &mut chat).await;
         let id = session.log_path.is_some().then(|| session.id().to_owned());
+        mode = Some(session.mode());
         session.close();
         match next {
             Next::Quit => break id,
@@ -245,7 +251,7 @@ async fn converse(
                     }
                     Request::Mode(mode) => {
                         control.want_mode(mode);
-                        session.take_wishes();
+                        session.mode();
                     }
                     Request::Command(CommandDeed::Clear, _) => return Next::Open(Which::New),
                     Request::Command(CommandDeed::Resume, id) => match resume(options, session, &id) {
@@ -324,6 +330,7 @@ async fn converse(
             }
         }
         handle.tell(News::Branch(places.branch()));
+        session.model().clone_into(&mut jobs.model);
         let unheard = control.take_messages();
         let interrupted = control.interrupted();
         quits |= interrupted == Some(Interrupt::Terminate);

@@ -5,7 +5,7 @@ use toml::Value;
 
 use super::options::{self, ToolOptions};
 use crate::app::{self, OpenError};
-use crate::config::{AGENT_DIR, Config, UserDirs};
+use crate::config::{AGENT_DIR, Config, Loaded, UserDirs};
 use crate::ui;
 
 #[derive(Debug, Subcommand)]
@@ -48,6 +48,11 @@ fn show(options: &ToolOptions) -> Result<String, OpenError> {
     for warning in &loaded.warnings {
         ui::tell(warning);
     }
+    in_force(&loaded)
+}
+
+/// Every value and where it came from, a line each.
+pub(super) fn in_force(loaded: &Loaded) -> Result<String, OpenError> {
     let table = toml::Table::try_from(&loaded.config)
         .map_err(|error| OpenError::Usage(error.to_string()))?;
     let masker = app::masker(&loaded.config, &[])?;

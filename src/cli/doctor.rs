@@ -1,13 +1,14 @@
 //! `agent doctor`: what works here, tried, and how to fix what does not.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 
 use super::holds;
 use super::options::{self, ToolOptions};
-use crate::app;
-use crate::config::{self, Config, UserDirs};
+use crate::app::{self, Options};
+use crate::config::{self, Config, Loaded, UserDirs};
 use crate::exec::{Command, Exec};
 use crate::learning::store::SqliteStore;
 use crate::model;
@@ -20,9 +21,6 @@ pub(super) struct DoctorArgs {
     /// Ask no server
     #[arg(long)]
     offline: bool,
-    /// The chat asks, which has a terminal and a model
-    #[arg(long, hide = true)]
-    chat: bool,
     #[command(flatten)]
     options: ToolOptions,
 }
@@ -63,14 +61,49 @@ pub(super) fn doctor(args: &DoctorArgs) -> u8 {
 }
 
 async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
-    report.good("program", &format!("agent {}", env!("CARGO_PKG_VERSION")));
     let root = match options::root(args.options.cwd.as_deref()) {
         Ok(root) => root,
         Err(error) => return report.bad("folder", &error.to_string()),
     };
+    examine_machine(&root, ui::is_terminal(), control, report).await;
     let dirs = UserDirs::find();
+    let loaded = match options::load(&root, dirs.as_ref(), &args.options, None) {
+        Ok(loaded) => loaded,
+        Err(error) => return report.bad("config", &error.to_string()),
+    };
+    let setup = Setup {
+        root: &root,
+        add_dirs: &args.options.add_dir,
+        config: &loaded,
+        dirs: dirs.as_ref(),
+        asks_server: !args.offline,
+    };
+    setup.examine(control, report).await;
+}
+
+/// What the chat asks for: the same, of the configuration and the model that it works with. Its server is not
+/// asked: the chat shows whether that answers.
+pub(super) async fn of_chat(options: &Options, model: &str, control: &Control) -> String {
+    let mut report = Report { out: String::new(), failed: false };
+    examine_machine(&options.root, true, control, &mut report).await;
+    let mut config = options.config.clone();
+    model.clone_into(&mut config.config.model);
+    let setup = Setup {
+        root: &options.root,
+        add_dirs: &options.add_dirs,
+        config: &config,
+        dirs: options.dirs.as_ref(),
+        asks_server: false,
+    };
+    setup.examine(control, &mut report).await;
+    report.out
+}
+
+/// The programs and the terminal that are here.
+async fn examine_machine(root: &Path, is_terminal: bool, control: &Control, report: &mut Report) {
+    report.good("program", &format!("agent {}", env!("CARGO_PKG_VERSION")));
     let shown = root.display().to_string();
-    if rustix::fs::access(&root, rustix::fs::Access::WRITE_OK).is_ok() {
+    if rustix::fs::access(root, rustix::fs::Access::WRITE_OK).is_ok() {
         report.good("folder", &shown);
     } else {
         report.note("folder", &format!("{shown} can not be written: sessions are kept elsewhere"));
@@ -80,7 +113,7 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
         ("bash", "echo $BASH_VERSION", "install bash: the tool Bash and the checks need it"),
         ("git", "git --version", "install git to see what a task changed; nothing else needs it"),
     ] {
-        let line = Command::new(line.to_owned(), root.clone(), Duration::from_secs(10));
+        let line = Command::new(line.to_owned(), root.to_path_buf(), Duration::from_secs(10));
         match exec.run(line, &control.cancel()).await {
             Ok(outcome) if outcome.exit_code == Some(0) => {
                 report.good(what, outcome.stdout.text.trim());
@@ -89,72 +122,81 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
             Err(error) => report.bad(what, &format!("{error}; {missing}")),
         }
     }
-    if ui::is_terminal() || args.chat {
+    if is_terminal {
         let term = std::env::var("TERM").unwrap_or_default();
         report.good("terminal", if term.is_empty() { "TERM is not set" } else { &term });
     } else {
         report.good("terminal", "none: output goes to a pipe or a file");
     }
-    let loaded = match options::load(&root, dirs.as_ref(), &args.options, None) {
-        Ok(loaded) => loaded,
-        Err(error) => return report.bad("config", &error.to_string()),
-    };
-    report.good("config", &format!("{} keys set", loaded.origins.len()));
-    for warning in &loaded.warnings {
-        report.note("config", warning);
-    }
-    examine_memory(&loaded.config, dirs.as_ref(), report);
-    match app::open_workspace(&root, &args.options.add_dir) {
-        Ok(workspace) => {
-            holds::examine(&loaded.config, &workspace, dirs.as_ref(), control, report).await;
+}
+
+/// What a session here would work with.
+struct Setup<'a> {
+    root: &'a Path,
+    add_dirs: &'a [PathBuf],
+    config: &'a Loaded,
+    dirs: Option<&'a UserDirs>,
+    asks_server: bool,
+}
+
+impl Setup<'_> {
+    async fn examine(&self, control: &Control, report: &mut Report) {
+        let loaded = self.config;
+        report.good("config", &format!("{} keys set", loaded.origins.len()));
+        for warning in &loaded.warnings {
+            report.note("config", warning);
         }
-        Err(error) => report.bad("folder", &error.to_string()),
-    }
-    if let Some(path) = loaded.config.model.strip_prefix("script:") {
-        return match app::script(path) {
-            Ok(_) => report.good("model", &loaded.config.model),
-            Err(error) => report.bad("model", &error.to_string()),
-        };
-    }
-    let variable = |name: &str| std::env::var(name).ok();
-    match config::resolve(&loaded.config, &variable) {
-        Ok(Some(resolved)) => {
-            let what = format!("{} at {}", resolved.id, resolved.base_url);
-            let facts = app::facts(&loaded.config, &resolved.id);
-            let said = facts.in_words();
-            if facts.context_window.is_some() {
-                report.good("facts", &said);
-            } else {
-                let key = format!("models.\"{}\".context_window", resolved.id);
-                report.note("facts", &format!("{said}; set {key} in the configuration"));
+        examine_memory(&loaded.config, self.dirs, report);
+        match app::open_workspace(self.root, self.add_dirs) {
+            Ok(workspace) => {
+                holds::examine(&loaded.config, &workspace, self.dirs, control, report).await;
             }
-            if args.offline {
-                return report.good("model", &what);
-            }
-            let endpoint = match app::endpoint(&resolved, &root, control).await {
-                Ok(endpoint) => endpoint,
-                Err(error) => return report.bad("model", &error.to_string()),
-            };
-            match model::list_models(&endpoint, Duration::from_secs(5)).await {
-                Ok(models) if models.contains(&resolved.model) => report.good("model", &what),
-                Ok(models) => report.note(
-                    "model",
-                    &format!(
-                        "{what}: the server answers, but does not list it among its {} models",
-                        models.len()
-                    ),
-                ),
+            Err(error) => report.bad("folder", &error.to_string()),
+        }
+        if let Some(path) = loaded.config.model.strip_prefix("script:") {
+            return match app::script(path) {
+                Ok(_) => report.good("model", &loaded.config.model),
                 Err(error) => report.bad("model", &error.to_string()),
-            }
+            };
         }
-        // The chat says which model answers.
-        Ok(None) if args.chat => {}
-        Ok(None) => report.note(
-            "model",
-            "auto, and no key is set: a local server is looked for at the start of a task; \
-             set OPENAI_API_KEY or name a model with --model",
-        ),
-        Err(error) => report.bad("model", &error.to_string()),
+        let variable = |name: &str| std::env::var(name).ok();
+        match config::resolve(&loaded.config, &variable) {
+            Ok(Some(resolved)) => {
+                let what = format!("{} at {}", resolved.id, resolved.base_url);
+                let facts = app::facts(&loaded.config, &resolved.id);
+                let said = facts.in_words();
+                if facts.context_window.is_some() {
+                    report.good("facts", &said);
+                } else {
+                    let key = format!("models.\"{}\".context_window", resolved.id);
+                    report.note("facts", &format!("{said}; set {key} in the configuration"));
+                }
+                if !self.asks_server {
+                    return report.good("model", &what);
+                }
+                let endpoint = match app::endpoint(&resolved, self.root, control).await {
+                    Ok(endpoint) => endpoint,
+                    Err(error) => return report.bad("model", &error.to_string()),
+                };
+                match model::list_models(&endpoint, Duration::from_secs(5)).await {
+                    Ok(models) if models.contains(&resolved.model) => report.good("model", &what),
+                    Ok(models) => report.note(
+                        "model",
+                        &format!(
+                            "{what}: the server answers, but does not list it among its {} models",
+                            models.len()
+                        ),
+                    ),
+                    Err(error) => report.bad("model", &error.to_string()),
+                }
+            }
+            Ok(None) => report.note(
+                "model",
+                "auto, and no key is set: a local server is looked for at the start of a task; \
+                 set OPENAI_API_KEY or name a model with --model",
+            ),
+            Err(error) => report.bad("model", &error.to_string()),
+        }
     }
 }
 

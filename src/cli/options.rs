@@ -222,8 +222,11 @@ fn command_line(
 
 /// Where the server of this model is, as far as the command line says it.
 fn server(run: &RunArgs, model: &str) -> Vec<(String, Value, String)> {
-    // `auto` with a server of the user's own speaks to it as to OpenAI's.
+    // `auto`, or a name alone, with a server of the user's own speaks to it as to OpenAI's.
     let provider = model.split_once('/').map_or("openai", |(provider, _)| provider);
+    let is_name = model != "auto" && !model.contains(['/', ':']) && run.base_url.is_some();
+    let whole = is_name
+        .then(|| ("model".to_owned(), format!("{provider}/{model}").into(), "--model".to_owned()));
     let url = run.base_url.as_deref().map(|url| ("base_url", url, "--base-url"));
     let key = run.api_key_env.as_deref().map(|name| ("api_key_env", name, "--api-key-env"));
     [url, key]
@@ -232,6 +235,7 @@ fn server(run: &RunArgs, model: &str) -> Vec<(String, Value, String)> {
         .map(|(key, value, option)| {
             (format!("providers.{provider}.{key}"), value.into(), option.to_owned())
         })
+        .chain(whole)
         .collect()
 }
 

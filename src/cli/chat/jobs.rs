@@ -13,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::places::Places;
 use crate::app::{Options, Session};
 use crate::cli::editor::edited;
+use crate::cli::{config, doctor};
 use crate::exec::{Command, Exec, Watcher};
+use crate::protocol::control::Control;
 use crate::protocol::mask::Masker;
 use crate::record;
 use crate::ui::tui::{CommandDeed, Handle, News, Request};
@@ -45,6 +47,8 @@ pub(super) struct Jobs<'a> {
     stop: CancellationToken,
     log: Option<PathBuf>,
     session: String,
+    /// Who answers.
+    pub(super) model: String,
 }
 
 impl<'a> Jobs<'a> {
@@ -65,6 +69,7 @@ impl<'a> Jobs<'a> {
             stop: CancellationToken::new(),
             log: session.log_path.clone(),
             session: session.id().to_owned(),
+            model: session.model().to_owned(),
         }
     }
 
@@ -86,6 +91,9 @@ impl<'a> Jobs<'a> {
         match request {
             Request::Remember(message) => self.places.remember(&self.masker.mask(&message)),
             Request::Files => self.find_files(),
+            Request::OwnCommands => {
+                self.handle.tell(News::OwnCommands(self.places.commands()));
+            }
             Request::Shell(command) => self.shell(command),
             Request::Edit(text) => self.edit(text),
             Request::Command(deed, arguments) => self.command(deed, &arguments),
@@ -130,8 +138,11 @@ impl<'a> Jobs<'a> {
                 Ok(arguments) => self.own("Memory", &arguments),
                 Err(reason) => self.handle.tell(News::Note(false, reason)),
             },
-            CommandDeed::Config => self.own("Configuration", "config show"),
-            CommandDeed::Doctor => self.own("What works here", "doctor --offline --chat"),
+            CommandDeed::Config => {
+                let text = config::in_force(&self.options.config);
+                self.page("Configuration", text.map_err(|error| error.to_string()));
+            }
+            CommandDeed::Doctor => self.examine(),
             CommandDeed::Diff => {
                 let line = "git --no-pager -c color.ui=never diff HEAD && \
                             git ls-files --others --exclude-standard | sed 's/^/new: /'";
@@ -237,6 +248,23 @@ impl<'a> Jobs<'a> {
                 let (shown, wrote) = (command.clone(), output.clone());
                 handle.tell(News::Shell { command: shown, output: wrote, exit_code });
                 Some(Ran { command, output, exit_code })
+            }
+            .boxed_local(),
+        );
+    }
+
+    fn examine(&mut self) {
+        let (handle, masker, stop) = (self.handle.clone(), self.masker.clone(), self.stop.clone());
+        let (options, model) = (self.options, self.model.clone());
+        self.running.push(
+            async move {
+                let control = Control::default();
+                let examining = doctor::of_chat(options, &model, &control);
+                if let Some(text) = stop.run_until_cancelled(examining).await {
+                    let text = masker.mask(&text).into_owned();
+                    handle.tell(News::Page { title: "What works here".to_owned(), text });
+                }
+                None
             }
             .boxed_local(),
         );

@@ -14,7 +14,7 @@ use super::theme::{Part, Theme};
 use crate::protocol::control::{ControlDecision, Counters, Ending, Replan};
 use crate::protocol::event::{FailureReport, TurnFinished};
 use crate::protocol::plan::{Plan, TodoStatus};
-use lines::{first_line, output, prefixed, title};
+use lines::{first_line, live_output, output, prefixed, title};
 
 /// How wide a screen is, and its colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub(super) struct Shell {
 /// A command of the user's own that runs, and the end of what it wrote.
 pub(super) fn running_shell(command: &str, tail: &str, look: Look) -> Vec<Line<'static>> {
     let mut lines = vec![title(("! ", Part::User), "", &first_line(command), "", look)];
-    lines.extend(output(tail, RUNNING_LINES, look, Detail::Brief));
+    lines.extend(live_output(tail, RUNNING_LINES, look));
     lines
 }
 

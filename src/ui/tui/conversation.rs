@@ -53,6 +53,8 @@ pub(super) struct Conversation {
     layers: BTreeMap<String, Layer>,
     /// How many bytes of the last request were those of the one before, and how many it had.
     shared_bytes: (usize, usize),
+    /// Why the model was asked again last.
+    retried_for: String,
     /// The model's window, where it is known.
     pub(super) window: Option<u64>,
     pub(super) usage: Usage,
@@ -182,7 +184,11 @@ impl Conversation {
                 self.end_stream();
                 self.does(Doing::Retrying, now);
                 let (n, wait) = (attempt.unwrap_or(1), seconds(*ms));
-                self.note(Tone::Warn, &format!("try {n} failed: {message}; the next in {wait}"));
+                // The same reason is told once.
+                let is_known = n > 1 && self.retried_for == *message;
+                let how = if is_known { " as well" } else { &format!(": {message}") };
+                self.note(Tone::Warn, &format!("try {n} failed{how}; the next in {wait}"));
+                message.clone_into(&mut self.retried_for);
             }
             // The report at the turn's end says what the model's own error was.
             Body::Error { source, message, retry_in_ms: None, .. } => {
@@ -588,6 +594,24 @@ mod tests {
         assert_eq!(
             shown(&conversation.take_finished(look(60))),
             "The first try br\n\n! try 1 failed: it broke off; the next in 0.5 s\n\nThe second try.\n"
+        );
+    }
+
+    #[test]
+    fn why_a_try_failed_is_said_once() {
+        let failed = |attempt: u32, message: &str| json!({"type": "error", "source": "model", "message": message, "retry_in_ms": 500, "attempt": attempt});
+        let mut conversation = conversation(&[
+            failed(1, "nobody listens"),
+            failed(2, "nobody listens"),
+            failed(3, "it is busy"),
+            failed(1, "it is busy"),
+        ]);
+        assert_eq!(
+            shown(&conversation.take_finished(look(60))),
+            "! try 1 failed: nobody listens; the next in 0.5 s\n\
+             ! try 2 failed as well; the next in 0.5 s\n\
+             ! try 3 failed: it is busy; the next in 0.5 s\n\
+             ! try 1 failed: it is busy; the next in 0.5 s\n"
         );
     }
 }

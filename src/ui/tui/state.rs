@@ -80,6 +80,8 @@ pub enum Request {
     Shell(String),
     /// Find the files of the project.
     Files,
+    /// Look which commands of the user's own there are.
+    OwnCommands,
     /// Do this command.
     Command(CommandDeed, String),
     /// Remember this message for later sessions.
@@ -106,6 +108,8 @@ pub enum News {
     },
     /// The files of the project.
     Files(Arc<[String]>),
+    /// The user's own commands, as they are now.
+    OwnCommands(Vec<OwnCommand>),
     /// Other sessions: id and what it was about.
     Sessions(Vec<(String, String)>),
     /// What a command of the user's own wrote last.
@@ -397,6 +401,13 @@ impl State {
             }
             News::Sessions(sessions) => {
                 self.sessions = sessions;
+                if self.sessions.is_empty() {
+                    self.say("there is no other session of this project");
+                }
+                self.complete();
+            }
+            News::OwnCommands(commands) => {
+                self.settings.own_commands = commands;
                 self.complete();
             }
             News::ShellOutput { command, tail } => {

@@ -141,6 +141,9 @@ pub(super) fn wrap(spans: &[Span<'static>], columns: usize) -> Vec<Vec<Span<'sta
     for span in spans {
         for piece in span.content.graphemes(true) {
             let columns_of = width(piece);
+            if line.last().is_some_and(|(before, _)| breaks_between(before, piece)) {
+                break_at = Some((line.len(), used));
+            }
             if used + columns_of > columns {
                 if piece == " " {
                     break_at = Some((line.len(), used));
@@ -161,18 +164,23 @@ pub(super) fn wrap(spans: &[Span<'static>], columns: usize) -> Vec<Vec<Span<'sta
             if piece == " " && line.is_empty() && !lines.is_empty() {
                 continue;
             }
-            if columns_of > 1 && !line.is_empty() {
-                break_at = Some((line.len(), used));
-            }
             line.push((piece, span.style));
             used += columns_of;
-            if piece == " " || columns_of > 1 {
-                break_at = Some((line.len(), used));
-            }
         }
     }
     lines.push(joined(&line));
     lines
+}
+
+/// A line may end between these two: at a blank, and beside a wide character, but for punctuation that does not
+/// begin or end a line in Chinese and Japanese (W3C, Requirements for Chinese Text Layout, 3.1.2).
+fn breaks_between(before: &str, piece: &str) -> bool {
+    const NOT_FIRST: &str = "，。、；：！？）〕】》〉」』］｝”’…％ー";
+    const NOT_LAST: &str = "（〔【《〈「『［｛“‘";
+    before == " "
+        || (width(before) > 1 || width(piece) > 1)
+            && !NOT_FIRST.contains(piece)
+            && !NOT_LAST.contains(before)
 }
 
 fn joined(pieces: &[(&str, Style)]) -> Vec<Span<'static>> {
@@ -253,6 +261,8 @@ mod tests {
         assert_eq!(wrapped("abcdefghij", 4), ["abcd", "efgh", "ij"]);
         assert_eq!(wrapped("中文字符换行", 5), ["中文", "字符", "换行"]);
         assert_eq!(wrapped("see 中文字", 6), ["see 中", "文字"]);
+        assert_eq!(wrapped("中文字符，换行。", 8), ["中文字", "符，换", "行。"]);
+        assert_eq!(wrapped("中文（换行）", 6), ["中文", "（换", "行）"]);
         assert_eq!(wrapped("", 4), [""]);
         assert_eq!(wrapped("a word abcdefghijkl", 6), ["a word", "abcdef", "ghijkl"]);
     }

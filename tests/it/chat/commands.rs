@@ -316,6 +316,23 @@ fn esc_twice_offers_the_turns_to_go_back_to() {
 }
 
 #[test]
+fn esc_and_later_esc_again_goes_nowhere() {
+    let (_test, mut pty) = chat("text: an answer");
+    pty.say("a question");
+    pty.wait_for("an answer");
+    pty.wait_for("/help");
+    pty.send("\x1b");
+    pty.wait_for("Esc once more goes back to an earlier turn");
+    // Something else was done in between.
+    pty.send("x\x7f");
+    pty.send("\x1b");
+    // What follows at once would be Alt with a letter.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    pty.send("hm");
+    pty.wait_for("› hm");
+}
+
+#[test]
 fn a_list_says_that_it_goes_on() {
     let (_test, mut pty) = chat("text: x");
     pty.send("/");
@@ -347,6 +364,12 @@ fn doctor_and_diff_answer() {
     let (test, mut pty) = chat("text: x");
     pty.say("/doctor");
     pty.wait_for("✓ program");
+    // What this chat works with, and not what another one started here would.
+    pty.wait_for("✓ model      script:../script");
+    pty.say("/config");
+    pty.wait("where the mode comes from", |screen| {
+        screen.contains("permissions.mode = \"full\"") && screen.contains("# command line --yolo")
+    });
     let commit = "git -c user.name=x -c user.email=x commit -qm x";
     pty.say(&format!("!git init -q && git add a.txt && {commit} && echo all done"));
     pty.wait_for("    all done");
@@ -359,7 +382,7 @@ fn doctor_and_diff_answer() {
 
 #[test]
 fn commands_of_the_users_own_are_files() {
-    let test = Test::new().script("text: heard").file(
+    let test = Test::new().script("text: heard").file("code.rs", "").file(
         ".agent/commands/fix.md",
         "---\ndescription: Fix a thing\n---\nPlease fix $ARGUMENTS now.\n",
     );
@@ -371,6 +394,43 @@ fn commands_of_the_users_own_are_files() {
     pty.send("\tthe tests\r");
     pty.wait_for("heard");
     assert_eq!(test.events_of("turn.started")[0]["input"], "Please fix the tests now.");
+    // Also one that was written a moment ago, which may be given a file.
+    pty.wait_for("/help");
+    test.write(".agent/commands/later.md", "Look at $ARGUMENTS.\n");
+    pty.send("/");
+    pty.send("lat");
+    pty.wait_for("▸ /later");
+    pty.send("\t@co");
+    pty.wait_for("▸ @code.rs");
+    pty.send("\x1b");
+}
+
+#[test]
+fn the_mode_is_the_chats_and_not_the_sessions() {
+    let test = Test::new().file("a.txt", "one\n").script("text: an answer");
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("a question");
+    pty.wait_for("an answer");
+    pty.send("\x1b[Z");
+    pty.wait_for("auto-edit · ");
+    pty.say("/rewind 1");
+    pty.wait_for("back to before turn 1");
+    pty.wait_for("› a question\n  auto-edit · ");
+    pty.send("\x15");
+    pty.say("/clear");
+    pty.wait_for("session   a new one");
+    pty.wait_for("auto-edit · ");
+    pty.say("another question");
+    pty.wait_for("an answer");
+    assert_eq!(test.events_of("mode.changed")[0]["mode"], "auto-edit");
+}
+
+#[test]
+fn no_other_session_is_said_to_be_none() {
+    let (_test, mut pty) = chat("text: x");
+    pty.send("/resume ");
+    pty.wait_for("there is no other session of this project");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
-use super::lines::{command_lines, diff_lines, first_line, output, seconds, title};
+use super::lines::{command_lines, diff_lines, first_line, live_output, output, seconds, title};
 use super::{Detail, Look, RUNNING_LINES};
 use crate::protocol::Object;
 use crate::protocol::envelope::{Envelope, ErrorCode};
@@ -149,7 +149,7 @@ impl Call {
             }
             CallState::Running { tail } => {
                 let mut lines = vec![title(("◦ ", Part::User), &self.tool, &subject, "", look)];
-                lines.extend(output(tail, RUNNING_LINES, look, detail));
+                lines.extend(live_output(tail, RUNNING_LINES, look));
                 return lines;
             }
             CallState::Done(outcome) => outcome,

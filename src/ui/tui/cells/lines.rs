@@ -98,14 +98,30 @@ pub(super) fn output(text: &str, most: usize, look: Look, detail: Detail) -> Vec
         let more = format!("    … {} more lines", n_lines - shown);
         lines.push(Line::styled(cut(&more, look.width).into_owned(), quiet));
     }
-    let last: Vec<&str> = text.rsplit('\n').take(shown).collect();
-    lines.extend(last.into_iter().rev().map(|line| {
+    lines.extend(last_lines(text, shown, look));
+    lines
+}
+
+/// The end of an output that is still being written, of which only the end is at hand.
+pub(super) fn live_output(tail: &str, most: usize, look: Look) -> Vec<Line<'static>> {
+    let tail = tail.trim_end();
+    let is_more = memchr::memchr_iter(b'\n', tail.as_bytes()).nth(most.saturating_sub(1)).is_some();
+    let more = is_more.then(|| Line::styled("    …", look.theme.style(Part::Quiet)));
+    let lines = if tail.is_empty() { Vec::new() } else { last_lines(tail, most, look) };
+    more.into_iter().chain(lines).collect()
+}
+
+fn last_lines(text: &str, n_lines: usize, look: Look) -> Vec<Line<'static>> {
+    let quiet = look.theme.style(Part::Quiet);
+    let room = look.width.saturating_sub(4).max(1);
+    let last: Vec<&str> = text.rsplit('\n').take(n_lines).collect();
+    let lines = last.into_iter().rev().map(|line| {
         // Only so much of a line is looked at as can be shown.
         let end = line.floor_char_boundary(line.len().min(64 * 1024));
         let line = settled(&line[..end]);
         Line::styled(format!("    {}", cut(&line, room)), quiet)
-    }));
-    lines
+    });
+    lines.collect()
 }
 
 /// A unified diff with line numbers.

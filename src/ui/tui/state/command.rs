@@ -210,7 +210,12 @@ impl State {
     fn cost_in_words(&self) -> String {
         let usage = self.conversation.usage;
         let cost = self.conversation.cost_usd.map_or_else(
-            || "not known: set models.\"provider/model\".price_in and price_out".to_owned(),
+            || {
+                let model = &self.conversation.model;
+                format!(
+                    "not known: set models.\"{model}\".price_in and price_out in the configuration"
+                )
+            },
             |usd| format!("${usd:.4}"),
         );
         format!(

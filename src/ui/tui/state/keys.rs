@@ -39,7 +39,9 @@ impl State {
         if self.focus == Focus::Question {
             return self.answer(key, deed, at, last_key);
         }
+        // Twice means twice in a row.
         self.quits_at = self.quits_at.filter(|_| deed == Some(Deed::Cancel));
+        self.escaped_at = self.escaped_at.filter(|_| deed == Some(Deed::Escape));
         let focus = std::mem::replace(&mut self.focus, Focus::Composer);
         if let Focus::Search(query, back) = focus {
             return self.search(query, back, key, deed);

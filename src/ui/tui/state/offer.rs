@@ -18,8 +18,11 @@ impl State {
         if let Some(query) = before.strip_prefix('/') {
             let Some((name, arguments)) = query.split_once(' ') else {
                 let items = complete::commands(query, &self.settings.own_commands);
+                // A command that was written a moment ago is one, too.
+                let is_first = query.is_empty();
                 self.offer(Kind::Command, 0, items);
-                return Vec::new();
+                let ask = Action::Ask(Request::OwnCommands);
+                return is_first.then_some(ask).into_iter().collect();
             };
             let from = before.len() - arguments.len();
             let deed = COMMANDS.iter().find(|command| command.name == name).map(|it| it.deed);
@@ -51,11 +54,16 @@ impl State {
                     }
                     items
                 }
-                _ => Vec::new(),
+                _ => return self.complete_file(),
             };
             self.offer(Kind::Argument, from, items);
             return Vec::new();
         }
+        self.complete_file()
+    }
+
+    /// Looks whether a file is being named.
+    fn complete_file(&mut self) -> Vec<Action> {
         if let Some((from, query)) = self.composer.mention('@') {
             let query = query.to_owned();
             let is_first = query.is_empty();
