@@ -58,11 +58,14 @@ impl GnuScreen {
         let file = self.home.join("copy");
         _ = std::fs::remove_file(&file);
         let path = file.to_str().unwrap();
-        self.run(&[&["hardcopy"], flags, &[path]].concat());
         let begun = Instant::now();
-        // It is written by the other process.
+        // It is written by the other process, which hears nothing before it is up.
         while !file.exists() && begun.elapsed() < PATIENCE {
-            std::thread::sleep(Duration::from_millis(5));
+            self.run(&[&["hardcopy"], flags, &[path]].concat());
+            let asked = Instant::now();
+            while !file.exists() && asked.elapsed() < Duration::from_secs(1) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
         }
         std::thread::sleep(Duration::from_millis(20));
         String::from_utf8_lossy(&std::fs::read(file).unwrap_or_default()).into_owned()
