@@ -2,6 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::envelope::Envelope;
 
 /// How far a todo is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +43,15 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The plan that a call of a todo tool wrote: `data.todos` of its answer, `summary` of its input. `None` where
+    /// it wrote none.
+    pub fn written(answer: &Envelope) -> Option<Self> {
+        let todos = answer.data.get("todos").filter(|_| answer.error().is_none())?;
+        let todos = Vec::deserialize(todos).ok()?;
+        let summary = answer.context.params_input.get("summary").and_then(Value::as_str);
+        Some(Self { summary: summary.unwrap_or_default().to_owned(), todos, methodology: None })
+    }
+
     /// The todos that are neither completed nor cancelled.
     pub fn open(&self) -> impl Iterator<Item = &Todo> {
         self.todos

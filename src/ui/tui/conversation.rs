@@ -165,7 +165,14 @@ impl Conversation {
                     tail.clone_from(text);
                 }
             }
-            Body::ToolFinished { call, tool, envelope, .. } => self.answered(call, tool, envelope),
+            Body::ToolFinished { call, tool, envelope, .. } => {
+                self.answered(call, tool, envelope);
+                // The kernel takes it when all of the round is done, which may be long after.
+                if let Some(plan) = Plan::written(envelope).filter(|_| tool == "TodoWrite") {
+                    let methodology = self.plan.methodology.take();
+                    self.plan_is(&Plan { methodology, ..plan });
+                }
+            }
             Body::PermissionRequested { call, reason, rule, rules, diff, .. } => {
                 self.does(Doing::Asking, now);
                 let why = self.why(reason, rule);
@@ -271,8 +278,9 @@ impl Conversation {
     }
 
     fn plan_is(&mut self, plan: &Plan) {
+        let is_shown = self.plan.todos == plan.todos && self.plan.summary == plan.summary;
         self.plan.clone_from(plan);
-        if plan.todos.is_empty() {
+        if plan.todos.is_empty() || is_shown {
             return;
         }
         // One plan after the other: the last is the one that counts.

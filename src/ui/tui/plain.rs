@@ -59,6 +59,10 @@ pub(super) fn run(
                     }
                     Action::Leave => {
                         print(&mut state)?;
+                        // What the shell says next stands on a line of its own.
+                        if is_prompted {
+                            write("\n")?;
+                        }
                         return Ok(());
                     }
                     Action::Copy(_) | Action::Notify(_) | Action::Suspend | Action::Redraw => {}

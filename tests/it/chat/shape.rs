@@ -148,6 +148,24 @@ fn the_live_area_is_at_most_half_of_the_screen() {
 }
 
 #[test]
+fn a_plan_is_there_while_what_was_called_beside_it_still_runs() {
+    let test = Test::new().script(
+        "call: TodoWrite {\"summary\": \"a wait\", \"todos\": [\n \
+           {\"content\": \"wait for it\", \"status\": \"in_progress\"},\n \
+           {\"content\": \"go home\", \"status\": \"pending\"}]}\n\
+         call: Bash {\"command\": \"until [ -e go ]; do sleep 0.05; done\"}\n---\ntext: Done here.",
+    );
+    let mut pty = Pty::chat(&test, &["--yolo"]);
+    pty.wait_for("/help");
+    pty.say("wait");
+    pty.wait_for("▸ wait for it");
+    test.write("go", "");
+    pty.wait_for("Done here.");
+    let all = pty.all();
+    assert_eq!(all.matches("Plan 0/2  a wait").count(), 1, "{all}");
+}
+
+#[test]
 fn what_was_said_stays_in_the_terminal_after_the_end() {
     let test = Test::new().script("text: An answer that stays.");
     let mut pty = Pty::chat(&test, &[]);
