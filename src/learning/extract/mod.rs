@@ -9,6 +9,8 @@ mod commands;
 mod conventions;
 pub(super) mod guard;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 
 use serde_json::Value;
