@@ -12,7 +12,6 @@ mod between;
 mod checks;
 mod circles;
 mod classify;
-mod command;
 mod compact;
 mod completion;
 mod consult;
