@@ -21,6 +21,7 @@ mod recall;
 mod recover;
 mod reflect;
 mod rejected;
+mod request;
 mod spend;
 mod state;
 mod think;
