@@ -62,16 +62,11 @@ impl Aside {
         sends: impl FnOnce(),
     ) -> Result<Reply, Unanswered> {
         let messages = [Message::text(Role::User, text)];
-        let limit = self.speaker.max_output_tokens.map_or(ANSWER_TOKENS, |n| n.min(ANSWER_TOKENS));
+        let limit = self.speaker.at_most(ANSWER_TOKENS);
         let request = Request {
-            purpose,
-            system,
-            tools: &[],
-            messages: &messages,
-            trailing: None,
             max_output_tokens: Some(limit),
-            temperature: None,
             answer_schema: Some(schema),
+            ..Request::new(purpose, system, &messages)
         };
         let requested = described(&self.speaker, &request, &self.budget);
         let sent = sent(&self.budget, requested.bytes);

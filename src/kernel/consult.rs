@@ -105,14 +105,10 @@ impl Kernel {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         for _ in 0..MAX_TRIES {
             let request = Request {
-                purpose: question.purpose,
-                system: &question.system,
-                tools: &[],
-                messages: &messages,
-                trailing: None,
-                max_output_tokens: Some(speaker.max_output_tokens.map_or(limit, |n| n.min(limit))),
+                max_output_tokens: Some(speaker.at_most(limit)),
                 temperature: question.temperature,
                 answer_schema: Some(&schema),
+                ..Request::new(question.purpose, &question.system, &messages)
             };
             let read = |reply: &Reply| object::<T>(&reply.text);
             let is_useful = |reply: &Reply| read(reply).is_ok();

@@ -136,7 +136,8 @@ impl Kernel {
             }
             let evidence = turn.case.evidence.as_str();
             let mut failed = turn.completion.report(ending, &turn.errors, &turn.state, evidence);
-            if self.parts.undo_on_failure && matches!(ending, Ending::Failed | Ending::CheckFailed)
+            if self.parts.recovery.undo_on_failure
+                && matches!(ending, Ending::Failed | Ending::CheckFailed)
             {
                 failed.files_undone = self.parts.registry.undo(self.turn);
                 let (undone, files) = (self.turn, failed.files_undone.clone());

@@ -42,14 +42,14 @@ use completion::Completion;
 use evaluate::{Round, evaluate};
 pub use recall::Memory;
 pub use spend::{Price, Speaker};
-pub use state::{RecoveryLimits, State};
+pub use state::State;
 use turn::{PastCall, Trailing, Turn};
 pub use verify::Verifier;
 
 use crate::context::{
     self, Budget, History, Large, Layers, Memories, Mentions, Pins, Project, RulesMet, Sent,
 };
-use crate::protocol::control::{Control, Ending};
+use crate::protocol::control::{Control, Ending, Recovery};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
 use crate::protocol::message::ToolCall;
@@ -105,12 +105,10 @@ pub struct Parts {
     pub budget: Budget,
     /// So many of the last rounds survive a compaction as they are.
     pub keep_rounds: usize,
-    /// The limits of recovery.
-    pub recovery: RecoveryLimits,
+    /// How failures are answered.
+    pub recovery: Recovery,
     /// What earlier sessions know; `None`: it is not asked.
     pub memory: Option<Memory>,
-    /// A task that failed takes back the files it changed.
-    pub undo_on_failure: bool,
     /// What is said to models.
     pub prompts: Arc<Prompts>,
     /// What is spent beside the loop.

@@ -46,6 +46,11 @@ impl Speaker {
         self.price.map(|price| price.of(usage))
     }
 
+    /// An answer of so many tokens, or of as many as are asked of it at the most.
+    pub(super) fn at_most(&self, tokens: u64) -> u64 {
+        self.max_output_tokens.map_or(tokens, |max| max.min(tokens))
+    }
+
     /// What is paid for so many tokens of it that nobody waited for.
     pub(super) fn paid(&self, usage: Usage) -> Spent {
         Spent { usage, cost_usd: self.cost(usage), model_time: Duration::ZERO }

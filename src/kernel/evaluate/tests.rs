@@ -2,9 +2,8 @@
 
 use serde_json::json;
 
-use super::super::state::RecoveryLimits;
 use super::*;
-use crate::protocol::control::{ControlDecision, Retry};
+use crate::protocol::control::{ControlDecision, Recovery, Retry};
 use crate::protocol::envelope::Envelope;
 
 fn call(name: &str, arguments: &str) -> ToolCall {
@@ -45,7 +44,7 @@ fn calls(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
 }
 
 fn new() -> State {
-    State::new(RecoveryLimits::default())
+    State::new(Recovery::default())
 }
 
 #[test]
