@@ -79,6 +79,9 @@ pub fn led_by<'a>(lead: &Regex, clause: &'a str) -> Option<&'a str> {
 
 /// An expression over what people say. The words that are looked for are ASCII, or have no ends: so the tables of all
 /// letters are not needed, which are most of what an expression costs to be made.
+///
+/// # Panics
+/// Where the text is none: each is fixed, and a test makes it.
 pub fn expression(text: &str) -> Regex {
     let text = text.replace(r"\b", r"(?-u:\b)");
     let text = text.replace(r"\w", "[A-Za-z0-9_]").replace(r"\W", "[^A-Za-z0-9_]");
