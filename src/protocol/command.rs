@@ -97,6 +97,10 @@ pub fn simple_commands(line: &str) -> Vec<Simple<'_>> {
             }
             ('(', None) if begun.is_some() || depth > 0 => depth += 1,
             (')', None) if depth > 0 => depth -= 1,
+            // A comment goes to the line's end.
+            ('#', None) if depth == 0 && begun.is_none() => {
+                at = line[here..].find('\n').map_or(line.len(), |end| here + end);
+            }
             (_, None) if depth == 0 => {
                 let operator = operator_at(line, here);
                 if operator.is_none() && !letter.is_whitespace() && !matches!(letter, '(' | ')') {
@@ -234,6 +238,7 @@ mod tests {
             ("echo $(open", ""),
             ("make &> log; make 2>&1 &", "make &> log + make 2>&1"),
             ("cargo test &&\n ls;\n", "cargo test + ls"),
+            ("cargo test # it's slow\nls a#b $#", "cargo test + ls a#b $#"),
             ("运行 测试.sh && ls", "运行 测试.sh + ls"),
             ("", ""),
         ] {
@@ -257,6 +262,7 @@ mod tests {
             ("(cd a && make test)", true, "cd a + make test"),
             ("cargo test &", true, ""),
             ("cargo test & ls", true, "ls"),
+            ("cargo test # || true; it's slow", true, "cargo test"),
             ("cargo test -j$(nproc; true) && ls", true, "cargo test -j$(nproc; true) + ls"),
             ("cat <<E\ncargo test\nE", true, ""),
             ("", true, ""),
@@ -295,21 +301,21 @@ mod tests {
 
     proptest! {
         /// Whatever a line holds: its words stand where they say, in order, and between them nothing but what parts
-        /// words and commands.
+        /// words and commands, and comments.
         #[test]
-        fn words_cover_the_line(line in "[a-z测 '\"\\\\$()|&;<>=/.\n`-]{0,40}") {
+        fn words_cover_the_line(line in "[a-z测 '\"\\\\$()|&;<>=/.\n`#-]{0,40}") {
             let mut end = 0;
             let commands = simple_commands(&line);
             for simple in &commands {
                 prop_assert!(!simple.words.is_empty() && simple.words.len() == simple.at.len());
                 for (word, at) in simple.words.iter().zip(&simple.at) {
                     prop_assert!(!word.is_empty() && line[*at..].starts_with(word), "{}", line);
-                    prop_assert!(line[end..*at].chars().all(parts), "{}", line);
+                    prop_assert!(parts(&line[end..*at]), "{}", line);
                     end = at + word.len();
                 }
             }
             let is_read = !commands.is_empty();
-            prop_assert!(!is_read || line[end..].chars().all(parts), "{}", line);
+            prop_assert!(!is_read || parts(&line[end..]), "{}", line);
             let shown = must_have_succeeded(&line, true);
             prop_assert!(shown.iter().all(|simple| commands.contains(simple)));
             for word in commands.iter().flat_map(|simple| &simple.words) {
@@ -319,7 +325,7 @@ mod tests {
 
         /// What is quoted for a shell is read as it was meant.
         #[test]
-        fn quoted_words_are_read_back(words in prop::collection::vec("[a-z测 '\"\\\\$()|&;>=\n`]{1,9}", 1..4)) {
+        fn quoted_words_are_read_back(words in prop::collection::vec("[a-z测 '\"\\\\$()|&;>=\n`#]{1,9}", 1..4)) {
             let quoted = |word: &String| format!("'{}'", word.replace('\'', r"'\''"));
             let line = words.iter().map(quoted).collect::<Vec<_>>().join(" ");
             let [simple] = &simple_commands(&line)[..] else { panic!("{line}") };
@@ -328,7 +334,10 @@ mod tests {
         }
     }
 
-    fn parts(letter: char) -> bool {
-        letter.is_whitespace() || matches!(letter, ';' | '|' | '&' | '(' | ')')
+    /// Blanks, operators, parentheses and comments.
+    fn parts(text: &str) -> bool {
+        let is_sign = |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')');
+        text.split('\n')
+            .all(|line| line.split('#').next().is_none_or(|text| text.chars().all(is_sign)))
     }
 }
