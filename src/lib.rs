@@ -5,7 +5,8 @@
 //!
 //! * [`cli`] what was typed, [`config`] what it means, [`app`] the composition root;
 //! * [`protocol`] the vocabulary, which imports nothing of ours;
-//! * [`workspace`], [`exec`], [`model`], [`permission`], [`context`]: rooms that know only the vocabulary;
+//! * [`workspace`], [`exec`], [`model`], [`permission`], [`context`], [`learning`]: rooms that know only the
+//!   vocabulary;
 //! * [`tools`] and the one gate in front of them, [`registry`];
 //! * [`kernel`] the loop;
 //! * [`record`] and [`ui`]: consumers of events.

@@ -9,7 +9,7 @@ use super::{OpenError, Options};
 use crate::config::{self, AGENT_DIR, Config, Loaded, SandboxBackend, SandboxNetwork, UserDirs};
 use crate::exec::Exec;
 use crate::exec::sandbox::{self, Backend, Network, Sandbox, SandboxError};
-use crate::kernel::{Checks, RecoveryLimits, Speaker, Verifier};
+use crate::kernel::{Checks, Speaker, Verifier};
 use crate::permission::{Origin, Places, Policy, Rule, Verb, Withheld};
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::{Events, Sandbox as Holds};
@@ -274,20 +274,6 @@ pub fn masker(config: &Config, keys: &[&str]) -> Result<Arc<Masker>, OpenError> 
 pub(super) fn checks(config: &Config) -> Result<Checks, OpenError> {
     let timeout = config::parse_duration(&config.checks.timeout).map_err(OpenError::Usage)?;
     Ok(Checks { commands: config.checks.commands.clone(), timeout })
-}
-
-pub(super) fn recovery(config: &Config) -> RecoveryLimits {
-    let recovery = &config.recovery;
-    RecoveryLimits {
-        max_step_retries: recovery.max_step_retries,
-        max_answer_retries: recovery.max_answer_retries,
-        max_single_step_repairs: recovery.max_single_step_repairs,
-        max_task_replanning_attempts: recovery.max_task_replanning_attempts,
-        max_consecutive_failures: recovery.max_consecutive_failures,
-        reflect_after: recovery.reflect_after,
-        max_reflections: recovery.max_reflections,
-        enable_step_level_reflection: recovery.enable_step_level_reflection,
-    }
 }
 
 fn policy(

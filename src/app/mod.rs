@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 
 pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, settings};
-use gate::{begin_sandbox, checks, recovery, verifier_of};
+use gate::{begin_sandbox, checks, verifier_of};
 use learning::Learning;
 pub use memory::{identity, memory, memory_file};
 pub use models::{Facts, endpoint, facts, script};
@@ -250,9 +250,8 @@ impl Session {
                 max_turns: config.limits.max_turns,
                 max_budget_usd: config.limits.max_budget_usd,
             },
-            recovery: recovery(config),
+            recovery: config.recovery,
             memory: learning.as_ref().map(Learning::memory),
-            undo_on_failure: config.recovery.undo_on_failure,
             prompts: prompts.clone(),
             purse: Purse::default(),
         };

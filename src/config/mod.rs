@@ -14,8 +14,8 @@ pub use models::known;
 pub use providers::{Provider, Resolved, presets, resolve};
 pub use types::{
     AskModel, Breaker, Checks, Config, Context, Learning, Limits, ModelTable, Permissions,
-    ProviderTable, Record, Recovery, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing,
-    UiScreen, UiTheme,
+    ProviderTable, Record, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing, UiScreen,
+    UiTheme,
 };
 
 use std::path::{Path, PathBuf};

@@ -158,14 +158,9 @@ impl Layers {
         trailing: &'a str,
     ) -> Request<'a> {
         Request {
-            purpose: Purpose::Main,
-            system: &self.system,
             tools,
-            messages: history.messages(),
             trailing: Some(trailing),
-            max_output_tokens: None,
-            temperature: None,
-            answer_schema: None,
+            ..Request::new(Purpose::Main, &self.system, history.messages())
         }
     }
 

@@ -6,14 +6,13 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 
 use super::consult::described;
-use super::millis;
+use super::request::{Asked, sent};
 use super::spend::{Speaker, Spent};
-use super::think::usage_of;
 use crate::context::Budget;
 use crate::protocol::control::Control;
-use crate::protocol::event::{Body, Events, ModelResponded};
+use crate::protocol::event::Events;
 use crate::protocol::message::{Message, Role};
-use crate::protocol::model::{Delta, Purpose, Reply, Request, StopReason, Usage};
+use crate::protocol::model::{Delta, Purpose, Reply, Request, Usage};
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -63,20 +62,14 @@ impl Aside {
         sends: impl FnOnce(),
     ) -> Result<Reply, Unanswered> {
         let messages = [Message::text(Role::User, text)];
-        let limit = self.speaker.max_output_tokens.map_or(ANSWER_TOKENS, |n| n.min(ANSWER_TOKENS));
+        let limit = self.speaker.at_most(ANSWER_TOKENS);
         let request = Request {
-            purpose,
-            system,
-            tools: &[],
-            messages: &messages,
-            trailing: None,
             max_output_tokens: Some(limit),
-            temperature: None,
             answer_schema: Some(schema),
+            ..Request::new(purpose, system, &messages)
         };
         let requested = described(&self.speaker, &request, &self.budget);
-        let bytes = requested.bytes;
-        let sent = Usage { input_tokens: self.budget.tokens(bytes), ..Usage::default() };
+        let sent = sent(&self.budget, requested.bytes);
         let at_most = self.speaker.cost(Usage { output_tokens: limit, ..sent });
         if !self.purse.affords(at_most) {
             return Err(Unanswered::TooDear);
@@ -86,35 +79,20 @@ impl Aside {
             return Err(Unanswered::Interrupted { was_sent: false });
         }
         sends();
-        self.events.emit(Body::ModelRequested(requested));
-        let asked = self.events.clock().now();
+        let asked = Asked::new(&self.events, &self.speaker, requested);
         let answering = tokio::time::timeout(PATIENCE, self.answer(&request));
         let reply = match self.control.cancel().run_until_cancelled(answering).await {
             Some(Ok(reply)) => reply.map_err(Unanswered::Failed)?,
             late => {
                 // It was sent, so it is paid for; how much came back nobody knows.
-                self.purse.pay(sent, self.speaker.cost(sent));
+                self.purse.pay(self.speaker.paid(sent));
                 return Err(match late {
                     Some(_) => Unanswered::Failed("no answer in time".to_owned()),
                     None => Unanswered::Interrupted { was_sent: true },
                 });
             }
         };
-        let took = self.events.clock().now().duration_since(asked);
-        let usage = usage_of(&self.budget, &reply, bytes);
-        let cost_usd = self.speaker.cost(usage);
-        self.purse.pay(usage, cost_usd);
-        self.events.emit(Body::ModelResponded(ModelResponded {
-            purpose,
-            text: reply.text.clone(),
-            reasoning: reply.reasoning.clone(),
-            calls: reply.calls.clone(),
-            usage: reply.usage,
-            cost_usd,
-            discarded: !is_useful(&reply),
-            stop: reply.stop.clone().unwrap_or(StopReason::End),
-            time_ms: millis(took),
-        }));
+        self.purse.pay(asked.answered(&self.budget, &reply, !is_useful(&reply)));
         Ok(reply)
     }
 
@@ -155,7 +133,7 @@ impl Purse {
     /// Counts what was spent beside the loop into its own.
     pub(super) fn settle(&self, spent: &mut Spent) {
         let beside = std::mem::replace(&mut self.contents().spent, Spent::nothing());
-        spent.add(beside.usage, beside.cost_usd, beside.model_time);
+        spent.add(beside);
     }
 
     /// From now on so much may be spent beside the loop; `None`: without a limit.
@@ -170,9 +148,9 @@ impl Purse {
         cost_usd.zip(beside).is_some_and(|(cost, beside)| cost + beside < left)
     }
 
-    fn pay(&self, usage: Usage, cost_usd: Option<f64>) {
+    fn pay(&self, spent: Spent) {
         // The work did not wait for it.
-        self.contents().spent.add(usage, cost_usd, Duration::ZERO);
+        self.contents().spent.add(Spent { model_time: Duration::ZERO, ..spent });
     }
 
     fn contents(&self) -> MutexGuard<'_, Contents> {

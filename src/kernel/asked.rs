@@ -1,7 +1,10 @@
 //! Did the user ask for a test, a build or a lint to be run, and is a command one? Tables; what users say in
 //! English and Chinese.
 
-use super::command::must_have_succeeded;
+use crate::protocol::command::{
+    INTERPRETERS, Simple, must_have_succeeded, name_of, program, unquoted,
+};
+use crate::protocol::topics;
 
 /// What a user asks to be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,72 +89,6 @@ const WORDS: [(Proof, &[&str]); 3] = [
     ),
 ];
 
-/// Programs that are one whatever their arguments.
-const PROGRAMS: [(Proof, &[&str]); 3] = [
-    (
-        Proof::Test,
-        &[
-            "pytest",
-            "py.test",
-            "jest",
-            "vitest",
-            "rspec",
-            "tox",
-            "nox",
-            "unittest",
-            "mocha",
-            "ctest",
-            "phpunit",
-            "playwright",
-            "cypress",
-            "karma",
-            "ava",
-            "bats",
-            "busted",
-            "behave",
-            "pest",
-            "prove",
-            "gotestsum",
-            "elm-test",
-        ],
-    ),
-    (
-        Proof::Build,
-        &[
-            "tsc",
-            "gcc",
-            "cc",
-            "g++",
-            "c++",
-            "clang",
-            "clang++",
-            "rustc",
-            "javac",
-            "ninja",
-            "cmake",
-            "msbuild",
-            "py_compile",
-            "compileall",
-        ],
-    ),
-    (
-        Proof::Lint,
-        &[
-            "ruff",
-            "flake8",
-            "mypy",
-            "pylint",
-            "pyright",
-            "eslint",
-            "shellcheck",
-            "prettier",
-            "black",
-            "rustfmt",
-            "golangci-lint",
-            "gofmt",
-        ],
-    ),
-];
 /// Programs whose first argument says what they do.
 const BY_FIRST: [&str; 13] = [
     "cargo", "npm", "pnpm", "yarn", "bun", "go", "dotnet", "swift", "deno", "mix", "zig", "bazel",
@@ -197,9 +134,6 @@ const HELPS_ALONE: [&str; 15] = [
     "bazelisk", "buck2", "cabal", "dart", "earthly", "fastlane", "flutter", "hatch", "invoke",
     "lein", "moon", "nx", "pants", "rebar3", "turbo",
 ];
-/// Programs that run a script, whose name says what it does.
-const INTERPRETERS: [&str; 9] =
-    ["bash", "sh", "zsh", "python", "python3", "node", "ruby", "perl", "php"];
 /// Programs that run a command elsewhere, with the words before it: `docker compose exec web npm test`. `*` stands for
 /// one word that is no option, `--` for itself and whatever comes before it.
 const ELSEWHERE: [(&str, &[&str]); 16] = [
@@ -254,26 +188,29 @@ pub(super) fn asked(message: &str) -> Vec<Proof> {
 
 /// What a command line that ended well proves. `stages_known`: each stage of its pipeline did.
 pub(super) fn proves(line: &str, stages_known: bool) -> Vec<Proof> {
-    let line = line.to_lowercase();
-    let commands = must_have_succeeded(&line, stages_known);
-    let mut proven: Vec<Proof> = Vec::new();
-    for words in &commands {
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        proven.extend(proves_alone(&words));
-    }
+    let mut proven = of_each(&line.to_lowercase(), stages_known, proves_alone);
     proven.sort_unstable();
     proven.dedup();
-    proven
+    proven.into_iter().flatten().collect()
 }
 
 /// A line of which no part could have failed at the work: that it ran proves nothing.
 pub(super) fn can_fail(line: &str, stages_known: bool) -> bool {
-    let commands = must_have_succeeded(line, stages_known);
-    commands.iter().any(|words| {
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let program = unwrapped(&words).first().copied().map_or("", name_of);
+    let can_fail = |words: &[&str]| {
+        let program = unwrapped(words).first().copied().map_or("", name_of);
         !program.is_empty() && !ONLY_LOOKS.contains(&program)
-    })
+    };
+    of_each(line, stages_known, can_fail).contains(&true)
+}
+
+/// This of each command that has succeeded where the line did, from its words without quotes.
+fn of_each<T>(line: &str, stages_known: bool, what: impl Fn(&[&str]) -> T) -> Vec<T> {
+    let commands = must_have_succeeded(line, stages_known);
+    let of = |simple: &Simple<'_>| {
+        let words: Vec<String> = simple.words.iter().map(|word| unquoted(word)).collect();
+        what(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    commands.iter().map(of).collect()
 }
 
 /// A text for people, that nothing is built from.
@@ -293,8 +230,8 @@ fn proves_alone(words: &[&str]) -> Option<Proof> {
         return None;
     }
     let name = name_of(program);
-    if let Some((proof, _)) = PROGRAMS.iter().find(|(_, names)| names.contains(&name)) {
-        return Some(*proof);
+    if let Some(proof) = of_program(name) {
+        return Some(proof);
     }
     let mut elsewhere = ELSEWHERE.iter().filter(|(program, _)| *program == name);
     if let Some(command) = elsewhere.find_map(|(_, before)| behind(arguments, before)) {
@@ -339,8 +276,11 @@ fn behind<'a>(mut words: &'a [&'a str], before: &[&str]) -> Option<&'a [&'a str]
         };
         words = &words[at? + 1..];
     }
-    let n_options = words.iter().take_while(|word| word.starts_with('-')).count();
-    Some(&words[n_options..])
+    Some(behind_options(words))
+}
+
+fn behind_options<'a>(words: &'a [&'a str]) -> &'a [&'a str] {
+    &words[words.iter().take_while(|word| word.starts_with('-')).count()..]
 }
 
 /// What a task of this name does: `test:unit`, `run-tests`, `lint`.
@@ -367,42 +307,29 @@ fn kind_of_task(program: &str, task: &str) -> Option<Proof> {
 
 /// The command behind programs that only start another one: `timeout 60 cargo test`, `python -m pytest`.
 fn unwrapped<'a>(words: &'a [&'a str]) -> &'a [&'a str] {
+    let words = program(words);
     let Some((first, rest)) = words.split_first() else { return words };
-    let is_variable = |word: &str| {
-        let name = word.split_once('=').map_or("", |(name, _)| name);
-        !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
-    };
-    if is_variable(first) {
-        return unwrapped(rest);
-    }
-    let name = name_of(first);
-    if ["env", "time", "nice", "command", "timeout", "npx", "exec"].contains(&name) {
-        let is_own = |word: &&str| {
-            word.starts_with('-')
-                || (name == "timeout" && word.starts_with(|c: char| c.is_ascii_digit()))
-        };
-        let n_own = rest.iter().take_while(|word| is_own(word)).count();
-        return unwrapped(&rest[n_own..]);
-    }
-    match (name, rest) {
+    match (name_of(first), rest) {
         ("python" | "python3", ["-m", module @ ..]) => unwrapped(module),
+        ("npx", command) => unwrapped(behind_options(command)),
         ("uv" | "poetry" | "pipenv" | "pdm" | "rye", ["run", command @ ..])
         | ("bundle" | "pnpm" | "npm" | "yarn", ["exec" | "dlx", command @ ..]) => {
             unwrapped(command)
         }
         // `yarn jest`: a program of the project's.
-        ("yarn" | "pnpm" | "bun", [command, ..])
-            if PROGRAMS.iter().any(|(_, names)| names.contains(command)) =>
-        {
-            rest
-        }
+        ("yarn" | "pnpm" | "bun", [command, ..]) if of_program(command).is_some() => rest,
         _ => words,
     }
 }
 
-/// The program without its folder.
-fn name_of(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
+/// What a program is for whatever its arguments.
+fn of_program(name: &str) -> Option<Proof> {
+    match topics::of_program(name)? {
+        "test" => Some(Proof::Test),
+        "build" => Some(Proof::Build),
+        "lint" | "format" => Some(Proof::Lint),
+        _ => None,
+    }
 }
 
 /// A script's name without folder and ending.

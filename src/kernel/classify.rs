@@ -2,7 +2,7 @@
 
 use super::state::State;
 use crate::protocol::control::{Category, LastFailure, Signal};
-use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode};
+use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode, ToolError};
 use crate::protocol::message::ToolCall;
 use crate::protocol::shorten;
 use crate::protocol::signature::{self, brief, is_missing, output_tail};
@@ -85,17 +85,7 @@ pub(super) fn failure_of(
             (Signal::ToolError, category)
         }
     };
-    Some(LastFailure {
-        signal,
-        code: Some(error.code),
-        class: Some(class),
-        category,
-        message: shorten(&error.message, 300),
-        signature: brief(&signature, 300),
-        chain,
-        reflection: None,
-        remedy: None,
-    })
+    Some(LastFailure { signal, category, ..seen(chain, class, error, &signature) })
 }
 
 /// The evidence of a command that failed as something to look at.
@@ -105,16 +95,20 @@ pub(super) fn observed(chain: String, call: &ToolCall, envelope: &Envelope) -> O
     if class != ErrorClass::State || error.code == ErrorCode::Cancelled {
         return None;
     }
-    let signature = signature::of(&call.name, envelope)?;
-    Some(LastFailure {
+    Some(seen(chain, class, error, &signature::of(&call.name, envelope)?))
+}
+
+/// An error that says no more than what it is.
+fn seen(chain: String, class: ErrorClass, error: &ToolError, signature: &str) -> LastFailure {
+    LastFailure {
         signal: Signal::ToolError,
         code: Some(error.code),
         class: Some(class),
         category: Category::Unknown,
         message: shorten(&error.message, 300),
-        signature: brief(&signature, 300),
+        signature: brief(signature, 300),
         chain,
         reflection: None,
         remedy: None,
-    })
+    }
 }

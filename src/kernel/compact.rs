@@ -155,14 +155,8 @@ impl Kernel {
             let messages = [Message::text(Role::User, text)];
             let limit = MAX_ANSWER_TOKENS.min(speaker.context_window / 4);
             let request = Request {
-                purpose: Purpose::Summary,
-                system,
-                tools: &[],
-                messages: &messages,
-                trailing: None,
-                max_output_tokens: Some(speaker.max_output_tokens.map_or(limit, |n| n.min(limit))),
-                temperature: None,
-                answer_schema: None,
+                max_output_tokens: Some(speaker.at_most(limit)),
+                ..Request::new(Purpose::Summary, system, &messages)
             };
             let read = |reply: &Reply| context::sections(&reply.text);
             let answer =

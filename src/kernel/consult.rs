@@ -8,14 +8,15 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
+use super::Kernel;
+use super::request::{Asked, sent};
 use super::spend::{Speaker, Spent};
-use super::think::{converse, usage_of};
-use super::{Kernel, millis};
+use super::think::converse;
 use crate::context::Budget;
 use crate::protocol::control::Ending;
-use crate::protocol::event::{Body, Layer, ModelRequested, ModelResponded};
+use crate::protocol::event::{Body, Layer, ModelRequested};
 use crate::protocol::message::{Message, Part, Role};
-use crate::protocol::model::{ModelError, Purpose, Reply, Request, StopReason, Usage};
+use crate::protocol::model::{ModelError, Purpose, Reply, Request, StopReason};
 use crate::protocol::prompt::{Prompt, prompt};
 
 const FIX_JSON: Prompt = prompt!("recovery/fix_json.md");
@@ -47,13 +48,8 @@ impl Kernel {
         is_useful: impl Fn(&Reply) -> bool,
     ) -> Result<Result<Reply, ModelError>, Ending> {
         let events = &self.parts.events;
-        let requested = described(speaker, request, &self.budget);
-        let bytes = requested.bytes;
-        events.emit(Body::ModelRequested(requested));
-        let asked = events.clock().now();
-        let answer = converse(speaker, request, events, &self.parts.control).await?;
-        let took = events.clock().now().duration_since(asked);
-        let reply = match answer {
+        let asked = Asked::new(events, speaker, described(speaker, request, &self.budget));
+        let reply = match converse(speaker, request, events, &self.parts.control).await? {
             Ok(reply) => reply,
             Err(error) => {
                 events.emit(Body::Error {
@@ -65,20 +61,7 @@ impl Kernel {
                 return Ok(Err(error));
             }
         };
-        let usage = usage_of(&self.budget, &reply, bytes);
-        let cost_usd = speaker.cost(usage);
-        spent.add(usage, cost_usd, took);
-        events.emit(Body::ModelResponded(ModelResponded {
-            purpose: request.purpose,
-            text: reply.text.clone(),
-            reasoning: reply.reasoning.clone(),
-            calls: reply.calls.clone(),
-            usage: reply.usage,
-            cost_usd,
-            discarded: !is_useful(&reply),
-            stop: reply.stop.clone().unwrap_or(StopReason::End),
-            time_ms: millis(took),
-        }));
+        spent.add(asked.answered(&self.budget, &reply, !is_useful(&reply)));
         Ok(Ok(reply))
     }
 
@@ -97,8 +80,7 @@ impl Kernel {
         }
         // It was sent, so it is paid for; how much came back nobody knows.
         let bytes = described(speaker, request, &self.budget).bytes;
-        let usage = Usage { input_tokens: self.budget.tokens(bytes), ..Usage::default() };
-        spent.add(usage, speaker.cost(usage), Duration::ZERO);
+        spent.add(speaker.paid(sent(&self.budget, bytes)));
         self.parts.events.emit(Body::Error {
             source: "model".to_owned(),
             message: format!("no {} in time", wanted(request.purpose)),
@@ -123,14 +105,10 @@ impl Kernel {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         for _ in 0..MAX_TRIES {
             let request = Request {
-                purpose: question.purpose,
-                system: &question.system,
-                tools: &[],
-                messages: &messages,
-                trailing: None,
-                max_output_tokens: Some(speaker.max_output_tokens.map_or(limit, |n| n.min(limit))),
+                max_output_tokens: Some(speaker.at_most(limit)),
                 temperature: question.temperature,
                 answer_schema: Some(&schema),
+                ..Request::new(question.purpose, &question.system, &messages)
             };
             let read = |reply: &Reply| object::<T>(&reply.text);
             let is_useful = |reply: &Reply| read(reply).is_ok();

@@ -39,16 +39,10 @@ pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
         Round::Calls { calls, answers } => calls_ended(state, calls, answers),
         Round::Kernel { call, answer } => kernel_call_ended(state, call, answer),
         Round::Rejected { words } => {
+            let message = format!("the user rejects the last result: {}", shorten(words, 300));
             let failure = LastFailure {
-                signal: Signal::UserRejected,
-                code: None,
-                class: None,
-                category: Category::Unknown,
-                message: format!("the user rejects the last result: {}", shorten(words, 300)),
                 signature: "the user rejects the last result".to_owned(),
-                chain: LAST_RESULT.to_owned(),
-                reflection: None,
-                remedy: None,
+                ..without_call(Signal::UserRejected, LAST_RESULT, message)
             };
             // No round was made: it counts as evidence and as nothing else.
             failed(state, vec![failure], String::new());
@@ -57,15 +51,8 @@ pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
             let chain =
                 if about.is_empty() { BAD_ANSWERS.to_owned() } else { format!("answer: {about}") };
             let failure = LastFailure {
-                signal: *signal,
-                code: None,
-                class: None,
-                category: Category::Unknown,
-                message: (*why).to_owned(),
                 signature: brief(&signature(&format!("{why} {output}")), 300),
-                chain,
-                reflection: None,
-                remedy: None,
+                ..without_call(*signal, &chain, (*why).to_owned())
             };
             state.consecutive_failures += 1;
             state.failed_call = None;
@@ -104,7 +91,10 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
         }
     }
     if let Some(what) = circle {
-        failures.push(going_round(&what));
+        failures.push(LastFailure {
+            category: Category::DecompositionError,
+            ..without_call(Signal::Loop, CIRCLE, what)
+        });
     }
     if any_success {
         state.consecutive_failures = 0;
@@ -238,16 +228,16 @@ pub(crate) fn attach(state: &mut State, call: &ToolCall, answer: &Answer, remedy
     true
 }
 
-/// The work goes round in circles.
-fn going_round(what: &str) -> LastFailure {
+/// Evidence that is no error of a call's.
+fn without_call(signal: Signal, chain: &str, message: String) -> LastFailure {
     LastFailure {
-        signal: Signal::Loop,
+        signal,
         code: None,
         class: None,
-        category: Category::DecompositionError,
-        message: what.to_owned(),
-        signature: signature(what),
-        chain: CIRCLE.to_owned(),
+        category: Category::Unknown,
+        signature: signature(&message),
+        message,
+        chain: chain.to_owned(),
         reflection: None,
         remedy: None,
     }
@@ -300,378 +290,4 @@ fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::super::state::RecoveryLimits;
-    use super::*;
-    use crate::protocol::control::{ControlDecision, Retry};
-    use crate::protocol::envelope::Envelope;
-
-    fn call(name: &str, arguments: &str) -> ToolCall {
-        ToolCall { id: "1".into(), name: name.into(), arguments: arguments.into() }
-    }
-
-    fn envelope(code: Option<&str>, data: &Value) -> Envelope {
-        let mut value = json!({
-            "status": "success", "data": data, "text": "", "stats": {},
-            "context": {"cwd": ".", "params_input": {"path": "a.rs"}}
-        });
-        if let Some(code) = code {
-            value["status"] = "error".into();
-            value["error"] = json!({"code": code, "message": "line 12"});
-        }
-        serde_json::from_value(value).expect("an envelope")
-    }
-
-    fn round(state: &mut State, name: &str, arguments: &str, code: Option<&str>, data: &Value) {
-        let calls = [call(name, arguments)];
-        let answers = [Answer {
-            envelope: envelope(code, data).into(),
-            effect: None,
-            denied: false,
-            violates_pin: false,
-        }];
-        evaluate(state, &Round::Calls { calls: &calls, answers: &answers });
-    }
-
-    fn new() -> State {
-        State::new(RecoveryLimits::default())
-    }
-
-    #[test]
-    fn a_failing_call_is_evidence_and_its_success_makes_it_good() {
-        let mut state = new();
-        round(&mut state, "Edit", "{}", Some("NO_MATCH"), &json!({}));
-        let failure = state.last_failure.clone().expect("evidence");
-        assert_eq!(failure.category, Category::ParameterError);
-        assert_eq!(failure.chain, "Edit a.rs");
-        assert_eq!(failure.signature, "Edit NO_MATCH: line #");
-        assert!(!state.step_success);
-
-        round(&mut state, "Edit", "{}", None, &json!({"applied": true}));
-        assert!(state.step_success);
-        assert_eq!(state.last_failure, None);
-        assert_eq!(state.n_edits, 1);
-    }
-
-    #[test]
-    fn a_failing_test_is_an_observation_until_an_edit_did_not_help() {
-        let mut state = new();
-        let failing = || json!({"stdout": "left: 1\nright: 2\n", "exit_code": 101});
-        round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &failing());
-        assert!(state.step_success, "an observation");
-        round(&mut state, "Edit", "{}", None, &json!({"applied": true}));
-        round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &failing());
-        assert!(!state.step_success, "the same failure after an edit");
-        round(&mut state, "Edit", "{}", None, &json!({"applied": true}));
-        let other = json!({"stdout": "expected `;`\n", "exit_code": 101});
-        round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &other);
-        assert!(state.step_success, "another failure is progress");
-    }
-
-    /// What `cargo test` prints: the failures on stdout, the same words on stderr whatever failed.
-    #[test]
-    fn another_failing_test_of_the_same_run_is_progress() {
-        let run = |test: &str| {
-            let stdout = format!(
-                "running 2 tests\ntest {test} ... FAILED\n\nfailures:\n\n---- {test} stdout ----\n\n\
-                 thread '{test}' panicked at src/lib.rs:14:9:\nassertion `left == right` failed\n  \
-                 left: 1\n right: 2\n\nfailures:\n    {test}\n\ntest result: FAILED. 1 passed; 1 failed"
-            );
-            json!({"stdout": stdout, "exit_code": 101, "stderr":
-                "   Compiling a v0.1.0 (/tmp/a)\n    Finished `test` profile in 0.53s\n     Running \
-                 unittests src/lib.rs (target/debug/deps/a-8c0e4d1f2b3a4c5d)\n\
-                 error: test failed, to rerun pass `--lib`\n"})
-        };
-        let mut state = new();
-        let mut fails = |test: &str| {
-            round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &run(test));
-            let success = state.step_success;
-            round(&mut state, "Edit", "{}", None, &json!({"applied": true}));
-            success
-        };
-        assert!(fails("tests::adds"), "an observation");
-        assert!(fails("tests::subtracts"), "another test: progress");
-        assert!(!fails("tests::subtracts"), "the edit did not help");
-    }
-
-    #[test]
-    fn a_command_that_is_not_there_is_a_dependency() {
-        let mut state = new();
-        let data = json!({"stderr": "bash: pytest: command not found", "exit_code": 127});
-        round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &data);
-        assert_eq!(state.last_failure.map(|f| f.category), Some(Category::DependencyError));
-    }
-
-    #[test]
-    fn the_same_call_with_the_same_failure_is_counted_until_something_else_is_tried() {
-        let mut state = new();
-        for times in 1..=3 {
-            round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
-            assert_eq!(state.unvaried_failures, times);
-        }
-        round(&mut state, "Read", "{2}", Some("NOT_FOUND"), &json!({}));
-        assert_eq!(state.unvaried_failures, 1);
-        assert_eq!(state.consecutive_failures, 4);
-    }
-
-    #[test]
-    fn a_refused_repetition_is_still_the_failure_that_it_repeats() {
-        let mut state = new();
-        round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
-        round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
-        round(&mut state, "Read", "{1}", Some("REPEATED_CALL"), &json!({}));
-        assert_eq!(state.unvaried_failures, 3);
-        assert_eq!(state.last_failure.map(|f| f.signal), Some(Signal::Loop));
-    }
-
-    #[test]
-    fn answers_that_can_not_be_used_and_refused_ones_have_retries_of_their_own() {
-        let mut state = new();
-        let bad = Round::Answer { signal: Signal::BadAnswer, about: "", why: "empty", output: "" };
-        let check =
-            Round::Answer { signal: Signal::CheckFailed, about: "true", why: "exit 1", output: "" };
-        for round in [&bad, &bad, &check] {
-            evaluate(&mut state, round);
-            state.carry_out(ControlDecision::Retry(Retry::Feedback));
-        }
-        assert_eq!(state.retry_count().n, 1);
-        round(&mut state, "Read", "{}", None, &json!({}));
-        evaluate(&mut state, &bad);
-        assert_eq!(state.retry_count().n, 0, "a call that succeeded makes empty answers good");
-    }
-
-    #[test]
-    fn arguments_that_do_not_parse_are_made_good_by_any_success_of_the_tool() {
-        let mut state = new();
-        for _ in 0..12 {
-            let calls = [call("Write", "{")];
-            let mut envelope = envelope(Some("INVALID_PARAM"), &json!({}));
-            envelope.context.params_input.clear();
-            let answers = [Answer {
-                envelope: envelope.into(),
-                effect: None,
-                denied: false,
-                violates_pin: false,
-            }];
-            evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
-            state.carry_out(ControlDecision::Retry(Retry::Feedback));
-            assert_eq!(state.retry_count().n, 1);
-            round(&mut state, "Write", "{}", None, &json!({}));
-        }
-    }
-
-    #[test]
-    fn several_calls_that_fail_in_the_same_way_again_are_nothing_new() {
-        let mut state = new();
-        for times in 1..=3 {
-            let calls = [call("Read", "{1}"), call("Grep", "{2}")];
-            let answer = |code| Answer {
-                envelope: envelope(Some(code), &json!({})).into(),
-                effect: None,
-                denied: false,
-                violates_pin: false,
-            };
-            let answers = [answer("NOT_FOUND"), answer("INVALID_PARAM")];
-            evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
-            state.carry_out(ControlDecision::Retry(Retry::Feedback));
-            assert_eq!(state.unvaried_failures, times);
-        }
-    }
-
-    #[test]
-    fn one_guess_after_the_other_is_one_chain_until_anything_succeeds() {
-        let mut state = new();
-        let mut guess = |path: &str| {
-            let mut envelope = envelope(Some("NOT_FOUND"), &json!({}));
-            envelope.context.path_resolved = Some(path.to_owned());
-            let answers = [Answer {
-                envelope: envelope.into(),
-                effect: None,
-                denied: false,
-                violates_pin: false,
-            }];
-            let calls = [call("Read", &format!("{{\"path\":\"{path}\"}}"))];
-            evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
-            state.carry_out(ControlDecision::Retry(Retry::Feedback));
-            assert!(state.failed_call.as_ref().is_some_and(|failed| failed.call == calls[0]));
-            state.retry_count().n
-        };
-        assert_eq!([guess("a"), guess("b"), guess("c")], [1, 2, 3]);
-        round(&mut state, "Grep", "{}", None, &json!({}));
-        let calls = [call("Read", "{}")];
-        let mut envelope = envelope(Some("NOT_FOUND"), &json!({}));
-        envelope.context.path_resolved = Some("d".into());
-        let answers = [Answer {
-            envelope: envelope.into(),
-            effect: None,
-            denied: false,
-            violates_pin: false,
-        }];
-        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
-        assert_eq!(state.retry_count().n, 0);
-    }
-
-    fn remedy() -> Remedy {
-        let remedy = json!({"item": {"id": "i", "kind": "failure_pattern", "text": "do b"},
-            "confidence": 0.7, "action": {"kind": "adjust", "input": {}}});
-        serde_json::from_value(remedy).expect("a remedy")
-    }
-
-    fn answer(code: Option<&str>, data: &Value) -> Answer {
-        let envelope = envelope(code, data).into();
-        Answer { envelope, effect: None, denied: false, violates_pin: false }
-    }
-
-    #[test]
-    fn a_command_to_look_at_becomes_evidence_where_it_is_known_what_helps_and_only_then() {
-        let failing = json!({"stdout": "wrong folder", "exit_code": 1});
-        for helps in [true, false] {
-            let mut state = new();
-            let calls = [call("Bash", "{}")];
-            let answers = [answer(Some("COMMAND_FAILED"), &failing)];
-            evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
-            assert!(state.step_success);
-            assert!(attach(&mut state, &calls[0], &answers[0], &remedy()));
-            assert!(!state.step_success && state.remedy().is_some());
-            state.carry_out(ControlDecision::Retry(Retry::Adjusted));
-            assert_eq!((state.retry_count().n, state.own_retries()), (1, 0));
-            let then = if helps { None } else { Some("COMMAND_FAILED") };
-            let then = answer(then, &failing);
-            evaluate(&mut state, &Round::Kernel { call: &call("Bash", "{2}"), answer: &then });
-            // If it does not help it is what it was: something to look at.
-            assert!(state.step_success && state.last_failure.is_none());
-            assert!(!state.is_open("Bash a.rs"));
-        }
-    }
-
-    #[test]
-    fn what_does_not_help_leaves_the_failure_as_it_was() {
-        let mut state = new();
-        let calls = [call("Read", "{1}")];
-        let answers = [answer(Some("NOT_FOUND"), &json!({}))];
-        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
-        let before = state.last_failure.clone();
-        assert!(attach(&mut state, &calls[0], &answers[0], &remedy()));
-        state.carry_out(ControlDecision::Retry(Retry::Adjusted));
-        let other = answer(Some("INVALID_PARAM"), &json!({}));
-        evaluate(&mut state, &Round::Kernel { call: &call("Read", "{2}"), answer: &other });
-        assert_eq!(state.last_failure, before);
-        assert!(!state.step_success && state.own_retries() == 0);
-        assert!(!state.wants_reflection(), "no question earlier than without memory");
-    }
-
-    #[test]
-    fn what_helped_is_not_tried_where_no_retry_is_left() {
-        let mut state = new();
-        let calls = [call("Read", "{1}")];
-        for _ in 0..4 {
-            let answers = [answer(Some("NOT_FOUND"), &json!({}))];
-            evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
-            state.carry_out(ControlDecision::Retry(Retry::Feedback));
-        }
-        assert!(!attach(&mut state, &calls[0], &answer(Some("NOT_FOUND"), &json!({})), &remedy()));
-    }
-
-    #[test]
-    fn a_command_of_the_kernels_that_fails_makes_nothing_good() {
-        let mut state = new();
-        round(&mut state, "Read", "{}", Some("NOT_FOUND"), &json!({}));
-        let data = json!({"stdout": "", "stderr": "no", "exit_code": 1});
-        let envelope = envelope(Some("COMMAND_FAILED"), &data).into();
-        let answer = Answer { envelope, effect: None, denied: false, violates_pin: false };
-        evaluate(&mut state, &Round::Kernel { call: &call("Bash", "{}"), answer: &answer });
-        assert!(!state.step_success);
-        assert!(state.is_open("Read a.rs"));
-        let failure = state.last_failure.expect("evidence");
-        assert_eq!((failure.chain.as_str(), failure.message.as_str()), ("Read a.rs", "line 12"));
-    }
-
-    #[test]
-    fn what_was_to_be_written_is_made_good_by_a_write_alone() {
-        let write = || Some(Effect::Write { path: "a.rs".into() });
-        let after = |effect: Option<Effect>, name: &str| {
-            let mut state = new();
-            let calls = [call("Edit", "{}")];
-            let answer = |code, effect| Answer {
-                envelope: envelope(code, &json!({})).into(),
-                effect,
-                denied: false,
-                violates_pin: false,
-            };
-            let answers = [answer(Some("NO_MATCH"), write())];
-            evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
-            let answer = answer(None, effect);
-            evaluate(&mut state, &Round::Kernel { call: &call(name, "{}"), answer: &answer });
-            assert!(state.step_success, "the model goes on with what it found");
-            state.is_open("Edit a.rs")
-        };
-        assert!(after(Some(Effect::Read { path: ".".into() }), "Grep"));
-        assert!(!after(write(), "Write"));
-    }
-
-    #[test]
-    fn a_call_of_the_kernels_that_fails_is_the_failed_one_for_the_models_call() {
-        let mut state = new();
-        round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
-        let answer = Answer {
-            envelope: envelope(Some("NOT_FOUND"), &json!({})).into(),
-            effect: None,
-            denied: false,
-            violates_pin: false,
-        };
-        evaluate(&mut state, &Round::Kernel { call: &call("Glob", "{2}"), answer: &answer });
-        let failed = state.failed_call.expect("a call");
-        assert_eq!((failed.call.name.as_str(), failed.parent.name.as_str()), ("Glob", "Read"));
-    }
-
-    #[test]
-    fn what_is_not_allowed_speaks_only_where_nothing_else_failed() {
-        let calls = [call("Bash", "{}"), call("Read", "{}")];
-        let answer = |code| Answer {
-            envelope: envelope(Some(code), &json!({})).into(),
-            effect: None,
-            denied: false,
-            violates_pin: false,
-        };
-        let mut state = new();
-        let answers = [answer("ACCESS_DENIED"), answer("NOT_FOUND")];
-        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
-        let category = state.last_failure.map(|failure| failure.category);
-        assert_eq!(category, Some(Category::ParameterError));
-    }
-
-    #[test]
-    fn a_list_brought_up_to_date_is_no_success_of_the_step() {
-        let mut state = new();
-        let answer = |effect| Answer {
-            envelope: envelope(None, &json!({})).into(),
-            effect,
-            denied: false,
-            violates_pin: false,
-        };
-        let calls = [call("TodoWrite", "{}")];
-        let answers = [answer(Some(Effect::Plan))];
-        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
-        assert!(!state.step_had_success);
-        let answers = [answer(Some(Effect::Read { path: "a".into() }))];
-        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
-        assert!(state.step_had_success);
-    }
-
-    #[test]
-    fn several_failures_of_one_chain_in_one_round_are_one_try() {
-        let mut state = new();
-        let calls = [call("Read", "{1}"), call("Read", "{2}"), call("Read", "{3}")];
-        let answers = [(), (), ()].map(|()| Answer {
-            envelope: envelope(Some("NOT_FOUND"), &json!({})).into(),
-            effect: None,
-            denied: false,
-            violates_pin: false,
-        });
-        evaluate(&mut state, &Round::Calls { calls: &calls, answers: &answers });
-        state.carry_out(ControlDecision::Retry(Retry::Feedback));
-        assert_eq!(state.retry_count().n, 1);
-    }
-}
+mod tests;

@@ -12,16 +12,17 @@ mod between;
 mod checks;
 mod circles;
 mod classify;
-mod command;
 mod compact;
 mod completion;
 mod consult;
+mod ending;
 mod evaluate;
 mod heard;
 mod recall;
 mod recover;
 mod reflect;
 mod rejected;
+mod request;
 mod spend;
 mod state;
 mod think;
@@ -37,19 +38,18 @@ use serde_json::Value;
 pub use answer::AnswerSchema;
 pub use aside::{Aside, Purse, Unanswered};
 pub use checks::Checks;
-use completion::{Completion, Gate};
+use completion::Completion;
 use evaluate::{Round, evaluate};
 pub use recall::Memory;
 pub use spend::{Price, Speaker};
-pub use state::{RecoveryLimits, State};
+pub use state::State;
 use turn::{PastCall, Trailing, Turn};
-use verify::Objection;
 pub use verify::Verifier;
 
 use crate::context::{
     self, Budget, History, Large, Layers, Memories, Mentions, Pins, Project, RulesMet, Sent,
 };
-use crate::protocol::control::{Control, Ending, Signal};
+use crate::protocol::control::{Control, Ending, Recovery};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
 use crate::protocol::message::ToolCall;
@@ -66,9 +66,6 @@ use crate::registry::{Answer, Registry};
 const RESULTS: u64 = 8;
 /// How much of one piece of evidence a reflection is given.
 const EVIDENCE_BYTES: usize = 4000;
-/// How often an answer that was cut by its length is continued.
-const MAX_CONTINUATIONS: u32 = 3;
-
 /// What a turn may cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
@@ -108,12 +105,10 @@ pub struct Parts {
     pub budget: Budget,
     /// So many of the last rounds survive a compaction as they are.
     pub keep_rounds: usize,
-    /// The limits of recovery.
-    pub recovery: RecoveryLimits,
+    /// How failures are answered.
+    pub recovery: Recovery,
     /// What earlier sessions know; `None`: it is not asked.
     pub memory: Option<Memory>,
-    /// A task that failed takes back the files it changed.
-    pub undo_on_failure: bool,
     /// What is said to models.
     pub prompts: Arc<Prompts>,
     /// What is spent beside the loop.
@@ -337,98 +332,6 @@ impl Kernel {
         turn.look_around(calls, answers);
     }
 
-    /// Takes an answer without calls that can be carried out: a candidate for the end, or a bad one.
-    async fn answer(&mut self, turn: &mut Turn, reply: &Reply) -> Option<Ending> {
-        const EMPTY: Prompt = prompt!("feedback/empty.md");
-        const CUT_OFF: Prompt = prompt!("feedback/cut_off.md");
-        const REFUSED: Prompt = prompt!("feedback/refused.md");
-        const CONTINUE: Prompt = prompt!("feedback/continue.md");
-
-        let prompts = self.parts.prompts.clone();
-        let bad = |why| Round::Answer { signal: Signal::BadAnswer, about: "", why, output: "" };
-        if !reply.calls.is_empty() {
-            // A cut-off answer may hold a half-written call: it is never executed.
-            self.send_back(turn, prompts.text(CUT_OFF), &bad("an answer with calls was cut off"));
-            return None;
-        }
-        if reply.stop == Some(StopReason::Refused) {
-            self.send_back(turn, prompts.text(REFUSED), &bad("the provider withheld the answer"));
-            return None;
-        }
-        if reply.text.trim().is_empty() {
-            self.send_back(turn, prompts.text(EMPTY), &bad("the answer was empty"));
-            return None;
-        }
-        self.history.assistant(&reply.text);
-        turn.draft.text.push_str(&reply.text);
-        if reply.stop == Some(StopReason::Length) {
-            if turn.draft.continuations < MAX_CONTINUATIONS {
-                turn.draft.continuations += 1;
-                turn.state.step_success = true;
-                turn.feedback = Some(prompts.text(CONTINUE).to_owned());
-                return None;
-            }
-            turn.draft
-                .text
-                .push_str("\n\n(cut off here by the length limit of the model's answers)");
-        }
-        let registry = &self.parts.registry;
-        let cx = registry.cx();
-        let cancel = self.parts.control.cancel();
-        let checks = self.parts.checks.run(&self.parts.events, &cx.exec, registry.root(), &cancel);
-        let schema = self.parts.answer_schema.as_ref();
-        match turn.completion.gate(&prompts, &self.plan, &turn.draft.text, schema, checks).await {
-            Gate::Accepted(ending) => match Box::pin(self.second_look(turn)).await {
-                Ok(None) => Some(ending),
-                Ok(Some(objection)) => {
-                    self.object(turn, &objection);
-                    None
-                }
-                Err(ending) => Some(ending),
-            },
-            // What an interrupt ended is no evidence.
-            Gate::SentBack { .. } | Gate::CheckUnfit(_)
-                if self.parts.control.interrupted().is_some() =>
-            {
-                None
-            }
-            Gate::CheckUnfit(why) => {
-                turn.errors.push(why);
-                turn.completion.candidate = std::mem::take(&mut turn.draft.text);
-                Some(Ending::CheckFailed)
-            }
-            Gate::SentBack { signal, about, why, output, feedback } => {
-                // Should it not get better, the candidate is still what there is.
-                turn.completion.candidate = std::mem::take(&mut turn.draft.text);
-                let round = Round::Answer { signal, about: &about, why: &why, output: &output };
-                self.send_back(turn, &feedback, &round);
-                None
-            }
-        }
-    }
-
-    /// A second look found something: it counts as a check that did not pass.
-    fn object(&mut self, turn: &mut Turn, objection: &Objection) {
-        const OBJECTION: Prompt = prompt!("feedback/objection.md");
-        let Objection { text, evidence } = objection;
-        turn.completion.candidate = std::mem::take(&mut turn.draft.text);
-        let values = [("objection", text.as_str()), ("evidence", evidence)];
-        let feedback = fill(self.parts.prompts.text(OBJECTION), &values);
-        let why = format!("a second look found evidence against it: {text}");
-        let (signal, about) = (Signal::CheckFailed, "the second look");
-        self.send_back(turn, &feedback, &Round::Answer { signal, about, why: &why, output: "" });
-    }
-
-    /// Evaluates an answer that was not accepted; the model is told why, if the turn goes on.
-    fn send_back(&mut self, turn: &mut Turn, feedback: &str, round: &Round<'_>) {
-        self.evaluate(turn, round);
-        turn.case.evidence = as_evidence(feedback);
-        let outcome =
-            turn.state.last_failure.as_ref().map_or("", |f| f.message.as_str()).to_owned();
-        turn.case.attempts.push(PastCall { call: "a final answer".to_owned(), outcome });
-        turn.feedback = Some(feedback.to_owned());
-    }
-
     /// Passes on what the user said while the turn ran.
     fn listen(&mut self, turn: &mut Turn) {
         for input in self.parts.control.take_messages() {
@@ -459,69 +362,6 @@ impl Kernel {
         });
         turn.case.seq = event.header.seq;
         self.offer(turn, known);
-    }
-
-    fn finish(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {
-        let ending = turn.completion.final_ending(ending);
-        if ending == Ending::Interrupted {
-            self.parts.registry.interrupted();
-        }
-        for message in self.parts.registry.end_turn() {
-            self.parts.events.emit(Body::Error {
-                source: "workspace".to_owned(),
-                message,
-                retry_in_ms: None,
-                attempt: None,
-            });
-        }
-        let mut result = std::mem::take(&mut turn.draft.text);
-        if result.trim().is_empty() {
-            result = std::mem::take(&mut turn.completion.candidate);
-        }
-        let mut report = None;
-        if ending.is_success() {
-            turn.errors.clear();
-            if turn.completion.structured.is_none() {
-                turn.completion.name_changed_files(&mut result);
-            }
-        } else {
-            if turn.errors.is_empty() {
-                turn.errors.push(completion::words(ending, &self.parts.limits));
-            }
-            let evidence = turn.case.evidence.as_str();
-            let mut failed = turn.completion.report(ending, &turn.errors, &turn.state, evidence);
-            if self.parts.undo_on_failure && matches!(ending, Ending::Failed | Ending::CheckFailed)
-            {
-                failed.files_undone = self.parts.registry.undo(self.turn);
-                let (undone, files) = (self.turn, failed.files_undone.clone());
-                let event = self.parts.events.emit(Body::TurnUndone { undone, files });
-                self.history.apply(&event);
-            }
-            result = completion::report_in_words(&failed, &result);
-            report = Some(failed);
-            turn.completion.structured = None;
-        }
-        self.parts.purse.settle(&mut turn.spent);
-        // What is spent until the next turn is that turn's.
-        self.parts.purse.may_spend(self.parts.limits.max_budget_usd);
-        let elapsed = self.parts.events.clock().now().duration_since(turn.started);
-        let finished = TurnFinished {
-            ending,
-            result,
-            errors: turn.errors,
-            verified: turn.completion.verified(),
-            structured_output: turn.completion.structured,
-            files_changed: turn.completion.files_changed,
-            report,
-            rounds: turn.answers,
-            usage: turn.spent.usage,
-            cost_usd: turn.spent.cost_usd,
-            time_ms: millis(elapsed),
-            model_ms: millis(turn.spent.model_time),
-        };
-        self.claim = heard::claim_of(&finished);
-        self.parts.events.emit(Body::TurnFinished(finished.clone()));
-        finished
     }
 
     fn take_plan(&mut self, turn: &mut Turn, envelope: &Envelope) {

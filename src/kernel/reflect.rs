@@ -130,9 +130,9 @@ fn way(reflection: Option<&Reflection>, category: Category, retries: u32) -> Way
 mod tests {
     use serde_json::json;
 
-    use super::super::state::{Chain, FailedCall, RecoveryLimits};
+    use super::super::state::{Chain, FailedCall};
     use super::*;
-    use crate::protocol::control::{Count, LastFailure, Signal};
+    use crate::protocol::control::{Count, LastFailure, Recovery, Signal};
     use crate::protocol::envelope::ErrorClass;
     use crate::protocol::message::ToolCall;
     use crate::protocol::recall::Remedy;
@@ -143,7 +143,7 @@ mod tests {
     const TASK: Option<ControlDecision> = Some(ControlDecision::Replan(Replan::Task));
 
     fn failed(signal: Signal, category: Category, retries: u32) -> State {
-        let mut state = State::new(RecoveryLimits::default());
+        let mut state = State::new(Recovery::default());
         state.step_success = false;
         state.last_failure = Some(LastFailure {
             signal,
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn success_continues() {
-        let state = State::new(RecoveryLimits::default());
+        let state = State::new(Recovery::default());
         assert_eq!(reflect(&state).0, Some(ControlDecision::Continue));
     }
 
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn every_state_has_a_decision_or_an_end_and_each_decision_uses_something_up() {
-        let limits = RecoveryLimits::default();
+        let limits = Recovery::default();
         let (reflections, remedies) = (reflections(), remedies());
         let mut n_states = 0;
         for signal in SIGNALS {

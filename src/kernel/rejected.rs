@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::protocol::speech::{Sentence, sentences};
+use crate::protocol::speech::{self, Sentence, expression, led_by, sentences};
 
 /// So many sentences at the beginning of a message may tell of the last result.
 const SENTENCES: usize = 3;
@@ -86,16 +86,8 @@ fn is_rejection(sentence: &Sentence, is_opening: &mut bool) -> bool {
 
 /// Parts of a sentence between commas and the like, without the words that only lead to one.
 fn clauses(sentence: &str) -> impl Iterator<Item = &str> {
-    let is_end =
-        |char: char| matches!(char, ',' | '，' | '、' | ':' | '：' | '(' | ')' | '–' | '—');
-    let parts = sentence.split(is_end).flat_map(|part| part.split(" - "));
-    parts.flat_map(|part| PARTING.split(part)).filter_map(|part| {
-        let part = part.trim_matches(|c: char| c.is_whitespace() || ".!?。！？;；…~～".contains(c));
-        let start = LEAD.find(part).map_or(0, |lead| lead.end());
-        // A clause of such words alone leads to the next.
-        let part = if start < part.len() { &part[start..] } else { part };
-        (!part.is_empty()).then_some(part)
-    })
+    let parts = speech::clauses(sentence).flat_map(|clause| PARTING.split(clause));
+    parts.filter_map(|part| led_by(&LEAD, part))
 }
 
 static PARTING: LazyLock<Regex> = LazyLock::new(|| expression(r"\s(?:but|and|so|because)\s"));
@@ -203,10 +195,6 @@ static NAMES_THE_RESULT: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     .map(|text| expression(text))
     .collect()
 });
-
-fn expression(text: &str) -> Regex {
-    Regex::new(text).expect("a fixed expression")
-}
 
 #[cfg(test)]
 mod tests {

@@ -45,6 +45,16 @@ impl Speaker {
     pub(super) fn cost(&self, usage: Usage) -> Option<f64> {
         self.price.map(|price| price.of(usage))
     }
+
+    /// An answer of so many tokens, or of as many as are asked of it at the most.
+    pub(super) fn at_most(&self, tokens: u64) -> u64 {
+        self.max_output_tokens.map_or(tokens, |max| max.min(tokens))
+    }
+
+    /// What is paid for so many tokens of it that nobody waited for.
+    pub(super) fn paid(&self, usage: Usage) -> Spent {
+        Spent { usage, cost_usd: self.cost(usage), model_time: Duration::ZERO }
+    }
 }
 
 /// What was spent so far.
@@ -62,9 +72,9 @@ impl Spent {
         Self { usage: Usage::default(), cost_usd: Some(0.0), model_time: Duration::ZERO }
     }
 
-    pub(super) fn add(&mut self, usage: Usage, cost_usd: Option<f64>, time: Duration) {
-        self.usage += usage;
-        self.cost_usd = self.cost_usd.zip(cost_usd).map(|(sum, cost)| sum + cost);
-        self.model_time += time;
+    pub(super) fn add(&mut self, more: Self) {
+        self.usage += more.usage;
+        self.cost_usd = self.cost_usd.zip(more.cost_usd).map(|(sum, cost)| sum + cost);
+        self.model_time += more.model_time;
     }
 }

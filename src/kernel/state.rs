@@ -4,49 +4,13 @@ use std::collections::BTreeMap;
 
 use super::circles::Circles;
 use crate::protocol::control::{
-    Category, ControlDecision, Count, Counters, LastFailure, Replan, Retry, Signal,
+    Category, ControlDecision, Count, Counters, LastFailure, Recovery, Replan, Retry, Signal,
 };
 use crate::protocol::envelope::ErrorClass;
 use crate::protocol::message::ToolCall;
 use crate::protocol::recall::Remedy;
 use crate::protocol::reflection::Reflection;
 use crate::protocol::tool::Effect;
-
-/// The limits of recovery (`[recovery]`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecoveryLimits {
-    /// Retries of one failing chain.
-    pub max_step_retries: u32,
-    /// How often a final text is sent back for one reason, and answers that can not be used.
-    pub max_answer_retries: u32,
-    /// Rewritings of one step.
-    pub max_single_step_repairs: u32,
-    /// Rewritings of the whole plan.
-    pub max_task_replanning_attempts: u32,
-    /// Failing rounds in a row with one signature and nothing tried differently.
-    pub max_consecutive_failures: u32,
-    /// A model is asked why something failed from so many failures of it on.
-    pub reflect_after: u32,
-    /// Such questions in one task.
-    pub max_reflections: u32,
-    /// Whether a model is asked at all.
-    pub enable_step_level_reflection: bool,
-}
-
-impl Default for RecoveryLimits {
-    fn default() -> Self {
-        Self {
-            max_step_retries: 3,
-            max_answer_retries: 2,
-            max_single_step_repairs: 1,
-            max_task_replanning_attempts: 1,
-            max_consecutive_failures: 3,
-            reflect_after: 2,
-            max_reflections: 4,
-            enable_step_level_reflection: true,
-        }
-    }
-}
 
 /// Failures that belong together: one tool, one target. The step is no part of it: a model that moves
 /// on in its plan gets no counter back by that.
@@ -129,7 +93,7 @@ pub struct State {
     pub consecutive_failures: u32,
     /// Rounds in a row that failed in the same way with the same calls.
     pub unvaried_failures: u32,
-    pub(crate) limits: RecoveryLimits,
+    pub(crate) limits: Recovery,
     pub(crate) chains: BTreeMap<String, Chain>,
     /// The chains that failed in the last round.
     pub(crate) failing: Vec<String>,
@@ -152,7 +116,7 @@ pub struct State {
 
 impl State {
     /// Nothing has failed.
-    pub fn new(limits: RecoveryLimits) -> Self {
+    pub fn new(limits: Recovery) -> Self {
         Self {
             step_success: true,
             last_failure: None,

@@ -1,15 +1,18 @@
 //! Think: ask the model, and put its answer together.
 
+use std::collections::HashSet;
+
 use futures_util::StreamExt as _;
 
+use super::request::Asked;
 use super::spend::Speaker;
 use super::turn::Turn;
 use super::{Kernel, millis};
-use crate::context::{Budget, trailing};
+use crate::context::trailing;
 use crate::protocol::control::{Control, Ending};
-use crate::protocol::event::{Body, CompactionCause, Events, ModelResponded};
+use crate::protocol::event::{Body, CompactionCause, Events};
 use crate::protocol::model::{
-    Delta, ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason, Usage,
+    Delta, ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason,
 };
 use crate::protocol::prompt::{Prompt, prompt};
 
@@ -82,7 +85,7 @@ impl Kernel {
         turn: &mut Turn,
         trailing: &str,
     ) -> Result<Result<Reply, ModelError>, Ending> {
-        let Self { parts, history, sent, budget, .. } = self;
+        let Self { parts, history, sent, budget, call_ids, turn: n, .. } = self;
         let parts = &*parts;
         let mut request = parts.layers.request(parts.registry.specs(), history, trailing);
         request.max_output_tokens = parts.main.max_output_tokens;
@@ -94,10 +97,8 @@ impl Kernel {
             "between compactions each request begins with the one before it"
         );
         let bytes = described.bytes;
-        parts.events.emit(Body::ModelRequested(described));
-        let asked = parts.events.clock().now();
+        let asked = Asked::new(&parts.events, &parts.main, described);
         let answer = converse(&parts.main, &request, &parts.events, &parts.control).await?;
-        let took = parts.events.clock().now().duration_since(asked);
         let mut reply = match answer {
             Ok(reply) => reply,
             Err(error) => return Ok(Err(error)),
@@ -105,26 +106,11 @@ impl Kernel {
         if let Some(usage) = reply.usage {
             budget.counted(bytes, usage.input_tokens);
         }
-        self.name_calls(turn.round, &mut reply);
-        let stop = reply.stop.clone().unwrap_or(StopReason::End);
-        let cut_off_calls =
-            !reply.calls.is_empty() && matches!(stop, StopReason::Length | StopReason::Refused);
-        let empty = reply.calls.is_empty() && reply.text.trim().is_empty();
-        let discarded = cut_off_calls || empty || stop == StopReason::Refused;
-        let usage = usage_of(&self.budget, &reply, bytes);
-        let cost_usd = self.parts.main.cost(usage);
-        turn.spent.add(usage, cost_usd, took);
-        self.parts.events.emit(Body::ModelResponded(ModelResponded {
-            purpose: Purpose::Main,
-            text: reply.text.clone(),
-            reasoning: reply.reasoning.clone(),
-            calls: reply.calls.clone(),
-            usage: reply.usage,
-            cost_usd,
-            discarded,
-            stop,
-            time_ms: millis(took),
-        }));
+        name_calls(call_ids, &format!("call_{n}_{}", turn.round), &mut reply);
+        let is_cut_off = reply.stop == Some(StopReason::Length) && !reply.calls.is_empty();
+        let is_empty = reply.calls.is_empty() && reply.text.trim().is_empty();
+        let discarded = is_cut_off || is_empty || reply.stop == Some(StopReason::Refused);
+        turn.spent.add(asked.answered(budget, &reply, discarded));
         Ok(Ok(reply))
     }
 
@@ -145,16 +131,16 @@ impl Kernel {
             ModelErrorKind::Script => Ending::Failed,
         }
     }
+}
 
-    /// Gives each call an id that no other call of the session has: servers leave ids out, or use the
-    /// same ones in every answer.
-    fn name_calls(&mut self, round: u32, reply: &mut Reply) {
-        for (n, call) in reply.calls.iter_mut().enumerate() {
-            if call.id.is_empty() || self.call_ids.contains(&call.id) {
-                call.id = format!("call_{}_{round}_{}", self.turn, n + 1);
-            }
-            self.call_ids.insert(call.id.clone());
+/// Gives each call an id that no other call of the session has: servers leave ids out, or use the
+/// same ones in every answer.
+fn name_calls(known: &mut HashSet<String>, prefix: &str, reply: &mut Reply) {
+    for (n, call) in reply.calls.iter_mut().enumerate() {
+        if call.id.is_empty() || known.contains(&call.id) {
+            call.id = format!("{prefix}_{}", n + 1);
         }
+        known.insert(call.id.clone());
     }
 }
 
@@ -204,18 +190,4 @@ pub(super) async fn converse(
     };
     let answer = control.cancel().run_until_cancelled(answer).await;
     answer.ok_or_else(|| control.interrupted().map_or(Ending::Interrupted, |by| by.ending()))
-}
-
-/// What an answer cost, as the provider counts it or as it is estimated.
-pub(super) fn usage_of(budget: &Budget, reply: &Reply, request_bytes: usize) -> Usage {
-    reply.usage.unwrap_or_else(|| Usage {
-        input_tokens: budget.tokens(request_bytes),
-        output_tokens: budget.tokens(size(reply)),
-        cached_tokens: 0,
-    })
-}
-
-fn size(reply: &Reply) -> usize {
-    let calls: usize = reply.calls.iter().map(|c| c.name.len() + c.arguments.len()).sum();
-    reply.text.len() + reply.reasoning.len() + calls
 }

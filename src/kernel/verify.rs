@@ -145,16 +145,12 @@ impl Kernel {
                 return Ok(Err(why.to_owned()));
             }
             let is_last = n == MAX_ANSWERS;
-            let limit = speaker.max_output_tokens.map_or(ANSWER_TOKENS, |n| n.min(ANSWER_TOKENS));
+            let system = prompts.text(VERIFY).trim_end();
             let request = Request {
-                purpose: Purpose::Task,
-                system: prompts.text(VERIFY).trim_end(),
                 tools: verifier.registry.specs(),
-                messages: &looking.messages,
                 trailing: is_last.then(|| prompts.text(NOW).trim_end()),
-                max_output_tokens: Some(limit),
-                temperature: None,
-                answer_schema: None,
+                max_output_tokens: Some(speaker.at_most(ANSWER_TOKENS)),
+                ..Request::new(Purpose::Task, system, &looking.messages)
             };
             let is_useful = |reply: &Reply| !reply.calls.is_empty() || !reply.text.is_empty();
             let reply =

@@ -4,12 +4,12 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use super::command::unquoted;
 use super::extract::guard;
 use super::item::{APPLY_AT, FailurePattern, Item, Scope};
 use super::leads::{self, Leads};
 use super::pattern::{CHANGES, Read, input_of};
 use super::relevance::Subjects;
+use crate::protocol::command::unquoted;
 use crate::protocol::recall::{Done, FailedAs, Recalled, Remedy};
 
 /// So many bytes of text are about one token.

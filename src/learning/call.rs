@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::command::simple_commands;
 use super::pattern::plain_path;
+use crate::protocol::command::simple_commands;
 use crate::protocol::envelope::{Envelope, ErrorCode};
 use crate::protocol::event::Caller;
 use crate::protocol::message::ToolCall;

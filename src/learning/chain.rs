@@ -4,14 +4,14 @@
 use serde_json::Value;
 
 use super::call::{CHECK, Failed, Made, words};
-use super::command::{
-    INTERPRETERS, SYSTEM, Simple, WITH_TASK, has_options_more, head, name_of, simple_commands,
-    unquoted,
-};
+use super::command::{SYSTEM, has_options_more, head};
 use super::evidence::{blames_option, is_circumstance, is_verdict, names, narrows};
 use super::pattern::CHANGES;
-use super::topics;
+use crate::protocol::command::{
+    INTERPRETERS, Simple, WITH_TASK, name_of, simple_commands, unquoted,
+};
 use crate::protocol::envelope::ErrorCode;
+use crate::protocol::topics;
 
 /// So many answers of the model later a call is no more an answer to one that could not be read.
 const SOON: u32 = 3;

@@ -9,10 +9,10 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::command::name_of;
 use super::item::{FailurePattern, Fix, Item, Scope};
 use super::pattern::kind_of;
 use super::relevance::{Subject, Subjects};
+use crate::protocol::command::name_of;
 use crate::protocol::recall::Done;
 
 /// What is done with a source once it was changed.

@@ -23,5 +23,4 @@ pub mod refuse;
 mod relevance;
 pub mod review;
 pub mod store;
-pub mod topics;
 pub mod trace;

@@ -6,15 +6,16 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::command::{ANY, Simple, is_task, simple_commands, unquoted};
+use super::command::{ANY, is_task};
 use super::evidence::has_word;
 use super::item::{Condition, FailurePattern, Fix};
-use super::topics;
 use crate::protocol::Object;
+use crate::protocol::command::{Simple, simple_commands, unquoted};
 use crate::protocol::message::ToolCall;
 use crate::protocol::recall::FailedAs;
 use crate::protocol::reflection::SuggestedAction;
 use crate::protocol::signature::signature;
+use crate::protocol::topics;
 
 /// A call, read once for all that is asked of it.
 pub(super) struct Read<'a> {
@@ -259,10 +260,10 @@ impl FailurePattern {
     fn with_prefix(&self, line: &str, with: &str) -> Option<String> {
         let commands = simple_commands(line);
         let simple = commands.iter().find(|simple| self.when.fits_simple(simple))?;
-        let before = &line[..simple.start];
+        let before = &line[..simple.start()];
         let is_there = before.contains(with.trim_end())
             || simple.words.starts_with(&with.split_whitespace().collect::<Vec<_>>());
-        (!is_there).then(|| format!("{before}{with}{}", &line[simple.start..]))
+        (!is_there).then(|| format!("{before}{with}{}", &line[simple.start()..]))
     }
 }
 

@@ -7,13 +7,14 @@ use super::item::{Condition, FailurePattern, Item, Origin, Scope};
 use super::pattern;
 use super::refuse;
 use super::trace::{Attempt, ExecutionTrace, telling};
+use crate::protocol::command::simple_commands;
 use crate::protocol::recall::ItemKind;
 use crate::protocol::reflection::{MemoryItem, MemoryKind};
 use crate::protocol::{Object, shorten};
 use serde_json::Value;
 
 use super::chain::main_command;
-use super::command::{head, simple_commands};
+use super::command::head;
 
 /// What is kept of a turn's reflections, and what was refused: text and reason.
 pub fn items(harvest: &Harvest) -> (Vec<Item>, Vec<(String, String)>) {

@@ -7,11 +7,12 @@ use serde_json::Value;
 
 use super::call::CHECK;
 use super::chain::main_command;
-use super::command::{WITH_TASK, head, is_assignment, is_script, name_of, simple_commands};
+use super::command::head;
 use super::evidence::telling_line;
 use super::pattern::{kind_of, plain_path};
-use super::topics;
+use crate::protocol::command::{WITH_TASK, is_assignment, is_script, name_of, simple_commands};
 use crate::protocol::envelope::ErrorCode;
+use crate::protocol::topics;
 use crate::protocol::{Object, shorten};
 
 /// Everything that was tried to do one thing: one failure made good, one that was not, or one success.

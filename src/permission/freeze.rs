@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::protocol::speech::sentences;
+use crate::protocol::speech::{self, expression, led_by, sentences};
 
 /// What a message says about changes as such.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,22 +81,14 @@ fn lifts(sentence: &str) -> bool {
         && clauses(sentence).any(|clause| LIFTS.iter().any(|l| l.is_match(clause)))
 }
 
-/// Parts of a sentence between commas and dashes, without the words that only lead to one.
+/// Parts of a sentence without the words that only lead to one.
 fn clauses(sentence: &str) -> impl Iterator<Item = &str> {
     static LEAD: LazyLock<Regex> = LazyLock::new(|| {
         expression(
             r"^(?:(?:please|ok|okay|and|so|then|but|for now|also|now|first|again|really|hey|yes|sure|alright|great|good|thanks|请|现在|好的?|那么?|另外|记住|注意|先|你|但是?)[\s:：]*)+",
         )
     });
-    let is_end =
-        |char: char| matches!(char, ',' | '，' | '、' | ':' | '：' | '(' | ')' | '–' | '—');
-    sentence.split(is_end).flat_map(|part| part.split(" - ")).filter_map(|part| {
-        let part = part.trim_matches(|c: char| c.is_whitespace() || ".!。！;；…".contains(c));
-        let end = LEAD.find(part).map_or(0, |lead| lead.end());
-        // A clause of such words alone says what they say.
-        let part = if end < part.len() { &part[end..] } else { part };
-        (!part.is_empty()).then_some(part)
-    })
+    speech::clauses(sentence).filter_map(|clause| led_by(&LEAD, clause))
 }
 
 /// All that there is: the object of a freeze.
@@ -183,10 +175,6 @@ static LIFTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     .map(|text| expression(text))
     .collect()
 });
-
-fn expression(text: &str) -> Regex {
-    Regex::new(text).expect("a fixed expression")
-}
 
 #[cfg(test)]
 mod tests {

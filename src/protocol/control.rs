@@ -243,6 +243,49 @@ pub struct LastFailure {
     pub remedy: Option<Box<Remedy>>,
 }
 
+/// How failures are answered (`[recovery]`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Recovery {
+    /// Retries of one failing step.
+    pub max_step_retries: u32,
+    /// How often a final answer is sent back for one reason (a check that fails, open todos, what was asked to be
+    /// run), and an answer that can not be used is asked for again.
+    pub max_answer_retries: u32,
+    /// Rewritings of one step.
+    pub max_single_step_repairs: u32,
+    /// Rewritings of the whole plan.
+    pub max_task_replanning_attempts: u32,
+    /// Failing rounds in a row with one signature and nothing tried differently.
+    #[schemars(range(min = 1))]
+    pub max_consecutive_failures: u32,
+    /// A model is asked why something failed from so many failures of it on.
+    #[schemars(range(min = 1))]
+    pub reflect_after: u32,
+    /// Such questions in one task.
+    pub max_reflections: u32,
+    /// Whether a model is asked at all; the counted decisions stand without it.
+    pub enable_step_level_reflection: bool,
+    /// Whether a task that failed takes back the files it changed.
+    pub undo_on_failure: bool,
+}
+
+impl Default for Recovery {
+    fn default() -> Self {
+        Self {
+            max_step_retries: 3,
+            max_answer_retries: 2,
+            max_single_step_repairs: 1,
+            max_task_replanning_attempts: 1,
+            max_consecutive_failures: 3,
+            reflect_after: 2,
+            max_reflections: 4,
+            enable_step_level_reflection: true,
+            undo_on_failure: false,
+        }
+    }
+}
+
 /// A counter and its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Count {

@@ -3,8 +3,10 @@
 //! Reading order: [`message`] and [`tool`] (what is said), [`model`] (the first seam), [`envelope`]
 //! (how every tool answers), [`control`] (what happens next, and why it ends), [`event`] (the one
 //! stream of everything that happened, and the seam for those who read it), [`plan`], [`mask`], [`view`],
-//! [`speech`] (what a message says in its author's own words).
+//! [`speech`] (what a message says in its author's own words), [`command`] (what a command line runs),
+//! [`topics`] (what that is for).
 
+pub mod command;
 pub mod control;
 pub mod envelope;
 pub mod event;
@@ -19,6 +21,7 @@ pub mod reflection;
 pub mod signature;
 pub mod speech;
 pub mod tool;
+pub mod topics;
 pub mod view;
 
 /// A JSON object, in the order in which its keys were written.

@@ -75,6 +75,22 @@ pub struct Request<'a> {
     pub answer_schema: Option<&'a serde_json::Value>,
 }
 
+impl<'a> Request<'a> {
+    /// Words alone: no tools, no limits of its own.
+    pub fn new(purpose: Purpose, system: &'a str, messages: &'a [Message]) -> Self {
+        Self {
+            purpose,
+            system,
+            tools: &[],
+            messages,
+            trailing: None,
+            max_output_tokens: None,
+            temperature: None,
+            answer_schema: None,
+        }
+    }
+}
+
 /// A piece of an answer, as it comes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Delta {

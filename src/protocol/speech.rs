@@ -61,10 +61,37 @@ pub fn sentences(message: &str) -> Vec<Sentence> {
     sentences
 }
 
+/// Parts of a sentence between commas, colons, parentheses and dashes.
+pub fn clauses(sentence: &str) -> impl Iterator<Item = &str> {
+    const ENDS: [char; 12] = [',', '，', '、', ':', '：', '(', ')', '（', '）', '–', '—', ';'];
+    sentence.split(ENDS).flat_map(|part| part.split(" - "))
+}
+
+/// What a clause says behind the words that only lead to it; a clause of such words alone says what they say. `None`:
+/// it says nothing.
+pub fn led_by<'a>(lead: &Regex, clause: &'a str) -> Option<&'a str> {
+    let is_mark = |c: char| c.is_whitespace() || ".!?;。！？；…~～".contains(c);
+    let clause = clause.trim_matches(is_mark);
+    let end = lead.find(clause).map_or(0, |lead| lead.end());
+    let said = if end < clause.len() { &clause[end..] } else { clause };
+    (!said.is_empty()).then_some(said)
+}
+
+/// An expression over what people say. The words that are looked for are ASCII, or have no ends: so the tables of all
+/// letters are not needed, which are most of what an expression costs to be made.
+///
+/// # Panics
+/// Where the text is none: each is fixed, and a test makes it.
+pub fn expression(text: &str) -> Regex {
+    let text = text.replace(r"\b", r"(?-u:\b)");
+    let text = text.replace(r"\w", "[A-Za-z0-9_]").replace(r"\W", "[^A-Za-z0-9_]");
+    Regex::new(&text).expect("a fixed expression")
+}
+
 /// What stands in front of an item of a list, or of a heading.
 static MARK: LazyLock<Regex> = LazyLock::new(|| {
     expression(
-        r"^\s*(?:(?:[-*+•·‣]|#{1,6}|\d{1,2}[.)、]|[(（]\d{1,2}[)）])\s+(?:\[[ x]\]\s+)?|\d{1,2}、|[•·]\s*)",
+        r"^\s*(?:(?:[-*+•·‣]|#{1,6}|[0-9]{1,2}[.)、]|[(（][0-9]{1,2}[)）])\s+(?:\[[ x]\]\s+)?|[0-9]{1,2}、|[•·]\s*)",
     )
 });
 
@@ -78,7 +105,7 @@ fn own_words(message: &str) -> String {
     // What programs print, one line each.
     static LOG: LazyLock<Regex> = LazyLock::new(|| {
         expression(
-            r"(?m)^\s*(?:\[?\d{4}-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d|\[?(?:ERROR|WARN|WARNING|INFO|DEBUG|FATAL|TRACE)\b|(?:error|warning|fatal|panic)(?:\[\w+\])?: |= (?:note|help): |Traceback |at \S+\(|File \x22|[$%] \S|>>> |thread '|Caused by:|npm (?:ERR!|error|warn)|diff --git|@@ |\w+(?:Error|Exception)(?::|$)|E\s{3}).*$",
+            r"(?m)^\s*(?:\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]|\[?(?:[0-9]{2}:){2}[0-9]{2}|\[?(?:ERROR|WARN|WARNING|INFO|DEBUG|FATAL|TRACE)\b|(?:error|warning|fatal|panic)(?:\[\w+\])?: |= (?:note|help): |Traceback |at \S+\(|File \x22|[$%] \S|>>> |thread '|Caused by:|npm (?:ERR!|error|warn)|diff --git|@@ |\w+(?:Error|Exception)(?::|$)|E\s{3}).*$",
         )
     });
     static INDENTED: LazyLock<Regex> = LazyLock::new(|| expression(r"(?m)^(?: {4}|\t)[^\n]*$"));
@@ -186,13 +213,6 @@ fn without_quotes(text: &str) -> String {
     own
 }
 
-/// What is looked for is ASCII: the tables of all letters are not needed.
-fn expression(text: &str) -> Regex {
-    let text =
-        text.replace(r"\b", r"(?-u:\b)").replace(r"\d", "[0-9]").replace(r"\w", "[A-Za-z0-9_]");
-    Regex::new(&text).expect("a fixed expression")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,6 +264,17 @@ mod tests {
             ],
         );
         check("one\ntwo", &["one", "two"]);
+    }
+
+    #[test]
+    fn a_clause_stands_behind_the_words_that_lead_to_it() {
+        let lead = expression(r"^(?:(?:please|but|请)\b? *)+");
+        let said = |sentence| -> Vec<&str> {
+            clauses(sentence).filter_map(|clause| led_by(&lead, clause)).collect()
+        };
+        assert_eq!(said("please stop, but look - here (now)!"), ["stop", "look", "here", "now"]);
+        assert_eq!(said("请停：别动（真的）~"), ["停", "别动", "真的"]);
+        assert_eq!(said("please, ..., look"), ["please", "look"]);
     }
 
     #[test]

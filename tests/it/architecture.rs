@@ -42,20 +42,28 @@ const OWN: &[(&str, &[&str])] = &[
     ("unsafe ", &["exec"]),
 ];
 
+/// Each source of ours with its room.
 fn sources() -> Vec<(String, PathBuf, String)> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let with_room = |path: PathBuf| {
+        let room = path.strip_prefix(&src).unwrap().components().next().unwrap();
+        let room = room.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned();
+        let text = std::fs::read_to_string(&path).unwrap();
+        (room, path, text)
+    };
+    rust_files(&src).into_iter().map(with_room).collect()
+}
+
+fn rust_files(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut dirs = vec![src.clone()];
+    let mut dirs = vec![root.to_owned()];
     while let Some(dir) = dirs.pop() {
         for entry in std::fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 dirs.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let room = path.strip_prefix(&src).unwrap().components().next().unwrap();
-                let room = room.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned();
-                let text = std::fs::read_to_string(&path).unwrap();
-                found.push((room, path, text));
+                found.push(path);
             }
         }
     }
@@ -182,6 +190,23 @@ fn every_tool_has_its_prompt_and_every_prompt_its_tool() {
         assert_eq!(spec.schema["additionalProperties"], false, "{}", spec.name);
         assert!(!spec.description.is_empty(), "{}", spec.name);
     }
+}
+
+#[test]
+fn each_invariant_names_a_test_that_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("docs/ARCHITECTURE.md")).unwrap();
+    let sources = ["src", "tests/it"].into_iter().flat_map(|dir| rust_files(&root.join(dir)));
+    let tests: String = sources.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let mut n_named = 0;
+    for word in page.split('`').skip(1).step_by(2) {
+        let Some((_, name)) = word.rsplit_once("::").filter(|(_, name)| name.contains('_')) else {
+            continue;
+        };
+        n_named += 1;
+        assert!(tests.contains(&format!("fn {name}(")), "{word} is named and does not exist");
+    }
+    assert!(n_named > 10, "the page names its tests");
 }
 
 #[test]

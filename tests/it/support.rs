@@ -260,6 +260,21 @@ pub(crate) fn say(text: &str) {
     _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{text}\n").as_bytes());
 }
 
+/// Compares a table with what stands on this page behind this line; with `UPDATE_TABLE=1` writes it there.
+pub(crate) fn stands_in(page: &str, begin: &str, table: &str) {
+    const END: &str = "<!-- its end -->\n";
+
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(begin).expect("the line before the table");
+    let (stands, after) = rest.split_once(END).expect("the line behind the table");
+    if std::env::var_os("UPDATE_TABLE").is_some() {
+        std::fs::write(&path, format!("{before}{begin}{table}{END}{after}")).unwrap();
+    } else {
+        assert_eq!(stands, table, "UPDATE_TABLE=1 writes it");
+    }
+}
+
 /// Whether there is such a program here; where it is missing, says that this test is skipped.
 pub(crate) fn has(program: &str, test: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -35,16 +35,7 @@ fn endpoint_at(url: &str) -> Endpoint {
 }
 
 fn request(messages: &[Message]) -> Request<'_> {
-    Request {
-        purpose: Purpose::Main,
-        system: "be brief",
-        tools: &[],
-        messages,
-        trailing: None,
-        max_output_tokens: None,
-        temperature: None,
-        answer_schema: None,
-    }
+    Request::new(Purpose::Main, "be brief", messages)
 }
 
 /// The answer, and the tries before it.

@@ -4,7 +4,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{any, expression};
+use super::any;
+use crate::protocol::speech::{self, expression, led_by};
 
 /// Verbs of what an agent could do to a project.
 const ACT: &str = "(?:修改|改动|更改|变更|改变|改|动|碰|编辑|删除|删掉|删|移除|使用|采用|用|引入|依赖|安装|装|添加|新增|增加|加|创建|新建|破坏|影响|超过|超出|低于|高于|少于|多于|大于|小于|提交|推送|推|合并|发布|部署|上传|下载|发送|泄露|泄漏|暴露|出现|写|直接|随意|擅自|随便|自行|私自|手动|联网|访问|连接外|读取|打印|记录|输出|升级|降级|覆盖|重命名|重构|重写|格式化|硬编码|写死|跳过|绕过|关闭|禁用|存储|保存|明文|包含|含有|带有|为空|重复|依靠|跨|越过|执行|运行|跑|调用|回滚|强制|强推|互相|相互|同时|比|多|少|与|跟|和|切换|泄|外传|合并|混|嵌套|忽略|吞|硬|拼接|阻塞|丢失|降低|放宽|有任何|有新|处理|只|在)";
@@ -44,21 +45,14 @@ pub(super) fn binds(sentence: &str) -> bool {
     false
 }
 
-/// Parts of a sentence between commas and colons, without the words that only lead to one.
+/// Parts of a sentence without the words that only lead to one.
 fn clauses(sentence: &str) -> impl Iterator<Item = &str> {
     static LEAD: LazyLock<Regex> = LazyLock::new(|| {
         expression(
             r"^(?:(?:请你?|麻烦|拜托|现在|好的?|那么?|另外|还有|此外|而且|并且|同时|注意|重要|特别注意|提醒一下|首先|然后|最后|但是?|不过|所以|因此|只是|可是|其次|这次|本次|以后|今后|从现在开始|总之|我说了|你|您|我们|咱们|也|还|就|都)[\s:：!！]*)+",
         )
     });
-    sentence.split([',', '，', '、', ':', '：', '(', ')', '（', '）', '—', ';']).filter_map(
-        |part| {
-            let part = part.trim_matches(|c: char| c.is_whitespace() || ".。!！;；…".contains(c));
-            let end = LEAD.find(part).map_or(0, |lead| lead.end());
-            let part = if end < part.len() { &part[end..] } else { part };
-            (!part.is_empty()).then_some(part)
-        },
-    )
+    speech::clauses(sentence).filter_map(|clause| led_by(&LEAD, clause))
 }
 
 static ASKS: LazyLock<Regex> = LazyLock::new(|| {

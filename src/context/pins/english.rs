@@ -4,7 +4,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{any, expression};
+use super::any;
+use crate::protocol::speech::expression;
 
 /// Verbs of what an agent could do to a project.
 const ACT: &str = "(?:access|accept|add|allow|alter|amend|apply|assume|break|bump|bypass|call|change|check in|clean|commit|convert|copy|create|delete|depend|deploy|disable|downgrade|download|drop|edit|enable|exceed|execute|expose|extend|fetch|fix|force|format|generate|hard-?code|hardcode|import|include|inline|install|introduce|invoke|leak|log|make|merge|migrate|mix|modify|move|mutate|open|overwrite|print|publish|push|put|read|rebase|refactor|reformat|regenerate|rely|remove|rename|reorder|replace|reset|restart|revert|rewrite|run|save|send|set|ship|share|skip|spawn|start|store|suppress|swallow|switch|throw|touch|update|upgrade|upload|use|weaken|write)";

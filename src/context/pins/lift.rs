@@ -7,10 +7,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::expression;
 use super::object::{Named, PATH};
 use crate::protocol::event::Pin;
-use crate::protocol::speech::Sentence;
+use crate::protocol::speech::{Sentence, expression};
 
 /// What a sentence takes back: the pins that end, and the words of those that hold on without rules.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use regex::Regex;
 
 use crate::protocol::event::{Body, Event, Pin};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
-use crate::protocol::speech::{Sentence, sentences};
+use crate::protocol::speech::{Sentence, expression, sentences};
 
 const PINS: Prompt = prompt!("pins/hold.md");
 const WITHDRAWN: Prompt = prompt!("pins/withdrawn.md");
@@ -215,12 +215,4 @@ fn normal(text: &str) -> String {
 /// Any of these fits.
 fn any(forms: &[&str]) -> Regex {
     expression(&forms.join("|"))
-}
-
-/// The words that are looked for are ASCII, or have no ends: so the tables of all letters are not needed, which
-/// are most of what an expression costs to be made.
-fn expression(text: &str) -> Regex {
-    let text = text.replace(r"\b", r"(?-u:\b)");
-    let text = text.replace(r"\w", "[A-Za-z0-9_]").replace(r"\W", "[^A-Za-z0-9_]");
-    Regex::new(&text).expect("a fixed expression")
 }

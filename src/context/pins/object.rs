@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::expression;
+use crate::protocol::speech::expression;
 
 /// Stands for a path in a [`Named::form`].
 pub(super) const PATH: char = '§';

@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
+use super::any;
 use super::object::{Named, Path};
-use super::{any, expression};
-use crate::protocol::speech::Sentence;
+use crate::protocol::speech::{Sentence, expression};
 
 /// Commands that install what is named or listed.
 const INSTALL: &[&str] = &[

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::super::chain::has_same_stem;
-use super::super::command::{name_of, simple_commands, unquoted};
 use super::super::item::{Condition, Fix};
 use super::super::pattern::{kind_of, plain_path};
 use super::conventions::{files_of, flipped};
 use super::{Between, Lesson, Try, reason, topic_of};
 use crate::protocol::Object;
+use crate::protocol::command::{name_of, simple_commands, unquoted};
 use crate::protocol::envelope::ErrorCode;
 
 pub(super) fn lessons(bad: &Try<'_>, good: &Try<'_>, between: &[Between<'_>]) -> Vec<Lesson> {

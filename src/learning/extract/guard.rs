@@ -1,9 +1,9 @@
 //! What gets past a guard (`--force`, `SKIP_BACKUP=1`, no `--dry-run`): a user said so once, for one call. It may be
 //! told of, but is no fix that the kernel applies by itself.
 
-use super::super::command::{is_assignment, unquoted};
 use super::super::evidence::has_word;
 use super::super::item::Fix;
+use crate::protocol::command::{is_assignment, unquoted};
 
 /// Parts of options, variables and tasks that get past a guard.
 const OVERRIDES: [&str; 31] = [

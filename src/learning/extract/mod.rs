@@ -9,20 +9,22 @@ mod commands;
 mod conventions;
 pub(super) mod guard;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 
 use serde_json::Value;
 
-use super::command::{simple_commands, unquoted};
 use super::evidence::{as_condition, phrase, telling_line};
 use super::item::{Condition, FailurePattern, Fix, Item, Origin, Scope};
 use super::pattern::kind_of;
 use super::refuse;
-use super::topics;
 use super::trace::{Attempt, ExecutionTrace};
+use crate::protocol::command::{simple_commands, unquoted};
 use crate::protocol::envelope::{ErrorClass, ErrorCode};
 use crate::protocol::recall::ItemKind;
 use crate::protocol::reflection::Tags;
+use crate::protocol::topics;
 use crate::protocol::{Object, shorten};
 
 /// So many failures of one trace are looked at.
@@ -300,7 +302,7 @@ fn topic_of(tool: &str, input: &Object) -> String {
             let first = commands.last().and_then(|simple| simple.program().first().copied());
             first.map_or_else(
                 || "command".to_owned(),
-                |first| super::command::name_of(first).to_owned(),
+                |first| crate::protocol::command::name_of(first).to_owned(),
             )
         };
         topics::of_command(line).map_or_else(program, str::to_owned)

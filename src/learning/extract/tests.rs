@@ -5,7 +5,7 @@ use proptest::sample::select;
 use serde_json::json;
 
 use super::super::item::{Fix, Item, Scope};
-use super::super::trace::{Attempt, ExecutionTrace};
+use super::testing::{attempt, trace};
 use super::{Extracted, extract};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::reflection::SuggestedAction;
@@ -18,41 +18,6 @@ const PIECES: [&str; 24] = [
 /// What a failure says of a piece.
 const SAYS: [&str; 5] =
     ["unknown target", "command not found:", "is required:", "assert", "no such file:"];
-
-fn attempt(index: u32, command: &str, error: Option<&str>, exit_code: i64) -> Attempt {
-    let context = json!({"tool": "Bash", "input": {"command": command}, "exit_code": exit_code});
-    Attempt {
-        index,
-        timestamp_ms: i64::from(index),
-        context: context.as_object().cloned().unwrap_or_default(),
-        activated_artifacts: Vec::new(),
-        result: String::new(),
-        success: error.is_none(),
-        code: error.map(|_| ErrorCode::CommandFailed),
-        signature: error.map(crate::protocol::signature::signature),
-        error: error.map(|error| format!("`{command}` exited {exit_code}\n{error}")),
-        fix_applied: None,
-        fix_source: None,
-    }
-}
-
-fn trace(attempts: Vec<Attempt>) -> ExecutionTrace {
-    ExecutionTrace {
-        id: "s/1/1".to_owned(),
-        skill_id: "Bash".to_owned(),
-        task_id: "s/1".to_owned(),
-        session: "s".to_owned(),
-        project: "here".to_owned(),
-        turn: 1,
-        step: 0,
-        final_success: attempts.last().is_some_and(|attempt| attempt.success),
-        attempts,
-        needs_human: false,
-        methodology: None,
-        created_at_ms: 1,
-        duration_ms: 1,
-    }
-}
 
 /// The only thing that is learnt there.
 #[track_caller]

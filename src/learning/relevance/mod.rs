@@ -17,7 +17,7 @@ pub(super) use self::subject::Subjects;
 use self::subject::{About, Command, mask};
 use self::task::Task;
 use super::extract::guard;
-use super::topics;
+use crate::protocol::topics;
 
 /// Of an item that fits by its words alone so many must be in the task, and this part of them.
 const MIN_SHARED_WORDS: usize = 3;

@@ -6,9 +6,10 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::super::command::{ANY, INTERPRETERS, is_option, name_of};
-use super::super::topics;
+use super::super::command::{ANY, is_option};
 use super::asks::{Asks, Heard};
+use crate::protocol::command::{INTERPRETERS, name_of};
+use crate::protocol::topics;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::super::command::{ANY, INTERPRETERS, SYSTEM, WITH_TASK, is_option, is_script, name_of};
+use super::super::command::{ANY, SYSTEM, is_option};
 use super::super::extract::guard;
 use super::super::item::{FailurePattern, Fix, Item};
 use super::super::question::is_everyday;
 use super::super::store::words;
-use super::super::topics;
 use super::asks::Asks;
 use super::programs::{self, Known};
 use super::task::{MIN_ALIKE, Task};
+use crate::protocol::command::{INTERPRETERS, WITH_TASK, is_script, name_of};
 use crate::protocol::envelope::ErrorCode;
+use crate::protocol::topics;
 
 /// Which tool does what these programs are used for.
 const INSTEAD: [(&str, &str); 8] = [

@@ -7,11 +7,11 @@ use serde::Deserialize;
 
 use super::super::pattern::NAMED_KINDS;
 use super::super::store::words;
-use super::super::topics;
 use super::asks::{Asks, Heard};
 use super::programs::Asked;
 use super::subject::{hashed, mask};
 use crate::protocol::recall::STEERED;
+use crate::protocol::topics;
 
 /// Names agree that begin alike in so many letters.
 pub(super) const MIN_ALIKE: usize = 4;

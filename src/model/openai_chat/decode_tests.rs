@@ -7,16 +7,7 @@ use crate::protocol::model::{Purpose, Reply};
 
 /// The reply that these chunks make, and why it ended.
 fn decode(chunks: &[Value]) -> Reply {
-    let request = Request {
-        purpose: Purpose::Main,
-        system: "",
-        tools: &[],
-        messages: &[],
-        trailing: None,
-        max_output_tokens: None,
-        temperature: None,
-        answer_schema: None,
-    };
+    let request = Request::new(Purpose::Main, "", &[]);
     let next = AtomicU64::new(1);
     let mut decoder = Decoder::new(Ids::new("call_", &next, &request));
     let mut reply = Reply::default();

@@ -197,16 +197,7 @@ mod tests {
     use crate::protocol::tool::ToolSpec;
 
     fn request<'a>(messages: &'a [Message], trailing: Option<&'a str>) -> Request<'a> {
-        Request {
-            purpose: Purpose::Main,
-            system: "be brief",
-            tools: &[],
-            messages,
-            trailing,
-            max_output_tokens: None,
-            temperature: None,
-            answer_schema: None,
-        }
+        Request { trailing, ..Request::new(Purpose::Main, "be brief", messages) }
     }
 
     fn call(name: &str, arguments: &str) -> Part {

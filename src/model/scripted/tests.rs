@@ -11,16 +11,7 @@ fn scripted(text: &str) -> Scripted {
 }
 
 fn request(messages: &[Message]) -> Request<'_> {
-    Request {
-        purpose: Purpose::Main,
-        system: "system",
-        tools: &[],
-        messages,
-        trailing: None,
-        max_output_tokens: None,
-        temperature: None,
-        answer_schema: None,
-    }
+    Request::new(Purpose::Main, "system", messages)
 }
 
 /// A conversation in which the model called a tool, with this result.

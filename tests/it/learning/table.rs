@@ -1,27 +1,16 @@
 //! What the suite came to, as the table of `docs/LEARNING.md`.
 
-use std::path::Path;
-
 use super::{Case, SETS, Set};
-use crate::support::say;
+use crate::support::{say, stands_in};
 
 const BEGIN: &str =
     "<!-- the learning suite's table: UPDATE_TABLE=1 cargo test --test it learning -->\n";
-const END: &str = "<!-- its end -->\n";
 
 /// Compares the table with the page; with `UPDATE_TABLE=1` writes it there.
 pub(super) fn check(cases: &[Case]) {
     let table = table(cases);
     say(&table);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/LEARNING.md");
-    let page = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once(BEGIN).expect("the line before the table");
-    let (stands, after) = rest.split_once(END).expect("the line behind the table");
-    if std::env::var_os("UPDATE_TABLE").is_some() {
-        std::fs::write(&path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
-    } else {
-        assert_eq!(stands, table, "UPDATE_TABLE=1 writes it");
-    }
+    stands_in("docs/LEARNING.md", BEGIN, &table);
 }
 
 fn table(cases: &[Case]) -> String {

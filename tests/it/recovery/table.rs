@@ -1,29 +1,18 @@
 //! What the suite came to, as the table of `docs/RECOVERY.md`.
 
-use std::path::Path;
-
 use super::run::{Measured, Setting};
 use super::scenario::Outcome;
 use super::{Case, HALVES};
-use crate::support::say;
+use crate::support::{say, stands_in};
 
 const BEGIN: &str =
     "<!-- the fault suite's table: UPDATE_TABLE=1 cargo test --test it recovery -->\n";
-const END: &str = "<!-- its end -->\n";
 
 /// Compares the table with the page; with `UPDATE_TABLE=1` writes it there.
 pub(super) fn check(cases: &[Case]) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/RECOVERY.md");
-    let page = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once(BEGIN).expect("the line before the table");
-    let (stands, after) = rest.split_once(END).expect("the line behind the table");
     let table = table(cases);
     say(&table);
-    if std::env::var_os("UPDATE_TABLE").is_some() {
-        std::fs::write(&path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
-    } else {
-        assert_eq!(stands, table, "UPDATE_TABLE=1 writes it");
-    }
+    stands_in("docs/RECOVERY.md", BEGIN, &table);
 }
 
 fn table(cases: &[Case]) -> String {

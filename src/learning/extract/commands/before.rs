@@ -1,11 +1,12 @@
 //! What has to stand in front of a command, or to be run before it.
 
 use super::super::super::chain::main_command;
-use super::super::super::command::{Simple, head, is_script, name_of, simple_commands};
+use super::super::super::command::head;
 use super::super::super::item::Fix;
-use super::super::super::topics;
 use super::super::{Between, Lesson};
 use super::{Case, essential};
+use crate::protocol::command::{Simple, is_script, name_of, simple_commands};
+use crate::protocol::topics;
 
 /// The longest command that is remembered to be run first, in bytes.
 const MAX_FIRST: usize = 120;
@@ -33,7 +34,7 @@ impl Case<'_> {
         let head = head(main.program()).join(" ");
         let rest = &good[good.len() - bad.len()];
         let joined = added.iter().all(|simple| matches!(simple.operator, Some("&&" | ";")));
-        let with = line.get(added.first()?.start..rest.start)?.trim_start_matches('(');
+        let with = line.get(added.first()?.start()..rest.start())?.trim_start_matches('(');
         if !joined || with.len() > MAX_FIRST {
             return None;
         }

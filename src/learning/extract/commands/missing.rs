@@ -1,11 +1,12 @@
 //! A program that is not there, or can not be started: what was run instead.
 
-use super::super::super::command::{INTERPRETERS, Simple, head, is_assignment, name_of, unquoted};
+use super::super::super::command::head;
 use super::super::super::evidence::names;
 use super::super::super::item::Fix;
-use super::super::super::topics;
 use super::super::Lesson;
 use super::Case;
+use crate::protocol::command::{INTERPRETERS, Simple, is_assignment, name_of, unquoted};
+use crate::protocol::topics;
 
 /// Programs that run another one of the project's own packages.
 pub(super) const RUNNERS: [&str; 9] =

@@ -10,17 +10,17 @@ mod words;
 
 pub(super) use self::before::{NEVER_FIRST, only_looks};
 use super::super::chain::main_command;
-use super::super::command::{
-    ANY, INTERPRETERS, SYSTEM, Simple, WITH_TASK, head, is_redirection, is_task, name_of,
-    simple_commands,
-};
+use super::super::command::{ANY, SYSTEM, head, is_task};
 use super::super::difference::common;
 use super::super::evidence::{blames, is_verdict, names};
 use super::super::item::{Condition, Fix};
-use super::super::topics;
 use super::{Between, Lesson, Try, reason, topic_of};
 use crate::protocol::Object;
+use crate::protocol::command::{
+    INTERPRETERS, Simple, WITH_TASK, is_redirection, name_of, simple_commands,
+};
 use crate::protocol::envelope::ErrorCode;
+use crate::protocol::topics;
 
 /// Programs that only show a part of what was printed.
 const SHOWS: [&str; 6] = ["tail", "head", "cat", "grep", "wc", "tee"];

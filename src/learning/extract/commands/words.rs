@@ -1,17 +1,17 @@
 //! One command with other words: another task or program, options more, less or others, variables in front.
 
 use super::super::super::chain::has_same_stem;
-use super::super::super::command::{
-    ANY, INTERPRETERS, Simple, WITH_TASK, has_options_more, head, is_assignment, is_option,
-    is_script, name_of, unquoted,
-};
+use super::super::super::command::{ANY, has_options_more, head, is_option};
 use super::super::super::difference::common;
 use super::super::super::evidence::{blames_option, names, narrows};
 use super::super::super::item::Fix;
-use super::super::super::topics;
 use super::super::Lesson;
 use super::missing::RUNNERS;
 use super::{Case, heads, of_machine};
+use crate::protocol::command::{
+    INTERPRETERS, Simple, WITH_TASK, is_assignment, is_script, name_of, unquoted,
+};
+use crate::protocol::topics;
 
 /// So many words may differ.
 const MAX_WORDS: usize = 3;

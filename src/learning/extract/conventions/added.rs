@@ -4,7 +4,7 @@
 //! added before the same command worked.
 
 use super::super::super::chain::main_command;
-use super::super::super::command::{head, unquoted};
+use super::super::super::command::head;
 use super::super::super::difference::common;
 use super::super::super::evidence::{has_word, is_verdict, states_wish};
 use super::super::super::item::Condition;
@@ -13,6 +13,7 @@ use super::super::commands::essential;
 use super::super::{Between, Lesson, MIN_SIGNATURE, Try, topic_of};
 use super::said;
 use super::told::{is_mark, is_plain_place};
+use crate::protocol::command::unquoted;
 
 /// The longest piece that is told of, in bytes.
 const MAX_PIECE: usize = 80;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::super::super::command::{head, name_of};
+use super::super::super::command::head;
 use super::super::super::evidence::{forbids_editing, has_word, speaks_of_generated};
 use super::super::super::item::{Condition, Fix};
 use super::super::commands::NEVER_FIRST;
 use super::super::{Lesson, guard};
 use super::{Mended, names_file};
+use crate::protocol::command::name_of;
 
 /// The longest command that is told of, in bytes.
 const MAX_COMMAND: usize = 80;

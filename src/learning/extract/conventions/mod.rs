@@ -19,14 +19,15 @@ pub(super) use self::added::lesson as of_one_line;
 pub(super) use self::indented::{files_of, flipped};
 
 use super::super::chain::main_command;
-use super::super::command::{INTERPRETERS, Simple, head, is_task, name_of, simple_commands};
+use super::super::command::{head, is_task};
 use super::super::evidence::{has_word, is_verdict};
 use super::super::item::Condition;
 use super::super::pattern::{CHANGES, plain_path};
-use super::super::topics;
 use super::commands::{essential, only_looks};
 use super::{Between, Lesson, Try, topic_of};
+use crate::protocol::command::{INTERPRETERS, Simple, name_of, simple_commands};
 use crate::protocol::envelope::ErrorCode;
+use crate::protocol::topics;
 
 /// Parts of the names of what looks at how something is written, and not at what it does.
 const LOOKS_AT_FORM: [&str; 20] = [

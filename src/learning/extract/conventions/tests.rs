@@ -4,12 +4,11 @@ use serde_json::{Value, json};
 
 use super::super::super::item::Item;
 use super::super::super::relevance::Subjects;
-use super::super::super::trace::{Attempt, ExecutionTrace};
 use super::super::extract;
+use super::super::testing::{attempt, trace};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::message::ToolCall;
 use crate::protocol::recall::FailedAs;
-use crate::protocol::signature::signature;
 
 /// A check said no, and then it said yes.
 struct Case {
@@ -39,45 +38,13 @@ fn call(tool: &str, input: &Value) -> Value {
     json!({"tool": tool, "input": input, "acts": true})
 }
 
-fn attempt(index: u32, command: &str, said: Option<&str>, more: (&str, &[Value])) -> Attempt {
-    let mut context = json!({"tool": "Bash", "input": {"command": command}});
-    context[more.0] = more.1.into();
-    Attempt {
-        index,
-        timestamp_ms: i64::from(index),
-        context: context.as_object().cloned().unwrap_or_default(),
-        activated_artifacts: Vec::new(),
-        result: String::new(),
-        success: said.is_none(),
-        code: said.map(|_| ErrorCode::CommandFailed),
-        signature: said.map(signature),
-        error: said.map(|said| format!("`{command}` exited with status 1\n{said}")),
-        fix_applied: None,
-        fix_source: None,
-    }
-}
-
 impl Case {
     fn items(&self) -> Vec<Item> {
-        let trace = ExecutionTrace {
-            id: "s/1/1".to_owned(),
-            skill_id: "Bash".to_owned(),
-            task_id: "s/1".to_owned(),
-            session: "s".to_owned(),
-            project: "here".to_owned(),
-            turn: 1,
-            step: 0,
-            final_success: true,
-            attempts: vec![
-                attempt(1, self.bad, Some(self.said), ("changed", &self.changed)),
-                attempt(2, self.good, None, ("between", &self.between)),
-            ],
-            needs_human: false,
-            methodology: None,
-            created_at_ms: 1,
-            duration_ms: 1,
-        };
-        extract(&trace, self.task).items
+        let mut bad = attempt(1, self.bad, Some(self.said), 1);
+        bad.context.insert("changed".to_owned(), self.changed.clone().into());
+        let mut good = attempt(2, self.good, None, 0);
+        good.context.insert("between".to_owned(), self.between.clone().into());
+        extract(&trace(vec![bad, good]), self.task).items
     }
 
     /// One lesson; it fits the failure that it came from.

@@ -1,11 +1,11 @@
 //! What a lesson may hold of what was put in once a check had said no: it comes from the model's hand, and may be the
 //! output's word.
 
-use super::super::super::command::is_script;
 use super::super::super::evidence::has_word;
 use super::super::super::question::{REACHES, RUNS, words_of};
-use super::super::super::topics;
 use super::super::{Between, Try};
+use crate::protocol::command::is_script;
+use crate::protocol::topics;
 
 /// So many words of an output are a mark (`// SPDX-License-Identifier: MIT`), and more a sentence.
 const MAX_PRINTED: usize = 4;

@@ -99,7 +99,8 @@ pub fn asks_of(topic: &str) -> &'static [String] {
     TOPICS.get(topic).map_or(&[], |topic| &topic.asks)
 }
 
-fn of_program(name: &str) -> Option<&'static str> {
+/// The topic that a program is of whatever its arguments.
+pub fn of_program(name: &str) -> Option<&'static str> {
     let of = |name: &str| named(|topic| topic.programs.iter().any(|program| program == name));
     // `pytest-3`, `gcc-12`.
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');

@@ -1,0 +1,173 @@
+//! How a turn ends: a candidate for the end is accepted or sent back, and what the turn came to is told.
+
+use super::completion::{self, Gate};
+use super::evaluate::Round;
+use super::turn::{PastCall, Turn};
+use super::verify::Objection;
+use super::{Kernel, as_evidence, heard, millis};
+use crate::protocol::control::{Ending, Signal};
+use crate::protocol::event::{Body, TurnFinished};
+use crate::protocol::model::{Reply, StopReason};
+use crate::protocol::prompt::{Prompt, fill, prompt};
+
+/// How often an answer that was cut by its length is continued.
+const MAX_CONTINUATIONS: u32 = 3;
+
+impl Kernel {
+    /// Takes an answer without calls that can be carried out: a candidate for the end, or a bad one.
+    pub(super) async fn answer(&mut self, turn: &mut Turn, reply: &Reply) -> Option<Ending> {
+        const EMPTY: Prompt = prompt!("feedback/empty.md");
+        const CUT_OFF: Prompt = prompt!("feedback/cut_off.md");
+        const REFUSED: Prompt = prompt!("feedback/refused.md");
+        const CONTINUE: Prompt = prompt!("feedback/continue.md");
+
+        let prompts = self.parts.prompts.clone();
+        let bad = |why| Round::Answer { signal: Signal::BadAnswer, about: "", why, output: "" };
+        if !reply.calls.is_empty() {
+            // A cut-off answer may hold a half-written call: it is never executed.
+            self.send_back(turn, prompts.text(CUT_OFF), &bad("an answer with calls was cut off"));
+            return None;
+        }
+        if reply.stop == Some(StopReason::Refused) {
+            self.send_back(turn, prompts.text(REFUSED), &bad("the provider withheld the answer"));
+            return None;
+        }
+        if reply.text.trim().is_empty() {
+            self.send_back(turn, prompts.text(EMPTY), &bad("the answer was empty"));
+            return None;
+        }
+        self.history.assistant(&reply.text);
+        turn.draft.text.push_str(&reply.text);
+        if reply.stop == Some(StopReason::Length) {
+            if turn.draft.continuations < MAX_CONTINUATIONS {
+                turn.draft.continuations += 1;
+                turn.state.step_success = true;
+                turn.feedback = Some(prompts.text(CONTINUE).to_owned());
+                return None;
+            }
+            turn.draft
+                .text
+                .push_str("\n\n(cut off here by the length limit of the model's answers)");
+        }
+        let registry = &self.parts.registry;
+        let cx = registry.cx();
+        let cancel = self.parts.control.cancel();
+        let checks = self.parts.checks.run(&self.parts.events, &cx.exec, registry.root(), &cancel);
+        let schema = self.parts.answer_schema.as_ref();
+        match turn.completion.gate(&prompts, &self.plan, &turn.draft.text, schema, checks).await {
+            Gate::Accepted(ending) => match Box::pin(self.second_look(turn)).await {
+                Ok(None) => Some(ending),
+                Ok(Some(objection)) => {
+                    self.object(turn, &objection);
+                    None
+                }
+                Err(ending) => Some(ending),
+            },
+            // What an interrupt ended is no evidence.
+            Gate::SentBack { .. } | Gate::CheckUnfit(_)
+                if self.parts.control.interrupted().is_some() =>
+            {
+                None
+            }
+            Gate::CheckUnfit(why) => {
+                turn.errors.push(why);
+                turn.completion.candidate = std::mem::take(&mut turn.draft.text);
+                Some(Ending::CheckFailed)
+            }
+            Gate::SentBack { signal, about, why, output, feedback } => {
+                // Should it not get better, the candidate is still what there is.
+                turn.completion.candidate = std::mem::take(&mut turn.draft.text);
+                let round = Round::Answer { signal, about: &about, why: &why, output: &output };
+                self.send_back(turn, &feedback, &round);
+                None
+            }
+        }
+    }
+
+    /// A second look found something: it counts as a check that did not pass.
+    fn object(&mut self, turn: &mut Turn, objection: &Objection) {
+        const OBJECTION: Prompt = prompt!("feedback/objection.md");
+        let Objection { text, evidence } = objection;
+        turn.completion.candidate = std::mem::take(&mut turn.draft.text);
+        let values = [("objection", text.as_str()), ("evidence", evidence)];
+        let feedback = fill(self.parts.prompts.text(OBJECTION), &values);
+        let why = format!("a second look found evidence against it: {text}");
+        let (signal, about) = (Signal::CheckFailed, "the second look");
+        self.send_back(turn, &feedback, &Round::Answer { signal, about, why: &why, output: "" });
+    }
+
+    /// Evaluates an answer that was not accepted; the model is told why, if the turn goes on.
+    fn send_back(&mut self, turn: &mut Turn, feedback: &str, round: &Round<'_>) {
+        self.evaluate(turn, round);
+        turn.case.evidence = as_evidence(feedback);
+        let outcome =
+            turn.state.last_failure.as_ref().map_or("", |f| f.message.as_str()).to_owned();
+        turn.case.attempts.push(PastCall { call: "a final answer".to_owned(), outcome });
+        turn.feedback = Some(feedback.to_owned());
+    }
+
+    /// The turn is over; says what it came to.
+    pub(super) fn finish(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {
+        let ending = turn.completion.final_ending(ending);
+        if ending == Ending::Interrupted {
+            self.parts.registry.interrupted();
+        }
+        for message in self.parts.registry.end_turn() {
+            self.parts.events.emit(Body::Error {
+                source: "workspace".to_owned(),
+                message,
+                retry_in_ms: None,
+                attempt: None,
+            });
+        }
+        let mut result = std::mem::take(&mut turn.draft.text);
+        if result.trim().is_empty() {
+            result = std::mem::take(&mut turn.completion.candidate);
+        }
+        let mut report = None;
+        if ending.is_success() {
+            turn.errors.clear();
+            if turn.completion.structured.is_none() {
+                turn.completion.name_changed_files(&mut result);
+            }
+        } else {
+            if turn.errors.is_empty() {
+                turn.errors.push(completion::words(ending, &self.parts.limits));
+            }
+            let evidence = turn.case.evidence.as_str();
+            let mut failed = turn.completion.report(ending, &turn.errors, &turn.state, evidence);
+            if self.parts.recovery.undo_on_failure
+                && matches!(ending, Ending::Failed | Ending::CheckFailed)
+            {
+                failed.files_undone = self.parts.registry.undo(self.turn);
+                let (undone, files) = (self.turn, failed.files_undone.clone());
+                let event = self.parts.events.emit(Body::TurnUndone { undone, files });
+                self.history.apply(&event);
+            }
+            result = completion::report_in_words(&failed, &result);
+            report = Some(failed);
+            turn.completion.structured = None;
+        }
+        self.parts.purse.settle(&mut turn.spent);
+        // What is spent until the next turn is that turn's.
+        self.parts.purse.may_spend(self.parts.limits.max_budget_usd);
+        let elapsed = self.parts.events.clock().now().duration_since(turn.started);
+        let finished = TurnFinished {
+            ending,
+            result,
+            errors: turn.errors,
+            verified: turn.completion.verified(),
+            structured_output: turn.completion.structured,
+            files_changed: turn.completion.files_changed,
+            report,
+            rounds: turn.answers,
+            usage: turn.spent.usage,
+            cost_usd: turn.spent.cost_usd,
+            time_ms: millis(elapsed),
+            model_ms: millis(turn.spent.model_time),
+        };
+        self.claim = heard::claim_of(&finished);
+        self.parts.events.emit(Body::TurnFinished(finished.clone()));
+        finished
+    }
+}

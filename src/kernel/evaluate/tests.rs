@@ -1,0 +1,313 @@
+//! What rounds come to, one after the other.
+
+use serde_json::json;
+
+use super::*;
+use crate::protocol::control::{ControlDecision, Recovery, Retry};
+use crate::protocol::envelope::Envelope;
+
+fn call(name: &str, arguments: &str) -> ToolCall {
+    ToolCall { id: "1".into(), name: name.into(), arguments: arguments.into() }
+}
+
+fn envelope(code: Option<&str>, data: &Value) -> Envelope {
+    let mut value = json!({
+        "status": "success", "data": data, "text": "", "stats": {},
+        "context": {"cwd": ".", "params_input": {"path": "a.rs"}}
+    });
+    if let Some(code) = code {
+        value["status"] = "error".into();
+        value["error"] = json!({"code": code, "message": "line 12"});
+    }
+    serde_json::from_value(value).expect("an envelope")
+}
+
+fn answered(envelope: Envelope) -> Answer {
+    Answer { envelope: envelope.into(), effect: None, denied: false, violates_pin: false }
+}
+
+fn answer(code: Option<&str>, data: &Value) -> Answer {
+    answered(envelope(code, data))
+}
+
+/// How a call fails whatever it was.
+fn error(code: &str) -> Answer {
+    answer(Some(code), &json!({}))
+}
+
+fn round(state: &mut State, name: &str, arguments: &str, code: Option<&str>, data: &Value) {
+    calls(state, &[call(name, arguments)], &[answer(code, data)]);
+}
+
+fn calls(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
+    evaluate(state, &Round::Calls { calls, answers });
+}
+
+fn new() -> State {
+    State::new(Recovery::default())
+}
+
+#[test]
+fn a_failing_call_is_evidence_and_its_success_makes_it_good() {
+    let mut state = new();
+    round(&mut state, "Edit", "{}", Some("NO_MATCH"), &json!({}));
+    let failure = state.last_failure.clone().expect("evidence");
+    assert_eq!(failure.category, Category::ParameterError);
+    assert_eq!(failure.chain, "Edit a.rs");
+    assert_eq!(failure.signature, "Edit NO_MATCH: line #");
+    assert!(!state.step_success);
+
+    round(&mut state, "Edit", "{}", None, &json!({"applied": true}));
+    assert!(state.step_success);
+    assert_eq!(state.last_failure, None);
+    assert_eq!(state.n_edits, 1);
+}
+
+#[test]
+fn a_failing_test_is_an_observation_until_an_edit_did_not_help() {
+    let mut state = new();
+    let failing = || json!({"stdout": "left: 1\nright: 2\n", "exit_code": 101});
+    round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &failing());
+    assert!(state.step_success, "an observation");
+    round(&mut state, "Edit", "{}", None, &json!({"applied": true}));
+    round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &failing());
+    assert!(!state.step_success, "the same failure after an edit");
+    round(&mut state, "Edit", "{}", None, &json!({"applied": true}));
+    let other = json!({"stdout": "expected `;`\n", "exit_code": 101});
+    round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &other);
+    assert!(state.step_success, "another failure is progress");
+}
+
+/// What `cargo test` prints: the failures on stdout, the same words on stderr whatever failed.
+#[test]
+fn another_failing_test_of_the_same_run_is_progress() {
+    let run = |test: &str| {
+        let stdout = format!(
+            "running 2 tests\ntest {test} ... FAILED\n\nfailures:\n\n---- {test} stdout ----\n\n\
+             thread '{test}' panicked at src/lib.rs:14:9:\nassertion `left == right` failed\n  \
+             left: 1\n right: 2\n\nfailures:\n    {test}\n\ntest result: FAILED. 1 passed; 1 failed"
+        );
+        json!({"stdout": stdout, "exit_code": 101, "stderr":
+            "   Compiling a v0.1.0 (/tmp/a)\n    Finished `test` profile in 0.53s\n     Running \
+             unittests src/lib.rs (target/debug/deps/a-8c0e4d1f2b3a4c5d)\n\
+             error: test failed, to rerun pass `--lib`\n"})
+    };
+    let mut state = new();
+    let mut fails = |test: &str| {
+        round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &run(test));
+        let success = state.step_success;
+        round(&mut state, "Edit", "{}", None, &json!({"applied": true}));
+        success
+    };
+    assert!(fails("tests::adds"), "an observation");
+    assert!(fails("tests::subtracts"), "another test: progress");
+    assert!(!fails("tests::subtracts"), "the edit did not help");
+}
+
+#[test]
+fn a_command_that_is_not_there_is_a_dependency() {
+    let mut state = new();
+    let data = json!({"stderr": "bash: pytest: command not found", "exit_code": 127});
+    round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &data);
+    assert_eq!(state.last_failure.map(|f| f.category), Some(Category::DependencyError));
+}
+
+#[test]
+fn the_same_call_with_the_same_failure_is_counted_until_something_else_is_tried() {
+    let mut state = new();
+    for times in 1..=3 {
+        round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
+        assert_eq!(state.unvaried_failures, times);
+    }
+    round(&mut state, "Read", "{2}", Some("NOT_FOUND"), &json!({}));
+    assert_eq!(state.unvaried_failures, 1);
+    assert_eq!(state.consecutive_failures, 4);
+}
+
+#[test]
+fn a_refused_repetition_is_still_the_failure_that_it_repeats() {
+    let mut state = new();
+    round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
+    round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
+    round(&mut state, "Read", "{1}", Some("REPEATED_CALL"), &json!({}));
+    assert_eq!(state.unvaried_failures, 3);
+    assert_eq!(state.last_failure.map(|f| f.signal), Some(Signal::Loop));
+}
+
+#[test]
+fn answers_that_can_not_be_used_and_refused_ones_have_retries_of_their_own() {
+    let mut state = new();
+    let bad = Round::Answer { signal: Signal::BadAnswer, about: "", why: "empty", output: "" };
+    let check =
+        Round::Answer { signal: Signal::CheckFailed, about: "true", why: "exit 1", output: "" };
+    for round in [&bad, &bad, &check] {
+        evaluate(&mut state, round);
+        state.carry_out(ControlDecision::Retry(Retry::Feedback));
+    }
+    assert_eq!(state.retry_count().n, 1);
+    round(&mut state, "Read", "{}", None, &json!({}));
+    evaluate(&mut state, &bad);
+    assert_eq!(state.retry_count().n, 0, "a call that succeeded makes empty answers good");
+}
+
+#[test]
+fn arguments_that_do_not_parse_are_made_good_by_any_success_of_the_tool() {
+    let mut state = new();
+    for _ in 0..12 {
+        let mut envelope = envelope(Some("INVALID_PARAM"), &json!({}));
+        envelope.context.params_input.clear();
+        calls(&mut state, &[call("Write", "{")], &[answered(envelope)]);
+        state.carry_out(ControlDecision::Retry(Retry::Feedback));
+        assert_eq!(state.retry_count().n, 1);
+        round(&mut state, "Write", "{}", None, &json!({}));
+    }
+}
+
+#[test]
+fn several_calls_that_fail_in_the_same_way_again_are_nothing_new() {
+    let mut state = new();
+    for times in 1..=3 {
+        let made = [call("Read", "{1}"), call("Grep", "{2}")];
+        calls(&mut state, &made, &[error("NOT_FOUND"), error("INVALID_PARAM")]);
+        state.carry_out(ControlDecision::Retry(Retry::Feedback));
+        assert_eq!(state.unvaried_failures, times);
+    }
+}
+
+#[test]
+fn one_guess_after_the_other_is_one_chain_until_anything_succeeds() {
+    let mut state = new();
+    let guess = |state: &mut State, path: &str| {
+        let mut envelope = envelope(Some("NOT_FOUND"), &json!({}));
+        envelope.context.path_resolved = Some(path.to_owned());
+        let made = call("Read", &format!("{{\"path\":\"{path}\"}}"));
+        calls(state, std::slice::from_ref(&made), &[answered(envelope)]);
+        let n = state.retry_count().n;
+        state.carry_out(ControlDecision::Retry(Retry::Feedback));
+        assert!(state.failed_call.as_ref().is_some_and(|failed| failed.call == made));
+        n
+    };
+    assert_eq!(["a", "b", "c"].map(|path| guess(&mut state, path)), [0, 1, 2]);
+    round(&mut state, "Grep", "{}", None, &json!({}));
+    assert_eq!(guess(&mut state, "d"), 0);
+}
+
+fn remedy() -> Remedy {
+    let remedy = json!({"item": {"id": "i", "kind": "failure_pattern", "text": "do b"},
+        "confidence": 0.7, "action": {"kind": "adjust", "input": {}}});
+    serde_json::from_value(remedy).expect("a remedy")
+}
+
+#[test]
+fn a_command_to_look_at_becomes_evidence_where_it_is_known_what_helps_and_only_then() {
+    let failing = json!({"stdout": "wrong folder", "exit_code": 1});
+    for helps in [true, false] {
+        let mut state = new();
+        let (made, failed) = (call("Bash", "{}"), answer(Some("COMMAND_FAILED"), &failing));
+        calls(&mut state, std::slice::from_ref(&made), std::slice::from_ref(&failed));
+        assert!(state.step_success);
+        assert!(attach(&mut state, &made, &failed, &remedy()));
+        assert!(!state.step_success && state.remedy().is_some());
+        state.carry_out(ControlDecision::Retry(Retry::Adjusted));
+        assert_eq!((state.retry_count().n, state.own_retries()), (1, 0));
+        let then = if helps { None } else { Some("COMMAND_FAILED") };
+        let then = answer(then, &failing);
+        evaluate(&mut state, &Round::Kernel { call: &call("Bash", "{2}"), answer: &then });
+        // If it does not help it is what it was: something to look at.
+        assert!(state.step_success && state.last_failure.is_none());
+        assert!(!state.is_open("Bash a.rs"));
+    }
+}
+
+#[test]
+fn what_does_not_help_leaves_the_failure_as_it_was() {
+    let mut state = new();
+    round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
+    let before = state.last_failure.clone();
+    assert!(attach(&mut state, &call("Read", "{1}"), &error("NOT_FOUND"), &remedy()));
+    state.carry_out(ControlDecision::Retry(Retry::Adjusted));
+    let other = error("INVALID_PARAM");
+    evaluate(&mut state, &Round::Kernel { call: &call("Read", "{2}"), answer: &other });
+    assert_eq!(state.last_failure, before);
+    assert!(!state.step_success && state.own_retries() == 0);
+    assert!(!state.wants_reflection(), "no question earlier than without memory");
+}
+
+#[test]
+fn what_helped_is_not_tried_where_no_retry_is_left() {
+    let mut state = new();
+    for _ in 0..4 {
+        round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
+        state.carry_out(ControlDecision::Retry(Retry::Feedback));
+    }
+    assert!(!attach(&mut state, &call("Read", "{1}"), &error("NOT_FOUND"), &remedy()));
+}
+
+#[test]
+fn a_command_of_the_kernels_that_fails_makes_nothing_good() {
+    let mut state = new();
+    round(&mut state, "Read", "{}", Some("NOT_FOUND"), &json!({}));
+    let data = json!({"stdout": "", "stderr": "no", "exit_code": 1});
+    let answer = answer(Some("COMMAND_FAILED"), &data);
+    evaluate(&mut state, &Round::Kernel { call: &call("Bash", "{}"), answer: &answer });
+    assert!(!state.step_success);
+    assert!(state.is_open("Read a.rs"));
+    let failure = state.last_failure.expect("evidence");
+    assert_eq!((failure.chain.as_str(), failure.message.as_str()), ("Read a.rs", "line 12"));
+}
+
+#[test]
+fn what_was_to_be_written_is_made_good_by_a_write_alone() {
+    let write = || Some(Effect::Write { path: "a.rs".into() });
+    let after = |effect: Option<Effect>, name: &str| {
+        let mut state = new();
+        let failed = Answer { effect: write(), ..error("NO_MATCH") };
+        calls(&mut state, &[call("Edit", "{}")], &[failed]);
+        let answer = Answer { effect, ..answer(None, &json!({})) };
+        evaluate(&mut state, &Round::Kernel { call: &call(name, "{}"), answer: &answer });
+        assert!(state.step_success, "the model goes on with what it found");
+        state.is_open("Edit a.rs")
+    };
+    assert!(after(Some(Effect::Read { path: ".".into() }), "Grep"));
+    assert!(!after(write(), "Write"));
+}
+
+#[test]
+fn a_call_of_the_kernels_that_fails_is_the_failed_one_for_the_models_call() {
+    let mut state = new();
+    round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
+    let answer = error("NOT_FOUND");
+    evaluate(&mut state, &Round::Kernel { call: &call("Glob", "{2}"), answer: &answer });
+    let failed = state.failed_call.expect("a call");
+    assert_eq!((failed.call.name.as_str(), failed.parent.name.as_str()), ("Glob", "Read"));
+}
+
+#[test]
+fn what_is_not_allowed_speaks_only_where_nothing_else_failed() {
+    let mut state = new();
+    let made = [call("Bash", "{}"), call("Read", "{}")];
+    calls(&mut state, &made, &[error("ACCESS_DENIED"), error("NOT_FOUND")]);
+    let category = state.last_failure.map(|failure| failure.category);
+    assert_eq!(category, Some(Category::ParameterError));
+}
+
+#[test]
+fn a_list_brought_up_to_date_is_no_success_of_the_step() {
+    let mut state = new();
+    let mut ends_well = |effect| {
+        let answer = Answer { effect: Some(effect), ..answer(None, &json!({})) };
+        calls(&mut state, &[call("TodoWrite", "{}")], &[answer]);
+        state.step_had_success
+    };
+    assert!(!ends_well(Effect::Plan));
+    assert!(ends_well(Effect::Read { path: "a".into() }));
+}
+
+#[test]
+fn several_failures_of_one_chain_in_one_round_are_one_try() {
+    let mut state = new();
+    let made = ["{1}", "{2}", "{3}"].map(|arguments| call("Read", arguments));
+    calls(&mut state, &made, &["NOT_FOUND"; 3].map(error));
+    state.carry_out(ControlDecision::Retry(Retry::Feedback));
+    assert_eq!(state.retry_count().n, 1);
+}

@@ -1,0 +1,60 @@
+//! A request and its answer as the record and the bill see them, whoever asks.
+
+use std::time::Instant;
+
+use super::millis;
+use super::spend::{Speaker, Spent};
+use crate::context::Budget;
+use crate::protocol::event::{Body, Events, ModelRequested, ModelResponded};
+use crate::protocol::model::{Purpose, Reply, StopReason, Usage};
+
+/// A request that is on its way.
+pub(super) struct Asked<'a> {
+    events: &'a Events,
+    speaker: &'a Speaker,
+    purpose: Purpose,
+    bytes: usize,
+    at: Instant,
+}
+
+impl<'a> Asked<'a> {
+    /// It goes out.
+    pub(super) fn new(events: &'a Events, speaker: &'a Speaker, requested: ModelRequested) -> Self {
+        let ModelRequested { purpose, bytes, .. } = requested;
+        events.emit(Body::ModelRequested(requested));
+        Self { events, speaker, purpose, bytes, at: events.clock().now() }
+    }
+
+    /// It was answered; what that cost.
+    pub(super) fn answered(self, budget: &Budget, reply: &Reply, discarded: bool) -> Spent {
+        let model_time = self.events.clock().now().duration_since(self.at);
+        // As the provider counts it, or as it is estimated.
+        let usage = reply.usage.unwrap_or_else(|| Usage {
+            output_tokens: budget.tokens(size(reply)),
+            ..sent(budget, self.bytes)
+        });
+        let cost_usd = self.speaker.cost(usage);
+        self.events.emit(Body::ModelResponded(ModelResponded {
+            purpose: self.purpose,
+            text: reply.text.clone(),
+            reasoning: reply.reasoning.clone(),
+            calls: reply.calls.clone(),
+            usage: reply.usage,
+            cost_usd,
+            discarded,
+            stop: reply.stop.clone().unwrap_or(StopReason::End),
+            time_ms: millis(model_time),
+        }));
+        Spent { usage, cost_usd, model_time }
+    }
+}
+
+/// What a request of so many bytes uses, without its answer: what is paid where nobody knows how much came back.
+pub(super) fn sent(budget: &Budget, bytes: usize) -> Usage {
+    Usage { input_tokens: budget.tokens(bytes), ..Usage::default() }
+}
+
+fn size(reply: &Reply) -> usize {
+    let calls: usize = reply.calls.iter().map(|c| c.name.len() + c.arguments.len()).sum();
+    reply.text.len() + reply.reasoning.len() + calls
+}

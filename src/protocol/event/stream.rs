@@ -1,0 +1,145 @@
+//! The one stream of events: stamped, masked, and handed to whoever reads it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Body, Event, Header, Place, VERSION};
+use crate::protocol::mask::Masker;
+
+/// An event as sinks get it: masked, and already serialised once for all of them.
+#[derive(Debug)]
+pub struct Stamped {
+    /// The event.
+    pub event: Event,
+    /// Its line of JSON, without the line break.
+    pub line: String,
+}
+
+/// The third seam: something that reads the stream.
+///
+/// Called in order, synchronously, in the emitter's thread. A sink that fails says so in its own way
+/// and never changes what the loop does.
+pub trait Sink: Send {
+    /// Takes the next event.
+    fn take(&mut self, stamped: &Stamped);
+
+    /// What had happened before, in a session that goes on: told once, before its next event.
+    fn recorded(&mut self, _events: &[&Event]) {}
+}
+
+/// The time, as the program is told it: injected, so that tests own it.
+pub trait Clock: Send + Sync {
+    /// UTC now, RFC 3339 with milliseconds.
+    fn timestamp(&self) -> String;
+    /// A time that only grows.
+    fn now(&self) -> std::time::Instant;
+}
+
+/// Stamps events and hands them to the sinks. Clones share the stream.
+#[derive(Clone)]
+pub struct Events(Arc<Shared>);
+
+struct Shared {
+    session: String,
+    clock: Arc<dyn Clock>,
+    masker: Arc<Masker>,
+    stream: Mutex<Stream>,
+}
+
+struct Stream {
+    seq: u64,
+    place: Place,
+    sinks: Vec<Box<dyn Sink>>,
+}
+
+impl Events {
+    /// A stream whose next event has number `seq + 1`.
+    pub fn new(
+        session: String,
+        seq: u64,
+        clock: Arc<dyn Clock>,
+        masker: Arc<Masker>,
+        sinks: Vec<Box<dyn Sink>>,
+    ) -> Self {
+        let stream = Mutex::new(Stream { seq, place: Place::default(), sinks });
+        Self(Arc::new(Shared { session, clock, masker, stream }))
+    }
+
+    /// The session's id.
+    pub fn session(&self) -> &str {
+        &self.0.session
+    }
+
+    /// The injected clock.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.0.clock
+    }
+
+    /// The masker that every event passes, for texts that leave the program otherwise.
+    pub fn masker(&self) -> &Arc<Masker> {
+        &self.0.masker
+    }
+
+    /// From now on events happen here.
+    pub fn at(&self, place: Place) {
+        self.stream().place = place;
+    }
+
+    /// Where events happen now.
+    pub fn place(&self) -> Place {
+        self.stream().place
+    }
+
+    /// Emits a fact; every sink has taken it when this returns. Returns the event as they got it.
+    pub fn emit(&self, body: Body) -> Event {
+        let mut stream = self.stream();
+        // What is never stored has no number: numbers have no gaps.
+        if body.is_stored() {
+            stream.seq += 1;
+        }
+        let header = Header {
+            v: VERSION,
+            seq: stream.seq,
+            ts: self.0.clock.timestamp(),
+            session: self.0.session.clone(),
+            agent: "main".to_owned(),
+            place: stream.place,
+        };
+        let event = Event { header, body };
+        if stream.sinks.is_empty() {
+            return event;
+        }
+        let stamped = self.stamp(event);
+        for sink in &mut stream.sinks {
+            sink.take(&stamped);
+        }
+        stamped.event
+    }
+
+    fn stamp(&self, event: Event) -> Stamped {
+        // Events hold only strings, numbers and maps with string keys: they always serialise.
+        let line = serde_json::to_string(&event).unwrap_or_default();
+        if !self.0.masker.may_find(&line) {
+            return Stamped { event, line };
+        }
+        let mut value = serde_json::to_value(&event).unwrap_or_default();
+        self.0.masker.mask_value(&mut value);
+        // Only a `redact_extra` that hides the words of the format itself fails here: then the texts
+        // go and the fact stays.
+        let event = serde_json::from_value(value).unwrap_or_else(|_| {
+            let body = Body::Error {
+                source: "record".into(),
+                message: "an event was withheld: record.redact_extra hides words of its format"
+                    .into(),
+                retry_in_ms: None,
+                attempt: None,
+            };
+            Event { header: event.header, body }
+        });
+        let line = serde_json::to_string(&event).unwrap_or_default();
+        Stamped { event, line }
+    }
+
+    fn stream(&self) -> MutexGuard<'_, Stream> {
+        self.0.stream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
