@@ -71,10 +71,12 @@ impl Tool for Bash {
         if args.command.trim().is_empty() {
             return Err(Failure::new(ErrorCode::InvalidParam, "command is empty"));
         }
-        let directory = cx.workspace.resolve(&args.directory)?.relative().to_owned();
+        let place = cx.workspace.locate(&args.directory)?;
+        let directory = place.path().relative().to_owned();
         let reads_only = !args.background && Line::read(&args.command).is_read_only();
         let (command, background) = (args.command, args.background);
-        Ok(Effect::Command { command, directory, reads_only, background }.into())
+        let effect = Effect::Command { command, directory, reads_only, background };
+        Ok(Target { effect, place: Some(place) })
     }
 
     /// What the model says that it does makes no other call of it.
@@ -89,7 +91,7 @@ impl Tool for Bash {
 
 async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let args: Args = parse(&input)?;
-    let directory = cx.workspace.resolve(&args.directory)?;
+    let directory = cx.place()?.path();
     let line = Line::read(&args.command);
     let note = line.note(directory.relative(), &*cx.workspace);
     let kept = keep(&line, directory.relative(), cx).await?;
@@ -170,6 +172,8 @@ fn could_not_run(error: &exec::Error, directory: &str) -> Failure {
             Failure::new(ErrorCode::NotADirectory, format!("{directory} is a file"))
                 .hint("name the directory to run in")
         }
+        exec::Error::Link(_) => Failure::new(ErrorCode::AccessDenied, error.to_string())
+            .hint("somebody changed it meanwhile: list the directory with LS"),
         exec::Error::NulByte | exec::Error::TooLong(_) => {
             Failure::new(ErrorCode::InvalidParam, error.to_string())
         }

@@ -18,12 +18,13 @@ use std::process::exit;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Signal, chdir, getgid, getuid, kill_process, pidfd_open,
+    DumpableBehavior, Pid, PidfdFlags, Signal, fchdir, getgid, getuid, kill_process, pidfd_open,
     set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal, setsid,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdout};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
+use super::super::open_folder;
 use super::super::process::end_descendants;
 use super::plan::{Plan, Session};
 use super::{Network, confine, mounts, standby, sys};
@@ -226,7 +227,9 @@ fn become_command(plan: &Plan) -> String {
     let prepared = || -> Result<(), String> {
         // No group in common with the supervisor: a command may signal its whole group.
         setsid().map_err(|error| format!("setsid: {error}"))?;
-        chdir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        open_folder(directory)
+            .and_then(fchdir)
+            .map_err(|error| format!("{}: {error}", directory.display()))?;
         sys::close_at_exec(report).map_err(|error| format!("descriptors: {error}"))?;
         confine::confine(plan)
     };
