@@ -999,6 +999,38 @@ fn a_stand_by_that_fails_in_the_middle_of_a_start_costs_no_command() {
 }
 
 #[test]
+fn a_stand_by_that_is_slow_is_waited_for() {
+    let name = "a_stand_by_that_is_slow_is_waited_for";
+    // (Another's process is traced by root alone.)
+    if !has("strace", name) || !is_root() {
+        return say(&format!("SKIPPED: {name}"));
+    }
+    for place in places() {
+        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
+        let echo = json!({"command": "echo a"});
+        assert_eq!(batch.call("Bash", &echo)["data"]["stdout"], "a\n");
+        let before = stand_by(batch.id());
+        let pid = before[0].as_raw_pid().to_string();
+        let mut strace = Command::new("strace")
+            .args(["-qq", "-o", "/dev/null", "-p", &pid, "--trace=clone,fork"])
+            .arg("--inject=clone,fork:delay_enter=700000")
+            .spawn()
+            .unwrap();
+        let status = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while status().contains("TracerPid:\t0\n") {
+            assert!(Instant::now() < deadline, "it is not traced");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert_eq!(batch.call("Bash", &echo)["data"]["stdout"], "a\n");
+        assert_eq!(stand_by(batch.id()), before, "{} {:?}", place.backend, place.user);
+        strace.kill().unwrap();
+        strace.wait().unwrap();
+        batch.end();
+    }
+}
+
+#[test]
 fn a_stand_by_has_no_environment_but_what_finds_its_libraries() {
     for mut place in places() {
         let one = |name: &str, value: &str| (name.to_owned(), value.to_owned());
