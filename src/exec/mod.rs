@@ -113,7 +113,7 @@ pub struct Outcome {
     pub left_running: Vec<LeftRunning>,
     /// Where all of the output lies, where it was more than is kept in memory.
     pub full_output: Option<String>,
-    /// Why it does not lie there although it should.
+    /// Why it does not lie there, or not all of it, although it should.
     pub full_output_error: Option<String>,
     /// What the sandbox has to do with its complaints, in words.
     pub refused: Option<String>,

@@ -292,11 +292,8 @@ fn in_words(mut notes: Vec<String>, outcome: &Outcome, files_changed: &[String])
     for note in &mut notes {
         note.truncate(note.trim_end_matches('.').len());
     }
-    if let Some(name) = &outcome.full_output {
-        notes.push(format!("Output too large, cut: all of it is in {name}"));
-    }
-    if let Some(error) = &outcome.full_output_error {
-        notes.push(format!("Output too large, cut, and it could not be kept whole: {error}"));
+    if let Some(rest) = whole(outcome.full_output.as_ref(), outcome.full_output_error.as_ref()) {
+        notes.push(format!("Output too large, cut{rest}"));
     }
     if !outcome.left_running.is_empty() {
         let left = outcome.left_running.iter();
@@ -320,6 +317,16 @@ fn in_words(mut notes: Vec<String>, outcome: &Outcome, files_changed: &[String])
         notes.push(format!("changed since you read them, so read them again: {files}"));
     }
     notes.iter().fold(String::new(), |text, note| format!("{text} Note: {note}."))
+}
+
+/// Where the output lies that was cut.
+fn whole(name: Option<&String>, error: Option<&String>) -> Option<String> {
+    match (name, error) {
+        (Some(name), None) => Some(format!(": all of it is in {name}")),
+        (Some(name), Some(error)) => Some(format!(": its beginning is in {name} ({error})")),
+        (None, Some(error)) => Some(format!(", and it could not be kept whole: {error}")),
+        (None, None) => None,
+    }
 }
 
 /// What the first line on stderr says: with one stage that failed it is mostly that one's.
