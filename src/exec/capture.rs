@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(disk.0.load(std::sync::atomic::Ordering::Relaxed), MOST_KEPT);
         assert_eq!(kept.stdout.total_bytes, 100_000_000);
         assert_eq!(kept.full_output.as_deref(), Some("x"));
-        assert!(kept.full_output_error.unwrap().contains("64 MiB"));
+        assert!(kept.full_output_error.expect("why").contains("64 MiB"));
     }
 
     #[test]

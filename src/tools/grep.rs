@@ -131,7 +131,7 @@ fn grep(args: &Args, cx: &ToolCx, place: &Place, time: Duration) -> Result<Repor
             .hint("name a smaller folder in `path`, or a file_pattern")
             .at(path.relative()));
     }
-    let mut report = report(args, &path, &found, aborted);
+    let mut report = report(args, path, &found, aborted);
     if found.matched_files == 0 && aborted.is_none() {
         let again = || {
             let stop = Stop::after(HINT_TIME / 2, cx.cancel.clone());

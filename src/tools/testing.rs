@@ -76,7 +76,7 @@ impl Desk {
         let Value::Object(input) = input else { panic!("no object: {input}") };
         let place = tool.target(&input, &self.cx)?.place;
         let seen = place.as_ref().and_then(|place| self.cx.workspace.snapshot(place.path()));
-        let cx = ToolCx { seen, place, ..self.cx.clone() };
+        let cx = ToolCx { place, seen, ..self.cx.clone() };
         tool.run(input, &cx).await
     }
 
