@@ -218,7 +218,7 @@ pub fn open_gate(
         read_only: false,
         withheld: Withheld::default(),
         watcher: None,
-        found: None,
+        place: None,
         seen: None,
     };
     let registry = Registry::new(tools::all(), cx, events.clone(), control.clone(), settings);

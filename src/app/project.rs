@@ -21,7 +21,8 @@ impl Project for ProjectFiles {
     }
 
     fn rules_in(&self, folder: &str) -> Vec<Rules> {
-        let Ok(folder) = self.0.directory(folder) else { return Vec::new() };
+        let folder = self.0.locate(folder).and_then(|place| self.0.directory(&place));
+        let Ok(folder) = folder else { return Vec::new() };
         let mut texts = self.0.texts_in(&folder, &RULES_FILES);
         if texts.is_empty() {
             texts = self.0.texts_in(&folder, &[OTHER_RULES_FILE]);

@@ -244,7 +244,7 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
     let mut id = String::new();
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
     let mut summary = None;
-    let output = if record {
+    let spill = if record {
         id = uuid::Uuid::now_v7().to_string();
         let storage = Storage::make(&root, dirs.as_ref());
         if let Some(notice) = &storage.notice {
@@ -255,12 +255,12 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
         sinks.push(Box::new(log));
         sinks.push(Box::new(summary.insert(SummarySink::default()).clone()));
         workspace = workspace.with_undo(storage.undo_folder(&id));
-        storage.log_path(&id).with_file_name("tool-output")
+        let folder = storage.log_path(&id).with_file_name("tool-output");
+        Spill::new(folder, &root, masker.clone())
     } else {
         // Output too large to be shown is kept after the call: the person may want it.
-        std::env::temp_dir().join(format!("agent-tool-output-{}", std::process::id()))
+        Spill::for_a_day(masker.clone())
     };
-    let spill = Spill::new(output, &root, masker.clone());
     let workspace = Arc::new(workspace.with_readable(spill.folder()));
     let events = Events::new(id, 0, Arc::new(SystemClock), masker, sinks);
     let mode = config.mode(PermissionMode::AutoEdit);

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::capture::Capture;
+use super::capture::{Capture, Kept};
 use super::running::Running;
 use super::sandbox::Watch;
 use super::{Captured, Ended, LeftRunning, exit_of};
@@ -38,6 +38,8 @@ pub struct Piece {
     pub stderr: Captured,
     /// Where all that it ever wrote lies; `None` where it wrote nothing or that could not be kept.
     pub full_output: Option<String>,
+    /// Why it does not lie there, or not all of it.
+    pub full_output_error: Option<String>,
     /// How it ended; `None` while it runs.
     pub end: Option<End>,
     /// It stands still, as nothing is to be changed.
@@ -291,8 +293,8 @@ async fn gone(question: Option<&mut Question>) {
 
 fn piece(capture: &mut Capture<'_>, time: Duration, end: Option<End>, paused: bool) -> Piece {
     let taken = capture.take();
-    let (stdout, stderr, full_output) = (taken.stdout, taken.stderr, taken.full_output);
-    Piece { stdout, stderr, full_output, end, paused, time }
+    let Kept { stdout, stderr, full_output, full_output_error } = taken;
+    Piece { stdout, stderr, full_output, full_output_error, end, paused, time }
 }
 
 fn end(ended: Ended, status: Option<ExitStatus>, watch: Option<Watch>) -> End {

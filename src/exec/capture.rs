@@ -14,6 +14,9 @@ pub type WholeOutput<'a> =
 /// How much of each stream's beginning, and as much of its end, is kept in memory.
 pub(super) const KEPT: usize = 64 * 1024;
 
+/// As much as is kept of all of the output: a command that writes without end fills no disk.
+const MOST_KEPT: u64 = 64 * 1024 * 1024;
+
 /// One stream of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
@@ -67,9 +70,10 @@ impl<'a> Capture<'a> {
 
     /// Nothing comes any more: the file is closed.
     pub(super) fn close(&mut self) {
-        if let Whole::Open { name, .. } = std::mem::replace(&mut self.whole, Whole::Unwanted) {
-            self.whole = Whole::Closed { name };
-        }
+        self.whole = match std::mem::replace(&mut self.whole, Whole::Unwanted) {
+            Whole::Open { name, .. } => Whole::Closed { name },
+            whole => whole,
+        };
     }
 
     /// Something came since it was last taken.
@@ -81,11 +85,14 @@ impl<'a> Capture<'a> {
     pub(super) fn take(&mut self) -> Kept {
         let (full_output, full_output_error) = match &mut self.whole {
             Whole::Unwanted | Whole::Pending { .. } => (None, None),
-            Whole::Open { file, name } => match file.flush() {
+            Whole::Open { file, name, .. } => match file.flush() {
                 Ok(()) => (Some(name.clone()), None),
                 Err(error) => (None, Some(error.to_string())),
             },
             Whole::Closed { name } => (Some(name.clone()), None),
+            Whole::Full { name } => {
+                (Some(name.clone()), Some("of a command's output 64 MiB are kept".to_owned()))
+            }
             Whole::Failed(error) => (None, Some(error.clone())),
         };
         Kept {
@@ -131,9 +138,22 @@ impl<'a> Capture<'a> {
 /// Both streams as they came, once one of them is too long for memory.
 enum Whole<'a> {
     Unwanted,
-    Pending { factory: WholeOutput<'a>, so_far: Vec<u8> },
-    Open { file: Box<dyn Write + Send>, name: String },
-    Closed { name: String },
+    Pending {
+        factory: WholeOutput<'a>,
+        so_far: Vec<u8>,
+    },
+    Open {
+        file: Box<dyn Write + Send>,
+        name: String,
+        room: u64,
+    },
+    /// There came more than is kept.
+    Full {
+        name: String,
+    },
+    Closed {
+        name: String,
+    },
     Failed(String),
 }
 
@@ -146,15 +166,24 @@ impl Whole<'_> {
                     return Self::Pending { factory, so_far };
                 }
                 match factory() {
-                    Ok((file, name)) => Self::Open { file, name }.push(&so_far, is_long),
+                    Ok((file, name)) => {
+                        Self::Open { file, name, room: MOST_KEPT }.push(&so_far, is_long)
+                    }
                     Err(error) => Self::Failed(error.to_string()),
                 }
             }
-            Self::Open { mut file, name } => match file.write_all(piece) {
-                Ok(()) => Self::Open { file, name },
-                Err(error) => Self::Failed(error.to_string()),
-            },
-            unchanged @ (Self::Unwanted | Self::Closed { .. } | Self::Failed(_)) => unchanged,
+            Self::Open { mut file, name, room } => {
+                let n = usize::try_from(room).map_or(piece.len(), |room| room.min(piece.len()));
+                match file.write_all(&piece[..n]) {
+                    Ok(()) if n < piece.len() => Self::Full { name },
+                    Ok(()) => Self::Open { file, name, room: room - n as u64 },
+                    Err(error) => Self::Failed(error.to_string()),
+                }
+            }
+            unchanged @ (Self::Unwanted
+            | Self::Full { .. }
+            | Self::Closed { .. }
+            | Self::Failed(_)) => unchanged,
         }
     }
 }
@@ -266,6 +295,33 @@ mod tests {
         let long = captured(&["€".repeat(100_000).as_bytes()]);
         assert!(long.truncated);
         assert!(!long.text.contains('\u{fffd}'));
+    }
+
+    #[test]
+    fn output_without_end_fills_no_disk() {
+        #[derive(Clone, Default)]
+        struct Disk(std::sync::Arc<std::sync::atomic::AtomicU64>);
+        impl Write for Disk {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0.fetch_add(bytes.len() as u64, std::sync::atomic::Ordering::Relaxed);
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let disk = Disk::default();
+        let file = Box::new(disk.clone());
+        let mut capture = Capture::new(Some(Box::new(|| Ok((file, "x".to_owned())))), None);
+        let piece = vec![b'y'; 1_000_000];
+        for _ in 0..100 {
+            capture.push(Source::Stdout, &piece);
+        }
+        let kept = capture.finish();
+        assert_eq!(disk.0.load(std::sync::atomic::Ordering::Relaxed), MOST_KEPT);
+        assert_eq!(kept.stdout.total_bytes, 100_000_000);
+        assert_eq!(kept.full_output.as_deref(), Some("x"));
+        assert!(kept.full_output_error.expect("why").contains("64 MiB"));
     }
 
     #[test]

@@ -24,6 +24,8 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
 use rustix::process::Signal;
 use tokio_util::sync::CancellationToken;
 
@@ -111,7 +113,7 @@ pub struct Outcome {
     pub left_running: Vec<LeftRunning>,
     /// Where all of the output lies, where it was more than is kept in memory.
     pub full_output: Option<String>,
-    /// Why it does not lie there although it should.
+    /// Why it does not lie there, or not all of it, although it should.
     pub full_output_error: Option<String>,
     /// What the sandbox has to do with its complaints, in words.
     pub refused: Option<String>,
@@ -179,6 +181,9 @@ pub enum Error {
     /// As many run in the background as may.
     #[error("{0} commands run in the background already; end one of them first")]
     TooMany(usize),
+    /// A directory that led elsewhere when it was judged.
+    #[error("a symlink appeared in the path of {0}")]
+    Link(PathBuf),
     /// The system could not start or follow it.
     #[error("the command could not be run: {0}")]
     Io(#[from] io::Error),
@@ -329,12 +334,12 @@ impl Exec {
         if line.contains('\0') {
             return Err(Error::NulByte);
         }
-        if !directory.exists() {
-            return Err(Error::NoDirectory(directory.to_owned()));
-        }
-        if !directory.is_dir() {
-            return Err(Error::NotADirectory(directory.to_owned()));
-        }
+        let folder = open_folder(directory).map_err(|error| match error {
+            Errno::NOENT => Error::NoDirectory(directory.to_owned()),
+            Errno::NOTDIR => Error::NotADirectory(directory.to_owned()),
+            Errno::LOOP => Error::Link(directory.to_owned()),
+            _ => Error::Io(error.into()),
+        })?;
         if line.len() >= LONGEST_WORD {
             return Err(Error::TooLong(line.len()));
         }
@@ -361,13 +366,12 @@ impl Exec {
         let mut command = new_command(bash);
         command
             .args(words)
-            .current_dir(directory)
             .env_clear()
             .envs(variables)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        start_in_a_session(&mut command, report.as_ref().map(Report::descriptor));
+        start_in_a_session(&mut command, folder, report.as_ref().map(Report::descriptor));
         let child = inheriting(&[], || command.spawn()).map_err(|error| match error.kind() {
             io::ErrorKind::ArgumentListTooLong => Error::TooLong(line.len()),
             _ => Error::Io(error),
@@ -399,12 +403,30 @@ fn inheriting<T>(
     started
 }
 
-/// What the child does before it becomes its program: it leaves our terminal and our group, dies with us, and
-/// takes along the report. (A supervisor leaves by itself, and watches its channel: that closes with this
+/// A command's directory, with no link on the way to it: where it leads was judged, and a link that was put there
+/// since leads elsewhere.
+fn open_folder(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        // Old kernels and some containers do not have it.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            openat(CWD, path, flags | OFlags::NOFOLLOW, Mode::empty())
+        }
+        opened => opened,
+    }
+}
+
+/// What the child does before it becomes its program: it goes to its directory, leaves our terminal and our group,
+/// dies with us, and takes along the report. (A supervisor leaves by itself, and watches its channel: that closes with this
 /// process, not with a thread.)
-fn start_in_a_session(command: &mut tokio::process::Command, report: Option<Arc<OwnedFd>>) {
+fn start_in_a_session(
+    command: &mut tokio::process::Command,
+    folder: OwnedFd,
+    report: Option<Arc<OwnedFd>>,
+) {
     let parent = rustix::process::getpid();
     let in_child = move || {
+        rustix::process::fchdir(&folder)?;
         // A session of its own: no terminal to ask at, and a group that ends together.
         rustix::process::setsid()?;
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;

@@ -5,6 +5,7 @@
 //! one that belongs, or carries the command's mark in its environment.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -334,11 +335,22 @@ fn all() -> impl Iterator<Item = Process> {
         .filter_map(|entry| read(entry.ok()?.file_name().to_str()?.parse().ok()?))
 }
 
-fn read(pid: i32) -> Option<Process> {
+/// Somebody stopped it by a signal. (Who only traces it lets it go on by himself.)
+pub(super) fn is_stopped(pid: u32) -> bool {
+    stat(pid).is_some_and(|stat| stat.starts_with('T'))
+}
+
+/// What the system says of a process, from its state on.
+fn stat(pid: impl Display) -> Option<String> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
     // The name stands in parentheses and may contain any character, these too.
-    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
+    Some(stat.get(stat.rfind(')')? + 1..)?.trim_start().to_owned())
+}
+
+fn read(pid: i32) -> Option<Process> {
+    let stat = stat(pid)?;
+    let mut fields = stat.split_ascii_whitespace();
     let state = fields.next()?;
     let (lives, stands) = (!matches!(state, "Z" | "X" | "x"), matches!(state, "T" | "t"));
     let parent = fields.next()?.parse().ok()?;

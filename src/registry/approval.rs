@@ -1,8 +1,8 @@
 //! May this call be made: what the rules say, and what a person says where they ask.
 
-use super::{Entry, Registry};
+use super::Registry;
+use super::call::Wanted;
 use crate::permission::{Rule, propose};
-use crate::protocol::Object;
 use crate::protocol::control::{Approval, Reason, Ruling};
 use crate::protocol::envelope::{ErrorCode, Failure};
 use crate::protocol::event::Body;
@@ -38,10 +38,9 @@ impl Registry {
     pub(super) async fn permit(
         &self,
         call: &ToolCall,
-        entry: &Entry,
-        arguments: &Object,
-        effect: &Effect,
+        wanted: &mut Wanted<'_>,
     ) -> Result<Permit, Refused> {
+        let effect = &wanted.target.effect;
         let reads = matches!(effect, Effect::Read { .. });
         let (word, reason, refused) = match self.rule_on(call, effect) {
             Ruling::Allow(_) if reads || matches!(effect, Effect::Job { .. } | Effect::Plan) => {
@@ -49,7 +48,7 @@ impl Registry {
             }
             Ruling::Allow(reason) => ("allow", reason, None),
             Ruling::Ask(reason) if self.control.is_attended() => {
-                return self.ask(call, entry, arguments, effect, reason).await;
+                return self.ask(call, wanted, reason).await;
             }
             // Nobody can be asked: the question is answered to the model.
             Ruling::Ask(reason) => {
@@ -90,17 +89,18 @@ impl Registry {
     async fn ask(
         &self,
         call: &ToolCall,
-        entry: &Entry,
-        arguments: &Object,
-        effect: &Effect,
+        wanted: &mut Wanted<'_>,
         reason: Reason,
     ) -> Result<Permit, Refused> {
+        // A person takes time to answer, this question or the one before it: what is there may be another file
+        // by then.
+        if let Some(place) = &mut wanted.target.place {
+            place.forget();
+        }
         let _one_at_a_time = self.asking.lock().await;
         // A change that can not be made needs no permission.
-        let diff = self
-            .rehearse(entry, arguments, effect)
-            .await
-            .map_err(|why| Refused::new(why, false))?;
+        let diff = self.rehearse(wanted).await.map_err(|why| Refused::new(why, false))?;
+        let effect = &wanted.target.effect;
         // The answer to an earlier question may have settled this one.
         if matches!(self.rule_on(call, effect), Ruling::Allow(_)) {
             return Ok(Permit::Policy);
@@ -110,7 +110,7 @@ impl Registry {
         self.events.emit(Body::PermissionRequested {
             call: call.id.clone(),
             tool: call.name.clone(),
-            input: arguments.clone(),
+            input: wanted.arguments.clone(),
             effect: effect.clone(),
             rule: reason.rule,
             reason: reason.text,
@@ -156,19 +156,15 @@ impl Registry {
     }
 
     /// What a change of a file would be, as a diff.
-    async fn rehearse(
-        &self,
-        entry: &Entry,
-        arguments: &Object,
-        effect: &Effect,
-    ) -> Result<Option<String>, Failure> {
-        let Effect::Write { path } = effect else { return Ok(None) };
-        let mut arguments = arguments.clone();
+    async fn rehearse(&self, wanted: &Wanted<'_>) -> Result<Option<String>, Failure> {
+        let Effect::Write { .. } = wanted.target.effect else { return Ok(None) };
+        let mut arguments = wanted.arguments.clone();
         arguments.insert("dry_run".to_owned(), true.into());
         let mut cx = self.cx.clone();
         cx.cancel = self.control.cancel();
-        cx.seen = self.lock(path, &mut Object::new()).await;
-        let report = entry.tool.run(arguments, &cx).await?;
+        cx.place.clone_from(&wanted.target.place);
+        cx.seen.clone_from(&wanted.seen);
+        let report = wanted.entry.tool.run(arguments, &cx).await?;
         let diff = report.data.get("diff_preview").and_then(serde_json::Value::as_str);
         Ok(diff.map(str::to_owned))
     }

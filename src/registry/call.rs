@@ -19,19 +19,19 @@ use crate::protocol::message::ToolCall;
 use crate::protocol::tool::Effect;
 use crate::protocol::{Object, nearest};
 use crate::tools::Target;
-use crate::workspace::{FoundFile, Snapshot};
+use crate::workspace::{ProjectPath, Snapshot};
 
 /// The fields of the lock: injected, never taken from the model.
 const LOCK_FIELDS: [&str; 2] = ["file_mtime_ms", "file_size_bytes"];
 
-/// A call that may run.
-struct Passed<'a> {
-    entry: &'a Entry,
-    arguments: Object,
-    effect: Effect,
-    found: Option<FoundFile>,
+/// A call that is understood: what is judged, shown to a person and carried out is this.
+pub(super) struct Wanted<'a> {
+    pub(super) entry: &'a Entry,
+    pub(super) arguments: Object,
+    pub(super) target: Target,
+    /// The optimistic lock of a file that is to be changed.
+    pub(super) seen: Option<Snapshot>,
     key: String,
-    permit: Permit,
 }
 
 /// What became of a call.
@@ -136,7 +136,7 @@ impl Registry {
         let started = self.events.clock().now();
         let mut known = Known { parent: parent.map(str::to_owned), ..Known::default() };
         let outcome = match self.pass(call, &mut known).await {
-            Ok(passed) => self.run(call, passed, &mut known).await,
+            Ok((wanted, permit)) => self.run(call, wanted, permit, &mut known).await,
             Err(failure) => Err(failure),
         };
         let time_ms = self.events.clock().now().duration_since(started).as_millis();
@@ -179,7 +179,11 @@ impl Registry {
     }
 
     /// Everything before the tool itself runs.
-    async fn pass(&self, call: &ToolCall, known: &mut Known) -> Result<Passed<'_>, Failure> {
+    async fn pass(
+        &self,
+        call: &ToolCall,
+        known: &mut Known,
+    ) -> Result<(Wanted<'_>, Permit), Failure> {
         if self.control.interrupted().is_some() {
             return Err(Failure::new(ErrorCode::Cancelled, "not run: the turn was interrupted"));
         }
@@ -187,11 +191,12 @@ impl Registry {
         let arguments = arguments_of(call)?;
         known.input.clone_from(&arguments);
         entry.validator.check(&entry.tool.spec().schema, &arguments)?;
-        let Target { effect, found } = entry.tool.target(&arguments, &self.cx)?;
+        let target = entry.tool.target(&arguments, &self.cx)?;
+        let effect = &target.effect;
         known.effect = Some(effect.clone());
 
-        let key = repetition::key(&call.name, entry.tool.canonical(&arguments), &effect);
-        self.refuse_repetition(&call.name, &key, &effect)?;
+        let key = repetition::key(&call.name, entry.tool.canonical(&arguments), effect);
+        self.refuse_repetition(&call.name, &key, effect)?;
         if let Gate::Open { seconds_left } =
             self.state().breaker.enter(&call.name, self.events.clock().now())
         {
@@ -204,26 +209,31 @@ impl Registry {
             )
             .hint("use another tool, or go on with another part of the task"));
         }
-        let permit = match self.permit(call, entry, &arguments, &effect).await {
-            Ok(permit) => permit,
+        let seen = match (effect, &target.place) {
+            (Effect::Write { .. }, Some(place)) => self.snapshot(place.path()).await,
+            _ => None,
+        };
+        let mut wanted = Wanted { entry, arguments, target, seen, key };
+        match self.permit(call, &mut wanted).await {
+            Ok(permit) => Ok((wanted, permit)),
             Err(Refused { failure, denied, violates_pin }) => {
                 known.denied = denied;
                 known.violates_pin = violates_pin;
                 // The tool was not tried: a trial call stays to be made.
                 self.state().breaker.leave(&call.name);
-                return Err(failure);
+                Err(failure)
             }
-        };
-        Ok(Passed { entry, arguments, effect, found, key, permit })
+        }
     }
 
     async fn run(
         &self,
         call: &ToolCall,
-        passed: Passed<'_>,
+        wanted: Wanted<'_>,
+        permit: Permit,
         known: &mut Known,
     ) -> Result<Report, Failure> {
-        let Passed { entry, arguments, effect, found, key, permit } = passed;
+        let Wanted { entry, arguments, target: Target { effect, place }, seen, key } = wanted;
         let mut cx = self.cx.clone();
         cx.cancel = self.control.cancel();
         cx.read_only = self.mode() == PermissionMode::ReadOnly
@@ -234,8 +244,7 @@ impl Registry {
         cx.watcher = Some(Arc::new(move |text| {
             events.emit(Body::ToolOutput { call: id.clone(), text: text.to_owned() });
         }));
-        // A person takes time to answer: what is there may be another file by now.
-        cx.found = found.filter(|_| permit == Permit::Policy);
+        cx.place = place;
         cx.withheld = self.state().policy.withheld();
         cx.network = match permit {
             Permit::Person => Policy::needs_network(&effect),
@@ -243,9 +252,11 @@ impl Registry {
                 self.state().policy.gives_network(&call.name, &effect, &*self.cx.workspace)
             }
         };
-        if let Effect::Write { path } = &effect {
-            cx.seen = self.lock(path, &mut known.input).await;
+        if let Some(seen) = &seen {
+            known.input.insert(LOCK_FIELDS[0].to_owned(), seen.mtime_ms().into());
+            known.input.insert(LOCK_FIELDS[1].to_owned(), seen.size().into());
         }
+        cx.seen = seen;
         let epoch = self.state().repetition.epoch();
         self.events.emit(Body::ToolStarted {
             call: call.id.clone(),
@@ -306,15 +317,11 @@ impl Registry {
         .hint("use the answer you have, change the arguments, or do something else first"))
     }
 
-    /// The optimistic lock: what the file looked like when it was last read, for the tool and for the
-    /// record. The hash of a large file may still be under way: it is waited for.
-    pub(super) async fn lock(&self, path: &str, input: &mut Object) -> Option<Snapshot> {
-        let path = self.cx.workspace.resolve(path).ok()?;
-        let workspace = self.cx.workspace.clone();
-        let seen = tokio::task::spawn_blocking(move || workspace.snapshot(&path)).await.ok()??;
-        input.insert(LOCK_FIELDS[0].to_owned(), seen.mtime_ms().into());
-        input.insert(LOCK_FIELDS[1].to_owned(), seen.size().into());
-        Some(seen)
+    /// What the file looked like when it was last read. The hash of a large file may still be under way: it is
+    /// waited for.
+    async fn snapshot(&self, path: &ProjectPath) -> Option<Snapshot> {
+        let (workspace, path) = (self.cx.workspace.clone(), path.clone());
+        tokio::task::spawn_blocking(move || workspace.snapshot(&path)).await.ok()?
     }
 
     /// The call is certain to be read-only. A call that is wrong touches nothing, but is answered alone.

@@ -110,7 +110,10 @@ fn cut(data: &mut Object, tool: &str, limits: &OutputLimits, spill: &Spill) -> O
     data.insert("truncated".to_owned(), true.into());
     let lines = whole.lines().count();
     let path = match kept {
-        Some(path) => path,
+        // (What is counted here is what was kept in memory.)
+        Some(path) => {
+            return Some(format!(" Output too large, cut: use Read or Grep with {path}."));
+        }
         None => match spill.write(tool, &whole) {
             Ok(path) => path,
             Err(error) => {

@@ -71,10 +71,12 @@ impl Tool for Bash {
         if args.command.trim().is_empty() {
             return Err(Failure::new(ErrorCode::InvalidParam, "command is empty"));
         }
-        let directory = cx.workspace.resolve(&args.directory)?.relative().to_owned();
+        let place = cx.workspace.locate(&args.directory)?;
+        let directory = place.path().relative().to_owned();
         let reads_only = !args.background && Line::read(&args.command).is_read_only();
         let (command, background) = (args.command, args.background);
-        Ok(Effect::Command { command, directory, reads_only, background }.into())
+        let effect = Effect::Command { command, directory, reads_only, background };
+        Ok(Target { effect, place: Some(place) })
     }
 
     /// What the model says that it does makes no other call of it.
@@ -89,7 +91,7 @@ impl Tool for Bash {
 
 async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let args: Args = parse(&input)?;
-    let directory = cx.workspace.resolve(&args.directory)?;
+    let directory = cx.place()?.path();
     let line = Line::read(&args.command);
     let note = line.note(directory.relative(), &*cx.workspace);
     let kept = keep(&line, directory.relative(), cx).await?;
@@ -170,6 +172,8 @@ fn could_not_run(error: &exec::Error, directory: &str) -> Failure {
             Failure::new(ErrorCode::NotADirectory, format!("{directory} is a file"))
                 .hint("name the directory to run in")
         }
+        exec::Error::Link(_) => Failure::new(ErrorCode::AccessDenied, error.to_string())
+            .hint("somebody changed it meanwhile: list the directory with LS"),
         exec::Error::NulByte | exec::Error::TooLong(_) => {
             Failure::new(ErrorCode::InvalidParam, error.to_string())
         }
@@ -288,11 +292,8 @@ fn in_words(mut notes: Vec<String>, outcome: &Outcome, files_changed: &[String])
     for note in &mut notes {
         note.truncate(note.trim_end_matches('.').len());
     }
-    if let Some(name) = &outcome.full_output {
-        notes.push(format!("Output too large, cut: all of it is in {name}"));
-    }
-    if let Some(error) = &outcome.full_output_error {
-        notes.push(format!("Output too large, cut, and it could not be kept whole: {error}"));
+    if let Some(rest) = whole(outcome.full_output.as_ref(), outcome.full_output_error.as_ref()) {
+        notes.push(format!("Output too large, cut{rest}"));
     }
     if !outcome.left_running.is_empty() {
         let left = outcome.left_running.iter();
@@ -316,6 +317,16 @@ fn in_words(mut notes: Vec<String>, outcome: &Outcome, files_changed: &[String])
         notes.push(format!("changed since you read them, so read them again: {files}"));
     }
     notes.iter().fold(String::new(), |text, note| format!("{text} Note: {note}."))
+}
+
+/// Where the output lies that was cut.
+fn whole(name: Option<&String>, error: Option<&String>) -> Option<String> {
+    match (name, error) {
+        (Some(name), None) => Some(format!(": all of it is in {name}")),
+        (Some(name), Some(error)) => Some(format!(": its beginning is in {name} ({error})")),
+        (None, Some(error)) => Some(format!(", and it could not be kept whole: {error}")),
+        (None, None) => None,
+    }
 }
 
 /// What the first line on stderr says: with one stage that failed it is mostly that one's.

@@ -1,13 +1,12 @@
 //! Edit: one exact replacement.
 
 use serde::{Deserialize, Serialize};
-use tokio_util::sync::CancellationToken;
 
 use super::change::{Draft, Existing, Replacement, edited};
 use super::file_tool::FileTool;
-use super::{Tool, spec};
+use super::{Tool, ToolCx, spec};
 use crate::protocol::envelope::{Failure, Report};
-use crate::workspace::{Snapshot, Workspace};
+use crate::workspace::ProjectPath;
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
@@ -30,26 +29,21 @@ pub(super) fn tool() -> impl Tool {
     FileTool::changing(
         spec,
         |args: &Args| &args.path,
-        |args, cx| edit(&cx.workspace, args, cx.seen.as_ref(), &cx.cancel),
+        |args, cx, place| edit(args, cx, cx.workspace.file(place)?),
     )
 }
 
-fn edit(
-    workspace: &Workspace,
-    args: &Args,
-    seen: Option<&Snapshot>,
-    cancel: &CancellationToken,
-) -> Result<Report, Failure> {
-    let path = workspace.file(&args.path)?;
+fn edit(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failure> {
+    let workspace = &cx.workspace;
     workspace.check_writable(&path)?;
-    let existing = Existing::open(workspace, path, seen)?;
+    let existing = Existing::open(workspace, path, cx.seen.as_ref())?;
     let replacement =
         Replacement { old: &args.old_string, new: &args.new_string, all: args.replace_all };
     let places = replacement.places(existing.text.plain(), existing.path.relative())?;
     let n = places.len();
     let edits: Vec<_> = places.into_iter().map(|place| (place, args.new_string.as_str())).collect();
     let draft = Draft::editing(existing, &edits)?;
-    let mut report = draft.report(workspace, args.dry_run, cancel, &edited(n))?;
+    let mut report = draft.report(workspace, args.dry_run, &cx.cancel, &edited(n))?;
     report.data.insert("replacements".to_owned(), n.into());
     Ok(report)
 }

@@ -11,7 +11,7 @@ use super::{Target, Tool, ToolCx, blocking, filled_in, parse};
 use crate::protocol::Object;
 use crate::protocol::envelope::{Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
-use crate::workspace::FoundFile;
+use crate::workspace::Place;
 
 /// What a call does to the file or folder that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +20,9 @@ enum Access {
     Changes,
 }
 
-/// What has an answer to a call that names this file.
-type AtOnce<A> = fn(&A, &ToolCx, &FoundFile) -> Option<Result<Report, Failure>>;
-type Work<A> = dyn Fn(&A, &ToolCx) -> Result<Report, Failure> + Send + Sync;
+/// What has an answer to a call that names this place.
+type AtOnce<A> = fn(&A, &ToolCx, &Place) -> Option<Result<Report, Failure>>;
+type Work<A> = dyn Fn(&A, &ToolCx, &Place) -> Result<Report, Failure> + Send + Sync;
 
 /// A tool whose input is `A`.
 pub(super) struct FileTool<A> {
@@ -39,7 +39,7 @@ impl<A> FileTool<A> {
     pub(super) fn looking(
         spec: ToolSpec,
         path: fn(&A) -> &str,
-        work: impl Fn(&A, &ToolCx) -> Result<Report, Failure> + Send + Sync + 'static,
+        work: impl Fn(&A, &ToolCx, &Place) -> Result<Report, Failure> + Send + Sync + 'static,
     ) -> Self {
         Self { spec, access: Access::Looks, path, at_once: |_, _, _| None, work: Arc::new(work) }
     }
@@ -54,7 +54,7 @@ impl<A> FileTool<A> {
     pub(super) fn changing(
         spec: ToolSpec,
         path: fn(&A) -> &str,
-        work: impl Fn(&A, &ToolCx) -> Result<Report, Failure> + Send + Sync + 'static,
+        work: impl Fn(&A, &ToolCx, &Place) -> Result<Report, Failure> + Send + Sync + 'static,
     ) -> Self {
         Self { spec, access: Access::Changes, path, at_once: |_, _, _| None, work: Arc::new(work) }
     }
@@ -67,15 +67,16 @@ impl<A: DeserializeOwned + Serialize + Send + 'static> Tool for FileTool<A> {
 
     fn target(&self, input: &Object, cx: &ToolCx) -> Result<Target, Failure> {
         let args: A = parse(input)?;
-        let (path, found) = cx.workspace.resolve_and_look((self.path)(&args))?;
+        let place = cx.workspace.locate((self.path)(&args))?;
+        let path = place.path().relative().to_owned();
         let effect = match self.access {
-            Access::Looks => Effect::Read { path: path.relative().to_owned() },
+            Access::Looks => Effect::Read { path },
             Access::Changes => {
-                cx.workspace.check_writable(&path)?;
-                Effect::Write { path: path.relative().to_owned() }
+                cx.workspace.check_writable(place.path())?;
+                Effect::Write { path }
             }
         };
-        Ok(Target { effect, found })
+        Ok(Target { effect, place: Some(place) })
     }
 
     fn canonical(&self, input: &Object) -> Object {
@@ -85,12 +86,11 @@ impl<A: DeserializeOwned + Serialize + Send + 'static> Tool for FileTool<A> {
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
         Box::pin(async move {
             let args: A = parse(&input)?;
-            let found = cx.found.as_ref();
-            if let Some(answer) = found.and_then(|found| (self.at_once)(&args, cx, found)) {
+            if let Some(answer) = (self.at_once)(&args, cx, cx.place()?) {
                 return answer;
             }
             let (work, inner) = (Arc::clone(&self.work), cx.clone());
-            let work = blocking(move || work(&args, &inner));
+            let work = blocking(move || work(&args, &inner, inner.place()?));
             match self.access {
                 // Answered at once; the work looks at the token itself and ends soon after.
                 Access::Looks => {

@@ -14,7 +14,7 @@ use super::file_tool::FileTool;
 use super::files::{
     Aborted, HINT_TIME, Stop, cancelled, count, elsewhere, matching, object, place,
 };
-use super::{Tool, pattern, spec};
+use super::{Tool, ToolCx, pattern, spec};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::{Entry, Kind, ProjectPath, Rules, Walk, Workspace};
 
@@ -62,19 +62,14 @@ fn with_limits(time: Duration, visited: u64) -> impl Tool {
     FileTool::looking(
         spec,
         |args: &Args| &args.path,
-        move |args, cx| find(&cx.workspace, args, limits, cx.cancel.clone()),
+        move |args, cx, place| find(args, cx, &cx.workspace.directory(place)?, limits),
     )
 }
 
-fn find(
-    workspace: &Workspace,
-    args: &Args,
-    limits: Limits,
-    cancel: CancellationToken,
-) -> Result<Report, Failure> {
-    let base = workspace.directory(&args.path)?;
+fn find(args: &Args, cx: &ToolCx, base: &ProjectPath, limits: Limits) -> Result<Report, Failure> {
+    let workspace = &*cx.workspace;
     // Told from an empty one: it cannot be read.
-    workspace.entries(&base)?;
+    workspace.entries(base)?;
     // A pattern may be written as an absolute path.
     let prefix = format!("{}/", base.absolute().display());
     let glob = args.pattern.strip_prefix(&prefix).map_or_else(
@@ -83,10 +78,10 @@ fn find(
     );
     let rules =
         Rules { include_hidden: args.include_hidden, include_ignored: args.include_ignored };
-    let stop = Stop::after(limits.time, cancel.clone());
+    let stop = Stop::after(limits.time, cx.cancel.clone());
     let search = Search {
         workspace,
-        base: &base,
+        base,
         exact: pattern::compile(&glob, true)?,
         near: pattern::compile(&anywhere(&glob), false)?,
         stop,
@@ -118,7 +113,7 @@ fn find(
 
     let mut text = if matched == 0 {
         let mut text = format!("No files matching {:?} in {shown}.", args.pattern);
-        if let Some(hint) = search.elsewhere(&glob, rules, &found, cancel) {
+        if let Some(hint) = search.elsewhere(&glob, rules, &found, cx.cancel.clone()) {
             text.push(' ');
             text.push_str(&hint);
         }

@@ -5,17 +5,15 @@ use std::time::Duration;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use super::file_tool::FileTool;
 use super::files::{
     Aborted, HINT_TIME, Stop, cancelled, count, elsewhere, matching, object, place,
 };
-use super::{Tool, pattern, spec};
-use crate::permission::Withheld;
+use super::{Tool, ToolCx, pattern, spec};
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::workspace::{ProjectPath, Rules, Workspace};
+use crate::workspace::{Place, ProjectPath, Rules};
 
 mod search;
 mod sink;
@@ -85,25 +83,19 @@ fn with_limit(time: Duration) -> impl Tool {
     FileTool::looking(
         spec,
         |args: &Args| &args.path,
-        move |args, cx| grep(&cx.workspace, args, &cx.withheld, time, &cx.cancel),
+        move |args, cx, place| grep(args, cx, place, time),
     )
 }
 
-fn grep(
-    workspace: &Workspace,
-    args: &Args,
-    withheld: &Withheld,
-    time: Duration,
-    cancel: &CancellationToken,
-) -> Result<Report, Failure> {
-    let path = workspace.existing(&args.path)?;
-    let one_file = !workspace.metadata(&path)?.is_dir();
+fn grep(args: &Args, cx: &ToolCx, place: &Place, time: Duration) -> Result<Report, Failure> {
+    let (workspace, path) = (&*cx.workspace, place.path());
+    let one_file = !workspace.look(place)?.is_dir();
     if one_file {
         // Told from one without a match: it cannot be read.
-        workspace.open_file(&path)?;
+        workspace.open_file(path)?;
     } else {
         // Told from an empty one: it cannot be read.
-        workspace.entries(&path)?;
+        workspace.entries(path)?;
     }
     let search = Search {
         workspace,
@@ -116,13 +108,13 @@ fn grep(
         context: args.context,
         output: args.output,
         limit: args.limit,
-        withheld,
-        stop: Stop::after(time, cancel.clone()),
+        withheld: &cx.withheld,
+        stop: Stop::after(time, cx.cancel.clone()),
     };
     let rules =
         Rules { include_hidden: args.include_hidden, include_ignored: args.include_ignored };
     let look = |search: &Search<'_>, rules: Rules| {
-        if one_file { search.file(&path) } else { search.folder(&path, rules) }
+        if one_file { search.file(path) } else { search.folder(path, rules) }
     };
     let found = look(&search, rules);
     let aborted = search.stop.reason();
@@ -139,10 +131,10 @@ fn grep(
             .hint("name a smaller folder in `path`, or a file_pattern")
             .at(path.relative()));
     }
-    let mut report = report(args, &path, &found, aborted);
+    let mut report = report(args, path, &found, aborted);
     if found.matched_files == 0 && aborted.is_none() {
         let again = || {
-            let stop = Stop::after(HINT_TIME / 2, cancel.clone());
+            let stop = Stop::after(HINT_TIME / 2, cx.cancel.clone());
             Search { limit: 1, context: 0, stop, ..search.clone() }
         };
         if let (Some(matcher), 1..) = (caseless(args), found.searched) {

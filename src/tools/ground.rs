@@ -91,7 +91,7 @@ impl Ground for Workspace {
             Reach::Shown => false,
         };
         let folder = if folder.is_empty() { "." } else { folder };
-        let base = self.directory(folder).ok()?;
+        let base = self.directory(&self.locate(folder).ok()?).ok()?;
         let rules = Rules { include_hidden: all, include_ignored: all };
         let found = Mutex::new(None);
         self.walk(&Walk { base, rules, depth: None }, || {
@@ -130,7 +130,8 @@ fn own(
     folder: &str,
     is_it: &(dyn Fn(&str) -> bool + Sync),
 ) -> Option<String> {
-    let mut folders = vec![workspace.directory(if folder.is_empty() { "." } else { folder }).ok()?];
+    let place = workspace.locate(if folder.is_empty() { "." } else { folder }).ok()?;
+    let mut folders = vec![workspace.directory(&place).ok()?];
     let mut left = MOST_NAMES;
     while !folders.is_empty() {
         let mut deeper = Vec::new();
@@ -164,10 +165,9 @@ fn fitting(
     glob: &GlobMatcher,
     left: &mut usize,
 ) -> Vec<String> {
-    let folder = workspace.directory(if base.is_empty() { "." } else { base });
-    let Ok(entries) = folder.and_then(|folder| workspace.entries(&folder)) else {
-        return Vec::new();
-    };
+    let place = workspace.locate(if base.is_empty() { "." } else { base });
+    let entries = place.and_then(|place| workspace.entries(&workspace.directory(&place)?));
+    let Ok(entries) = entries else { return Vec::new() };
     if entries.len() > *left {
         return Vec::new();
     }

@@ -41,28 +41,31 @@ pub(super) fn tool() -> impl Tool {
         include_str!("../../prompts/tools/ls.md"),
         include_str!("../../prompts/tools/ls.json"),
     );
-    FileTool::looking(spec, |args: &Args| &args.path, |args, cx| list(&cx.workspace, args))
+    FileTool::looking(
+        spec,
+        |args: &Args| &args.path,
+        |args, cx, place| list(&cx.workspace, args, &cx.workspace.directory(place)?),
+    )
 }
 
-fn list(workspace: &Workspace, args: &Args) -> Result<Report, Failure> {
-    let folder = workspace.directory(&args.path)?;
+fn list(workspace: &Workspace, args: &Args, folder: &ProjectPath) -> Result<Report, Failure> {
     let unwanted = args.ignore.iter().map(|glob| pattern::compile(glob, true));
     let unwanted = unwanted.collect::<Result<Vec<_>, _>>()?;
     let (mut entries, n_everything) = if args.include_hidden {
-        let everything = workspace.entries(&folder)?;
+        let everything = workspace.entries(folder)?;
         let n = everything.len();
         (everything, n)
     } else {
         // Two looks at the folder, at the same time.
         std::thread::scope(|scope| {
             let count = std::thread::Builder::new()
-                .spawn_scoped(scope, || workspace.n_entries(&folder))
+                .spawn_scoped(scope, || workspace.n_entries(folder))
                 .ok();
-            let visible = visible(workspace, &folder);
+            let visible = visible(workspace, folder);
             let counted = match count.map(std::thread::ScopedJoinHandle::join) {
                 Some(Ok(counted)) => counted,
                 Some(Err(panic)) => std::panic::resume_unwind(panic),
-                None => workspace.n_entries(&folder),
+                None => workspace.n_entries(folder),
             };
             Ok::<_, Failure>((visible, counted?))
         })?

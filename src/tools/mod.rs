@@ -34,7 +34,7 @@ use crate::permission::Withheld;
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
-use crate::workspace::{FoundFile, Snapshot, Spill, Workspace};
+use crate::workspace::{Place, Snapshot, Spill, Workspace};
 
 /// Something that the model can call.
 pub trait Tool: Send + Sync {
@@ -61,13 +61,13 @@ pub trait Tool: Send + Sync {
 pub struct Target {
     /// The effect, as it is judged.
     pub effect: Effect,
-    /// The file that the call names, if one was met there.
-    pub found: Option<FoundFile>,
+    /// Where the path that the call names leads; `None` where it names none.
+    pub place: Option<Place>,
 }
 
 impl From<Effect> for Target {
     fn from(effect: Effect) -> Self {
-        Self { effect, found: None }
+        Self { effect, place: None }
     }
 }
 
@@ -91,14 +91,21 @@ pub struct ToolCx {
     pub withheld: Withheld,
     /// Told what a command that runs wrote last.
     pub watcher: Option<OutputWatcher>,
-    /// What this call was found to touch just now. `None` where that was a while ago: then it is looked for
-    /// anew.
-    pub found: Option<FoundFile>,
+    /// Where the call's path led when the call was judged: there it works, and nowhere else.
+    pub place: Option<Place>,
     /// Cancelled when the call should stop.
     pub cancel: CancellationToken,
     /// The lock: what the file to be changed looked like when it was last read in this session.
     /// Injected by the registry; `None` where it was not read.
     pub seen: Option<Snapshot>,
+}
+
+impl ToolCx {
+    /// The place that the call was judged by.
+    fn place(&self) -> Result<&Place, Failure> {
+        let unjudged = || Failure::new(ErrorCode::InternalError, "the call's path was not judged");
+        self.place.as_ref().ok_or_else(unjudged)
+    }
 }
 
 /// Every tool, in the order in which the model is told of them: what looks, what changes, what runs.

@@ -2,13 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use super::change::{Draft, Existing, Replacement, edited};
 use super::file_tool::FileTool;
-use super::{Tool, spec};
+use super::{Tool, ToolCx, spec};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::workspace::{Snapshot, Workspace};
+use crate::workspace::ProjectPath;
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
@@ -36,19 +35,14 @@ pub(super) fn tool() -> impl Tool {
     FileTool::changing(
         spec,
         |args: &Args| &args.path,
-        |args, cx| edit_all(&cx.workspace, args, cx.seen.as_ref(), &cx.cancel),
+        |args, cx, place| edit_all(args, cx, cx.workspace.file(place)?),
     )
 }
 
-fn edit_all(
-    workspace: &Workspace,
-    args: &Args,
-    seen: Option<&Snapshot>,
-    cancel: &CancellationToken,
-) -> Result<Report, Failure> {
-    let path = workspace.file(&args.path)?;
+fn edit_all(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failure> {
+    let workspace = &cx.workspace;
     workspace.check_writable(&path)?;
-    let existing = Existing::open(workspace, path, seen)?;
+    let existing = Existing::open(workspace, path, cx.seen.as_ref())?;
     let at = existing.path.relative();
     let mut places = Vec::new();
     for (index, one) in args.edits.iter().enumerate() {
@@ -79,7 +73,7 @@ fn edit_all(
         .map(|(place, index)| (place, args.edits[index].new_string.as_str()))
         .collect();
     let draft = Draft::editing(existing, &edits)?;
-    let mut report = draft.report(workspace, args.dry_run, cancel, &edited(n))?;
+    let mut report = draft.report(workspace, args.dry_run, &cx.cancel, &edited(n))?;
     report.data.insert("replacements".to_owned(), n.into());
     Ok(report)
 }

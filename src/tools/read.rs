@@ -8,7 +8,7 @@ use super::files::{count, object};
 use super::{Tool, ToolCx, spec};
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::workspace::{FoundFile, Lines, Page, ProjectPath};
+use crate::workspace::{Lines, Page, Place, ProjectPath};
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
@@ -40,22 +40,18 @@ pub(super) fn tool() -> impl Tool {
 /// A file of this size is read in less time than another thread needs to hear of it.
 const SMALL: u64 = 64 * 1024;
 
-fn read_at_once(args: &Args, cx: &ToolCx, found: &FoundFile) -> Option<Result<Report, Failure>> {
-    (found.size() <= SMALL).then(|| read_found(args, cx, found))
+fn read_at_once(args: &Args, cx: &ToolCx, place: &Place) -> Option<Result<Report, Failure>> {
+    place.file_size().filter(|size| *size <= SMALL).map(|_| read(args, cx, place))
 }
 
-fn read(args: &Args, cx: &ToolCx) -> Result<Report, Failure> {
-    read_found(args, cx, &cx.workspace.find_file(&args.path)?)
-}
-
-fn read_found(args: &Args, cx: &ToolCx, found: &FoundFile) -> Result<Report, Failure> {
+fn read(args: &Args, cx: &ToolCx, place: &Place) -> Result<Report, Failure> {
     if args.start_line == 0 {
         return Err(Failure::new(ErrorCode::InvalidParam, "start_line is 0")
             .hint("the first line is 1; -1 is the last"));
     }
     let stop = || cx.cancel.is_cancelled();
-    let page = cx.workspace.page(found, args.start_line, args.limit, &stop)?;
-    Ok(report(found.path(), page))
+    let page = cx.workspace.page(place, args.start_line, args.limit, &stop)?;
+    Ok(report(place.path(), page))
 }
 
 fn report(path: &ProjectPath, page: Page) -> Report {

@@ -37,7 +37,7 @@ impl Desk {
             read_only: false,
             withheld: crate::permission::Withheld::default(),
             watcher: None,
-            found: None,
+            place: None,
             seen: None,
         };
         Self { dir, cx }
@@ -74,10 +74,9 @@ impl Desk {
     /// One call: its effect, the lock from the ledger, and the run.
     pub(super) async fn call(&self, tool: &dyn Tool, input: Value) -> Result<Report, Failure> {
         let Value::Object(input) = input else { panic!("no object: {input}") };
-        let found = tool.target(&input, &self.cx)?.found;
-        let path = input.get("path").and_then(Value::as_str).unwrap_or(".");
-        let path = self.cx.workspace.resolve(path)?;
-        let cx = ToolCx { seen: self.cx.workspace.snapshot(&path), found, ..self.cx.clone() };
+        let place = tool.target(&input, &self.cx)?.place;
+        let seen = place.as_ref().and_then(|place| self.cx.workspace.snapshot(place.path()));
+        let cx = ToolCx { place, seen, ..self.cx.clone() };
         tool.run(input, &cx).await
     }
 

@@ -2,14 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use super::change::{Draft, Existing, NewBytes};
 use super::file_tool::FileTool;
 use super::files::object;
-use super::{Tool, spec};
+use super::{Tool, ToolCx, spec};
 use crate::protocol::envelope::{Failure, Report};
-use crate::workspace::{Diff, Snapshot, Workspace, plain};
+use crate::workspace::{Diff, ProjectPath, plain};
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
@@ -29,20 +28,15 @@ pub(super) fn tool() -> impl Tool {
     FileTool::changing(
         spec,
         |args: &Args| &args.path,
-        |args, cx| write(&cx.workspace, args, cx.seen.as_ref(), &cx.cancel),
+        |args, cx, place| write(args, cx, place.path().clone()),
     )
 }
 
-fn write(
-    workspace: &Workspace,
-    args: &Args,
-    seen: Option<&Snapshot>,
-    cancel: &CancellationToken,
-) -> Result<Report, Failure> {
-    let path = workspace.resolve(&args.path)?;
+fn write(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failure> {
+    let workspace = &cx.workspace;
     workspace.check_writable(&path)?;
     if !workspace.exists(&path) {
-        if let Some(seen) = seen {
+        if let Some(seen) = &cx.seen {
             return Err(workspace.deleted(&path, seen));
         }
         let content = plain(&args.content);
@@ -53,11 +47,11 @@ fn write(
             old: None,
             new: NewBytes::Whole(args.content.clone().into_bytes()),
         };
-        let mut report = draft.report(workspace, args.dry_run, cancel, "Created")?;
+        let mut report = draft.report(workspace, args.dry_run, &cx.cancel, "Created")?;
         report.data.insert("operation".to_owned(), "create".into());
         return Ok(report);
     }
-    let existing = Existing::open(workspace, path, seen)?;
+    let existing = Existing::open(workspace, path, cx.seen.as_ref())?;
     let new = existing.text.rewrite(&args.content);
     if new.is(&existing.text) || plain(&args.content) == existing.text.plain() {
         return Ok(Report {
@@ -69,7 +63,7 @@ fn write(
         });
     }
     let draft = Draft::replacing(existing, new)?;
-    let mut report = draft.report(workspace, args.dry_run, cancel, "Updated")?;
+    let mut report = draft.report(workspace, args.dry_run, &cx.cancel, "Updated")?;
     report.data.insert("operation".to_owned(), "update".into());
     Ok(report)
 }

@@ -32,7 +32,7 @@ pub use content::Content;
 pub use diff::Diff;
 pub(crate) use failure::io_failure;
 pub use page::{Lines, Page};
-pub use path::{FoundFile, ProjectPath};
+pub use path::{Place, ProjectPath};
 pub use replace::Change;
 pub use snapshot::{FileStat, Snapshot};
 pub use spill::{Spill, SpillFile};

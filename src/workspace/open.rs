@@ -48,6 +48,12 @@ impl Workspace {
     }
 }
 
+/// What is there, with no link on the way to it; of a link at its end what that is itself.
+pub(super) fn look_at(path: &Path) -> io::Result<Metadata> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    File::from(open_beneath(path, flags, Mode::empty())?).metadata()
+}
+
 /// Opens a directory to work in it.
 pub(super) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

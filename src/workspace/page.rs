@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 use super::charset::{Charset, GUESSED_FROM, SNIFFED};
+use super::path::regular;
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot};
 use super::text::{LineEnding, binary};
-use super::{FoundFile, ProjectPath, Workspace, io_failure};
+use super::{Place, ProjectPath, Workspace, io_failure};
 use crate::protocol::envelope::{ErrorCode, Failure};
 
 mod pager;
@@ -83,12 +84,13 @@ impl Workspace {
     /// the snapshot. `stop` is asked now and then whether to give up (CANCELLED).
     pub fn page(
         &self,
-        found: &FoundFile,
+        place: &Place,
         from: i64,
         limit: u64,
         stop: &dyn Fn() -> bool,
     ) -> Result<Page, Failure> {
-        let path = found.path();
+        regular(place.path(), &self.look(place)?)?;
+        let path = place.path();
         let before = self.snapshots.peek(path.absolute());
         let mut tries = 0;
         loop {

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::Workspace;
 use super::failure::io_failure;
+use super::open::look_at;
 use crate::protocol::envelope::{ErrorCode, Failure};
 
 /// As many links as Linux follows in one path.
@@ -34,22 +35,29 @@ impl ProjectPath {
     }
 }
 
-/// A regular file that was found and looked at, and is not opened yet.
+/// Where a path that was given led when it was looked at. Who judged that works on that, whatever has become of
+/// the links and folders on the way.
 #[derive(Clone, Debug)]
-pub struct FoundFile {
+pub struct Place {
     path: ProjectPath,
-    data: Metadata,
+    /// Of what was met there, as far as it was looked at.
+    data: Option<Metadata>,
 }
 
-impl FoundFile {
-    /// Where it is.
+impl Place {
+    /// The path itself; there may be nothing.
     pub fn path(&self) -> &ProjectPath {
         &self.path
     }
 
-    /// Bytes.
-    pub fn size(&self) -> u64 {
-        self.data.len()
+    /// Bytes, if a regular file was met there.
+    pub fn file_size(&self) -> Option<u64> {
+        self.data.as_ref().filter(|data| data.is_file()).map(Metadata::len)
+    }
+
+    /// That was a while ago: what is there is looked at anew.
+    pub fn forget(&mut self) {
+        self.data = None;
     }
 }
 
@@ -60,62 +68,41 @@ impl Workspace {
         Ok(self.locate(path)?.path)
     }
 
-    /// The same, and the regular file that was met there, if there is one.
-    pub fn resolve_and_look(
-        &self,
-        path: &str,
-    ) -> Result<(ProjectPath, Option<FoundFile>), Failure> {
-        let Located { path, data, .. } = self.locate(path)?;
-        let data = data.filter(Metadata::is_file);
-        let found = data.map(|data| FoundFile { path: path.clone(), data });
-        Ok((path, found))
-    }
-
-    /// The path of something that exists; else `NOT_FOUND` with the three nearest existing names.
-    pub fn existing(&self, path: &str) -> Result<ProjectPath, Failure> {
-        Ok(self.look_for(path)?.0)
-    }
-
-    /// The same, with what the file system says of it.
-    fn look_for(&self, path: &str) -> Result<(ProjectPath, Metadata), Failure> {
-        let Located { path, exists, data } = self.locate(path)?;
-        if !exists {
-            return Err(self.not_found(&path));
+    /// What the file system says of what is there; `NOT_FOUND` with the three nearest existing names where
+    /// nothing is.
+    pub fn look(&self, place: &Place) -> Result<Metadata, Failure> {
+        if let Some(data) = &place.data {
+            return Ok(data.clone());
         }
-        let data = data.map_or_else(|| self.metadata(&path), Ok)?;
-        Ok((path, data))
+        self.metadata(&place.path).map_err(|failure| match failure.code {
+            ErrorCode::NotFound => self.not_found(&place.path),
+            _ => failure,
+        })
     }
 
     /// The path of an existing directory.
-    pub fn directory(&self, path: &str) -> Result<ProjectPath, Failure> {
-        let (path, data) = self.look_for(path)?;
-        if data.is_dir() {
-            return Ok(path);
+    pub fn directory(&self, place: &Place) -> Result<ProjectPath, Failure> {
+        let path = &place.path;
+        if self.look(place)?.is_dir() {
+            return Ok(path.clone());
         }
         let message = format!("{} is a file, no directory", path.relative);
         Err(Failure::new(ErrorCode::NotADirectory, message)
             .hint("give the directory it lies in")
-            .at(path.relative))
+            .at(&path.relative))
     }
 
     /// The path of an existing regular file. Anything else is refused here, before it is opened: to
     /// open a FIFO would wait for ever, to open a device may do something.
-    pub fn file(&self, path: &str) -> Result<ProjectPath, Failure> {
-        Ok(self.find_file(path)?.path)
-    }
-
-    /// The same, with what was seen of it.
-    pub fn find_file(&self, path: &str) -> Result<FoundFile, Failure> {
-        let (path, data) = self.look_for(path)?;
-        regular(&path, &data)?;
-        Ok(FoundFile { path, data })
+    pub fn file(&self, place: &Place) -> Result<ProjectPath, Failure> {
+        regular(&place.path, &self.look(place)?)?;
+        Ok(place.path.clone())
     }
 
     /// Whether there is anything at this path. What cannot be looked at is taken to be there: the
     /// attempt to use it will say why not.
     pub fn exists(&self, path: &ProjectPath) -> bool {
-        !fs::symlink_metadata(&path.absolute)
-            .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        !look_at(&path.absolute).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
     /// Whether the project lies in this folder, or the folder is its root itself, wherever it leads.
@@ -123,10 +110,9 @@ impl Workspace {
         fs::canonicalize(self.root.join(folder)).is_ok_and(|real| self.root.starts_with(real))
     }
 
-    /// What the file system says of a path, without following it.
+    /// What the file system says of a path, without following it or a link that was put in its way.
     pub fn metadata(&self, path: &ProjectPath) -> Result<Metadata, Failure> {
-        fs::symlink_metadata(&path.absolute)
-            .map_err(|error| io_failure(&error, "look at", &path.relative))
+        look_at(&path.absolute).map_err(|error| io_failure(&error, "look at", &path.relative))
     }
 
     /// Whether the agent may write there: not in `.git/`, not in `.agent/` but its skills, commands
@@ -190,7 +176,8 @@ impl Workspace {
         self.writable_root(path).is_some() || self.readable.iter().any(|dir| path.starts_with(dir))
     }
 
-    fn locate(&self, given: &str) -> Result<Located, Failure> {
+    /// The same as [`Workspace::resolve`], with what was met there.
+    pub fn locate(&self, given: &str) -> Result<Place, Failure> {
         if given.contains('\0') {
             let message = "the path contains a NUL character";
             return Err(Failure::new(ErrorCode::InvalidParam, message)
@@ -198,13 +185,13 @@ impl Workspace {
         }
         // What looks escaped is, if there is such a file: a name that holds `\\x` itself is shown escaped.
         match unescape(given).map(|raw| self.follow(given, Path::new(&raw))) {
-            Some(Ok(located)) if located.exists => Ok(located),
+            Some(Ok(place)) if self.exists(&place.path) => Ok(place),
             Some(_) | None => self.follow(given, Path::new(given)),
         }
     }
 
-    /// Follows a path component by component, as the kernel would, and says whether its end exists.
-    fn follow(&self, given: &str, raw: &Path) -> Result<Located, Failure> {
+    /// Follows a path component by component, as the kernel would.
+    fn follow(&self, given: &str, raw: &Path) -> Result<Place, Failure> {
         let mut at = self.root.clone();
         let mut todo: Vec<OsString> = Vec::new();
         let mut links = 0;
@@ -273,16 +260,8 @@ impl Workspace {
             ));
         }
         found.map_err(|failure| failure.at(given))?;
-        Ok(Located { path: self.inside(&at), exists: missing == 0, data: end })
+        Ok(Place { path: self.inside(&at), data: end })
     }
-}
-
-/// Where a path leads.
-struct Located {
-    path: ProjectPath,
-    exists: bool,
-    /// Of what is there, unless it was not looked at on the way.
-    data: Option<Metadata>,
 }
 
 /// Nothing but a regular file is read or replaced.

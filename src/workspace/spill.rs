@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::path::{canonical_prefix, escape};
 use crate::protocol::mask::Masker;
@@ -15,6 +16,11 @@ use crate::protocol::mask::Masker;
 const MAX_LINE: usize = 256 * 1024;
 /// A private key has fewer bytes than this between its first and its last line.
 const MAX_KEY: usize = 64 * 1024;
+
+/// What the folder of a call without a session begins with.
+const OF_A_CALL: &str = "agent-tool-output-";
+/// So long what such a call left can be read.
+const DAY: Duration = Duration::from_hours(24);
 
 /// The folder `tool-output/` of a session. It is made when something is first written.
 #[derive(Debug)]
@@ -26,13 +32,26 @@ pub struct Spill {
     number: AtomicU64,
     /// Nobody will look for it later.
     temporary: bool,
+    /// Its like are removed when they are old.
+    sweeps: bool,
 }
 
 impl Spill {
     /// A folder that stays. `root` is the project's.
     pub fn new(folder: PathBuf, root: &Path, masker: Arc<Masker>) -> Self {
         let root = canonical_prefix(root);
-        Self { folder, root, masker: Some(masker), number: AtomicU64::new(1), temporary: false }
+        let (number, temporary, sweeps) = (AtomicU64::new(1), false, false);
+        Self { folder, root, masker: Some(masker), number, temporary, sweeps }
+    }
+
+    /// A folder in the system's place for temporary files that outlives this program: for a person's own calls,
+    /// which belong to no session. Those that are older than a day go when it is made.
+    pub fn for_a_day(masker: Arc<Masker>) -> Self {
+        let name = format!("{OF_A_CALL}{}", uuid::Uuid::now_v7());
+        let folder = canonical_prefix(&std::env::temp_dir()).join(name);
+        let mut spill = Self::new(folder, Path::new(""), masker);
+        spill.sweeps = true;
+        spill
     }
 
     /// A folder in the system's place for temporary files, which goes with this value: for calls
@@ -47,6 +66,7 @@ impl Spill {
             masker: None,
             number: AtomicU64::new(1),
             temporary: true,
+            sweeps: false,
         }
     }
 
@@ -88,13 +108,18 @@ impl Spill {
     fn make_folder(&self) -> io::Result<()> {
         let mut builder = DirBuilder::new();
         builder.mode(0o700);
+        if self.sweeps
+            && !self.folder.exists()
+            && let Some(parent) = self.folder.parent()
+        {
+            sweep(parent);
+        }
         if !self.temporary {
             return builder.recursive(true).create(&self.folder);
         }
         match builder.create(&self.folder) {
             // Made by us before: in a place where everybody writes, an other's folder is not used.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                use std::os::unix::fs::MetadataExt;
                 let data = std::fs::symlink_metadata(&self.folder)?;
                 let is_own = data.is_dir() && data.uid() == rustix::process::geteuid().as_raw();
                 if is_own { Ok(()) } else { Err(error) }
@@ -108,6 +133,21 @@ impl Spill {
         match real.strip_prefix(&self.root) {
             Ok(inside) if !self.temporary => escape(inside),
             Ok(_) | Err(_) => escape(&real),
+        }
+    }
+}
+
+/// Removes what calls of this user left more than a day ago.
+fn sweep(parent: &Path) {
+    let own = rustix::process::geteuid().as_raw();
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        // (Of a link what that is itself.)
+        let Ok(data) = entry.metadata() else { continue };
+        let is_of_a_call = entry.file_name().to_string_lossy().starts_with(OF_A_CALL);
+        let age = data.modified().ok().and_then(|time| time.elapsed().ok());
+        if is_of_a_call && data.is_dir() && data.uid() == own && age.is_some_and(|age| age > DAY) {
+            // What can not be removed is left to the system, which clears its temporary folder.
+            let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }

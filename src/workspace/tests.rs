@@ -24,14 +24,18 @@ fn project(files: &[(&str, &str)]) -> (TempDir, Workspace) {
 }
 
 fn read(workspace: &Workspace, path: &str) -> Snapshot {
-    let found = workspace.find_file(path).unwrap();
+    let found = workspace.locate(path).unwrap();
     workspace.page(&found, 1, 10, &|| false).unwrap();
     workspace.snapshot(found.path()).unwrap()
 }
 
 fn walked(workspace: &Workspace, base: &str, rules: Rules) -> Vec<String> {
     let met = Mutex::new(Vec::new());
-    let walk = Walk { base: workspace.directory(base).unwrap(), rules, depth: None };
+    let walk = Walk {
+        base: workspace.directory(&workspace.locate(base).unwrap()).unwrap(),
+        rules,
+        depth: None,
+    };
     workspace.walk(&walk, || {
         Box::new(|entry| {
             if entry.kind == Kind::File {
@@ -131,7 +135,7 @@ fn a_restored_snapshot_counts_and_changes_are_listed() {
     let (a, b) = (read(&workspace, "a"), read(&workspace, "b"));
     let json = serde_json::to_string(&a).unwrap();
     let later = Workspace::open(dir.path(), &[]).unwrap();
-    let path = later.file("a").unwrap();
+    let path = later.file(&later.locate("a").unwrap()).unwrap();
     later.restore(&path, serde_json::from_str(&json).unwrap());
     assert_eq!(later.snapshot(&path), Some(a.clone()));
     assert_eq!((a.size(), a.hash.len()), (4, 64));
@@ -154,7 +158,7 @@ fn what_fails_leaves_nothing_behind() {
     let long = format!("x/y/{}", "n".repeat(300));
     let failed = workspace.resolve(&long).and_then(|path| workspace.create(&path, b"x"));
     assert_eq!(failed.unwrap_err().code, ErrorCode::InvalidParam);
-    let path = workspace.file("a").unwrap();
+    let path = workspace.file(&workspace.locate("a").unwrap()).unwrap();
     assert_eq!(workspace.create(&path, b"x").unwrap_err().code, ErrorCode::Conflict);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "one\n");
@@ -164,7 +168,7 @@ fn what_fails_leaves_nothing_behind() {
 fn agents_of_our_own_come_one_after_the_other() {
     let (dir, workspace) = project(&[("a", "0")]);
     let count = |workspace: &Workspace| {
-        let found = workspace.find_file("a").unwrap();
+        let found = workspace.locate("a").unwrap();
         let path = found.path();
         let mut n_done = 0;
         for _ in 0..100 {
@@ -196,7 +200,9 @@ fn extended_attributes_are_kept() {
         return; // This file system has none.
     }
     let seen = read(&workspace, "a");
-    workspace.replace(&workspace.file("a").unwrap(), &seen, &[b"two\n"]).unwrap();
+    workspace
+        .replace(&workspace.file(&workspace.locate("a").unwrap()).unwrap(), &seen, &[b"two\n"])
+        .unwrap();
     let mut value = [0; 16];
     let length = rustix::fs::getxattr(dir.path().join("a"), "user.note", &mut value).unwrap();
     assert_eq!(&value[..length], b"kept");

@@ -845,6 +845,77 @@ fn what_runs_ends_with_a_supervisor_that_somebody_ended() {
     }
 }
 
+/// The processes whose parent this is.
+fn children(parent: Pid) -> Vec<Pid> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_child = |pid: &i32| {
+        let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let stat = String::from_utf8_lossy(&stat).into_owned();
+        let of = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        of == Some(&parent.as_raw_pid().to_string())
+    };
+    ids.filter(is_child).filter_map(Pid::from_raw).collect()
+}
+
+#[test]
+fn a_command_whose_supervisor_ends_while_it_is_set_up_does_not_run() {
+    let name = "a_command_whose_supervisor_ends_while_it_is_set_up_does_not_run";
+    if !has("strace", name) {
+        return;
+    }
+    for (n, place) in (0..).zip(places()) {
+        let id = format!("{}{n}7304", std::process::id());
+        // The first that the inner one does is to ask to be ended with the outer one: that takes its time here.
+        let traced = place.command(&["tool", "batch"]);
+        let mut command = Command::new("strace");
+        command
+            .args(["-f", "-qq", "-o", "/dev/null", "--trace=prctl"])
+            .arg("--inject=prctl:delay_enter=250000:when=1")
+            .arg(traced.get_program())
+            .args(traced.get_args())
+            .current_dir(traced.get_current_dir().unwrap())
+            .env_clear()
+            .envs(traced.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .stdout(Stdio::piped());
+        if let Some(user) = place.user {
+            command.uid(user).gid(user);
+        }
+        let mut batch = Batch::start(&mut command);
+        // (The sandbox is tried before the first command.)
+        batch.send("Bash", &json!({"command": "echo a"}));
+        if batch.answer().is_none() {
+            say(&format!("SKIPPED: {name}: {} {:?} can not be traced", place.backend, place.user));
+            continue;
+        }
+        let strace = Pid::from_raw(i32::try_from(batch.id()).unwrap()).unwrap();
+        let agent = children(strace)[0];
+        let [stand_by] = stand_by(agent.as_raw_pid().cast_unsigned())[..] else { panic!() };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let until = |is_so: &dyn Fn(&[Pid]) -> bool| {
+            loop {
+                let supervisors = children(stand_by);
+                if is_so(&supervisors) {
+                    return supervisors;
+                }
+                assert!(Instant::now() < deadline, "{supervisors:?}");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        };
+        until(&|before| before.is_empty());
+        let line = format!("touch started; sleep 1000.{id}; :");
+        batch.send("Bash", &json!({"command": line, "timeout_ms": 4000}));
+        let outer = until(&|now| now.first().is_some_and(|outer| !children(*outer).is_empty()))[0];
+        kill_process(outer, Signal::KILL).unwrap();
+        let envelope = batch.answer().unwrap();
+        let message = envelope["error"]["message"].as_str().unwrap();
+        assert!(message.contains("supervisor was ended"), "{envelope}");
+        assert_eq!(running(&format!("sleep 1000.{id}")), [""; 0]);
+        assert!(!place.test.root().join("started").exists());
+        batch.end();
+    }
+}
+
 #[test]
 fn what_a_command_leaves_running_is_told_and_ends_with_the_session() {
     for (n, place) in (0..).zip(places()) {
@@ -924,6 +995,38 @@ fn a_stand_by_that_fails_in_the_middle_of_a_start_costs_no_command() {
         // Each ran once.
         let ran = std::fs::read_to_string(place.test.root().join("ran")).unwrap();
         assert_eq!(ran, "a\nb\nc\n");
+    }
+}
+
+#[test]
+fn a_stand_by_that_is_slow_is_waited_for() {
+    let name = "a_stand_by_that_is_slow_is_waited_for";
+    // (Another's process is traced by root alone.)
+    if !has("strace", name) || !is_root() {
+        return say(&format!("SKIPPED: {name}"));
+    }
+    for place in places() {
+        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
+        let echo = json!({"command": "echo a"});
+        assert_eq!(batch.call("Bash", &echo)["data"]["stdout"], "a\n");
+        let before = stand_by(batch.id());
+        let pid = before[0].as_raw_pid().to_string();
+        let mut strace = Command::new("strace")
+            .args(["-qq", "-o", "/dev/null", "-p", &pid, "--trace=clone,fork"])
+            .arg("--inject=clone,fork:delay_enter=700000")
+            .spawn()
+            .unwrap();
+        let status = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while status().contains("TracerPid:\t0\n") {
+            assert!(Instant::now() < deadline, "it is not traced");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert_eq!(batch.call("Bash", &echo)["data"]["stdout"], "a\n");
+        assert_eq!(stand_by(batch.id()), before, "{} {:?}", place.backend, place.user);
+        strace.kill().unwrap();
+        strace.wait().unwrap();
+        batch.end();
     }
 }
 

@@ -376,3 +376,33 @@ fn a_batch_that_waits_for_its_next_line_can_be_ended() {
     crate::run::signal(child.id(), "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(143));
 }
+
+#[test]
+fn what_a_call_without_a_session_leaves_can_be_read_for_a_day() {
+    let test = Test::new();
+    let place = test.home().join("tmp");
+    let test = test.env("TMPDIR", place.to_str().unwrap());
+    let day = std::time::Duration::from_hours(24);
+    for (name, age) in
+        [("agent-tool-output-1", day * 2), ("agent-tool-output-2", day / 2), ("somebodys", day * 2)]
+    {
+        let folder = place.join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("a.txt"), "a\n").unwrap();
+        let time = std::time::SystemTime::now() - age;
+        std::fs::File::open(&folder).unwrap().set_modified(time).unwrap();
+    }
+    let answer = test.call("Bash", &json!({"command": "seq 100000"}));
+    let whole = answer["data"]["full_output"].as_str().unwrap();
+    let expected: String = (1..=100_000).map(|n| format!("{n}\n")).collect();
+    assert_eq!(std::fs::read_to_string(whole).unwrap(), expected);
+    let own = std::path::Path::new(whole).parent().unwrap().file_name().unwrap().to_str().unwrap();
+    let mut left: Vec<String> = std::fs::read_dir(&place)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    let mut expected = ["agent-tool-output-2", own, "somebodys"];
+    expected.sort_unstable();
+    assert_eq!(left, expected);
+}

@@ -1,5 +1,6 @@
 //! How the box of a command is laid out: what can be written, what is protected, what is not there.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,10 @@ use std::path::{Path, PathBuf};
 use super::super::process;
 use super::plan::{self, Access, Bind, Bytes, Plan};
 use super::{Grants, Namespaces, Network, Sandbox, git, tables};
+
+/// Where a socket of a relative name lies is only guessed: so often it is looked for the first command, the places
+/// that it can write first. It takes some 20 ms.
+const MOST_LOOKS: usize = 20_000;
 
 impl Sandbox {
     pub(super) fn plan(
@@ -257,12 +262,11 @@ impl Sandbox {
             let (full, from_somewhere): (Vec<&Path>, Vec<&Path>) =
                 table.lines().skip(1).filter_map(socket_name).partition(|name| name.is_absolute());
             // Of the others only the program knows where it stood; most still stand there.
-            let places =
-                if from_somewhere.is_empty() { Vec::new() } else { process::directories() };
-            let places = self.writable.iter().chain(&places);
-            let found = places
-                .flat_map(|place| from_somewhere.iter().map(|name| place.join(name)))
-                .filter(|path| fs::metadata(path).is_ok_and(|met| met.file_type().is_socket()));
+            let mut places = self.writable.clone();
+            if !from_somewhere.is_empty() {
+                places.extend(process::directories());
+            }
+            let found = sockets_in(&places, &from_somewhere);
             let mut sockets: Vec<PathBuf> = full
                 .iter()
                 .map(PathBuf::from)
@@ -280,6 +284,19 @@ impl Sandbox {
             sockets
         })
     }
+}
+
+/// The sockets of these names in these folders, as far as `MOST_LOOKS` goes.
+fn sockets_in(places: &[PathBuf], names: &[&Path]) -> impl Iterator<Item = PathBuf> {
+    // Each listening one and each of its connections is a line.
+    let names: BTreeSet<&Path> = names.iter().copied().collect();
+    let paths = places
+        .iter()
+        .flat_map(move |place| names.iter().map(|name| place.join(name)).collect::<Vec<_>>());
+    // What was bound is no link.
+    let is_socket =
+        |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|met| met.file_type().is_socket());
+    paths.take(MOST_LOOKS).filter(is_socket)
 }
 
 /// What a line of `/proc/net/unix` calls a socket of the file system: the path that it was made with.
@@ -306,4 +323,37 @@ fn is_real_folder(path: &Path) -> bool {
 /// By this user: what he can not read himself needs no cover.
 fn can_be_read(path: &PathBuf) -> bool {
     rustix::fs::access(path, rustix::fs::Access::READ_OK).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn sockets_are_looked_for_by_their_names_and_not_for_ever() {
+        let dir = tempfile::tempdir().unwrap();
+        let (own, other) = (dir.path().join("own"), dir.path().join("other"));
+        for place in [&own, &other] {
+            fs::create_dir(place).unwrap();
+            let _listens = UnixListener::bind(place.join("z")).unwrap();
+            symlink("z", place.join("link")).unwrap();
+        }
+        let found = |places: &[&PathBuf], names: &[&str]| -> Vec<PathBuf> {
+            let places: Vec<PathBuf> = places.iter().map(|place| (*place).clone()).collect();
+            let names: Vec<&Path> = names.iter().map(Path::new).collect();
+            sockets_in(&places, &names).collect()
+        };
+        let both = found(&[&own, &other], &["z", "link", "z", "none"]);
+        assert_eq!(both, [own.join("z"), other.join("z")]);
+        let many: Vec<String> = (1..MOST_LOOKS).map(|n| n.to_string()).collect();
+        let mut names: Vec<&str> = many.iter().map(String::as_str).collect();
+        names.push("z");
+        // The first folder takes all the looks there are.
+        assert_eq!(found(&[&own, &other], &names), [own.join("z")]);
+    }
 }

@@ -11,8 +11,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -20,14 +21,14 @@ use rustix::net::{
 use rustix::process::{DumpableBehavior, chdir, set_dumpable_behavior, setsid};
 
 use super::super::inheriting;
-use super::super::process::Watcher;
+use super::super::process::{Watcher, is_stopped};
 use super::{supervisor, sys};
 
-/// How long the first copy may take to be made: the program has to start.
-const START_TIME: Duration = Duration::from_secs(5);
-/// How long each other may. It takes less than a millisecond; where it does not, because somebody stopped it, a
-/// new stand-by is started: no longer than that the agent stands still.
-const COPY_TIME: Duration = Duration::from_millis(200);
+/// How long a copy may take to be made. The first time the program has to start; later it takes less than a
+/// millisecond, but on a machine that has much to do.
+const COPY_TIME: Duration = Duration::from_secs(5);
+/// How often it is looked meanwhile whether somebody stopped the stand-by: then a new one is started at once.
+const LOOK_TIME: Duration = Duration::from_millis(200);
 /// Where the dynamic linker looks first. A build that needs it does not start without.
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
 /// How many descriptors one copy gets: its channel, two for output, the report and two namespaces.
@@ -47,8 +48,7 @@ impl Standby {
     /// Starts one.
     pub(super) fn start() -> io::Result<Self> {
         let (control, theirs) = UnixStream::pair()?;
-        control.set_read_timeout(Some(START_TIME))?;
-        control.set_write_timeout(Some(START_TIME))?;
+        control.set_write_timeout(Some(COPY_TIME))?;
         #[expect(
             clippy::disallowed_methods,
             reason = "it starts nothing but supervisors, and ends with this process"
@@ -83,11 +83,29 @@ impl Standby {
     }
 }
 
+impl Standby {
+    /// Returns when it has answered, or has ended.
+    fn wait(&self) -> io::Result<()> {
+        let begun = Instant::now();
+        while begun.elapsed() < COPY_TIME && !is_stopped(self.process.id()) {
+            let mut one = [PollFd::from_borrowed_fd(self.control.as_fd(), PollFlags::IN)];
+            let time = Timespec::try_from(LOOK_TIME).ok();
+            match poll(&mut one, time.as_ref()) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(named(&error.into())),
+            }
+        }
+        Err(named(&io::ErrorKind::TimedOut.into()))
+    }
+}
+
 impl Asked {
     /// The copy, which waits for its plan on this channel.
     pub(super) fn answer(self) -> io::Result<(Standby, UnixStream, Watcher)> {
         let Self(standby, channel) = self;
         let mut answer = [0; size_of::<i32>()];
+        standby.wait()?;
         (&standby.control).read_exact(&mut answer).map_err(|error| named(&error))?;
         let pid = i32::from_le_bytes(answer);
         if pid <= 0 {
@@ -96,7 +114,6 @@ impl Asked {
                 "the sandbox's stand-by could not fork: {error}"
             )));
         }
-        standby.control.set_read_timeout(Some(COPY_TIME))?;
         let copy = Watcher::new(pid).map_err(|error| named(&error))?;
         Ok((standby, channel, copy))
     }

@@ -16,14 +16,15 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::exit;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Signal, chdir, getgid, getuid, kill_process, pidfd_open,
+    DumpableBehavior, Pid, PidfdFlags, Signal, fchdir, getgid, getuid, kill_process, pidfd_open,
     set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal, setsid,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdout};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
+use super::super::open_folder;
 use super::super::process::end_descendants;
 use super::plan::{Plan, Session};
 use super::{Network, confine, mounts, standby, sys};
@@ -93,15 +94,16 @@ fn outer(channel: &mut UnixStream, mut given: Given) -> Result<(), String> {
             None => enter_namespaces(plan.network)?,
         }
     }
-    set_child_subreaper(Some(rustix::process::getpid()))
-        .map_err(|error| system("subreaper", error))?;
+    let own = rustix::process::getpid();
+    set_child_subreaper(Some(own)).map_err(|error| system("subreaper", error))?;
     if plan.run.is_some() {
         // What the command could learn or take from here: nothing.
         set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .map_err(|error| system("dumpable", error))?;
     }
+    let outer = pidfd_open(own, PidfdFlags::empty()).map_err(|error| system("pidfd", error))?;
     let Some(inner) = sys::fork().map_err(|error| format!("fork: {error}"))? else {
-        if let Err(why) = inner(&plan, channel) {
+        if let Err(why) = inner(&plan, channel, &outer) {
             tell(channel, &format!("failed {why}"));
         }
         exit(0);
@@ -135,6 +137,11 @@ fn wait_for_either(channel: &UnixStream, inner: &OwnedFd) {
             Ok(_) | Err(_) => return,
         }
     }
+}
+
+fn has_ended(process: &OwnedFd) -> bool {
+    let mut one = [PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)];
+    poll(&mut one, Some(&Timespec::default())).is_ok_and(|n| n > 0)
 }
 
 fn wait_for_end(channel: &UnixStream) {
@@ -187,7 +194,7 @@ fn map_user(uid: u32, gid: u32) -> Result<(), String> {
 }
 
 /// The parent of the command: waits for all that it starts. Ends with the last of them.
-fn inner(plan: &Plan, channel: &mut UnixStream) -> Result<(), String> {
+fn inner(plan: &Plan, channel: &mut UnixStream, outer: &OwnedFd) -> Result<(), String> {
     // Follows the outer process, which has one thread. Without a namespace what it leaves is found by the agent,
     // whose channel closes with it.
     set_parent_process_death_signal(Some(Signal::KILL))
@@ -197,6 +204,11 @@ fn inner(plan: &Plan, channel: &mut UnixStream) -> Result<(), String> {
     }
     set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| format!("subreaper: {error}"))?;
+    // It may have ended before the signal was asked for: then nobody ends this one. (From a PID namespace no
+    // parent is seen, so it is asked by a handle; and late, as who is about to end is not yet seen as ended.)
+    if has_ended(outer) {
+        return Ok(());
+    }
     let Some(shell) = sys::fork().map_err(|error| format!("fork: {error}"))? else {
         let why = become_command(plan);
         tell(channel, &format!("failed {why}"));
@@ -226,7 +238,9 @@ fn become_command(plan: &Plan) -> String {
     let prepared = || -> Result<(), String> {
         // No group in common with the supervisor: a command may signal its whole group.
         setsid().map_err(|error| format!("setsid: {error}"))?;
-        chdir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        open_folder(directory)
+            .and_then(fchdir)
+            .map_err(|error| format!("{}: {error}", directory.display()))?;
         sys::close_at_exec(report).map_err(|error| format!("descriptors: {error}"))?;
         confine::confine(plan)
     };

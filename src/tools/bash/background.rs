@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::super::{Target, Tool, ToolCx, parse, spec};
-use super::{seconds, shown};
+use super::{seconds, shown, whole};
 use crate::exec::{End, Ended, Piece};
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
@@ -110,7 +110,7 @@ fn unknown(id: &str, known: &[String]) -> Failure {
 }
 
 fn report(id: &str, piece: Piece) -> Report {
-    let Piece { stdout, stderr, full_output, end, paused, time } = piece;
+    let Piece { stdout, stderr, full_output, full_output_error, end, paused, time } = piece;
     let is_silent = stdout.total_bytes + stderr.total_bytes == 0;
     let news = if is_silent { "No new output." } else { "New output." };
     let state = match &end {
@@ -132,8 +132,9 @@ fn report(id: &str, piece: Piece) -> Report {
         text.push_str(" It stands still as long as the user wants nothing to be changed.");
     }
     let truncated = stdout.truncated || stderr.truncated;
-    if let Some(name) = full_output.as_ref().filter(|_| truncated) {
-        text.push_str(&format!(" Too large, cut: all of it is in {name}."));
+    let rest = whole(full_output.as_ref(), full_output_error.as_ref());
+    if let Some(rest) = rest.filter(|_| truncated) {
+        text.push_str(&format!(" Too large, cut{rest}."));
     }
     let left: Vec<(i32, String)> = end
         .iter()

@@ -19,7 +19,7 @@ fn cx(dir: &TempDir) -> ToolCx {
         read_only: false,
         withheld: crate::permission::Withheld::default(),
         watcher: None,
-        found: None,
+        place: None,
         seen: None,
     }
 }
@@ -30,10 +30,13 @@ fn input(input: Value) -> Object {
 }
 
 async fn call(dir: &TempDir, arguments: Value) -> Result<Report, Failure> {
-    let cx = cx(dir);
+    call_with(&cx(dir), arguments).await
+}
+
+async fn call_with(cx: &ToolCx, arguments: Value) -> Result<Report, Failure> {
     let input = input(arguments);
-    Bash::default().target(&input, &cx)?;
-    Bash::default().run(input, &cx).await
+    let place = Bash::default().target(&input, cx)?.place;
+    Bash::default().run(input, &ToolCx { place, ..cx.clone() }).await
 }
 
 async fn line(line: &str) -> Result<Report, Failure> {
@@ -144,7 +147,7 @@ async fn a_command_that_does_not_end_is_ended() {
 
     let cx = cx(&dir);
     cx.cancel.cancel();
-    let failure = Bash::default().run(input(json!({"command": "true"})), &cx).await.unwrap_err();
+    let failure = call_with(&cx, json!({"command": "true"})).await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::Cancelled);
 }
 
@@ -180,7 +183,7 @@ async fn what_else_there_is_to_know_is_noted() {
     let dir = TempDir::new().unwrap();
     let cx = cx(&dir);
     let arguments = json!({"command": "sleep 1000 >/dev/null 2>&1 & seq 100000"});
-    let report = Bash::default().run(input(arguments), &cx).await.unwrap();
+    let report = call_with(&cx, arguments).await.unwrap();
     assert!(report.text.contains(" (`sleep 1000`)."), "{}", report.text);
     assert!(report.text.contains("Output too large, cut: all of it is in "));
     assert_eq!(report.data["left_running"][0]["name"], "sleep 1000");

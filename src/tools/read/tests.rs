@@ -238,11 +238,10 @@ async fn what_is_read_is_what_was_judged() {
     desk.file("open/a", "free\n").file("closed/a", "not for you\n");
     let input = crate::tools::files::object(json!({"path": "open/a"}));
     let tool = read::tool();
-    let found = tool.target(&input, &desk.cx).unwrap().found;
-    assert!(found.is_some());
+    let place = tool.target(&input, &desk.cx).unwrap().place;
     std::fs::rename(desk.at("open"), desk.at("gone")).unwrap();
     symlink("closed", desk.at("open")).unwrap();
-    let cx = ToolCx { found, ..desk.cx.clone() };
+    let cx = ToolCx { place, ..desk.cx.clone() };
     let failure = tool.run(input, &cx).await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::AccessDenied, "{failure:?}");
 }

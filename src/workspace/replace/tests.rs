@@ -24,7 +24,7 @@ fn check_twice(
     let target = dir.path().join("a");
     fs::write(&target, "one\n").unwrap();
     let workspace = Workspace::open(dir.path(), &[]).unwrap();
-    let found = workspace.find_file("a").unwrap();
+    let found = workspace.locate("a").unwrap();
     workspace.page(&found, 1, 10, &|| false).unwrap();
     let path = found.path();
     let seen = workspace.snapshot(path).unwrap();

@@ -207,3 +207,62 @@ fn the_reason_of_the_judge_is_shown() {
         "what can not be undone is asked about each time\n{screen}"
     );
 }
+
+#[test]
+fn a_call_goes_where_the_question_said_or_nowhere() {
+    let big = |word: &str| format!("{word}\n").repeat(20_000);
+    let edit = |path: &str| {
+        format!("\"path\": \"{path}\", \"old_string\": \"one\", \"new_string\": \"two\"")
+    };
+    let calls = [
+        ("Write", "\"path\": \"open/new.txt\", \"content\": \"x\"".to_owned()),
+        ("Edit", edit("open/a.txt")),
+        ("MultiEdit", "\"path\": \"open/b.txt\", \"edits\": [{\"old_string\": \"one\", \"new_string\": \"two\"}]".to_owned()),
+        ("Read", "\"path\": \"open/big.txt\", \"limit\": 3".to_owned()),
+        ("Bash", "\"command\": \"touch made\", \"directory\": \"open\"".to_owned()),
+    ];
+    // Both have been read: only by their place are they told apart.
+    let mut script: String = ["open/a.txt", "closed/a.txt", "open/b.txt", "closed/b.txt"]
+        .map(|path| format!("call: Read {{\"path\": \"{path}\"}}\n---\n"))
+        .concat();
+    for (tool, input) in &calls {
+        script.push_str(&format!(
+            "call: {tool} {{{input}}}\n---\nexpect: ACCESS_DENIED\ntext: {tool} went nowhere\n---\n"
+        ));
+    }
+    for boxed in ["true", "false"] {
+        let mut test = Test::new()
+            .user_config("[permissions]\nask = [\"Read(open/big.txt)\"]\n")
+            .script(&script);
+        for (folder, word) in [("open", "free"), ("closed", "not for you")] {
+            test = test
+                .file(&format!("{folder}/a.txt"), "one\n")
+                .file(&format!("{folder}/b.txt"), "one\n")
+                .file(&format!("{folder}/big.txt"), big(word));
+        }
+        let mut pty = Pty::chat(&test, &["--set", &format!("sandbox.enabled={boxed}")]);
+        pty.wait_for("/help");
+        let [open, away] = ["open", "away"].map(|name| test.root().join(name));
+        for (tool, _) in &calls {
+            pty.say("please");
+            pty.wait_for(&format!("Allow {tool} "));
+            pty.wait_for_question();
+            std::fs::rename(&open, &away).unwrap();
+            std::os::unix::fs::symlink("closed", &open).unwrap();
+            pty.send("y");
+            pty.wait_for(&format!("{tool} went nowhere"));
+            std::fs::remove_file(&open).unwrap();
+            std::fs::rename(&away, &open).unwrap();
+        }
+        for folder in ["open", "closed"] {
+            let names = std::fs::read_dir(test.root().join(folder)).unwrap().count();
+            assert_eq!(names, 3, "something was made in {folder}");
+            for name in ["a.txt", "b.txt"] {
+                assert_eq!(test.read(&format!("{folder}/{name}")), "one\n");
+            }
+        }
+        for event in test.events_of("tool.finished") {
+            assert!(!event.to_string().contains("not for you"), "{event}");
+        }
+    }
+}
