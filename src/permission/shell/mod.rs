@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) use place::{Dir, join, path_of};
-pub(super) use runs::{Binding, By, Input, Run, Runs, SHELLS};
+pub(super) use runs::{Binding, By, Input, Run, Runs, SHELLS, is_harmless_setting};
 pub(super) use word::{Kind, Word};
 
 /// A text that bash runs.

@@ -1,5 +1,6 @@
 //! Every command that may be run: through `env`, `xargs`, `find -exec`, `sh -c` and their kin.
 
+mod settings;
 mod wrappers;
 
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use super::place::Dir;
 use super::read::read_at;
 use super::word::{Kind, Word};
 use super::{How, Redirect, Script, Simple};
+pub(in super::super) use settings::is_harmless_setting;
 use wrappers::{WRAPPERS, Wrapper};
 
 /// How deep a command that runs a command is followed.
@@ -352,7 +354,10 @@ impl Runs {
                 self.text(text, run, depth);
             }
             // Configuration may name programs: `core.pager`, `alias.x=!…`.
-            let sets = matches!(word.text.as_str(), "-c" | "--config-env" | "--exec-path");
+            let sets = match word.text.as_str() {
+                "-c" => !arguments.get(at + 1).is_some_and(is_harmless_setting),
+                text => matches!(text, "--config-env" | "--exec-path"),
+            };
             if sets && at < own || word.text.starts_with("--exec-path=") {
                 self.is_known = false;
             }
