@@ -134,6 +134,21 @@ const RUN_ANYTHING: &[&str] = &[
     "ex",
     "emacs",
     "entr",
+    // What they give to variables is what other commands are told, or are.
+    "export",
+    "declare",
+    "typeset",
+    "readonly",
+    "local",
+    "mapfile",
+    "readarray",
+    "complete",
+    "compgen",
+    "enable",
+    "bind",
+    "fc",
+    "hash",
+    "coproc",
 ];
 
 /// Why there is no rule where the words before a verb are not known.

@@ -1,4 +1,4 @@
-//! Settings of git that run nothing, name no place and trust nobody: those may stand behind `git -c`.
+//! Settings that run nothing, name no place and trust nobody: those may stand behind `git -c`, or before a command.
 
 use super::super::word::Word;
 
@@ -68,6 +68,38 @@ const KEYS: &[&str] = &[
 /// Settings that run a program where they are on.
 const SWITCHES: &[&str] =
     &["commit.gpgsign", "core.fsmonitor", "log.showsignature", "push.gpgsign", "tag.gpgsign"];
+
+/// Variables that say how something is written, or who writes it.
+const VARIABLES: &[&str] = &[
+    "CLICOLOR",
+    "COLUMNS",
+    "FORCE_COLOR",
+    "GIT_AUTHOR_DATE",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_AUTHOR_NAME",
+    "GIT_COMMITTER_DATE",
+    "GIT_COMMITTER_EMAIL",
+    "GIT_COMMITTER_NAME",
+    "LANG",
+    "LC_ALL",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "NO_COLOR",
+    "TZ",
+];
+/// Variables that name a program, which may be `cat`.
+const PAGERS: &[&str] = &["GIT_PAGER", "PAGER"];
+
+/// What is set before a command lets it do nothing that it would not do without it.
+pub(super) fn is_harmless_variable(assignment: &Word) -> bool {
+    let Some((name, value)) = assignment.known().and_then(|text| text.split_once('=')) else {
+        return false;
+    };
+    // (A locale can be a folder.)
+    VARIABLES.contains(&name) && !value.contains('/') || PAGERS.contains(&name) && value == "cat"
+}
 
 /// What stands behind `git -c` lets git run nothing that it would not run without it.
 pub(in super::super::super) fn is_harmless_setting(word: &Word) -> bool {
