@@ -9,6 +9,7 @@
 //! and for what is given to a variable that was declared to be a number or a name of another, or, by `declare`, an
 //! array. `test` takes for an operator what stands where one may stand, wherever it came from.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -55,9 +56,6 @@ const NUMBERS: &[&str] = &[
     "SRANDOM",
     "UID",
 ];
-/// Without one of these, or a sign that puts something in, or an index, nothing is evaluated.
-const EVALUATING_WORDS: &[&str] =
-    &["((", "let", "declare", "typeset", "local", "HISTCMD", "OPTIND", "PS4", "RANDOM"];
 /// Programs whose output is known to be a number or one word.
 const KNOWN_OUTPUT: &[&str] = &[
     "arch", "date", "git", "grep", "hostname", "id", "jobs", "nproc", "seq", "stat", "uname", "wc",
@@ -131,8 +129,7 @@ impl<'a> Source<'a> {
 
 /// What bash may run here does not all stand in the tree. (A line gets no arguments, a text that it runs may.)
 pub(super) fn hides_commands(root: Node<'_>, text: &str, is_line: bool) -> bool {
-    let is_plain = !text.contains(['$', '`', '[']);
-    if is_plain && !EVALUATING_WORDS.iter().any(|word| text.contains(word)) {
+    if !text.contains(['$', '`', '[']) && !may_evaluate(text) {
         return false;
     }
     let mut source = Source::new(text);
@@ -188,6 +185,16 @@ pub(super) fn hides_commands(root: Node<'_>, text: &str, is_line: bool) -> bool 
         open.extend(children(node));
     }
     values.can_be_commands()
+}
+
+/// Something is evaluated, also where nothing is put in and no index stands.
+fn may_evaluate(text: &str) -> bool {
+    let has_quotes = text.contains(['\'', '"', '\\']);
+    let text: Cow<'_, str> = if has_quotes { unquoted(text).into() } else { text.into() };
+    text.contains("((")
+        || names(&text).any(|name| {
+            matches!(name, "let" | "declare" | "typeset" | "local") || TYPED.contains(&name)
+        })
 }
 
 enum Place {
