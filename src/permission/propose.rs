@@ -1,7 +1,7 @@
 //! "Always allow this": the rule that a person is shown, as narrow as sensible.
 
 use super::Line;
-use super::judge::{self, Class};
+use super::judge::{self, Class, GLOBAL_FLAGS, GLOBAL_VALUES};
 use super::shell::Simple;
 use crate::protocol::tool::Effect;
 
@@ -134,7 +134,25 @@ const RUN_ANYTHING: &[&str] = &[
     "ex",
     "emacs",
     "entr",
+    // What they give to variables is what other commands are told, or are.
+    "export",
+    "declare",
+    "typeset",
+    "readonly",
+    "local",
+    "mapfile",
+    "readarray",
+    "complete",
+    "compgen",
+    "enable",
+    "bind",
+    "fc",
+    "hash",
+    "coproc",
 ];
+
+/// Why there is no rule where the words before a verb are not known.
+const UNREAD: &str = "no pattern fits these words before what the program is told to do";
 
 /// The rules that would allow this call from now on, each as a person would write it: for a command one
 /// for each simple command in it, for a file tool the file. `None` where no rule narrower than the whole
@@ -186,19 +204,40 @@ pub(super) fn rule_for(simple: &Simple) -> Result<String, &'static str> {
     };
     let mut leading = vec![program];
     let name = program.rsplit('/').next().unwrap_or(program);
-    for word in simple.words.iter().skip(1) {
-        let is_verb = leading.len() == 1 || RUNNERS.contains(&leading[leading.len() - 1]);
-        match word.known().filter(|text| is_word(text)) {
-            Some(text) if is_verb && HAS_VERBS.contains(&name) => leading.push(text),
-            _ => break,
+    let mut verbs = vec![name];
+    let mut words = simple.words.iter().skip(1);
+    while HAS_VERBS.contains(&name)
+        && (verbs.len() == 1 || RUNNERS.contains(&verbs[verbs.len() - 1]))
+    {
+        let Some(word) = words.next() else { break };
+        // The options before a verb belong to the rule: elsewhere, or told otherwise, it may do something else.
+        match word.known() {
+            Some(text) if is_word(text) => {
+                leading.push(text);
+                if !text.starts_with('+') {
+                    verbs.push(text);
+                }
+            }
+            Some(text) if is_known(GLOBAL_FLAGS, &verbs, text) => leading.push(text),
+            Some(text) if is_known(GLOBAL_VALUES, &verbs, text) => {
+                leading.push(text);
+                if !text.contains('=') {
+                    let value = words.next().and_then(|word| word.known());
+                    leading.push(value.ok_or(UNREAD)?);
+                }
+            }
+            _ => return exact(simple).ok_or(UNREAD),
         }
+    }
+    if verbs.len() == 1 && leading.len() > 1 || !leading.iter().all(|word| can_say(word)) {
+        return exact(simple).ok_or(UNREAD);
     }
     // `python3.12` is `python`.
     let is_version = |char: char| char.is_ascii_digit() || matches!(char, '.' | '-');
     let is_wide = |word: &&str| {
         RUN_ANYTHING.contains(word) || RUN_ANYTHING.contains(&word.trim_end_matches(is_version))
     };
-    if is_wide(&name) || leading.len() > 2 && leading.last().is_some_and(is_wide) {
+    if is_wide(&name) || verbs.len() > 2 && verbs.last().is_some_and(is_wide) {
         return exact(simple).ok_or("no pattern fits these words of a program that runs anything");
     }
     Ok(format!("Bash({} *)", leading.join(" ")))
@@ -208,6 +247,20 @@ pub(super) fn rule_for(simple: &Simple) -> Result<String, &'static str> {
 fn exact(simple: &Simple) -> Option<String> {
     let words: Option<Vec<&str>> = simple.words.iter().map(|word| word.known()).collect();
     let words = words?;
-    let can_say = |word: &&str| !word.is_empty() && !word.contains(['*', ' ', '\t', '\n', ')']);
-    words.iter().all(can_say).then(|| format!("Bash({})", words.join(" ")))
+    words.iter().all(|word| can_say(word)).then(|| format!("Bash({})", words.join(" ")))
+}
+
+/// A pattern can hold this word, and mean nothing else by it.
+fn can_say(word: &str) -> bool {
+    !word.is_empty() && !word.contains(['*', ' ', '\t', '\n', ')'])
+}
+
+/// An option that stands in the table for a program behind these words, also with its value: `--file=x`.
+fn is_known(table: &[(&str, &[&str])], verbs: &[&str], option: &str) -> bool {
+    let name = match option.split_once('=') {
+        Some((name, _)) if name.starts_with("--") => name,
+        _ => option,
+    };
+    let of = verbs.join(" ");
+    table.iter().any(|(program, options)| *program == of && options.contains(&name))
 }

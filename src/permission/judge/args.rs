@@ -3,7 +3,7 @@
 use super::table::{GLOBAL_VALUES, When};
 use super::{Ground, Place};
 use crate::permission::paths::guarded;
-use crate::permission::shell::{Input, Kind, Run, Word, join, path_of};
+use crate::permission::shell::{Input, Kind, Run, Word, is_harmless_setting, join, path_of};
 
 /// A command and where it runs.
 pub(in super::super) struct Args<'a> {
@@ -137,15 +137,38 @@ impl<'a> Args<'a> {
         self.words().take_while(|word| word.text != "--").any(is_it)
     }
 
-    /// Options that change what it does stand before its first word.
+    /// Options that change what git does stand before its first word.
     pub(super) fn has_globals(&self) -> bool {
-        let harmless = ["--no-pager", "-P", "--no-optional-locks", "--no-color"];
+        self.has_globals_but(false)
+    }
+
+    /// The same, besides one that names a folder below: what `cd` says as well.
+    pub(super) fn has_globals_but_folder(&self) -> bool {
+        self.has_globals_but(true)
+    }
+
+    fn has_globals_but(&self, may_go_down: bool) -> bool {
         let first = self.operands().next();
-        let before =
+        let mut before =
             self.words().take_while(|word| !first.is_some_and(|end| std::ptr::eq(*word, end)));
-        before
-            .into_iter()
-            .any(|word| word.text.starts_with('-') && !harmless.contains(&word.text.as_str()))
+        while let Some(word) = before.next() {
+            let is_harmless = match word.text.as_str() {
+                "--no-pager" | "-P" | "--no-optional-locks" | "--no-color" => true,
+                "-c" => before.next().is_some_and(is_harmless_setting),
+                "-C" => before.next().is_some_and(|folder| {
+                    let is_below = |folder: &str| {
+                        !folder.starts_with(['/', '-'])
+                            && folder.split('/').all(|part| part != "..")
+                    };
+                    may_go_down && folder.known().is_some_and(is_below)
+                }),
+                text => !text.starts_with('-'),
+            };
+            if !is_harmless {
+                return true;
+            }
+        }
+        false
     }
 
     /// Its first words that are no options are these.

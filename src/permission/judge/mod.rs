@@ -18,6 +18,7 @@ pub(super) use shows::{Suspicion, shows};
 pub(super) use survey::Survey;
 pub(super) use table::Class;
 use table::{Entry, READ_INPUT, TABLE};
+pub(super) use table::{GLOBAL_FLAGS, GLOBAL_VALUES};
 
 use super::line::Line;
 use super::shell::{By, How, Input, Run};
@@ -144,7 +145,7 @@ fn classes(args: &Args<'_>) -> Vec<&'static Entry> {
             !has_editor && args.fit(&entry.when, is_grave(entry))
         }
         Class::Reads => {
-            !(name.text == "git" && args.has_globals() && !asks_version)
+            !(name.text == "git" && args.has_globals_but_folder() && !asks_version)
                 && (matches!(entry.when, table::When::Always) || args.has_known_words())
                 && args.fit(&entry.when, is_grave(entry))
         }

@@ -1355,23 +1355,54 @@ pub(super) const READ_INPUT: &[(&[&str], usize)] = &[
 ];
 
 /// Options of programs with a value in the next word that stand before the first word.
-pub(super) const GLOBAL_VALUES: &[(&str, &[&str])] = &[
+pub(in super::super) const GLOBAL_VALUES: &[(&str, &[&str])] = &[
     (
         "git",
         &["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--exec-path"],
     ),
-    ("docker", &["-H", "--host", "--context", "-c", "--config", "-l"]),
+    ("docker", &["-H", "--host", "--context", "-c", "--config", "-l", "--log-level"]),
+    (
+        "docker compose",
+        &["-f", "--file", "-p", "--project-name", "--profile", "--env-file", "--project-directory"],
+    ),
     ("podman", &["--url", "--connection"]),
-    ("kubectl", &["-n", "--namespace", "--context", "--kubeconfig", "-s"]),
+    ("kubectl", &["-n", "--namespace", "--context", "--kubeconfig", "-s", "--cluster", "--user"]),
     ("npm", &["--prefix", "-w", "--workspace", "-C"]),
     ("pnpm", &["--dir", "-C", "--filter", "-F"]),
     ("yarn", &["--cwd"]),
     ("cargo", &["--config", "-C", "-Z", "--color"]),
     ("go", &["-C"]),
+    ("make", &["-C", "--directory", "-f", "--file"]),
     ("aws", &["--profile", "--region", "--endpoint-url", "--output"]),
     ("gh", &["-R", "--repo"]),
     ("helm", &["-n", "--namespace", "--kube-context"]),
     ("terraform", &["-chdir"]),
     ("ssh", &["-i", "-p", "-o", "-l", "-F", "-L", "-R", "-D", "-J", "-b", "-c", "-E", "-W", "-w"]),
     ("redis-cli", &["-h", "-p", "-a", "-n", "-u", "--user", "--pass"]),
+];
+
+/// Options without a value that stand before the first word.
+pub(in super::super) const GLOBAL_FLAGS: &[(&str, &[&str])] = &[
+    (
+        "git",
+        &[
+            "--no-pager",
+            "-P",
+            "-p",
+            "--paginate",
+            "--bare",
+            "--no-replace-objects",
+            "--no-optional-locks",
+            "--literal-pathspecs",
+            "--glob-pathspecs",
+            "--icase-pathspecs",
+        ],
+    ),
+    ("cargo", &["-q", "--quiet", "-v", "--verbose", "-vv", "--offline", "--locked", "--frozen"]),
+    ("npm", &["-s", "--silent", "-q", "--quiet", "--workspaces", "--offline"]),
+    ("pnpm", &["-s", "--silent", "-r", "--recursive", "-w", "--workspace-root"]),
+    ("yarn", &["-s", "--silent"]),
+    ("docker", &["-D", "--debug"]),
+    ("docker compose", &["--dry-run", "--compatibility"]),
+    ("make", &["-s", "--silent", "--quiet", "-k", "--keep-going", "-B", "--no-print-directory"]),
 ];

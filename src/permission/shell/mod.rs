@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) use place::{Dir, join, path_of};
-pub(super) use runs::{Binding, By, Input, Run, Runs, SHELLS};
+pub(super) use runs::{Binding, By, Input, Run, Runs, SHELLS, is_harmless_setting};
 pub(super) use word::{Kind, Word};
 
 /// A text that bash runs.
@@ -317,6 +317,96 @@ mod tests {
     }
 
     #[test]
+    fn what_builtins_evaluate_is_not_understood() {
+        for line in [
+            "y='x[$(b)]'; a $((y))",
+            "y='x[$(b)]'; a \"${z:y}\" ${!y}",
+            "x[0]=\"y[\\$(b)]\"; [[ x -eq 1 ]]",
+            // What a variable that has a kind is given.
+            "declare -i x='y[$(b)]'",
+            "typeset -xi x='y[$(b)]'",
+            "f() { local -i x='y[$(b)]'; }; f",
+            "builtin declare -i x='y[$(b)]'",
+            "declare -\"i\" x='y[$(b)]'",
+            "declare -i x=$(b)",
+            "declare -i x; x='y[$(b)]'",
+            "declare -i x; x+='y[$(b)]'",
+            "declare -i x; export x='y[$(b)]'",
+            "declare -i x; read x",
+            "d'ec'lare -i x; read x",
+            "declare -i x; for x in 'y[$(b)]'; do a; done",
+            "declare -i x; a ${x:='y[$(b)]'}",
+            "export y='z[$(b)]'; declare -i x=y",
+            "declare -ia x=('y[$(b)]')",
+            "for x in 'y[$(b)]'; do declare -i z=$x; done",
+            "declare -n x='y[$(b)]'; a $x",
+            "declare -n x; for x in 'y[$(b)]'; do a $x; done",
+            "f() { local -n x=$1; x=1; }; f 'y[$(b)]'",
+            "for RANDOM in 'y[$(b)]'; do a; done",
+            "export RANDOM='y[$(b)]'",
+            "read OPTIND",
+            "export PS4='$(b)'; set -x; a",
+            // The text of an array is one more.
+            "declare -a x='([$(b)]=1)'",
+            "declare -A x='($(b))'",
+            "readonly -a x=\"$(b)\"",
+            "declare -a x; declare x='($(b))'",
+            "mapfile x; declare x=\"$(b)\"",
+            "declare -a x=(['y[$(b)]']=1)",
+            "export $(b)",
+            // Names.
+            "declare 'x[$(b)]=1'",
+            "declare >f 'x[$(b)]=1'",
+            "unset 'x[$(b)]'",
+            "command unset 'x[$(b)]'",
+            "read 'x[$(b)]'",
+            "read <f 'x[$(b)]'",
+            "printf -v 'x[$(b)]' 1",
+            "printf '-vx[$(b)]' 1",
+            "wait -n -p 'x[$(b)]'",
+            "read $(b)",
+            "for x in 'y[$(b)]'; do unset \"$x\"; done",
+            "f() { printf -v \"$1\" 1; }; f 'y[$(b)]'",
+            "f() { a $(($2)); }; mapfile -C f -c 1 x",
+            // What may be an operator of `test`.
+            "test $(b)",
+            "[ $(b) ]",
+            "[ $(b) = x ]",
+            "[ \"$(b)\" 'x[$(c)]' ]",
+            "[ \"$(b)\" \"$(c)\" ]",
+            "[ ! \"$(b)\" \"$(c)\" ]",
+            "[ -n \"$(b)\" -a \"$(c)\" \"$(d)\" ]",
+            "[ $x 'y[$(b)]' ]",
+            "for x in -v; do [ \"$x\" \"$y\" ]; done",
+            // What a function is called with.
+            "f() { a $(($1)); }; for x in 'y[$(b)]'; do f $x; done",
+            "f() { a $(($1)); }; for x in 'y[$(b)]'; do f x; done",
+            "f() { a $(($1)); }; f \"$(b)\"",
+            "f() { a $((${!#})); }; f 'y[$(b)]'",
+            "f() { for x; do a $((x)); done; }; f 'y[$(b)]'",
+            "f() { local x=${1:-5}; a $((x)); }; \"f\" 'y[$(b)]'",
+            "f() { \"$@\"; }; g() { a $(($1)); }; f g 'y[$(b)]'",
+            "f() { a $(($1)); }; x=f; $x 'y[$(b)]'",
+            "f() { a $(($1)); }; export -f f; b",
+            "f() { a $(($1)); }; trap \"f 'y[\\$(b)]'\" EXIT",
+            "command_not_found_handle() { a $(($2)); }; b 'y[$(c)]'",
+            "eval 'read x'; a $((x))",
+            "source f; a $((x))",
+            // Which program a name stands for.
+            "for PATH in f; do a; done",
+            "for HOME in f; do git status; done",
+            "read -r LD_PRELOAD",
+            "for stat in 1; do stat() { b; }; a $(($(stat -c %s f))); done",
+            "a $(($(stat -c %n f)))",
+            "a $(($(grep -c x f g)))",
+            "a $(($(grep -rc x .)))",
+            "a $(($(grep -c x *)))",
+        ] {
+            assert!(!Script::read(line).is_understood, "{line}: {:?}", shown(line));
+        }
+    }
+
+    #[test]
     fn numbers_and_patterns_are_understood() {
         for line in [
             "make -j$(($(nproc)+1))",
@@ -337,6 +427,37 @@ mod tests {
             "echo $((RANDOM % 6)) ${files[@]}>new.txt",
             "echo {a,b}>new.txt",
             "let n=n+1",
+            "re='^[0-9]+$'; n=$(a); [[ $x =~ $re ]] && echo $((n+N))",
+            "echo \"$i ${files[0]}\" \"$i $((i+1))\"",
+            // Functions that are called with numbers, or names that nothing is given.
+            "add() { echo $(($1 + $2)); }; add 1 2",
+            "f() { local n=$1; echo $((n+1)); }; f 4",
+            "f() { local n=${1:-5}; while (( n > 0 )); do n=$((n-1)); done; }; f",
+            "f() { for x in \"$@\"; do echo $((x*2)); done; }; f 1 $((2+3)) $(nproc)",
+            "retry() { local n=$1; shift; for ((i=0;i<n;i++)); do \"$@\" && break; done; }; retry 3 make",
+            "max() { (( $1 > $2 )) && echo $1; }; max \"$x\" 3",
+            "set -euo pipefail; n=10; for ((i=0;i<n;i++)); do echo $i; done",
+            // More that writes numbers.
+            "for f in *.txt; do n=$(wc -l < \"$f\"); sum=$((sum+n)); done",
+            "for f in *.txt; do echo $(($(stat -c %s \"$f\") / 1024)); done",
+            "echo $(($(date +%s) - $(stat -c %Y a.txt)))",
+            "echo $(( ($(date +%s) - $(git log -1 --format=%ct)) / 86400 ))",
+            "(( $(grep -c '^ok$' build.log 2>/dev/null) > 3 ))",
+            // Operands of `test` that can be nothing else.
+            "[ \"$(git status --porcelain)\" = '' ]",
+            "[ -n \"$(a)\" -a \"$(b)\" != \"$(c)\" ]",
+            "[ $(git rev-parse HEAD) = abc ] && [ $(id -u) -eq 0 ]",
+            "[ $(grep -c x a.txt) -gt 0 ] || [ $(ls | wc -l) -eq 0 ]",
+            "[ x = '$5' ] && test \"$(b)\"",
+            // Declarations without an index, a kind or what comes from elsewhere.
+            "local re='^[0-9]+$'; [[ $x =~ $re ]]",
+            "declare -i n=5; n=$((n*2)); declare -a all=(a \"$x\"); local -r y=\"$(b)\"",
+            "export PATH=\"$HOME/bin:$PATH\" X=$(b)",
+            "unset x \"all[$i]\"; wait $! $(jobs -p)",
+            "for p in $(a); do wait \"$p\"; done",
+            "read -r -d '' x <<'X'\n$1[0]\nX",
+            "printf '%s\\n' \"$(a)\" \"$x\"",
+            "trap 'kill $PID' EXIT; for i in a b; do echo $((n+1)); done",
             "while read -r l; do printf '%s\\n' \"$l\"; n=$((n+1)); done < f",
         ] {
             assert!(Script::read(line).is_understood, "{line}: {:?}", shown(line));

@@ -84,7 +84,7 @@ pub(super) fn read_at(text: &str, directories: Arc<[Dir]>, depth: usize) -> Scri
             is_understood: !root.has_error()
                 && !text.contains("\\\n#")
                 && redirects::ends_as_in_bash(root, text)
-                && !evaluated::hides_commands(root, text),
+                && !evaluated::hides_commands(root, text, depth == DEPTH),
             is_plain: true,
             ..Script::default()
         },
@@ -280,6 +280,7 @@ impl Reader<'_> {
         let values: Vec<Node<'_>> =
             node.children_by_field_name("value", &mut node.walk()).collect();
         let (name, words) = (self.of(variable).to_owned(), self.words(&values));
+        self.script.is_understood &= !steers(&name);
         self.script.loops.push(Binding { name, words });
     }
 
@@ -445,6 +446,15 @@ impl Reader<'_> {
                 self.directories = after.into();
             }
             Some("popd") => self.directories = Arc::new([None]),
+            Some("read" | "mapfile" | "readarray" | "getopts" | "printf") => {
+                // (An option and its argument can be one word.)
+                let is_steering = |word: &Word| {
+                    let text = word.text.as_str();
+                    let options = text.trim_start_matches(|char: char| !char.is_ascii_uppercase());
+                    steers(text) || text.starts_with('-') && steers(options)
+                };
+                self.script.is_understood &= !plain.any(is_steering);
+            }
             _ => {}
         }
         let mut all = [&*context.redirects, redirects].concat();
@@ -501,6 +511,28 @@ fn is_simple_kind(kind: &str) -> bool {
             | "variable_assignment"
             | "variable_assignments"
     )
+}
+
+/// A variable that says which program a name stands for, or what programs run besides.
+fn steers(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "PATH",
+        "HOME",
+        "ENV",
+        "IFS",
+        "CDPATH",
+        "SHELL",
+        "SHELLOPTS",
+        "BASHOPTS",
+        "PS4",
+        "PROMPT_COMMAND",
+        "PAGER",
+        "EDITOR",
+        "VISUAL",
+        "RIPGREP_CONFIG_PATH",
+    ];
+    NAMES.contains(&name)
+        || ["LD_", "GIT_", "BASH_", "XDG_", "LESS"].iter().any(|begin| name.starts_with(begin))
 }
 
 /// The grammar's words, wherever they stand.

@@ -1,5 +1,6 @@
 //! Every command that may be run: through `env`, `xargs`, `find -exec`, `sh -c` and their kin.
 
+mod settings;
 mod wrappers;
 
 use std::sync::Arc;
@@ -8,6 +9,8 @@ use super::place::Dir;
 use super::read::read_at;
 use super::word::{Kind, Word};
 use super::{How, Redirect, Script, Simple};
+pub(in super::super) use settings::is_harmless_setting;
+use settings::is_harmless_variable;
 use wrappers::{WRAPPERS, Wrapper};
 
 /// How deep a command that runs a command is followed.
@@ -178,7 +181,9 @@ impl Runs {
                     self.text(text, &run, depth);
                 }
             }
-            "." | "source" | "alias" | "parallel" => self.is_known = false,
+            "." | "source" | "alias" | "parallel" | "bind" | "fc" => self.is_known = false,
+            "enable" | "hash" if !arguments.is_empty() => self.is_known = false,
+            "mapfile" | "readarray" | "complete" | "compgen" => self.called_back(&run, depth),
             "find" | "fd" | "fdfind" => self.found(&run, depth),
             "git" => self.by_git(&run, depth),
             name if SHELLS.contains(&name) => self.shell(&run, depth),
@@ -352,7 +357,10 @@ impl Runs {
                 self.text(text, run, depth);
             }
             // Configuration may name programs: `core.pager`, `alias.x=!…`.
-            let sets = matches!(word.text.as_str(), "-c" | "--config-env" | "--exec-path");
+            let sets = match word.text.as_str() {
+                "-c" => !arguments.get(at + 1).is_some_and(is_harmless_setting),
+                text => matches!(text, "--config-env" | "--exec-path"),
+            };
             if sets && at < own || word.text.starts_with("--exec-path=") {
                 self.is_known = false;
             }
@@ -393,6 +401,24 @@ impl Runs {
             }
             Input::Pipe | Input::File(_) => self.is_known = false,
             Input::None => {}
+        }
+    }
+
+    /// What builtins call: `mapfile -C`, `complete -C`; where it is not told plainly, or expanded, it is not known.
+    fn called_back(&mut self, run: &Run, depth: usize) {
+        let mut words = run.words[1..].iter();
+        while let Some(word) = words.next() {
+            match word.text.as_str() {
+                "-C" => {
+                    if let Some(text) = words.next() {
+                        self.text(text, run, depth);
+                    }
+                }
+                text if text.starts_with('-') && text.contains(['C', 'F', 'W']) => {
+                    self.is_known = false;
+                }
+                _ => self.is_known &= !(word.text.is_empty() || word.text.starts_with('$')),
+            }
         }
     }
 
@@ -450,7 +476,7 @@ fn run_of(simple: &Simple, of: usize) -> Run {
         redirects: simple.redirects.clone(),
         directories: Arc::clone(&simple.directories),
         nesting: simple.nesting,
-        sets_variables: !simple.assignments.is_empty(),
+        sets_variables: !simple.assignments.iter().all(is_harmless_variable),
         of,
         by: By::Line,
     }
