@@ -33,7 +33,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 
 pub use answer::AnswerSchema;
 pub use aside::{Aside, Purse, Unanswered};
@@ -368,12 +367,10 @@ impl Kernel {
         const NOTHING_DONE: Prompt = prompt!("feedback/nothing_done.md");
         const STEP_UNPROVEN: Prompt = prompt!("feedback/step_unproven.md");
 
-        let todos = envelope.data.get("todos").cloned().unwrap_or_default();
-        let Ok(todos) = serde_json::from_value(todos) else { return };
-        let summary = envelope.context.params_input.get("summary").and_then(Value::as_str);
+        let Some(plan) = Plan::written(envelope) else { return };
         // A way of working is chosen for a plan, not for the next one.
         let methodology = self.plan.methodology.clone().filter(|_| self.plan.recap().is_some());
-        let plan = Plan { summary: summary.unwrap_or_default().to_owned(), todos, methodology };
+        let plan = Plan { methodology, ..plan };
         if let Some((_, old)) = self.plan.current()
             && plan
                 .todos
