@@ -133,7 +133,14 @@ impl Advisor {
                 && !is_shown(&item.id, &item.text)
         };
         let mut told: Vec<&Item> = self.silent(done, &is_open);
-        let ahead = self.leads.of(done, MAX_WARNED, &|at| is_open(&self.items[at]));
+        // What this very call shows to be needless, or has done, is not told below it.
+        let is_ahead = |at: usize| {
+            let is_here = |failure: &FailurePattern| {
+                failure.fits_place(done.call) || failure.is_followed_by(done.call)
+            };
+            is_open(&self.items[at]) && !self.items[at].failure.as_ref().is_some_and(is_here)
+        };
+        let ahead = self.leads.of(done, MAX_WARNED, &is_ahead);
         if !ahead.is_empty() && self.will_run(done.task, leads::is_change_of_source(done)) {
             told.extend(ahead.into_iter().map(|at| &self.items[at]));
         }

@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::command::name_of;
+use super::command::{INTERPRETERS, name_of, simple_commands, unquoted};
 use super::item::{FailurePattern, Fix, Item, Scope};
-use super::pattern::kind_of;
+use super::pattern::{input_of, kind_of};
 use super::relevance::{Subject, Subjects};
 use crate::protocol::recall::Done;
 
@@ -19,6 +20,8 @@ use crate::protocol::recall::Done;
 const AFTER_A_CHANGE: [&str; 4] = ["test", "build", "lint", "format"];
 /// What is done with a test that was looked for.
 const AFTER_A_TEST: [&str; 1] = ["test"];
+/// Work of every kind looks at what these say: to call one leads to no other of its tasks.
+const LEAD_NOWHERE: [&str; 1] = ["git"];
 /// Whatever the language is.
 const ANY: &str = "";
 const TEST_FOLDERS: [&str; 6] = ["test", "tests", "spec", "specs", "__tests__", "e2e"];
@@ -65,6 +68,10 @@ pub(super) struct Leads {
     changes: BTreeMap<&'static str, Vec<usize>>,
     /// By that of a test that is looked for.
     tests: BTreeMap<&'static str, Vec<usize>>,
+    /// By the files of the project that the lesson itself names.
+    named: BTreeMap<String, Vec<usize>>,
+    /// By the program, as it is called.
+    programs: BTreeMap<String, Vec<usize>>,
 }
 
 impl Leads {
@@ -86,9 +93,18 @@ impl Leads {
         for file in tools.iter().flat_map(|tool| &tool.files) {
             self.files.entry(file).or_default().push(at);
         }
+        if item.scope != Scope::User {
+            for file in files_of(failure, head) {
+                self.named.entry(file).or_default().push(at);
+            }
+        }
         // Where everything is to happen is known only where it does not happen here.
         if subject.sets_place() {
             return;
+        }
+        let program = head.split_whitespace().next().unwrap_or_default();
+        if !LEAD_NOWHERE.contains(&program) && !INTERPRETERS.contains(&name_of(program)) {
+            self.programs.entry(program.to_owned()).or_default().push(at);
         }
         let named: BTreeSet<&str> =
             tools.iter().flat_map(|tool| &tool.sources).map(String::as_str).collect();
@@ -127,9 +143,18 @@ impl Leads {
             let of_sources = of_sources.into_iter().flat_map(|(moment, language)| {
                 [language, ANY].into_iter().filter_map(|of| moment.get_key_value(of))
             });
-            for (_, items) in of_files.chain(of_sources) {
+            let items = of_files.chain(of_sources).map(|(_, items)| items);
+            for items in items.chain(self.named.get(*path)) {
                 found.extend(items.iter().copied().filter(|at| is_open(*at)).take(n));
             }
+        }
+        let input = input_of(done.call);
+        let line = input.get("command").and_then(Value::as_str).unwrap_or_default();
+        for simple in simple_commands(line) {
+            let program = simple.program().first().map(|program| unquoted(program));
+            let items = program.and_then(|program| self.programs.get(&program));
+            let items = items.into_iter().flatten().copied();
+            found.extend(items.filter(|at| is_open(*at)).take(n));
         }
         found
     }
@@ -171,6 +196,32 @@ fn tools_of(failure: &FailurePattern, head: &str) -> impl Iterator<Item = &'stat
         places.extend(pairs.filter_map(|pair| BY_PROGRAM.get(pair.as_str())));
     }
     places.into_iter().map(|at| &TOOLS[at])
+}
+
+/// The files of the project that a lesson names: the program, and what its fix gives it or runs first.
+fn files_of(failure: &FailurePattern, head: &str) -> BTreeSet<String> {
+    let fix = match &failure.fix {
+        Some(
+            Fix::ReplaceWords { to: words, .. }
+            | Fix::Prefix { with: words }
+            | Fix::RunFirst { command: words },
+        ) => words,
+        Some(
+            Fix::RenameArgument { .. }
+            | Fix::SetArguments { .. }
+            | Fix::ReplacePath { .. }
+            | Fix::OtherTool { .. },
+        )
+        | None => "",
+    };
+    let words = [head, fix].into_iter().flat_map(|words| words.split([' ', '=']));
+    let words = words.map(unquoted).map(|word| word.trim_start_matches("./").to_owned());
+    let is_file = |word: &String| {
+        !word.starts_with(['-', '/', '~'])
+            && !word.contains(['$', '*', ':', ','])
+            && (word.contains('/') || kind_of(word).is_some())
+    };
+    words.filter(is_file).collect()
 }
 
 /// It lies in the project, and is nobody else's.

@@ -65,7 +65,8 @@ impl Task {
             return None;
         }
         let is_named = || {
-            command.names.iter().any(|name| self.names(name))
+            self.calls_at(&command.program)
+                || command.names.iter().any(|name| self.names(name))
                 || command.called.iter().any(|name| self.calls(name))
         };
         if !self.is_about_text && is_named() {
