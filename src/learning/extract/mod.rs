@@ -8,6 +8,7 @@ mod calls;
 mod commands;
 mod conventions;
 pub(super) mod guard;
+mod installed;
 #[cfg(test)]
 mod tests;
 
@@ -109,7 +110,8 @@ pub fn extract(trace: &ExecutionTrace, task: &str) -> Extracted {
             Some(_) | None => calls::lessons(&bad, &good, &between),
         };
         for lesson in lessons {
-            let item = item(trace, failure, guarded(lesson, &bad));
+            let lesson = installed::of_installed(guarded(lesson, &bad), &bad);
+            let item = item(trace, failure, lesson);
             // What a machine said is no advice; but a secret is one wherever it stands, in the fix too.
             let all = serde_json::to_string(&item).unwrap_or_default();
             let secret = || refuse::holds_secret(&all).then(|| refuse::SECRET.to_owned());

@@ -108,7 +108,8 @@ impl Task {
         let mut sentences: Vec<Sentence> = sentences(&prose).map(Sentence::read).collect();
         for at in 1..sentences.len() {
             // When something is asked about is no part of what is asked.
-            if sentences[at - 1].is_circumstance && sentences[at].wants != Wants::Work {
+            let asks = sentences[at].wants != Wants::Work || sentences[at].is_question;
+            if sentences[at - 1].is_circumstance && asks {
                 sentences[at - 1].wants = Wants::Nothing;
             }
         }
