@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::command::{simple_commands, unquoted};
 use super::evidence::{as_condition, phrase, telling_line};
 use super::item::{Condition, FailurePattern, Fix, Item, Origin, Scope};
+use super::leads::led_by;
 use super::pattern::kind_of;
 use super::refuse;
 use super::topics;
@@ -151,6 +152,7 @@ fn item(trace: &ExecutionTrace, failure: &Attempt, lesson: Lesson) -> Item {
             suggested_fix: Some(lesson.text.clone()),
             when: lesson.when,
             fix: lesson.fix,
+            led_by: led_by(failure),
         }),
         text: lesson.text,
         because: telling_line(error).map(|line| shorten(line, 120)),

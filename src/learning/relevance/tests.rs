@@ -34,6 +34,7 @@ fn pattern(when: Condition, fix: Option<Fix>) -> Item {
         suggested_fix: None,
         when,
         fix,
+        led_by: Vec::new(),
     };
     item("do it so", "", Some(failure))
 }
