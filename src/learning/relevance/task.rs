@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::super::pattern::NAMED_KINDS;
+use super::super::question::is_everyday;
 use super::super::store::words;
 use super::super::topics;
 use super::asks::{Asks, Heard};
@@ -15,6 +16,8 @@ use crate::protocol::recall::STEERED;
 
 /// Names agree that begin alike in so many letters.
 pub(super) const MIN_ALIKE: usize = 4;
+/// An ending of so many letters is a word of its own.
+const MIN_KIND: usize = 3;
 /// Chinese words that hold one of denial and forbid nothing: others, kinds, and what is not to come of it.
 const NO_NEGATION: [&str; 9] =
     ["分别", "特别", "类别", "级别", "差别", "识别", "别的", "别让", "不要让"];
@@ -27,6 +30,7 @@ struct Requests {
     questions: Vec<String>,
     trials: Vec<String>,
     circumstances: Vec<String>,
+    holding: Vec<String>,
     meanings: Vec<String>,
     negations: Vec<String>,
     between: Vec<String>,
@@ -125,6 +129,11 @@ impl Task {
             commands.iter().filter_map(|line| topics::of_command(line)).collect();
         topics.extend(orders().flat_map(|sentence| topics::of_words(&sentence.text)));
         topics.extend(&asked.topics);
+        let holds =
+            |sentence: &Sentence| sentence.is_question && sentence.has_any(&REQUESTS.holding);
+        if !is_about_text && orders().any(holds) {
+            topics.extend(topics::BUILDS);
+        }
 
         let words: BTreeSet<u64> = words::of(&prose).iter().map(|word| hashed(word)).collect();
         let mut parts: HashMap<_, BTreeSet<String>> = HashMap::new();
@@ -294,6 +303,17 @@ impl Sentence {
 
     fn names_kind_of(&self, kinds: &[String]) -> bool {
         kinds.iter().any(|kind| self.names_kind(kind))
+    }
+
+    /// It asks about the files of a kind, by their ending alone: "are there icons that are no SVG?"
+    pub(super) fn asks_for_kind(&self) -> bool {
+        let is_kind = |token: &String| {
+            let kinds = REQUESTS.texts.iter().chain(&REQUESTS.sources);
+            token.len() >= MIN_KIND
+                && !is_everyday(token)
+                && kinds.into_iter().any(|kind| kind == token)
+        };
+        self.is_question && self.tokens.iter().any(is_kind)
     }
 
     /// A word of it is a path, or a file of a kind that is known.

@@ -620,6 +620,33 @@ fn what_is_there_now_says_that_a_place_needs_not_be_set() {
 }
 
 #[test]
+fn whether_it_still_holds_is_tested_built_or_started() {
+    let still = [
+        "Is the discount still computed correctly after yesterday's merge?",
+        "依赖升级以后还能打出安装包吗?",
+        "Does the storefront still start?",
+    ];
+    check(&command("bin/rails test"), &still, &["Is the heading in README.md still right?"]);
+    check(
+        &command("npm *"),
+        &still,
+        &["On the page of prices the region is still called Frankfurt."],
+    );
+}
+
+#[test]
+fn files_of_a_kind_are_looked_for() {
+    let glob = |code| {
+        let argument = Some("limit".to_owned());
+        let when = Condition { tool: "Glob".into(), argument, code, ..Condition::default() };
+        pattern(when, None)
+    };
+    let fitting = ["Are there icons that are no SVG?", "List the folder.", "有没有 png 图标?"];
+    let others = ["May a customer go over the limit?", "Let it log the limit."];
+    check(&glob(None), &fitting, &others);
+}
+
+#[test]
 fn tasks_are_told_of_what_they_come_to_in_the_words_of_people() {
     let rows: &[(&str, &[&str], &[&str])] = &[
         ("npm test", &["Has my change to the cart broken anything?"], &[]),
