@@ -10,9 +10,9 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::command::{INTERPRETERS, name_of, simple_commands, unquoted};
+use super::command::{INTERPRETERS, Simple, name_of, simple_commands, unquoted};
 use super::item::{FailurePattern, Fix, Item, Scope};
-use super::pattern::{input_of, kind_of, plain_path};
+use super::pattern::{kind_of, plain_path};
 use super::relevance::{Subject, Subjects};
 use super::trace::Attempt;
 use crate::protocol::recall::Done;
@@ -133,10 +133,11 @@ impl Leads {
         }
     }
 
-    /// The places of the items that a call leads to, of those that are open: so many at most from each file.
+    /// The places of the items that a call leads to, which has these commands, of those that are open: so many at most from each file.
     pub(super) fn of(
         &self,
         done: &Done<'_>,
+        commands: &[Simple<'_>],
         n: usize,
         is_open: &dyn Fn(usize) -> bool,
     ) -> BTreeSet<usize> {
@@ -157,9 +158,7 @@ impl Leads {
                 found.extend(items.iter().copied().filter(|at| is_open(*at)).take(n));
             }
         }
-        let input = input_of(done.call);
-        let line = input.get("command").and_then(Value::as_str).unwrap_or_default();
-        for simple in simple_commands(line) {
+        for simple in commands {
             let program = simple.program().first().map(|program| unquoted(program));
             let items = program.and_then(|program| self.programs.get(&program));
             let items = items.into_iter().flatten().copied();

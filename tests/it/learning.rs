@@ -35,7 +35,6 @@ const SETS: [Set; 5] = [
     Set { name: "fresh", avoided_percent: 80, n_not_mended: 0, n_told: 0 },
     Set { name: "own", avoided_percent: 80, n_not_mended: 0, n_told: 0 },
     Set { name: "unseen", avoided_percent: 80, n_not_mended: 1, n_told: 0 },
-    // Nothing was fitted to it.
     Set { name: "last", avoided_percent: 45, n_not_mended: 1, n_told: 0 },
 ];
 

@@ -65,8 +65,7 @@ impl Task {
             return None;
         }
         let is_named = || {
-            self.calls_at(&command.program)
-                || command.names.iter().any(|name| self.names(name))
+            command.names.iter().any(|name| self.names(name))
                 || command.called.iter().any(|name| self.calls(name))
         };
         if !self.is_about_text && is_named() {

@@ -190,12 +190,6 @@ impl Task {
         parts.is_some_and(|parts| parts.contains(name))
     }
 
-    /// What it asks for names this program by its place.
-    pub(super) fn calls_at(&self, program: &str) -> bool {
-        let path = program.trim_start_matches("./");
-        path.contains('/') && self.calls(&path.to_lowercase())
-    }
-
     /// It names a program of this name at a place of its own: that is another one.
     pub(super) fn names_another(&self, program: &str) -> bool {
         !program.contains('/') && self.at_places.contains(program)
