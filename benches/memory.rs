@@ -283,6 +283,7 @@ fn loop_side(random: &mut Random) {
                 ..Condition::default()
             },
             fix: Some(Fix::Prefix { with: "LC_ALL=C ".to_owned() }),
+            led_by: Vec::new(),
         });
         Item { failure, ..item }
     });

@@ -33,7 +33,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-
 pub use answer::AnswerSchema;
 pub use aside::{Aside, Purse, Unanswered};
 pub use checks::Checks;

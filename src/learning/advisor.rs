@@ -10,6 +10,7 @@ use super::leads::{self, Leads};
 use super::pattern::{CHANGES, Read, input_of};
 use super::relevance::Subjects;
 use crate::protocol::command::unquoted;
+use crate::protocol::message::ToolCall;
 use crate::protocol::recall::{Done, FailedAs, Recalled, Remedy};
 
 /// So many bytes of text are about one token.
@@ -132,8 +133,17 @@ impl Advisor {
                 && !item.text.ends_with(guard::ONLY_ASKED)
                 && !is_shown(&item.id, &item.text)
         };
-        let mut told: Vec<&Item> = self.silent(done, &is_open);
-        let ahead = self.leads.of(done, MAX_WARNED, &|at| is_open(&self.items[at]));
+        let input = input_of(done.call);
+        let read = Read::new(done.call, &input).about(done.paths);
+        let mut told: Vec<&Item> = self.silent(&read, done.call, &is_open);
+        // What this very call shows to be needless, or has done, is not told below it.
+        let is_ahead = |at: usize| {
+            let is_here = |failure: &FailurePattern| {
+                failure.when.fits_read(&read) || failure.is_followed_by(done.call)
+            };
+            is_open(&self.items[at]) && !self.items[at].failure.as_ref().is_some_and(is_here)
+        };
+        let ahead = self.leads.of(done, read.commands(), MAX_WARNED, &is_ahead);
         if !ahead.is_empty() && self.will_run(done.task, leads::is_change_of_source(done)) {
             told.extend(ahead.into_iter().map(|at| &self.items[at]));
         }
@@ -157,12 +167,15 @@ impl Advisor {
     }
 
     /// The items that warn of this call though its own answer does not.
-    fn silent(&self, done: &Done<'_>, is_open: &dyn Fn(&Item) -> bool) -> Vec<&Item> {
+    fn silent(
+        &self,
+        read: &Read<'_>,
+        call: &ToolCall,
+        is_open: &dyn Fn(&Item) -> bool,
+    ) -> Vec<&Item> {
         if self.of_calls.is_empty() {
             return Vec::new();
         }
-        let (call, input) = (done.call, input_of(done.call));
-        let read = Read::new(call, &input).about(done.paths);
         let programs = read.commands().iter().filter_map(|simple| simple.program().first());
         let mut keys: Vec<String> =
             programs.map(|program| program_key(&unquoted(program))).collect();
@@ -172,9 +185,8 @@ impl Advisor {
         keys.dedup();
         let found = keys.iter().filter_map(|key| self.of_calls.get(key)).flatten();
         let known = found.filter_map(|at| self.items.get(*at));
-        let warns = |item: &&Item| {
-            item.failure.as_ref().is_some_and(|failure| failure.warns_of_read(&read))
-        };
+        let warns =
+            |item: &&Item| item.failure.as_ref().is_some_and(|failure| failure.warns_of_read(read));
         known.filter(|item| is_open(item)).filter(warns).collect()
     }
 
@@ -251,7 +263,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::protocol::message::ToolCall;
 
     /// What a check wants of a change, found under these conditions.
     fn wanted(text: &str, when: &Value) -> Item {

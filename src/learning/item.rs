@@ -130,6 +130,9 @@ pub struct FailurePattern {
     pub when: Condition,
     /// What helped, for the kernel to do.
     pub fix: Option<Fix>,
+    /// The files that led to the failed command, each as all of its kind in its folder: `data/*.csv`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub led_by: Vec<String>,
 }
 
 /// What a call and its failure have to be for a pattern to fit: everything that is named.

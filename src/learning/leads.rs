@@ -8,17 +8,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::item::{FailurePattern, Fix, Item, Scope};
-use super::pattern::kind_of;
+use super::pattern::{kind_of, plain_path};
 use super::relevance::{Subject, Subjects};
-use crate::protocol::command::name_of;
+use super::trace::Attempt;
+use crate::protocol::command::{INTERPRETERS, Simple, name_of, simple_commands, unquoted};
 use crate::protocol::recall::Done;
 
 /// What is done with a source once it was changed.
 const AFTER_A_CHANGE: [&str; 4] = ["test", "build", "lint", "format"];
 /// What is done with a test that was looked for.
 const AFTER_A_TEST: [&str; 1] = ["test"];
+/// Work of every kind looks at what these say: to call one leads to no other of its tasks.
+const LEAD_NOWHERE: [&str; 1] = ["git"];
+/// So many kinds of files are kept that led to a command.
+const MAX_LED_BY: usize = 4;
 /// Whatever the language is.
 const ANY: &str = "";
 const TEST_FOLDERS: [&str; 6] = ["test", "tests", "spec", "specs", "__tests__", "e2e"];
@@ -65,6 +71,12 @@ pub(super) struct Leads {
     changes: BTreeMap<&'static str, Vec<usize>>,
     /// By that of a test that is looked for.
     tests: BTreeMap<&'static str, Vec<usize>>,
+    /// By the files of the project that the lesson itself names.
+    named: BTreeMap<String, Vec<usize>>,
+    /// By what lies beside files that led to it before, as [`led_by`] has it.
+    beside: BTreeMap<String, Vec<usize>>,
+    /// By the program, as it is called.
+    programs: BTreeMap<String, Vec<usize>>,
 }
 
 impl Leads {
@@ -86,9 +98,21 @@ impl Leads {
         for file in tools.iter().flat_map(|tool| &tool.files) {
             self.files.entry(file).or_default().push(at);
         }
+        if item.scope != Scope::User {
+            for file in files_of(failure, head) {
+                self.named.entry(file).or_default().push(at);
+            }
+            for files in &failure.led_by {
+                self.beside.entry(files.clone()).or_default().push(at);
+            }
+        }
         // Where everything is to happen is known only where it does not happen here.
         if subject.sets_place() {
             return;
+        }
+        let program = head.split_whitespace().next().unwrap_or_default();
+        if !LEAD_NOWHERE.contains(&program) && !INTERPRETERS.contains(&name_of(program)) {
+            self.programs.entry(program.to_owned()).or_default().push(at);
         }
         let named: BTreeSet<&str> =
             tools.iter().flat_map(|tool| &tool.sources).map(String::as_str).collect();
@@ -109,10 +133,11 @@ impl Leads {
         }
     }
 
-    /// The places of the items that a call leads to, of those that are open: so many at most from each file.
+    /// The places of the items that a call leads to, which has these commands, of those that are open: so many at most from each file.
     pub(super) fn of(
         &self,
         done: &Done<'_>,
+        commands: &[Simple<'_>],
         n: usize,
         is_open: &dyn Fn(usize) -> bool,
     ) -> BTreeSet<usize> {
@@ -127,9 +152,17 @@ impl Leads {
             let of_sources = of_sources.into_iter().flat_map(|(moment, language)| {
                 [language, ANY].into_iter().filter_map(|of| moment.get_key_value(of))
             });
-            for (_, items) in of_files.chain(of_sources) {
+            let items = of_files.chain(of_sources).map(|(_, items)| items);
+            let beside = all_of_kind(path).and_then(|files| self.beside.get(&files));
+            for items in items.chain(self.named.get(*path)).chain(beside) {
                 found.extend(items.iter().copied().filter(|at| is_open(*at)).take(n));
             }
+        }
+        for simple in commands {
+            let program = simple.program().first().map(|program| unquoted(program));
+            let items = program.and_then(|program| self.programs.get(&program));
+            let items = items.into_iter().flatten().copied();
+            found.extend(items.filter(|at| is_open(*at)).take(n));
         }
         found
     }
@@ -171,6 +204,72 @@ fn tools_of(failure: &FailurePattern, head: &str) -> impl Iterator<Item = &'stat
         places.extend(pairs.filter_map(|pair| BY_PROGRAM.get(pair.as_str())));
     }
     places.into_iter().map(|at| &TOOLS[at])
+}
+
+/// The files of the project that a lesson names: the program, and what its fix gives it or runs first.
+fn files_of(failure: &FailurePattern, head: &str) -> BTreeSet<String> {
+    let fix = match &failure.fix {
+        Some(
+            Fix::ReplaceWords { to: words, .. }
+            | Fix::Prefix { with: words }
+            | Fix::RunFirst { command: words },
+        ) => words,
+        Some(
+            Fix::RenameArgument { .. }
+            | Fix::SetArguments { .. }
+            | Fix::ReplacePath { .. }
+            | Fix::OtherTool { .. },
+        )
+        | None => "",
+    };
+    let words = [head, fix].into_iter().flat_map(|words| words.split([' ', '=']));
+    let words = words.map(unquoted).map(|word| word.trim_start_matches("./").to_owned());
+    let is_file = |word: &String| {
+        !word.starts_with(['-', '/', '~'])
+            && !word.contains(['$', '*', ':', ','])
+            && (word.contains('/') || kind_of(word).is_some())
+    };
+    words.filter(is_file).collect()
+}
+
+/// The files that led to a command: those that it was given, and those that the turn had changed before it. Sources lead
+/// to what is done with sources, whatever they led to once.
+pub(super) fn led_by(failed: &Attempt) -> Vec<String> {
+    let text = |of: &Value, name: &str| of[name].as_str().map(str::to_owned);
+    let input = failed.context.get("input").unwrap_or(&Value::Null);
+    let Some(line) = text(input, "command") else { return Vec::new() };
+    let changed = failed.context.get("changed").and_then(Value::as_array);
+    let changed = changed.into_iter().flatten().filter_map(|call| text(&call["input"], "path"));
+    let commands = simple_commands(&line);
+    let given = commands.iter().flat_map(|simple| simple.program().iter().skip(1));
+    let mut files: Vec<String> = given
+        .map(|word| unquoted(word))
+        .chain(changed)
+        .filter_map(|path| all_of_kind(&path))
+        .collect();
+    files.sort_unstable();
+    files.dedup();
+    files.truncate(MAX_LED_BY);
+    files
+}
+
+impl FailurePattern {
+    /// What led to it once more leads to it as well.
+    pub(super) fn was_led_to_by(&mut self, files: &[String]) {
+        for files in files {
+            if self.led_by.len() < MAX_LED_BY && !self.led_by.contains(files) {
+                self.led_by.push(files.clone());
+            }
+        }
+    }
+}
+
+/// What has this file's kind and lies in its folder; nothing for a source, or at the top, where all kinds of work lie.
+fn all_of_kind(path: &str) -> Option<String> {
+    let (folder, _) = plain_path(path).rsplit_once('/')?;
+    let is_plain = !path.starts_with('-') && !path.contains(['$', '*', ':', '=', ',']);
+    let kind = kind_of(path).filter(|_| is_plain && is_own(path) && source_of(path).is_none())?;
+    Some(format!("{folder}/*.{kind}"))
 }
 
 /// It lies in the project, and is nobody else's.

@@ -274,7 +274,7 @@ impl Condition {
     }
 
     /// The same of a call that was read.
-    fn fits_read(&self, call: &Read<'_>) -> bool {
+    pub(super) fn fits_read(&self, call: &Read<'_>) -> bool {
         let is_change = self.leads_to.is_some() && CHANGES.contains(&call.tool);
         let is_another = !self.tool.is_empty() && self.tool != call.tool && !is_change;
         if is_another || self.platform.as_deref().is_some_and(|os| os != std::env::consts::OS) {

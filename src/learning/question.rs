@@ -408,6 +408,7 @@ mod tests {
                 suggested_fix: None,
                 when: Condition::default(),
                 fix: None,
+                led_by: Vec::new(),
             },
             because: None,
             created_at_ms: 0,

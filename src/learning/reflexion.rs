@@ -4,6 +4,7 @@ use super::evidence::as_condition;
 use super::extract::error_type;
 use super::fold::{Harvest, Said};
 use super::item::{Condition, FailurePattern, Item, Origin, Scope};
+use super::leads::led_by;
 use super::pattern;
 use super::refuse;
 use super::trace::{Attempt, ExecutionTrace, telling};
@@ -104,6 +105,7 @@ pub(super) fn failure_of(
             ..Condition::default()
         },
         fix: None,
+        led_by: led_by(failed),
     }
 }
 

@@ -62,6 +62,7 @@ fn missing_pytest(scope: Scope, to: &str, signature: &str) -> Item {
             ..Condition::default()
         },
         fix: Some(Fix::ReplaceWords { from: "pytest".to_owned(), to: to.to_owned() }),
+        led_by: Vec::new(),
     });
     item
 }

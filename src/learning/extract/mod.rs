@@ -8,6 +8,7 @@ mod calls;
 mod commands;
 mod conventions;
 pub(super) mod guard;
+mod installed;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 use super::evidence::{as_condition, phrase, telling_line};
 use super::item::{Condition, FailurePattern, Fix, Item, Origin, Scope};
+use super::leads::led_by;
 use super::pattern::kind_of;
 use super::refuse;
 use super::trace::{Attempt, ExecutionTrace};
@@ -111,7 +113,8 @@ pub fn extract(trace: &ExecutionTrace, task: &str) -> Extracted {
             Some(_) | None => calls::lessons(&bad, &good, &between),
         };
         for lesson in lessons {
-            let item = item(trace, failure, guarded(lesson, &bad));
+            let lesson = installed::of_installed(guarded(lesson, &bad), &bad);
+            let item = item(trace, failure, lesson);
             // What a machine said is no advice; but a secret is one wherever it stands, in the fix too.
             let all = serde_json::to_string(&item).unwrap_or_default();
             let secret = || refuse::holds_secret(&all).then(|| refuse::SECRET.to_owned());
@@ -151,6 +154,7 @@ fn item(trace: &ExecutionTrace, failure: &Attempt, lesson: Lesson) -> Item {
             suggested_fix: Some(lesson.text.clone()),
             when: lesson.when,
             fix: lesson.fix,
+            led_by: led_by(failure),
         }),
         text: lesson.text,
         because: telling_line(error).map(|line| shorten(line, 120)),

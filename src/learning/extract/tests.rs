@@ -580,3 +580,35 @@ fn a_program_that_is_missing_is_missing_in_all_projects_where_both_are_plain() {
         assert_eq!(item.scope == Scope::User, is_general, "{}", item.text);
     }
 }
+
+#[test]
+fn what_an_installed_program_refuses_of_itself_holds_in_every_project() {
+    let check = |bad: &str, error: &str, good: &str, is_general: bool| {
+        let item = one(bad, error, 1, good);
+        assert_eq!(item.scope == Scope::User, is_general, "{}", item.text);
+    };
+    let gone = "The option \"--no-dev\" does not exist";
+    check("poetry show --no-dev", gone, "poetry show --without dev", true);
+    check("bin/poetry show --no-dev", gone, "bin/poetry show --without dev", false);
+    let unknown = "unknown flag: --recreate-pods";
+    check("helm upgrade web --recreate-pods", unknown, "helm upgrade web", true);
+    check(
+        "helm upgrade web --values a.yaml",
+        "unknown flag: --values",
+        "helm upgrade web -f a/b.yaml",
+        false,
+    );
+    let encoder = "Unknown encoder 'libfdk_aac'";
+    check("ffmpeg -i a.wav -c:a libfdk_aac a.m4a", encoder, "ffmpeg -i a.wav -c:a aac a.m4a", true);
+    // What a project installs or writes for itself.
+    check("pytest --cov", "error: unrecognized arguments: --cov", "pytest", false);
+    check("npm run build --fast", "unknown option --fast", "npm run build", false);
+    check("psql -h localhost", "could not connect to localhost", "psql -h db", false);
+
+    let cgo = "go: -race requires cgo; enable cgo by setting CGO_ENABLED=1";
+    check("go test -race ./...", cgo, "CGO_ENABLED=1 go test -race ./...", true);
+    let code = "main.go: CGO_ENABLED=1 is required";
+    check("go test -race ./...", code, "CGO_ENABLED=1 go test -race ./...", false);
+    let base = "go: DB_NAME is not set";
+    check("go test ./...", base, "DB_NAME=shop go test ./...", false);
+}

@@ -116,6 +116,7 @@ impl Task {
                 let builds = || self.topics & subject::mask(topics::BUILDS) != 0;
                 !self.is_about_text && (self.says.running || builds())
             }
+            "glob" => self.says.looking || any(&task::Sentence::asks_for_kind),
             _ => self.says.looking,
         }
     }

@@ -147,11 +147,20 @@ impl Known {
             names.is_some_and(|names| names.split('|').any(|name| Some(&name) == task))
         });
         let has_task = !of_task.is_empty();
+        // What builds the code, runs it or looks at it the table does not tell apart from the program.
+        let is_work = |task: &str| {
+            let topic = topics::of_command(&format!("{first} {task}"));
+            topic.is_some_and(|topic| topics::BUILDS.contains(&topic))
+        };
         let aims = match task {
             Some(_) if has_task => of_task,
-            // It stands for any task, or is none: the table does not tell the program's tasks apart.
+            // It stands for any task of that kind.
+            Some(task) if *task == ANY => {
+                let is_one = |names: &str| names.split('|').next().is_some_and(is_work);
+                aims(rows, |_, of| of.is_none_or(is_one))
+            }
             Some(task) => {
-                aims(rows, |row, of| of.is_none() && (*task == ANY || row.tasks.is_empty()))
+                aims(rows, |row, of| of.is_none() && (row.tasks.is_empty() || is_work(task)))
             }
             None => aims(rows, |_, _| true),
         };

@@ -73,7 +73,7 @@ pub(super) enum About {
 pub(super) struct Command {
     /// As it was called.
     pub(super) program: String,
-    /// What its program is called, where that is known and says something.
+    /// What its program is called, where that is known and says something, and its place in the project.
     pub(super) called: Vec<String>,
     /// By which other words a task would name it, or by forms of them.
     pub(super) names: Vec<String>,
@@ -173,10 +173,12 @@ impl Command {
         let says_itself = |word: &&str| {
             is_telling(word) && !is_everyday(word) && topics::of_words(word).is_empty()
         };
-        let called = told.iter().map(|word| name_of(word)).filter(says_itself);
+        let called = told.iter().map(|word| name_of(word)).filter(says_itself).map(str::to_owned);
+        let program = words.first().copied().unwrap_or_default();
+        let place = Some(program.trim_start_matches("./")).filter(|place| place.contains('/'));
         Self {
-            program: words.first().copied().unwrap_or_default().to_owned(),
-            called: called.map(str::to_owned).collect(),
+            program: program.to_owned(),
+            called: called.chain(place.map(str::to_lowercase)).collect(),
             names,
             topics,
             files: if words.len() == 1 { known.files.clone() } else { Vec::new() },

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::super::pattern::NAMED_KINDS;
+use super::super::question::is_everyday;
 use super::super::store::words;
 use super::asks::{Asks, Heard};
 use super::programs::Asked;
@@ -15,8 +16,11 @@ use crate::protocol::topics;
 
 /// Names agree that begin alike in so many letters.
 pub(super) const MIN_ALIKE: usize = 4;
-/// Chinese words that hold one of denial and deny nothing.
-const NO_NEGATION: [&str; 6] = ["分别", "特别", "类别", "级别", "差别", "识别"];
+/// An ending of so many letters is a word of its own.
+const MIN_KIND: usize = 3;
+/// Chinese words that hold one of denial and forbid nothing: others, kinds, and what is not to come of it.
+const NO_NEGATION: [&str; 9] =
+    ["分别", "特别", "类别", "级别", "差别", "识别", "别的", "别让", "不要让"];
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,6 +28,9 @@ struct Requests {
     running: Vec<String>,
     describing: Vec<String>,
     questions: Vec<String>,
+    trials: Vec<String>,
+    circumstances: Vec<String>,
+    holding: Vec<String>,
     meanings: Vec<String>,
     negations: Vec<String>,
     between: Vec<String>,
@@ -91,6 +98,8 @@ pub(super) struct Sentence {
     pub(super) is_question: bool,
     /// It says that something is run.
     runs: bool,
+    /// It says when, and no more.
+    is_circumstance: bool,
 }
 
 impl Task {
@@ -100,7 +109,14 @@ impl Task {
         let (commands, prose): (Vec<&str>, Vec<&str>) =
             text.lines().partition(|line| is_command(line));
         let prose = without_quotes(&prose.join("\n"));
-        let sentences: Vec<Sentence> = sentences(&prose).map(Sentence::read).collect();
+        let mut sentences: Vec<Sentence> = sentences(&prose).map(Sentence::read).collect();
+        for at in 1..sentences.len() {
+            // When something is asked about is no part of what is asked.
+            let asks = sentences[at].wants != Wants::Work || sentences[at].is_question;
+            if sentences[at - 1].is_circumstance && asks {
+                sentences[at - 1].wants = Wants::Nothing;
+            }
+        }
         let says = |words: &[String]| sentences.iter().any(|sentence| sentence.has_any(words));
         let orders = || sentences.iter().filter(|sentence| sentence.wants == Wants::Work);
         let names_text = says(&REQUESTS.text_names)
@@ -113,6 +129,11 @@ impl Task {
             commands.iter().filter_map(|line| topics::of_command(line)).collect();
         topics.extend(orders().flat_map(|sentence| topics::of_words(&sentence.text)));
         topics.extend(&asked.topics);
+        let holds =
+            |sentence: &Sentence| sentence.is_question && sentence.has_any(&REQUESTS.holding);
+        if !is_about_text && orders().any(holds) {
+            topics.extend(topics::BUILDS);
+        }
 
         let words: BTreeSet<u64> = words::of(&prose).iter().map(|word| hashed(word)).collect();
         let mut parts: HashMap<_, BTreeSet<String>> = HashMap::new();
@@ -212,17 +233,25 @@ impl Sentence {
         };
         let asks_meaning = first.is_some_and(|first| ["what", "how", "why"].contains(&&**first))
             && tokens.last().is_some_and(|last| REQUESTS.meanings.contains(last));
-        let describes = begins(&REQUESTS.describing) || asks_meaning;
+        let holds = |words: &[String]| {
+            words.iter().any(|word| {
+                if word.is_ascii() { tokens.contains(word) } else { text.contains(word.as_str()) }
+            })
+        };
+        // How something would turn out only a try tells.
+        let is_trial = holds(&REQUESTS.trials);
+        let describes = begins(&REQUESTS.describing) || (asks_meaning && !is_trial);
         let refuses = denied_act(&tokens).is_some() || denies_in_chinese(&text);
-        let runs = REQUESTS.running.iter().any(|word| {
-            if word.is_ascii() { tokens.contains(word) } else { text.contains(word.as_str()) }
-        });
-        let wants = match (describes || refuses, begins(&REQUESTS.questions)) {
+        let runs = holds(&REQUESTS.running);
+        let wants = match (describes || refuses, begins(&REQUESTS.questions) && !is_trial) {
             (true, _) => Wants::Nothing,
             (false, true) => Wants::Answer,
             (false, false) => Wants::Work,
         };
-        Self { text, tokens, wants, is_question, runs }
+        let clause = text.trim_end_matches(|c: char| !c.is_alphanumeric());
+        let is_circumstance =
+            REQUESTS.circumstances.iter().any(|end| clause.ends_with(end.as_str()));
+        Self { text, tokens, wants, is_question, runs, is_circumstance }
     }
 
     /// The parts of asks that stand in it.
@@ -268,6 +297,17 @@ impl Sentence {
 
     fn names_kind_of(&self, kinds: &[String]) -> bool {
         kinds.iter().any(|kind| self.names_kind(kind))
+    }
+
+    /// It asks about the files of a kind, by their ending alone: "are there icons that are no SVG?"
+    pub(super) fn asks_for_kind(&self) -> bool {
+        let is_kind = |token: &String| {
+            let kinds = REQUESTS.texts.iter().chain(&REQUESTS.sources);
+            token.len() >= MIN_KIND
+                && !is_everyday(token)
+                && kinds.into_iter().any(|kind| kind == token)
+        };
+        self.is_question && self.tokens.iter().any(is_kind)
     }
 
     /// A word of it is a path, or a file of a kind that is known.
@@ -335,7 +375,19 @@ fn denies_in_chinese(text: &str) -> bool {
 
 /// The parts of a text that each say something.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
-    let parts = text.split_inclusive(['\n', '!', '?', ';', '。', '！', '？', '；', '，']);
+    // Between Chinese words a comma parts what an English one only joins.
+    let is_chinese = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() && !c.is_ascii());
+    let ends = text.char_indices().filter(move |(at, sign)| match sign {
+        '\n' | '!' | '?' | ';' | '。' | '！' | '？' | '；' | '，' => true,
+        ',' => {
+            let (before, after) = (text[..*at].trim_end(), text[at + 1..].trim_start());
+            is_chinese(before.chars().next_back()) || is_chinese(after.chars().next())
+        }
+        _ => false,
+    });
+    let mut from = 0;
+    let ends = ends.map(|(at, sign)| at + sign.len_utf8()).chain([text.len()]);
+    let parts = ends.map(move |to| &text[std::mem::replace(&mut from, to)..to]);
     parts.flat_map(|part| part.split(". ")).filter(|part| !part.trim().is_empty())
 }
 

@@ -34,6 +34,7 @@ fn pattern(when: Condition, fix: Option<Fix>) -> Item {
         suggested_fix: None,
         when,
         fix,
+        led_by: Vec::new(),
     };
     item("do it so", "", Some(failure))
 }
@@ -616,4 +617,160 @@ fn what_is_there_now_says_that_a_place_needs_not_be_set() {
     let folder = pattern(when, Some(Fix::Prefix { with: "cd web && ".into() }));
     assert!(is_over(&folder, &[]));
     assert!(!is_over(&folder, &["web"]));
+}
+
+#[test]
+fn whether_it_still_holds_is_tested_built_or_started() {
+    let still = [
+        "Is the discount still computed correctly after yesterday's merge?",
+        "依赖升级以后还能打出安装包吗?",
+        "Does the storefront still start?",
+    ];
+    check(&command("bin/rails test"), &still, &["Is the heading in README.md still right?"]);
+    check(
+        &command("npm *"),
+        &still,
+        &["On the page of prices the region is still called Frankfurt."],
+    );
+}
+
+#[test]
+fn files_of_a_kind_are_looked_for() {
+    let glob = |code| {
+        let argument = Some("limit".to_owned());
+        let when = Condition { tool: "Glob".into(), argument, code, ..Condition::default() };
+        pattern(when, None)
+    };
+    let fitting = ["Are there icons that are no SVG?", "List the folder.", "有没有 png 图标?"];
+    let others = ["May a customer go over the limit?", "Let it log the limit."];
+    check(&glob(None), &fitting, &others);
+}
+
+#[test]
+fn tasks_are_told_of_what_they_come_to_in_the_words_of_people() {
+    let rows: &[(&str, &[&str], &[&str])] = &[
+        ("npm test", &["Has my change to the cart broken anything?"], &[]),
+        ("bin/deploy", &["Put the latest build on staging."], &[]),
+        (
+            "mvn *",
+            &["Does the service still compile after the upgrade to Java 21?"],
+            &["Would a record be shorter here than the class Money?"],
+        ),
+        (
+            "bin/docker build",
+            &[
+                "How many megabytes do we ship since numpy is gone? Make me a fresh container image slim:1.",
+                "I want to hand the service to a colleague as an image; name it shop:review.",
+            ],
+            &[
+                "Make a fresh start page with the image of the team.",
+                "The image of the product should be larger.",
+            ],
+        ),
+        (
+            "bin/terraform plan",
+            &["Would anything be replaced if I changed the bucket's name?"],
+            &[
+                "Would it be nicer to sort the regions by name in regions.ts?",
+                "On the page of prices the region is still called Frankfurt.",
+            ],
+        ),
+        (
+            "git commit",
+            &[
+                "把暂存的内容存成一个版本,说明写清楚。",
+                "Put what I have done so far into one commit.",
+                "改好之后提交一下。",
+                "改动没问题的话,就提交吧。",
+            ],
+            &[
+                "客户提交表单之后,签名图片存到了哪里?",
+                "Add a staged rollout flag to settings.ts.",
+                "用户提交订单的时候,金额会不会四舍五入?",
+            ],
+        ),
+        (
+            "alembic upgrade",
+            &["The orders need a column for the currency; my local database should have it, too."],
+            &[],
+        ),
+        ("bin/psql", &[], &["Count the customers in the header of the page."]),
+        (
+            "pytest",
+            &[
+                "There is a bug in the rounding of VAT; mend it and make sure that it can not come back.",
+            ],
+            &["Would you rename test_user to sample_user in fixtures.json?"],
+        ),
+        ("npx playwright test", &["Does the checkout work in Safari?"], &["Draw a play button."]),
+        (
+            "helm upgrade",
+            &["Bring the new chart version to the test cluster."],
+            &["The chart of sales should have a legend."],
+        ),
+        (
+            "kubectl logs",
+            &["Why did the mailer pod crash last night?"],
+            &["The log of the game lists every move."],
+        ),
+        (
+            "cargo clippy",
+            &["Is there anything a reviewer would complain about in this crate?"],
+            &["Rename the crate in Cargo.toml."],
+        ),
+        ("bin/seed", &["I need some sample customers in my development database."], &[]),
+        (
+            "make docs",
+            &["How does the new chapter look? Render the page."],
+            &["Document the function pay()."],
+        ),
+        (
+            "ffmpeg",
+            &["The intro is too long. Cut promo.mov to its first 20 seconds, as mp4, with sound."],
+            &["Cut the list to its first 20 entries."],
+        ),
+        (
+            "go test",
+            &[
+                "Sometimes a session vanishes from the cache. I suspect two goroutines writing at once, can you find out?",
+            ],
+            &["go 的图标换成新的。"],
+        ),
+        ("npm run build", &["线上包有多大?"], &[]),
+        ("bin/manage test", &["改完登录逻辑,确认没有改坏别的地方。"], &[]),
+        ("docker compose", &["本地把整套服务拉起来看看。"], &["客服的电话改一下。"]),
+        (
+            "cmake",
+            &[
+                "I want a debug build of the mixer with the address sanitizer in out/asan; only set it up, I build it myself.",
+            ],
+            &["The mixer has a debug flag; drop it."],
+        ),
+        (
+            "bin/ci",
+            &["加好之后跑一下 bin/ci,别让流水线变红。", "Mend it; bin/ci has to be happy."],
+            &["bin/ci 的说明写在哪里?", "Explain what bin/ci does."],
+        ),
+        (
+            "poetry show",
+            &[
+                "法务要一份 crawler 上线以后真正用到的第三方包,带层级关系。",
+                "Which third-party packages do we ship?",
+            ],
+            &["The package on the picture is brown."],
+        ),
+        (
+            ".bin/tsc",
+            &["我给订单加了一个可选的备注字段,看看有没有哪里编译不过。"],
+            &["类型(type)那一列改成中文。"],
+        ),
+        (
+            "xcodebuild",
+            &["The login screen was rewritten in SwiftUI. Does the app still build?"],
+            &["The destination of the trip is lost."],
+        ),
+    ];
+    for (head, fitting, others) in rows {
+        check(&command(head), fitting, others);
+    }
 }

@@ -148,6 +148,7 @@ pub(super) fn strengthen(known: &mut Item, again: &Item) {
             if failure.suggested_fix.is_none() {
                 failure.suggested_fix.clone_from(&newer.suggested_fix);
             }
+            failure.was_led_to_by(&newer.led_by);
         }
         (none @ None, Some(newer)) => *none = Some(newer.clone()),
         (_, None) => {}
