@@ -220,7 +220,7 @@ pub(super) const SYSTEM: [&str; 46] = [
 ];
 
 /// Programs whose next words say what is done: `cargo test`, `npm run build`, `make fmt`.
-pub(super) const WITH_TASK: [&str; 30] = [
+pub(super) const WITH_TASK: [&str; 33] = [
     "cargo",
     "npm",
     "pnpm",
@@ -251,6 +251,9 @@ pub(super) const WITH_TASK: [&str; 30] = [
     "deno",
     "kubectl",
     "terraform",
+    "npx",
+    "bunx",
+    "uvx",
 ];
 
 /// In a pattern of words: any one word, of a head any word that says what is done.

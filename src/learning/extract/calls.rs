@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::chain::has_same_stem;
 use super::super::command::{name_of, simple_commands, unquoted};
 use super::super::item::{Condition, Fix};
-use super::super::pattern::{kind_of, plain_path};
+use super::super::pattern::{kind_of, plain_path, replaced};
 use super::conventions::{files_of, flipped};
 use super::{Between, Lesson, Try, reason, topic_of};
 use crate::protocol::Object;
@@ -20,7 +20,9 @@ pub(super) fn lessons(bad: &Try<'_>, good: &Try<'_>, between: &[Between<'_>]) ->
         ErrorCode::IsDirectory | ErrorCode::NotADirectory => {
             other_kind(bad, good, code).into_iter().collect()
         }
-        ErrorCode::NotFound => moved(bad, good).into_iter().collect(),
+        ErrorCode::NotFound => {
+            not_only_a_path(bad, good).or_else(|| moved(bad, good)).into_iter().collect()
+        }
         ErrorCode::NotRead => read_first(bad, between).into_iter().collect(),
         ErrorCode::NoMatch | ErrorCode::MultipleMatches => {
             edited(bad, good, between, code).into_iter().collect()
@@ -244,6 +246,52 @@ fn moved(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
     })
 }
 
+/// What was given as a path was more than one: names with wildcards, lines.
+fn not_only_a_path(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
+    let path = bad.text("path").map(plain_path)?;
+    let rest = match good.text("path").map(plain_path) {
+        Some(folder) => path.strip_prefix(folder)?.trim_start_matches(['/', ':']),
+        None => path,
+    };
+    // Where the rest of it went: names to an argument for them, lines to numbers.
+    let holds = |value: &serde_json::Value| match value.as_str() {
+        Some(text) => {
+            let last = text.rsplit('/').next().unwrap_or(text);
+            text.contains('*') && (rest.ends_with(last) || text.starts_with(rest))
+        }
+        None => value.is_number() && !path.contains('*'),
+    };
+    let news = good.input.iter().filter(|(name, _)| bad.input.get(*name) != good.input.get(*name));
+    let named: Vec<String> = news
+        .filter(|(name, value)| *name != "path" && holds(value))
+        .map(|(name, _)| format!("`{name}`"))
+        .collect();
+    let (what, how) = match (path.contains('*'), rest.starts_with(|c: char| c.is_ascii_digit())) {
+        (true, _) => ("names with wildcards", "a pattern"),
+        (false, true) => ("lines", "line numbers"),
+        (false, false) => return None,
+    };
+    let place = match (named.is_empty(), bad.tool == good.tool) {
+        (true, true) if how == "line numbers" => "leave them out".to_owned(),
+        (true, _) => return None,
+        (false, true) => format!("{how} belongs into {}", named.join(" and "))
+            .replace("numbers belongs", "numbers belong"),
+        (false, false) => format!("{how} belongs into {} of {}", named.join(" and "), good.tool),
+    };
+    Some(Lesson {
+        text: format!("`path` of {} takes no {what}: {place}.", bad.tool),
+        condition: format!("{} is given a path with {what}", bad.tool),
+        when: Condition {
+            argument: Some("path".to_owned()),
+            holds: Some(if path.contains('*') { "*" } else { ":" }.to_owned()),
+            ..when(bad, ErrorCode::NotFound)
+        },
+        fix: None,
+        topic: bad.tool.to_lowercase(),
+        general: true,
+    })
+}
+
 fn read_first(bad: &Try<'_>, between: &[Between<'_>]) -> Option<Lesson> {
     let path = bad.text("path").map(plain_path)?;
     let was_read = |call: &Between<'_>| {
@@ -287,7 +335,13 @@ fn edited(
     between: &[Between<'_>],
     code: ErrorCode,
 ) -> Option<Lesson> {
-    if bad.tool != good.tool || bad.text("path") != good.text("path") {
+    if bad.text("path") != good.text("path") {
+        return None;
+    }
+    if let Some(lesson) = written(bad, good).filter(|_| code == ErrorCode::NoMatch) {
+        return Some(lesson);
+    }
+    if bad.tool != good.tool {
         return None;
     }
     let (old, new) = (bad.text("old_string")?, good.text("old_string")?);
@@ -319,6 +373,78 @@ fn edited(
         topic: bad.tool.to_lowercase(),
         general: true,
     })
+}
+
+/// How a text that stands in a file is written by mistake: what is told of it, and the text as it stands there.
+type Slip = (&'static str, fn(&str) -> String);
+const SLIPS: [Slip; 6] = [
+    ("Leave the line numbers that Read shows out of `old_string`", without_numbers),
+    (
+        "Write line breaks, tabs and quotes in `old_string` as they are, not as `\\n`, `\\t`, `\\\"`",
+        |text| text.replace("\\n", "\n").replace("\\t", "\t").replace("\\\"", "\""),
+    ),
+    ("Write `<`, `>`, `&` and quotes in `old_string` as they are, not as `&lt;`", |text| {
+        let entities =
+            [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
+        entities.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+    }),
+    (
+        "Copy quotes and dashes into `old_string` as they stand in the file: `’` is not `'`",
+        |text| {
+            let plain = |c: char| match c {
+                '‘' | '’' => '\'',
+                '“' | '”' => '"',
+                '–' | '—' => '-',
+                other => other,
+            };
+            text.chars().map(plain).collect()
+        },
+    ),
+    ("Copy the blanks at the ends of lines into `old_string` too", |text| {
+        text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+    }),
+    ("Write every line of `old_string` out: `...` stands for none", |text| {
+        let is_left_out =
+            |line: &&str| line.trim_start_matches(['/', '#', '*', ' ', '\t']).trim() != "...";
+        text.lines().filter(is_left_out).collect::<Vec<_>>().join("\n")
+    }),
+];
+
+/// The text that was to be replaced was that of the file but for how it was written.
+fn written(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
+    let (failed, found) = (replaced(bad.input), replaced(good.input));
+    let of = |(told, plain): &Slip| {
+        let is_slip = failed.iter().zip(&found).any(|((old, _), (new, _))| {
+            let (one, other) = (plain(old), plain(new));
+            let left_out = one.lines().all(|line| other.lines().any(|known| known == line));
+            old != new && !one.is_empty() && (one == other || (one != **old && left_out))
+        });
+        is_slip.then_some(*told)
+    };
+    let told = SLIPS.iter().find_map(of)?;
+    Some(Lesson {
+        text: format!(
+            "{}.",
+            told.replacen("`old_string`", &format!("`old_string` of {}", bad.tool), 1)
+        ),
+        condition: format!("`old_string` of {} does not stand in the file", bad.tool),
+        when: when(bad, ErrorCode::NoMatch),
+        fix: None,
+        topic: bad.tool.to_lowercase(),
+        general: true,
+    })
+}
+
+/// Lines without the numbers in front of them that Read shows: `   2 | timeout = 30`.
+fn without_numbers(text: &str) -> String {
+    let bare = |line: &str| -> Option<String> {
+        let rest = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
+        let rest = rest.strip_prefix(" | ").or_else(|| rest.strip_prefix(['\t', '→', ':', '|']));
+        rest.filter(|_| line.trim_start().starts_with(|c: char| c.is_ascii_digit()))
+            .map(str::to_owned)
+    };
+    let lines: Option<Vec<String>> = text.lines().map(bare).collect();
+    lines.map_or_else(|| text.to_owned(), |lines| lines.join("\n"))
 }
 
 /// The same lines, indented otherwise: files of that kind are so here.

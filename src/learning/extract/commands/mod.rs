@@ -15,7 +15,7 @@ use super::super::command::{
     simple_commands,
 };
 use super::super::difference::common;
-use super::super::evidence::{blames, is_verdict, names};
+use super::super::evidence::{blames, fails_tests, is_verdict, names};
 use super::super::item::{Condition, Fix};
 use super::super::topics;
 use super::{Between, Lesson, Try, reason, topic_of};
@@ -121,6 +121,8 @@ struct Case<'a> {
     edited: bool,
     /// The output passes judgement on the work.
     judged: bool,
+    /// Tests do.
+    failed_tests: bool,
     /// The output blames the call or the place.
     blamed: bool,
 }
@@ -131,6 +133,7 @@ impl<'a> Case<'a> {
             bad,
             edited: between.iter().any(Between::is_edit),
             judged: is_verdict(bad.error),
+            failed_tests: fails_tests(bad.error),
             blamed: bad.code == Some(ErrorCode::CommandBlocked) || is_blamed(bad),
         }
     }
@@ -138,6 +141,12 @@ impl<'a> Case<'a> {
     /// The success may be due to how the command was called.
     fn may_be_the_call(&self) -> bool {
         !self.edited && (self.blamed || !self.judged)
+    }
+
+    /// The same, where all that was given stands there again: nothing of the work is another, so code that did not
+    /// compile or run was only built or run in a wrong way.
+    fn may_be_what_was_added(&self) -> bool {
+        !self.edited && (self.blamed || !self.failed_tests)
     }
 
     fn when(&self, head: &str, replaced: &str) -> Condition {
@@ -180,11 +189,14 @@ impl<'a> Case<'a> {
 }
 
 /// What it says of a program holds on the whole machine.
-fn of_machine(mut lesson: Lesson, program: &str) -> Lesson {
-    if SYSTEM.contains(&program) {
-        lesson.when.platform = Some(std::env::consts::OS.to_owned());
-        lesson.general = true;
-    }
+fn of_machine(lesson: Lesson, program: &str) -> Lesson {
+    if SYSTEM.contains(&program) { on_this_system(lesson) } else { lesson }
+}
+
+/// It holds in all projects on this system.
+fn on_this_system(mut lesson: Lesson) -> Lesson {
+    lesson.when.platform = Some(std::env::consts::OS.to_owned());
+    lesson.general = true;
     lesson
 }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::super::super::chain::has_same_stem;
-use super::super::super::evidence::{has_word, names_companion, states_lack};
+use super::super::super::command::name_of;
+use super::super::super::evidence::{has_word, names_companion, names_import, states_lack};
 use super::super::super::item::Condition;
 use super::super::super::pattern::kind_of;
 use super::super::{Lesson, guard};
@@ -19,8 +20,13 @@ pub(super) fn lesson(mended: &Mended<'_>) -> Option<Lesson> {
     // A file that the output names was asked for by name: the work lacks it, and not the way of working.
     let stem = name.split('.').find(|part| !part.is_empty())?;
     let goes_with = mended.before.iter().any(|other| has_same_stem(other.path, change.path));
-    let is_named = names_file(mended.said, change.path)
-        || (stem.chars().any(char::is_alphabetic) && has_word(mended.said, stem) && !goes_with);
+    let says_name = names_file(mended.said, change.path)
+        || (stem.chars().any(char::is_alphabetic) && has_word(mended.said, stem));
+    // One that is called after what was changed goes with each file of its kind: `Badge.tsx`, `Badge.stories.tsx`.
+    let after = mended.before.iter().find(|other| is_called_after(name, other.path));
+    let after = after.filter(|_| mended.looks_at_form() && says_name).map(|other| other.path);
+    let is_named =
+        after.is_none() && says_name && (names_file(mended.said, change.path) || !goes_with);
     let is_own = folder.split('/').any(|part| mended.is_asked_for(part))
         || mended.task.contains(change.path);
     let gets_past = words(change.path).iter().any(|word| guard::asks(word));
@@ -30,19 +36,32 @@ pub(super) fn lesson(mended: &Mended<'_>) -> Option<Lesson> {
     if is_named || is_own || gets_past || !is_plain_place(change.path) {
         return None;
     }
-    let line = mended
-        .said
-        .lines()
-        .find(|line| states_lack(line) && (names_companion(line) || shares_a_word(line, folder)))?;
+    let line = mended.said.lines().find(|line| {
+        let names_it = || after.is_some() && names_file(line, name) && !names_import(line);
+        states_lack(line) && (names_companion(line) || shares_a_word(line, folder) || names_it())
+    })?;
     let head = &mended.head;
-    let text = format!("Add a file to `{folder}/` too, like `{name}`: `{head}` wants one.");
-    let others = mended.before.iter().map(|change| change.path);
+    let text = match after {
+        Some(other) => format!(
+            "Add a file like `{}` for a new file like `{other}`: `{head}` wants one.",
+            change.path
+        ),
+        None => format!("Add a file to `{folder}/` too, like `{name}`: `{head}` wants one."),
+    };
     let within = format!("{folder}/");
-    let others: BTreeSet<&str> =
-        others.filter(|path| is_plain_place(path) && !path.starts_with(&within)).collect();
-    let place = folder_of_all(&others).map(|folder| format!("{folder}/"));
+    let others = mended.before.iter().map(|change| change.path);
+    let others: BTreeSet<&str> = match after {
+        Some(other) => BTreeSet::from([other]),
+        None => others.filter(|path| is_plain_place(path) && !path.starts_with(&within)).collect(),
+    };
+    let place = match after {
+        Some(other) => other.rsplit_once('/').map(|(folder, _)| folder),
+        None => folder_of_all(&others),
+    };
+    let place = place.map(|folder| format!("{folder}/"));
     let kinds: BTreeSet<&str> = others.iter().filter_map(|path| kind_of(path)).collect();
-    let kind = kinds.first().filter(|_| kinds.len() == 1 && place.is_none());
+    let says_kind = kinds.len() == 1 && (place.is_none() || after.is_some());
+    let kind = kinds.first().filter(|_| says_kind);
     // Without either it would be told below any change.
     if place.is_none() && kind.is_none() {
         return None;
@@ -51,10 +70,20 @@ pub(super) fn lesson(mended: &Mended<'_>) -> Option<Lesson> {
         tool: "Edit".to_owned(),
         file_kind: kind.map(|kind| (*kind).to_owned()),
         path: place,
-        not_below: Some(within),
+        not_below: after.is_none_or(|other| !other.starts_with(&within)).then_some(within),
         ..Condition::default()
     };
     mended.lesson(text, format!("files are changed, and none is added to `{folder}/`"), when, line)
+}
+
+/// Its name is the other's with something more: `Badge.stories.tsx` and `Badge.tsx`, `area_spec.rb` and `area.rb`.
+fn is_called_after(name: &str, other: &str) -> bool {
+    let stem = |name: &str| name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_lowercase();
+    let (name, other) = (stem(name), stem(name_of(other)));
+    let is_end = |c: char| !c.is_alphanumeric();
+    other.len() >= MIN_WORD
+        && (name.strip_prefix(&other).is_some_and(|rest| rest.starts_with(is_end))
+            || name.strip_suffix(&other).is_some_and(|rest| rest.ends_with(is_end)))
 }
 
 /// The line speaks of what is in the folder: `no migration`, `migrations/`.
