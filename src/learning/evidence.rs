@@ -4,7 +4,7 @@
 use crate::protocol::signature::signature;
 
 /// Phrases of lines that speak of the call or of the place it was made in.
-const CIRCUMSTANCES: [&str; 110] = [
+const CIRCUMSTANCES: [&str; 113] = [
     "not found",
     "no such",
     "does not exist",
@@ -45,7 +45,10 @@ const CIRCUMSTANCES: [&str; 110] = [
     "missing",
     "required",
     "requires",
-    "must",
+    "must be",
+    "must run",
+    "must set",
+    "must not",
     "please run",
     "please set",
     "run `",
@@ -255,8 +258,7 @@ const WISHES: [&str; 33] = [
 /// all but what names stand for does.
 pub(super) fn states_wish(line: &str, form: bool) -> bool {
     let low = line.to_lowercase();
-    let is_of_names = ["defined", "undeclared", "unresolved", "unused", "never used"];
-    if is_of_names.iter().any(|word| low.contains(word)) {
+    if is_of_names(line) {
         return false;
     }
     let holds = |word: &&str| {
@@ -401,6 +403,21 @@ const COMPANIONS: [&str; 22] = [
 pub(super) fn names_companion(line: &str) -> bool {
     let line = line.to_lowercase();
     COMPANIONS.iter().any(|name| line.contains(name))
+}
+
+/// The line speaks of names that stand for nothing, or for which nothing asks.
+pub(super) fn is_of_names(line: &str) -> bool {
+    let line = line.to_lowercase();
+    let words = ["defined", "undeclared", "unresolved", "unused", "never used", "did you mean"];
+    words.iter().any(|word| line.contains(word))
+}
+
+/// The line says that a file was not changed, and has to be.
+pub(super) fn lacks_change(line: &str) -> bool {
+    let line = line.to_lowercase();
+    let words =
+        ["changed", "updated", "bumped", "raised", "touched", "entry", "更新", "修改", "记录"];
+    !forbids_editing(&line) && words.iter().any(|word| line.contains(word))
 }
 
 /// The line speaks of what code takes in.

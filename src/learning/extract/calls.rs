@@ -338,16 +338,18 @@ fn edited(
     if bad.text("path") != good.text("path") {
         return None;
     }
-    if let Some(lesson) = written(bad, good).filter(|_| code == ErrorCode::NoMatch) {
+    let texts = bad.text("old_string").zip(good.text("old_string"));
+    let of_text = || {
+        let indented = texts.and_then(|(old, new)| indented(bad, old, new));
+        indented.or_else(|| written(bad, good))
+    };
+    if let Some(lesson) = (code == ErrorCode::NoMatch).then(of_text).flatten() {
         return Some(lesson);
     }
     if bad.tool != good.tool {
         return None;
     }
-    let (old, new) = (bad.text("old_string")?, good.text("old_string")?);
-    if let Some(lesson) = indented(bad, old, new).filter(|_| code == ErrorCode::NoMatch) {
-        return Some(lesson);
-    }
+    let (old, new) = texts?;
     let text = if code == ErrorCode::NoMatch {
         let looked = between.iter().any(|call| ["Read", "Grep"].contains(&call.tool));
         let reads = "Read the lines again before Edit, and copy `old_string` from them exactly.";
@@ -375,64 +377,42 @@ fn edited(
     })
 }
 
-/// How a text that stands in a file is written by mistake: what is told of it, and the text as it stands there.
-type Slip = (&'static str, fn(&str) -> String);
-const SLIPS: [Slip; 6] = [
-    ("Leave the line numbers that Read shows out of `old_string`", without_numbers),
-    (
-        "Write line breaks, tabs and quotes in `old_string` as they are, not as `\\n`, `\\t`, `\\\"`",
-        |text| text.replace("\\n", "\n").replace("\\t", "\t").replace("\\\"", "\""),
-    ),
-    ("Write `<`, `>`, `&` and quotes in `old_string` as they are, not as `&lt;`", |text| {
-        let entities =
-            [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
-        entities.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
-    }),
-    (
-        "Copy quotes and dashes into `old_string` as they stand in the file: `’` is not `'`",
-        |text| {
-            let plain = |c: char| match c {
-                '‘' | '’' => '\'',
-                '“' | '”' => '"',
-                '–' | '—' => '-',
-                other => other,
-            };
-            text.chars().map(plain).collect()
-        },
-    ),
-    ("Copy the blanks at the ends of lines into `old_string` too", |text| {
-        text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
-    }),
-    ("Write every line of `old_string` out: `...` stands for none", |text| {
-        let is_left_out =
-            |line: &&str| line.trim_start_matches(['/', '#', '*', ' ', '\t']).trim() != "...";
-        text.lines().filter(is_left_out).collect::<Vec<_>>().join("\n")
-    }),
-];
-
-/// The text that was to be replaced was that of the file but for how it was written.
+/// The text that was to be replaced stands in the file, and was written otherwise: with line numbers in front, with
+/// something left out, in other characters.
 fn written(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
     let (failed, found) = (replaced(bad.input), replaced(good.input));
-    let of = |(told, plain): &Slip| {
-        let is_slip = failed.iter().zip(&found).any(|((old, _), (new, _))| {
-            let (one, other) = (plain(old), plain(new));
-            let left_out = one.lines().all(|line| other.lines().any(|known| known == line));
-            old != new && !one.is_empty() && (one == other || (one != **old && left_out))
-        });
-        is_slip.then_some(*told)
-    };
-    let told = SLIPS.iter().find_map(of)?;
+    let mut pairs = failed.iter().zip(&found).filter(|((old, _), (new, _))| old != new);
+    let told = pairs.find_map(|((old, _), (new, _))| {
+        let bare = without_numbers(old);
+        let is_part = |part: &str| part.lines().all(|line| new.lines().any(|one| one == line));
+        let left_out = |line: &str| line.trim_matches(['/', '#', '*', ' ', '\t']) == "...";
+        let rest: Vec<&str> = old.lines().filter(|line| !left_out(line)).collect();
+        if bare != **old && (is_part(&bare) || bare.contains(*new)) {
+            Some("Leave the line numbers that Read shows out of")
+        } else if rest.len() < old.lines().count() && is_part(&rest.join("\n")) {
+            Some("Leave nothing out with `...` in")
+        } else if letters(old) == letters(new) && old.split_whitespace().ne(new.split_whitespace())
+        {
+            Some("Copy the very characters (quotes, dashes, no `\\n` or `&lt;`) into")
+        } else {
+            None
+        }
+    })?;
     Some(Lesson {
-        text: format!(
-            "{}.",
-            told.replacen("`old_string`", &format!("`old_string` of {}", bad.tool), 1)
-        ),
+        text: format!("{told} `old_string` of {}.", bad.tool),
         condition: format!("`old_string` of {} does not stand in the file", bad.tool),
         when: when(bad, ErrorCode::NoMatch),
         fix: None,
         topic: bad.tool.to_lowercase(),
         general: true,
     })
+}
+
+/// Letters and digits, whatever stands for the characters between them.
+fn letters(text: &str) -> String {
+    let written = ["\\n", "\\t", "\\r", "&lt;", "&gt;", "&quot;", "&#39;", "&amp;"];
+    let plain = written.iter().fold(text.to_owned(), |text, written| text.replace(written, " "));
+    plain.chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
 /// Lines without the numbers in front of them that Read shows: `   2 | timeout = 30`.
@@ -478,6 +458,19 @@ fn pattern_without(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
         ("++", "possessive repetition"),
     ];
     let (old, new) = (bad.text("pattern")?, good.text("pattern")?);
+    if new.len() > old.len() && new.replace('\\', "") == old.replace('\\', "") {
+        return Some(Lesson {
+            text: format!(
+                "Write `\\` before `(`, `[`, `{{`, `*` and their like in patterns of {}, where they stand for themselves.",
+                bad.tool
+            ),
+            condition: format!("the pattern of {} is no regular expression", bad.tool),
+            when: when(bad, ErrorCode::InvalidParam),
+            fix: None,
+            topic: bad.tool.to_lowercase(),
+            general: true,
+        });
+    }
     let is_there = |(piece, _): &&(&str, &str)| old.contains(piece) && !new.contains(piece);
     let (piece, name) = CONSTRUCTS.iter().find(is_there)?;
     let what =

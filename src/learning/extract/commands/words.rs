@@ -2,12 +2,12 @@
 
 use super::super::super::chain::{has_same_stem, targets};
 use super::super::super::command::{
-    ANY, INTERPRETERS, Simple, WITH_TASK, has_options_more, head, is_assignment, is_option,
+    ANY, INTERPRETERS, SYSTEM, Simple, WITH_TASK, has_options_more, head, is_assignment, is_option,
     is_script, name_of, unquoted,
 };
 use super::super::super::difference::common;
 use super::super::super::evidence::{
-    blames_option, mention_of, names, narrows, only_talks, speaks_of_screen,
+    blames_option, has_word, mention_of, names, narrows, only_talks, speaks_of_screen,
 };
 use super::super::super::item::Fix;
 use super::super::super::leads::source_of;
@@ -91,11 +91,14 @@ impl Case<'_> {
             return None;
         }
         let change = Change::of(bad, good)?;
-        if !self.may_be_the_call() {
-            return self.may_be_what_was_added().then(|| self.with_more(&change))?;
+        if !self.may_be_what_was_added() {
+            return None;
         }
-        if let Some(lesson) = self.wrapped(&change) {
+        if let Some(lesson) = self.wrapped(&change).or_else(|| self.elsewhere(&change)) {
             return Some(lesson);
+        }
+        if !self.may_be_the_call() {
+            return self.with_more(&change);
         }
         let are_akin = has_options_more(change.old, change.new);
         if head(change.old) != head(change.new) && !are_akin {
@@ -122,12 +125,21 @@ impl Case<'_> {
         let (old, new) = (change.old, change.new);
         let n = new.len().checked_sub(old.len()).filter(|n| (1..=4).contains(n))?;
         let wraps = |program: &str| RUNNERS.contains(&program) || WRAPPERS.contains(&program);
-        if !self.blamed || !new.ends_with(old) || !wraps(name_of(new[0])) {
+        if !new.ends_with(old) || !wraps(name_of(new[0])) {
             return None;
         }
         let (from, to) = (old[0], new[..=n].join(" "));
         let fix = Fix::ReplaceWords { from: from.to_owned(), to: to.clone() };
         Some(self.lesson(&format!("Run `{to}`, not `{from}`"), from, Some(fix)))
+    }
+
+    /// The same program, found at another place: `node a.js` → `.node20/bin/node a.js`.
+    fn elsewhere(&self, change: &Change<'_, '_>) -> Option<Lesson> {
+        let (old, new) = (change.old, change.new);
+        let is_it = old[0] != new[0] && name_of(old[0]) == name_of(new[0]) && old[1..] == new[1..];
+        let fix = Fix::ReplaceWords { from: old[0].to_owned(), to: new[0].to_owned() };
+        let text = format!("Run `{}`, not `{}`", new[0], old[0]);
+        is_it.then(|| self.lesson(&text, old[0], Some(fix)))
     }
 
     /// What the command is, is another: `make test` → `make check`.
@@ -136,11 +148,9 @@ impl Case<'_> {
         let (old_head, new_head) = (head(old), head(new));
         let same_program = old_head.first() == new_head.first();
         let same_purpose = topics::of_simple(change.bad) == topics::of_simple(change.good);
-        // The same program, found at another place.
-        let is_elsewhere = !same_program && !self.judged && name_of(old[0]) == name_of(new[0]);
+        let is_named = has_word(self.bad.said(), name_of(new[0]));
         let akin = change.from().iter().any(|word| self.blames(word))
-            || is_elsewhere
-            || (!same_program && self.blamed && same_purpose);
+            || (!same_program && (self.blamed || is_named) && same_purpose);
         if !akin || old[old_head.len()..] != new[new_head.len()..] {
             return None;
         }
@@ -180,7 +190,8 @@ impl Case<'_> {
         let is_of_program = are_options && last < old_head.len();
         let is_fault = self.judged && !self.failed_tests;
         if (looks && !self.blamed && !is_named && !is_of_program && !is_fault)
-            || ((self.judged || looks) && added.iter().any(|word| narrows(word)))
+            || added.iter().any(|word| narrows(word) && !self.may_choose(word, looks))
+            || (!self.blamed && !is_named && SYSTEM.contains(&change.old[0]))
             || (!is_named && added.iter().all(|word| only_talks(word)))
         {
             return None;
@@ -190,8 +201,8 @@ impl Case<'_> {
         if added.contains(&"--") || !(are_options || is_subject) {
             known.clone_from(&told);
         }
-        if last == 1 {
-            change.old[0].clone_into(&mut told);
+        if last < old_head.len() || last == 1 {
+            told = change.old[..last].join(" ");
             known.clone_from(&told);
         }
         // Behind other arguments it stays at the end; else it belongs to what stands before it.
@@ -217,6 +228,12 @@ impl Case<'_> {
         })
     }
 
+    /// Where nothing could be looked at, an option that says where to look does not hide what is wrong.
+    fn may_choose(&self, option: &str, looks: bool) -> bool {
+        const PLACES: [&str; 6] = ["-p", "--package", "--filter", "--bin", "--lib", "--test"];
+        !self.judged && (!looks || (self.blamed && PLACES.contains(&option)))
+    }
+
     /// An option that is refused, and was left out.
     fn with_less(&self, change: &Change<'_, '_>, gone: &[&str]) -> Option<Lesson> {
         let is_refused = gone.len() <= MAX_WORDS
@@ -240,9 +257,9 @@ impl Case<'_> {
             && let line = mention_of(self.bad.said(), old)
             && (is_blamed || self.blamed || line.is_some())
         {
-            let text = format!(
-                "Give `{head}` paths below `{to}/`, not below `{from}/`: `{new}`, not `{old}`"
-            );
+            let folders = format!(" paths below `{to}/`, not below `{from}/`:");
+            let folders = if from.is_empty() { "" } else { &folders };
+            let text = format!("Give `{head}`{folders} `{new}`, not `{old}`");
             let fix = Fix::ReplaceWords { from: (*old).to_owned(), to: (*new).to_owned() };
             let mut lesson = self.lesson(&text, &head, Some(fix));
             if let Some(line) = line {
@@ -351,10 +368,11 @@ fn is_whole(word: &str) -> bool {
 /// The folders below which one file was looked for and found, where the latter has more in it: `spec/a.rb` and
 /// `spec/unit/a.rb`, `test/a.js` and `core/test/a.js`.
 fn moved_down<'a>(old: &'a str, new: &'a str) -> Option<(&'a str, &'a str)> {
-    let ((from, name), (to, other)) = (old.rsplit_once('/')?, new.rsplit_once('/')?);
+    let (to, other) = new.rsplit_once('/')?;
+    let (from, name) = old.rsplit_once('/').unwrap_or(("", old));
     let mut parts = to.split('/');
-    let is_deeper = from.split('/').all(|part| parts.any(|other| other == part));
-    (name == other && from != to && is_deeper).then_some((from, to))
+    let is_deeper = from.is_empty() || from.split('/').all(|part| parts.any(|other| other == part));
+    (name == other && name.contains('.') && from != to && is_deeper).then_some((from, to))
 }
 
 /// A variable that says what the terminal is like, and not the project: `GIT_EDITOR=true`, `PAGER=cat`, `LC_ALL=C`.

@@ -38,7 +38,7 @@ pub(in super::super) fn lesson(
     if one == other {
         let form = Mended::of(bad, good, before, between, task);
         let form = form.is_some_and(|mended| mended.is_linter());
-        by_an_edit(bad, between, task, form, &head, &may_be_told)
+        by_an_edit(bad, (before, between), task, form, &head, &may_be_told)
     } else {
         in_words(bad, one, other, &head, &may_be_told)
     }
@@ -47,7 +47,7 @@ pub(in super::super) fn lesson(
 /// The same command worked after lines were added to files, and to nothing else in them.
 fn by_an_edit(
     bad: &Try<'_>,
-    between: &[Between<'_>],
+    (before, between): (&[Between<'_>], &[Between<'_>]),
     task: &str,
     form: bool,
     head: &str,
@@ -59,8 +59,9 @@ fn by_an_edit(
     let is_one = edits.iter().all(|call| {
         call.input.get("path").and_then(|path| path.as_str()).map(plain_path) == Some(path)
     });
-    let text = |name: &str| last.input.get(name).and_then(|value| value.as_str());
-    let (old, new) = (text("old_string")?, text("new_string")?);
+    let (changes, earlier) = (super::changes(between), super::changes(before));
+    let texts = changes.last()?.texts(&earlier.iter().collect::<Vec<_>>());
+    let [(old, new)] = texts.as_slice() else { return None };
     let added = added(old, new)?;
     let task = task.to_lowercase();
     let said = bad.said();
@@ -71,6 +72,10 @@ fn by_an_edit(
     let name = path.rsplit('/').next().unwrap_or(path);
     let blames_file = said.contains(path) || said.contains(name);
     if !is_one || !is_plain_place(path) || (blames_file && !may_be_told(added)) {
+        return None;
+    }
+    // Within a line it is a part of what stands there.
+    if blames_file && !new.lines().any(|line| line.trim() == added) {
         return None;
     }
     let text = if blames_file {
@@ -108,8 +113,11 @@ fn in_words(
     let tail = old.get(old.chars().next()?.len_utf8()..)?;
     let (piece, at_front) = match new.strip_suffix(tail) {
         Some(rest) if !tail.is_empty() => (&rest[..rest.char_indices().next_back()?.0], true),
-        _ => (new.strip_prefix(old.as_str())?, false),
+        _ if new.starts_with(&old) => (&new[old.len()..], false),
+        // `fix: a` → `fix(web): a`.
+        _ => (added(&old, &new)?, true),
     };
+    let shown = if at_front { &new[..new.find(piece)? + piece.len()] } else { piece };
     let said = bad.said();
     // `WEB-7: ` is one of `WEB-<n>: `.
     let is_named = |line: &str| {
@@ -123,7 +131,7 @@ fn in_words(
     }
     let what = option.map_or_else(|| head.to_owned(), |option| format!("{head} {option}"));
     let text = if at_front {
-        format!("Begin what `{what}` is given as in `{piece}…`: that is what it wants.")
+        format!("Begin what `{what}` is given as in `{shown}…`: that is what it wants.")
     } else {
         format!("End what `{what}` is given as in `…{piece}`: that is what it wants.")
     };

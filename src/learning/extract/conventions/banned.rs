@@ -1,7 +1,7 @@
 //! A word that is not wanted here, and the one that stands in its place.
 
 use super::super::super::difference::common;
-use super::super::super::evidence::{bans, has_word, is_compilers, may_ban};
+use super::super::super::evidence::{bans, has_word, is_compilers, is_of_names, may_ban};
 use super::super::super::item::Condition;
 use super::super::super::pattern::{kind_of, replaced};
 use super::super::{Lesson, guard};
@@ -126,7 +126,14 @@ fn of(mended: &Mended<'_>, path: &str, swap: &Swap<'_>) -> Option<Lesson> {
     let told = parts(old).filter(|part| parts(new).all(|other| other != *part));
     let told: Vec<&str> = told.collect();
     let line = mended.said.lines().find(|line| {
-        told.iter().any(|part| bans(line, part) || (mended.looks_at_form() && may_ban(line, part)))
+        let is_form = mended.looks_at_form();
+        let names_both = |part: &str| {
+            has_word(line, part)
+                && parts(new).any(|part| has_word(line, part))
+                && !is_of_names(line)
+        };
+        told.iter()
+            .any(|part| bans(line, part) || (is_form && (may_ban(line, part) || names_both(part))))
     })?;
     // What the other word is follows from the place, unless it is one that is called, or that the output names.
     let call = format!("{old}(");

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use super::super::super::chain::has_same_stem;
 use super::super::super::command::name_of;
-use super::super::super::evidence::{has_word, names_companion, names_import, states_lack};
+use super::super::super::evidence::{
+    has_word, lacks_change, mention_of, names_companion, names_import, states_lack, states_wish,
+};
 use super::super::super::item::Condition;
 use super::super::super::pattern::kind_of;
 use super::super::{Lesson, guard};
@@ -15,6 +17,41 @@ use super::{Mended, folder_of_all, names_file};
 const MIN_WORD: usize = 3;
 
 pub(super) fn lesson(mended: &Mended<'_>) -> Option<Lesson> {
+    new_file(mended).or_else(|| changed_too(mended))
+}
+
+/// A file that is there, and has to be changed with the others: `CHANGELOG.md was not changed`.
+fn changed_too(mended: &Mended<'_>) -> Option<Lesson> {
+    let [change] = mended.changes.as_slice() else { return None };
+    let path = change.path;
+    let is_it = |line: &&str| {
+        let name = mention_of(line, path).or_else(|| mention_of(line, name_of(path)));
+        name.is_some() && states_wish(line, false) && lacks_change(line)
+    };
+    let line = mended.said.lines().find(is_it)?;
+    let others: BTreeSet<&str> = mended.before.iter().map(|other| other.path).collect();
+    let is_asked_for = mended.task.contains(name_of(path));
+    let is_new = change.call.created || others.contains(path) || is_asked_for;
+    if is_new || !mended.ran.is_empty() || !mended.looks_at_form() || !is_plain_place(path) {
+        return None;
+    }
+    let kinds: BTreeSet<&str> = others.iter().filter_map(|path| kind_of(path)).collect();
+    let place = folder_of_all(&others).map(|folder| format!("{folder}/"));
+    let kind = kinds.first().filter(|_| kinds.len() == 1 && place.is_none());
+    if place.is_none() && kind.is_none() {
+        return None;
+    }
+    let text = format!("Change `{path}` too with every change: `{}` wants it.", mended.head);
+    let when = Condition {
+        tool: "Edit".to_owned(),
+        file_kind: kind.map(|kind| (*kind).to_owned()),
+        path: place,
+        ..Condition::default()
+    };
+    mended.lesson(text, format!("files are changed, and `{path}` is not"), when, line)
+}
+
+fn new_file(mended: &Mended<'_>) -> Option<Lesson> {
     let [change] = mended.changes.as_slice() else { return None };
     let (folder, name) = change.path.rsplit_once('/')?;
     // A file that the output names was asked for by name: the work lacks it, and not the way of working.
