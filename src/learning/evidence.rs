@@ -764,4 +764,20 @@ mod tests {
         assert!(names("no such file: tests/a.py", "test").is_none());
         assert!(names("FAILED tests/a.py::test_x", "tests/a.py").is_none());
     }
+
+    #[test]
+    fn what_is_missing_is_a_circumstance_and_what_is_good_is_none() {
+        for line in ["No tests found, exiting", "but no vault secrets found", "nothing specified"] {
+            assert!(is_circumstance(line), "{line}");
+        }
+        for line in ["No problems found", "no more than that", "found no type errors"] {
+            assert!(!is_circumstance(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_read_is_not_what_is_looked_for() {
+        assert_eq!(mention_of("a\ncan not load ./a/b.rb", "a/b.rb"), Some("can not load ./a/b.rb"));
+        assert_eq!(mention_of("at a/b.rb:3 in f", "a/b.rb"), None);
+    }
 }

@@ -29,26 +29,26 @@ fn changed_too(mended: &Mended<'_>) -> Option<Lesson> {
         name.is_some() && states_wish(line, false) && lacks_change(line)
     };
     let line = mended.said.lines().find(is_it)?;
-    let others: BTreeSet<&str> = mended.before.iter().map(|other| other.path).collect();
+    let others = mended.before.iter().map(|other| other.path);
+    let others: BTreeSet<&str> = others.filter(|path| is_plain_place(path)).collect();
     let is_asked_for = mended.task.contains(name_of(path));
     let is_new = change.call.created || others.contains(path) || is_asked_for;
     if is_new || !mended.ran.is_empty() || !mended.looks_at_form() || !is_plain_place(path) {
         return None;
     }
-    let kinds: BTreeSet<&str> = others.iter().filter_map(|path| kind_of(path)).collect();
-    let place = folder_of_all(&others).map(|folder| format!("{folder}/"));
-    let kind = kinds.first().filter(|_| kinds.len() == 1 && place.is_none());
-    if place.is_none() && kind.is_none() {
-        return None;
-    }
+    let when = change_of(&others)?;
     let text = format!("Change `{path}` too with every change: `{}` wants it.", mended.head);
-    let when = Condition {
-        tool: "Edit".to_owned(),
-        file_kind: kind.map(|kind| (*kind).to_owned()),
-        path: place,
-        ..Condition::default()
-    };
     mended.lesson(text, format!("files are changed, and `{path}` is not"), when, line)
+}
+
+/// A change of files like these: below their folder, or of their kind; without either it would be told below any change.
+fn change_of(others: &BTreeSet<&str>) -> Option<Condition> {
+    let kinds: BTreeSet<&str> = others.iter().filter_map(|path| kind_of(path)).collect();
+    let path = folder_of_all(others).map(|folder| format!("{folder}/"));
+    let kind = kinds.first().filter(|_| kinds.len() == 1 && path.is_none());
+    let file_kind = kind.map(|kind| (*kind).to_owned());
+    let is_known = path.is_some() || file_kind.is_some();
+    is_known.then(|| Condition { tool: "Edit".to_owned(), file_kind, path, ..Condition::default() })
 }
 
 fn new_file(mended: &Mended<'_>) -> Option<Lesson> {
@@ -61,7 +61,8 @@ fn new_file(mended: &Mended<'_>) -> Option<Lesson> {
         || (stem.chars().any(char::is_alphabetic) && has_word(mended.said, stem));
     // One that is called after what was changed goes with each file of its kind: `Badge.tsx`, `Badge.stories.tsx`.
     let after = mended.before.iter().find(|other| is_called_after(name, other.path));
-    let after = after.filter(|_| mended.looks_at_form() && says_name).map(|other| other.path);
+    let after = after.map(|other| other.path);
+    let after = after.filter(|path| mended.looks_at_form() && says_name && is_plain_place(path));
     let is_named =
         after.is_none() && says_name && (names_file(mended.said, change.path) || !goes_with);
     let is_own = folder.split('/').any(|part| mended.is_asked_for(part))
@@ -73,10 +74,11 @@ fn new_file(mended: &Mended<'_>) -> Option<Lesson> {
     if is_named || is_own || gets_past || !is_plain_place(change.path) {
         return None;
     }
-    let line = mended.said.lines().find(|line| {
-        let names_it = || after.is_some() && names_file(line, name) && !names_import(line);
-        states_lack(line) && (names_companion(line) || shares_a_word(line, folder) || names_it())
-    })?;
+    let is_about = |line: &str| match after {
+        Some(_) => names_file(line, name) && !names_import(line),
+        None => names_companion(line) || shares_a_word(line, folder),
+    };
+    let line = mended.said.lines().find(|line| states_lack(line) && is_about(line))?;
     let head = &mended.head;
     let text = match after {
         Some(other) => format!(
@@ -91,25 +93,12 @@ fn new_file(mended: &Mended<'_>) -> Option<Lesson> {
         Some(other) => BTreeSet::from([other]),
         None => others.filter(|path| is_plain_place(path) && !path.starts_with(&within)).collect(),
     };
-    let place = match after {
-        Some(other) => other.rsplit_once('/').map(|(folder, _)| folder),
-        None => folder_of_all(&others),
-    };
-    let place = place.map(|folder| format!("{folder}/"));
-    let kinds: BTreeSet<&str> = others.iter().filter_map(|path| kind_of(path)).collect();
-    let says_kind = kinds.len() == 1 && (place.is_none() || after.is_some());
-    let kind = kinds.first().filter(|_| says_kind);
-    // Without either it would be told below any change.
-    if place.is_none() && kind.is_none() {
-        return None;
+    let mut when = change_of(&others)?;
+    if let Some(other) = after {
+        when.path = other.rsplit_once('/').map(|(folder, _)| format!("{folder}/"));
+        when.file_kind = kind_of(other).map(str::to_owned);
     }
-    let when = Condition {
-        tool: "Edit".to_owned(),
-        file_kind: kind.map(|kind| (*kind).to_owned()),
-        path: place,
-        not_below: after.is_none_or(|other| !other.starts_with(&within)).then_some(within),
-        ..Condition::default()
-    };
+    when.not_below = after.is_none_or(|other| !other.starts_with(&within)).then_some(within);
     mended.lesson(text, format!("files are changed, and none is added to `{folder}/`"), when, line)
 }
 
