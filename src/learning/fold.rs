@@ -473,7 +473,8 @@ impl Fold {
         let before = is_other.then(|| chain.clone());
         self.trace(chain, true, false);
         if let (Some(mut chain), Some(trace)) = (before, self.harvest.traces.last()) {
-            (chain.tries.pop(), chain.attempts.pop());
+            chain.tries.pop();
+            chain.attempts.pop();
             chain.n -= 1;
             self.closed.push(Closed { chain, trace: trace.id.clone() });
         }

@@ -121,8 +121,6 @@ struct Case<'a> {
     edited: bool,
     /// The output passes judgement on the work.
     judged: bool,
-    /// Tests do.
-    failed_tests: bool,
     /// The output blames the call or the place.
     blamed: bool,
 }
@@ -133,7 +131,6 @@ impl<'a> Case<'a> {
             bad,
             edited: between.iter().any(Between::is_edit),
             judged: is_verdict(bad.error),
-            failed_tests: fails_tests(bad.error),
             blamed: bad.code == Some(ErrorCode::CommandBlocked) || is_blamed(bad),
         }
     }
@@ -146,7 +143,7 @@ impl<'a> Case<'a> {
     /// The same, where all that was given stands there again: nothing of the work is another, so code that did not
     /// compile or run was only built or run in a wrong way.
     fn may_be_what_was_added(&self) -> bool {
-        !self.edited && (self.blamed || !self.failed_tests)
+        !self.edited && (self.blamed || !fails_tests(self.bad.error))
     }
 
     fn when(&self, head: &str, replaced: &str) -> Condition {

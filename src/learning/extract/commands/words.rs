@@ -7,7 +7,7 @@ use super::super::super::command::{
 };
 use super::super::super::difference::common;
 use super::super::super::evidence::{
-    blames_option, has_word, mention_of, names, narrows, only_talks, speaks_of_screen,
+    blames_option, fails_tests, has_word, mention_of, names, narrows, only_talks, speaks_of_screen,
 };
 use super::super::super::item::Fix;
 use super::super::super::leads::source_of;
@@ -188,7 +188,7 @@ impl Case<'_> {
         // It may choose fewer tests, or less of what is wrong.
         let looks = matches!(topic, Some("test" | "lint" | "format"));
         let is_of_program = are_options && last < old_head.len();
-        let is_fault = self.judged && !self.failed_tests;
+        let is_fault = self.judged && !fails_tests(self.bad.error);
         if (looks && !self.blamed && !is_named && !is_of_program && !is_fault)
             || added.iter().any(|word| narrows(word) && !self.may_choose(word, looks))
             || (!self.blamed && !is_named && SYSTEM.contains(&change.old[0]))
