@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::call::{CHECK, Failed, Made, words};
-use super::command::{SYSTEM, has_options_more, head};
-use super::evidence::{blames_option, is_circumstance, is_verdict, names, narrows};
+use super::command::{SYSTEM, has_options_more, head, is_option};
+use super::evidence::{blames_option, fails_tests, is_circumstance, is_verdict, names, narrows};
 use super::pattern::CHANGES;
 use crate::protocol::command::{
     INTERPRETERS, Simple, WITH_TASK, name_of, simple_commands, unquoted,
@@ -63,7 +63,7 @@ pub fn continues(failed: &Made, later: &Made) -> bool {
         | ErrorCode::AskUserUnavailable
         | ErrorCode::InternalError => match (failed.command(), later.command()) {
             (Some(_), Some(_)) => is_same_command(failed, later),
-            (None, None) => is_same_file(failed, later),
+            (None, None) => is_same_file(failed, later) || looks_for_names(failed, later),
             (Some(_), None) | (None, Some(_)) => false,
         },
     }
@@ -79,6 +79,13 @@ fn shows_file(failed: &Made, later: &Made) -> bool {
     })
 }
 
+/// A path with wildcards was no path, and is looked for as a pattern.
+fn looks_for_names(failed: &Made, later: &Made) -> bool {
+    let pattern = later.input.get("pattern").and_then(Value::as_str);
+    let (Some(path), Some(pattern)) = (failed.path(), pattern) else { return false };
+    path.contains('*') && later.tool == "Glob" && (pattern == path || pattern.starts_with(path))
+}
+
 /// Two calls of one way to touch files, and one file, wherever it is looked for.
 fn is_same_file(failed: &Made, later: &Made) -> bool {
     let both = |tools: &[&str]| {
@@ -88,11 +95,19 @@ fn is_same_file(failed: &Made, later: &Made) -> bool {
         return false;
     }
     match (failed.path(), later.path()) {
-        (Some(one), Some(other)) => one == other || has_same_stem(one, other),
+        (Some(one), Some(other)) => {
+            one == other || has_same_stem(one, other) || is_cut_from(other, one)
+        }
         // A pattern with a path that is wrong, and then without one.
         (Some(_), None) => failed.input.get("pattern") == later.input.get("pattern"),
         (None, _) => failed.input == later.input || failed.path() == later.path(),
     }
+}
+
+/// What was given as a path holds more than one: names with wildcards, lines.
+pub(super) fn is_cut_from(path: &str, longer: &str) -> bool {
+    longer.contains(['*', '?', '{', ':'])
+        && longer.strip_prefix(path).is_some_and(|rest| rest.starts_with(['/', ':', '*']))
 }
 
 /// One name without its ending, in any folder.
@@ -120,6 +135,16 @@ fn is_same_command(failed: &Made, later: &Made) -> bool {
     let Some(main) = main_command(&simple_commands(one)).cloned() else { return false };
     let Some(failure) = &failed.failed else { return false };
     commands.iter().any(|command| is_akin(&main, command, failure))
+        || commands.windows(2).any(|pair| is_filtered(&main, &pair[0], &pair[1]))
+}
+
+/// What the program was given to read goes through another one first: `bash x.sh` → `tr -d '\r' < x.sh | bash`.
+fn is_filtered(one: &Simple<'_>, filter: &Simple<'_>, other: &Simple<'_>) -> bool {
+    let (one, other) = (one.program(), other.program());
+    let left = one.iter().filter(|word| !other.contains(word)).collect::<Vec<_>>();
+    filter.operator == Some("|")
+        && one.first() == other.first()
+        && matches!(left.as_slice(), [file] if filter.program().contains(file))
 }
 
 /// The command of a line that does its work: the last with a purpose, else the last that is no `cd`.
@@ -166,18 +191,26 @@ fn is_akin(one: &Simple<'_>, other: &Simple<'_>, failure: &Failed) -> bool {
         let before: Vec<&str> = targets(one_program).collect();
         let is_as_wide = targets(other_program).all(|target| before.contains(&target))
             && (!before.is_empty() || targets(other_program).next().is_none());
-        // Nothing but options more, and the output speaks of the call too: `cargo test --features sqlite`.
+        // Nothing but options more, of code that may have been built or run in a wrong way, or where the output speaks of
+        // the call too: `cargo +nightly check`, `cargo test --features sqlite`.
         let mut more = other_program.iter().filter(|word| !one_program.contains(word));
         let is_more = one_program.iter().all(|word| other_program.contains(word))
-            && more.clone().next().is_some_and(|word| word.starts_with('-'))
+            && more.clone().next().is_some_and(|word| is_option(word))
             && !more.any(|word| narrows(word))
-            && failure.evidence.lines().skip(1).any(is_circumstance);
+            && (!fails_tests(&failure.evidence)
+                || failure.evidence.lines().skip(1).any(is_circumstance));
         return (is_as_wide || is_more) && (same_purpose || name == other_name);
     }
     let (head, other_head) = (head(one_program), head(other_program));
     if head == other_head {
         // `tool a --fast` → `tool a`; `run tests.unit` → `run tests/unit`.
-        return kept * 2 >= arguments.len() || same_purpose || arguments.iter().any(blames);
+        let of_moved = arguments.iter().zip(&other_program[1..]).all(|(one, other)| {
+            one == other || (other.contains('/') && name_of(one) == name_of(other))
+        });
+        return kept * 2 >= arguments.len()
+            || same_purpose
+            || (of_moved && one_program.len() == other_program.len())
+            || arguments.iter().any(blames);
     }
     // Of a program with tasks another task is another try only where that was blamed: `git branch` after
     // `git diff main` looks around.
@@ -199,7 +232,7 @@ fn is_akin(one: &Simple<'_>, other: &Simple<'_>, failure: &Failed) -> bool {
 }
 
 /// What a command is about: its words behind those that say what is done, without options.
-fn targets<'a>(program: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+pub(super) fn targets<'a>(program: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     let n = head(program).len();
     program[n..]
         .iter()

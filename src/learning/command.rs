@@ -89,15 +89,14 @@ pub fn head<'a>(program: &'a [&'a str]) -> &'a [&'a str] {
 const MAX_OPTIONS: usize = 3;
 
 /// The later one is the earlier one with options between the program and what it is to do: `go test` →
-/// `go -C web test`, `cargo udeps` → `cargo +nightly udeps`, `node a.ts` → `node --import tsx a.ts`.
+/// `go -C web test`, `node a.ts` → `node --import tsx a.ts`, `docker compose up` → `docker compose -f x up`.
 pub(super) fn has_options_more(one: &[&str], other: &[&str]) -> bool {
-    let ([program, rest @ ..], [again, others @ ..]) = (one, other) else { return false };
-    let n = others.len().saturating_sub(rest.len());
-    program == again
-        && !rest.is_empty()
-        && (1..=MAX_OPTIONS).contains(&n)
-        && others.ends_with(rest)
-        && is_option(others[0])
+    let n = other.len().saturating_sub(one.len());
+    let n_head = if one.len() > 1 { head(one).len().max(2) } else { 0 };
+    (1..=MAX_OPTIONS).contains(&n)
+        && (1..n_head).any(|at| {
+            other[..at] == one[..at] && other[at + n..] == one[at..] && is_option(other[at])
+        })
 }
 
 /// `-n`, `--offline`; `+nightly` chooses a toolchain.

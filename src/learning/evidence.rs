@@ -48,6 +48,7 @@ const CIRCUMSTANCES: [&str; 113] = [
     "must be",
     "must run",
     "must set",
+    "must not",
     "please run",
     "please set",
     "run `",
@@ -104,7 +105,6 @@ const CIRCUMSTANCES: [&str; 113] = [
     "decode",
     "encoding",
     "illegal byte",
-    "must not",
     "did you mean",
     "no matching",
     "version mismatch",
@@ -120,8 +120,8 @@ const CIRCUMSTANCES: [&str; 113] = [
     "未配置",
 ];
 
-/// Phrases of lines that pass judgement on the work: a test that failed, code that does not compile.
-const VERDICTS: [&str; 40] = [
+/// Phrases of lines in which tests say no: to the work, whatever else their command was given.
+const TESTS: [&str; 13] = [
     "assert",
     "failed,",
     "tests failed",
@@ -129,10 +129,17 @@ const VERDICTS: [&str; 40] = [
     "failures=",
     "failing",
     "panicked",
-    "traceback (most",
     "expected:",
     "to equal",
     "left:",
+    "--- fail:",
+    "断言",
+    "测试失败",
+];
+
+/// Phrases of lines in which code does not compile, or does not run: it is wrong, or was built or run in a wrong way.
+const FAULTS: [&str; 27] = [
+    "traceback (most",
     "mismatched types",
     "error[e",
     "syntaxerror",
@@ -158,16 +165,37 @@ const VERDICTS: [&str; 40] = [
     "referenceerror",
     "attributeerror",
     "keyerror",
-    "--- fail:",
     "segmentation fault",
-    "断言",
-    "测试失败",
 ];
 
 /// The line speaks of the call or of the place.
 pub(super) fn is_circumstance(line: &str) -> bool {
     let line = line.to_lowercase();
-    CIRCUMSTANCES.iter().any(|phrase| line.contains(phrase))
+    CIRCUMSTANCES.iter().any(|phrase| line.contains(phrase)) || misses_something(&line)
+}
+
+/// `No tests found`, `no vault secrets were given`, `nothing specified`; not `no problems found`.
+fn misses_something(line: &str) -> bool {
+    const GIVEN: [&str; 10] = [
+        "found",
+        "specified",
+        "given",
+        "provided",
+        "configured",
+        "defined",
+        "supplied",
+        "selected",
+        "passed",
+        "loaded",
+    ];
+    const GOOD: [&str; 6] = ["problem", "error", "issue", "warning", "violation", "vulnerabilit"];
+    let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric()).collect();
+    words.iter().enumerate().any(|(at, word)| {
+        let behind = || words[at + 1..].iter().take(5);
+        ["no", "nothing", "none"].contains(word)
+            && behind().any(|word| GIVEN.contains(word))
+            && !behind().any(|word| GOOD.iter().any(|good| word.starts_with(good)))
+    })
 }
 
 /// The line blames the call or the place, and judges nothing: `FAILED tests/test_api.py::test_forbidden` names a test.
@@ -185,7 +213,7 @@ pub(super) fn blames(line: &str) -> bool {
             line.contains(phrase)
         }
     };
-    !names_test && CIRCUMSTANCES.iter().any(|phrase| holds(phrase))
+    !names_test && (CIRCUMSTANCES.iter().any(|phrase| holds(phrase)) || misses_something(&line))
 }
 
 /// Words of lines that say how things are done here.
@@ -226,13 +254,17 @@ const WISHES: [&str; 33] = [
 ];
 
 /// The line says what is wanted of the call, of the place, or of each file or message here; a compiler's line
-/// (`a.go:5:2: …`, `a.c:5: error: …`, `a.ts(5,2): …`) speaks of the code.
-pub(super) fn states_wish(line: &str) -> bool {
+/// (`a.go:5:2: …`, `a.c:5: error: …`, `a.ts(5,2): …`) speaks of the code, unless who looks at form (`form`) says it: then
+/// all but what names stand for does.
+pub(super) fn states_wish(line: &str, form: bool) -> bool {
     let low = line.to_lowercase();
+    if is_of_names(line) {
+        return false;
+    }
     let holds = |word: &&str| {
         if word.is_ascii() { has_word(&low, word) } else { low.contains(*word) }
     };
-    !is_compilers(&low) && (is_circumstance(line) || WISHES.iter().any(holds))
+    !is_compilers(&low, form) && (is_circumstance(line) || WISHES.iter().any(holds))
 }
 
 /// Phrases of lines that say not to change a file by hand.
@@ -338,7 +370,7 @@ pub(super) fn states_lack(line: &str) -> bool {
     let holds = |word: &&str| {
         if word.is_ascii() { has_word(&low, word) } else { low.contains(*word) }
     };
-    !is_compilers(&low) && LACKS.iter().any(holds)
+    !is_compilers(&low, false) && LACKS.iter().any(holds)
 }
 
 /// What goes with a change of the work, by the names that tools have for it.
@@ -371,6 +403,27 @@ const COMPANIONS: [&str; 22] = [
 pub(super) fn names_companion(line: &str) -> bool {
     let line = line.to_lowercase();
     COMPANIONS.iter().any(|name| line.contains(name))
+}
+
+/// The line speaks of names that stand for nothing, or for which nothing asks.
+pub(super) fn is_of_names(line: &str) -> bool {
+    let line = line.to_lowercase();
+    let words = ["defined", "undeclared", "unresolved", "unused", "never used", "did you mean"];
+    words.iter().any(|word| line.contains(word))
+}
+
+/// The line says that a file was not changed, and has to be.
+pub(super) fn lacks_change(line: &str) -> bool {
+    let line = line.to_lowercase();
+    let words =
+        ["changed", "updated", "bumped", "raised", "touched", "entry", "更新", "修改", "记录"];
+    !forbids_editing(&line) && words.iter().any(|word| line.contains(word))
+}
+
+/// The line speaks of what code takes in.
+pub(super) fn names_import(line: &str) -> bool {
+    let line = line.to_lowercase();
+    ["import", "module", "resolve", "require("].iter().any(|word| line.contains(word))
 }
 
 /// Phrases of lines that ban something, whoever says it.
@@ -411,9 +464,25 @@ const BANS: [&str; 32] = [
 /// Words by which only who looks at form bans something.
 const MAY_BAN: [&str; 6] = ["unexpected", "deprecated", "found", "use of", "consider", "prefer"];
 
+/// The output speaks of the screen or the terminal: what is missing there is so for every project.
+pub(super) fn speaks_of_screen(output: &str) -> bool {
+    const SCREENS: [&str; 8] = [
+        "$display",
+        "no display",
+        "open display",
+        "to display",
+        "x server",
+        "x11",
+        "headless",
+        "terminal",
+    ];
+    let output = output.to_lowercase();
+    SCREENS.iter().any(|phrase| output.contains(phrase))
+}
+
 /// The line bans this word: it names both, or a rule that is called after it (`no-console`). A compiler's line does not.
 pub(super) fn bans(line: &str, word: &str) -> bool {
-    !is_compilers(&line.to_lowercase()) && names_ban(line, word, &BANS)
+    !is_compilers(&line.to_lowercase(), false) && names_ban(line, word, &BANS)
 }
 
 /// The line of one who looks at form bans this word.
@@ -442,8 +511,8 @@ fn has_rule_against(line: &str, word: &str) -> bool {
     })
 }
 
-/// A place in a file to the column, or to the line and an error.
-fn is_compilers(line: &str) -> bool {
+/// A place in a file to the column, or to the line and an error; of who looks at form (`form`) only the latter.
+pub(super) fn is_compilers(line: &str, form: bool) -> bool {
     let Some(place) = line.split_whitespace().find(|word| word.contains(['.', '/'])) else {
         return false;
     };
@@ -457,7 +526,7 @@ fn is_compilers(line: &str) -> bool {
     let says_error = ["error", "fatal", "warning"]
         .iter()
         .any(|word| line.split_once(place).is_some_and(|(_, rest)| rest.trim().starts_with(word)));
-    in_brackets || (is_number(row) && (is_number(column) || says_error))
+    in_brackets || (is_number(row) && ((!form && is_number(column)) || says_error))
 }
 
 /// The longest phrase of the table by which a line speaks of the call or of the place.
@@ -469,10 +538,33 @@ pub(super) fn phrase(line: &str) -> Option<&'static str> {
         .filter(|phrase| phrase.chars().count() > 4 || !phrase.is_ascii())
 }
 
-/// The output passes judgement on the work, and says nothing of the call or of the place.
+/// The output passes judgement on the work: a test failed, or code does not compile or run.
 pub(super) fn is_verdict(output: &str) -> bool {
+    fails_tests(output) || is_fault(output)
+}
+
+/// Tests say no to the work.
+pub(super) fn fails_tests(output: &str) -> bool {
     let output = output.to_lowercase();
-    VERDICTS.iter().any(|phrase| output.contains(phrase))
+    TESTS.iter().any(|phrase| output.contains(phrase))
+}
+
+/// Code does not compile, or does not run.
+fn is_fault(output: &str) -> bool {
+    let output = output.to_lowercase();
+    FAULTS.iter().any(|phrase| output.contains(phrase))
+}
+
+/// The line that names this word, and not as a place in a file that was read (`a.js:3`).
+pub(super) fn mention_of<'a>(output: &'a str, word: &str) -> Option<&'a str> {
+    let is_place = |rest: &str| {
+        let rest = rest.strip_prefix([':', '(']);
+        rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    output.lines().find(|line| {
+        has_word(line, word)
+            && !line.match_indices(word).any(|(at, _)| is_place(&line[at + word.len()..]))
+    })
 }
 
 /// The line that names this word, as a word, and speaks of the call or of the place.
@@ -513,6 +605,23 @@ pub(super) fn narrows(option: &str) -> bool {
     NARROWS.contains(&option.split('=').next().unwrap_or(option))
 }
 
+/// An option, or its value, by which more or less is printed: it mends nothing.
+pub(super) fn only_talks(word: &str) -> bool {
+    const TALKS: [&str; 10] = [
+        "-s",
+        "-q",
+        "-v",
+        "-vv",
+        "--silent",
+        "--quiet",
+        "--verbose",
+        "--debug",
+        "--stacktrace",
+        "--no-color",
+    ];
+    TALKS.contains(&word)
+}
+
 /// The output blames this option: by its name, without its value, or by its letter (`invalid option -- 'v'`).
 pub(super) fn blames_option(output: &str, option: &str) -> bool {
     let Some(bare) = option.strip_prefix('-').map(|rest| rest.trim_start_matches('-')) else {
@@ -538,7 +647,7 @@ pub(super) fn has_word(text: &str, word: &str) -> bool {
 }
 
 /// The line that says most of why it failed: the last that speaks of the call or of the place, else the
-/// last that says that it is an error, else the last.
+/// last that says what is wrong with the code, else the last that says that it is an error, else the last.
 pub(super) fn telling_line(output: &str) -> Option<&str> {
     let lines = || output.lines().map(str::trim).filter(|line| !line.is_empty());
     let says_error = |line: &&str| {
@@ -546,7 +655,17 @@ pub(super) fn telling_line(output: &str) -> Option<&str> {
         ["error", "fail", "fatal", "错误", "失败"].iter().any(|word| line.contains(word))
     };
     let told = lines().rev().find(|line| is_circumstance(line));
-    told.or_else(|| lines().rev().find(says_error)).or_else(|| lines().next_back())
+    let says_fault = |line: &&str| is_fault(line) && !line.ends_with("):");
+    told.or_else(|| lines().rev().find(says_fault))
+        .or_else(|| lines().rev().find(says_error))
+        .or_else(|| lines().next_back())
+}
+
+/// A line from where it says what is wrong with the code: not where that is.
+pub(super) fn from_fault(line: &str) -> &str {
+    let low = line.to_lowercase();
+    let found = FAULTS.iter().filter_map(|phrase| low.find(phrase)).min();
+    found.and_then(|at| line.get(at..)).unwrap_or(line)
 }
 
 /// A line as a condition: masked, and without the place where the shell says that it read the command.
@@ -627,7 +746,7 @@ mod tests {
             "src/a.ts(5,2): error TS1005: ';' expected.",
             "something is odd",
         ] {
-            assert!(!states_wish(line), "{line}");
+            assert!(!states_wish(line, false), "{line}");
         }
         for line in [
             "src/area.x:1: no SPDX-License-Identifier in the first line",
@@ -635,7 +754,7 @@ mod tests {
             "the subject must begin with a type: feat, fix",
             "新文件应登记在 list.txt",
         ] {
-            assert!(states_wish(line), "{line}");
+            assert!(states_wish(line, false), "{line}");
         }
     }
 
@@ -644,5 +763,21 @@ mod tests {
         assert!(names("make: *** No rule to make target 'test'.  Stop.", "test").is_some());
         assert!(names("no such file: tests/a.py", "test").is_none());
         assert!(names("FAILED tests/a.py::test_x", "tests/a.py").is_none());
+    }
+
+    #[test]
+    fn what_is_missing_is_a_circumstance_and_what_is_good_is_none() {
+        for line in ["No tests found, exiting", "but no vault secrets found", "nothing specified"] {
+            assert!(is_circumstance(line), "{line}");
+        }
+        for line in ["No problems found", "no more than that", "found no type errors"] {
+            assert!(!is_circumstance(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_read_is_not_what_is_looked_for() {
+        assert_eq!(mention_of("a\ncan not load ./a/b.rb", "a/b.rb"), Some("can not load ./a/b.rb"));
+        assert_eq!(mention_of("at a/b.rb:3 in f", "a/b.rb"), None);
     }
 }

@@ -85,12 +85,19 @@ pub struct Said {
 }
 
 /// A chain that is not made good yet.
+#[derive(Clone)]
 struct Chain {
     tries: Vec<Made>,
     attempts: Vec<Attempt>,
     step: u32,
     /// So many attempts were there, of which some are not kept.
     n: u32,
+}
+
+/// A chain that a call made good which was not the one that had failed, by the trace that it left.
+struct Closed {
+    chain: Chain,
+    trace: String,
 }
 
 /// Feeds on events.
@@ -101,6 +108,8 @@ pub struct Fold {
     asked: HashMap<String, ToolCall>,
     began: HashMap<String, (i64, Option<Effect>)>,
     open: Vec<Chain>,
+    /// Chains of the turn that may not have been made good by what ended them.
+    closed: Vec<Closed>,
     /// Numbers of the events in which a person said something about the work.
     hints: Vec<u64>,
     /// What the last evaluation was about, by the number of its event.
@@ -149,6 +158,7 @@ impl Fold {
             asked: HashMap::new(),
             began: HashMap::new(),
             open: Vec::new(),
+            closed: Vec::new(),
             hints: Vec::new(),
             evaluated: None,
             n_traces: 0,
@@ -376,6 +386,7 @@ impl Fold {
         }
         self.is_running = false;
         let badly = self.harvest.ended_well == Some(false);
+        self.closed.clear();
         for chain in std::mem::take(&mut self.open) {
             self.trace(chain, false, badly);
         }
@@ -412,6 +423,9 @@ impl Fold {
         if !self.is_running {
             return;
         }
+        if made.failed.is_none() {
+            self.reopen(&made);
+        }
         let is_akin = |chain: &Chain| {
             let last = chain.tries.last();
             chain.tries.iter().any(|tried| made.parent.as_ref() == Some(&tried.id))
@@ -443,13 +457,37 @@ impl Fold {
             for at in akin.into_iter().rev() {
                 self.try_again(at, &made);
                 let chain = self.open.remove(at);
-                self.trace(chain, true, false);
+                self.close(chain, &made);
             }
         }
         if self.harvest.calls.len() >= MAX_CALLS {
             self.harvest.calls.remove(0);
         }
         self.harvest.calls.push(made);
+    }
+
+    /// The chain is made good, as it seems: of a command that is another than the one that failed.
+    fn close(&mut self, chain: Chain, made: &Made) {
+        let is_other =
+            !chain.tries.iter().any(|tried| tried.id != made.id && is_again(tried, made));
+        let before = is_other.then(|| chain.clone());
+        self.trace(chain, true, false);
+        if let (Some(mut chain), Some(trace)) = (before, self.harvest.traces.last()) {
+            chain.tries.pop();
+            chain.attempts.pop();
+            chain.n -= 1;
+            self.closed.push(Closed { chain, trace: trace.id.clone() });
+        }
+    }
+
+    /// What had failed works now, word for word: what was taken for the way out was only done before it.
+    fn reopen(&mut self, made: &Made) {
+        let is_it =
+            |closed: &Closed| closed.chain.tries.last().is_some_and(|last| is_again(last, made));
+        let Some(at) = self.closed.iter().position(is_it) else { return };
+        let Closed { chain, trace } = self.closed.remove(at);
+        self.harvest.traces.retain(|other| other.id != trace);
+        self.open.push(chain);
     }
 
     fn open_chain(&mut self, made: &Made) {
@@ -585,6 +623,12 @@ impl Fold {
         self.n_plain += usize::from(is_plain(&trace));
         self.harvest.traces.push(trace);
     }
+}
+
+/// The same command line.
+fn is_again(one: &Made, other: &Made) -> bool {
+    let words = |made: &Made| made.command().map(call::words).map(|words| words.join(" "));
+    one.tool == other.tool && words(one).is_some_and(|line| words(other) == Some(line))
 }
 
 /// A call that is told of beside an attempt.

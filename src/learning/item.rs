@@ -157,6 +157,9 @@ pub struct Condition {
     pub not_below: Option<String>,
     /// An argument that the call has.
     pub argument: Option<String>,
+    /// A piece of that argument's text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holds: Option<String>,
     /// The operating system, where it is about a program that is or is not installed.
     pub platform: Option<String>,
     /// Of a change of a file: a word that it puts in, or blanks that a line of it begins with.

@@ -278,7 +278,7 @@ fn is_own(path: &str) -> bool {
 }
 
 /// The language of a source; texts and data have none.
-fn source_of(path: &str) -> Option<&str> {
+pub(super) fn source_of(path: &str) -> Option<&str> {
     let kind = kind_of(path)?;
     TOOLS.iter().any(|tool| tool.sources.iter().any(|source| source == kind)).then_some(kind)
 }

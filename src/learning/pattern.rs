@@ -292,8 +292,11 @@ impl Condition {
             .not_below
             .as_deref()
             .is_some_and(|folder| call.paths().any(|path| path.starts_with(folder)));
-        let fits_argument =
-            self.argument.as_ref().is_none_or(|argument| call.input.contains_key(argument));
+        let fits_argument = self.argument.as_ref().is_none_or(|argument| {
+            let text = || call.input.get(argument).and_then(Value::as_str).unwrap_or_default();
+            call.input.contains_key(argument)
+                && self.holds.as_ref().is_none_or(|piece| text().contains(piece.as_str()))
+        });
         let fits_head = || {
             self.command_head.is_none()
                 || call.commands().iter().any(|simple| self.fits_simple(simple))

@@ -142,8 +142,9 @@ fn names_secret(name: &str) -> bool {
     let holds = |part: &&str| {
         part.ends_with("key") || SECRET_PARTS.iter().any(|secret| part.contains(secret))
     };
-    // `KEY_ENV` names a variable.
-    is_secret_name(&parts.join("_")) || (parts.last() != Some(&"env") && parts.iter().any(holds))
+    // `KEY_ENV` names a variable, `--password-file` a file: where a secret is, and not which.
+    let is_place = parts.last().is_some_and(|last| ["env", "file", "script"].contains(last));
+    !is_place && (is_secret_name(&parts.join("_")) || parts.iter().any(holds))
 }
 
 /// Why this is not kept, where it is not. `task`: what the user asked for, where that is known.
@@ -257,6 +258,7 @@ mod tests {
             "Run `DB_PASSWORD=$PASS ./deploy.sh --token $TOKEN`.",
             "Give `./deploy.sh` its `--token` by the variable, never as --token on the line.",
             "Run `./ask --max-tokens 400 --bypass cache`.",
+            "Run `./play` with `--vault-password-file ops/client.sh`.",
             "`main.rs` lies at `src/main.rs`.",
             "运行 `make fmt` 之后再运行 `make lint`。",
         ] {

@@ -39,7 +39,7 @@ pub const INTERPRETERS: [&str; 10] =
     ["bash", "sh", "zsh", "python", "python3", "node", "ruby", "perl", "php", "deno"];
 
 /// Programs whose next words say what is done: `cargo test`, `npm run build`, `make fmt`.
-pub const WITH_TASK: [&str; 30] = [
+pub const WITH_TASK: [&str; 33] = [
     "cargo",
     "npm",
     "pnpm",
@@ -70,6 +70,9 @@ pub const WITH_TASK: [&str; 30] = [
     "deno",
     "kubectl",
     "terraform",
+    "npx",
+    "bunx",
+    "uvx",
 ];
 
 /// The simple commands of a line; nothing where it can not be read so simply (a heredoc, an open quote or

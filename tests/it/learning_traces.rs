@@ -317,6 +317,25 @@ fn a_check_that_needs_something_first_is_known() {
 }
 
 #[test]
+fn what_works_word_for_word_later_was_prepared_by_what_was_run_in_between() {
+    let tool = "#!/bin/bash\n[ \"$1 $2\" = 'chart build' ] && { touch chart.lock; exit 0; }\n\
+        [ -e chart.lock ] || { echo 'Error: chart is missing: run tool chart build' >&2; exit 1; }\n";
+    let case = Case::new().file("bin/tool", tool);
+    let calls = [
+        bash("bin/tool render chart x"),
+        bash("bin/tool chart build"),
+        bash("bin/tool render chart x"),
+    ];
+    case.teaches(
+        &calls,
+        &["Run `bin/tool chart build` before `bin/tool render` (it says: missing)."],
+    );
+    let traces = case.traces(&calls);
+    let attempts: Vec<usize> = traces.iter().map(|trace| trace.attempts.len()).collect();
+    assert_eq!(attempts, [2], "one failure, one success, and what was run in between");
+}
+
+#[test]
 fn the_tools_contract_is_known_everywhere() {
     let case = Case::new().file("src/a.rs", "fn a() {}\nfn b() {}\nfn a() {}\n");
     let path = json!({"path": "src/a.rs"});

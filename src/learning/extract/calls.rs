@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::chain::has_same_stem;
 use super::super::item::{Condition, Fix};
-use super::super::pattern::{kind_of, plain_path};
+use super::super::pattern::{kind_of, plain_path, replaced};
 use super::conventions::{files_of, flipped};
 use super::{Between, Lesson, Try, reason, topic_of};
 use crate::protocol::Object;
@@ -20,7 +20,9 @@ pub(super) fn lessons(bad: &Try<'_>, good: &Try<'_>, between: &[Between<'_>]) ->
         ErrorCode::IsDirectory | ErrorCode::NotADirectory => {
             other_kind(bad, good, code).into_iter().collect()
         }
-        ErrorCode::NotFound => moved(bad, good).into_iter().collect(),
+        ErrorCode::NotFound => {
+            not_only_a_path(bad, good).or_else(|| moved(bad, good)).into_iter().collect()
+        }
         ErrorCode::NotRead => read_first(bad, between).into_iter().collect(),
         ErrorCode::NoMatch | ErrorCode::MultipleMatches => {
             edited(bad, good, between, code).into_iter().collect()
@@ -244,6 +246,52 @@ fn moved(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
     })
 }
 
+/// What was given as a path was more than one: names with wildcards, lines.
+fn not_only_a_path(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
+    let path = bad.text("path").map(plain_path)?;
+    let rest = match good.text("path").map(plain_path) {
+        Some(folder) => path.strip_prefix(folder)?.trim_start_matches(['/', ':']),
+        None => path,
+    };
+    // Where the rest of it went: names to an argument for them, lines to numbers.
+    let holds = |value: &serde_json::Value| match value.as_str() {
+        Some(text) => {
+            let last = text.rsplit('/').next().unwrap_or(text);
+            text.contains('*') && (rest.ends_with(last) || text.starts_with(rest))
+        }
+        None => value.is_number() && !path.contains('*'),
+    };
+    let news = good.input.iter().filter(|(name, _)| bad.input.get(*name) != good.input.get(*name));
+    let named: Vec<String> = news
+        .filter(|(name, value)| *name != "path" && holds(value))
+        .map(|(name, _)| format!("`{name}`"))
+        .collect();
+    let (what, how) = match (path.contains('*'), rest.starts_with(|c: char| c.is_ascii_digit())) {
+        (true, _) => ("names with wildcards", "a pattern"),
+        (false, true) => ("lines", "line numbers"),
+        (false, false) => return None,
+    };
+    let place = match (named.is_empty(), bad.tool == good.tool) {
+        (true, true) if how == "line numbers" => "leave them out".to_owned(),
+        (true, _) => return None,
+        (false, true) => format!("{how} belongs into {}", named.join(" and "))
+            .replace("numbers belongs", "numbers belong"),
+        (false, false) => format!("{how} belongs into {} of {}", named.join(" and "), good.tool),
+    };
+    Some(Lesson {
+        text: format!("`path` of {} takes no {what}: {place}.", bad.tool),
+        condition: format!("{} is given a path with {what}", bad.tool),
+        when: Condition {
+            argument: Some("path".to_owned()),
+            holds: Some(if path.contains('*') { "*" } else { ":" }.to_owned()),
+            ..when(bad, ErrorCode::NotFound)
+        },
+        fix: None,
+        topic: bad.tool.to_lowercase(),
+        general: true,
+    })
+}
+
 fn read_first(bad: &Try<'_>, between: &[Between<'_>]) -> Option<Lesson> {
     let path = bad.text("path").map(plain_path)?;
     let was_read = |call: &Between<'_>| {
@@ -287,13 +335,21 @@ fn edited(
     between: &[Between<'_>],
     code: ErrorCode,
 ) -> Option<Lesson> {
-    if bad.tool != good.tool || bad.text("path") != good.text("path") {
+    if bad.text("path") != good.text("path") {
         return None;
     }
-    let (old, new) = (bad.text("old_string")?, good.text("old_string")?);
-    if let Some(lesson) = indented(bad, old, new).filter(|_| code == ErrorCode::NoMatch) {
+    let texts = bad.text("old_string").zip(good.text("old_string"));
+    let of_text = || {
+        let indented = texts.and_then(|(old, new)| indented(bad, old, new));
+        indented.or_else(|| written(bad, good))
+    };
+    if let Some(lesson) = (code == ErrorCode::NoMatch).then(of_text).flatten() {
         return Some(lesson);
     }
+    if bad.tool != good.tool {
+        return None;
+    }
+    let (old, new) = texts?;
     let text = if code == ErrorCode::NoMatch {
         let looked = between.iter().any(|call| ["Read", "Grep"].contains(&call.tool));
         let reads = "Read the lines again before Edit, and copy `old_string` from them exactly.";
@@ -319,6 +375,56 @@ fn edited(
         topic: bad.tool.to_lowercase(),
         general: true,
     })
+}
+
+/// The text that was to be replaced stands in the file, and was written otherwise: with line numbers in front, with
+/// something left out, in other characters.
+fn written(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
+    let (failed, found) = (replaced(bad.input), replaced(good.input));
+    let mut pairs = failed.iter().zip(&found).filter(|((old, _), (new, _))| old != new);
+    let told = pairs.find_map(|((old, _), (new, _))| {
+        let bare = without_numbers(old);
+        let is_part = |part: &str| part.lines().all(|line| new.lines().any(|one| one == line));
+        let left_out = |line: &str| line.trim_matches(['/', '#', '*', ' ', '\t']) == "...";
+        let rest: Vec<&str> = old.lines().filter(|line| !left_out(line)).collect();
+        if bare != **old && (is_part(&bare) || bare.contains(*new)) {
+            Some("Leave the line numbers that Read shows out of")
+        } else if rest.len() < old.lines().count() && is_part(&rest.join("\n")) {
+            Some("Leave nothing out with `...` in")
+        } else if letters(old) == letters(new) && old.split_whitespace().ne(new.split_whitespace())
+        {
+            Some("Copy the very characters (quotes, dashes, no `\\n` or `&lt;`) into")
+        } else {
+            None
+        }
+    })?;
+    Some(Lesson {
+        text: format!("{told} `old_string` of {}.", bad.tool),
+        condition: format!("`old_string` of {} does not stand in the file", bad.tool),
+        when: when(bad, ErrorCode::NoMatch),
+        fix: None,
+        topic: bad.tool.to_lowercase(),
+        general: true,
+    })
+}
+
+/// Letters and digits, whatever stands for the characters between them.
+fn letters(text: &str) -> String {
+    let written = ["\\n", "\\t", "\\r", "&lt;", "&gt;", "&quot;", "&#39;", "&amp;"];
+    let plain = written.iter().fold(text.to_owned(), |text, written| text.replace(written, " "));
+    plain.chars().filter(|c| c.is_alphanumeric()).collect()
+}
+
+/// Lines without the numbers in front of them that Read shows: `   2 | timeout = 30`.
+fn without_numbers(text: &str) -> String {
+    let bare = |line: &str| -> Option<String> {
+        let rest = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
+        let rest = rest.strip_prefix(" | ").or_else(|| rest.strip_prefix(['\t', '→', ':', '|']));
+        rest.filter(|_| line.trim_start().starts_with(|c: char| c.is_ascii_digit()))
+            .map(str::to_owned)
+    };
+    let lines: Option<Vec<String>> = text.lines().map(bare).collect();
+    lines.map_or_else(|| text.to_owned(), |lines| lines.join("\n"))
 }
 
 /// The same lines, indented otherwise: files of that kind are so here.
@@ -352,6 +458,19 @@ fn pattern_without(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
         ("++", "possessive repetition"),
     ];
     let (old, new) = (bad.text("pattern")?, good.text("pattern")?);
+    if new.len() > old.len() && new.replace('\\', "") == old.replace('\\', "") {
+        return Some(Lesson {
+            text: format!(
+                "Write `\\` before `(`, `[`, `{{`, `*` and their like in patterns of {}, where they stand for themselves.",
+                bad.tool
+            ),
+            condition: format!("the pattern of {} is no regular expression", bad.tool),
+            when: when(bad, ErrorCode::InvalidParam),
+            fix: None,
+            topic: bad.tool.to_lowercase(),
+            general: true,
+        });
+    }
     let is_there = |(piece, _): &&(&str, &str)| old.contains(piece) && !new.contains(piece);
     let (piece, name) = CONSTRUCTS.iter().find(is_there)?;
     let what =

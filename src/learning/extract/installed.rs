@@ -6,6 +6,7 @@
 use super::super::command::SYSTEM;
 use super::super::evidence::{blames_option, has_word, is_circumstance};
 use super::super::item::Fix;
+use super::commands::on_this_system;
 use super::{Lesson, Try};
 use crate::protocol::command::INTERPRETERS;
 use crate::protocol::topics;
@@ -90,7 +91,5 @@ pub(super) fn of_installed(lesson: Lesson, bad: &Try<'_>) -> Lesson {
     if is_foreign || !is_its_own() {
         return lesson;
     }
-    let mut lesson = lesson;
-    lesson.when.platform = Some(std::env::consts::OS.to_owned());
-    Lesson { general: true, ..lesson }
+    on_this_system(lesson)
 }

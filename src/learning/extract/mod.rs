@@ -16,7 +16,7 @@ mod tests;
 
 use serde_json::Value;
 
-use super::evidence::{as_condition, phrase, telling_line};
+use super::evidence::{as_condition, from_fault, phrase, telling_line};
 use super::item::{Condition, FailurePattern, Fix, Item, Origin, Scope};
 use super::leads::led_by;
 use super::pattern::kind_of;
@@ -218,8 +218,16 @@ impl<'a> Try<'a> {
         Self::piece_of(telling_line(self.error)?)
     }
 
+    /// What a command printed: without our own line in front.
+    fn said(&self) -> &'a str {
+        match self.error.split_once('\n') {
+            Some((own, said)) if own.contains(" exited ") => said,
+            Some(_) | None => self.error,
+        }
+    }
+
     fn piece_of(line: &str) -> Option<String> {
-        let piece = as_condition(line);
+        let piece = as_condition(from_fault(line));
         let end = piece.floor_char_boundary(MAX_SIGNATURE);
         Some(piece[..end].trim_end().to_owned()).filter(|piece| piece.len() >= 4)
     }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::item::{Fix, Item, Scope};
 use super::testing::{attempt, trace};
@@ -611,4 +611,195 @@ fn what_an_installed_program_refuses_of_itself_holds_in_every_project() {
     check("go test -race ./...", code, "CGO_ENABLED=1 go test -race ./...", false);
     let base = "go: DB_NAME is not set";
     check("go test ./...", base, "DB_NAME=shop go test ./...", false);
+}
+
+#[test]
+fn what_was_added_to_a_call_that_stays_as_it_was_made_the_difference() {
+    let linked = "a.c:(.text+0x2b): undefined reference to `sqrt'\ncollect2: error: ld returned 1";
+    for (bad, says, good, text) in [
+        (
+            "cargo check",
+            "error[E0554]: `#![feature]` may not be used on the stable release channel",
+            "cargo +nightly check",
+            "Run `cargo` with `+nightly`.",
+        ),
+        ("cc -o a a.c", linked, "cc -o a a.c -lm", "Run `cc` with `-lm`."),
+        (
+            "go vet ./...",
+            "a.go:3:2: undefined: openStore",
+            "go vet -tags sqlite ./...",
+            "Run `go vet` with `-tags sqlite`.",
+        ),
+        (
+            "python plot.py",
+            "Traceback (most recent call last):\n_tkinter.TclError: no display name and no $DISPLAY",
+            "MPLBACKEND=Agg python plot.py",
+            "Run `python` with `MPLBACKEND=Agg` in front.",
+        ),
+        (
+            "npx jest",
+            "SyntaxError: Cannot use import statement outside a module",
+            "NODE_OPTIONS=--experimental-vm-modules npx jest",
+            "Run `npx jest` with `NODE_OPTIONS=--experimental-vm-modules` in front.",
+        ),
+        (
+            "node app.mjs",
+            "SyntaxError: Unexpected token '??='",
+            ".node20/bin/node app.mjs",
+            "Run `.node20/bin/node`, not `node`.",
+        ),
+        (
+            "docker compose logs web",
+            "no configuration file provided: not found",
+            "docker compose -f ops/compose.yaml logs web",
+            "Run `docker compose` with `-f ops/compose.yaml` (it says: not found).",
+        ),
+        (
+            "pnpm test",
+            "ERR_PNPM_NO_SCRIPT  Missing script: test",
+            "pnpm --filter @shop/web test",
+            "Run `pnpm` with `--filter @shop/web` (it says: missing).",
+        ),
+    ] {
+        assert_eq!(one(bad, says, 1, good).text, text);
+    }
+    let of_system = one("cc -o a a.c", linked, 1, "cc -o a a.c -lm");
+    assert_eq!(of_system.scope, Scope::User);
+    let when = of_system.failure.map(|failure| failure.when).expect("a failure pattern");
+    assert_eq!(
+        when.signature.as_deref(),
+        Some("undefined reference to `sqrt"),
+        "whatever the place"
+    );
+}
+
+#[test]
+fn what_may_be_the_work_is_none() {
+    let undefined = "a.c:3: undefined reference to `foo'";
+    let found = "3:9 error Unexpected console statement no-console";
+    for (bad, says, good) in [
+        ("pytest", "E assert 1 == 2\n1 failed, 3 passed", "A=1 pytest"),
+        ("pytest", "E assert 1 == 2\n1 failed, 3 passed", "pytest --color no"),
+        ("cargo test", "thread 'a' panicked at 'overflow'", "cargo test --release"),
+        ("cargo test", "error[E0425]: cannot find value `x`", "cargo test --lib"),
+        ("cc -o a a.c", undefined, "cc -o a a.c b.c"),
+        ("npx eslint src", found, "npx eslint src --quiet"),
+        ("npx eslint src", found, "npx eslint src --rulesdir x"),
+        (
+            "curl localhost/x",
+            "curl: (22) The requested URL returned error: 500",
+            "curl -s localhost/x",
+        ),
+        ("bin/fetch a", "fetch: error 7", "bin/fetch a --verbose"),
+        ("bin/greet", "usage: greet NAME", "bin/greet Bob"),
+        ("bin/convert", "usage: convert FILE", "bin/convert data/a.csv"),
+        ("mypy", "mypy: error: Missing target module", "mypy src/a.py"),
+        ("bin/build alpha", "building alpha\nerror 7", "bin/build beta"),
+        ("node src/index.js", "boom\n at src/index.js:3", "node src/web/index.js"),
+    ] {
+        assert_eq!(learnt(bad, says, 1, good).items, [], "{bad} → {good}");
+    }
+}
+
+#[test]
+fn what_a_build_works_on_and_where_a_file_lies_is_known() {
+    for (bad, says, good, text) in [
+        (
+            "dotnet test --nologo",
+            "MSB1003: Specify a project or solution file.",
+            "dotnet test src/Shop.sln --nologo",
+            "Run `dotnet test` with `src/Shop.sln` (it says: specify).",
+        ),
+        (
+            "mypy",
+            "mypy: error: Missing target module, package, files, or command.",
+            "mypy src/shop",
+            "Run `mypy` with `src/shop` (it says: missing).",
+        ),
+        (
+            "bin/rspec spec/cart_spec.rb",
+            "LoadError:\n  cannot load such file -- ./spec/cart_spec.rb",
+            "bin/rspec spec/unit/cart_spec.rb",
+            "Give `bin/rspec` paths below `spec/unit/`, not below `spec/`: `spec/unit/cart_spec.rb`, not \
+             `spec/cart_spec.rb`.",
+        ),
+        (
+            "sqlite3 shop.db 'select 1'",
+            "Error: in prepare, no such table: orders",
+            "sqlite3 var/shop.db 'select 1'",
+            "Give `sqlite3` `var/shop.db`, not `shop.db` (it says: no such).",
+        ),
+        (
+            "bash seed.sh",
+            "seed.sh: line 5: syntax error: unexpected end of file",
+            "tr -d '\\r' < seed.sh | bash",
+            "Give `bash` its file through `tr -d '\\r' <`: `tr -d '\\r' < FILE | bash …`.",
+        ),
+    ] {
+        assert_eq!(one(bad, says, 1, good).text, text);
+    }
+}
+
+/// What a call of a tool that failed like this, and the one that worked, teach everywhere.
+fn of_calls(code: ErrorCode, bad: (&str, Value), good: (&str, Value)) -> Vec<String> {
+    let call = |index: u32, (tool, input): (&str, Value), error: Option<&str>| {
+        let mut attempt = attempt(index, "", error, 1);
+        let context = json!({"tool": tool, "input": input});
+        attempt.context = context.as_object().cloned().unwrap_or_default();
+        attempt.code = error.map(|_| code);
+        attempt
+    };
+    let items = extract(&trace(vec![call(1, bad, Some("no")), call(2, good, None)]), "").items;
+    assert!(items.iter().all(|item| item.scope == Scope::User), "{items:#?}");
+    items.into_iter().map(|item| item.text).collect()
+}
+
+#[test]
+fn how_a_text_was_written_is_known_where_it_is_the_files() {
+    let edit = |old: &str, new: &str| {
+        let input = |text: &str| json!({"path": "a.x", "old_string": text, "new_string": "z"});
+        of_calls(ErrorCode::NoMatch, ("Edit", input(old)), ("Edit", input(new)))
+    };
+    let numbers = ["Leave the line numbers that Read shows out of `old_string` of Edit."];
+    assert_eq!(edit("   2 | timeout = 30", "timeout = 30"), numbers);
+    assert_eq!(edit("12\tlet a;\n13\tlet b;", "let a;\nlet b;"), numbers);
+    let left_out = ["Leave nothing out with `...` in `old_string` of Edit."];
+    assert_eq!(edit("fn a() {\n  // ...\n}", "fn a() {\n  1\n}"), left_out);
+    let characters = [
+        "Copy the very characters (quotes, dashes, no `\\n` or `&lt;`) into `old_string` of Edit.",
+    ];
+    for (old, new) in [("a &lt; b", "a < b"), ("x = 1\\ny = 2", "x = 1\ny = 2"), ("don't", "don’t")]
+    {
+        assert_eq!(edit(old, new), characters);
+    }
+    assert_eq!(edit("foo()", "bar()"), [""; 0], "another text");
+    assert_eq!(edit("12 apples", "apples"), [""; 0], "no line number");
+}
+
+#[test]
+fn a_path_that_holds_more_than_a_path_is_known() {
+    let path = |tool, bad: &str, good| {
+        of_calls(ErrorCode::NotFound, (tool, json!({"pattern": "x", "path": bad})), good)
+    };
+    assert_eq!(
+        path(
+            "Grep",
+            "a/*.css",
+            ("Grep", json!({"pattern": "x", "path": "a", "file_pattern": "*.css"}))
+        ),
+        ["`path` of Grep takes no names with wildcards: a pattern belongs into `file_pattern`."]
+    );
+    assert_eq!(
+        path("Read", "src/*.rs", ("Glob", json!({"pattern": "src/*.rs"}))),
+        ["`path` of Read takes no names with wildcards: a pattern belongs into `pattern` of Glob."]
+    );
+    assert_eq!(
+        path(
+            "Read",
+            "a.rs:10-40",
+            ("Read", json!({"path": "a.rs", "start_line": 10, "limit": 30}))
+        ),
+        ["`path` of Read takes no lines: line numbers belong into `start_line` and `limit`."]
+    );
+    assert_eq!(path("Grep", "src", ("Grep", json!({"pattern": "x", "path": "web"}))), [""; 0]);
 }

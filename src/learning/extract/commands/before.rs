@@ -1,7 +1,8 @@
 //! What has to stand in front of a command, or to be run before it.
 
 use super::super::super::chain::main_command;
-use super::super::super::command::head;
+use super::super::super::command::{head, is_task};
+use super::super::super::evidence::has_word;
 use super::super::super::item::Fix;
 use super::super::{Between, Lesson};
 use super::{Case, essential};
@@ -108,11 +109,15 @@ impl Case<'_> {
         let [file] = handed.as_slice() else { return None };
         let at = filter_words.iter().position(|word| word == file)?;
         let stays = old.len() == new.len() + 1 || new.contains(&"-");
-        let is_look = NEVER_FIRST.contains(&name_of(filter_words[0])) || filter_words[0] == "echo";
+        let name = name_of(filter_words[0]);
+        let is_stream = ["sed", "perl"].contains(&name)
+            && !filter_words.iter().any(|word| word.starts_with("-i"));
+        let is_look = (NEVER_FIRST.contains(&name) && !is_stream) || name == "echo";
         if filter.operator != Some("|") || !stays || is_look || !self.may_be_the_call() {
             return None;
         }
-        let head = head(old).join(" ");
+        let kept: Vec<&str> = old.iter().filter(|word| *word != file).copied().collect();
+        let head = head(&kept).join(" ");
         let filter = filter_words[..at].join(" ");
         let text = format!("Give `{head}` its file through `{filter}`: `{filter} FILE | {head} …`");
         Some(self.lesson(&text, &head, None))
@@ -127,19 +132,24 @@ impl Case<'_> {
     /// The same command worked after something else was run.
     pub(super) fn run_first(&self, line: &str, between: &[Between<'_>]) -> Option<Lesson> {
         let commands = essential(line);
-        let head = head(main_command(&commands)?.program()).join(" ");
+        let failed = main_command(&commands)?.program();
         let acts =
             |call: &&Between<'_>| call.acts && call.command().is_some_and(|line| !only_looks(line));
         let acted: Vec<&Between<'_>> = between.iter().filter(acts).collect();
         let told = |call: &&Between<'_>| {
             let line = call.command().unwrap_or_default();
             essential(line).iter().any(|simple| {
-                let head = super::super::super::command::head(simple.program());
-                let what = head.last().copied().unwrap_or_default();
-                // `run: make gen`, `tools/gen.sh is older than …`.
-                (head.len() > 1 || is_script(what))
-                    && (self.bad.error.contains(&head.join(" "))
-                        || (is_script(what) && self.bad.error.contains(name_of(what))))
+                let program = simple.program();
+                let own = super::super::super::command::head(program);
+                let what = own.last().copied().unwrap_or_default();
+                // `run: make gen`, `run 'pod install'`, `tools/gen.sh is older than …`.
+                let told = match program {
+                    _ if own.len() > 1 => own.join(" "),
+                    [first, task, ..] if is_task(task) => format!("{} {task}", name_of(first)),
+                    _ => String::new(),
+                };
+                has_word(self.bad.error, &told)
+                    || (is_script(what) && has_word(self.bad.error, name_of(what)))
             })
         };
         let named: Vec<&&Between<'_>> = acted.iter().filter(|call| told(call)).collect();
@@ -166,6 +176,10 @@ impl Case<'_> {
             Some(folder) if folder != "." => format!("cd {folder} && {first}"),
             _ => first.to_owned(),
         };
+        // Of a program that has to do something else first it is one of its tasks that fails.
+        let is_same = own.iter().any(|simple| simple.program().first() == failed.first());
+        let n = if is_same && failed.len() > 1 { 2 } else { 1 };
+        let head = failed[..head(failed).len().max(n)].join(" ");
         let mut lesson = self.first(&first, &head, !in_background);
         if in_background {
             lesson.text = format!("Start `{first}` in the background before `{head}`.");

@@ -12,7 +12,7 @@ pub(super) use self::before::{NEVER_FIRST, only_looks};
 use super::super::chain::main_command;
 use super::super::command::{ANY, SYSTEM, head, is_task};
 use super::super::difference::common;
-use super::super::evidence::{blames, is_verdict, names};
+use super::super::evidence::{blames, fails_tests, is_verdict, names};
 use super::super::item::{Condition, Fix};
 use super::{Between, Lesson, Try, reason, topic_of};
 use crate::protocol::Object;
@@ -140,6 +140,12 @@ impl<'a> Case<'a> {
         !self.edited && (self.blamed || !self.judged)
     }
 
+    /// The same, where all that was given stands there again: nothing of the work is another, so code that did not
+    /// compile or run was only built or run in a wrong way.
+    fn may_be_what_was_added(&self) -> bool {
+        !self.edited && (self.blamed || !fails_tests(self.bad.error))
+    }
+
     fn when(&self, head: &str, replaced: &str) -> Condition {
         Condition {
             tool: "Bash".to_owned(),
@@ -180,11 +186,14 @@ impl<'a> Case<'a> {
 }
 
 /// What it says of a program holds on the whole machine.
-fn of_machine(mut lesson: Lesson, program: &str) -> Lesson {
-    if SYSTEM.contains(&program) {
-        lesson.when.platform = Some(std::env::consts::OS.to_owned());
-        lesson.general = true;
-    }
+fn of_machine(lesson: Lesson, program: &str) -> Lesson {
+    if SYSTEM.contains(&program) { on_this_system(lesson) } else { lesson }
+}
+
+/// It holds in all projects on this system.
+pub(super) fn on_this_system(mut lesson: Lesson) -> Lesson {
+    lesson.when.platform = Some(std::env::consts::OS.to_owned());
+    lesson.general = true;
     lesson
 }
 

@@ -1,13 +1,16 @@
 //! One command with other words: another task or program, options more, less or others, variables in front.
 
-use super::super::super::chain::has_same_stem;
-use super::super::super::command::{ANY, has_options_more, head, is_option};
+use super::super::super::chain::{has_same_stem, targets};
+use super::super::super::command::{ANY, SYSTEM, has_options_more, head, is_option};
 use super::super::super::difference::common;
-use super::super::super::evidence::{blames_option, names, narrows};
+use super::super::super::evidence::{
+    blames_option, fails_tests, has_word, mention_of, names, narrows, only_talks, speaks_of_screen,
+};
 use super::super::super::item::Fix;
+use super::super::super::leads::source_of;
 use super::super::Lesson;
 use super::missing::RUNNERS;
-use super::{Case, heads, of_machine};
+use super::{Case, heads, of_machine, on_this_system};
 use crate::protocol::command::{
     INTERPRETERS, Simple, WITH_TASK, is_assignment, is_script, name_of, unquoted,
 };
@@ -20,6 +23,9 @@ const MAX_PLACES: usize = 2;
 /// Programs that run another one where what it needs is there.
 const WRAPPERS: [&str; 10] =
     ["docker", "podman", "nix", "nix-shell", "direnv", "mise", "conda", "hatch", "rye", "xvfb-run"];
+
+/// Options by which a program is linked with a part of the system's own library.
+const OF_SYSTEM: [&str; 5] = ["-lm", "-pthread", "-lpthread", "-ldl", "-lrt"];
 
 /// A command as it failed and as it worked: words behind the variables in front of it.
 struct Change<'c, 'a> {
@@ -81,12 +87,18 @@ impl Case<'_> {
         if let Some(lesson) = self.with_variables(bad, good) {
             return Some(lesson);
         }
-        if self.bad.is_missing() || !self.may_be_the_call() {
+        if self.bad.is_missing() {
             return None;
         }
         let change = Change::of(bad, good)?;
-        if let Some(lesson) = self.wrapped(&change) {
+        if !self.may_be_what_was_added() {
+            return None;
+        }
+        if let Some(lesson) = self.wrapped(&change).or_else(|| self.elsewhere(&change)) {
             return Some(lesson);
+        }
+        if !self.may_be_the_call() {
+            return self.with_more(&change);
         }
         let are_akin = has_options_more(change.old, change.new);
         if head(change.old) != head(change.new) && !are_akin {
@@ -113,12 +125,21 @@ impl Case<'_> {
         let (old, new) = (change.old, change.new);
         let n = new.len().checked_sub(old.len()).filter(|n| (1..=4).contains(n))?;
         let wraps = |program: &str| RUNNERS.contains(&program) || WRAPPERS.contains(&program);
-        if !self.blamed || !new.ends_with(old) || !wraps(name_of(new[0])) {
+        if !new.ends_with(old) || !wraps(name_of(new[0])) {
             return None;
         }
         let (from, to) = (old[0], new[..=n].join(" "));
         let fix = Fix::ReplaceWords { from: from.to_owned(), to: to.clone() };
         Some(self.lesson(&format!("Run `{to}`, not `{from}`"), from, Some(fix)))
+    }
+
+    /// The same program, found at another place: `node a.js` → `.node20/bin/node a.js`.
+    fn elsewhere(&self, change: &Change<'_, '_>) -> Option<Lesson> {
+        let (old, new) = (change.old, change.new);
+        let is_it = old[0] != new[0] && name_of(old[0]) == name_of(new[0]) && old[1..] == new[1..];
+        let fix = Fix::ReplaceWords { from: old[0].to_owned(), to: new[0].to_owned() };
+        let text = format!("Run `{}`, not `{}`", new[0], old[0]);
+        is_it.then(|| self.lesson(&text, old[0], Some(fix)))
     }
 
     /// What the command is, is another: `make test` → `make check`.
@@ -127,11 +148,9 @@ impl Case<'_> {
         let (old_head, new_head) = (head(old), head(new));
         let same_program = old_head.first() == new_head.first();
         let same_purpose = topics::of_simple(change.bad) == topics::of_simple(change.good);
-        // The same program, found at another place.
-        let is_elsewhere = !same_program && !self.judged && name_of(old[0]) == name_of(new[0]);
+        let is_named = has_word(self.bad.said(), name_of(new[0]));
         let akin = change.from().iter().any(|word| self.blames(word))
-            || is_elsewhere
-            || (!same_program && self.blamed && same_purpose);
+            || (!same_program && (self.blamed || is_named) && same_purpose);
         if !akin || old[old_head.len()..] != new[new_head.len()..] {
             return None;
         }
@@ -155,25 +174,35 @@ impl Case<'_> {
         if added.len() > MAX_WORDS * places.len() || places.len() > MAX_PLACES {
             return None;
         }
-        if (places.len() > 1 || !is_named) && !are_options {
+        let old_head = head(change.old);
+        let topic = topics::of_simple(change.bad);
+        // `dotnet test` → `dotnet test src/Shop.sln`: what it works on was not given, and is no one file of the work.
+        let is_subject = places.len() == 1
+            && self.blamed
+            && topic.is_some_and(|topic| topics::BUILDS.contains(&topic))
+            && targets(change.old).next().is_none()
+            && added.iter().all(|word| is_whole(word));
+        if (places.len() > 1 || !is_named) && !are_options && !is_subject {
             return None;
         }
         // It may choose fewer tests, or less of what is wrong.
-        let is_test = topics::of_simple(change.bad) == Some("test");
-        let may_narrow = self.judged || is_test;
-        if (is_test && !self.blamed && !is_named)
-            || (may_narrow && added.iter().any(|word| narrows(word)))
+        let looks = matches!(topic, Some("test" | "lint" | "format"));
+        let is_of_program = are_options && last < old_head.len();
+        let is_fault = self.judged && !fails_tests(self.bad.error);
+        if (looks && !self.blamed && !is_named && !is_of_program && !is_fault)
+            || added.iter().any(|word| narrows(word) && !self.may_choose(word, looks))
+            || (!self.blamed && !is_named && SYSTEM.contains(&change.old[0]))
+            || (!is_named && added.iter().all(|word| only_talks(word)))
         {
             return None;
         }
-        let old_head = head(change.old);
         let (mut told, mut known) = heads(change.bad, self.bad.error);
         // What is for the program behind it (`--`) is so for this one alone.
-        if added.contains(&"--") || !are_options {
+        if added.contains(&"--") || !(are_options || is_subject) {
             known.clone_from(&told);
         }
-        if last == 1 {
-            change.old[0].clone_into(&mut told);
+        if last < old_head.len() || last == 1 {
+            told = change.old[..last].join(" ");
             known.clone_from(&told);
         }
         // Behind other arguments it stays at the end; else it belongs to what stands before it.
@@ -190,7 +219,19 @@ impl Case<'_> {
             are_options.then_some(fix),
         );
         lesson.condition = lesson.condition.replacen(&known, &told, 1);
-        Some(if change.old[0] == program { of_machine(lesson, &program) } else { lesson })
+        Some(if change.old[0] != program {
+            lesson
+        } else if added.iter().all(|word| OF_SYSTEM.contains(word)) {
+            on_this_system(lesson)
+        } else {
+            of_machine(lesson, &program)
+        })
+    }
+
+    /// Where nothing could be looked at, an option that says where to look does not hide what is wrong.
+    fn may_choose(&self, option: &str, looks: bool) -> bool {
+        const PLACES: [&str; 6] = ["-p", "--package", "--filter", "--bin", "--lib", "--test"];
+        !self.judged && (!looks || (self.blamed && PLACES.contains(&option)))
     }
 
     /// An option that is refused, and was left out.
@@ -211,6 +252,21 @@ impl Case<'_> {
         let head = head(change.old).join(" ");
         let before = change.front.checked_sub(1).map(|at| change.old[at]).unwrap_or_default();
         let is_blamed = gone.iter().any(|word| self.blames(word));
+        if let ([old], [new]) = (gone, come)
+            && let Some((from, to)) = moved_down(old, new)
+            && let line = mention_of(self.bad.said(), old)
+            && (is_blamed || self.blamed || line.is_some())
+        {
+            let folders = format!(" paths below `{to}/`, not below `{from}/`:");
+            let folders = if from.is_empty() { "" } else { &folders };
+            let text = format!("Give `{head}`{folders} `{new}`, not `{old}`");
+            let fix = Fix::ReplaceWords { from: (*old).to_owned(), to: (*new).to_owned() };
+            let mut lesson = self.lesson(&text, &head, Some(fix));
+            if let Some(line) = line {
+                lesson.when.signature = self.bad.signature_of_line(line, &head, "");
+            }
+            return Some(lesson);
+        }
         if let ([old], [new]) = (gone, come)
             && is_blamed
         {
@@ -276,7 +332,7 @@ impl Case<'_> {
         let added: Vec<&str> =
             good.words[..n_new].iter().filter(|word| !bad.words.contains(word)).copied().collect();
         let rest_is_same = bad.words[n_old..] == good.words[n_new..];
-        if !stays || added.is_empty() || !rest_is_same || !self.may_be_the_call() {
+        if !stays || added.is_empty() || !rest_is_same || !self.may_be_what_was_added() {
             return None;
         }
         let program = bad.program();
@@ -296,9 +352,27 @@ impl Case<'_> {
         if added.iter().all(|word| is_of_terminal(word)) {
             let plain = if first == "git" { "less" } else { first };
             lesson = of_machine(lesson, plain);
+        } else if speaks_of_screen(self.bad.error) && !first.contains('/') && !with.contains('/') {
+            lesson = on_this_system(lesson);
         }
         Some(lesson)
     }
+}
+
+/// A folder, or what a whole project is described in: no source.
+fn is_whole(word: &str) -> bool {
+    let is_plain = word.contains(['/', '.']) && !word.starts_with(['/', '~', '-', '$']);
+    is_plain && !word.contains('*') && source_of(word).is_none()
+}
+
+/// The folders below which one file was looked for and found, where the latter has more in it: `spec/a.rb` and
+/// `spec/unit/a.rb`, `test/a.js` and `core/test/a.js`.
+fn moved_down<'a>(old: &'a str, new: &'a str) -> Option<(&'a str, &'a str)> {
+    let (to, other) = new.rsplit_once('/')?;
+    let (from, name) = old.rsplit_once('/').unwrap_or(("", old));
+    let mut parts = to.split('/');
+    let is_deeper = from.is_empty() || from.split('/').all(|part| parts.any(|other| other == part));
+    (name == other && name.contains('.') && from != to && is_deeper).then_some((from, to))
 }
 
 /// A variable that says what the terminal is like, and not the project: `GIT_EDITOR=true`, `PAGER=cat`, `LC_ALL=C`.

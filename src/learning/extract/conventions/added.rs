@@ -11,7 +11,7 @@ use super::super::super::item::Condition;
 use super::super::super::pattern::plain_path;
 use super::super::commands::essential;
 use super::super::{Between, Lesson, MIN_SIGNATURE, Try, topic_of};
-use super::said;
+use super::Mended;
 use super::told::{is_mark, is_plain_place};
 use crate::protocol::command::unquoted;
 
@@ -37,7 +37,9 @@ pub(in super::super) fn lesson(
     let head = head(one).join(" ");
     let may_be_told = |piece: &str| is_mark(piece, bad, before, task);
     if one == other {
-        by_an_edit(bad, between, task, &head, &may_be_told)
+        let form = Mended::of(bad, good, before, between, task);
+        let form = form.is_some_and(|mended| mended.is_linter());
+        by_an_edit(bad, (before, between), task, form, &head, &may_be_told)
     } else {
         in_words(bad, one, other, &head, &may_be_told)
     }
@@ -46,8 +48,9 @@ pub(in super::super) fn lesson(
 /// The same command worked after lines were added to files, and to nothing else in them.
 fn by_an_edit(
     bad: &Try<'_>,
-    between: &[Between<'_>],
+    (before, between): (&[Between<'_>], &[Between<'_>]),
     task: &str,
+    form: bool,
     head: &str,
     may_be_told: &dyn Fn(&str) -> bool,
 ) -> Option<Lesson> {
@@ -57,17 +60,23 @@ fn by_an_edit(
     let is_one = edits.iter().all(|call| {
         call.input.get("path").and_then(|path| path.as_str()).map(plain_path) == Some(path)
     });
-    let text = |name: &str| last.input.get(name).and_then(|value| value.as_str());
-    let (old, new) = (text("old_string")?, text("new_string")?);
+    let (changes, earlier) = (super::changes(between), super::changes(before));
+    let texts = changes.last()?.texts(&earlier.iter().collect::<Vec<_>>());
+    let [(old, new)] = texts.as_slice() else { return None };
     let added = added(old, new)?;
     let task = task.to_lowercase();
-    let said = said(bad);
-    let wish = wish(said, |line| words(added).any(|word| has_word(line, word)))?;
-    let shared: Vec<&str> = words(added).filter(|word| has_word(wish, word)).collect();
+    let said = bad.said();
+    let is_in = |line: &str, word: &str| has_word(&line.to_lowercase(), &word.to_lowercase());
+    let wish = wish(said, form, |line| words(added).any(|word| is_in(line, word)))?;
+    let shared: Vec<&str> = words(added).filter(|word| is_in(wish, word)).collect();
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let name = path.rsplit('/').next().unwrap_or(path);
     let blames_file = said.contains(path) || said.contains(name);
     if !is_one || !is_plain_place(path) || (blames_file && !may_be_told(added)) {
+        return None;
+    }
+    // Within a line it is a part of what stands there.
+    if blames_file && !new.lines().any(|line| line.trim() == added) {
         return None;
     }
     let text = if blames_file {
@@ -105,22 +114,25 @@ fn in_words(
     let tail = old.get(old.chars().next()?.len_utf8()..)?;
     let (piece, at_front) = match new.strip_suffix(tail) {
         Some(rest) if !tail.is_empty() => (&rest[..rest.char_indices().next_back()?.0], true),
-        _ => (new.strip_prefix(old.as_str())?, false),
+        _ if new.starts_with(&old) => (&new[old.len()..], false),
+        // `fix: a` → `fix(web): a`.
+        _ => (added(&old, &new)?, true),
     };
-    let said = said(bad);
+    let shown = if at_front { &new[..new.find(piece)? + piece.len()] } else { piece };
+    let said = bad.said();
     // `WEB-7: ` is one of `WEB-<n>: `.
     let is_named = |line: &str| {
         let mut parts = words(piece).flat_map(|word| word.split('-'));
         parts.any(|part| part.chars().count() >= MIN_WORD && line.contains(part))
     };
-    let wish = wish(said, is_named)?;
+    let wish = wish(said, false, is_named)?;
     let option = one[..front].last().filter(|word| word.starts_with('-'));
     if piece.trim().is_empty() || piece.len() > MAX_PIECE || !may_be_told(piece) {
         return None;
     }
     let what = option.map_or_else(|| head.to_owned(), |option| format!("{head} {option}"));
     let text = if at_front {
-        format!("Begin what `{what}` is given as in `{piece}…`: that is what it wants.")
+        format!("Begin what `{what}` is given as in `{shown}…`: that is what it wants.")
     } else {
         format!("End what `{what}` is given as in `…{piece}`: that is what it wants.")
     };
@@ -128,8 +140,8 @@ fn in_words(
 }
 
 /// The first line that says what is wanted and names it.
-fn wish(said: &str, names: impl Fn(&str) -> bool) -> Option<&str> {
-    said.lines().find(|line| states_wish(line) && names(line))
+fn wish(said: &str, form: bool, names: impl Fn(&str) -> bool) -> Option<&str> {
+    said.lines().find(|line| states_wish(line, form) && names(line))
 }
 
 /// A rule for failures that say this, whatever `names` are called then; none where too little is left to tell them by.

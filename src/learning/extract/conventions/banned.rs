@@ -1,7 +1,7 @@
 //! A word that is not wanted here, and the one that stands in its place.
 
 use super::super::super::difference::common;
-use super::super::super::evidence::{bans, has_word, may_ban};
+use super::super::super::evidence::{bans, has_word, is_compilers, is_of_names, may_ban};
 use super::super::super::item::Condition;
 use super::super::super::pattern::{kind_of, replaced};
 use super::super::{Lesson, guard};
@@ -43,9 +43,82 @@ pub(super) fn lesson(mended: &Mended<'_>) -> Option<Lesson> {
     }
     mended.changes.iter().enumerate().find_map(|(at, change)| {
         let earlier: Vec<_> = mended.before.iter().chain(&mended.changes[..at]).collect();
-        let swaps = change.texts(&earlier).into_iter().filter_map(|(old, new)| swap(old, new));
-        swaps.into_iter().find_map(|swap| of(mended, change.path, &swap))
+        let texts = change.texts(&earlier);
+        let mut swaps = texts.iter().filter_map(|(old, new)| swap(old, new));
+        let mut given = texts.iter().filter_map(|(old, new)| given(old, new));
+        let banned = swaps.find_map(|swap| of(mended, change.path, &swap));
+        banned.or_else(|| given.find_map(|given| wanted(mended, change.path, &given)))
     })
+}
+
+/// What a call is to be given, where the output names both: `requests.get` a `timeout=10`.
+fn wanted(mended: &Mended<'_>, path: &str, given: &Given<'_>) -> Option<Lesson> {
+    let Given { call, name, piece } = given;
+    let is_named = |line: &&str| {
+        has_word(line, name) && parts(call).any(|part| has_word(line, part)) && !is_of_types(line)
+    };
+    let line = mended.said.lines().find(is_named)?;
+    let is_own = mended.is_asked_for(name) || parts(call).any(|part| mended.is_asked_for(part));
+    let gets_past = guard::asks(name) || piece.len() > MAX_WORD || piece.contains('`');
+    if !mended.looks_at_form() || is_own || gets_past {
+        return None;
+    }
+    let kind = kind_of(path)?;
+    let head = &mended.head;
+    let text = format!("Give `{call}` `{piece}` in {}: `{head}` wants it.", files_of(kind));
+    let when = Condition {
+        tool: "Edit".to_owned(),
+        file_kind: Some(kind.to_owned()),
+        puts_in: Some((*call).to_owned()),
+        ..Condition::default()
+    };
+    mended.lesson(text, format!("`{call}` is written without `{name}`"), when, line)
+}
+
+/// An argument by its name, with a value that is no name of the place (`10`, `UTC`, `"utf-8"`), and what it is given to.
+struct Given<'a> {
+    call: &'a str,
+    name: &'a str,
+    piece: &'a str,
+}
+
+/// What one line was given more, in a call or a tag, where nothing else is another.
+fn given<'a>(old: &'a str, new: &'a str) -> Option<Given<'a>> {
+    let (one, other) = (whole_lines(old), whole_lines(new));
+    let (front, back) = common(&one, &other);
+    let ([from], [to]) = (&one[front..one.len() - back], &other[front..other.len() - back]) else {
+        return None;
+    };
+    let (one, other): (Vec<&str>, Vec<&str>) = (tokens(from).collect(), tokens(to).collect());
+    let (front, back) = common(&one, &other);
+    let back = back.min(one.len() - front);
+    let start: usize = other[..front].iter().map(|token| token.len()).sum();
+    let end: usize = other[other.len() - back..].iter().map(|token| token.len()).sum();
+    let piece = to.get(start..to.len() - end)?.trim_matches([',', ' ']);
+    let (name, value) = piece.split_once(['=', ':'])?;
+    let value = value.trim();
+    let is_name =
+        |text: &str| !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let last = value.rsplit('.').next()?;
+    let is_fixed = last
+        .starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit() || "\"'".contains(c))
+        || ["true", "false"].contains(&last);
+    // What is open to the left is what it is given to.
+    let mut depth = 0_i32;
+    let at = other[..front].iter().rposition(|token| {
+        depth += i32::from(*token == ")") - i32::from(matches!(*token, "(" | "<"));
+        depth < 0
+    })?;
+    let call = if other[at] == "<" { other.get(at + 1) } else { other[..at].last() }?;
+    let is_all = front + back == one.len() && is_name(name) && is_name(&call.replace('.', ""));
+    (is_all && is_fixed && !value.contains(',')).then_some(Given { call, name, piece })
+}
+
+/// The line is a type checker's: what a function takes is the code's affair.
+fn is_of_types(line: &str) -> bool {
+    let line = line.to_lowercase();
+    let types = ["positional", "named argument", "argument missing", "for parameter", "prop "];
+    is_compilers(&line, true) || types.iter().any(|word| line.contains(word))
 }
 
 fn of(mended: &Mended<'_>, path: &str, swap: &Swap<'_>) -> Option<Lesson> {
@@ -53,7 +126,14 @@ fn of(mended: &Mended<'_>, path: &str, swap: &Swap<'_>) -> Option<Lesson> {
     let told = parts(old).filter(|part| parts(new).all(|other| other != *part));
     let told: Vec<&str> = told.collect();
     let line = mended.said.lines().find(|line| {
-        told.iter().any(|part| bans(line, part) || (mended.looks_at_form() && may_ban(line, part)))
+        let is_form = mended.looks_at_form();
+        let names_both = |part: &str| {
+            has_word(line, part)
+                && parts(new).any(|part| has_word(line, part))
+                && !is_of_names(line)
+        };
+        told.iter()
+            .any(|part| bans(line, part) || (is_form && (may_ban(line, part) || names_both(part))))
     })?;
     // What the other word is follows from the place, unless it is one that is called, or that the output names.
     let call = format!("{old}(");

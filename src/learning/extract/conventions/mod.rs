@@ -9,6 +9,7 @@ mod banned;
 mod companion;
 mod generated;
 mod indented;
+mod named;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -65,6 +66,7 @@ pub(super) fn of_changes(
     generated::lesson(&mended)
         .or_else(|| indented::lesson(&mended))
         .or_else(|| companion::lesson(&mended))
+        .or_else(|| named::lesson(&mended))
         .or_else(|| banned::lesson(&mended))
 }
 
@@ -122,7 +124,7 @@ impl<'a> Mended<'a> {
         (is_alone && shows_status).then(|| Self {
             bad,
             head: program[..own_words(&program)].join(" "),
-            said: said(bad),
+            said: bad.said(),
             before: self::changes(before),
             ran,
             program,
@@ -142,6 +144,11 @@ impl<'a> Mended<'a> {
                 parts.any(|part| LOOKS_AT_FORM.contains(&part.to_lowercase().as_str()))
             }),
         }
+    }
+
+    /// It is known as one that does.
+    fn is_linter(&self) -> bool {
+        matches!(self.topic(), Some("lint" | "format"))
     }
 
     /// The check runs the work: its no is no word on how the work is written.
@@ -273,12 +280,4 @@ fn folder_of_all<'a>(paths: &BTreeSet<&'a str>) -> Option<&'a str> {
     let mut folders = paths.iter().map(|path| path.split_once('/').map(|(first, _)| first));
     let first = folders.next()??;
     folders.all(|folder| folder == Some(first)).then_some(first)
-}
-
-/// What a command printed: without our own line in front.
-fn said<'a>(bad: &Try<'a>) -> &'a str {
-    match bad.error.split_once('\n') {
-        Some((own, said)) if own.contains(" exited ") => said,
-        Some(_) | None => bad.error,
-    }
 }

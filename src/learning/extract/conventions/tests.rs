@@ -673,3 +673,127 @@ fn blanks_that_are_not_all_of_it_teach_nothing() {
         case.teaches_nothing();
     }
 }
+
+fn linted(said: &'static str, old: &str, new: &str) -> Case {
+    Case {
+        task: "Show the sum.",
+        changed: vec![edit("src/a.py", "pass", old)],
+        bad: "bin/lint",
+        said,
+        between: vec![edit("src/a.py", old, new)],
+        good: "bin/lint",
+    }
+}
+
+#[test]
+fn what_a_call_is_to_be_given_is_told_where_a_linter_names_both() {
+    let now = "src/a.py:1:12: DTZ005 `datetime.datetime.now()` called without a `tz` argument";
+    let item = linted(now, "datetime.now()", "datetime.now(tz=UTC)")
+        .teaches("Give `datetime.now` `tz=UTC` in `*.py` files: `bin/lint` wants it.");
+    warns(&item, &[edit("b.py", "x", "datetime.now()")], &[edit("b.ts", "x", "datetime.now()")]);
+    let timeout = "src/a.py:3:9: S113 Probable use of `requests` call without timeout";
+    linted(timeout, "requests.get(url)", "requests.get(url, timeout=10)")
+        .teaches("Give `requests.get` `timeout=10` in `*.py` files: `bin/lint` wants it.");
+    linted("a.py:1: use Decimal for money, not float", "a = float(x)", "a = Decimal(x)")
+        .teaches("Use `Decimal`, not `float`, in `*.py` files: `bin/lint` wants it.");
+    for case in [
+        // A type checker's word is about the code.
+        linted(
+            "a.py:3: error: Missing named argument \"rate\" for \"vat\"",
+            "vat(x)",
+            "vat(x, rate=2)",
+        ),
+        linted("a.py:3:1: missing positional argument rate of vat", "vat(x)", "vat(x, rate=2)"),
+        // A value of the place.
+        linted(timeout, "requests.get(url)", "requests.get(url, timeout=wait)"),
+        // Something else is another, too.
+        linted(timeout, "requests.get(url)", "requests.get(link, timeout=10)"),
+        linted("`foo` is not defined, did you mean `food`?", "a = foo(x)", "a = food(x)"),
+        Case {
+            task: "Give requests a timeout.",
+            ..linted(timeout, "requests.get(u)", "requests.get(u, timeout=10)")
+        },
+        Case {
+            bad: "pytest",
+            good: "pytest",
+            ..linted(timeout, "requests.get(u)", "requests.get(u, timeout=10)")
+        },
+    ] {
+        case.teaches_nothing();
+    }
+}
+
+fn renamed() -> Case {
+    Case {
+        task: "Write a component for users.",
+        changed: vec![write("src/UserCard.tsx", "x\n")],
+        bad: "bin/lint",
+        said: "src/UserCard.tsx\n  1:1  error  Filename is not in kebab case",
+        between: Vec::new(),
+        good: "mv src/UserCard.tsx src/user-card.tsx && bin/lint",
+    }
+}
+
+#[test]
+fn how_new_files_are_called_is_told() {
+    let text = "Name new `*.tsx` files in `src/` as in `user-card.tsx` (kebab case), not as in `UserCard.tsx`: \
+                `bin/lint` wants it.";
+    let item = renamed().teaches(text);
+    warns(&item, &[write("src/PriceList.tsx", "x")], &[write("lib/PriceList.tsx", "x")]);
+    let moved = vec![bash("git mv src/UserCard.tsx src/user-card.tsx")];
+    Case { between: moved, good: "bin/lint", ..renamed() }.teaches(text);
+    for case in [
+        Case { task: "Write src/user-card.tsx.", ..renamed() },
+        Case { changed: Vec::new(), ..renamed() },
+        Case { said: "src/b.tsx: unused name", ..renamed() },
+        Case { good: "mv src/UserCard.tsx lib/user-card.tsx && bin/lint", ..renamed() },
+        Case { good: "mv src/UserCard.tsx src/main.tsx && bin/lint", ..renamed() },
+        Case {
+            bad: "npm run build",
+            good: "mv src/UserCard.tsx src/user-card.tsx && npm run build",
+            ..renamed()
+        },
+    ] {
+        case.teaches_nothing();
+    }
+}
+
+#[test]
+fn a_file_that_is_called_after_another_goes_with_it() {
+    let story = Case {
+        task: "Add a component for a badge.",
+        changed: vec![write("src/ui/Badge.tsx", "x\n")],
+        bad: "bin/lint",
+        said: "src/ui/Badge.tsx: component has no story: write Badge.stories.tsx beside it",
+        between: vec![write("src/ui/Badge.stories.tsx", "y\n")],
+        good: "bin/lint",
+    };
+    let item = story.teaches(
+        "Add a file like `src/ui/Badge.stories.tsx` for a new file like `src/ui/Badge.tsx`: `bin/lint` wants one.",
+    );
+    warns(&item, &[write("src/ui/Avatar.tsx", "x")], &[write("src/b/Avatar.tsx", "x")]);
+    let import = "src/ui/Badge.tsx: missing module './Badge.stories.tsx', unable to resolve";
+    Case { said: import, ..story }.teaches_nothing();
+}
+
+#[test]
+fn a_file_that_is_to_be_changed_with_others_is_told() {
+    let log = || Case {
+        task: "Mend the sum.",
+        changed: vec![edit("src/a.py", "a", "b")],
+        bad: "bin/check",
+        said: "check: CHANGELOG.md was not changed",
+        between: vec![edit("CHANGELOG.md", "# New\n", "# New\n- Mended the sum.\n")],
+        good: "bin/check",
+    };
+    let item = log().teaches("Change `CHANGELOG.md` too with every change: `bin/check` wants it.");
+    warns(&item, &[edit("src/b.py", "a", "b")], &[edit("docs/b.md", "a", "b")]);
+    for case in [
+        Case { said: "CHANGELOG.md:3: the line was not changed by hand", ..log() },
+        Case { said: "CHANGELOG.md has a line that is too long", ..log() },
+        Case { task: "Write it into CHANGELOG.md.", ..log() },
+        Case { bad: "npm run build", good: "npm run build", ..log() },
+    ] {
+        case.teaches_nothing();
+    }
+}
