@@ -26,7 +26,7 @@ pub(super) enum MemoryCommand {
     Show(look::ShowArgs),
     /// Find items by words, an error message or an identifier, the best first
     Search(look::SearchArgs),
-    /// Remember a rule or a pattern
+    /// Remember a rule or a pattern of your own, for every task
     Add(change::AddArgs),
     /// Change what an item says
     Edit(change::EditArgs),

@@ -322,6 +322,25 @@ fn a_task_is_told_what_fits_it_in_l2_and_later_ones_in_the_conversation() {
 }
 
 #[test]
+fn what_a_person_wrote_is_told_in_every_task() {
+    let test = project().script("times: any\ntext: done");
+    let add = |args: &[&str]| test.agent(&[&["memory", "add"], args].concat()).expect_code(0);
+    add(&["Answer in German."]);
+    add(&["--topic", "release", "Tell the team on Monday."]);
+    let told = |task: &str| {
+        test.run(&[task]).expect_code(0);
+        let recalled = test.events_of("memory.recalled");
+        let items = recalled.iter().flat_map(|event| event["items"].as_array().unwrap());
+        items.map(|item| item["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(told("say hello"), ["Answer in German."]);
+    assert_eq!(told("explain the README"), ["Answer in German."]);
+    // What is bound to a topic waits for it.
+    let both = told("Publish the release 1.4");
+    assert_eq!(both, ["Tell the team on Monday.", "Answer in German."]);
+}
+
+#[test]
 fn without_anything_that_fits_not_a_token_is_more() {
     let sent = |args: &[&str], remembers: bool| {
         let test = project().script("call: LS {}\n---\ntext: done");

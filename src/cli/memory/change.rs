@@ -24,7 +24,7 @@ pub(in crate::cli) struct AddArgs {
     /// It holds in all projects, not only in this one
     #[arg(long)]
     user: bool,
-    /// What it is about
+    /// What it is about (test, build, release …): it is told where a task asks for that, and not in every one
     #[arg(long, value_name = "WORD")]
     topic: Option<String>,
     #[command(flatten)]

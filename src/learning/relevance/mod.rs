@@ -23,13 +23,15 @@ use crate::protocol::topics;
 const MIN_SHARED_WORDS: usize = 3;
 const MIN_SHARED_PART: f64 = 0.5;
 
-/// How well an item fits, the surest reason first: its own name or path, what its program is used for, its purpose.
+/// How well an item fits, the surest reason first: its own name or path, what its program is used for, its purpose;
+/// last what the user wants in any case.
 const BY_NAME: f64 = 3.0;
 const BY_USE: f64 = 2.5;
 const BY_TOPIC: f64 = 2.0;
 const BY_WORDS: f64 = 1.0;
 const BY_TOOL: f64 = 1.0;
 const BY_HABIT: f64 = 0.5;
+const BY_WILL: f64 = 0.25;
 
 impl Task {
     /// How well an item fits; `None`: it is not told unasked.
@@ -52,7 +54,11 @@ impl Task {
                 let habit = || (subject.is_usual && self.wants_work()).then_some(BY_HABIT);
                 self.asks_for_command(command).or_else(habit)
             }
-            About::Words { topics, words } => self.fits_words(*topics, words),
+            // What the user wrote holds for every task, behind what fits this one.
+            About::Words { topics, words } => {
+                let will = || subject.is_own.then_some(BY_WILL);
+                self.fits_words(*topics, words).or_else(will)
+            }
             About::Tool { tool, kind } => self.will_use(tool, kind.as_deref()).then_some(BY_TOOL),
         }
     }

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::super::command::{ANY, SYSTEM, is_option};
 use super::super::extract::guard;
-use super::super::item::{FailurePattern, Fix, Item};
+use super::super::item::{FailurePattern, Fix, Item, Origin};
 use super::super::question::is_everyday;
 use super::super::store::words;
 use super::asks::Asks;
@@ -50,6 +50,8 @@ pub(in super::super) struct Subject {
     pub(super) is_usual: bool,
     /// It says where a path leads now.
     pub(super) is_moved: bool,
+    /// The user wrote it, and bound it to nothing.
+    pub(super) is_own: bool,
 }
 
 #[derive(Debug)]
@@ -124,8 +126,11 @@ impl Subjects {
 impl Subject {
     fn of(item: &Item) -> Self {
         let fix = item.failure.as_ref().and_then(|failure| failure.fix.as_ref());
+        let about = about(item);
+        let is_bound = !matches!(about, About::Words { topics: 0, .. });
         Self {
-            about: about(item),
+            is_own: item.origin == Origin::User && !is_bound,
+            about,
             is_guarded: item.text.ends_with(guard::ONLY_ASKED),
             is_usual: item.evidence.len() >= USUAL,
             is_moved: matches!(fix, Some(Fix::ReplacePath { .. })),
