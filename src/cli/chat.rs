@@ -83,7 +83,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         dirs,
     };
     let mut is_first = true;
-    // What the next session begins with, and the mode, which is the chat's.
+    // What the next session begins with, and the mode, which is the chat's; another session goes on in its own.
     let mut told = None;
     let mut mode = None;
     let last = loop {
@@ -126,6 +126,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
                 control.begin_turn();
             }
             Next::Open(which) => {
+                mode = mode.filter(|_| !matches!(which, Which::Resume(_)));
                 options.session = which;
                 chat.handle.tell(News::Anew);
                 control.begin_turn();

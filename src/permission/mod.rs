@@ -368,10 +368,9 @@ impl Policy {
             Class::Network => ("network", "needs the network"),
             _ => ("destructive", "can not be undone"),
         };
-        let text = format!(
-            "this {what}, so a person has to agree, or allow it with --allow 'Bash(…)' that names it: {why}"
-        );
-        Some(Ruling::Ask(reason(rule, text)))
+        let how = "a person has to agree, or allow it with --allow 'Bash(…)' that names it";
+        let reason = reason(rule, format!("this {what}: {why}"));
+        Some(Ruling::Ask(Reason { hint: Some(how.to_owned()), ..reason }))
     }
 
     fn own_files(&self, question: &Question<'_>) -> Option<Ruling> {
@@ -382,12 +381,12 @@ impl Policy {
         };
         let is_own = paths::guarded(path) == Some(Guarded::Ask);
         (asks && is_own).then(|| {
-            let text = format!(
-                "{path} tells the agent how to work: a person has to agree, or allow it with \
-                 --allow '{}({path})'",
+            let how = format!(
+                "a person has to agree, or allow it with --allow '{}({path})'",
                 question.tool
             );
-            Ruling::Ask(reason("own files", text))
+            let reason = reason("own files", format!("{path} tells the agent how to work"));
+            Ruling::Ask(Reason { hint: Some(how), ..reason })
         })
     }
 

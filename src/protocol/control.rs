@@ -38,7 +38,8 @@ pub struct Reason {
     pub rule: String,
     /// One sentence for the model and the person, with what to do instead where it is a refusal.
     pub text: String,
-    /// The better way, ready to be used, where there is one.
+    /// The better way, ready to be used, where there is one; of a question how it can be allowed where nobody
+    /// is there to be asked.
     pub hint: Option<String>,
     /// The pin whose rule it is.
     pub pin: Option<u32>,

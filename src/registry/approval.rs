@@ -52,7 +52,11 @@ impl Registry {
             }
             // Nobody can be asked: the question is answered to the model.
             Ruling::Ask(reason) => {
-                let failure = Failure::new(ErrorCode::ApprovalRequired, reason.text.clone()).hint(
+                let text = match &reason.hint {
+                    Some(how) => format!("{}; {how}", reason.text),
+                    None => reason.text.clone(),
+                };
+                let failure = Failure::new(ErrorCode::ApprovalRequired, text).hint(
                     "did the user approve this, is it within the task, is there a safer way? \
                      Go on without it, or say in the final answer what the user has to allow",
                 );
