@@ -168,7 +168,11 @@ impl Case<'_> {
     fn with_more(&self, change: &Change<'_, '_>) -> Option<Lesson> {
         let places = change.added()?;
         let added: Vec<&str> = places.iter().flat_map(|(_, words)| words.iter().copied()).collect();
-        let is_named = added.iter().any(|word| self.blames(word));
+        // `(see shellcheck -x)`: the output writes it behind the program.
+        let program = name_of(change.old[0]);
+        let is_shown = |word: &&str| has_word(self.bad.error, &format!("{program} {word}"));
+        let are_shown = !self.judged && added.iter().all(is_shown);
+        let is_named = are_shown || added.iter().any(|word| self.blames(word));
         let are_options = places.iter().all(|(_, words)| is_option(words[0]));
         let (first, last) = (places.first()?.0, places.last()?.0);
         if added.len() > MAX_WORDS * places.len() || places.len() > MAX_PLACES {
@@ -190,7 +194,7 @@ impl Case<'_> {
         let is_of_program = are_options && last < old_head.len();
         let is_fault = self.judged && !fails_tests(self.bad.error);
         if (looks && !self.blamed && !is_named && !is_of_program && !is_fault)
-            || added.iter().any(|word| narrows(word) && !self.may_choose(word, looks))
+            || added.iter().any(|word| narrows(word) && !are_shown && !self.may_choose(word, looks))
             || (!self.blamed && !is_named && SYSTEM.contains(&change.old[0]))
             || (!is_named && added.iter().all(|word| only_talks(word)))
         {
@@ -212,7 +216,6 @@ impl Case<'_> {
         } else {
             template(change, &known, &places, last)
         };
-        let program = name_of(change.old[0]).to_owned();
         let mut lesson = self.lesson(
             &format!("Run `{told}` with `{}`", added.join(" ")),
             &known,
@@ -224,7 +227,7 @@ impl Case<'_> {
         } else if added.iter().all(|word| OF_SYSTEM.contains(word)) {
             on_this_system(lesson)
         } else {
-            of_machine(lesson, &program)
+            of_machine(lesson, program)
         })
     }
 
