@@ -71,32 +71,9 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
         Ok(loaded) => loaded,
         Err(error) => return report.bad("config", &error.to_string()),
     };
-    let setup = Setup {
-        root: &root,
-        add_dirs: &args.options.add_dir,
-        config: &loaded,
-        dirs: dirs.as_ref(),
-        asks_server: !args.offline,
-    };
+    let add_dirs = args.options.add_dir.clone();
+    let setup = Setup { root, add_dirs, config: loaded, dirs, asks_server: !args.offline };
     setup.examine(control, report).await;
-}
-
-/// What the chat asks for: the same, of the configuration and the model that it works with. Its server is not
-/// asked: the chat shows whether that answers.
-pub(super) async fn of_chat(options: &Options, model: &str, control: &Control) -> String {
-    let mut report = Report { out: String::new(), failed: false };
-    examine_machine(&options.root, true, control, &mut report).await;
-    let mut config = options.config.clone();
-    model.clone_into(&mut config.config.model);
-    let setup = Setup {
-        root: &options.root,
-        add_dirs: &options.add_dirs,
-        config: &config,
-        dirs: options.dirs.as_ref(),
-        asks_server: false,
-    };
-    setup.examine(control, &mut report).await;
-    report.out
 }
 
 /// The programs and the terminal that are here.
@@ -131,25 +108,44 @@ async fn examine_machine(root: &Path, is_terminal: bool, control: &Control, repo
 }
 
 /// What a session here would work with.
-struct Setup<'a> {
-    root: &'a Path,
-    add_dirs: &'a [PathBuf],
-    config: &'a Loaded,
-    dirs: Option<&'a UserDirs>,
+pub(super) struct Setup {
+    root: PathBuf,
+    add_dirs: Vec<PathBuf>,
+    config: Loaded,
+    dirs: Option<UserDirs>,
     asks_server: bool,
 }
 
-impl Setup<'_> {
+impl Setup {
+    /// What a chat works with. Its server is not asked: the chat shows whether that answers.
+    pub(super) fn of_chat(options: &Options, model: &str) -> Self {
+        let mut config = options.config.clone();
+        model.clone_into(&mut config.config.model);
+        let (root, add_dirs) = (options.root.clone(), options.add_dirs.clone());
+        Self { root, add_dirs, config, dirs: options.dirs.clone(), asks_server: false }
+    }
+
+    /// The report of a chat. It blocks the thread: the memory is read, and the sandbox tried.
+    pub(super) fn report(&self, control: &Control) -> std::io::Result<String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut report = Report { out: String::new(), failed: false };
+        runtime.block_on(async {
+            examine_machine(&self.root, true, control, &mut report).await;
+            self.examine(control, &mut report).await;
+        });
+        Ok(report.out)
+    }
+
     async fn examine(&self, control: &Control, report: &mut Report) {
-        let loaded = self.config;
+        let (loaded, dirs) = (&self.config, self.dirs.as_ref());
         report.good("config", &format!("{} keys set", loaded.origins.len()));
         for warning in &loaded.warnings {
             report.note("config", warning);
         }
-        examine_memory(&loaded.config, self.dirs, report);
-        match app::open_workspace(self.root, self.add_dirs) {
+        examine_memory(&loaded.config, dirs, report);
+        match app::open_workspace(&self.root, &self.add_dirs) {
             Ok(workspace) => {
-                holds::examine(&loaded.config, &workspace, self.dirs, control, report).await;
+                holds::examine(&loaded.config, &workspace, dirs, control, report).await;
             }
             Err(error) => report.bad("folder", &error.to_string()),
         }
@@ -174,7 +170,7 @@ impl Setup<'_> {
                 if !self.asks_server {
                     return report.good("model", &what);
                 }
-                let endpoint = match app::endpoint(&resolved, self.root, control).await {
+                let endpoint = match app::endpoint(&resolved, &self.root, control).await {
                     Ok(endpoint) => endpoint,
                     Err(error) => return report.bad("model", &error.to_string()),
                 };

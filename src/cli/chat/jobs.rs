@@ -15,7 +15,7 @@ use crate::app::{Options, Session};
 use crate::cli::editor::edited;
 use crate::cli::{config, doctor};
 use crate::exec::{Command, Exec, Watcher};
-use crate::protocol::control::Control;
+use crate::protocol::control::{Control, Interrupt};
 use crate::protocol::mask::Masker;
 use crate::record;
 use crate::ui::tui::{CommandDeed, Handle, News, Request};
@@ -255,14 +255,21 @@ impl<'a> Jobs<'a> {
 
     fn examine(&mut self) {
         let (handle, masker, stop) = (self.handle.clone(), self.masker.clone(), self.stop.clone());
-        let (options, model) = (self.options, self.model.clone());
+        let (setup, control) =
+            (doctor::Setup::of_chat(self.options, &self.model), Control::default());
+        let examined = control.clone();
+        let examining = tokio::task::spawn_blocking(move || setup.report(&examined));
         self.running.push(
             async move {
-                let control = Control::default();
-                let examining = doctor::of_chat(options, &model, &control);
-                if let Some(text) = stop.run_until_cancelled(examining).await {
-                    let text = masker.mask(&text).into_owned();
-                    handle.tell(News::Page { title: "What works here".to_owned(), text });
+                let title = "What works here".to_owned();
+                match stop.run_until_cancelled(examining).await {
+                    None => control.interrupt(Interrupt::User),
+                    Some(Ok(Ok(text))) => {
+                        let text = masker.mask(&text).into_owned();
+                        handle.tell(News::Page { title, text });
+                    }
+                    Some(Ok(Err(error))) => handle.tell(News::Note(false, error.to_string())),
+                    Some(Err(error)) => handle.tell(News::Note(false, error.to_string())),
                 }
                 None
             }

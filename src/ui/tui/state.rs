@@ -407,8 +407,7 @@ impl State {
                 self.complete();
             }
             News::OwnCommands(commands) => {
-                self.settings.own_commands = commands;
-                self.complete();
+                self.own_commands_are(commands);
             }
             News::ShellOutput { command, tail } => {
                 if let Some((_, before)) = self.shells.iter_mut().find(|(it, _)| *it == command) {

@@ -1,7 +1,7 @@
 //! What fits what is being written, and choosing from it.
 
 use super::{Action, Focus, Request, State};
-use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed};
+use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed, OwnCommand};
 use crate::ui::tui::complete::{self, Item, Kind, Popup};
 use crate::ui::tui::keys::Deed;
 
@@ -60,6 +60,24 @@ impl State {
             return Vec::new();
         }
         self.complete_file()
+    }
+
+    /// The user's own commands are these now. What was marked in the list stays marked, and a list that was closed
+    /// stays closed.
+    pub(super) fn own_commands_are(&mut self, commands: Vec<OwnCommand>) {
+        let query = self.composer.text().strip_prefix('/').unwrap_or_default();
+        let nothing_fitted = complete::commands(query, &self.settings.own_commands).is_empty();
+        self.settings.own_commands = commands;
+        let old = self.popup.take_if(|popup| popup.kind == Kind::Command);
+        if old.is_none() && !nothing_fitted {
+            return;
+        }
+        self.complete();
+        if let (Some(old), Some(popup)) = (old, &mut self.popup) {
+            let marked = &old.items[old.selected].insert;
+            let at = popup.items.iter().position(|item| item.insert == *marked);
+            popup.selected = at.unwrap_or(0);
+        }
     }
 
     /// Looks whether a file is being named.
@@ -167,5 +185,59 @@ impl State {
     /// Columns for the text of the message.
     pub(in crate::ui::tui) fn text_columns(&self) -> usize {
         self.size.0.saturating_sub(3).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::ui::tui::decode::Typed;
+    use crate::ui::tui::keys::{Code, Key, Keymap};
+    use crate::ui::tui::state::{Input, News, Settings};
+    use crate::ui::tui::theme::{Background, Depth, Theme};
+
+    fn state() -> State {
+        let settings = Settings {
+            keymap: Keymap::new(&BTreeMap::new()).unwrap(),
+            theme: Theme::new(Depth::None, Background::Dark),
+            theme_is_chosen: true,
+            full_screen: false,
+            vi: false,
+            notifications: false,
+            history: Vec::new(),
+            own_commands: Vec::new(),
+            first_message: None,
+            notices: Vec::new(),
+            branch: None,
+        };
+        State::new(settings, (80, 24), Instant::now())
+    }
+
+    #[test]
+    fn a_list_that_is_made_anew_marks_what_was_marked_and_one_that_was_closed_stays_closed() {
+        let mut state = state();
+        let press = |state: &mut State, code| {
+            let now = Instant::now();
+            state.update(Input::Typed(Typed::Key(Key::plain(code)), now), now);
+        };
+        let own = || {
+            let own = OwnCommand { name: "aaa".into(), what: String::new(), text: String::new() };
+            Input::News(News::OwnCommands(vec![own]))
+        };
+        let marked = |state: &State| {
+            state.popup.as_ref().map(|popup| popup.items[popup.selected].insert.clone())
+        };
+        press(&mut state, Code::Char('/'));
+        press(&mut state, Code::Down);
+        press(&mut state, Code::Down);
+        let before = marked(&state);
+        state.update(own(), Instant::now());
+        assert_eq!(marked(&state), before);
+        press(&mut state, Code::Esc);
+        state.update(own(), Instant::now());
+        assert_eq!(marked(&state), None);
     }
 }
