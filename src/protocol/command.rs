@@ -90,7 +90,7 @@ pub fn must_have_succeeded(line: &str, stages_known: bool) -> Vec<Simple<'_>> {
     let pieces = pieces(line).unwrap_or_default();
     let known = known_in(&mut pieces.iter().peekable(), stages_known);
     let mut commands = commands_of(&pieces);
-    commands.retain(|simple| known.contains(&simple.start()));
+    commands.retain(|simple| known.binary_search(&simple.start()).is_ok());
     commands
 }
 
@@ -160,7 +160,8 @@ fn pieces(line: &str) -> Option<Vec<Piece<'_>>> {
     if let Some(from) = begun {
         pieces.word(&line[from..], from);
     }
-    (quote.is_none() && depth == 0 && pieces.open.is_empty()).then_some(pieces.found)
+    let is_whole = quote.is_none() && depth == 0 && pieces.open.is_empty();
+    (is_whole && pieces.deepest <= MAX_DEPTH).then_some(pieces.found)
 }
 
 #[derive(Default)]
@@ -168,7 +169,11 @@ struct Pieces<'a> {
     found: Vec<Piece<'a>>,
     /// What is open, the innermost last.
     open: Vec<char>,
+    deepest: usize,
 }
+
+/// How deep groups may stand in each other: what reads them calls itself.
+const MAX_DEPTH: usize = 64;
 
 impl<'a> Pieces<'a> {
     fn word(&mut self, mut word: &'a str, at: usize) {
@@ -186,6 +191,7 @@ impl<'a> Pieces<'a> {
 
     fn open(&mut self, sign: char) {
         self.open.push(sign);
+        self.deepest = self.deepest.max(self.open.len());
         self.found.push(Piece::Open);
     }
 
@@ -224,7 +230,7 @@ fn commands_of<'a>(pieces: &[Piece<'a>]) -> Vec<Simple<'a>> {
     commands
 }
 
-/// Where those begin that must have succeeded where the list did that stands here, up to what closes it.
+/// Where those begin that must have succeeded where the list did that stands here, up to what closes it; in order.
 fn known_in(pieces: &mut Peekable<Iter<'_, Piece<'_>>>, stages_known: bool) -> Vec<usize> {
     let (mut known, mut in_doubt, mut is_over) = (Vec::new(), false, false);
     loop {
@@ -439,6 +445,15 @@ mod tests {
         ] {
             assert_eq!(shown(&must_have_succeeded(line, stages_known)), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn a_line_of_any_depth_and_length_is_read() {
+        let deep = |n: usize| format!("{}ls{}", "(".repeat(n), ")".repeat(n));
+        assert_eq!(shown(&must_have_succeeded(&deep(20), true)), "ls");
+        assert!(simple_commands(&deep(1 << 18)).is_empty());
+        let long = "ls && ".repeat(1 << 16) + "ls";
+        assert_eq!(must_have_succeeded(&long, true).len(), (1 << 16) + 1);
     }
 
     #[test]
