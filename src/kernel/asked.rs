@@ -90,9 +90,34 @@ const WORDS: [(Proof, &[&str]); 3] = [
 ];
 
 /// Programs whose first argument says what they do.
-const BY_FIRST: [&str; 13] = [
-    "cargo", "npm", "pnpm", "yarn", "bun", "go", "dotnet", "swift", "deno", "mix", "zig", "bazel",
+const BY_FIRST: [&str; 27] = [
+    "cargo",
+    "npm",
+    "pnpm",
+    "yarn",
+    "bun",
+    "go",
+    "dotnet",
+    "swift",
+    "deno",
+    "mix",
+    "zig",
+    "bazel",
     "composer",
+    "rails",
+    "mkdocs",
+    "mdbook",
+    "next",
+    "nuxt",
+    "astro",
+    "gatsby",
+    "jekyll",
+    "zola",
+    "docusaurus",
+    "vitepress",
+    "eleventy",
+    "ng",
+    "expo",
 ];
 /// Programs that take a list of what to do, and build where there is none.
 const BY_ANY: [&str; 32] = [
@@ -154,14 +179,44 @@ const ELSEWHERE: [(&str, &[&str]); 16] = [
     ("nix", &["develop", "-c"]),
     ("mise", &["exec", "--"]),
 ];
-/// Arguments with which nothing of it is done.
-const ONLY_ASKS: [&str; 7] =
-    ["--help", "--version", "--no-run", "--collect-only", "--dry-run", "--list", "clean"];
+/// Arguments with which nothing of it is done, or nothing that ends.
+const ONLY_ASKS: [&str; 19] = [
+    "--help",
+    "-h",
+    "--version",
+    "-version",
+    "--no-run",
+    "--collect-only",
+    "--dry-run",
+    "--list",
+    "--listtests",
+    "--list-tests",
+    "--showconfig",
+    "--show-config",
+    "--print-config",
+    "--init",
+    "--watch",
+    "--watchall",
+    "--serve",
+    "--ui",
+    "clean",
+];
+/// Such tasks of programs that do their work without one. To other programs the word may be a folder.
+const TELLING_TASKS: [(&str, &[&str]); 8] = [
+    ("cypress", &["help", "info", "verify", "version"]),
+    ("golangci-lint", &["cache", "config", "help", "linters", "version"]),
+    ("nextest", &["list", "show-config"]),
+    ("playwright", &["help", "list"]),
+    ("ruff", &["config", "help", "linter", "rule", "version"]),
+    ("tox", &["config", "list"]),
+    ("vitest", &["list"]),
+    ("webpack", &["configtest", "help", "info", "version"]),
+];
 /// Programs that print or look, and would succeed whatever the work is worth.
-const ONLY_LOOKS: [&str; 28] = [
+const ONLY_LOOKS: [&str; 29] = [
     "echo", "printf", "true", ":", "pwd", "ls", "cat", "head", "tail", "wc", "which", "type",
     "date", "whoami", "env", "export", "set", "cd", "git", "sleep", "mkdir", "touch", "tree",
-    "file", "stat", "uname", "sort", "uniq",
+    "file", "stat", "uname", "sort", "uniq", "command",
 ];
 
 /// Words shortly before that turn the request round.
@@ -230,9 +285,6 @@ fn proves_alone(words: &[&str]) -> Option<Proof> {
         return None;
     }
     let name = name_of(program);
-    if let Some(proof) = of_program(name) {
-        return Some(proof);
-    }
     let mut elsewhere = ELSEWHERE.iter().filter(|(program, _)| *program == name);
     if let Some(command) = elsewhere.find_map(|(_, before)| behind(arguments, before)) {
         return proves_alone(command);
@@ -249,6 +301,9 @@ fn proves_alone(words: &[&str]) -> Option<Proof> {
             return builds.then_some(Proof::Build);
         }
         return tasks.iter().find_map(|task| kind_of_task(name, task));
+    }
+    if let Some(topic) = topics::of_call(name, arguments) {
+        return of_topic(topic, name, arguments);
     }
     if INTERPRETERS.contains(&name) {
         return match arguments.first()? {
@@ -316,18 +371,27 @@ fn unwrapped<'a>(words: &'a [&'a str]) -> &'a [&'a str] {
         | ("bundle" | "pnpm" | "npm" | "yarn", ["exec" | "dlx", command @ ..]) => {
             unwrapped(command)
         }
-        // `yarn jest`: a program of the project's.
-        ("yarn" | "pnpm" | "bun", [command, ..]) if of_program(command).is_some() => rest,
+        // `yarn jest`, `cargo nextest`: a program of the project's.
+        ("yarn" | "pnpm" | "bun" | "cargo", [command, ..])
+            if topics::of_call(command, &rest[1..]).is_some() =>
+        {
+            rest
+        }
         _ => words,
     }
 }
 
-/// What a program is for whatever its arguments.
-fn of_program(name: &str) -> Option<Proof> {
-    match topics::of_program(name)? {
+/// What a program of this topic proves, which needs no task for it.
+fn of_topic(topic: &str, name: &str, arguments: &[&str]) -> Option<Proof> {
+    let tells = |first: &&str| {
+        TELLING_TASKS.iter().any(|(program, tasks)| *program == name && tasks.contains(first))
+    };
+    match topic {
+        _ if arguments.first().is_some_and(tells) => None,
         "test" => Some(Proof::Test),
         "build" => Some(Proof::Build),
         "lint" | "format" => Some(Proof::Lint),
+        "docs" if name.ends_with("-build") => Some(Proof::Build),
         _ => None,
     }
 }
@@ -406,6 +470,63 @@ mod tests {
             ("docker compose -f docker-compose.test.yml up -d", &[]),
             ("kubectl apply -f k8s/test.yaml", &[]),
             ("sudo rm -rf build/test", &[]),
+            ("npm \\\n  test", &[Test]),
+            ("{ npm run build && npm test; } 2>&1", &[Test, Build]),
+            ("command -v pytest", &[]),
+            ("command -V cargo test", &[]),
+            ("type pytest", &[]),
+            ("which pytest", &[]),
+            ("true || (echo x; pytest)", &[]),
+            ("vite build", &[Build]),
+            ("yarn vite build", &[Build]),
+            ("npx vite build --outDir dist", &[Build]),
+            ("vite", &[]),
+            ("vite dev", &[]),
+            ("vite --port 80", &[]),
+            ("vite preview", &[]),
+            ("vite optimize", &[]),
+            ("webpack", &[Build]),
+            ("webpack --mode production", &[Build]),
+            ("webpack --watch", &[]),
+            ("webpack serve", &[]),
+            ("npx webpack watch", &[]),
+            ("tsc -p .", &[Build]),
+            ("tsc --init", &[]),
+            ("tsc --showConfig", &[]),
+            ("npx playwright test", &[Test]),
+            ("npx playwright install --with-deps", &[]),
+            ("python -m playwright install", &[]),
+            ("playwright show-report", &[]),
+            ("cypress run", &[Test]),
+            ("cypress open", &[]),
+            ("vitest run", &[Test]),
+            ("vitest list", &[]),
+            ("cargo nextest run", &[Test]),
+            ("cargo nextest list", &[]),
+            ("pytest dev", &[Test]),
+            ("pytest -k list", &[Test]),
+            ("mypy server", &[Lint]),
+            ("ruff check .", &[Lint]),
+            ("ruff rule F401", &[]),
+            ("eslint --init", &[]),
+            ("jest --listTests", &[]),
+            ("pytest -h", &[]),
+            ("mkdocs build --strict", &[Build]),
+            ("bin/mkdocs build --strict", &[Build]),
+            ("bin/mkdocs serve", &[]),
+            ("mdbook test", &[Test]),
+            (".venv/bin/sphinx-build -b html docs out", &[Build]),
+            ("sphinx-build -b html docs out", &[Build]),
+            ("./node_modules/.bin/tsc --noEmit", &[Build]),
+            ("node_modules/.bin/next lint", &[Lint]),
+            ("./node_modules/.bin/eslint src", &[Lint]),
+            (".venv/bin/pytest -q", &[Test]),
+            (".venv/bin/python -m pytest", &[Test]),
+            (".venv/bin/mypy src", &[Lint]),
+            ("bin/rails test", &[Test]),
+            ("bin/elm-test init", &[]),
+            ("bin/golangci-lint run", &[Lint]),
+            ("bin/golangci-lint linters", &[]),
             ("flutter", &[]),
             ("make clean", &[]),
             ("git status", &[]),
@@ -434,8 +555,14 @@ mod tests {
 
     #[test]
     fn what_only_looks_can_not_fail() {
-        for line in ["echo ok", "git status", "git diff tests/", "cat a && ls", "cargo test | tail"]
-        {
+        for line in [
+            "echo ok",
+            "git status",
+            "git diff tests/",
+            "cat a && ls",
+            "cargo test | tail",
+            "command -v a",
+        ] {
             assert!(!can_fail(line, false), "{line}");
         }
         for line in ["cargo test", "cd a && ./run", "test -f a", "grep -q total a.py"] {

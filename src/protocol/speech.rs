@@ -160,12 +160,12 @@ fn parts(line: &str) -> Vec<Range<usize>> {
         let is_end = match char {
             '。' | '！' | '？' | '；' => true,
             '!' | '?' | ';' => next.is_none_or(char::is_whitespace),
-            '.' => {
+            '.' if next.is_none_or(char::is_whitespace) => {
                 let word = line[start..at].rsplit(char::is_whitespace).next().unwrap_or_default();
                 let word = word.trim_start_matches('(').to_lowercase();
                 let is_short = ABBREVIATIONS.contains(&word.as_str())
                     && chars.clone().nth(1).is_some_and(|(_, c)| !c.is_uppercase());
-                next.is_none_or(char::is_whitespace) && !is_short
+                !is_short
             }
             _ => false,
         };
@@ -234,7 +234,18 @@ mod tests {
             ],
         );
         check("不要改 a.b.c。先看看！好吗？", &["不要改 a.b.c。", "先看看！", "好吗？"]);
+        check(
+            "Write etc. into it. No. 5 stays, e.g.",
+            &["Write etc. into it.", "No. 5 stays, e.g."],
+        );
         check("Really?! Wait... what", &["Really?!", "Wait...", "what"]);
+    }
+
+    /// A dot that ends nothing costs no look back: with one for each this would take an hour.
+    #[test]
+    fn many_numbers_are_one_sentence() {
+        let numbers = "1.5,2.5,".repeat(1 << 18);
+        check(&numbers, &[&numbers]);
     }
 
     #[test]

@@ -37,21 +37,22 @@ pub fn of_simple(simple: &Simple<'_>) -> Option<&'static str> {
     let name = name_of(first);
     if INTERPRETERS.contains(&name) {
         return match arguments {
-            ["-m", module, ..] => of_program(module).or_else(|| of_task(module)),
+            ["-m", module, rest @ ..] => of_call(module, rest).or_else(|| of_task(module)),
             [script, rest @ ..] if !script.starts_with('-') => of_script(name_of(script), rest),
             _ => None,
         };
     }
     if WITH_TASK.contains(&name) {
-        let mut named = arguments.iter().filter(|argument| !argument.starts_with(['-', '+']));
-        let task = named.find(|argument| !["run", "exec", "compose"].contains(*argument));
-        let of_task = task.and_then(|task| {
-            let both = of_program(&format!("{name} {task}"));
-            both.or_else(|| of_program(task)).or_else(|| of_task(task))
+        let is_task = |argument: &&str| {
+            !argument.starts_with(['-', '+']) && !["run", "exec", "compose"].contains(argument)
+        };
+        let of_task = arguments.iter().position(is_task).and_then(|at| {
+            let (task, rest) = (arguments[at], &arguments[at + 1..]);
+            of_both(name, task).or_else(|| of_call(task, rest)).or_else(|| of_task(task))
         });
         return of_task.or_else(|| of_program(name));
     }
-    of_program(name).or_else(|| is_script(first).then(|| of_script(name, arguments))?)
+    of_call(name, arguments).or_else(|| is_script(first).then(|| of_script(name, arguments))?)
 }
 
 /// What one command of a program needs another one may need as well: of a program with tasks those that build the
@@ -99,8 +100,19 @@ pub fn asks_of(topic: &str) -> &'static [String] {
     TOPICS.get(topic).map_or(&[], |topic| &topic.asks)
 }
 
-/// The topic that a program is of whatever its arguments.
-pub fn of_program(name: &str) -> Option<&'static str> {
+/// The topic that a program is of with these arguments: `vite build` builds, `vite` serves.
+pub fn of_call(name: &str, arguments: &[&str]) -> Option<&'static str> {
+    arguments.first().and_then(|first| of_both(name, first)).or_else(|| of_program(name))
+}
+
+/// The topic of a program that the table names with its task.
+fn of_both(name: &str, task: &str) -> Option<&'static str> {
+    let is_it = |both: &String| both.split_once(' ') == Some((name, task));
+    named(|topic| topic.programs.iter().any(is_it))
+}
+
+/// The topic that a program is of where its arguments say nothing else.
+fn of_program(name: &str) -> Option<&'static str> {
     let of = |name: &str| named(|topic| topic.programs.iter().any(|program| program == name));
     // `pytest-3`, `gcc-12`.
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -148,6 +160,15 @@ mod tests {
         check("python manage.py migrate", Some("migrate"));
         check("cargo check", Some("build"));
         check("git status", Some("git"));
+        check("vite build", Some("build"));
+        check("vite dev", Some("start"));
+        check("npx playwright test", Some("test"));
+        check("npx playwright install", Some("install"));
+        check("python -m playwright install", Some("install"));
+        check("webpack serve", Some("start"));
+        check("pytest dev", Some("test"));
+        check("mkdocs build", Some("docs"));
+        check("command -v pytest", None);
         check("echo test", None);
         check("cat test.txt", None);
     }

@@ -330,3 +330,58 @@ fn glob_finds_what_fd_finds() {
         assert_eq!(ours, theirs, "{input} in {tree:?}");
     });
 }
+
+/// A line of commands `c N STATUS`, each of its own number.
+fn lines() -> impl Strategy<Value = String> {
+    let command = select(vec!["c N 0", "c N 0", "c N 0", "c N 1"]).prop_map(str::to_owned);
+    let lines = command.prop_recursive(4, 16, 3, |inner| {
+        let operators = select(vec![" && ", " && ", " || ", "; ", " | ", "\n", " & ", " |\\\n| "]);
+        let groups = select(vec![
+            ("(", ")"),
+            ("(", ";)"),
+            ("{ ", "; }"),
+            ("(", ") 2>&1"),
+            ("{ ", "\n} > /dev/null"),
+            ("! (", ")"),
+            ("if (", "); then (c N 0; c N 0) fi"),
+            ("while ! c N 0; do (", ") done"),
+            ("f() (", ")"),
+        ]);
+        prop_oneof![
+            3 => (inner.clone(), operators, inner.clone())
+                .prop_map(|(one, operator, other)| format!("{one}{operator}{other}")),
+            2 => (groups, inner).prop_map(|((open, close), of)| format!("{open}{of}{close}")),
+        ]
+    });
+    lines.prop_map(|line| {
+        let mut parts = line.split('N');
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.enumerate().fold(first, |line, (n, part)| format!("{line}{n}{part}"))
+    })
+}
+
+/// What is said to have succeeded where a line did: bash has run it, and it has.
+#[test]
+fn what_must_have_succeeded_has() {
+    let (mut n_lines, mut n_known) = (0, 0);
+    for_all(400, (lines(), any::<bool>()), |(line, stages_known)| {
+        let pipefail = if stages_known { "-o" } else { "+o" };
+        let script = format!(
+            "exec 3>&1\nc() {{ echo \"c $1 $2\" >&3; return $2; }}\nset {pipefail} pipefail\n{line}\n\
+             status=$?\nwait\nexit $status"
+        );
+        let out = Command::new("bash").args(["-c", &script]).output().unwrap();
+        if !out.status.success() {
+            return;
+        }
+        let ran = String::from_utf8_lossy(&out.stdout);
+        let known = code_agent::protocol::command::must_have_succeeded(&line, stages_known);
+        n_lines += 1;
+        for command in known.iter().filter(|simple| simple.words[0] == "c") {
+            n_known += 1;
+            let (number, status) = (command.words[1], command.words[2]);
+            assert!(status == "0" && ran.contains(&format!("c {number} 0\n")), "{line:?}: {ran}");
+        }
+    });
+    assert!(n_lines > 100 && n_known > 100, "{n_lines} lines, {n_known} commands");
+}
