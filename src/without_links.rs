@@ -62,14 +62,14 @@ mod tests {
 
     #[test]
     fn a_link_is_not_followed_with_or_without_the_systems_help() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap();
-        fs::create_dir_all(root.join("a/b")).unwrap();
-        fs::write(root.join("a/b/file"), "x").unwrap();
+        let dir = tempfile::tempdir().expect("a folder");
+        let root = dir.path().canonicalize().expect("a path");
+        fs::create_dir_all(root.join("a/b")).expect("made");
+        fs::write(root.join("a/b/file"), "x").expect("made");
         for (to, link) in
             [("a", "link"), ("b", "a/link"), ("file", "a/b/link"), ("gone", "nowhere")]
         {
-            symlink(to, root.join(link)).unwrap();
+            symlink(to, root.join(link)).expect("made");
         }
         let folder = OFlags::PATH | OFlags::DIRECTORY;
         let itself = OFlags::PATH | OFlags::NOFOLLOW;
@@ -111,7 +111,7 @@ mod tests {
                 "step by step: {path} {flags:?}"
             );
         }
-        assert_eq!(step_by_step(Path::new(""), folder).unwrap_err(), Errno::NOENT);
+        assert_eq!(step_by_step(Path::new(""), folder).expect_err("no path"), Errno::NOENT);
         assert!(step_by_step(Path::new("src"), folder).is_ok(), "a relative path");
         assert!(step_by_step(Path::new("/"), folder).is_ok());
     }
