@@ -4,7 +4,8 @@
 //! The modules in reading order; imports run downwards only (`tests/it/architecture.rs` keeps it):
 //!
 //! * [`cli`] what was typed, [`config`] what it means, [`app`] the composition root;
-//! * [`protocol`] the vocabulary, which imports nothing of ours;
+//! * [`protocol`] the vocabulary, which imports nothing of ours, and [`without_links`], one function for those who
+//!   open what is at a path;
 //! * [`workspace`], [`exec`], [`model`], [`permission`], [`context`], [`learning`]: rooms that know only the
 //!   vocabulary;
 //! * [`tools`] and the one gate in front of them, [`registry`];
@@ -25,4 +26,5 @@ pub mod record;
 pub mod registry;
 pub mod tools;
 pub mod ui;
+pub mod without_links;
 pub mod workspace;

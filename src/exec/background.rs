@@ -132,7 +132,11 @@ impl Background {
         let (questions, asked) = mpsc::channel(8);
         let cancel = CancellationToken::new();
         let state = Arc::new(AtomicU8::new(RUNS));
-        let paused = jobs.paused.subscribe();
+        let mut paused = jobs.paused.subscribe();
+        // (It may have begun to start before.)
+        if *paused.borrow() {
+            paused.mark_changed();
+        }
         jobs.tasks.spawn(attend(started, asked, paused, cancel.clone(), Arc::clone(&state)));
         jobs.by_id.insert(id.clone(), Job { questions, cancel, state });
         // What ended long ago is forgotten.

@@ -24,7 +24,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::Signal;
 use tokio_util::sync::CancellationToken;
@@ -37,12 +37,16 @@ use running::{Left, Running};
 use sandbox::{Grants, Sandbox, Watch};
 use stages::Report;
 
+use crate::without_links;
+
 pub use background::{End, Piece};
 pub use capture::{Captured, WholeOutput};
 pub use foreground::foreground;
 pub use live::Watcher;
 pub use stages::Statuses;
 
+/// How a command's directory is opened.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 /// Linux takes no longer word (`MAX_ARG_STRLEN`, its end included).
 const LONGEST_WORD: usize = 128 * 1024;
 
@@ -184,6 +188,9 @@ pub enum Error {
     /// A directory that led elsewhere when it was judged.
     #[error("a symlink appeared in the path of {0}")]
     Link(PathBuf),
+    /// It was cancelled before it began.
+    #[error("the command was cancelled before it began")]
+    Cancelled,
     /// The system could not start or follow it.
     #[error("the command could not be run: {0}")]
     Io(#[from] io::Error),
@@ -247,11 +254,13 @@ impl Exec {
         let begun = Instant::now();
         let watcher = command.watcher.take();
         let mut capture = Capture::new(command.whole_output.take(), watcher.map(Live::new));
-        if cancel.is_cancelled() {
+        let (directory, timeout, grants) =
+            (command.directory.clone(), command.timeout, command.grants());
+        let Some(started) = cancel.run_until_cancelled(self.start(command)).await else {
             return Ok(outcome(Ended::Cancelled, None, capture, begun));
-        }
-        let Started { mut running, report, watch } = self.start(&command)?;
-        let (ended, status) = running.follow(&mut capture, command.timeout, cancel).await?;
+        };
+        let Started { mut running, report, watch } = started?;
+        let (ended, status) = running.follow(&mut capture, timeout, cancel).await?;
         let left = running.settle(&mut capture).await;
         let mut outcome = outcome(ended, status, capture, begun);
         if let (Some(report), Ended::Exited) = (report, ended) {
@@ -263,11 +272,11 @@ impl Exec {
             others.extend(running.leave());
         }
         outcome.left_running = left;
-        outcome.timeout = command.timeout;
+        outcome.timeout = timeout;
         outcome.protected_changed = watch.map(|watch| watch.changed()).unwrap_or_default();
         if let Some(sandbox) = &self.sandbox {
             let stderr = &outcome.stderr.text;
-            outcome.refused = sandbox.explain(stderr, &command.directory, command.grants());
+            outcome.refused = sandbox.explain(stderr, &directory, grants);
         }
         Ok(outcome)
     }
@@ -275,18 +284,20 @@ impl Exec {
     /// Starts it and goes on; what it writes is read by its id with [`Exec::output`]. Its time is not
     /// limited unless a `timeout` is given here.
     ///
-    /// To be called on the main thread, inside its runtime, like [`Exec::run`].
-    pub fn start_background(
+    /// To be awaited on the main thread, like [`Exec::run`].
+    pub async fn start_background(
         &self,
         mut command: Command<'static>,
         timeout: Option<Duration>,
+        cancel: &CancellationToken,
     ) -> Result<String, Error> {
         if self.background.is_full() {
             return Err(Error::TooMany(background::MAX_JOBS));
         }
         let capture = Capture::keeping_all(command.whole_output.take());
-        let Started { running, watch, .. } = self.start(&command)?;
         let may_write = !command.read_only;
+        let started = cancel.run_until_cancelled(self.start(command)).await;
+        let Started { running, watch, .. } = started.ok_or(Error::Cancelled)??;
         let started = background::Started { running, capture, timeout, watch, may_write };
         Ok(self.background.add(started))
     }
@@ -327,14 +338,14 @@ impl Exec {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, wanted: &Command<'_>) -> Result<Started, Error> {
+    async fn start(&self, wanted: Command<'_>) -> Result<Started, Error> {
         let (line, directory) = (&wanted.line, &wanted.directory);
         let bash = self.bash.get_or_init(|| self.environment.find("bash"));
         let bash = bash.as_ref().ok_or(Error::NoBash)?;
         if line.contains('\0') {
             return Err(Error::NulByte);
         }
-        let folder = open_folder(directory).map_err(|error| match error {
+        let folder = without_links::open(directory, FOLDER).map_err(|error| match error {
             Errno::NOENT => Error::NoDirectory(directory.to_owned()),
             Errno::NOTDIR => Error::NotADirectory(directory.to_owned()),
             Errno::LOOP => Error::Link(directory.to_owned()),
@@ -358,7 +369,7 @@ impl Exec {
             let run = sandbox::Run::new(bash, &words, &variables, directory, number);
             let descriptor = report.as_ref().map(Report::descriptor);
             let descriptor = descriptor.as_ref().map(|report| report.as_fd());
-            let started = sandbox.start(run, wanted.grants(), descriptor)?;
+            let started = sandbox.start(run, wanted.grants(), descriptor).await?;
             let sandbox::Started { supervisor, stdout, stderr, watch } = started;
             let running = Running::supervised(supervisor, mark, stdout, stderr)?;
             return Ok(Started { running, report, watch: Some(watch) });
@@ -401,19 +412,6 @@ fn inheriting<T>(
     let started = set(rustix::io::FdFlags::empty()).map_err(io::Error::from).and_then(|()| start());
     set(rustix::io::FdFlags::CLOEXEC)?;
     started
-}
-
-/// A command's directory, with no link on the way to it: where it leads was judged, and a link that was put there
-/// since leads elsewhere.
-fn open_folder(path: &Path) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        // Old kernels and some containers do not have it.
-        Err(Errno::NOSYS | Errno::PERM) => {
-            openat(CWD, path, flags | OFlags::NOFOLLOW, Mode::empty())
-        }
-        opened => opened,
-    }
 }
 
 /// What the child does before it becomes its program: it goes to its directory, leaves our terminal and our group,

@@ -169,12 +169,13 @@ impl Watcher {
     fn grandchildren(&self) -> Vec<Process> {
         let found = grandchildren(self.pid);
         // Whoever lives now had its number while they were looked for.
-        if self.has_ended() { Vec::new() } else { found }
+        if self.ends_within(Duration::ZERO) { Vec::new() } else { found }
     }
 
-    fn has_ended(&self) -> bool {
+    /// Whether it ends in this time, or has ended.
+    pub(super) fn ends_within(&self, time: Duration) -> bool {
         let mut one = [PollFd::from_borrowed_fd(self.handle.as_fd(), PollFlags::IN)];
-        poll(&mut one, Some(&Timespec::default())).is_ok_and(|n| n > 0)
+        poll(&mut one, Timespec::try_from(time).ok().as_ref()).is_ok_and(|n| n > 0)
     }
 }
 

@@ -392,7 +392,10 @@ async fn what_runs_in_the_background_stands_still_while_nothing_may_be_changed()
         count("beside"),
         count("own")
     );
-    let id = exec.start_background(command(&line, dir.path()), None).unwrap();
+    let id = exec
+        .start_background(command(&line, dir.path()), None, &CancellationToken::new())
+        .await
+        .unwrap();
     let left = format!("{} >/dev/null 2>&1 & true", count("left"));
     exec.run(command(&left, dir.path()), &CancellationToken::new()).await.unwrap();
     let size = |file: &str| std::fs::metadata(dir.path().join(file)).map_or(0, |data| data.len());

@@ -108,25 +108,23 @@ fn cut(data: &mut Object, tool: &str, limits: &OutputLimits, spill: &Spill) -> O
         *value = preview(value, &text, limits);
     }
     data.insert("truncated".to_owned(), true.into());
+    // (The lines that are known here are those that were kept in memory.)
+    if let Some(path) = kept {
+        return Some(format!(" Output too large, cut: use Read or Grep with {path}."));
+    }
     let lines = whole.lines().count();
-    let path = match kept {
-        // (What is counted here is what was kept in memory.)
-        Some(path) => {
-            return Some(format!(" Output too large, cut: use Read or Grep with {path}."));
+    Some(match spill.write(tool, &whole) {
+        Ok(path) => {
+            let told = format!(
+                " Output too large, cut: all {lines} lines in {path} (use Read or Grep with that path)."
+            );
+            data.insert("full_output".to_owned(), path.into());
+            told
         }
-        None => match spill.write(tool, &whole) {
-            Ok(path) => path,
-            Err(error) => {
-                return Some(format!(
-                    " Output too large, cut: {lines} lines; the whole of it could not be kept ({error})."
-                ));
-            }
-        },
-    };
-    data.insert("full_output".to_owned(), path.clone().into());
-    Some(format!(
-        " Output too large, cut: all {lines} lines in {path} (use Read or Grep with that path)."
-    ))
+        Err(error) => format!(
+            " Output too large, cut: {lines} lines; the whole of it could not be kept ({error})."
+        ),
+    })
 }
 
 fn too_large(value: &Value, limits: &OutputLimits) -> bool {

@@ -123,7 +123,7 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     };
     let failed = |error: exec::Error| could_not_run(&error, &args.directory);
     if args.background {
-        let id = cx.exec.start_background(command, timeout);
+        let id = cx.exec.start_background(command, timeout, &cx.cancel).await;
         release(kept, cx).await?;
         let id = id.map_err(failed)?;
         return Ok(background::started(&id, &args.command));
@@ -174,6 +174,7 @@ fn could_not_run(error: &exec::Error, directory: &str) -> Failure {
         }
         exec::Error::Link(_) => Failure::new(ErrorCode::AccessDenied, error.to_string())
             .hint("somebody changed it meanwhile: list the directory with LS"),
+        exec::Error::Cancelled => Failure::new(ErrorCode::Cancelled, error.to_string()),
         exec::Error::NulByte | exec::Error::TooLong(_) => {
             Failure::new(ErrorCode::InvalidParam, error.to_string())
         }

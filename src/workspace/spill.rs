@@ -141,11 +141,13 @@ impl Spill {
 fn sweep(parent: &Path) {
     let own = rustix::process::geteuid().as_raw();
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(OF_A_CALL) {
+            continue;
+        }
         // (Of a link what that is itself.)
         let Ok(data) = entry.metadata() else { continue };
-        let is_of_a_call = entry.file_name().to_string_lossy().starts_with(OF_A_CALL);
         let age = data.modified().ok().and_then(|time| time.elapsed().ok());
-        if is_of_a_call && data.is_dir() && data.uid() == own && age.is_some_and(|age| age > DAY) {
+        if data.is_dir() && data.uid() == own && age.is_some_and(|age| age > DAY) {
             // What can not be removed is left to the system, which clears its temporary folder.
             let _ = std::fs::remove_dir_all(entry.path());
         }

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 /// Room → the rooms it may import.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("protocol", &[]),
-    ("workspace", &["protocol"]),
-    ("exec", &["protocol"]),
+    ("without_links", &[]),
+    ("workspace", &["protocol", "without_links"]),
+    ("exec", &["protocol", "without_links"]),
     ("model", &["protocol"]),
     ("permission", &["protocol"]),
     ("context", &["protocol"]),

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -845,17 +845,12 @@ fn what_runs_ends_with_a_supervisor_that_somebody_ended() {
     }
 }
 
-/// The processes whose parent this is.
+/// The processes that this one, which has one thread, started. (All of `/proc` would take longer to be read.)
 fn children(parent: Pid) -> Vec<Pid> {
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let is_child = |pid: &i32| {
-        let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let stat = String::from_utf8_lossy(&stat).into_owned();
-        let of = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
-        of == Some(&parent.as_raw_pid().to_string())
-    };
-    ids.filter(is_child).filter_map(Pid::from_raw).collect()
+    let pid = parent.as_raw_pid();
+    let pids = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let pids = pids.unwrap_or_default();
+    pids.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
 }
 
 #[test]
@@ -871,7 +866,7 @@ fn a_command_whose_supervisor_ends_while_it_is_set_up_does_not_run() {
         let mut command = Command::new("strace");
         command
             .args(["-f", "-qq", "-o", "/dev/null", "--trace=prctl"])
-            .arg("--inject=prctl:delay_enter=250000:when=1")
+            .arg("--inject=prctl:delay_enter=500000:when=1")
             .arg(traced.get_program())
             .args(traced.get_args())
             .current_dir(traced.get_current_dir().unwrap())
@@ -998,6 +993,32 @@ fn a_stand_by_that_fails_in_the_middle_of_a_start_costs_no_command() {
     }
 }
 
+/// Makes each copy of this stand-by take so long to begin; what it does is told in the file.
+fn slowed(stand_by: Pid, time: Duration, log: &Path) -> Child {
+    let pid = stand_by.as_raw_pid().to_string();
+    let strace = Command::new("strace")
+        .args(["-qq", "-p", &pid, "--trace=clone,fork", "-o"])
+        .arg(log)
+        .arg(format!("--inject=clone,fork:delay_enter={}", time.as_micros()))
+        .spawn()
+        .unwrap();
+    wait_until("it is traced", || !status(stand_by).contains("TracerPid:\t0\n"));
+    strace
+}
+
+fn status(pid: Pid) -> String {
+    std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_pid())).unwrap_or_default()
+}
+
+#[track_caller]
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not within 20 s: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 #[test]
 fn a_stand_by_that_is_slow_is_waited_for() {
     let name = "a_stand_by_that_is_slow_is_waited_for";
@@ -1010,23 +1031,47 @@ fn a_stand_by_that_is_slow_is_waited_for() {
         let echo = json!({"command": "echo a"});
         assert_eq!(batch.call("Bash", &echo)["data"]["stdout"], "a\n");
         let before = stand_by(batch.id());
-        let pid = before[0].as_raw_pid().to_string();
-        let mut strace = Command::new("strace")
-            .args(["-qq", "-o", "/dev/null", "-p", &pid, "--trace=clone,fork"])
-            .arg("--inject=clone,fork:delay_enter=700000")
-            .spawn()
-            .unwrap();
-        let status = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while status().contains("TracerPid:\t0\n") {
-            assert!(Instant::now() < deadline, "it is not traced");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let mut strace = slowed(before[0], Duration::from_millis(700), Path::new("/dev/null"));
         assert_eq!(batch.call("Bash", &echo)["data"]["stdout"], "a\n");
+        assert_eq!(stand_by(batch.id()), before, "{} {:?}", place.backend, place.user);
+        let job = batch.call("Bash", &json!({"command": "echo a", "background": true}));
+        assert_eq!(job["status"], "success", "{job}");
         assert_eq!(stand_by(batch.id()), before, "{} {:?}", place.backend, place.user);
         strace.kill().unwrap();
         strace.wait().unwrap();
         batch.end();
+    }
+}
+
+#[test]
+fn an_interrupt_is_heard_while_a_slow_stand_by_is_waited_for() {
+    let name = "an_interrupt_is_heard_while_a_slow_stand_by_is_waited_for";
+    if !has("strace", name) || !is_root() {
+        return say(&format!("SKIPPED: {name}"));
+    }
+    for (place, background) in places().iter().flat_map(|place| [(place, false), (place, true)]) {
+        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
+        assert_eq!(batch.call("Bash", &json!({"command": "echo a"}))["data"]["stdout"], "a\n");
+        let [one] = stand_by(batch.id())[..] else { panic!() };
+        let log = place.outside().join("log");
+        let mut strace = slowed(one, Duration::from_secs(3), &log);
+        batch.send("Bash", &json!({"command": "touch started", "background": background}));
+        // It stands in the call that copies it.
+        let call = format!("/proc/{}/syscall", one.as_raw_pid());
+        let copies = [libc::SYS_clone, libc::SYS_clone3].map(|number| format!("{number} "));
+        wait_until("it is asked", || {
+            let call = std::fs::read_to_string(&call).unwrap_or_default();
+            copies.iter().any(|number| call.starts_with(number))
+        });
+        kill_process(Pid::from_raw(batch.id().cast_signed()).unwrap(), Signal::INT).unwrap();
+        let envelope = batch.answer().unwrap();
+        assert_eq!(envelope["error"]["code"], "CANCELLED", "{envelope}");
+        assert_eq!(batch.end(), Some(130));
+        strace.wait().unwrap();
+        // It was not waited for: it ended before it had made the copy.
+        let log = std::fs::read_to_string(log).unwrap();
+        assert!(log.contains("killed by SIGKILL") && !log.contains("DELAYED"), "{log}");
+        assert!(!place.test.root().join("started").exists());
     }
 }
 

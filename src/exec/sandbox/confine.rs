@@ -8,7 +8,7 @@ use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, Scope,
 };
-use rustix::fs::FileType;
+use rustix::fs::{FileType, OFlags};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
@@ -18,8 +18,9 @@ use seccompiler::{
     SeccompRule, apply_filter, sock_filter,
 };
 
+use super::Network;
 use super::plan::Plan;
-use super::{Network, sys};
+use crate::without_links;
 
 /// The newest that was looked at; what the kernel does not know is left out.
 const NEWEST: ABI = ABI::V9;
@@ -66,7 +67,8 @@ fn allow(
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, landlock::RulesetError> {
     // What is reached by a link is read where it lies, which has a rule or is hidden.
-    let Ok(descriptor) = sys::open_without_links(path) else { return Ok(ruleset) };
+    let flags = OFlags::PATH | OFlags::NOFOLLOW;
+    let Ok(descriptor) = without_links::open(path, flags) else { return Ok(ruleset) };
     let Ok(stat) = rustix::fs::fstat(&descriptor) else { return Ok(ruleset) };
     let access = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Symlink => return Ok(ruleset),

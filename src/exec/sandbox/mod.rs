@@ -27,7 +27,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ use super::process::Watcher;
 use crate::protocol::event::Sandbox as Holds;
 use folder::Folder;
 use plan::Plan;
-use standby::{Asked, Standby};
+use standby::{Answer, Asked, Standby};
 
 pub(super) use channel::{Message, Supervisor};
 pub(super) use plan::Run;
@@ -228,8 +228,8 @@ impl Sandbox {
         variables
     }
 
-    /// Starts a command. To be called in a runtime.
-    pub(super) fn start(
+    /// Starts a command. To be awaited in a runtime; if this is dropped, nothing has run.
+    pub(super) async fn start(
         &self,
         run: Run,
         grants: Grants,
@@ -245,8 +245,10 @@ impl Sandbox {
             .chain(report)
             .chain(session.map(|own| own.as_fd()))
             .collect();
-        let (channel, process, watch) =
-            self.supervisor(&given, || self.prepare(run, grants, network))?;
+        // The copy is made while we put its plan together.
+        let asked = self.ask(&given)?;
+        let (plan, watch) = self.prepare(run, grants, network);
+        let (channel, process) = self.tell(asked.answer_later().await?, plan)?;
         let supervisor = Supervisor::new(channel, process)?;
         Ok(Started { supervisor, stdout: stdout.into(), stderr: stderr.into(), watch })
     }
@@ -263,26 +265,30 @@ impl Sandbox {
         (plan, watch)
     }
 
-    /// Makes a supervisor, which gets these descriptors, and tells it its plan, which is made meanwhile. Until it
-    /// hears that it has run nothing: where the stand-by fails, another is started and asked once more.
-    fn supervisor<T>(
+    /// Asks for a supervisor, which gets these descriptors. Until it hears its plan it has run nothing: where the
+    /// stand-by fails, another is started and asked once more.
+    fn ask<'a>(&self, given: &'a [BorrowedFd<'a>]) -> io::Result<Asked<'a>> {
+        // (Who comes while it is asked starts one too; one of them stays.)
+        let standby = self.standby().take();
+        Asked::new(standby, given)
+    }
+
+    /// Tells it.
+    fn tell(
         &self,
-        given: &[BorrowedFd<'_>],
-        plan: impl FnOnce() -> (Plan, T),
-    ) -> io::Result<(UnixStream, Watcher, T)> {
-        let mut held = self.standby.lock().unwrap_or_else(PoisonError::into_inner);
-        let start = || Standby::start()?.ask(given);
-        let asked = held.take().map_or_else(start, |standby| standby.ask(given));
-        let (plan, besides) = plan();
-        let answered = asked.and_then(Asked::answer).or_else(|_| start()?.answer());
-        let (standby, mut channel, process) = answered?;
-        *held = Some(standby);
-        drop(held);
+        (standby, mut channel, process): Answer,
+        plan: Plan,
+    ) -> io::Result<(UnixStream, Watcher)> {
+        *self.standby() = Some(standby);
         channel.set_write_timeout(Some(TRY_TIME))?;
         plan.write(&mut channel).map_err(|error| {
             io::Error::other(format!("the sandbox's supervisor did not take its plan: {error}"))
         })?;
-        Ok((channel, process, besides))
+        Ok((channel, process))
+    }
+
+    fn standby(&self) -> MutexGuard<'_, Option<Standby>> {
+        self.standby.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn network(&self, grants: Grants) -> Network {
@@ -311,8 +317,10 @@ impl Sandbox {
     fn attempt(&self) -> Result<Option<Namespaces>, String> {
         let text = |error: io::Error| error.to_string();
         _ = fs::create_dir_all(self.cache());
-        let plan = || (self.plan(None, Grants::default(), self.settings.network, &[]), ());
-        let (mut ours, process, ()) = self.supervisor(&[], plan).map_err(text)?;
+        let asked = self.ask(&[]).map_err(text)?;
+        let plan = self.plan(None, Grants::default(), self.settings.network, &[]);
+        let (mut ours, process) =
+            asked.answer().and_then(|answer| self.tell(answer, plan)).map_err(text)?;
         let message = channel::verdict(&mut ours, TRY_TIME);
         let session = self.namespaces.then(|| namespaces_of(process.pid())).flatten();
         match message {

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, FileType, fstat};
+use rustix::fs::{CWD, FileType, OFlags, fstat};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change,
     move_mount, open_tree,
@@ -14,6 +14,7 @@ use rustix::mount::{
 use super::plan::{Access, Bind};
 use super::sys::{self, restrict_mounts};
 use super::tables;
+use crate::without_links;
 
 /// Lays the plan over the file system. To be called in a mount and a PID namespace of its own.
 pub(super) fn arrange(binds: &[Bind]) -> Result<(), String> {
@@ -64,7 +65,7 @@ fn copy(bind: &Bind) -> io::Result<OwnedFd> {
         | OpenTreeFlags::AT_RECURSIVE;
     let tree = if bind.access == Access::Write {
         // A link could have been put into its place by a command that may write there.
-        let path = sys::open_without_links(&bind.from.0)?;
+        let path = without_links::open(&bind.from.0, OFlags::PATH | OFlags::NOFOLLOW)?;
         open_tree(&path, "", flags | OpenTreeFlags::AT_EMPTY_PATH)?
     } else {
         open_tree(CWD, bind.from.0.as_path(), flags)?

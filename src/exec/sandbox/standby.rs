@@ -29,6 +29,8 @@ use super::{supervisor, sys};
 const COPY_TIME: Duration = Duration::from_secs(5);
 /// How often it is looked meanwhile whether somebody stopped the stand-by: then a new one is started at once.
 const LOOK_TIME: Duration = Duration::from_millis(200);
+/// How long one that is ended may take for that.
+const END_TIME: Duration = Duration::from_millis(50);
 /// Where the dynamic linker looks first. A build that needs it does not start without.
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
 /// How many descriptors one copy gets: its channel, two for output, the report and two namespaces.
@@ -42,13 +44,24 @@ pub(super) struct Standby {
 }
 
 /// One that was asked for a copy, and our end of the copy's channel.
-pub(super) struct Asked(Standby, UnixStream);
+pub(super) struct Asked<'a> {
+    standby: Standby,
+    channel: UnixStream,
+    given: &'a [BorrowedFd<'a>],
+    since: Instant,
+    /// It was started because the one before it failed.
+    is_second: bool,
+}
+
+/// The stand-by, and a copy of it that waits for its plan on this channel.
+pub(super) type Answer = (Standby, UnixStream, Watcher);
 
 impl Standby {
     /// Starts one.
     pub(super) fn start() -> io::Result<Self> {
         let (control, theirs) = UnixStream::pair()?;
-        control.set_write_timeout(Some(COPY_TIME))?;
+        // One that does not even take what it is asked is replaced.
+        control.set_nonblocking(true)?;
         #[expect(
             clippy::disallowed_methods,
             reason = "it starts nothing but supervisors, and ends with this process"
@@ -66,56 +79,103 @@ impl Standby {
         Ok(Self { process, control })
     }
 
-    /// Asks for a copy that has a channel, and these descriptors. The channel is new each time: a copy that
-    /// comes too late hears nothing there.
-    pub(super) fn ask(self, given: &[BorrowedFd<'_>]) -> io::Result<Asked> {
-        let (channel, theirs) = UnixStream::pair()?;
+    /// Asks for a copy that has a channel, and these descriptors.
+    fn ask(&self, channel: &UnixStream, given: &[BorrowedFd<'_>]) -> io::Result<()> {
         let descriptors: Vec<_> =
-            [theirs.as_fd()].into_iter().chain(given.iter().copied()).collect();
+            [channel.as_fd()].into_iter().chain(given.iter().copied()).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
         let mut rights = SendAncillaryBuffer::new(&mut space);
         if !rights.push(SendAncillaryMessage::ScmRights(&descriptors)) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        sendmsg(&self.control, &[IoSlice::new(b"+")], &mut rights, SendFlags::NOSIGNAL)
-            .map_err(|error| named(&error.into()))?;
-        Ok(Asked(self, channel))
+        sendmsg(&self.control, &[IoSlice::new(b"+")], &mut rights, SendFlags::NOSIGNAL)?;
+        Ok(())
     }
-}
 
-impl Standby {
-    /// Returns when it has answered, or has ended.
-    fn wait(&self) -> io::Result<()> {
-        let begun = Instant::now();
-        while begun.elapsed() < COPY_TIME && !is_stopped(self.process.id()) {
-            let mut one = [PollFd::from_borrowed_fd(self.control.as_fd(), PollFlags::IN)];
-            let time = Timespec::try_from(LOOK_TIME).ok();
-            match poll(&mut one, time.as_ref()) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(error) => return Err(named(&error.into())),
-            }
+    /// The copy, if it is there within this time.
+    fn copy(&self, time: Duration) -> io::Result<Option<Watcher>> {
+        if is_stopped(self.process.id()) {
+            return Err(io::ErrorKind::TimedOut.into());
         }
-        Err(named(&io::ErrorKind::TimedOut.into()))
-    }
-}
-
-impl Asked {
-    /// The copy, which waits for its plan on this channel.
-    pub(super) fn answer(self) -> io::Result<(Standby, UnixStream, Watcher)> {
-        let Self(standby, channel) = self;
+        let mut one = [PollFd::from_borrowed_fd(self.control.as_fd(), PollFlags::IN)];
+        match poll(&mut one, Timespec::try_from(time).ok().as_ref()) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(None),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
         let mut answer = [0; size_of::<i32>()];
-        standby.wait()?;
-        (&standby.control).read_exact(&mut answer).map_err(|error| named(&error))?;
+        (&self.control).read_exact(&mut answer)?;
         let pid = i32::from_le_bytes(answer);
         if pid <= 0 {
             let error = io::Error::from_raw_os_error(-pid);
-            return Err(io::Error::other(format!(
-                "the sandbox's stand-by could not fork: {error}"
-            )));
+            return Err(io::Error::other(format!("it could not fork: {error}")));
         }
-        let copy = Watcher::new(pid).map_err(|error| named(&error))?;
-        Ok((standby, channel, copy))
+        Watcher::new(pid).map(Some)
+    }
+}
+
+impl<'a> Asked<'a> {
+    /// Asks this one, or where there is none one that is started for it.
+    pub(super) fn new(
+        standby: Option<Standby>,
+        given: &'a [BorrowedFd<'a>],
+    ) -> io::Result<Asked<'a>> {
+        match standby.map(|standby| Self::ask(standby, given, false)) {
+            Some(Ok(asked)) => Ok(asked),
+            Some(Err(_)) | None => Self::second(given),
+        }
+    }
+
+    fn second(given: &'a [BorrowedFd<'a>]) -> io::Result<Self> {
+        Self::ask(Standby::start()?, given, true)
+    }
+
+    /// The channel is new each time: a copy that comes too late hears nothing there.
+    fn ask(
+        standby: Standby,
+        given: &'a [BorrowedFd<'a>],
+        is_second: bool,
+    ) -> io::Result<Asked<'a>> {
+        let (channel, theirs) = UnixStream::pair()?;
+        standby.ask(&theirs, given).map_err(|error| named(&error))?;
+        Ok(Self { standby, channel, given, since: Instant::now(), is_second })
+    }
+
+    /// The copy, if it is there within this time. A stand-by that fails is replaced, once.
+    fn look(&mut self, time: Duration) -> io::Result<Option<Watcher>> {
+        let copy = self.standby.copy(time).and_then(|copy| {
+            let is_late = copy.is_none() && self.since.elapsed() >= COPY_TIME;
+            if is_late { Err(io::ErrorKind::TimedOut.into()) } else { Ok(copy) }
+        });
+        match copy {
+            Ok(copy) => Ok(copy),
+            Err(_) if !self.is_second => {
+                *self = Self::second(self.given)?;
+                Ok(None)
+            }
+            Err(error) => Err(named(&error)),
+        }
+    }
+
+    /// Waits on this thread.
+    pub(super) fn answer(mut self) -> io::Result<Answer> {
+        loop {
+            if let Some(copy) = self.look(LOOK_TIME)? {
+                return Ok((self.standby, self.channel, copy));
+            }
+        }
+    }
+
+    /// Waits while the loop of this thread goes on. If this is dropped, nothing has run.
+    pub(super) async fn answer_later(mut self) -> io::Result<Answer> {
+        loop {
+            if let Some(copy) = self.look(Duration::ZERO)? {
+                return Ok((self.standby, self.channel, copy));
+            }
+            let control = self.standby.control.try_clone()?;
+            let control = tokio::net::UnixStream::from_std(control)?;
+            _ = tokio::time::timeout(LOOK_TIME, control.readable()).await;
+        }
     }
 }
 
@@ -136,7 +196,9 @@ impl Drop for Standby {
     fn drop(&mut self) {
         // Nothing depends on it: copies go on without it.
         _ = self.process.kill();
-        _ = self.process.wait();
+        // One that hangs in the kernel is left to whoever inherits it.
+        _ = Watcher::new(self.process.id().cast_signed()).map(|it| it.ends_within(END_TIME));
+        _ = self.process.try_wait();
     }
 }
 

@@ -24,10 +24,11 @@ use rustix::process::{
 use rustix::stdio::{dup2_stderr, dup2_stdout};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
-use super::super::open_folder;
+use super::super::FOLDER;
 use super::super::process::end_descendants;
 use super::plan::{Plan, Session};
 use super::{Network, confine, mounts, standby, sys};
+use crate::without_links;
 
 /// What the agent starts itself with to be a stand-by; then the descriptor of its end.
 pub(super) const WORD: &str = "__supervise";
@@ -238,7 +239,7 @@ fn become_command(plan: &Plan) -> String {
     let prepared = || -> Result<(), String> {
         // No group in common with the supervisor: a command may signal its whole group.
         setsid().map_err(|error| format!("setsid: {error}"))?;
-        open_folder(directory)
+        without_links::open(directory, FOLDER)
             .and_then(fchdir)
             .map_err(|error| format!("{}: {error}", directory.display()))?;
         sys::close_at_exec(report).map_err(|error| format!("descriptors: {error}"))?;

@@ -138,13 +138,6 @@ pub(super) fn inherited(number: &str) -> io::Result<OwnedFd> {
     Ok(descriptor)
 }
 
-/// The place itself, with no link anywhere on the way to it.
-pub(super) fn open_without_links(path: &std::path::Path) -> rustix::io::Result<OwnedFd> {
-    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
-}
-
 /// Brings the loopback interface of this network namespace up.
 pub(super) fn loopback_up() -> io::Result<()> {
     // `IFF_UP | IFF_RUNNING`, in the width of the field.

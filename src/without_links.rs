@@ -1,0 +1,118 @@
+//! Opens what is at a path, with no symlink anywhere on the way to it.
+//!
+//! Where a path led was looked at before, and a link that was put there since leads elsewhere. Both rooms that work
+//! at such paths, `workspace` and `exec`, open them here.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path};
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat,
+};
+use rustix::io::{Errno, Result};
+
+/// Opens it. A link is `LOOP`, at the end too, unless the flags say `NOFOLLOW`: then the end is opened as it is.
+pub fn open(path: &Path, flags: OFlags) -> Result<OwnedFd> {
+    let flags = flags | OFlags::CLOEXEC;
+    match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        // Old kernels and some containers do not have it.
+        Err(Errno::NOSYS | Errno::PERM) => step_by_step(path, flags),
+        opened => opened,
+    }
+}
+
+/// The same from folder to folder: each is held while the next is opened.
+fn step_by_step(path: &Path, flags: OFlags) -> Result<OwnedFd> {
+    let on_the_way = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let names: Vec<&OsStr> = path.components().map(Component::as_os_str).collect();
+    let (last, folders) = names.split_last().ok_or(Errno::NOENT)?;
+    let mut folder = None;
+    for name in folders {
+        folder = Some(step(folder.as_ref().map_or(CWD, OwnedFd::as_fd), name, on_the_way)?);
+    }
+    let folder = folder.as_ref().map_or(CWD, OwnedFd::as_fd);
+    if flags.contains(OFlags::NOFOLLOW) {
+        return openat(folder, *last, flags, Mode::empty());
+    }
+    step(folder, last, flags)
+}
+
+fn step(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd> {
+    let is_link = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+    match openat(folder, name, flags | OFlags::NOFOLLOW, Mode::empty()) {
+        // (So says the system of a link where a folder is wanted.)
+        Err(Errno::NOTDIR)
+            if statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_link) =>
+        {
+            Err(Errno::LOOP)
+        }
+        // (`PATH` opens the link itself.)
+        Ok(opened) if is_link(fstat(&opened)?) => Err(Errno::LOOP),
+        opened => opened,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_link_is_not_followed_with_or_without_the_systems_help() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let root = dir.path().canonicalize().expect("a path");
+        fs::create_dir_all(root.join("a/b")).expect("made");
+        fs::write(root.join("a/b/file"), "x").expect("made");
+        for (to, link) in
+            [("a", "link"), ("b", "a/link"), ("file", "a/b/link"), ("gone", "nowhere")]
+        {
+            symlink(to, root.join(link)).expect("made");
+        }
+        let folder = OFlags::PATH | OFlags::DIRECTORY;
+        let itself = OFlags::PATH | OFlags::NOFOLLOW;
+        for (path, flags, expected) in [
+            ("a/b/file", OFlags::RDONLY, Ok(FileType::RegularFile)),
+            ("a/./b//file", OFlags::RDONLY, Ok(FileType::RegularFile)),
+            ("a/b/../b", folder, Ok(FileType::Directory)),
+            ("a/b/", folder, Ok(FileType::Directory)),
+            ("", folder, Ok(FileType::Directory)),
+            ("a/b/file", folder, Err(Errno::NOTDIR)),
+            ("a/b/file/x", itself, Err(Errno::NOTDIR)),
+            ("a/c", folder, Err(Errno::NOENT)),
+            ("a/c/d", itself, Err(Errno::NOENT)),
+            // At the end …
+            ("a/b/link", OFlags::RDONLY, Err(Errno::LOOP)),
+            ("a/b/link", OFlags::PATH, Err(Errno::LOOP)),
+            ("a/link", folder, Err(Errno::LOOP)),
+            ("a/link", OFlags::RDONLY | OFlags::DIRECTORY, Err(Errno::LOOP)),
+            ("a/link/", folder, Err(Errno::LOOP)),
+            ("nowhere", OFlags::RDONLY, Err(Errno::LOOP)),
+            ("a/link", itself, Ok(FileType::Symlink)),
+            ("nowhere", itself, Ok(FileType::Symlink)),
+            // … and on the way.
+            ("link/b", folder, Err(Errno::LOOP)),
+            ("link/b/file", OFlags::RDONLY, Err(Errno::LOOP)),
+            ("a/link/file", itself, Err(Errno::LOOP)),
+            ("a/link/../b", itself, Err(Errno::LOOP)),
+            ("nowhere/x", itself, Err(Errno::LOOP)),
+        ] {
+            let kind = |opened: Result<OwnedFd>| {
+                opened.and_then(fstat).map(|stat| FileType::from_raw_mode(stat.st_mode))
+            };
+            let full = root.join(path);
+            assert_eq!(kind(open(&full, flags)), expected, "{path} {flags:?}");
+            let flags = flags | OFlags::CLOEXEC;
+            assert_eq!(
+                kind(step_by_step(&full, flags)),
+                expected,
+                "step by step: {path} {flags:?}"
+            );
+        }
+        assert_eq!(step_by_step(Path::new(""), folder).expect_err("no path"), Errno::NOENT);
+        assert!(step_by_step(Path::new("src"), folder).is_ok(), "a relative path");
+        assert!(step_by_step(Path::new("/"), folder).is_ok());
+    }
+}
