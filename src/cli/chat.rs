@@ -88,7 +88,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
     let mut mode = None;
     let last = loop {
         let faces: Vec<Box<dyn crate::protocol::event::Sink>> = vec![Box::new(chat.handle.clone())];
-        let mut session = match open(&options, control, faces).await {
+        let mut session = match Box::pin(open(&options, control, faces)).await {
             Ok(session) => session,
             Err(error) if is_first => {
                 // The screen is given back first: what is said then stays.
@@ -163,7 +163,7 @@ async fn open(
         dirs: options.dirs.clone(),
         ..*options
     };
-    let opening = Session::open(options, control.clone(), faces);
+    let opening = Box::pin(Session::open(options, control.clone(), faces));
     // A person who has seen enough does not wait for a server that does not answer.
     let cancel = control.cancel();
     match cancel.run_until_cancelled(opening).await {

@@ -248,7 +248,7 @@ impl Sandbox {
         // The copy is made while we put its plan together.
         let asked = self.ask(&given)?;
         let (plan, watch) = self.prepare(run, grants, network);
-        let (channel, process) = self.tell(asked.answer_later().await?, plan)?;
+        let (channel, process) = self.tell(asked.answer_later().await?, &plan)?;
         let supervisor = Supervisor::new(channel, process)?;
         Ok(Started { supervisor, stdout: stdout.into(), stderr: stderr.into(), watch })
     }
@@ -277,7 +277,7 @@ impl Sandbox {
     fn tell(
         &self,
         (standby, mut channel, process): Answer,
-        plan: Plan,
+        plan: &Plan,
     ) -> io::Result<(UnixStream, Watcher)> {
         *self.standby() = Some(standby);
         channel.set_write_timeout(Some(TRY_TIME))?;
@@ -320,7 +320,7 @@ impl Sandbox {
         let asked = self.ask(&[]).map_err(text)?;
         let plan = self.plan(None, Grants::default(), self.settings.network, &[]);
         let (mut ours, process) =
-            asked.answer().and_then(|answer| self.tell(answer, plan)).map_err(text)?;
+            asked.answer().and_then(|answer| self.tell(answer, &plan)).map_err(text)?;
         let message = channel::verdict(&mut ours, TRY_TIME);
         let session = self.namespaces.then(|| namespaces_of(process.pid())).flatten();
         match message {

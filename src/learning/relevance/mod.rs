@@ -55,8 +55,8 @@ impl Task {
                 self.asks_for_command(command).or_else(habit)
             }
             // What the user wrote holds for every task, behind what fits this one.
-            About::Words { topics, words } => {
-                let will = || subject.is_own.then_some(BY_WILL);
+            About::Words { topics, words, is_own } => {
+                let will = || is_own.then_some(BY_WILL);
                 self.fits_words(*topics, words).or_else(will)
             }
             About::Tool { tool, kind } => self.will_use(tool, kind.as_deref()).then_some(BY_TOOL),

@@ -50,8 +50,6 @@ pub(in super::super) struct Subject {
     pub(super) is_usual: bool,
     /// It says where a path leads now.
     pub(super) is_moved: bool,
-    /// The user wrote it, and bound it to nothing.
-    pub(super) is_own: bool,
 }
 
 #[derive(Debug)]
@@ -67,6 +65,8 @@ pub(super) enum About {
     Words {
         topics: u64,
         words: Vec<u64>,
+        /// The user wrote it, and bound it to no topic.
+        is_own: bool,
     },
 }
 
@@ -126,11 +126,8 @@ impl Subjects {
 impl Subject {
     fn of(item: &Item) -> Self {
         let fix = item.failure.as_ref().and_then(|failure| failure.fix.as_ref());
-        let about = about(item);
-        let is_bound = !matches!(about, About::Words { topics: 0, .. });
         Self {
-            is_own: item.origin == Origin::User && !is_bound,
-            about,
+            about: about(item),
             is_guarded: item.text.ends_with(guard::ONLY_ASKED),
             is_usual: item.evidence.len() >= USUAL,
             is_moved: matches!(fix, Some(Fix::ReplacePath { .. })),
@@ -142,7 +139,9 @@ fn about(item: &Item) -> About {
     let words = || {
         let words: BTreeSet<u64> = words::of(&item.text).iter().map(|word| hashed(word)).collect();
         let topic = topics::all().filter(|topic| *topic == item.tags.topic);
-        About::Words { topics: mask(topic), words: words.into_iter().collect() }
+        let topics = mask(topic);
+        let is_own = item.origin == Origin::User && topics == 0;
+        About::Words { topics, words: words.into_iter().collect(), is_own }
     };
     let Some(failure) = &item.failure else { return words() };
     let when = &failure.when;

@@ -201,7 +201,7 @@ mod tests {
 
     fn state() -> State {
         let settings = Settings {
-            keymap: Keymap::new(&BTreeMap::new()).unwrap(),
+            keymap: Keymap::new(&BTreeMap::new()).expect("the defaults hold"),
             theme: Theme::new(Depth::None, Background::Dark),
             theme_is_chosen: true,
             full_screen: false,
