@@ -297,8 +297,9 @@ fn reason(piece: Option<&str>) -> String {
 /// What got past a guard once is for a person to say again.
 fn guarded(lesson: Lesson, bad: &Try<'_>) -> Lesson {
     let said = if bad.is_missing() { "" } else { bad.error };
+    let head = lesson.when.command_head.as_deref().unwrap_or_default();
     match &lesson.fix {
-        Some(fix) if guard::gets_past(fix, said) => {
+        Some(fix) if guard::gets_past(fix, head, said) => {
             Lesson { text: guard::with_care(&lesson.text), fix: None, ..lesson }
         }
         Some(_) | None => lesson,
