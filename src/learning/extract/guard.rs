@@ -223,10 +223,10 @@ fn runs_curl(line: &str) -> bool {
 
 fn says_so(word: &str) -> bool {
     let parts = parts_of(word);
-    let denies = ["no", "without", "non"];
-    let from = parts.iter().position(|part| denies.contains(&part.as_str()));
-    let denied = from.map_or(&[][..], |from| &parts[from + 1..]);
-    parts.iter().any(|part| OVERRIDES.contains(&part.as_str())) || names_guard(denied)
+    let denies = |part: &String| ["no", "without", "non"].contains(&part.as_str());
+    let at = parts.iter().position(denies);
+    let behind = at.map_or(&[][..], |at| &parts[at + 1..]);
+    parts.iter().any(|part| OVERRIDES.contains(&part.as_str())) || names_guard(behind)
 }
 
 /// It says by what the other side is known, or that nobody asks for that.
