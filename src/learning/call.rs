@@ -79,6 +79,12 @@ impl Made {
         self.input.get("command").and_then(Value::as_str)
     }
 
+    /// The command line, however it was spaced; nothing where not all of it is known.
+    pub(super) fn line(&self) -> Option<String> {
+        let line = self.command().filter(|line| !is_cut(line))?;
+        Some(words(line).join(" "))
+    }
+
     /// The path it names.
     pub fn path(&self) -> Option<&str> {
         self.input.get("path").and_then(Value::as_str).map(plain_path)
@@ -106,6 +112,12 @@ pub(super) fn kept(input: &Object) -> Object {
         (name.clone(), value)
     });
     kept.collect()
+}
+
+/// The end of this command line was not kept: nobody knows what it is the same as.
+pub(super) fn is_cut(line: &str) -> bool {
+    // (At a character's boundary: up to three bytes less.)
+    line.len() > VALUE_BYTES - 4 && line.ends_with('…')
 }
 
 fn shortened(value: &Value) -> Value {
@@ -163,6 +175,11 @@ pub(super) fn end_of(text: &str) -> String {
     format!("…\n{}", &text[from..])
 }
 
+/// The same command line.
+pub(super) fn is_again(one: &Made, other: &Made) -> bool {
+    one.tool == other.tool && one.line().is_some_and(|line| other.line() == Some(line))
+}
+
 /// Words of a command line, each command's with its operator, for comparing two lines: the line itself
 /// where it can not be read so simply.
 pub(super) fn words(line: &str) -> Vec<&str> {
@@ -174,4 +191,36 @@ pub(super) fn words(line: &str) -> Vec<&str> {
         .into_iter()
         .flat_map(|simple| simple.words.into_iter().chain(simple.operator))
         .collect()
+}
+
+#[cfg(test)]
+pub(super) mod testing {
+    use super::*;
+
+    /// A command that was run; `said`: it failed, and printed this.
+    pub(in super::super) fn made(seq: u64, line: &str, said: Option<&str>) -> Made {
+        let input = Object::from_iter([("command".to_owned(), line.into())]);
+        Made {
+            seq,
+            id: format!("c{seq}"),
+            round: 1,
+            step: 0,
+            began_ms: 0,
+            ended_ms: 0,
+            tool: "Bash".to_owned(),
+            input: kept(&input),
+            by: Caller::Model,
+            parent: None,
+            failed: said.map(|said| Failed {
+                code: ErrorCode::CommandFailed,
+                signature: signature::signature(said),
+                evidence: format!("`{}` exited 1\n{said}", shorten(line, 200)),
+                hint: None,
+                exit_code: Some(1),
+            }),
+            result: String::new(),
+            acts: true,
+            created: false,
+        }
+    }
 }

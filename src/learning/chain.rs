@@ -3,9 +3,11 @@
 
 use serde_json::Value;
 
-use super::call::{CHECK, Failed, Made, words};
+use super::call::{CHECK, Failed, Made, is_again};
 use super::command::{SYSTEM, has_options_more, head, is_option};
-use super::evidence::{blames_option, fails_tests, is_circumstance, is_verdict, names, narrows};
+use super::evidence::{
+    blames_option, fails_tests, is_circumstance, is_verdict, names, narrows, printed,
+};
 use super::pattern::CHANGES;
 use crate::protocol::command::{
     INTERPRETERS, Simple, WITH_TASK, name_of, simple_commands, unquoted,
@@ -125,7 +127,7 @@ fn is_same_command(failed: &Made, later: &Made) -> bool {
     if (failed.tool == CHECK) != (later.tool == CHECK) {
         return false;
     }
-    if words(one) == words(other) {
+    if is_again(failed, later) {
         return true;
     }
     if failed.tool == CHECK {
@@ -147,14 +149,16 @@ fn is_filtered(one: &Simple<'_>, filter: &Simple<'_>, other: &Simple<'_>) -> boo
         && matches!(left.as_slice(), [file] if filter.program().contains(file))
 }
 
-/// The command of a line that does its work: the last with a purpose, else the last that is no `cd`.
+/// The command of a line that does its work: the last with a purpose, else the last that is no `cd`. A line that only
+/// sets variables has none.
 pub(super) fn main_command<'a, 'b>(commands: &'b [Simple<'a>]) -> Option<&'b Simple<'a>> {
     const LOOKS: [&str; 8] = ["cd", "echo", "tail", "head", "export", "source", "true", "sleep"];
     let works = |command: &&Simple<'_>| {
         command.program().first().is_some_and(|program| !LOOKS.contains(program))
     };
     let topical = commands.iter().rev().find(|command| topics::of_simple(command).is_some());
-    topical.or_else(|| commands.iter().rev().find(works)).or(commands.last())
+    let last = || commands.last().filter(|command| !command.program().is_empty());
+    topical.or_else(|| commands.iter().rev().find(works)).or_else(last)
 }
 
 fn is_akin(one: &Simple<'_>, other: &Simple<'_>, failure: &Failed) -> bool {
@@ -175,6 +179,7 @@ fn is_akin(one: &Simple<'_>, other: &Simple<'_>, failure: &Failed) -> bool {
     if missing && kept == arguments.len() && (kept > 0 || strsim::jaro(name, other_name) > 0.85) {
         return true;
     }
+    let said = printed(&failure.evidence);
     let topic = topics::of_simple(one);
     // `git branch` is no other try at `git diff`: that both are about commits is no purpose.
     let is_subject = name == other_name
@@ -184,10 +189,10 @@ fn is_akin(one: &Simple<'_>, other: &Simple<'_>, failure: &Failed) -> bool {
     let same_purpose = topic.is_some() && topic == topics::of_simple(other) && !is_subject;
     let blames = |word: &&str| {
         let word = unquoted(word);
-        names(&failure.evidence, &word).is_some() || blames_option(&failure.evidence, &word)
+        names(said, &word).is_some() || blames_option(said, &word)
     };
     // The output says no to the work: only what looks at all of it again can show that it is good now.
-    if is_verdict(&failure.evidence) && !arguments.iter().any(blames) {
+    if is_verdict(said) && !arguments.iter().any(blames) {
         let before: Vec<&str> = targets(one_program).collect();
         let is_as_wide = targets(other_program).all(|target| before.contains(&target))
             && (!before.is_empty() || targets(other_program).next().is_none());
@@ -197,8 +202,7 @@ fn is_akin(one: &Simple<'_>, other: &Simple<'_>, failure: &Failed) -> bool {
         let is_more = one_program.iter().all(|word| other_program.contains(word))
             && more.clone().next().is_some_and(|word| is_option(word))
             && !more.any(|word| narrows(word))
-            && (!fails_tests(&failure.evidence)
-                || failure.evidence.lines().skip(1).any(is_circumstance));
+            && (!fails_tests(said) || said.lines().any(is_circumstance));
         return (is_as_wide || is_more) && (same_purpose || name == other_name);
     }
     let (head, other_head) = (head(one_program), head(other_program));
@@ -252,4 +256,21 @@ fn has_a_value_of(call: &Made, text: &str) -> bool {
 
 fn texts(input: &crate::protocol::Object) -> impl Iterator<Item = &str> {
     input.values().filter_map(Value::as_str).filter(|text| text.chars().count() >= 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::call::testing::made;
+    use super::*;
+
+    fn check(bad: &str, said: &str, good: &str, goes_on: bool) {
+        let (failed, later) = (made(1, bad, Some(said)), made(2, good, None));
+        assert_eq!(continues(&failed, &later), goes_on, "{bad}: {said} → {good}");
+    }
+
+    #[test]
+    fn the_words_of_the_command_are_no_verdict_on_the_work() {
+        check("bin/assert a x", "boom 7", "bin/assert a y", true);
+        check("bin/run a x", "assert x == y", "bin/run a y", false);
+    }
 }

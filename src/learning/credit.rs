@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::call::{CHECK, Made};
-use super::evidence::{blames, is_verdict};
+use super::evidence::{blames, is_verdict, printed};
 use super::fold::{Harvest, Shown};
 use super::item::Item;
 use super::pattern::CHANGES;
@@ -117,8 +117,8 @@ fn was_called_well(made: &Made) -> bool {
 /// A failure that speaks against how it was called, or where; else what was run said no to the work.
 fn blames_call(code: ErrorCode, evidence: &str) -> bool {
     code != ErrorCode::CommandFailed
-        || !is_verdict(evidence)
-        || evidence.lines().skip(1).any(blames)
+        || !is_verdict(printed(evidence))
+        || printed(evidence).lines().any(blames)
 }
 
 /// The call; a check is run by the kernel as a command is by a model.

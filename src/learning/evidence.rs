@@ -4,7 +4,7 @@
 use crate::protocol::signature::signature;
 
 /// Phrases of lines that speak of the call or of the place it was made in.
-const CIRCUMSTANCES: [&str; 113] = [
+const CIRCUMSTANCES: [&str; 114] = [
     "not found",
     "no such",
     "does not exist",
@@ -31,6 +31,7 @@ const CIRCUMSTANCES: [&str; 113] = [
     "not executable",
     "not set",
     "unset",
+    "provided but not defined",
     "unbound variable",
     "undefined variable",
     "unknown",
@@ -168,10 +169,28 @@ const FAULTS: [&str; 27] = [
     "segmentation fault",
 ];
 
+/// What a command printed, of how it failed: without our own line in front, which holds the command's words.
+pub(super) fn printed(error: &str) -> &str {
+    const ENDS: [&str; 3] = ["` exited ", "` was ended by ", "` did not end within "];
+    let (own, rest) = error.split_once('\n').unwrap_or((error, ""));
+    let is_own = own.starts_with('`') && ENDS.iter().any(|end| own.contains(end));
+    if is_own { rest } else { error }
+}
+
 /// The line speaks of the call or of the place.
 pub(super) fn is_circumstance(line: &str) -> bool {
     let line = line.to_lowercase();
-    CIRCUMSTANCES.iter().any(|phrase| line.contains(phrase)) || misses_something(&line)
+    CIRCUMSTANCES.iter().any(|phrase| says(&line, phrase)) || misses_something(&line)
+}
+
+/// The line has this phrase; one word is a word there, and no part of another (`needless`) or of a name
+/// (`test_forbidden`).
+fn says(line: &str, phrase: &str) -> bool {
+    if phrase.bytes().all(|b| b.is_ascii_lowercase()) {
+        ["", "s", "d", "ed"].iter().any(|end| has_word(line, &format!("{phrase}{end}")))
+    } else {
+        line.contains(phrase)
+    }
 }
 
 /// `No tests found`, `no vault secrets were given`, `nothing specified`; not `no problems found`.
@@ -203,17 +222,7 @@ pub(super) fn blames(line: &str) -> bool {
     // (The name of an exception judges nothing yet: `TypeError: Unknown file extension ".ts"`.)
     let names_test = (line.contains("FAILED") && !line.contains("FAILED:"))
         || ["::test", "FAIL:", "FAIL ", "assert", "Assert"].iter().any(|part| line.contains(part));
-    let line = line.to_lowercase();
-    // One word is a word there, and no part of a name (`test_forbidden`).
-    let holds = |phrase: &str| {
-        let is_word = phrase.bytes().all(|b| b.is_ascii_lowercase());
-        if is_word {
-            ["", "s", "ed"].iter().any(|end| has_word(&line, &format!("{phrase}{end}")))
-        } else {
-            line.contains(phrase)
-        }
-    };
-    !names_test && (CIRCUMSTANCES.iter().any(|phrase| holds(phrase)) || misses_something(&line))
+    !names_test && is_circumstance(line)
 }
 
 /// Words of lines that say how things are done here.
@@ -464,7 +473,7 @@ const BANS: [&str; 32] = [
 /// Words by which only who looks at form bans something.
 const MAY_BAN: [&str; 6] = ["unexpected", "deprecated", "found", "use of", "consider", "prefer"];
 
-/// The output speaks of the screen or the terminal: what is missing there is so for every project.
+/// The line that tells why speaks of the screen or the terminal: what is missing there is so for every project.
 pub(super) fn speaks_of_screen(output: &str) -> bool {
     const SCREENS: [&str; 8] = [
         "$display",
@@ -476,8 +485,8 @@ pub(super) fn speaks_of_screen(output: &str) -> bool {
         "headless",
         "terminal",
     ];
-    let output = output.to_lowercase();
-    SCREENS.iter().any(|phrase| output.contains(phrase))
+    let line = telling_line(output).unwrap_or_default().to_lowercase();
+    SCREENS.iter().any(|phrase| has_word(&line, phrase))
 }
 
 /// The line bans this word: it names both, or a rule that is called after it (`no-console`). A compiler's line does not.
@@ -532,7 +541,7 @@ pub(super) fn is_compilers(line: &str, form: bool) -> bool {
 /// The longest phrase of the table by which a line speaks of the call or of the place.
 pub(super) fn phrase(line: &str) -> Option<&'static str> {
     let line = line.to_lowercase();
-    let found = CIRCUMSTANCES.iter().filter(|phrase| line.contains(**phrase));
+    let found = CIRCUMSTANCES.iter().filter(|phrase| says(&line, phrase));
     let told = found.map(|phrase| phrase.trim_end_matches([' ', '`', ':']));
     told.max_by_key(|phrase| phrase.len())
         .filter(|phrase| phrase.chars().count() > 4 || !phrase.is_ascii())
@@ -635,6 +644,37 @@ pub(super) fn blames_option(output: &str, option: &str) -> bool {
         || letter.is_some_and(|c| by_letter(c).iter().any(|word| names(output, word).is_some()))
 }
 
+/// The output says that its program does not know this option.
+pub(super) fn knows_no_option(output: &str, option: &str) -> bool {
+    const UNKNOWN: [&str; 14] = [
+        "unrecognized",
+        "unrecognised",
+        "not recognized",
+        "invalid option",
+        "invalid flag",
+        "illegal option",
+        "bad option",
+        "unexpected argument",
+        "unexpected option",
+        "no such option",
+        "not a valid option",
+        "未知选项",
+        "未知参数",
+        "无法识别",
+    ];
+    // Of these something else may be so that stands in one line with the option.
+    const MAY_BE: [&str; 7] =
+        ["unknown", "does not exist", "doesn't exist", "not defined", "未知", "不存在", "无效"];
+    const OPTIONS: [&str; 8] =
+        ["option", "flag", "argument", "switch", "parameter", "predicate", "选项", "参数"];
+    let is_said = |line: &str| {
+        let low = line.to_lowercase();
+        let holds = |phrases: &[&str]| phrases.iter().any(|phrase| says(&low, phrase));
+        holds(&UNKNOWN) || (holds(&MAY_BE) && holds(&OPTIONS))
+    };
+    output.lines().any(|line| is_said(line) && blames_option(line, option))
+}
+
 /// The text has this word, with nothing of a word on either side.
 pub(super) fn has_word(text: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
@@ -647,8 +687,10 @@ pub(super) fn has_word(text: &str, word: &str) -> bool {
 }
 
 /// The line that says most of why it failed: the last that speaks of the call or of the place, else the
-/// last that says what is wrong with the code, else the last that says that it is an error, else the last.
-pub(super) fn telling_line(output: &str) -> Option<&str> {
+/// last that says what is wrong with the code, else the last that says that it is an error, else the last. Our own is
+/// it only where nothing was printed.
+pub(super) fn telling_line(error: &str) -> Option<&str> {
+    let output = Some(printed(error)).filter(|output| !output.trim().is_empty()).unwrap_or(error);
     let lines = || output.lines().map(str::trim).filter(|line| !line.is_empty());
     let says_error = |line: &&str| {
         let line = line.to_lowercase();
@@ -713,6 +755,41 @@ mod tests {
         }
         assert!(!blames_option("date: invalid date", "-d"));
         assert!(!blames_option("unknown option --fast", "fast"));
+    }
+
+    #[test]
+    fn an_option_is_unknown_where_the_output_says_just_that() {
+        for (output, option) in [
+            ("date: invalid option -- 'v'", "-v"),
+            ("flag provided but not defined: -fast", "-fast"),
+            ("Unknown cli option \"--fast\"", "--fast=yes"),
+            ("error: unrecognized arguments: --cov", "--cov"),
+            ("错误：未知选项 --fast", "--fast"),
+        ] {
+            assert!(knows_no_option(output, option), "{output}: {option}");
+        }
+        for (output, option) in [
+            ("the lock file needs to be updated but --locked was passed", "--locked"),
+            ("unknown package given with --with", "--with"),
+            ("unknown option --fast", "--slow"),
+            ("unknown option\n--fast is required", "--fast"),
+        ] {
+            assert!(!knows_no_option(output, option), "{output}: {option}");
+        }
+    }
+
+    #[test]
+    fn what_we_say_of_a_command_is_not_what_it_printed() {
+        for own in
+            ["`a b` exited 1", "`a …` exited 2: stage 1/2 `a` exited 3", "`a` was ended by SIGKILL"]
+        {
+            assert_eq!(printed(&format!("{own}\nx\ny")), "x\ny");
+            assert_eq!(printed(own), "");
+            assert_eq!(telling_line(&format!("{own}\n\n")), Some(own));
+        }
+        for other in ["x\ny", "…\n`a` exited 1", "a exited 1\nx", "`a` is wrong\nx"] {
+            assert_eq!(printed(other), other);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Value, json};
 
-use super::call::{self, CHECK, Failed, Made, Went};
+use super::call::{self, CHECK, Failed, Made, Went, is_again};
 use super::chain::continues;
 use super::difference;
 use super::pattern::CHANGES;
@@ -28,6 +28,8 @@ const MAX_ATTEMPTS: usize = 12;
 const MAX_CALLS: usize = 500;
 /// So many of them are told of beside an attempt.
 const MAX_BETWEEN: usize = 8;
+/// So many chains are kept that may not have been made good, the latest.
+const MAX_CLOSED: usize = 16;
 /// So many traces that only count are held before they are given away.
 const PORTION: usize = 256;
 
@@ -98,6 +100,8 @@ struct Chain {
 struct Closed {
     chain: Chain,
     trace: String,
+    /// The line that had failed.
+    line: String,
 }
 
 /// Feeds on events.
@@ -109,7 +113,7 @@ pub struct Fold {
     began: HashMap<String, (i64, Option<Effect>)>,
     open: Vec<Chain>,
     /// Chains of the turn that may not have been made good by what ended them.
-    closed: Vec<Closed>,
+    closed: VecDeque<Closed>,
     /// Numbers of the events in which a person said something about the work.
     hints: Vec<u64>,
     /// What the last evaluation was about, by the number of its event.
@@ -158,7 +162,7 @@ impl Fold {
             asked: HashMap::new(),
             began: HashMap::new(),
             open: Vec::new(),
-            closed: Vec::new(),
+            closed: VecDeque::new(),
             hints: Vec::new(),
             evaluated: None,
             n_traces: 0,
@@ -476,16 +480,26 @@ impl Fold {
             chain.tries.pop();
             chain.attempts.pop();
             chain.n -= 1;
-            self.closed.push(Closed { chain, trace: trace.id.clone() });
+            let Some(line) = chain.tries.last().and_then(Made::line) else { return };
+            if self.closed.len() >= MAX_CLOSED {
+                self.closed.pop_front();
+            }
+            self.closed.push_back(Closed { chain, trace: trace.id.clone(), line });
         }
     }
 
     /// What had failed works now, word for word: what was taken for the way out was only done before it.
     fn reopen(&mut self, made: &Made) {
-        let is_it =
-            |closed: &Closed| closed.chain.tries.last().is_some_and(|last| is_again(last, made));
+        if self.closed.is_empty() {
+            return;
+        }
+        let Some(line) = made.line() else { return };
+        let is_it = |closed: &Closed| {
+            let last = closed.chain.tries.last();
+            closed.line == line && last.is_some_and(|last| last.tool == made.tool)
+        };
         let Some(at) = self.closed.iter().position(is_it) else { return };
-        let Closed { chain, trace } = self.closed.remove(at);
+        let Some(Closed { chain, trace, .. }) = self.closed.remove(at) else { return };
         self.harvest.traces.retain(|other| other.id != trace);
         self.open.push(chain);
     }
@@ -625,12 +639,6 @@ impl Fold {
     }
 }
 
-/// The same command line.
-fn is_again(one: &Made, other: &Made) -> bool {
-    let words = |made: &Made| made.command().map(call::words).map(|words| words.join(" "));
-    one.tool == other.tool && words(one).is_some_and(|line| words(other) == Some(line))
-}
-
 /// A call that is told of beside an attempt.
 fn told(call: &Made) -> Value {
     let mut told = json!({"tool": call.tool, "input": call.input, "acts": call.acts});
@@ -648,4 +656,38 @@ fn is_plain(trace: &ExecutionTrace) -> bool {
 /// An event's time in milliseconds since 1970; 0 where it is none.
 fn millis(timestamp: &str) -> i64 {
     timestamp.parse::<jiff::Timestamp>().map_or(0, |at| at.as_millisecond())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::call::testing::made;
+    use super::*;
+
+    fn running() -> Fold {
+        let mut fold = Fold::new("here");
+        fold.begin("s", 1, "", 0);
+        fold
+    }
+
+    #[test]
+    fn of_what_may_not_have_been_made_good_the_latest_is_kept() {
+        let mut fold = running();
+        for n in 0..40 {
+            fold.made(made(2 * n, &format!("bin/tool{n} --fast"), Some("unknown option --fast")));
+            fold.made(made(2 * n + 1, &format!("bin/tool{n}"), None));
+        }
+        assert_eq!(fold.closed.len(), MAX_CLOSED);
+        let (first, last) = ("bin/tool0 --fast", "bin/tool39 --fast");
+        fold.made(made(90, first, None));
+        assert_eq!(fold.closed.len(), MAX_CLOSED, "forgotten");
+        fold.made(made(91, last, None));
+        assert_eq!(fold.closed.len(), MAX_CLOSED - 1, "reopened");
+    }
+
+    #[test]
+    fn two_lines_that_were_cut_are_not_the_same() {
+        let long = |end: &str| format!("bin/pack {} {end}", ["word"; 100].join(" "));
+        assert!(!is_again(&made(1, &long("a"), None), &made(2, &long("b"), None)));
+        assert!(is_again(&made(1, "bin/pack a", None), &made(2, "bin/pack   a", None)));
+    }
 }

@@ -298,7 +298,7 @@ fn is_file(path: &str, file: &str) -> bool {
 }
 
 /// The words of a name, in small letters: `TaxTest.java` has `tax`, `test` and `java`.
-fn words_of(name: &str) -> impl Iterator<Item = String> {
+pub(super) fn words_of(name: &str) -> impl Iterator<Item = String> + use<> {
     let mut spaced = String::with_capacity(name.len() * 2);
     let mut was_small = false;
     for letter in name.chars() {

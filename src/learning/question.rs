@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::call::CHECK;
-use super::evidence::{has_word, is_circumstance, is_verdict, telling_line};
+use super::evidence::{has_word, is_circumstance, is_verdict, printed, telling_line};
 use super::extract::guard;
 use super::item::{FailurePattern, Item, Origin, Scope};
 use super::reflexion;
@@ -140,12 +140,12 @@ fn may_teach(trace: &ExecutionTrace, at: usize) -> bool {
             && call.pointer("/input/command").is_none()
     };
     let was_edited = trace.attempts[at + 1..].iter().any(|next| between(next).any(is_edit));
-    !is_verdict(error) && (speaks_of_call(error) || !was_edited)
+    !is_verdict(printed(error)) && (speaks_of_call(error) || !was_edited)
 }
 
 /// A line of it speaks of the call or of the place.
 fn speaks_of_call(error: &str) -> bool {
-    error.lines().any(is_circumstance)
+    printed(error).lines().any(is_circumstance)
 }
 
 /// The id of the question about this failure in this project.

@@ -3,7 +3,8 @@
 
 use super::super::evidence::has_word;
 use super::super::item::Fix;
-use crate::protocol::command::{is_assignment, unquoted};
+use super::super::leads::words_of;
+use crate::protocol::command::{is_assignment, name_of, unquoted};
 
 /// Parts of options, variables and tasks that get past a guard.
 const OVERRIDES: [&str; 31] = [
@@ -39,8 +40,22 @@ const OVERRIDES: [&str; 31] = [
     "noverify",
     "nocheck",
 ];
+/// Parts of those by which the other side is known: who has to name them may be talking to somebody else.
+const TRUSTS: [&str; 11] = [
+    "tls",
+    "ssl",
+    "cert",
+    "certs",
+    "certificate",
+    "certificates",
+    "hostkey",
+    "knownhosts",
+    "trusted",
+    "untrusted",
+    "unauthorized",
+];
 /// Parts of those that are guards themselves: to leave them out gets past them, and so does `no` in front.
-const GUARDS: [&str; 14] = [
+const GUARDS: [&str; 27] = [
     "verify",
     "check",
     "checks",
@@ -55,7 +70,22 @@ const GUARDS: [&str; 14] = [
     "validate",
     "hooks",
     "preserve",
+    "checking",
+    "strict",
+    "werror",
+    "deny",
+    "warnings",
+    "locked",
+    "frozen",
+    "immutable",
+    "hashes",
+    "sandbox",
+    "gpg",
+    "signature",
+    "signatures",
 ];
+/// Values that switch something off.
+const OFF: [&str; 7] = ["no", "off", "false", "0", "none", "never", "disabled"];
 /// Words of sentences that leave something out.
 const LEAVES: [&str; 16] = [
     "no", "not", "never", "without", "omit", "drop", "leave", "avoid", "less", "off", "don",
@@ -104,27 +134,36 @@ pub(in super::super) fn asks(word: &str) -> bool {
     says_so(word)
 }
 
-/// The fix gets past a guard, or could cost something by what the failure said.
-pub(super) fn gets_past(fix: &Fix, said: &str) -> bool {
+/// The fix of commands of this head gets past a guard, or could cost something by what the failure said.
+pub(super) fn gets_past(fix: &Fix, head: &str, said: &str) -> bool {
+    let speaks_of = |line: &str| [head, line].iter().any(|line| runs_curl(line));
     match fix {
         Fix::ReplaceWords { from, to } => {
             let (old, new): (Vec<&str>, Vec<&str>) =
                 (from.split_whitespace().collect(), to.split_whitespace().collect());
             let come: Vec<&str> = new.iter().filter(|word| !old.contains(word)).copied().collect();
-            let mut gone = old.iter().filter(|word| !new.contains(word));
-            overrides(&come) || gone.any(|word| is_guard(word)) || speaks_of_loss(said)
+            let is_gone = |word: &str| !new.contains(&word);
+            // The value of an option is one with it: `-D warnings`.
+            let is_option = |at: usize| old[at].starts_with('-');
+            let mut gone = (0..old.len())
+                .filter(|at| is_gone(old[*at]))
+                .filter(|at| is_option(*at) || at.checked_sub(1).is_some_and(is_option));
+            overrides(&come, speaks_of(to))
+                || gone.any(|at| is_guard(old[at]))
+                || speaks_of_loss(said)
         }
         Fix::Prefix { with } => {
             let words: Vec<&str> = with.split_whitespace().collect();
             let sets = words.iter().any(|word| is_assignment(word));
-            overrides(&words) || (sets && speaks_of_loss(said))
+            overrides(&words, speaks_of(with)) || (sets && speaks_of_loss(said))
         }
         Fix::RunFirst { command } => {
-            overrides(&command.split_whitespace().collect::<Vec<_>>()) || speaks_of_loss(said)
+            let words: Vec<&str> = command.split_whitespace().collect();
+            overrides(&words, runs_curl(command)) || speaks_of_loss(said)
         }
         Fix::SetArguments { input } => {
             let names: Vec<String> = input.keys().map(|name| format!("--{name}")).collect();
-            overrides(&names.iter().map(String::as_str).collect::<Vec<_>>())
+            overrides(&names.iter().map(String::as_str).collect::<Vec<_>>(), false)
         }
         // The same arguments by another name, in another place, to another tool.
         Fix::RenameArgument { .. } | Fix::ReplacePath { .. } | Fix::OtherTool { .. } => false,
@@ -146,9 +185,9 @@ pub(in crate::learning) fn names_a_way_past(text: &str, said: &str) -> bool {
         .collect();
     let leaves = |word: &&String| LEAVES.contains(&word.as_str());
     let leaves_out = text_leaves_out(text) || telling.iter().any(leaves);
-    let names_guard = || telling.iter().any(|word| GUARDS.contains(&word.as_str()));
-    pieces.iter().any(|words| overrides(words))
-        || (leaves_out && names_guard())
+    let names_one = || telling.iter().any(|word| GUARDS.contains(&word.as_str()));
+    pieces.iter().any(|words| overrides(words, runs_curl(text)))
+        || (leaves_out && names_one())
         || (text.contains('`') && speaks_of_loss(said))
 }
 
@@ -165,41 +204,62 @@ fn text_leaves_out(text: &str) -> bool {
         .any(|word| text.contains(word))
 }
 
-/// One of these words gets past a guard.
-fn overrides(words: &[&str]) -> bool {
+/// One of these words gets past a guard; of curl `-k` does.
+fn overrides(words: &[&str], of_curl: bool) -> bool {
     let is_flag = |word: &&str| word.starts_with('-');
     words.iter().enumerate().any(|(at, word)| {
         // `-f %z` takes a value, `-f` alone is one of force; so are `-y` and `-fy`.
         let alone = words.get(at + 1).is_none_or(is_flag);
         let letters = word.strip_prefix('-').unwrap_or_default();
         let short = (1..=3).contains(&letters.len()) && letters.contains(['f', 'y']);
-        (short && alone) || says_so(word)
+        let is_blind = of_curl && letters.contains('k') && letters.chars().all(char::is_alphabetic);
+        (short && alone) || is_blind || says_so(word) || trusts(word) || switches_off(word)
     })
+}
+
+fn runs_curl(line: &str) -> bool {
+    line.split([' ', '`', '\n']).any(|word| name_of(word) == "curl")
 }
 
 fn says_so(word: &str) -> bool {
     let parts = parts_of(word);
-    let overrides = |part: &String| OVERRIDES.contains(&part.as_str());
-    let denies = parts.windows(2).any(|pair| {
-        ["no", "without", "non"].contains(&pair[0].as_str()) && GUARDS.contains(&pair[1].as_str())
-    });
-    !parts.is_empty() && (parts.iter().any(overrides) || denies)
+    let denies = |part: &String| ["no", "without", "non"].contains(&part.as_str());
+    let at = parts.iter().position(denies);
+    let behind = at.map_or(&[][..], |at| &parts[at + 1..]);
+    parts.iter().any(|part| OVERRIDES.contains(&part.as_str())) || names_guard(behind)
+}
+
+/// It says by what the other side is known, or that nobody asks for that.
+fn trusts(word: &str) -> bool {
+    let parts = parts_of(word);
+    let joined = |pair: &[String]| TRUSTS.contains(&pair.concat().as_str());
+    parts.iter().any(|part| TRUSTS.contains(&part.as_str())) || parts.windows(2).any(joined)
+}
+
+/// `PYTHONHTTPSVERIFY=0`, `--verify=no`.
+fn switches_off(word: &str) -> bool {
+    let word = unquoted(word).to_lowercase();
+    let Some((name, value)) = word.split_once('=') else { return false };
+    OFF.contains(&value) && (names_guard(&parts_of(name)) || name.ends_with("verify"))
 }
 
 fn is_guard(word: &str) -> bool {
-    word.starts_with('-') && parts_of(word).iter().any(|part| GUARDS.contains(&part.as_str()))
+    names_guard(&parts_of(word))
 }
 
-/// The parts of an option, a variable with its value, or a task; a path has none.
+fn names_guard(parts: &[String]) -> bool {
+    parts.iter().any(|part| GUARDS.contains(&part.as_str()))
+}
+
+/// The parts of an option, a setting with its value, or a task; a path has none.
 fn parts_of(word: &str) -> Vec<String> {
     let word = unquoted(word);
-    let is_named = word.starts_with('-') || is_assignment(&word);
-    if !is_named && word.contains(['/', '.']) {
+    // `http.sslVerify=false` is a setting, `a/b=c` is a path.
+    let is_setting = word.split_once('=').is_some_and(|(name, _)| !name.contains('/'));
+    if !word.starts_with('-') && !is_setting && word.contains(['/', '.']) {
         return Vec::new();
     }
-    let word = word.to_lowercase();
-    let parts = word.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
-    parts.map(str::to_owned).collect()
+    words_of(&word).collect()
 }
 
 fn speaks_of_loss(said: &str) -> bool {

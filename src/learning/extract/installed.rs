@@ -4,11 +4,12 @@
 //! program takes that each project installs for itself.
 
 use super::super::command::SYSTEM;
-use super::super::evidence::{blames_option, has_word, is_circumstance};
+use super::super::evidence::{has_word, is_circumstance, knows_no_option};
 use super::super::item::Fix;
+use super::super::pattern::kind_of;
 use super::commands::on_this_system;
 use super::{Lesson, Try};
-use crate::protocol::command::INTERPRETERS;
+use crate::protocol::command::{INTERPRETERS, unquoted};
 use crate::protocol::topics;
 
 /// Programs that know nothing but the files that they are given, and what they were built with.
@@ -49,16 +50,20 @@ pub(super) fn of_installed(lesson: Lesson, bad: &Try<'_>) -> Lesson {
         || INTERPRETERS.contains(&program)
         || RUN_TASKS.contains(&program)
         || topics::of_command(program).is_some_and(|topic| OF_PROJECTS.contains(&topic));
-    // Paths, patterns and what is worked out of the place are not the program's.
-    let is_plain = |words: &str| !words.contains(['/', '$', '`']);
+    // Paths, files and what is worked out of the place are not the program's.
+    let is_file = |word: &str| word.split('=').any(|part| kind_of(&unquoted(part)).is_some());
+    let is_plain =
+        |words: &str| !words.contains(['/', '$', '`']) && !words.split_whitespace().any(is_file);
+    // An option is the same whatever is given with it: `--package=web`.
+    let name = |word: &str| word.split('=').next().unwrap_or_default().to_owned();
     let is_its_own = || match &lesson.fix {
         Some(Fix::ReplaceWords { from, to }) if is_plain(from) && is_plain(to) => {
             let first = from.split_whitespace().next().unwrap_or_default();
             let is_refused = || {
                 first.starts_with('-')
-                    && !to.split_whitespace().any(|word| word == first)
+                    && !to.split_whitespace().any(|word| name(word) == name(first))
                     && !HANDS_ON.contains(&task)
-                    && blames_option(bad.error, first)
+                    && knows_no_option(bad.error, first)
             };
             CONVERTERS.contains(&program) || is_refused()
         }

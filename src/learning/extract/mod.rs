@@ -16,7 +16,8 @@ mod tests;
 
 use serde_json::Value;
 
-use super::evidence::{as_condition, from_fault, phrase, telling_line};
+use super::call::is_cut;
+use super::evidence::{as_condition, from_fault, phrase, printed, telling_line};
 use super::item::{Condition, FailurePattern, Fix, Item, Origin, Scope};
 use super::leads::led_by;
 use super::pattern::kind_of;
@@ -49,7 +50,10 @@ struct Try<'a> {
     tool: &'a str,
     input: &'a Object,
     code: Option<ErrorCode>,
+    /// The message, of a command what it printed.
     error: &'a str,
+    /// The line of all that which says most.
+    telling: Option<&'a str>,
     exit_code: Option<i64>,
 }
 
@@ -142,6 +146,8 @@ fn item(trace: &ExecutionTrace, failure: &Attempt, lesson: Lesson) -> Item {
     let scope = if lesson.general { Scope::User } else { Scope::Project(trace.project.clone()) };
     let kind = ItemKind::FailurePattern;
     let error = failure.error.as_deref().unwrap_or_default();
+    // The folders of one project say nothing in another.
+    let led_by = if lesson.general { Vec::new() } else { led_by(failure) };
     Item {
         id: Item::id_of(&scope, kind, &lesson.text),
         scope,
@@ -154,7 +160,7 @@ fn item(trace: &ExecutionTrace, failure: &Attempt, lesson: Lesson) -> Item {
             suggested_fix: Some(lesson.text.clone()),
             when: lesson.when,
             fix: lesson.fix,
-            led_by: led_by(failure),
+            led_by,
         }),
         text: lesson.text,
         because: telling_line(error).map(|line| shorten(line, 120)),
@@ -191,11 +197,13 @@ pub(super) fn error_type(failure: &Attempt) -> &'static str {
 
 impl<'a> Try<'a> {
     fn of(attempt: &'a Attempt) -> Option<Self> {
+        let error = attempt.error.as_deref().unwrap_or_default();
         Some(Self {
             tool: attempt.context.get("tool")?.as_str()?,
             input: attempt.context.get("input")?.as_object()?,
             code: attempt.code,
-            error: attempt.error.as_deref().unwrap_or_default(),
+            error: printed(error),
+            telling: telling_line(error),
             exit_code: attempt.context.get("exit_code").and_then(Value::as_i64),
         })
     }
@@ -204,8 +212,9 @@ impl<'a> Try<'a> {
         self.input.get(name).and_then(Value::as_str)
     }
 
+    /// The command line, where all of it is known.
     fn command(&self) -> Option<&'a str> {
-        self.text("command")
+        self.text("command").filter(|line| !is_cut(line))
     }
 
     /// A program was not there, or could not be started.
@@ -215,15 +224,7 @@ impl<'a> Try<'a> {
 
     /// The piece of its masked signature that tells this failure from others.
     fn signature(&self) -> Option<String> {
-        Self::piece_of(telling_line(self.error)?)
-    }
-
-    /// What a command printed: without our own line in front.
-    fn said(&self) -> &'a str {
-        match self.error.split_once('\n') {
-            Some((own, said)) if own.contains(" exited ") => said,
-            Some(_) | None => self.error,
-        }
+        Self::piece_of(self.telling?)
     }
 
     fn piece_of(line: &str) -> Option<String> {
@@ -235,7 +236,7 @@ impl<'a> Try<'a> {
     /// The longest piece of it that names nothing which only this call was given: words of the command that are
     /// neither what it runs (`head`) nor what has to be another (`replaced`).
     fn signature_of_kind(&self, head: &str, replaced: &str) -> Option<String> {
-        self.signature_of_line(telling_line(self.error)?, head, replaced)
+        self.signature_of_line(self.telling?, head, replaced)
     }
 
     /// The same, of this line.
@@ -297,8 +298,9 @@ fn reason(piece: Option<&str>) -> String {
 /// What got past a guard once is for a person to say again.
 fn guarded(lesson: Lesson, bad: &Try<'_>) -> Lesson {
     let said = if bad.is_missing() { "" } else { bad.error };
+    let head = lesson.when.command_head.as_deref().unwrap_or_default();
     match &lesson.fix {
-        Some(fix) if guard::gets_past(fix, said) => {
+        Some(fix) if guard::gets_past(fix, head, said) => {
             Lesson { text: guard::with_care(&lesson.text), fix: None, ..lesson }
         }
         Some(_) | None => lesson,

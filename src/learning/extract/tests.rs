@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::super::item::{Fix, Item, Scope};
 use super::testing::{attempt, trace};
 use super::{Extracted, extract};
+use crate::protocol::Object;
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::reflection::SuggestedAction;
 
@@ -125,6 +126,7 @@ proptest! {
         about in select(&PIECES[..]),
         exit_code in select(vec![1_i64, 2, 126, 127]),
         again in any::<bool>(),
+        between in any::<bool>(),
     ) {
         let line = |own: &[&str]| [shared.as_slice(), own].concat().join(" ");
         let (bad, good) = (line(&bad), line(&good));
@@ -133,7 +135,12 @@ proptest! {
         if again {
             attempts.push(attempt(2, &good, Some("another failure"), 1));
         }
-        attempts.push(attempt(3, &good, None, 0));
+        let mut last = attempt(3, &good, None, 0);
+        let made = json!({"tool": "Bash", "input": {"command": "make parts"}, "acts": true});
+        if between {
+            last.context.insert("between".to_owned(), json!([made]));
+        }
+        attempts.push(last);
         for item in extract(&trace(attempts), "").items {
             let head = item.failure.and_then(|failure| failure.when.command_head);
             prop_assert!(!head.is_some_and(|head| head.contains('>')), "{}", item.text);
@@ -185,6 +192,36 @@ fn what_gets_past_a_guard_is_no_fix() {
         let item = one(bad, error, 2, good);
         assert!(item.failure.is_some_and(|failure| failure.fix.is_some()), "{}", item.text);
     }
+}
+
+#[test]
+fn what_asks_nobody_who_the_other_side_is_is_no_fix() {
+    let says = "error: SSL certificate problem: unable to get local issuer certificate";
+    for (bad, good) in [
+        ("curl https://a.example/x", "curl -k https://a.example/x"),
+        ("curl https://a.example/x", "curl -fsSLk https://a.example/x"),
+        ("curl -o a https://a.example/x", "curl -o a https://a.example/x -k"),
+        ("wget https://a.example/x", "wget --no-check-certificate https://a.example/x"),
+        ("pip install a", "pip install --trusted-host pypi.org a"),
+        ("git clone https://a.example/x", "git -c http.sslVerify=false clone https://a.example/x"),
+        ("ssh a.example true", "ssh -o StrictHostKeyChecking=no a.example true"),
+        ("ssh a.example true", "ssh -o UserKnownHostsFile=/dev/null a.example true"),
+        ("npm install", "NODE_TLS_REJECT_UNAUTHORIZED=0 npm install"),
+        ("npm install", "npm install --strict-ssl=false"),
+        ("npm install", "npm config set strict-ssl false && npm install"),
+        ("bin/sync", "PYTHONHTTPSVERIFY=0 bin/sync"),
+        ("bin/sync", "bin/sync --verify=no"),
+        ("bin/sync", "bin/sync --no-gpg-check"),
+        ("bin/sync --require-hashes", "bin/sync"),
+    ] {
+        let says = format!("{says}\nbin/sync: invalid: --require-hashes");
+        is_only_told(bad, &says, good);
+    }
+    // A `-k` of others, and a path that only is called so.
+    let item = one("kubectl apply a", "error: -k is required", 1, "kubectl apply -k a");
+    assert!(item.failure.is_some_and(|failure| failure.fix.is_some()), "{}", item.text);
+    let item = one("bin/sync", "error: --to is required", 1, "bin/sync --to out/ssl");
+    assert!(item.failure.is_some_and(|failure| failure.fix.is_some()), "{}", item.text);
 }
 
 #[test]
@@ -611,6 +648,117 @@ fn what_an_installed_program_refuses_of_itself_holds_in_every_project() {
     check("go test -race ./...", code, "CGO_ENABLED=1 go test -race ./...", false);
     let base = "go: DB_NAME is not set";
     check("go test ./...", base, "DB_NAME=shop go test ./...", false);
+}
+
+#[test]
+fn what_one_project_is_given_holds_in_that_project_alone() {
+    let check = |bad: &str, error: &str, good: &str| {
+        let item = one(bad, error, 1, good);
+        assert_eq!(item.scope, Scope::Project("here".to_owned()), "{}", item.text);
+    };
+    let no_file = "a.mov: No such file or directory";
+    check("ffmpeg -i a.mov b.mp4", no_file, "ffmpeg -i c.mov b.mp4");
+    // The option is the same; it is what it was given that is not there.
+    let no_group = "The option \"--with=dev\" does not exist";
+    check("poetry show --with=dev", no_group, "poetry show --with=dev-tools");
+    // What it says of the option is not that it does not know it.
+    let no_cluster = "Error: --atomic needs a cluster that is not locked";
+    check("helm upgrade web --atomic", no_cluster, "helm upgrade web");
+    let no_folder = "tar: out: Cannot open: No such file or directory";
+    check("tar -xf a -C out", no_folder, "tar -xf a");
+    let denied = "curl: (22) The requested URL returned error: 403 forbidden";
+    check("curl -f http://a.example", denied, "curl -f -H X-Key:1 http://a.example");
+    // A word that has `terminal` in it, and a line that does not tell why.
+    let says = "reading terminal.toml\nthe terminals are there\nerror: REGION is not set";
+    check("python3 plot.py", says, "REGION=north python3 plot.py");
+    check("python3 terminal.py", "error: REGION is not set", "REGION=a python3 terminal.py");
+}
+
+#[test]
+fn a_lesson_for_all_projects_names_no_folder_of_one() {
+    let led_by = |item: Item| item.failure.map(|failure| failure.led_by).unwrap_or_default();
+    let invalid = "base64: invalid option -- 'D'";
+    let item = one("base64 -D data/in/a.txt", invalid, 1, "base64 -d data/in/a.txt");
+    assert_eq!((&item.scope, led_by(item.clone())), (&Scope::User, Vec::new()));
+    let item = one("bin/base64 -D data/in/a.txt", invalid, 1, "bin/base64 -d data/in/a.txt");
+    assert_eq!(led_by(item), ["data/in/*.txt"]);
+}
+
+#[test]
+fn a_gate_that_says_no_is_not_left_out() {
+    for (bad, says, good) in [
+        (
+            "cargo clippy -- -D warnings",
+            "error: unneeded `return` statement\n  = note: `-D clippy::needless-return` implied by `-D warnings`",
+            "cargo clippy",
+        ),
+        (
+            "gcc -Werror -Wextra -c a.c",
+            "a.c:3:5: error: missing initializer for field 'b' [-Werror=missing-field-initializers]",
+            "gcc -Wextra -c a.c",
+        ),
+        (
+            "cargo build --locked",
+            "error: the lock file Cargo.lock needs to be updated but --locked was passed to prevent this",
+            "cargo build",
+        ),
+        ("npm test --strict", "error: --strict: a test has no name", "npm test"),
+        ("prettier --check a.js", "error: --check: missing semicolons", "prettier a.js"),
+    ] {
+        assert_eq!(learnt(bad, says, 1, good).items, [], "{bad}");
+    }
+    let item = one("eslint --fixall a.js", "Invalid option '--fixall'", 2, "eslint a.js");
+    assert!(item.text.starts_with("Run `eslint` without `--fixall`"), "{}", item.text);
+    for (bad, good) in [("bin/sync --locked", "bin/sync"), ("bin/sync -D warnings", "bin/sync")] {
+        is_only_told(bad, "error: --locked and -D warnings are not allowed", good);
+    }
+}
+
+#[test]
+fn our_own_line_above_the_output_is_no_evidence() {
+    // `locked`, `missing` and `assert` are the command's own words.
+    assert_eq!(learnt("./locked.sh --fast a", "boom 7", 1, "./locked.sh a").items, []);
+    assert_eq!(learnt("bin/missing -a x", "boom 7", 1, "bin/missing -b x").items, []);
+    let item = one("bin/assert a", "error: REGION is not set", 1, "REGION=a bin/assert a");
+    assert_eq!(item.because.as_deref(), Some("error: REGION is not set"));
+    let mut silent = attempt(1, "bin/gen", Some(""), 1);
+    silent.error = Some("`bin/gen` exited 1".to_owned());
+    let items = extract(&trace(vec![silent, attempt(2, "A=1 bin/gen", None, 0)]), "").items;
+    let when = items.into_iter().next().and_then(|item| item.failure).map(|failure| failure.when);
+    let signature = when.and_then(|when| when.signature);
+    assert!(signature.is_some_and(|piece| piece.contains("exited")), "all that is known of it");
+}
+
+#[test]
+fn a_line_without_a_program_teaches_nothing() {
+    let says = "cat: VERSION: No such file or directory";
+    for line in ["V=$(cat VERSION)", "timeout 60", "A=1 env B=2"] {
+        let mut good = attempt(2, line, None, 0);
+        let made = json!({"tool": "Bash", "input": {"command": "make version"}, "acts": true});
+        good.context.insert("between".to_owned(), json!([made]));
+        let items = extract(&trace(vec![attempt(1, line, Some(says), 1), good]), "").items;
+        assert_eq!(items, [], "{line}");
+        let items = learnt(line, says, 1, &format!("cd web && {line}")).items;
+        assert_eq!(items, [], "{line}");
+    }
+}
+
+#[test]
+fn a_line_that_was_cut_is_compared_with_nothing() {
+    let line = |end: &str| {
+        let words = ["word"; 100].join(" ");
+        let mut input = Object::new();
+        input.insert("command".to_owned(), format!("bin/pack {words} {end}").into());
+        super::super::call::kept(&input)["command"].as_str().unwrap_or_default().to_owned()
+    };
+    let mut good = attempt(2, &line("b"), None, 0);
+    let made = json!({"tool": "Bash", "input": {"command": "make parts"}, "acts": true});
+    good.context.insert("between".to_owned(), json!([made]));
+    let says = "error: the last word is unknown";
+    let items = extract(&trace(vec![attempt(1, &line("a"), Some(says), 1), good]), "").items;
+    assert_eq!(items, []);
+    let front = format!("A=1 {}", line("a"));
+    assert_eq!(learnt(&line("a"), says, 1, &front).items, []);
 }
 
 #[test]

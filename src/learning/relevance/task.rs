@@ -19,8 +19,12 @@ pub(super) const MIN_ALIKE: usize = 4;
 /// An ending of so many letters is a word of its own.
 const MIN_KIND: usize = 3;
 /// Chinese words that hold one of denial and forbid nothing: others, kinds, and what is not to come of it.
-const NO_NEGATION: [&str; 9] =
-    ["分别", "特别", "类别", "级别", "差别", "识别", "别的", "别让", "不要让"];
+const NO_NEGATION: [&str; 7] = ["分别", "特别", "类别", "级别", "差别", "识别", "别的"];
+/// Words of denial of what is not to come of it; where somebody is not to be let run something, they forbid that.
+const NOT_LET: [&str; 2] = ["不要让", "别让"];
+/// Something is run, and behind that word how it must not turn out.
+const IS_RUN: [&str; 4] = ["运行", "执行", "启动", "跑"];
+const TURNS_OUT: [&str; 10] = ["失败", "报错", "出错", "挂", "崩", "卡", "慢", "久", "超时", "得"];
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -369,7 +373,18 @@ fn after<'a>(words: &'a [String], phrase: &str) -> Option<&'a [String]> {
 
 /// A Chinese word of denial says so alone.
 fn denies_in_chinese(text: &str) -> bool {
-    let plain = NO_NEGATION.iter().fold(text.to_owned(), |text, word| text.replace(word, ""));
+    let not_let = NOT_LET.iter().find_map(|word| text.split_once(word));
+    let runs = |what: &str| {
+        let behind = IS_RUN.iter().find_map(|word| what.split_once(word));
+        behind.is_some_and(|(_, rest)| !TURNS_OUT.iter().any(|word| rest.contains(word)))
+    };
+    if not_let.is_some_and(|(_, what)| runs(what)) {
+        return true;
+    }
+    let plain = NO_NEGATION
+        .iter()
+        .chain(&NOT_LET)
+        .fold(text.to_owned(), |text, word| text.replace(word, ""));
     REQUESTS.negations.iter().any(|word| !word.is_ascii() && plain.contains(word))
 }
 

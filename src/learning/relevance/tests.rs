@@ -106,6 +106,24 @@ fn what_is_said_not_to_be_run_is_heard_in_many_words() {
 }
 
 #[test]
+fn who_is_not_let_run_something_does_not_run_it() {
+    let tests = Subjects::of(&[command("pytest")]);
+    for (said, runs) in [
+        ("不要让测试运行", false),
+        ("别让它跑测试", false),
+        ("别让 CI 启动", false),
+        ("别让测试失败", true),
+        ("不要让它报错", true),
+        ("别让测试跑挂了", true),
+        ("不要让它运行得更慢", true),
+        ("别让流水线变红", true),
+    ] {
+        let task = format!("把 parse() 改名为 read()，{said}。");
+        assert_eq!(tests.read(&task).will_run_something(true), runs, "{task}");
+    }
+}
+
+#[test]
 fn what_is_said_on_the_way_begins_anew() {
     let task = |first: &str, then: &str| format!("{first}{STEERED}{then}");
     let explained = task("Rename a to b.", "Explain how the tests are run.");

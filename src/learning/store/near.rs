@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::item::{Condition, Item, Origin};
+use super::super::item::{Condition, Item, Origin, Scope};
 use super::words;
 use crate::protocol::recall::ItemKind;
 
@@ -149,6 +149,10 @@ pub(super) fn strengthen(known: &mut Item, again: &Item) {
                 failure.suggested_fix.clone_from(&newer.suggested_fix);
             }
             failure.was_led_to_by(&newer.led_by);
+            if known.scope == Scope::User {
+                // The folders of one project say nothing in another.
+                failure.led_by.clear();
+            }
         }
         (none @ None, Some(newer)) => *none = Some(newer.clone()),
         (_, None) => {}
@@ -167,6 +171,30 @@ mod tests {
 
     fn check(one: &str, other: &str, is_near: bool) {
         assert_eq!(texts_are_near(one, other), is_near, "{one}\n{other}");
+    }
+
+    #[test]
+    fn what_led_to_it_in_a_project_is_kept_in_that_project() {
+        let item = |scope: &str, led_by: &str| -> Item {
+            serde_json::from_value(serde_json::json!({
+                "id": "abcdef0123", "scope": serde_json::from_str::<serde_json::Value>(scope).expect("JSON"),
+                "kind": "failure_pattern", "text": "Run `b`, not `a`.", "tags": {}, "because": null,
+                "evidence": ["s"], "origin": "trace", "frequency": 1, "wins": 1, "losses": 0,
+                "created_at_ms": 1, "last_occurred_ms": 1,
+                "failure": {"skill": "Bash", "condition": "", "error_type": "", "suggested_fix": null,
+                    "when": {"tool": "Bash"}, "fix": null, "led_by": [led_by]}
+            }))
+            .expect("an item")
+        };
+        let here = r#"{"project": "here"}"#;
+        for (scope, expected) in [(here, vec!["a/*.txt", "b/*.txt"]), ("\"user\"", Vec::new())] {
+            let mut known = item(scope, "a/*.txt");
+            strengthen(&mut known, &item(here, "b/*.txt"));
+            assert_eq!(
+                known.failure.map(|failure| failure.led_by),
+                Some(expected.iter().map(|f| (*f).to_owned()).collect())
+            );
+        }
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl<'a> Case<'a> {
             bad,
             edited: between.iter().any(Between::is_edit),
             judged: is_verdict(bad.error),
-            blamed: bad.code == Some(ErrorCode::CommandBlocked) || is_blamed(bad),
+            blamed: bad.code == Some(ErrorCode::CommandBlocked) || bad.error.lines().any(blames),
         }
     }
 
@@ -241,7 +241,7 @@ pub(super) fn essential(line: &str) -> Vec<Simple<'_>> {
 }
 
 /// The command without its redirections: what it prints where is no part of what it is.
-fn plain<'a>(simple: &Simple<'a>) -> Simple<'a> {
+pub(super) fn plain<'a>(simple: &Simple<'a>) -> Simple<'a> {
     let mut plain = Simple { words: Vec::new(), at: Vec::new(), ..*simple };
     let mut skip = false;
     for (word, at) in simple.words.iter().zip(&simple.at) {
@@ -256,14 +256,6 @@ fn plain<'a>(simple: &Simple<'a>) -> Simple<'a> {
         plain.at.push(*at);
     }
     plain
-}
-
-/// The output, or the status, blames the call or the place.
-fn is_blamed(bad: &Try<'_>) -> bool {
-    // The first line is ours: the command and its status.
-    let mut lines = bad.error.lines();
-    let own = lines.next().filter(|line| !line.contains(" exited "));
-    own.into_iter().chain(lines).any(blames)
 }
 
 /// The same line with other arguments of Bash: a folder, more time, in the background.

@@ -4,7 +4,8 @@ use super::super::super::chain::{has_same_stem, targets};
 use super::super::super::command::{ANY, SYSTEM, has_options_more, head, is_option};
 use super::super::super::difference::common;
 use super::super::super::evidence::{
-    blames_option, fails_tests, has_word, mention_of, names, narrows, only_talks, speaks_of_screen,
+    blames_option, fails_tests, has_word, knows_no_option, mention_of, names, narrows, only_talks,
+    speaks_of_screen,
 };
 use super::super::super::item::Fix;
 use super::super::super::leads::source_of;
@@ -148,7 +149,7 @@ impl Case<'_> {
         let (old_head, new_head) = (head(old), head(new));
         let same_program = old_head.first() == new_head.first();
         let same_purpose = topics::of_simple(change.bad) == topics::of_simple(change.good);
-        let is_named = has_word(self.bad.said(), name_of(new[0]));
+        let is_named = has_word(self.bad.error, name_of(new[0]));
         let akin = change.from().iter().any(|word| self.blames(word))
             || (!same_program && (self.blamed || is_named) && same_purpose);
         if !akin || old[old_head.len()..] != new[new_head.len()..] {
@@ -226,8 +227,11 @@ impl Case<'_> {
             lesson
         } else if added.iter().all(|word| OF_SYSTEM.contains(word)) {
             on_this_system(lesson)
-        } else {
+        } else if is_named {
             of_machine(lesson, program)
+        } else {
+            // What it does not ask for itself (`-u me:x`, after a 401) is the project's.
+            lesson
         })
     }
 
@@ -237,16 +241,21 @@ impl Case<'_> {
         !self.judged && (!looks || (self.blamed && PLACES.contains(&option)))
     }
 
-    /// An option that is refused, and was left out.
+    /// An option that is refused, and was left out. What looks at the work and says no without it may be the option's
+    /// own doing (`--locked`, `-D warnings`): there it has to be one that the program does not know.
     fn with_less(&self, change: &Change<'_, '_>, gone: &[&str]) -> Option<Lesson> {
+        let looks = topics::of_simple(change.bad)
+            .is_some_and(|topic| topic == "format" || topics::BUILDS.contains(&topic));
+        let is_unknown = gone.iter().any(|word| knows_no_option(self.bad.error, word));
         let is_refused = gone.len() <= MAX_WORDS
             && gone.iter().any(|word| self.blames(word))
-            && gone.iter().any(|word| word.starts_with('-'));
+            && gone.iter().any(|word| word.starts_with('-'))
+            && (!looks || is_unknown);
         let gone = is_refused.then(|| gone.join(" "))?;
         let head = head(change.old).join(" ");
         let fix = Fix::ReplaceWords { from: gone.clone(), to: String::new() };
         let lesson = self.lesson(&format!("Run `{head}` without `{gone}`"), &head, Some(fix));
-        Some(of_machine(lesson, &head))
+        Some(if is_unknown { of_machine(lesson, &head) } else { lesson })
     }
 
     /// Words in the place of others, which the output blames.
@@ -257,7 +266,7 @@ impl Case<'_> {
         let is_blamed = gone.iter().any(|word| self.blames(word));
         if let ([old], [new]) = (gone, come)
             && let Some((from, to)) = moved_down(old, new)
-            && let line = mention_of(self.bad.said(), old)
+            && let line = mention_of(self.bad.error, old)
             && (is_blamed || self.blamed || line.is_some())
         {
             let folders = format!(" paths below `{to}/`, not below `{from}/`:");
@@ -318,7 +327,9 @@ impl Case<'_> {
         }
         // `stat -c %s` → `stat -f %z`, `date -v-7d` → `date -d '7 days ago'`.
         let refused = is_option(gone[0]) && is_option(come[0]) && self.blames(gone[0]);
-        refused.then(|| of_machine(self.given(&head, &gone.join(" "), &come.join(" ")), &head))
+        let lesson = refused.then(|| self.given(&head, &gone.join(" "), &come.join(" ")))?;
+        let is_unknown = knows_no_option(self.bad.error, gone[0]);
+        Some(if is_unknown { of_machine(lesson, &head) } else { lesson })
     }
 
     fn given(&self, head: &str, from: &str, to: &str) -> Lesson {

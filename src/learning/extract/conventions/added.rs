@@ -11,8 +11,8 @@ use super::super::super::item::Condition;
 use super::super::super::pattern::plain_path;
 use super::super::commands::essential;
 use super::super::{Between, Lesson, MIN_SIGNATURE, Try, topic_of};
-use super::Mended;
 use super::told::{is_mark, is_plain_place};
+use super::{Mended, has_succeeded};
 use crate::protocol::command::unquoted;
 
 /// The longest piece that is told of, in bytes.
@@ -33,6 +33,9 @@ pub(in super::super) fn lesson(
     }
     let (old, new) = (essential(bad.command()?), essential(good.command()?));
     let (main, other) = (main_command(&old)?, main_command(&new)?);
+    if !has_succeeded(good.command()?, other) {
+        return None;
+    }
     let (one, other) = (main.program(), other.program());
     let head = head(one).join(" ");
     let may_be_told = |piece: &str| is_mark(piece, bad, before, task);
@@ -65,7 +68,7 @@ fn by_an_edit(
     let [(old, new)] = texts.as_slice() else { return None };
     let added = added(old, new)?;
     let task = task.to_lowercase();
-    let said = bad.said();
+    let said = bad.error;
     let is_in = |line: &str, word: &str| has_word(&line.to_lowercase(), &word.to_lowercase());
     let wish = wish(said, form, |line| words(added).any(|word| is_in(line, word)))?;
     let shared: Vec<&str> = words(added).filter(|word| is_in(wish, word)).collect();
@@ -119,7 +122,7 @@ fn in_words(
         _ => (added(&old, &new)?, true),
     };
     let shown = if at_front { &new[..new.find(piece)? + piece.len()] } else { piece };
-    let said = bad.said();
+    let said = bad.error;
     // `WEB-7: ` is one of `WEB-<n>: `.
     let is_named = |line: &str| {
         let mut parts = words(piece).flat_map(|word| word.split('-'));

@@ -60,7 +60,8 @@ pub(super) fn lesson(mended: &Mended<'_>) -> Option<Lesson> {
         }
         _ => return None,
     };
-    let gets_past = maker.is_some_and(|command| guard::gets_past(&Fix::RunFirst { command }, ""));
+    let gets_past =
+        maker.is_some_and(|command| guard::gets_past(&Fix::RunFirst { command }, "", ""));
     // Whoever reads it is about to change it: any call that names it will do.
     let when = Condition { path: Some(file.to_owned()), ..Condition::default() };
     let text = if gets_past { guard::with_care(&text) } else { text };

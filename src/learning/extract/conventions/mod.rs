@@ -24,9 +24,9 @@ use super::super::command::{head, is_task};
 use super::super::evidence::{has_word, is_verdict};
 use super::super::item::Condition;
 use super::super::pattern::{CHANGES, plain_path};
-use super::commands::{essential, only_looks};
+use super::commands::{essential, only_looks, plain};
 use super::{Between, Lesson, Try, topic_of};
-use crate::protocol::command::{INTERPRETERS, Simple, name_of, simple_commands};
+use crate::protocol::command::{INTERPRETERS, Simple, must_have_succeeded, name_of};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::topics;
 
@@ -110,12 +110,7 @@ impl<'a> Mended<'a> {
         // Whatever else failed in its line is not the check's word.
         let is_it = |simple: &Simple<'_>| simple.program() == program;
         let is_alone = old.iter().all(|simple| is_it(simple) || prepares_nothing(simple));
-        let at = new.iter().position(is_it)?;
-        // What is piped on, or goes on whatever it says, has not said yes; nor where the line does so behind it.
-        let line = simple_commands(good.command()?);
-        let mut behind = line.get(at..)?.iter().map(|simple| simple.operator);
-        let shows_status = matches!(behind.next()?, None | Some("&&"))
-            && behind.all(|operator| matches!(operator, None | Some("&&" | "|")));
+        let shows_status = has_succeeded(good.command()?, new.iter().find(|simple| is_it(simple))?);
         let lines = between.iter().filter(|call| call.acts).filter_map(Between::command);
         let alone = lines.filter(|line| !only_looks(line)).flat_map(essential);
         let ran = alone.chain(new.iter().cloned());
@@ -124,7 +119,7 @@ impl<'a> Mended<'a> {
         (is_alone && shows_status).then(|| Self {
             bad,
             head: program[..own_words(&program)].join(" "),
-            said: bad.said(),
+            said: bad.error,
             before: self::changes(before),
             ran,
             program,
@@ -231,6 +226,13 @@ impl<'a> Change<'a> {
         let old = before.and_then(|change| change.call.input.get("content")?.as_str());
         old.map(|old| (old, *new)).into_iter().collect()
     }
+}
+
+/// The line, which succeeded, shows that this command of it did: where that is piped on, or the line goes on whatever it
+/// says, it has not said yes.
+fn has_succeeded(line: &str, command: &Simple<'_>) -> bool {
+    let must = must_have_succeeded(line, false);
+    must.iter().map(plain).any(|simple| simple.program() == command.program())
 }
 
 /// The changes of files among these calls.

@@ -58,8 +58,8 @@ fn style(name: &str, old: &str) -> &'static str {
         " (kebab case)"
     } else if has(|c| c == '_') {
         " (snake case)"
-    } else if has(char::is_uppercase) {
-        " (camel case)"
+    } else if has(char::is_uppercase) && stem(name).contains(char::is_lowercase) {
+        if name.starts_with(char::is_uppercase) { " (Pascal case)" } else { " (camel case)" }
     } else {
         ""
     }

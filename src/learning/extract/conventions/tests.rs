@@ -390,6 +390,9 @@ fn a_file_that_the_work_itself_lacked_is_no_convention() {
         // What is piped on has not said yes.
         Case { good: "bin/notes check | cat", ..companion() },
         Case { good: "bin/notes check || true", ..companion() },
+        // It was not run at all.
+        Case { good: "true || bin/notes check", ..companion() },
+        Case { good: "cd . || bin/notes check && true", ..companion() },
         // Whether it said so is lost further on in the line.
         Case { good: "bin/notes check && echo ok || echo bad", ..companion() },
         Case { good: "bin/notes check && echo ok; echo done", ..companion() },
@@ -731,6 +734,49 @@ fn renamed() -> Case {
         said: "src/UserCard.tsx\n  1:1  error  Filename is not in kebab case",
         between: Vec::new(),
         good: "mv src/UserCard.tsx src/user-card.tsx && bin/lint",
+    }
+}
+
+#[test]
+fn a_line_more_that_nothing_shows_to_have_helped_is_none() {
+    let case = |good| Case {
+        task: "Add a module `greet`",
+        changed: Vec::new(),
+        bad: "bin/check",
+        said: "check: module greet is never loaded",
+        between: vec![edit("conf/order", "log", "log\ngreet")],
+        good,
+    };
+    let told = "Add what is new to `conf/order` too: `bin/check` wants it there.";
+    let items = case("cd . && bin/check 2>&1").items();
+    assert_eq!(items.iter().map(|item| item.text.as_str()).collect::<Vec<_>>(), [told]);
+    for good in ["bin/check || true", "true || bin/check", "bin/check | tail -3", "bin/check; true"]
+    {
+        assert_eq!(case(good).items(), [], "{good}");
+    }
+}
+
+#[test]
+fn a_way_of_writing_names_is_called_as_it_is_known() {
+    for (bad, good, style) in [
+        ("user-card", "UserCard", " (Pascal case)"),
+        ("user-card", "userCard", " (camel case)"),
+        ("userCard", "user_card", " (snake case)"),
+        ("usercard", "USERCARD", ""),
+        ("user-card", "usercard", ""),
+    ] {
+        let (from, to) = (format!("src/{bad}.tsx"), format!("src/{good}.tsx"));
+        let (said, mv) =
+            (format!("{from}: name has to be another"), format!("mv {from} {to} && bin/lint"));
+        let case = Case {
+            changed: vec![write(&from, "x\n")],
+            said: said.leak(),
+            good: mv.leak(),
+            ..renamed()
+        };
+        case.teaches(&format!(
+            "Name new `*.tsx` files in `src/` as in `{good}.tsx`{style}, not as in `{bad}.tsx`: `bin/lint` wants it."
+        ));
     }
 }
 

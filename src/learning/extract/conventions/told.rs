@@ -19,7 +19,7 @@ pub(super) fn is_mark(piece: &str, bad: &Try<'_>, before: &[Between<'_>], task: 
     let calls = before.iter().map(|call| call.input).chain([bad.input]);
     let values = calls.flat_map(|input| input.values().map(ToString::to_string));
     let own: Vec<String> = values.chain([task.to_owned()]).collect();
-    let (own, said) = (own.join("\n").to_lowercase(), bad.said().to_lowercase());
+    let (own, said) = (own.join("\n").to_lowercase(), bad.error.to_lowercase());
     let piece = piece.to_lowercase();
     let words: Vec<&str> = words_of(&piece).map(|word| word.trim_start_matches("//")).collect();
     let is_foreign = |word: &&str| !has_word(&own, word);
