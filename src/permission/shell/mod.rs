@@ -33,6 +33,10 @@ pub(super) struct Script {
     pub(super) is_too_long: bool,
     /// It is nothing but pipelines of simple commands, one after the other.
     pub(super) is_plain: bool,
+    /// It evaluates variables that others may have set.
+    pub(super) evaluates: bool,
+    /// It gives variables texts that could run a command where they are evaluated.
+    pub(super) gives_text: bool,
 }
 
 /// The stages of a pipeline.

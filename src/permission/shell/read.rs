@@ -16,6 +16,8 @@ mod evaluated;
 mod pipelines;
 mod redirects;
 
+use evaluated::Evaluation;
+
 /// Longer than what bash takes as one argument.
 const LONGEST: usize = 128 * 1024;
 /// How deep commands in commands are followed.
@@ -47,12 +49,17 @@ fn new_parser() -> Option<Parser> {
     Some(parser)
 }
 
+/// Reads a line: it is run at the root, and is given no arguments.
 pub(super) fn read(text: &str) -> Script {
-    read_at(text, Arc::new([Some(String::new())]), DEPTH)
+    read_in(text, Arc::new([Some(String::new())]), DEPTH, false)
 }
 
 /// Reads a text that is run in these folders, so deep in others.
 pub(super) fn read_at(text: &str, directories: Arc<[Dir]>, depth: usize) -> Script {
+    read_in(text, directories, depth, true)
+}
+
+fn read_in(text: &str, directories: Arc<[Dir]>, depth: usize, gets_arguments: bool) -> Script {
     let too_long = Script { is_too_long: true, ..Script::default() };
     if text.len() > LONGEST {
         return too_long;
@@ -75,17 +82,24 @@ pub(super) fn read_at(text: &str, directories: Arc<[Dir]>, depth: usize) -> Scri
     });
     let Some(tree) = tree else { return too_long };
     let root = tree.root_node();
+    let has_error = root.has_error();
+    let evaluation = match has_error {
+        true => Evaluation::default(),
+        false => evaluated::evaluation(root, text, gets_arguments),
+    };
     let mut reader = Reader {
         text,
         directories,
         depth,
         script: Script {
             // The grammar begins a comment in the middle of a word that is broken over two lines.
-            is_understood: !root.has_error()
+            is_understood: !has_error
                 && !text.contains("\\\n#")
                 && redirects::ends_as_in_bash(root, text)
-                && !evaluated::hides_commands(root, text, depth == DEPTH),
+                && !evaluation.hides_commands,
             is_plain: true,
+            evaluates: evaluation.evaluates,
+            gives_text: evaluation.gives_text,
             ..Script::default()
         },
         nesting: 0,
@@ -325,8 +339,11 @@ impl Reader<'_> {
             Some(depth) => read_at(text, directories, depth),
             None => Script { is_too_long: true, ..Script::default() },
         };
-        self.script.is_understood &= script.is_understood;
+        self.script.is_understood &=
+            script.is_understood && !(script.evaluates && self.script.gives_text);
         self.script.is_too_long |= script.is_too_long;
+        self.script.evaluates |= script.evaluates;
+        self.script.gives_text |= script.gives_text;
         let commands = script.commands.into_iter();
         let deeper = commands.map(|command| {
             let nesting = self.nesting + command.nesting;

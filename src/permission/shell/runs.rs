@@ -60,6 +60,10 @@ pub(in super::super) struct Runs {
     pub(in super::super) is_known: bool,
     /// A text that it runs was not read to its end.
     pub(in super::super) is_too_long: bool,
+    /// One of its scripts gives variables texts that could run a command where they are evaluated.
+    gives_text: bool,
+    /// A script that a command runs evaluates variables that it may be given.
+    evaluates_given: bool,
 }
 
 /// A variable, and words that it may stand for.
@@ -107,7 +111,10 @@ pub(super) fn runs(script: &Script) -> Runs {
 impl Runs {
     /// The commands of a script; of one that a command runs, which reads and writes as that one does.
     fn script(&mut self, script: &Script, by: Option<&Run>, depth: usize) {
-        self.is_known &= script.is_understood;
+        self.gives_text |= script.gives_text;
+        // What another text gave to a variable that was exported, or is its own in `eval`.
+        self.evaluates_given |= by.is_some() && script.evaluates;
+        self.is_known &= script.is_understood && !(self.gives_text && self.evaluates_given);
         self.is_too_long |= script.is_too_long;
         self.bindings.extend(script.loops.iter().cloned());
         let set = script

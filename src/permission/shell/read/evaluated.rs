@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use tree_sitter::Node;
 
+use super::super::runs::SHELLS;
 use super::super::word;
 use super::{children, holes};
 
@@ -127,15 +128,42 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What bash may run here does not all stand in the tree. (A line gets no arguments, a text that it runs may.)
-pub(super) fn hides_commands(root: Node<'_>, text: &str, is_line: bool) -> bool {
+/// What a text evaluates, and what it gives others to evaluate.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Evaluation {
+    /// What bash may run here does not all stand in the tree.
+    pub(super) hides_commands: bool,
+    /// The values of variables are evaluated, of some that are not certain to be numbers.
+    pub(super) evaluates: bool,
+    /// A text that it gives to a variable could run a command where it is evaluated.
+    pub(super) gives_text: bool,
+}
+
+/// Looks at a text, which may be given arguments. (A line is given none.)
+pub(super) fn evaluation(root: Node<'_>, text: &str, gets_arguments: bool) -> Evaluation {
+    let mut values = Values::default();
+    if hides_commands(root, text, gets_arguments, &mut values) {
+        return Evaluation { hides_commands: true, ..Evaluation::default() };
+    }
+    Evaluation {
+        hides_commands: false,
+        evaluates: values.evaluate(),
+        gives_text: values.said.can_be_command(),
+    }
+}
+
+fn hides_commands(
+    root: Node<'_>,
+    text: &str,
+    gets_arguments: bool,
+    values: &mut Values,
+) -> bool {
     if !text.contains(['$', '`', '[']) && !may_evaluate(text) {
         return false;
     }
     let mut source = Source::new(text);
     source.find_functions(root);
-    let mut values = Values::default();
-    if !is_line || source.functions.contains("command_not_found_handle") {
+    if gets_arguments || source.functions.contains("command_not_found_handle") {
         values.arguments = Arguments::Unknown;
     }
     let mut length = 0;
@@ -144,12 +172,12 @@ pub(super) fn hides_commands(root: Node<'_>, text: &str, is_line: bool) -> bool 
         match place(node, text) {
             Place::Elsewhere => {}
             Place::Names => {
-                if takes_names(node, &source, &mut values) {
+                if takes_names(node, &source, values) {
                     return true;
                 }
             }
             Place::Test => {
-                if tests(node, &source, &mut values) {
+                if tests(node, &source, values) {
                     return true;
                 }
             }
@@ -369,6 +397,19 @@ fn takes_names(node: Node<'_>, source: &Source<'_>, values: &mut Values) -> bool
         {
             return true;
         }
+        if let Some((_, index)) = plain.split_once('[') {
+            let index = index.rsplit_once(']').map_or(index, |(index, _)| index);
+            values.evaluated.push(index.to_owned());
+        }
+        // What is no assignment to the grammar is one to bash: `declare "x=$y"`.
+        if declares && (plain.contains('=') || plain.starts_with(['$', '`'])) {
+            let name = plain.split(['=', '[', '+']).next().unwrap_or_default();
+            if is_name(name) {
+                values.given.insert(name.to_owned());
+            } else {
+                values.gives_any |= !plain.starts_with('-');
+            }
+        }
         let first = names(&plain).next().unwrap_or_default();
         if is_typed && is_name(first) {
             values.typed.insert(first.to_owned());
@@ -449,11 +490,16 @@ fn live(own: &str) -> String {
     if !behind.starts_with(['#', '%', '/']) {
         return own.to_owned();
     }
-    let (mut live, mut chars) = (String::new(), own.chars());
+    let at = own.len() - behind.trim_start_matches(['#', '%', '/']).len();
+    let mut live = own[..at].to_owned();
+    let mut chars = own[at..].chars();
     while let Some(char) = chars.next() {
         live.push(char);
-        if char == '\\' {
-            live.extend(chars.next().filter(|char| !matches!(char, '$' | '`')));
+        match char {
+            '\\' => live.extend(chars.next().filter(|char| !matches!(char, '$' | '`'))),
+            // What it is replaced by is a value.
+            '/' if behind.starts_with('/') => live.extend(chars.by_ref()),
+            _ => {}
         }
     }
     live
@@ -588,6 +634,8 @@ struct Values {
     counted: HashSet<String>,
     /// There is no telling which variable is given something.
     gives_any: bool,
+    /// What the line itself gives to variables.
+    said: Said,
 }
 
 impl Values {
@@ -598,7 +646,7 @@ impl Values {
             Arguments::Plain => self.named.extend(passed),
             Arguments::Unknown => self.given.extend(passed),
         }
-        let gives = self.gives_any || !self.given.is_empty();
+        let gives = self.gives_any || self.said.can_be_command() || !self.given.is_empty();
         let is_typed = |name: &String| self.typed.contains(name) || TYPED.contains(&&**name);
         if self.given.iter().chain(&self.assigned).any(is_typed)
             || gives && self.named.iter().any(is_typed)
@@ -621,14 +669,28 @@ impl Values {
                     // What others set can be the name of a variable: `USER=root`.
                     let is_outside =
                         !is_number && name.contains(|char: char| !char.is_ascii_lowercase());
-                    SET_BY_SHELL.contains(&name)
-                        || name.starts_with("BASH")
+                    is_set_by_shell(name)
                         || self.given.contains(name)
                         || self.live.contains(name)
                         || self.gives_any && !name.starts_with(|char: char| char.is_ascii_digit())
                         || gives
                             && (is_outside && !self.counted.contains(name)
                                 || self.named.contains(name))
+                })
+        })
+    }
+
+    /// Something is evaluated that other texts may have set.
+    fn evaluate(&self) -> bool {
+        let is_set_here = |name: &str| {
+            self.counted.contains(name) && !self.named.contains(name) && !self.given.contains(name)
+        };
+        self.evaluated.iter().any(|text| {
+            has_argument(text)
+                || names(text).any(|name| {
+                    !name.starts_with(|char: char| char.is_ascii_digit())
+                        && !NUMBERS.contains(&name)
+                        && !is_set_here(name)
                 })
         })
     }
@@ -650,6 +712,7 @@ impl Values {
     /// What a call of a function makes its arguments.
     fn note_call(&mut self, node: Node<'_>, source: &Source<'_>) {
         for word in words_of(node, source.text).into_iter().skip(1) {
+            self.said.add(said(word, source));
             let of = &source.text[word.byte_range()];
             let arguments = if is_number(word, source) || is_argument(of) {
                 Arguments::Numbers
@@ -665,6 +728,26 @@ impl Values {
         }
     }
 
+    /// What `set` makes of the arguments, and of what follows.
+    fn note_set(&mut self, node: Node<'_>, source: &Source<'_>) {
+        let mut names_option = false;
+        for word in words_of(node, source.text).into_iter().skip(1) {
+            let of = unquoted(&source.text[word.byte_range()]);
+            let letters = of.strip_prefix(['-', '+']).filter(|letters| !letters.is_empty());
+            let is_harmless = match letters {
+                Some(letters) => letters.chars().all(|letter| "euxvfo".contains(letter)),
+                None => of == "pipefail",
+            };
+            if !is_harmless {
+                self.said.add(said(word, source));
+                self.arguments = Arguments::Unknown;
+                // `-k` and `-o keyword` make assignments of what stands behind a command.
+                self.gives_any |= names_option || letters.is_some_and(|letters| letters != "-");
+            }
+            names_option = letters.is_some_and(|letters| letters.ends_with('o'));
+        }
+    }
+
     /// What this node gives to variables.
     fn note(&mut self, node: Node<'_>, source: &Source<'_>) {
         let text = source.text;
@@ -675,12 +758,15 @@ impl Values {
                 let name = text[name.byte_range()].to_owned();
                 let values: Vec<Node<'_>> =
                     node.children_by_field_name("value", &mut node.walk()).collect();
+                values.iter().for_each(|word| self.said.add(said(*word, source)));
                 let is_passed = |word: &Node<'_>| is_argument(&text[word.byte_range()]);
                 if values.iter().all(is_passed) {
                     self.passed.insert(name);
                 } else if !values.iter().all(|word| is_plain(*word, source)) {
                     self.given.insert(name);
-                } else if !values.iter().all(|word| is_number(*word, source)) {
+                } else if values.iter().all(|word| is_number(*word, source)) {
+                    self.counted.insert(name);
+                } else {
                     self.named.insert(name);
                 }
             }
@@ -692,6 +778,14 @@ impl Values {
             "variable_assignment" => {
                 let name = names(of).next().unwrap_or_default().to_owned();
                 let value = node.child_by_field_name("value");
+                self.said.add(said(node, source));
+                let put_in = value.map(|value| without_commands(value, text)).unwrap_or_default();
+                if has_argument(&put_in) {
+                    self.passed.insert(name.clone());
+                }
+                if variables(&put_in).any(is_set_by_shell) {
+                    self.given.insert(name.clone());
+                }
                 let is_number = value.is_none_or(|value| is_number(value, source));
                 let is_declared =
                     node.parent().is_some_and(|parent| parent.kind() == "declaration_command");
@@ -699,9 +793,7 @@ impl Values {
                     _ if is_number => {
                         self.counted.insert(name);
                     }
-                    Some(value) if is_argument(&text[value.byte_range()]) => {
-                        self.passed.insert(name);
-                    }
+                    Some(value) if is_argument(&text[value.byte_range()]) => {}
                     Some(value) if is_declared && !is_plain(value, source) => {
                         self.given.insert(name);
                     }
@@ -723,6 +815,7 @@ impl Values {
                     None => {}
                 }
             }
+            "function_definition" => self.said.add(printed(node, source)),
             // Its arguments are numbers, or print something else.
             "command_substitution" if is_count(node, source) && of.starts_with("$(seq") => {
                 self.evaluated.push(unquoted(&of[2..]));
@@ -738,13 +831,15 @@ impl Values {
                     self.note_call(node, source);
                 }
                 if program == "set" {
-                    let is_option = |word: &str| {
-                        word.starts_with(['-', '+']) && word.len() > 1 && word != "--"
-                            || matches!(word, "set" | "pipefail")
-                    };
-                    if !unquoted(of).split_ascii_whitespace().all(is_option) {
-                        self.arguments = Arguments::Unknown;
-                    }
+                    self.note_set(node, source);
+                }
+                // Behind its text stand the arguments.
+                if SHELLS.contains(&program.as_str()) {
+                    let words = words_of(node, text).into_iter().skip_while(|word| {
+                        let of = unquoted(&text[word.byte_range()]);
+                        !(of.starts_with('-') && of.contains('c'))
+                    });
+                    words.skip(2).for_each(|word| self.said.add(said(word, source)));
                 }
                 if RUN_HERE.contains(&program.as_str()) {
                     let gives = GIVING.iter().any(|word| of.contains(word))
@@ -772,6 +867,120 @@ impl Values {
             _ => {}
         }
     }
+}
+
+/// The shell sets it to what a line or a file says.
+fn is_set_by_shell(name: &str) -> bool {
+    SET_BY_SHELL.contains(&name) || name.starts_with("BASH")
+}
+
+/// The variables that are put into a text.
+fn variables(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices('$').map(|(at, _)| {
+        let name = text[at + 1..].trim_start_matches(['{', '!', '#']);
+        &name[..name.len() - name.trim_start_matches(is_name_char).len()]
+    })
+}
+
+/// What a line gives to variables as it stands there, and is not put in: `'y[$(b)]'`, `\$`.
+#[derive(Clone, Copy, Default)]
+struct Said {
+    /// What begins a command where it is evaluated.
+    begins: bool,
+    /// A `$` that begins none.
+    dollar: bool,
+    /// What makes it begin one, where the two are put together.
+    bracket: bool,
+}
+
+impl Said {
+    fn add(&mut self, other: Self) {
+        self.begins |= other.begins;
+        self.dollar |= other.dollar;
+        self.bracket |= other.bracket;
+    }
+
+    fn can_be_command(self) -> bool {
+        self.begins || self.dollar && self.bracket
+    }
+}
+
+/// What a word, or an assignment, gives.
+fn said(node: Node<'_>, source: &Source<'_>) -> Said {
+    let mut found = Said::default();
+    let mut holes: Vec<Range<usize>> = Vec::new();
+    let mut open = vec![node];
+    while let Some(node) = open.pop() {
+        let at = node.byte_range();
+        match node.kind() {
+            "command_substitution" | "process_substitution" => {
+                found.add(printed(node, source));
+                holes.push(at);
+                continue;
+            }
+            // (Their own text is looked at where they stand.)
+            "expansion" | "simple_expansion" | "arithmetic_expansion" | "subscript" => {
+                holes.push(at);
+            }
+            "ansi_c_string" | "translated_string" => holes.push(at.start..at.start + 1),
+            "array" => holes.extend([at.start..at.start + 1, at.end - 1..at.end]),
+            _ => {}
+        }
+        open.extend(children(node));
+    }
+    let own = without(source.text, node.byte_range(), holes).replace(['\'', '"'], "");
+    // `\44`, `\x24`, `\u0060`: what `echo -e`, `printf` and `$'…'` make of it.
+    let is_coded = |(at, _): (usize, &str)| {
+        let code = own[at..].trim_start_matches(['\\', 'x', 'u', 'U', '0']);
+        ["24", "44", "60", "140"].iter().any(|sign| code.starts_with(sign))
+    };
+    found.begins |= ["$(", "${", "`"].iter().any(|sign| own.contains(sign))
+        || own.match_indices('\\').any(is_coded);
+    found.dollar |= own.contains('$');
+    found.bracket |= own.contains(['(', '{']);
+    found
+}
+
+/// What commands write, as far as the line says it: `echo` and `printf` their words, others a text of the line that they
+/// read, or an index with a command in it. What a program makes is trusted, like what stands in a file: it can be
+/// anything, however the line looks.
+fn printed(node: Node<'_>, source: &Source<'_>) -> Said {
+    let text = source.text;
+    let mut found = Said::default();
+    let mut open = vec![node];
+    while let Some(node) = open.pop() {
+        match node.kind() {
+            "heredoc_body" | "herestring_redirect" => found.add(said(node, source)),
+            "command" | "redirected_statement" => {
+                let says = matches!(program(node, text).as_deref(), Some("echo" | "printf"));
+                for word in words_of(node, text) {
+                    let of = unquoted(&text[word.byte_range()]);
+                    let is_index = of.split_once('[').is_some_and(|(_, index)| {
+                        ["$(", "${", "`"].iter().any(|sign| index.contains(sign))
+                    });
+                    if says || is_index {
+                        found.add(said(word, source));
+                    }
+                }
+            }
+            _ => {}
+        }
+        open.extend(children(node));
+    }
+    found
+}
+
+/// A word without what commands write there.
+fn without_commands(node: Node<'_>, text: &str) -> String {
+    let mut holes: Vec<Range<usize>> = Vec::new();
+    let mut open = vec![node];
+    while let Some(node) = open.pop() {
+        match node.kind() {
+            "command_substitution" | "process_substitution" => holes.push(node.byte_range()),
+            _ => open.extend(children(node)),
+        }
+    }
+    unquoted(&without(text, node.byte_range(), holes))
 }
 
 /// `$1`, `"$@"`, `${2:-5}`: what was passed to a function, or to the shell.
@@ -864,7 +1073,7 @@ fn is_count(node: Node<'_>, source: &Source<'_>) -> bool {
                 && words.next().is_none()
                 && is_file
         }
-        Some("grep") => is_count_of_matches(last, source),
+        Some("grep") => is_count_of_matches(last, text),
         // Behind `2>&1` what the shell says of a file would stand there.
         Some("wc") => {
             let of = of.split_once('<').map_or(of, |(of, file)| {
@@ -887,21 +1096,15 @@ fn is_variable_in_quotes(of: &str) -> bool {
 }
 
 /// `grep -c` in one file, or in what it is given: with several it writes their names, too.
-fn is_count_of_matches(node: Node<'_>, source: &Source<'_>) -> bool {
-    let text = source.text;
+fn is_count_of_matches(node: Node<'_>, text: &str) -> bool {
     let words = words_of(node, text);
-    let (mut counts, mut n_operands, mut n_put_in) = (false, 0, 0);
+    let (mut counts, mut n_operands) = (false, 0);
     for word in words.iter().skip(1) {
         let of = unquoted(&text[word.byte_range()]);
         match word.kind() {
             "raw_string" => n_operands += 1,
-            _ if of.contains(['$', '`']) => {
-                if !is_variable_in_quotes(&text[word.byte_range()]) {
-                    return false;
-                }
-                n_operands += 1;
-                n_put_in += 1;
-            }
+            // It could be an option: `-r`.
+            _ if of.contains(['$', '`']) => return false,
             _ if of.starts_with('-') => {
                 counts |= of.contains('c');
                 if !of[1..].chars().all(|letter| "ciEFvwx".contains(letter)) {
@@ -913,7 +1116,7 @@ fn is_count_of_matches(node: Node<'_>, source: &Source<'_>) -> bool {
             _ => n_operands += 1,
         }
     }
-    counts && n_operands <= 2 && n_put_in <= 1
+    counts && n_operands <= 2
 }
 
 /// What these commands write is one word without an index: `[ $(uname) = Linux ]`.
@@ -922,10 +1125,19 @@ fn is_single_word(word: Node<'_>, source: &Source<'_>) -> bool {
         source.text[word.byte_range()].strip_prefix("$(").and_then(|own| own.strip_suffix(')'));
     own.is_some_and(|own| {
         let is_safe = |char: char| char.is_ascii_alphanumeric() || "-~^@{}_/ .".contains(char);
+        // What is no option to it, it repeats.
+        let is_name_of_commit = |words: &str| {
+            words.split(' ').all(|word| {
+                !word.starts_with('-')
+                    || ["--short", "--verify", "--abbrev-ref", "--is-inside-work-tree"]
+                        .contains(&word)
+            })
+        };
         let is_one = ["uname", "whoami", "id", "arch", "hostname"].contains(&own)
-            || ["uname -", "id -u", "git rev-parse ", "git branch --show-current"]
+            || ["uname -", "id -u", "git branch --show-current"]
                 .iter()
-                .any(|begin| own.starts_with(begin));
+                .any(|begin| own.starts_with(begin))
+            || own.strip_prefix("git rev-parse ").is_some_and(is_name_of_commit);
         is_one && !source.is_redefined && own.chars().all(is_safe)
     })
 }
@@ -955,13 +1167,21 @@ fn apart(node: Node<'_>, source: &Source<'_>) -> (String, bool) {
             _ => open.extend(children(node)),
         }
     }
+    (without(text, node.byte_range(), holes), has_commands)
+}
+
+/// A part of a text, without these, which may stand in each other.
+fn without(text: &str, part: Range<usize>, mut holes: Vec<Range<usize>>) -> String {
     holes.sort_by_key(|hole| hole.start);
     let mut own = String::new();
-    let mut at = node.start_byte();
+    let mut at = part.start;
     for hole in holes {
-        own.push_str(&text[at..hole.start]);
-        at = hole.end;
+        own.push_str(text.get(at..hole.start).unwrap_or_default());
+        at = at.max(hole.end);
     }
-    own.push_str(&text[at..node.end_byte()]);
-    (own, has_commands)
+    own.push_str(&text[at..part.end]);
+    own
 }
+
+#[cfg(test)]
+mod tests;
