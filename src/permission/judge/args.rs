@@ -210,9 +210,8 @@ impl<'a> Args<'a> {
     /// Every path that a word may name, from the project's root; `None` where one is not known.
     pub(super) fn paths(&self, word: &Word) -> Option<Vec<String>> {
         let here = self.run.directories.iter();
-        let here: Vec<Dir> = here
-            .map(|folder| folder.as_ref().map(|folder| join(self.directory, folder)))
-            .collect();
+        let here: Vec<Dir> =
+            here.map(|folder| folder.as_ref().map(|folder| join(self.directory, folder))).collect();
         let mut paths: Vec<String> =
             here.iter().map(|folder| path_of(folder, word)).collect::<Option<_>>()?;
         // A redirection is followed from here, what git is given from there.
