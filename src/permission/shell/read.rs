@@ -10,7 +10,7 @@ use tree_sitter::{Node, ParseOptions, Parser};
 use super::place::{Dir, after_cd};
 use super::runs;
 use super::word::{self, Kind, Word};
-use super::{Binding, Pipeline, Redirect, Script, Simple};
+use super::{Binding, Pipeline, Redirect, Script, Simple, Values};
 
 mod evaluated;
 mod pipelines;
@@ -83,9 +83,10 @@ fn read_in(text: &str, directories: Arc<[Dir]>, depth: usize, gets_arguments: bo
     let Some(tree) = tree else { return too_long };
     let root = tree.root_node();
     let has_error = root.has_error();
-    let evaluation = match has_error {
-        true => Evaluation::default(),
-        false => evaluated::evaluation(root, text, gets_arguments),
+    let evaluation = if has_error {
+        Evaluation::default()
+    } else {
+        evaluated::evaluation(root, text, gets_arguments)
     };
     let mut reader = Reader {
         text,
@@ -98,8 +99,10 @@ fn read_in(text: &str, directories: Arc<[Dir]>, depth: usize, gets_arguments: bo
                 && redirects::ends_as_in_bash(root, text)
                 && !evaluation.hides_commands,
             is_plain: true,
-            evaluates: evaluation.evaluates,
-            gives_text: evaluation.gives_text,
+            values: Values {
+                are_evaluated: evaluation.evaluates,
+                can_be_commands: evaluation.gives_text,
+            },
             ..Script::default()
         },
         nesting: 0,
@@ -339,11 +342,11 @@ impl Reader<'_> {
             Some(depth) => read_at(text, directories, depth),
             None => Script { is_too_long: true, ..Script::default() },
         };
-        self.script.is_understood &=
-            script.is_understood && !(script.evaluates && self.script.gives_text);
+        self.script.is_understood &= script.is_understood
+            && !(script.values.are_evaluated && self.script.values.can_be_commands);
         self.script.is_too_long |= script.is_too_long;
-        self.script.evaluates |= script.evaluates;
-        self.script.gives_text |= script.gives_text;
+        self.script.values.are_evaluated |= script.values.are_evaluated;
+        self.script.values.can_be_commands |= script.values.can_be_commands;
         let commands = script.commands.into_iter();
         let deeper = commands.map(|command| {
             let nesting = self.nesting + command.nesting;

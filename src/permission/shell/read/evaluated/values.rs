@@ -231,7 +231,9 @@ impl Values {
                 let name = text[name.byte_range()].to_owned();
                 let values: Vec<Node<'_>> =
                     node.children_by_field_name("value", &mut node.walk()).collect();
-                values.iter().for_each(|word| self.said.add(said(*word, source)));
+                for word in &values {
+                    self.said.add(said(*word, source));
+                }
                 let is_passed = |word: &Node<'_>| is_argument(&text[word.byte_range()]);
                 if values.iter().all(is_passed) {
                     self.passed.insert(name);
@@ -312,7 +314,9 @@ impl Values {
                         let of = unquoted(&text[word.byte_range()]);
                         !(of.starts_with('-') && of.contains('c'))
                     });
-                    words.skip(2).for_each(|word| self.said.add(said(word, source)));
+                    for word in words.skip(2) {
+                        self.said.add(said(word, source));
+                    }
                 }
                 if RUN_HERE.contains(&program.as_str()) {
                     let gives = GIVING.iter().any(|word| of.contains(word))
