@@ -3,7 +3,7 @@
 use super::table::{GLOBAL_VALUES, When};
 use super::{Ground, Place};
 use crate::permission::paths::guarded;
-use crate::permission::shell::{Input, Kind, Run, Word, is_harmless_setting, join, path_of};
+use crate::permission::shell::{Dir, Input, Kind, Run, Word, is_harmless_setting, join, path_of};
 
 /// A command and where it runs.
 pub(in super::super) struct Args<'a> {
@@ -209,13 +209,32 @@ impl<'a> Args<'a> {
 
     /// Every path that a word may name, from the project's root; `None` where one is not known.
     pub(super) fn paths(&self, word: &Word) -> Option<Vec<String>> {
-        let folders = self.run.directories.iter();
-        folders
-            .map(|folder| {
-                let base = folder.as_ref().map(|folder| join(self.directory, folder));
-                path_of(&base, word)
-            })
-            .collect()
+        let here = self.run.directories.iter();
+        let here: Vec<Dir> =
+            here.map(|folder| folder.as_ref().map(|folder| join(self.directory, folder))).collect();
+        let mut paths: Vec<String> =
+            here.iter().map(|folder| path_of(folder, word)).collect::<Option<_>>()?;
+        // A redirection is followed from here, what git is given from there.
+        let there = self.git_folders(&here);
+        paths.extend(there.iter().filter_map(|folder| path_of(folder, word)));
+        Some(paths)
+    }
+
+    /// Where git works that is started here, if that is elsewhere: each `-C` moves it, as `cd` would.
+    fn git_folders(&self, here: &[Dir]) -> Vec<Dir> {
+        if !self.is_git() {
+            return Vec::new();
+        }
+        let verb = self.operands().next();
+        let mut before =
+            self.words().take_while(|word| !verb.is_some_and(|verb| std::ptr::eq(*word, verb)));
+        let mut there = Vec::new();
+        while before.any(|word| word.text == "-C") {
+            let Some(folder) = before.next() else { break };
+            let from = if there.is_empty() { here } else { &there };
+            there = from.iter().map(|dir| path_of(dir, folder)).collect();
+        }
+        there
     }
 
     /// A script of the project's own has no more than its name in common with a program that is known.
@@ -246,7 +265,7 @@ impl<'a> Args<'a> {
     }
 
     fn is_git(&self) -> bool {
-        self.run.words[0].text == "git"
+        self.run.name() == "git"
     }
 
     /// The files that `rm`, `git rm` or `unlink` removes, where all are named.
@@ -337,7 +356,10 @@ impl<'a> Args<'a> {
         let mut words = self.words();
         let names = words.any(|word| word.text == "--") && words.next().is_some();
         let is_file = |word: &Word| {
-            matches!(self.place(word), Some((_, Place::File | Place::Folder | Place::Project)))
+            let is_there = |path: &String| {
+                matches!(self.ground.look(path), Place::File | Place::Folder | Place::Project)
+            };
+            self.paths(word).is_some_and(|paths| paths.iter().any(is_there))
         };
         names
             || self.has("-f")

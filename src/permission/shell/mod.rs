@@ -33,6 +33,16 @@ pub(super) struct Script {
     pub(super) is_too_long: bool,
     /// It is nothing but pipelines of simple commands, one after the other.
     pub(super) is_plain: bool,
+    pub(super) values: Values,
+}
+
+/// What a text has to do with the values of variables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Values {
+    /// It evaluates variables that others may have set.
+    pub(super) are_evaluated: bool,
+    /// It gives variables texts that could run a command where they are evaluated.
+    pub(super) can_be_commands: bool,
 }
 
 /// The stages of a pipeline.

@@ -10,11 +10,13 @@ use tree_sitter::{Node, ParseOptions, Parser};
 use super::place::{Dir, after_cd};
 use super::runs;
 use super::word::{self, Kind, Word};
-use super::{Binding, Pipeline, Redirect, Script, Simple};
+use super::{Binding, Pipeline, Redirect, Script, Simple, Values};
 
 mod evaluated;
 mod pipelines;
 mod redirects;
+
+use evaluated::Evaluation;
 
 /// Longer than what bash takes as one argument.
 const LONGEST: usize = 128 * 1024;
@@ -47,12 +49,17 @@ fn new_parser() -> Option<Parser> {
     Some(parser)
 }
 
+/// Reads a line: it is run at the root, and is given no arguments.
 pub(super) fn read(text: &str) -> Script {
-    read_at(text, Arc::new([Some(String::new())]), DEPTH)
+    read_in(text, Arc::new([Some(String::new())]), DEPTH, false)
 }
 
 /// Reads a text that is run in these folders, so deep in others.
 pub(super) fn read_at(text: &str, directories: Arc<[Dir]>, depth: usize) -> Script {
+    read_in(text, directories, depth, true)
+}
+
+fn read_in(text: &str, directories: Arc<[Dir]>, depth: usize, gets_arguments: bool) -> Script {
     let too_long = Script { is_too_long: true, ..Script::default() };
     if text.len() > LONGEST {
         return too_long;
@@ -75,17 +82,27 @@ pub(super) fn read_at(text: &str, directories: Arc<[Dir]>, depth: usize) -> Scri
     });
     let Some(tree) = tree else { return too_long };
     let root = tree.root_node();
+    let has_error = root.has_error();
+    let evaluation = if has_error {
+        Evaluation::default()
+    } else {
+        evaluated::evaluation(root, text, gets_arguments)
+    };
     let mut reader = Reader {
         text,
         directories,
         depth,
         script: Script {
             // The grammar begins a comment in the middle of a word that is broken over two lines.
-            is_understood: !root.has_error()
+            is_understood: !has_error
                 && !text.contains("\\\n#")
                 && redirects::ends_as_in_bash(root, text)
-                && !evaluated::hides_commands(root, text, depth == DEPTH),
+                && !evaluation.hides_commands,
             is_plain: true,
+            values: Values {
+                are_evaluated: evaluation.evaluates,
+                can_be_commands: evaluation.gives_text,
+            },
             ..Script::default()
         },
         nesting: 0,
@@ -325,8 +342,11 @@ impl Reader<'_> {
             Some(depth) => read_at(text, directories, depth),
             None => Script { is_too_long: true, ..Script::default() },
         };
-        self.script.is_understood &= script.is_understood;
+        self.script.is_understood &= script.is_understood
+            && !(script.values.are_evaluated && self.script.values.can_be_commands);
         self.script.is_too_long |= script.is_too_long;
+        self.script.values.are_evaluated |= script.values.are_evaluated;
+        self.script.values.can_be_commands |= script.values.can_be_commands;
         let commands = script.commands.into_iter();
         let deeper = commands.map(|command| {
             let nesting = self.nesting + command.nesting;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::place::Dir;
 use super::read::read_at;
 use super::word::{Kind, Word};
-use super::{How, Redirect, Script, Simple};
+use super::{How, Redirect, Script, Simple, Values};
 pub(in super::super) use settings::is_harmless_setting;
 use settings::is_harmless_variable;
 use wrappers::{WRAPPERS, Wrapper};
@@ -60,6 +60,8 @@ pub(in super::super) struct Runs {
     pub(in super::super) is_known: bool,
     /// A text that it runs was not read to its end.
     pub(in super::super) is_too_long: bool,
+    /// What any of its scripts gives to variables, and whether one that a command runs evaluates some.
+    values: Values,
 }
 
 /// A variable, and words that it may stand for.
@@ -107,7 +109,11 @@ pub(super) fn runs(script: &Script) -> Runs {
 impl Runs {
     /// The commands of a script; of one that a command runs, which reads and writes as that one does.
     fn script(&mut self, script: &Script, by: Option<&Run>, depth: usize) {
-        self.is_known &= script.is_understood;
+        self.values.can_be_commands |= script.values.can_be_commands;
+        // What another text gave to a variable that was exported, or is its own in `eval`.
+        self.values.are_evaluated |= by.is_some() && script.values.are_evaluated;
+        self.is_known &=
+            script.is_understood && !(self.values.can_be_commands && self.values.are_evaluated);
         self.is_too_long |= script.is_too_long;
         self.bindings.extend(script.loops.iter().cloned());
         let set = script

@@ -5,6 +5,10 @@
 //! the value of `b`; so do `${!x}` and `-v`, and `${x@P}` any value. What stands there is let through where every value
 //! is a number, or comes from outside the line.
 //!
+//! A value that runs something was said somewhere: where the line gives such a text to any variable or function, or
+//! parts that make one (`said`), nothing that is no number is let through, however often it is handed on. Trusted is
+//! what programs write and what lies in files and the environment, where a variable is given it plainly (`x=$(a)`).
+//!
 //! The same holds for the *name* that a builtin takes (`read 'a[$(command)]'`, `unset`, `declare`, `printf -v`, `wait -p`),
 //! and for what is given to a variable that was declared to be a number or a name of another, or, by `declare`, an
 //! array. `test` takes for an operator what stands where one may stand, wherever it came from.
@@ -17,53 +21,26 @@ use tree_sitter::Node;
 
 use super::super::word;
 use super::{children, holes};
+use outputs::{KNOWN_OUTPUT, is_count, is_plain, is_single_word};
+use values::{Arguments, TYPED, Values};
+
+mod outputs;
+mod said;
+#[cfg(test)]
+mod tests;
+mod values;
 
 /// Operators of `[[` that read their operands as numbers or names. (They stand there unquoted.)
 const EVALUATING: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v"];
-/// Builtins that give a variable what they read, or what they are told.
-const READING: &[&str] = &["read", "mapfile", "readarray", "getopts", "printf"];
 /// Builtins that take names of variables, of which they evaluate the index. (So do those that declare.)
 const NAMING: &[&str] = &["wait", "read", "mapfile", "readarray", "getopts", "printf"];
 /// Builtins that give variables a kind. (The grammar has a node for them, but not behind `builtin`.)
 const DECLARING: &[&str] = &["declare", "typeset", "local", "readonly", "export", "unset"];
-/// Builtins that run a text in this shell.
-const RUN_HERE: &[&str] = &["eval", "source", ".", "trap"];
-/// Words without which such a text gives nothing to a variable.
-const GIVING: &[&str] =
-    &["=", "read", "mapfile", "getopts", "printf", "for", "select", "set", "declare", "typeset"];
-/// Variables that are numbers to the shell, or texts that it expands: what they are given is evaluated.
-const TYPED: &[&str] = &["HISTCMD", "OPTIND", "PS4", "RANDOM", "SRANDOM"];
 /// Operators of `test` between two words.
 const BETWEEN: &[&str] =
     &["=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"];
-/// Variables that the shell sets to what a line or a file says. (So is each that begins with `BASH`, and the
-/// arguments of a script or function.)
-const SET_BY_SHELL: &[&str] =
-    &["_", "PWD", "OLDPWD", "REPLY", "MAPFILE", "DIRSTACK", "OPTARG", "FUNCNAME", "COMP_WORDS"];
-/// Variables that the shell sets to numbers.
-const NUMBERS: &[&str] = &[
-    "COLUMNS",
-    "EPOCHSECONDS",
-    "EUID",
-    "LINENO",
-    "LINES",
-    "OPTIND",
-    "PIPESTATUS",
-    "PPID",
-    "RANDOM",
-    "SECONDS",
-    "SHLVL",
-    "SRANDOM",
-    "UID",
-];
-/// Programs whose output is known to be a number or one word.
-const KNOWN_OUTPUT: &[&str] = &[
-    "arch", "date", "git", "grep", "hostname", "id", "jobs", "nproc", "seq", "stat", "uname", "wc",
-    "whoami",
-];
 /// What stands for the output of a command in a text.
 const OUTPUT: char = '\u{1}';
-
 /// More of what is evaluated is not looked at. (Parts of it stand in others.)
 const MOST_EVALUATED: usize = 1024 * 1024;
 
@@ -127,15 +104,37 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What bash may run here does not all stand in the tree. (A line gets no arguments, a text that it runs may.)
-pub(super) fn hides_commands(root: Node<'_>, text: &str, is_line: bool) -> bool {
+/// What a text evaluates, and what it gives others to evaluate.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Evaluation {
+    /// What bash may run here does not all stand in the tree.
+    pub(super) hides_commands: bool,
+    /// The values of variables are evaluated, of some that are not certain to be numbers.
+    pub(super) evaluates: bool,
+    /// A text that it gives to a variable could run a command where it is evaluated.
+    pub(super) gives_text: bool,
+}
+
+/// Looks at a text, which may be given arguments. (A line is given none.)
+pub(super) fn evaluation(root: Node<'_>, text: &str, gets_arguments: bool) -> Evaluation {
+    let mut values = Values::default();
+    if hides_commands(root, text, gets_arguments, &mut values) {
+        return Evaluation { hides_commands: true, ..Evaluation::default() };
+    }
+    Evaluation {
+        hides_commands: false,
+        evaluates: values.evaluate(),
+        gives_text: values.said.can_be_command(),
+    }
+}
+
+fn hides_commands(root: Node<'_>, text: &str, gets_arguments: bool, values: &mut Values) -> bool {
     if !text.contains(['$', '`', '[']) && !may_evaluate(text) {
         return false;
     }
     let mut source = Source::new(text);
     source.find_functions(root);
-    let mut values = Values::default();
-    if !is_line || source.functions.contains("command_not_found_handle") {
+    if gets_arguments || source.functions.contains("command_not_found_handle") {
         values.arguments = Arguments::Unknown;
     }
     let mut length = 0;
@@ -144,12 +143,12 @@ pub(super) fn hides_commands(root: Node<'_>, text: &str, is_line: bool) -> bool 
         match place(node, text) {
             Place::Elsewhere => {}
             Place::Names => {
-                if takes_names(node, &source, &mut values) {
+                if takes_names(node, &source, values) {
                     return true;
                 }
             }
             Place::Test => {
-                if tests(node, &source, &mut values) {
+                if tests(node, &source, values) {
                     return true;
                 }
             }
@@ -369,6 +368,19 @@ fn takes_names(node: Node<'_>, source: &Source<'_>, values: &mut Values) -> bool
         {
             return true;
         }
+        if let Some((_, index)) = plain.split_once('[') {
+            let index = index.rsplit_once(']').map_or(index, |(index, _)| index);
+            values.evaluated.push(index.to_owned());
+        }
+        // What is no assignment to the grammar is one to bash: `declare "x=$y"`.
+        if declares && (plain.contains('=') || plain.starts_with(['$', '`'])) {
+            let name = plain.split(['=', '[', '+']).next().unwrap_or_default();
+            if is_name(name) {
+                values.given.insert(name.to_owned());
+            } else {
+                values.gives_any |= !plain.starts_with('-');
+            }
+        }
         let first = names(&plain).next().unwrap_or_default();
         if is_typed && is_name(first) {
             values.typed.insert(first.to_owned());
@@ -449,11 +461,16 @@ fn live(own: &str) -> String {
     if !behind.starts_with(['#', '%', '/']) {
         return own.to_owned();
     }
-    let (mut live, mut chars) = (String::new(), own.chars());
+    let at = own.len() - behind.trim_start_matches(['#', '%', '/']).len();
+    let mut live = own[..at].to_owned();
+    let mut chars = own[at..].chars();
     while let Some(char) = chars.next() {
         live.push(char);
-        if char == '\\' {
-            live.extend(chars.next().filter(|char| !matches!(char, '$' | '`')));
+        match char {
+            '\\' => live.extend(chars.next().filter(|char| !matches!(char, '$' | '`'))),
+            // What it is replaced by is a value.
+            '/' if behind.starts_with('/') => live.extend(chars.by_ref()),
+            _ => {}
         }
     }
     live
@@ -524,412 +541,6 @@ fn evaluated(node: Node<'_>, text: &str) -> String {
     unquoted(&out)
 }
 
-/// The names that a text evaluates may be other than those that stand in it.
-fn makes_names(text: &str) -> bool {
-    let joins = |at: usize, sign: char| {
-        let (before, behind) = (&text[..at], &text[at + sign.len_utf8()..]);
-        match sign {
-            '$' => before.ends_with(|c| is_name_char(c) || c == '}' || c == OUTPUT),
-            OUTPUT => before.ends_with(is_name_char) || behind.starts_with(is_name_char),
-            '}' => behind.starts_with(is_name_char),
-            _ => false,
-        }
-    };
-    let is_changed = |(at, _): (usize, &str)| {
-        let name = text[at + 2..].trim_start_matches(['!', '#']);
-        !name.trim_start_matches(is_name_char).starts_with(['}', '['])
-    };
-    text.char_indices().any(|(at, sign)| joins(at, sign))
-        || text.match_indices("${").any(is_changed)
-}
-
-/// One of the arguments of the shell or of a function, or what the shell says of itself.
-fn has_argument(text: &str) -> bool {
-    text.match_indices('$').any(|(at, _)| {
-        let name = text[at + 1..].trim_start_matches('{').trim_start_matches('!');
-        name.starts_with(|char: char| char.is_ascii_digit() || "@*-".contains(char))
-            // (The last one.)
-            || text[at + 1..].starts_with("{!#}")
-    })
-}
-
-/// What the arguments of the functions of a text may be.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Arguments {
-    #[default]
-    Numbers,
-    /// Words that may be names of variables.
-    Plain,
-    Unknown,
-}
-
-/// What variables may be worth in a line.
-#[derive(Default)]
-struct Values {
-    arguments: Arguments,
-    /// Variables that get one of the arguments.
-    passed: HashSet<String>,
-    /// Variables that get another value than a number or a plain word.
-    assigned: HashSet<String>,
-    /// Variables that get a text with an index in which a command stands.
-    live: HashSet<String>,
-    /// Variables that are numbers, or names of others: what they get is evaluated.
-    typed: HashSet<String>,
-    arrays: HashSet<String>,
-    /// Variables that `declare` gives what may be the text of an array.
-    declared: HashSet<String>,
-    /// The texts that are evaluated.
-    evaluated: Vec<String>,
-    /// Variables that get what the line does not show for what it is.
-    given: HashSet<String>,
-    /// Variables that may be worth the name of another.
-    named: HashSet<String>,
-    /// Variables that the line sets to numbers.
-    counted: HashSet<String>,
-    /// There is no telling which variable is given something.
-    gives_any: bool,
-}
-
-impl Values {
-    fn can_be_commands(&mut self) -> bool {
-        let passed = std::mem::take(&mut self.passed);
-        match self.arguments {
-            Arguments::Numbers => self.counted.extend(passed),
-            Arguments::Plain => self.named.extend(passed),
-            Arguments::Unknown => self.given.extend(passed),
-        }
-        let gives = self.gives_any || !self.given.is_empty();
-        let is_typed = |name: &String| self.typed.contains(name) || TYPED.contains(&&**name);
-        if self.given.iter().chain(&self.assigned).any(is_typed)
-            || gives && self.named.iter().any(is_typed)
-            || self.gives_any && !self.typed.is_empty()
-            || self.declared.iter().any(|name| self.arrays.contains(name))
-        {
-            return true;
-        }
-        let has_arguments = match self.arguments {
-            Arguments::Numbers => false,
-            Arguments::Plain => gives,
-            Arguments::Unknown => true,
-        };
-        self.evaluated.iter().any(|text| {
-            has_arguments && has_argument(text)
-                || gives && makes_names(text)
-                || names(text).any(|name| {
-                    let is_number = NUMBERS.contains(&name)
-                        || name.starts_with(|char: char| char.is_ascii_digit());
-                    // What others set can be the name of a variable: `USER=root`.
-                    let is_outside =
-                        !is_number && name.contains(|char: char| !char.is_ascii_lowercase());
-                    SET_BY_SHELL.contains(&name)
-                        || name.starts_with("BASH")
-                        || self.given.contains(name)
-                        || self.live.contains(name)
-                        || self.gives_any && !name.starts_with(|char: char| char.is_ascii_digit())
-                        || gives
-                            && (is_outside && !self.counted.contains(name)
-                                || self.named.contains(name))
-                })
-        })
-    }
-
-    /// The variables that a word puts in are evaluated, but not its own text.
-    fn put_in(&mut self, word: Node<'_>, source: &Source<'_>) {
-        let mut open = vec![word];
-        while let Some(node) = open.pop() {
-            match node.kind() {
-                "simple_expansion" | "expansion" => {
-                    self.evaluated.push(unquoted(source.text[node.byte_range()].trim_start()));
-                }
-                "command_substitution" | "process_substitution" => {}
-                _ => open.extend(children(node)),
-            }
-        }
-    }
-
-    /// What a call of a function makes its arguments.
-    fn note_call(&mut self, node: Node<'_>, source: &Source<'_>) {
-        for word in words_of(node, source.text).into_iter().skip(1) {
-            let of = &source.text[word.byte_range()];
-            let arguments = if is_number(word, source) || is_argument(of) {
-                Arguments::Numbers
-            } else if is_plain(word, source) {
-                Arguments::Plain
-            } else if apart(word, source).1 || unquoted(of).contains('[') || !of.contains('$') {
-                Arguments::Unknown
-            } else {
-                self.put_in(word, source);
-                Arguments::Plain
-            };
-            self.arguments = self.arguments.max(arguments);
-        }
-    }
-
-    /// What this node gives to variables.
-    fn note(&mut self, node: Node<'_>, source: &Source<'_>) {
-        let text = source.text;
-        let of = &text[node.byte_range()];
-        match node.kind() {
-            "for_statement" => {
-                let Some(name) = node.child_by_field_name("variable") else { return };
-                let name = text[name.byte_range()].to_owned();
-                let values: Vec<Node<'_>> =
-                    node.children_by_field_name("value", &mut node.walk()).collect();
-                let is_passed = |word: &Node<'_>| is_argument(&text[word.byte_range()]);
-                if values.iter().all(is_passed) {
-                    self.passed.insert(name);
-                } else if !values.iter().all(|word| is_plain(*word, source)) {
-                    self.given.insert(name);
-                } else if !values.iter().all(|word| is_number(*word, source)) {
-                    self.named.insert(name);
-                }
-            }
-            "expansion"
-                if children(node).iter().any(|child| matches!(child.kind(), "=" | ":=")) =>
-            {
-                self.given.extend(names(of).next().map(ToOwned::to_owned));
-            }
-            "variable_assignment" => {
-                let name = names(of).next().unwrap_or_default().to_owned();
-                let value = node.child_by_field_name("value");
-                let is_number = value.is_none_or(|value| is_number(value, source));
-                let is_declared =
-                    node.parent().is_some_and(|parent| parent.kind() == "declaration_command");
-                match value {
-                    _ if is_number => {
-                        self.counted.insert(name);
-                    }
-                    Some(value) if is_argument(&text[value.byte_range()]) => {
-                        self.passed.insert(name);
-                    }
-                    Some(value) if is_declared && !is_plain(value, source) => {
-                        self.given.insert(name);
-                    }
-                    Some(value) => {
-                        if value.kind() == "array" {
-                            self.arrays.insert(name.clone());
-                        }
-                        if of.contains('[') {
-                            let (own, _) = apart(value, source);
-                            if own.contains('[') && own.contains(['$', '`']) {
-                                self.live.insert(name.clone());
-                            }
-                        }
-                        if !is_plain(value, source) {
-                            self.assigned.insert(name.clone());
-                        }
-                        self.named.insert(name);
-                    }
-                    None => {}
-                }
-            }
-            // Its arguments are numbers, or print something else.
-            "command_substitution" if is_count(node, source) && of.starts_with("$(seq") => {
-                self.evaluated.push(unquoted(&of[2..]));
-            }
-            "command" | "redirected_statement" => {
-                let Some(program) = program(node, text) else { return };
-                let is_unknown = program.contains(['$', '`', '*', '?', '{']);
-                let is_passed = is_argument(&program);
-                if is_unknown && !is_passed && !source.functions.is_empty() {
-                    self.arguments = Arguments::Unknown;
-                }
-                if is_passed || source.functions.contains(&program) {
-                    self.note_call(node, source);
-                }
-                if program == "set" {
-                    let is_option = |word: &str| {
-                        word.starts_with(['-', '+']) && word.len() > 1 && word != "--"
-                            || matches!(word, "set" | "pipefail")
-                    };
-                    if !unquoted(of).split_ascii_whitespace().all(is_option) {
-                        self.arguments = Arguments::Unknown;
-                    }
-                }
-                if RUN_HERE.contains(&program.as_str()) {
-                    let gives = GIVING.iter().any(|word| of.contains(word))
-                        || words_of(node, text).iter().any(|word| !holes(*word).is_empty());
-                    self.gives_any |= gives || matches!(&*program, "." | "source");
-                    self.arguments = Arguments::Unknown;
-                }
-                if !READING.contains(&program.as_str()) {
-                    return;
-                }
-                let of = unquoted(of);
-                // Its first word may be put in.
-                let first = of.split_once("printf").map_or("", |(_, words)| words.trim_start());
-                if program == "printf" && !of.contains("-v") && !first.starts_with(['$', '`']) {
-                    return;
-                }
-                // A flag and its argument can be one word.
-                for name in names(&of) {
-                    let all = (0..name.len()).map(|at| name[at..].to_owned());
-                    self.arrays.extend(all.clone());
-                    self.given.extend(all);
-                }
-                self.gives_any |= of.contains(['$', '`', '{', '*', '?', '[']);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// `$1`, `"$@"`, `${2:-5}`: what was passed to a function, or to the shell.
-fn is_argument(of: &str) -> bool {
-    let of = of.strip_prefix('"').and_then(|of| of.strip_suffix('"')).unwrap_or(of);
-    let Some(name) = of.strip_prefix('$') else { return false };
-    let (name, default) = match name.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
-        Some(name) => name.split_once(":-").unwrap_or((name, "")),
-        None => (name, ""),
-    };
-    default.chars().all(|char| char.is_ascii_digit())
-        && (matches!(name, "@" | "*")
-            || !name.is_empty() && name.chars().all(|char| char.is_ascii_digit()))
-}
-
-/// A word of a loop that is no expression which runs something.
-fn is_plain(word: Node<'_>, source: &Source<'_>) -> bool {
-    let is_harmless = |char: char| char.is_ascii_alphanumeric() || "_-+./:,{}".contains(char);
-    source.text[word.byte_range()].chars().all(is_harmless) || is_number(word, source)
-}
-
-/// A word that is certain to be nothing but a number, or several.
-fn is_number(word: Node<'_>, source: &Source<'_>) -> bool {
-    let of = &source.text[word.byte_range()];
-    let inner = of.strip_prefix('"').and_then(|of| of.strip_suffix('"')).unwrap_or(of);
-    match word.kind() {
-        "arithmetic_expansion" => true,
-        "command_substitution" => is_count(word, source),
-        _ if is_list_of_keys(inner) => !inner.starts_with("${!BASH") && !source.has_keys,
-        _ => of.chars().all(|char| char.is_ascii_digit() || "-.{}\"'".contains(char)),
-    }
-}
-
-/// A command that writes nothing but numbers: `$(nproc)`, `$(seq 5)`, `$(date +%s)`, `$(… | wc -l)`.
-fn is_count(node: Node<'_>, source: &Source<'_>) -> bool {
-    let text = source.text;
-    let own: Vec<Node<'_>> = children(node).into_iter().filter(Node::is_named).collect();
-    let [mut last] = *own else { return false };
-    if !text[node.byte_range()].starts_with("$(") || source.is_redefined {
-        return false;
-    }
-    if last.kind() == "pipeline" {
-        let Some(stage) = children(last).pop() else { return false };
-        last = stage;
-    }
-    if !matches!(last.kind(), "command" | "redirected_statement") {
-        return false;
-    }
-    let of = text[last.byte_range()].trim_end();
-    let of = of.strip_suffix("2>/dev/null").unwrap_or(of).trim_end();
-    let is_safe = |char: char| char.is_ascii_alphanumeric() || "_-+./:,% \"'=^~@".contains(char);
-    let all = unquoted(of);
-    let mut words = all.split(' ').filter(|word| !word.is_empty());
-    match words.next() {
-        Some("nproc") => of.chars().all(is_safe),
-        Some("seq") => words.all(|word| {
-            let name = word.strip_prefix('$').unwrap_or_default();
-            is_name(name) || word.chars().all(|char| char.is_ascii_digit() || "-.".contains(char))
-        }),
-        Some("date") => {
-            let mut formats = words.filter(|word| word.starts_with('+'));
-            let is_numeric = formats.next().is_some_and(|format| {
-                format.strip_prefix("+%").is_some_and(|format| {
-                    format.split('%').all(|part| {
-                        matches!(
-                            part,
-                            "s" | "N" | "Y" | "y" | "m" | "d" | "H" | "M" | "S" | "j" | "u" | "V"
-                        )
-                    })
-                })
-            });
-            is_numeric && formats.next().is_none() && of.chars().all(is_safe)
-        }
-        Some("id") => matches!(&*all, "id -u" | "id -g"),
-        Some("jobs") => all == "jobs -p",
-        Some("git") => {
-            let is_log = ["git log -1 --format=%ct", "git log -1 --format=%at"].contains(&&*all);
-            is_log || all.starts_with("git rev-list --count ") && of.chars().all(is_safe)
-        }
-        // One file that is given in quotes can be no more than one option.
-        Some("stat") => {
-            let last = of.rsplit(' ').next().unwrap_or_default();
-            let format = words.next().map(|word| match word {
-                "-c" => words.next().unwrap_or_default(),
-                word => word.strip_prefix("-c").unwrap_or_default(),
-            });
-            let is_file = is_variable_in_quotes(last) || last.chars().all(is_safe);
-            matches!(format, Some("%s" | "%Y" | "%X" | "%Z" | "%a" | "%h" | "%b" | "%i"))
-                && words.next().is_some_and(|word| !word.starts_with('-'))
-                && words.next().is_none()
-                && is_file
-        }
-        Some("grep") => is_count_of_matches(last, source),
-        // Behind `2>&1` what the shell says of a file would stand there.
-        Some("wc") => {
-            let of = of.split_once('<').map_or(of, |(of, file)| {
-                let file = file.trim();
-                let is_file = file.chars().all(|c| is_safe(c) && c != ' ')
-                    || is_variable_in_quotes(file)
-                    || file.strip_prefix('$').is_some_and(is_name);
-                if is_file { of } else { "" }
-            });
-            matches!(of.trim_end(), "wc -l" | "wc -c" | "wc -w" | "wc -m")
-        }
-        _ => false,
-    }
-}
-
-/// `"$x"` or `"${x}"`.
-fn is_variable_in_quotes(of: &str) -> bool {
-    let name = of.strip_prefix("\"$").and_then(|of| of.strip_suffix('"')).unwrap_or_default();
-    is_name(name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name))
-}
-
-/// `grep -c` in one file, or in what it is given: with several it writes their names, too.
-fn is_count_of_matches(node: Node<'_>, source: &Source<'_>) -> bool {
-    let text = source.text;
-    let words = words_of(node, text);
-    let (mut counts, mut n_operands, mut n_put_in) = (false, 0, 0);
-    for word in words.iter().skip(1) {
-        let of = unquoted(&text[word.byte_range()]);
-        match word.kind() {
-            "raw_string" => n_operands += 1,
-            _ if of.contains(['$', '`']) => {
-                if !is_variable_in_quotes(&text[word.byte_range()]) {
-                    return false;
-                }
-                n_operands += 1;
-                n_put_in += 1;
-            }
-            _ if of.starts_with('-') => {
-                counts |= of.contains('c');
-                if !of[1..].chars().all(|letter| "ciEFvwx".contains(letter)) {
-                    return false;
-                }
-            }
-            // A pattern can be several names.
-            "word" if n_operands == 1 && of.contains(['*', '?', '[', '{']) => return false,
-            _ => n_operands += 1,
-        }
-    }
-    counts && n_operands <= 2 && n_put_in <= 1
-}
-
-/// What these commands write is one word without an index: `[ $(uname) = Linux ]`.
-fn is_single_word(word: Node<'_>, source: &Source<'_>) -> bool {
-    let own =
-        source.text[word.byte_range()].strip_prefix("$(").and_then(|own| own.strip_suffix(')'));
-    own.is_some_and(|own| {
-        let is_safe = |char: char| char.is_ascii_alphanumeric() || "-~^@{}_/ .".contains(char);
-        let is_one = ["uname", "whoami", "id", "arch", "hostname"].contains(&own)
-            || ["uname -", "id -u", "git rev-parse ", "git branch --show-current"]
-                .iter()
-                .any(|begin| own.starts_with(begin));
-        is_one && !source.is_redefined && own.chars().all(is_safe)
-    })
-}
-
 /// The node's own text, without what is put in and looked at for itself; and whether some of that is what
 /// commands write.
 fn apart(node: Node<'_>, source: &Source<'_>) -> (String, bool) {
@@ -955,13 +566,18 @@ fn apart(node: Node<'_>, source: &Source<'_>) -> (String, bool) {
             _ => open.extend(children(node)),
         }
     }
+    (without(text, node.byte_range(), holes), has_commands)
+}
+
+/// A part of a text, without these, which may stand in each other.
+fn without(text: &str, part: Range<usize>, mut holes: Vec<Range<usize>>) -> String {
     holes.sort_by_key(|hole| hole.start);
     let mut own = String::new();
-    let mut at = node.start_byte();
+    let mut at = part.start;
     for hole in holes {
-        own.push_str(&text[at..hole.start]);
-        at = hole.end;
+        own.push_str(text.get(at..hole.start).unwrap_or_default());
+        at = at.max(hole.end);
     }
-    own.push_str(&text[at..node.end_byte()]);
-    (own, has_commands)
+    own.push_str(&text[at..part.end]);
+    own
 }
