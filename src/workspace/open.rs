@@ -1,8 +1,6 @@
 //! Opening without surprises: no symlink on the way, nothing but regular files, no waiting.
 
 use std::fs::{File, Metadata};
-use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -10,6 +8,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 
 use super::path::regular;
 use super::{ProjectPath, Workspace, io_failure};
+use crate::disk;
 use crate::protocol::envelope::Failure;
 
 impl Workspace {
@@ -22,8 +21,8 @@ impl Workspace {
     /// Opens a file that was just found to be a regular one.
     pub(super) fn open_seen(path: &ProjectPath) -> Result<(File, Metadata), Failure> {
         // NONBLOCK: should a FIFO take the file's place in this very moment, we do not wait for it.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = open_beneath(path.absolute(), flags, Mode::empty())
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let file = disk::open(path.absolute(), flags, Mode::empty())
             .map(File::from)
             .map_err(|error| io_failure(&error, "open", path.relative()))?;
         let data =
@@ -37,8 +36,7 @@ impl Workspace {
     /// What a walk met is there, with no link on the way to it. A walk goes by names: who puts a link in
     /// the place of a folder while it is walked is not to have what lies behind the link told.
     pub fn is_still_there(&self, path: &ProjectPath) -> bool {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match open_beneath(path.absolute(), flags, Mode::empty()) {
+        match disk::open(path.absolute(), OFlags::PATH, Mode::empty()) {
             Ok(_) => true,
             // (What we may not look at, or have no descriptor left for, is there.)
             Err(error) => {
@@ -46,36 +44,6 @@ impl Workspace {
             }
         }
     }
-}
-
-/// What is there, with no link on the way to it; of a link at its end what that is itself.
-pub(super) fn look_at(path: &Path) -> io::Result<Metadata> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    File::from(open_beneath(path, flags, Mode::empty())?).metadata()
-}
-
-/// Opens a directory to work in it.
-pub(super) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    open_beneath(path, flags, Mode::empty())
-}
-
-/// A resolved path holds no symlink; one that appeared since then is not followed.
-#[cfg(target_os = "linux")]
-fn open_beneath(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
-    use rustix::fs::{ResolveFlags, openat2};
-    match openat2(CWD, path, flags, mode, ResolveFlags::NO_SYMLINKS) {
-        // Old kernels and some sandboxes do not have it.
-        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {
-            Ok(rustix::fs::openat(CWD, path, flags, mode)?)
-        }
-        other => Ok(other?),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_beneath(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
-    Ok(rustix::fs::openat(CWD, path, flags, mode)?)
 }
 
 /// Whether the operating system would let us write the file itself.
