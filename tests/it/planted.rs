@@ -174,7 +174,7 @@ fn an_ignore_file_that_never_ends_keeps_nobody_from_searching() {
             ("LS", json!({"path": "."})),
         ] {
             let envelope = call_in_time(&test, tool, &input);
-            assert!(envelope["text"].as_str().unwrap().contains("a.txt"), "{name}: {envelope}");
+            assert!(envelope["data"].to_string().contains("a.txt"), "{name}: {envelope}");
         }
     }
 }
