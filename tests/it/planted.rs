@@ -249,3 +249,39 @@ fn file_tools_leave_the_secrets_of_a_home_alone_and_what_runs_there() {
     let read = batch.call("Read", &json!({"path": folder.join("config")}));
     assert_eq!(read["status"], "success", "{read}");
 }
+
+#[test]
+fn a_copy_of_a_session_takes_no_file_of_the_users_with_it() {
+    let test = Test::new().script("text: ok");
+    test.run(&["look at .agent/tool-output/x.txt"]).expect_code(0);
+    let target = test.home().join("target");
+    fs::write(&target, OUTSIDE).unwrap();
+    let output = test.log().with_file_name("tool-output");
+    fs::create_dir(&output).unwrap();
+    symlink(&target, output.join("x.txt")).unwrap();
+    test.run(&["-c", "--fork", "again"]).expect_code(0);
+    let copies: Vec<_> = fs::read_dir(test.root().join(".agent/sessions"))
+        .unwrap()
+        .map(|session| session.unwrap().path().join("tool-output/x.txt"))
+        .filter(|path| path.exists())
+        .collect();
+    assert_eq!(copies, [output.join("x.txt")]);
+}
+
+#[test]
+fn an_undo_takes_nothing_from_elsewhere_whatever_its_journal_says() {
+    let script = "call: Read {\"path\":\"a\"}\n---\ncall: Write {\"path\":\"a\",\"content\":\"two\\n\"}\n---\ntext: ok";
+    let test = Test::new().script(script).file("a", OUTSIDE);
+    test.run(&["--permission-mode", "auto-edit", "task"]).expect_code(0);
+    assert_eq!(test.read("a"), "two\n");
+    let target = test.home().join("target");
+    fs::write(&target, OUTSIDE).unwrap();
+    let store = test.root().join(".agent/undo").join(only(&test.root().join(".agent/undo")));
+    let journal = store.join("turn-1/journal.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    assert!(text.contains("\"0001\""), "{text}");
+    fs::write(&journal, text.replace("\"0001\"", &format!("{:?}", target.to_str().unwrap())))
+        .unwrap();
+    let done = test.agent(&["session", "undo"]);
+    assert_eq!(test.read("a"), "two\n", "{done:?}");
+}
