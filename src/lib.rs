@@ -4,8 +4,7 @@
 //! The modules in reading order; imports run downwards only (`tests/it/architecture.rs` keeps it):
 //!
 //! * [`cli`] what was typed, [`config`] what it means, [`app`] the composition root;
-//! * [`protocol`] the vocabulary, which imports nothing of ours, and [`without_links`], one function for those who
-//!   open what is at a path;
+//! * [`protocol`] the vocabulary, and `disk`, which opens without surprises: they import nothing of ours;
 //! * [`workspace`], [`exec`], [`model`], [`permission`], [`context`], [`learning`]: rooms that know only the
 //!   vocabulary;
 //! * [`tools`] and the one gate in front of them, [`registry`];
@@ -16,6 +15,7 @@ pub mod app;
 pub mod cli;
 pub mod config;
 pub mod context;
+mod disk;
 pub mod exec;
 pub mod kernel;
 pub mod learning;
@@ -26,5 +26,4 @@ pub mod record;
 pub mod registry;
 pub mod tools;
 pub mod ui;
-pub mod without_links;
 pub mod workspace;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::memory::memory_file;
+use super::storage::elsewhere;
 use super::{OpenError, Options};
 use crate::config::{self, AGENT_DIR, Config, Loaded, SandboxBackend, SandboxNetwork, UserDirs};
 use crate::exec::Exec;
@@ -17,7 +18,7 @@ use crate::protocol::mask::{Masker, is_secret_name};
 use crate::protocol::prompt::Prompts;
 use crate::registry::{BreakerConfig, OutputLimits, Registry, Settings};
 use crate::tools::{self, ToolCx};
-use crate::workspace::{Spill, Workspace};
+use crate::workspace::{Guarded, Spill, Workspace};
 
 /// The tools that only look.
 const LOOKING: [&str; 4] = ["LS", "Glob", "Grep", "Read"];
@@ -102,7 +103,8 @@ pub(super) fn begin_sandbox(
     }
     let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
     // The agent's own: its configuration, what it learnt elsewhere, and files as they were before a change.
-    let mut hidden = vec![root.join(AGENT_DIR).join("undo")];
+    let mut hidden =
+        vec![root.join(AGENT_DIR).join("undo"), elsewhere(&root, dirs).with_file_name("undo")];
     hidden.extend(dirs.into_iter().flat_map(|dirs| [dirs.config.clone(), dirs.data.clone()]));
     hidden.extend(memory);
     let settings = sandbox::Settings {
@@ -248,9 +250,19 @@ pub(super) fn verifier_of(
     Ok(Some(Box::new(Verifier { speaker, registry })))
 }
 
-/// The project's files.
+/// The project's files. Where the user's home is among them, so are his secrets, what runs when he does something,
+/// and what is the agent's own.
 pub fn open_workspace(root: &Path, add_dirs: &[PathBuf]) -> Result<Workspace, OpenError> {
-    Workspace::open(root, add_dirs).map_err(|failure| OpenError::Usage(failure.message))
+    let workspace =
+        Workspace::open(root, add_dirs).map_err(|failure| OpenError::Usage(failure.message))?;
+    let home = std::env::home_dir();
+    let below = |names: &[&str]| -> Vec<PathBuf> {
+        home.iter().flat_map(|home| names.iter().map(|name| home.join(name))).collect()
+    };
+    let mut closed = below(sandbox::SECRET_STORES);
+    closed
+        .extend(UserDirs::find().into_iter().flat_map(|dirs| [dirs.config, dirs.state, dirs.data]));
+    Ok(workspace.guarding(Guarded::new(&closed, &below(sandbox::STARTUP_FILES))))
 }
 
 /// The masker of this process's environment and these keys.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::OpenError;
 use crate::config::{Config, UserDirs};
+use crate::disk::read_small_text;
 use crate::learning::store::{FILE_NAME, SqliteStore};
 
 /// The user's memory; nothing is opened yet. `None` where learning is off. `tell` is given what the person should
@@ -52,7 +53,7 @@ pub fn identity(root: &Path, is_trusted: bool) -> String {
         return root.display().to_string();
     };
     let below = root.strip_prefix(top).unwrap_or(Path::new(""));
-    let config = std::fs::read_to_string(git.join("config")).unwrap_or_default();
+    let config = read_small_text(&git.join("config")).unwrap_or_default();
     let name = remote(&config).and_then(|url| address(&url));
     let name = name.unwrap_or_else(|| git.parent().unwrap_or(top).display().to_string());
     if below.as_os_str().is_empty() { name } else { format!("{name}/{}", below.display()) }
@@ -65,9 +66,9 @@ fn git_folder(top: &Path) -> Option<PathBuf> {
         return git.canonicalize().ok();
     }
     // A worktree names its own folder, and that the one that is common to all.
-    let text = std::fs::read_to_string(&git).ok()?;
+    let text = read_small_text(&git).ok()?;
     let own = top.join(text.strip_prefix("gitdir:")?.trim());
-    let common = std::fs::read_to_string(own.join("commondir"));
+    let common = read_small_text(&own.join("commondir"));
     let folder = common.map_or_else(|_| own.clone(), |common| own.join(common.trim()));
     folder.canonicalize().ok()
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::OpenError;
 use crate::config::AGENT_DIR;
+use crate::disk::read_small_text;
 use crate::protocol::prompt::Prompts;
 
 /// More is no prompt but a mistake.
@@ -54,8 +55,7 @@ fn read(folder: &Path, below: &str, own: &mut BTreeMap<String, String>) -> Resul
             if size > MAX_BYTES {
                 return Err((name, format!("has more than {MAX_BYTES} bytes; make it shorter")));
             }
-            let text =
-                std::fs::read_to_string(entry.path()).map_err(|error| failed(&name, error))?;
+            let text = read_small_text(&entry.path()).map_err(|error| failed(&name, error))?;
             own.insert(name, text);
         }
     }

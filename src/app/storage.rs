@@ -1,9 +1,12 @@
 //! Where sessions are kept, and how one is found again.
 
+use std::fs::Metadata;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::{OpenError, log_error};
 use crate::config::{AGENT_DIR, UserDirs};
+use crate::disk::{self, canonical_prefix};
 use crate::record::{self, EVENTS, Log};
 
 /// Where a project's sessions are kept.
@@ -16,9 +19,9 @@ pub struct Storage {
 
 impl Storage {
     /// For a session that is about to be recorded: `.agent/` in the project, which is made, or the
-    /// user's own folder where the project can not be written.
+    /// user's own folder where the project can not be written, or a link stands there: who made it, is not known.
     pub fn make(root: &Path, dirs: Option<&UserDirs>) -> Self {
-        let own = root.join(AGENT_DIR);
+        let own = canonical_prefix(root).join(AGENT_DIR);
         match prepare(&own) {
             Ok(()) => Self { sessions: own.join("sessions"), notice: None },
             Err(error) => {
@@ -32,9 +35,15 @@ impl Storage {
 
     /// For a look at what is recorded: nothing is made.
     pub fn find(root: &Path, dirs: Option<&UserDirs>) -> Self {
-        let own = root.join(AGENT_DIR).join("sessions");
+        let own = canonical_prefix(root).join(AGENT_DIR);
         let elsewhere = elsewhere(root, dirs);
-        let sessions = if !own.is_dir() && elsewhere.is_dir() { elsewhere } else { own };
+        let sessions = match check(&own) {
+            Ok(()) => own.join("sessions"),
+            Err(error) if error.kind() == ErrorKind::NotFound && !elsewhere.is_dir() => {
+                own.join("sessions")
+            }
+            Err(_) => elsewhere,
+        };
         Self { sessions, notice: None }
     }
 
@@ -56,7 +65,7 @@ impl Storage {
             .flatten()
             .filter_map(|entry| {
                 let id = entry.file_name().into_string().ok()?;
-                let log = std::fs::metadata(self.log_path(&id)).ok()?;
+                let log = disk::look_at(&self.log_path(&id)).ok().filter(Metadata::is_file)?;
                 // One that was killed before its first event is no session.
                 (log.len() > 0).then_some((log.modified().ok()?, id))
             })
@@ -88,7 +97,9 @@ impl Storage {
             return Ok(false);
         }
         for folder in ids.iter().flat_map(|id| [self.undo_folder(id), self.sessions.join(id)]) {
-            match std::fs::remove_dir_all(&folder) {
+            // What a link leads to is not the agent's.
+            let parent = folder.parent().unwrap_or(&folder);
+            match disk::open_folder(parent).and_then(|_| std::fs::remove_dir_all(&folder)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     let folder = folder.display();
                     return Err(OpenError::Usage(format!("{folder}: {error}; remove it by hand")));
@@ -124,10 +135,10 @@ impl Storage {
     }
 }
 
-fn elsewhere(root: &Path, dirs: Option<&UserDirs>) -> PathBuf {
+pub(super) fn elsewhere(root: &Path, dirs: Option<&UserDirs>) -> PathBuf {
     let hash = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
     let state = dirs.map_or_else(std::env::temp_dir, |dirs| dirs.state.clone());
-    state.join("projects").join(&hash[..16]).join("sessions")
+    canonical_prefix(&state).join("projects").join(&hash[..16]).join("sessions")
 }
 
 /// Makes the agent's folder in a project: only what is meant to be committed is seen by git.
@@ -135,11 +146,21 @@ fn prepare(own: &Path) -> std::io::Result<()> {
     const IGNORE: &str =
         "*\n!config.toml\n!skills/\n!skills/**\n!commands/\n!commands/**\n!prompts/\n!prompts/**\n";
     let sessions = own.join("sessions");
-    std::fs::create_dir_all(&sessions)?;
+    disk::make_folder(&sessions, 0o755)?;
     rustix::fs::access(&sessions, rustix::fs::Access::WRITE_OK)?;
-    let ignore = own.join(".gitignore");
-    if !ignore.exists() {
-        std::fs::write(ignore, IGNORE)?;
+    check(own)?;
+    match disk::create(&own.join(".gitignore"), 0o644) {
+        Ok(mut file) => file.write_all(IGNORE.as_bytes()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
     }
-    Ok(())
+}
+
+/// Whether what is kept in it stays in the project. (What is made by a turn later is made without following links.)
+fn check(own: &Path) -> std::io::Result<()> {
+    disk::open_folder(&own.join("sessions"))?;
+    match disk::look_at(&own.join("undo")) {
+        Ok(data) if !data.is_dir() => Err(std::io::Error::other("undo in it is no folder")),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }

@@ -9,6 +9,7 @@ use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use super::types::Config;
+use crate::disk::read_small_text;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::nearest;
 
@@ -270,7 +271,7 @@ type Lines = BTreeMap<String, usize>;
 
 /// A file's table and the line of each key; `None` where there is no file.
 fn read(path: &Path) -> Result<Option<(Table, Lines)>, ConfigError> {
-    let text = match std::fs::read_to_string(path) {
+    let text = match read_small_text(path) {
         Ok(text) => text,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);

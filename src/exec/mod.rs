@@ -37,7 +37,7 @@ use running::{Left, Running};
 use sandbox::{Grants, Sandbox, Watch};
 use stages::Report;
 
-use crate::without_links;
+use crate::disk::without_links;
 
 pub use background::{End, Piece};
 pub use capture::{Captured, WholeOutput};

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use memchr::memmem;
 
 use super::log::{EVENTS, LogError, load};
+use crate::disk;
 use crate::protocol::event::{Body, Event, Header, Place, VERSION};
 
 /// Where the output lies that was too large to be shown.
@@ -56,7 +57,7 @@ pub fn fork(from: &Path, to: &Path, up_to: Option<u32>, ts: String) -> Result<()
         })?,
     };
     let place = loaded.events[..n].last().map_or_else(Place::default, |last| last.header.place);
-    let text = fs::read(&log).map_err(failed(&log))?;
+    let text = disk::read(&log).map_err(failed(&log))?;
     let lines = text.split_inclusive(|byte| *byte == b'\n').take(n);
     let mut copy: Vec<u8> = Vec::with_capacity(text.len());
     for line in lines {
@@ -115,22 +116,19 @@ fn replaced(line: &[u8], (old, new): &(String, String), most: usize) -> Vec<u8> 
 }
 
 fn write(from: &Path, to: &Path, events: &[u8]) -> Result<(), ForkError> {
-    let folder = |path: &Path| {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-        made.map_err(failed(path))
-    };
     fs::DirBuilder::new().mode(0o700).create(to).map_err(failed(to))?;
     let outputs = outputs_in(events);
-    for name in outputs.iter().filter(|name| from.join(OUTPUT).join(name).is_file()) {
-        folder(&to.join(OUTPUT))?;
+    for name in outputs {
+        // A link could lead to anything of the user's.
+        let Ok(mut output) = disk::open_file(&from.join(OUTPUT).join(&name)) else { continue };
         let copy = to.join(OUTPUT).join(name);
-        fs::copy(from.join(OUTPUT).join(name), &copy).map_err(failed(&copy))?;
+        disk::make_folder(&to.join(OUTPUT), 0o700).map_err(failed(&copy))?;
+        let mut new = disk::create(&copy, 0o600).map_err(failed(&copy))?;
+        io::copy(&mut output, &mut new).map_err(failed(&copy))?;
     }
     // The log comes last and whole: without it a folder is no session.
     let half = to.join(format!("{EVENTS}.new"));
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    let mut file = options.open(&half).map_err(failed(&half))?;
+    let mut file = disk::create(&half, 0o600).map_err(failed(&half))?;
     io::Write::write_all(&mut file, events).map_err(failed(&half))?;
     fs::rename(&half, to.join(EVENTS)).map_err(failed(&half))
 }

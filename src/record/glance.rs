@@ -1,6 +1,5 @@
 //! What a session is about, at a glance: the ends of its file are read, not all of it.
 
-use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
@@ -8,6 +7,7 @@ use serde::Serialize;
 
 use super::log::{event_in, load};
 use super::summary::summary;
+use crate::disk;
 use crate::protocol::event::{Body, Event, ModelRequested, SessionStarted, Summary};
 use crate::protocol::model::{Purpose, Usage};
 
@@ -105,7 +105,7 @@ fn is_work(request: &ModelRequested) -> bool {
 
 /// The first events, up to what the user said first, and the last, from how the last turn ended.
 fn ends(path: &Path) -> io::Result<(Vec<Event>, Vec<Event>)> {
-    let mut file = File::open(path)?;
+    let mut file = disk::open_file(path)?;
     let size = file.metadata()?.len();
     let first = BufReader::new(&mut file).split(b'\n').take(FIRST).map_while(Result::ok);
     let is_task = |event: &Event| matches!(event.body, Body::TurnStarted { .. });
@@ -130,7 +130,7 @@ fn ends(path: &Path) -> io::Result<(Vec<Event>, Vec<Event>)> {
 
 /// The last events, as many as the end of the file holds.
 pub fn tail(log: &Path) -> io::Result<Vec<Event>> {
-    let mut file = File::open(log)?;
+    let mut file = disk::open_file(log)?;
     let size = file.metadata()?.len();
     let mut tail = Vec::new();
     file.seek(SeekFrom::Start(size.saturating_sub(END)))?;

@@ -1,6 +1,6 @@
 //! One file per session: one event a line, held by one process at a time.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::upgrade::upgrade;
+use crate::disk;
 use crate::protocol::event::{Event, Sink, Stamped, VERSION};
 
 /// The name of a session's events in its folder.
@@ -69,7 +70,7 @@ impl std::fmt::Display for Holder {
 
 impl Holder {
     fn of(path: &Path) -> Self {
-        let text = std::fs::read(path.with_file_name(HOLDER)).unwrap_or_default();
+        let text = disk::read(&path.with_file_name(HOLDER)).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or(Self { pid: None, since: None })
     }
 
@@ -84,7 +85,7 @@ impl Holder {
         let since = Some(format!("{:.0}", jiff::Timestamp::now()));
         let holder = Self { pid: Some(std::process::id()), since };
         let text = serde_json::to_vec(&holder).unwrap_or_default();
-        _ = std::fs::write(path.with_file_name(HOLDER), text);
+        _ = disk::replace(&path.with_file_name(HOLDER), &text);
     }
 }
 
@@ -105,7 +106,7 @@ pub struct Loaded {
 /// Reads a session. A torn last line (the program was killed while it wrote) is left out; events of an
 /// older format are brought to the one of today.
 pub fn load(path: &Path) -> Result<Loaded, LogError> {
-    let text = std::fs::read(path).map_err(LogError::io(path))?;
+    let text = disk::read(path).map_err(LogError::io(path))?;
     // Without its line break the last line may be whole all the same, but then nothing says so.
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
     let events = events_in(&text[..whole]).map_err(|(line, reason)| LogError::Broken {
@@ -178,21 +179,16 @@ impl Log {
     /// A new session's file; its folders are made.
     pub fn create(path: &Path) -> Result<Self, LogError> {
         if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(LogError::io(path))?;
+            disk::make_folder(parent, 0o755).map_err(LogError::io(path))?;
         }
-        let mut options = OpenOptions::new();
-        options.append(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(path).map_err(LogError::io(path))?;
+        let file = disk::create(path, 0o600).map_err(LogError::io(path))?;
         Self::hold(file, path)
     }
 
     /// The file of a session that goes on. Takes hold of it first, then reads it, then drops what is
     /// torn.
     pub fn resume(path: &Path) -> Result<(Self, Loaded), LogError> {
-        let mut options = OpenOptions::new();
-        let file = options.append(true).read(true).open(path).map_err(LogError::io(path))?;
+        let file = disk::append(path, false).map_err(LogError::io(path))?;
         let log = Self::hold(file, path)?;
         let loaded = load(path)?;
         if loaded.torn {
@@ -203,7 +199,7 @@ impl Log {
 
     /// Takes hold of a session without reading it: nobody else works on it as long as this lives.
     pub fn reserve(path: &Path) -> Result<Self, LogError> {
-        let file = OpenOptions::new().append(true).open(path).map_err(LogError::io(path))?;
+        let file = disk::append(path, false).map_err(LogError::io(path))?;
         Self::hold(file, path)
     }
 

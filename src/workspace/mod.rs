@@ -32,7 +32,7 @@ pub use content::Content;
 pub use diff::Diff;
 pub(crate) use failure::io_failure;
 pub use page::{Lines, Page};
-pub use path::{Place, ProjectPath};
+pub use path::{Guarded, Place, ProjectPath};
 pub use replace::Change;
 pub use snapshot::{FileStat, Snapshot};
 pub use spill::{Spill, SpillFile};
@@ -56,6 +56,8 @@ pub struct Workspace {
     snapshots: Snapshots,
     /// Where old files are kept; `None`: nothing can be undone.
     undo: Option<undo::Undo>,
+    /// What is left alone, though it lies in one of these folders.
+    guarded: Guarded,
     /// Folders in which nothing of a dead process lies any more.
     swept: Mutex<HashSet<PathBuf>>,
 }
@@ -71,15 +73,23 @@ impl Workspace {
             readable: Vec::new(),
             snapshots: Snapshots::default(),
             undo: None,
+            guarded: Guarded::default(),
             swept: Mutex::default(),
         })
     }
 
     /// Lets a folder be read, though it may lie outside the project: `tool-output/` of this session.
-    /// It does not have to exist yet.
+    /// It does not have to exist yet. Where a link stands in its place, what that leads to is not it.
     #[must_use]
     pub fn with_readable(mut self, folder: &Path) -> Self {
-        self.readable.push(path::canonical_prefix(folder));
+        self.readable.push(folder.to_owned());
+        self
+    }
+
+    /// Leaves these places alone.
+    #[must_use]
+    pub fn guarding(mut self, guarded: Guarded) -> Self {
+        self.guarded = guarded;
         self
     }
 

@@ -1,8 +1,6 @@
 //! Opening without surprises: no symlink on the way, nothing but regular files, no waiting.
 
 use std::fs::{File, Metadata};
-use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -11,8 +9,8 @@ use rustix::io::Errno;
 
 use super::path::regular;
 use super::{ProjectPath, Workspace, io_failure};
+use crate::disk::without_links;
 use crate::protocol::envelope::Failure;
-use crate::without_links;
 
 impl Workspace {
     /// Opens a regular file to read it. What it is was looked at before.
@@ -45,16 +43,6 @@ impl Workspace {
             Err(error) => !matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::LOOP),
         }
     }
-}
-
-/// What is there, with no link on the way to it; of a link at its end what that is itself.
-pub(super) fn look_at(path: &Path) -> io::Result<Metadata> {
-    File::from(without_links::open(path, OFlags::PATH | OFlags::NOFOLLOW)?).metadata()
-}
-
-/// Opens a directory to work in it.
-pub(super) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
-    Ok(without_links::open(path, OFlags::RDONLY | OFlags::DIRECTORY)?)
 }
 
 /// Whether the operating system would let us write the file itself.

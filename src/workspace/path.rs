@@ -9,8 +9,44 @@ use std::path::{Component, Path, PathBuf};
 
 use super::Workspace;
 use super::failure::io_failure;
-use super::open::look_at;
+use crate::disk::{canonical_prefix, look_at};
 use crate::protocol::envelope::{ErrorCode, Failure};
+
+/// What helps where a place is guarded.
+const IN_ITS_FOLDER: &str =
+    "ask the user to give you the folder that it lies in by its name: --add-dir";
+
+/// Places that file tools leave alone, though they lie in the project.
+#[derive(Clone, Debug, Default)]
+pub struct Guarded {
+    closed: Vec<GuardedPlace>,
+    unchanged: Vec<GuardedPlace>,
+}
+
+/// By its name, and what that leads to.
+#[derive(Clone, Debug)]
+struct GuardedPlace {
+    path: PathBuf,
+    real: PathBuf,
+}
+
+impl Guarded {
+    /// What is `closed` is neither read nor changed, the rest is not changed.
+    pub fn new(closed: &[PathBuf], unchanged: &[PathBuf]) -> Self {
+        let place = |path: &PathBuf| {
+            // Where it lies, not what it is.
+            let path = match (path.parent(), path.file_name()) {
+                (Some(parent), Some(name)) => canonical_prefix(parent).join(name),
+                _ => path.clone(),
+            };
+            GuardedPlace { real: canonical_prefix(&path), path }
+        };
+        Self {
+            closed: closed.iter().map(place).collect(),
+            unchanged: unchanged.iter().map(place).collect(),
+        }
+    }
+}
 
 /// As many links as Linux follows in one path.
 const MAX_LINKS: usize = 40;
@@ -125,13 +161,18 @@ impl Workspace {
             None => Some("that folder is only for reading"),
             Some(parts) => protection(parts.map(Component::as_os_str)),
         };
-        match refusal {
-            None => Ok(()),
-            Some(reason) => {
-                let message = format!("{} is not to be changed: {reason}", path.relative);
-                Err(Failure::new(ErrorCode::AccessDenied, message).at(&path.relative))
-            }
+        let refused = |reason: &str| {
+            let message = format!("{} is not to be changed: {reason}", path.relative);
+            Failure::new(ErrorCode::AccessDenied, message).at(&path.relative)
+        };
+        if let Some(reason) = refusal {
+            return Err(refused(reason));
         }
+        if self.is_guarded(&self.guarded.unchanged, &path.absolute) {
+            return Err(refused("it runs or counts the next time the user does something")
+                .hint(format!("tell the user what to write there, or {IN_ITS_FOLDER}")));
+        }
+        Ok(())
     }
 
     /// A path as it is shown: relative to the root where it is inside, escaped where needed.
@@ -170,6 +211,30 @@ impl Workspace {
             .filter(|root| path.starts_with(root))
             .max_by_key(|root| root.as_os_str().len())
             .map(PathBuf::as_path)
+    }
+
+    /// Whether this is one of the user's secrets, or the agent's own. What this session itself keeps may be read.
+    pub(super) fn is_closed(&self, path: &Path) -> bool {
+        self.is_guarded(&self.guarded.closed, path)
+            && !self.readable.iter().any(|dir| path.starts_with(dir))
+    }
+
+    /// What a walk from this root leaves out.
+    pub(super) fn closed_below(&self, root: &Path) -> Vec<PathBuf> {
+        let places = self.guarded.closed.iter().flat_map(|place| [&place.path, &place.real]);
+        places.filter(|path| path.starts_with(root) && self.is_closed(path)).cloned().collect()
+    }
+
+    /// Whether the path lies in a guarded place. A folder that the user gave to the agent by its name is given
+    /// with all that is in it.
+    fn is_guarded(&self, places: &[GuardedPlace], path: &Path) -> bool {
+        let Some(root) = (!places.is_empty()).then(|| self.writable_root(path)).flatten() else {
+            return false;
+        };
+        places.iter().any(|place| {
+            let is_below = place.path != root && place.path.starts_with(root);
+            is_below && (path.starts_with(&place.path) || path.starts_with(&place.real))
+        })
     }
 
     fn contains(&self, path: &Path) -> bool {
@@ -259,6 +324,14 @@ impl Workspace {
                 "only paths inside the project can be used; the user can add a folder with --add-dir",
             ));
         }
+        if self.is_closed(&at) {
+            let message = format!(
+                "{given} is not to be read or changed: it holds secrets of the user's, or belongs to the agent itself"
+            );
+            return Err(Failure::new(ErrorCode::AccessDenied, message)
+                .hint(format!("go on without it, or {IN_ITS_FOLDER}"))
+                .at(given));
+        }
         found.map_err(|failure| failure.at(given))?;
         Ok(Place { path: self.inside(&at), data: end })
     }
@@ -287,17 +360,6 @@ pub(super) fn regular(path: &ProjectPath, data: &Metadata) -> Result<(), Failure
     };
     let message = format!("{} is {what}, no regular file; it is not opened", path.relative);
     Err(Failure::new(ErrorCode::InvalidParam, message).at(&path.relative))
-}
-
-/// The path with everything that exists of it resolved.
-pub(super) fn canonical_prefix(path: &Path) -> PathBuf {
-    for ancestor in path.ancestors() {
-        if let (Ok(real), Ok(rest)) = (fs::canonicalize(ancestor), path.strip_prefix(ancestor)) {
-            // Joined with nothing it would end in a slash.
-            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
-        }
-    }
-    path.to_owned()
 }
 
 /// Why nothing is written at this place, if so.

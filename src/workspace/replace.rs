@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::open::{is_read_only, open_directory};
+use super::open::is_read_only;
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot, hash};
 use super::undo::Old;
 use super::{ProjectPath, Workspace, io_failure};
+use crate::disk;
 use crate::protocol::envelope::{ErrorCode, Failure};
 
 mod beside;
@@ -291,7 +292,7 @@ fn make_parents(file: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     let mut missing: Vec<&Path> =
         file.ancestors().skip(1).take_while(|dir| !dir.exists()).collect();
     let Some(first) = missing.last().and_then(|folder| folder.parent()) else { return Ok(()) };
-    let mut parent = open_directory(first)?;
+    let mut parent = disk::open_folder(first)?;
     while let Some(folder) = missing.pop() {
         let Some(name) = folder.file_name() else { continue };
         match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o777)) {
@@ -308,7 +309,7 @@ fn make_parents(file: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
 /// Removes a folder that was made for nothing. Should somebody have put something there, it stays.
 pub(super) fn unmake(folder: &Path) {
     if let (Some(parent), Some(name)) = (folder.parent(), folder.file_name())
-        && let Ok(parent) = open_directory(parent)
+        && let Ok(parent) = disk::open_folder(parent)
     {
         let _ = rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR);
     }

@@ -1,15 +1,17 @@
 //! Where output goes that is too large to be shown: whole, as natural lines, without secrets.
 
 use std::borrow::Cow;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::path::{canonical_prefix, escape};
+use super::path::escape;
+use crate::disk::{self, canonical_prefix};
 use crate::protocol::mask::Masker;
 
 /// A line may be this long before it is masked in pieces.
@@ -85,19 +87,19 @@ impl Spill {
 
     /// A file for output that comes bit by bit, and the path that the model can use.
     pub fn create(&self, tool: &str) -> io::Result<(SpillFile, String)> {
-        self.make_folder()?;
+        let folder = self.make_folder()?;
         let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S").to_string();
         loop {
             let number = self.number.fetch_add(1, Ordering::Relaxed);
-            let path = self.folder.join(format!("tool_{time}_{number:03}_{tool}.txt"));
-            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            let name = format!("tool_{time}_{number:03}_{tool}.txt");
+            match disk::create_in(&folder, &name) {
                 Ok(file) => {
                     let file = SpillFile {
                         file: BufWriter::new(file),
                         masker: self.masker.clone().or_else(well_known),
                         pending: Vec::new(),
                     };
-                    return Ok((file, self.shown(&path)));
+                    return Ok((file, self.shown(&self.folder.join(name))));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -105,9 +107,8 @@ impl Spill {
         }
     }
 
-    fn make_folder(&self) -> io::Result<()> {
-        let mut builder = DirBuilder::new();
-        builder.mode(0o700);
+    /// Makes it and opens it: a command may put a link in its place.
+    fn make_folder(&self) -> io::Result<OwnedFd> {
         if self.sweeps
             && !self.folder.exists()
             && let Some(parent) = self.folder.parent()
@@ -115,17 +116,20 @@ impl Spill {
             sweep(parent);
         }
         if !self.temporary {
-            return builder.recursive(true).create(&self.folder);
+            return disk::make_folder(&self.folder, 0o700);
         }
-        match builder.create(&self.folder) {
+        match DirBuilder::new().mode(0o700).create(&self.folder) {
             // Made by us before: in a place where everybody writes, an other's folder is not used.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let data = std::fs::symlink_metadata(&self.folder)?;
                 let is_own = data.is_dir() && data.uid() == rustix::process::geteuid().as_raw();
-                if is_own { Ok(()) } else { Err(error) }
+                if !is_own {
+                    return Err(error);
+                }
             }
-            made => made,
+            made => made?,
         }
+        disk::open_folder(&self.folder)
     }
 
     fn shown(&self, path: &Path) -> String {

@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
-use std::io::{self, Seek as _, Write as _};
-use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,10 +17,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::fs::{AtFlags, CWD};
 use serde::{Deserialize, Serialize};
 
-use super::open::open_directory;
 use super::replace::{New, unmake};
 use super::snapshot::{FileStat, Snapshot, hash, hash_of};
 use super::{ProjectPath, Workspace, io_failure};
+use crate::disk;
 use crate::protocol::envelope::{ErrorCode, Failure};
 
 const JOURNAL: &str = "journal.jsonl";
@@ -52,6 +52,12 @@ struct Before {
     file: String,
     /// The hash of what it was.
     hash: String,
+}
+
+impl Before {
+    fn is_in_its_folder(&self) -> bool {
+        self.file.bytes().all(|byte| byte.is_ascii_digit())
+    }
 }
 
 /// A line of the journal.
@@ -156,8 +162,7 @@ impl Undo {
     }
 
     fn write(&self, turn: u32, line: &Line) -> io::Result<()> {
-        let path = self.folder_of(turn).join(JOURNAL);
-        let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        let mut file = disk::append(&self.folder_of(turn).join(JOURNAL), true)?;
         file.write_all(format!("{}\n", serde_json::to_string(line)?).as_bytes())
     }
 
@@ -168,14 +173,19 @@ impl Undo {
         if turn.kept.contains_key(path) {
             return self.write(number, &Line::Again { path: path.to_owned(), after });
         }
-        let folder = self.folder_of(number);
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let folder = disk::make_folder(&self.folder_of(number), 0o700)?;
         let before = match old {
             None => None,
             Some(old) => {
-                turn.next += 1;
-                let file = format!("{:04}", turn.next);
-                old.store(&folder.join(&file))?;
+                let file = loop {
+                    turn.next += 1;
+                    let file = format!("{:04}", turn.next);
+                    match old.store(&folder, &file) {
+                        // Whatever somebody put there is left alone.
+                        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                        stored => break stored.map(|()| file)?,
+                    }
+                };
                 Some(Before { file, hash: old.hash.to_owned() })
             }
         };
@@ -191,14 +201,15 @@ impl Undo {
         // Should this fail, an undo refuses the file: its bytes are not those that were announced.
         _ = self.write(turn.number, &Line::Void { path: path.to_owned() });
         if was_first && let Some(Some(before)) = turn.kept.remove(path) {
-            _ = fs::remove_file(self.folder_of(turn.number).join(before.file));
+            _ = disk::open_folder(&self.folder_of(turn.number))
+                .map(|folder| rustix::fs::unlinkat(folder, before.file, AtFlags::empty()));
         }
     }
 
     /// What the turn did; `None`: it changed no file, or is undone already.
     fn read(&self, turn: u32) -> io::Result<Option<Deeds>> {
-        let text = match fs::read_to_string(self.folder_of(turn).join(JOURNAL)) {
-            Ok(text) => text,
+        let text = match disk::read(&self.folder_of(turn).join(JOURNAL)) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -207,6 +218,8 @@ impl Undo {
         // A torn last line announced a change that never was.
         for line in text.lines().map_while(|line| serde_json::from_str(line).ok()) {
             match line {
+                // Where the journal can be written by commands, it could name any file of the user's.
+                Line::First { before: Some(before), .. } if !before.is_in_its_folder() => {}
                 Line::First { path, before, after } => {
                     changed.insert(path, Changed { before, after: vec![after] });
                 }
@@ -247,22 +260,22 @@ fn hash_of_file(mut file: &File) -> Option<String> {
 }
 
 impl Old<'_> {
-    fn store(&self, at: &Path) -> io::Result<()> {
+    fn store(&self, folder: &OwnedFd, name: &str) -> io::Result<()> {
         // Under another name of its own it could still be changed by honest means.
         let has_one_name = self.data.nlink() == 1;
-        if has_one_name && !self.is_copied && self.link(at).is_ok() {
+        if has_one_name && !self.is_copied && self.link(folder, name).is_ok() {
             return Ok(());
         }
         let mut from = self.file;
         from.rewind()?;
-        let mut to = File::create(at)?;
+        let mut to = disk::create_in(folder, name)?;
         io::copy(&mut from, &mut to)?;
         to.set_permissions(self.data.permissions())
     }
 
-    fn link(&self, at: &Path) -> rustix::io::Result<()> {
+    fn link(&self, folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
         let opened = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        rustix::fs::linkat(CWD, opened, CWD, at, AtFlags::SYMLINK_FOLLOW)
+        rustix::fs::linkat(CWD, opened, folder, name, AtFlags::SYMLINK_FOLLOW)
     }
 }
 
@@ -293,7 +306,7 @@ impl Workspace {
             .filter_map(|(path, before)| {
                 let before = before.as_ref()?;
                 let kept = folder.join(&before.file);
-                let now = hash_of_file(&File::open(&kept).ok()?)?;
+                let now = hash_of_file(&disk::open_file(&kept).ok()?)?;
                 (now != before.hash).then(|| LateWrite { path: path.clone(), kept })
             })
             .collect();
@@ -306,7 +319,7 @@ impl Workspace {
         let Some(undo) = &self.undo else { return false };
         let turn = undo.turn();
         let Some(Some(before)) = turn.kept.get(path.relative()) else { return false };
-        let kept = fs::metadata(undo.folder_of(turn.number).join(&before.file));
+        let kept = disk::look_at(&undo.folder_of(turn.number).join(&before.file));
         kept.is_ok_and(|kept| (kept.dev(), kept.ino()) == (data.dev(), data.ino()))
     }
 
@@ -391,6 +404,7 @@ impl Workspace {
     /// The latest turn that changed files and is not undone.
     pub fn last_changing_turn(&self) -> Option<u32> {
         let undo = self.undo.as_ref()?;
+        disk::open_folder(&undo.folder).ok()?;
         let turns = fs::read_dir(&undo.folder).ok()?.flatten();
         let mut turns: Vec<u32> = turns
             .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("turn-")?.parse().ok())
@@ -444,7 +458,7 @@ impl Workspace {
         let now = if self.exists(path) {
             let (mut file, data) = self.open_file(path)?;
             let mut bytes = Vec::new();
-            io::Read::read_to_end(&mut file, &mut bytes).map_err(failed)?;
+            file.read_to_end(&mut bytes).map_err(failed)?;
             Some(Snapshot::new(FileStat::of(&data), &bytes))
         } else {
             None
@@ -464,7 +478,9 @@ impl Workspace {
             return Ok(Undone::Removed);
         };
         let kept = folder.join(&before.file);
-        let bytes = fs::read(&kept).map_err(failed)?;
+        let mut old = disk::open_file(&kept).map_err(failed)?;
+        let mut bytes = Vec::new();
+        old.read_to_end(&mut bytes).map_err(failed)?;
         if hash(&[&bytes]) != before.hash {
             let kept = kept.display();
             return Ok(Undone::Refused(format!(
@@ -475,7 +491,7 @@ impl Workspace {
             Some(now) => drop(self.swap(path, &now, &New::of(&[&bytes]))?),
             None => {
                 drop(self.place(path, &New::of(&[&bytes]))?);
-                let mode = fs::metadata(&kept).map_err(failed)?.permissions();
+                let mode = old.metadata().map_err(failed)?.permissions();
                 self.open_file(path)?.0.set_permissions(mode).map_err(failed)?;
             }
         }
@@ -488,5 +504,5 @@ fn remove(path: &ProjectPath) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.absolute().parent(), path.absolute().file_name()) else {
         return Err(io::ErrorKind::IsADirectory.into());
     };
-    Ok(rustix::fs::unlinkat(open_directory(parent)?, name, AtFlags::empty())?)
+    Ok(rustix::fs::unlinkat(disk::open_folder(parent)?, name, AtFlags::empty())?)
 }

@@ -13,6 +13,7 @@ use std::{fs, io};
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use super::{ProjectPath, Workspace, io_failure};
+use crate::disk;
 use crate::protocol::envelope::Failure;
 use crate::protocol::nests_too_deep;
 
@@ -106,7 +107,12 @@ impl Workspace {
         let (goal, records) = (base.to_owned(), Records::of(&self.root));
         let unreadable = Arc::new(AtomicUsize::new(0));
         let not_entered = Arc::clone(&unreadable);
+        // (Most projects have nothing of the kind.)
+        let closed = self.closed_below(top);
         builder.filter_entry(move |entry| {
+            if closed.iter().any(|closed| entry.path() == closed) {
+                return false;
+            }
             // Down to the base nothing but the way there; below it, what the rules want.
             if entry.depth() <= below {
                 return goal.starts_with(entry.path());
@@ -186,20 +192,42 @@ impl Workspace {
 fn has_deep_ignores(folder: &Path) -> bool {
     /// A pattern of fewer bytes does no harm, and most files have fewer.
     const HARMLESS: u64 = 4096;
-    /// Nobody reads one that is longer.
-    const LONGEST: u64 = 4 << 20;
-    [".gitignore", ".ignore", ".git/info/exclude"].iter().any(|name| {
-        let path = folder.join(name);
-        let length = fs::metadata(&path).map_or(0, |of| if of.is_file() { of.len() } else { 0 });
-        length > LONGEST
-            || length > HARMLESS
-                && fs::read(&path).is_ok_and(|bytes| {
-                    bytes.split(|byte| *byte == b'\n').any(|line| {
-                        line.len() as u64 > HARMLESS
-                            && nests_too_deep(&String::from_utf8_lossy(line))
-                    })
+    let is_deep = |path: PathBuf| {
+        // A FIFO is waited for, and a device never ends. (A folder is not read, and nothing is no harm.)
+        let length = match fs::metadata(&path) {
+            Ok(data) if data.is_file() => data.len(),
+            Ok(data) => return !data.is_dir(),
+            Err(_) => return false,
+        };
+        length > HARMLESS
+            && disk::read_small(&path, disk::SMALL).map_or(true, |bytes| {
+                bytes.split(|byte| *byte == b'\n').any(|line| {
+                    line.len() as u64 > HARMLESS && nests_too_deep(&String::from_utf8_lossy(line))
                 })
-    })
+            })
+    };
+    is_deep(folder.join(".gitignore"))
+        || is_deep(folder.join(".ignore"))
+        || match git_of(folder) {
+            Ok(git) => is_deep(git.join("info/exclude")),
+            Err(unreadable) => unreadable,
+        }
+}
+
+/// The folder of git's in which more is named that is ignored, found as those do who read it: a file `.git` names
+/// one, which names the common one. What there is can not be read (true), or there is nothing (false).
+fn git_of(folder: &Path) -> Result<PathBuf, bool> {
+    let git = folder.join(".git");
+    let first_line = |path: &Path| match disk::read_small_text(path) {
+        Ok(text) => Ok(text.lines().next().unwrap_or_default().to_owned()),
+        Err(error) => Err(error.kind() != io::ErrorKind::NotFound),
+    };
+    if !fs::metadata(&git).is_ok_and(|data| data.is_file()) {
+        return Ok(git);
+    }
+    let line = first_line(&git)?;
+    let own = PathBuf::from(line.strip_prefix("gitdir: ").ok_or(false)?);
+    Ok(own.join(first_line(&own.join("commondir"))?))
 }
 
 fn start_depth(start: &Path, base: &Path) -> usize {

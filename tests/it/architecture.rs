@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 /// Room → the rooms it may import.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("protocol", &[]),
-    ("without_links", &[]),
-    ("workspace", &["protocol", "without_links"]),
-    ("exec", &["protocol", "without_links"]),
+    ("disk", &[]),
+    ("workspace", &["protocol", "disk"]),
+    ("exec", &["protocol", "disk"]),
     ("model", &["protocol"]),
     ("permission", &["protocol"]),
     ("context", &["protocol"]),
@@ -16,16 +16,16 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("tools", &["protocol", "workspace", "exec", "permission"]),
     ("registry", &["protocol", "permission", "workspace", "tools"]),
     ("kernel", &["protocol", "registry", "context", "exec"]),
-    ("record", &["protocol"]),
+    ("record", &["protocol", "disk"]),
     ("ui", &["protocol"]),
-    ("config", &["protocol"]),
+    ("config", &["protocol", "disk"]),
 ];
 /// These may import all.
 const TOP: [&str; 4] = ["app", "cli", "lib", "main"];
 
 /// The rooms that may touch the file system: the user's files, and those of the program itself.
 const FILES: &[&str] =
-    &["workspace", "exec", "model", "record", "learning", "config", "app", "cli"];
+    &["disk", "workspace", "exec", "model", "record", "learning", "config", "app", "cli"];
 
 /// Words that only one room may use.
 const OWN: &[(&str, &[&str])] = &[

@@ -22,6 +22,7 @@ mod memory_questions;
 mod memory_use;
 mod never_lose;
 mod pins;
+mod planted;
 mod prompts;
 mod properties;
 mod race;

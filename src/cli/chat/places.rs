@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::config::{AGENT_DIR, UserDirs};
+use crate::disk::read_small_text;
 use crate::ui::tui::OwnCommand;
 
 /// Messages that are offered again, and the size from which on the file is cut to them.
@@ -70,7 +71,7 @@ impl Places {
             let path = entry.path();
             let is_command = path.extension().is_some_and(|extension| extension == "md");
             let name = path.file_stem().and_then(|stem| stem.to_str()).filter(|_| is_command);
-            let Some((name, text)) = name.zip(fs::read_to_string(&path).ok()) else { continue };
+            let Some((name, text)) = name.zip(read_small_text(&path).ok()) else { continue };
             let (what, text) = described(&text);
             commands.retain(|command| command.name != name);
             commands.push(OwnCommand { name: name.to_owned(), what, text });
@@ -82,12 +83,12 @@ impl Places {
     /// The branch that is checked out, where this is a repository.
     pub(super) fn branch(&self) -> Option<String> {
         let git = self.root.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists())?;
-        let git = match fs::read_to_string(&git) {
+        let git = match read_small_text(&git) {
             // A worktree says where its folder is.
             Ok(link) => self.root.join(link.strip_prefix("gitdir:")?.trim()),
             Err(_) => git,
         };
-        let head = fs::read_to_string(git.join("HEAD")).ok()?;
+        let head = read_small_text(&git.join("HEAD")).ok()?;
         let head = head.trim();
         let branch = head.strip_prefix("ref: refs/heads/").map(str::to_owned);
         branch.or_else(|| head.get(..8).map(str::to_owned))

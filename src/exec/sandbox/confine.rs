@@ -20,7 +20,7 @@ use seccompiler::{
 
 use super::Network;
 use super::plan::Plan;
-use crate::without_links;
+use crate::disk::without_links;
 
 /// The newest that was looked at; what the kernel does not know is left out.
 const NEWEST: ABI = ABI::V9;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::settings;
+use crate::disk::read_small_text;
 
 /// How deep and how far repositories inside the project are looked for.
 const DEPTH: usize = 3;
@@ -77,7 +78,7 @@ fn at(path: &Path) -> Option<Repository> {
         });
     }
     let named = |path: &Path, prefix: &str| {
-        let text = fs::read_to_string(path).ok()?;
+        let text = read_small_text(path).ok()?;
         let target = path.parent()?.join(text.trim().strip_prefix(prefix)?.trim());
         target.canonicalize().ok().filter(|target| target.is_dir())
     };
@@ -102,10 +103,10 @@ fn at(path: &Path) -> Option<Repository> {
 /// A worktree's folder names the file that names it; a submodule's the folder in which that file lies.
 fn names_back(own: &Path, link: &Path) -> bool {
     let (Ok(link), Some(folder)) = (link.canonicalize(), link.parent()) else { return false };
-    let is_worktree = fs::read_to_string(own.join("gitdir"))
+    let is_worktree = read_small_text(&own.join("gitdir"))
         .is_ok_and(|text| own.join(text.trim()).canonicalize().is_ok_and(|named| named == link));
     let is_submodule = || {
-        let config = fs::read_to_string(own.join("config")).unwrap_or_default();
+        let config = read_small_text(&own.join("config")).unwrap_or_default();
         let folder = folder.canonicalize().ok();
         config
             .lines()

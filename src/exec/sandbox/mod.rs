@@ -40,6 +40,7 @@ use standby::{Answer, Asked, Standby};
 
 pub(super) use channel::{Message, Supervisor};
 pub(super) use plan::Run;
+pub use tables::{SECRET_STORES, STARTUP_FILES};
 pub(super) use watch::Watch;
 
 /// How long the first try may take.

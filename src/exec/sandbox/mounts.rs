@@ -14,7 +14,7 @@ use rustix::mount::{
 use super::plan::{Access, Bind};
 use super::sys::{self, restrict_mounts};
 use super::tables;
-use crate::without_links;
+use crate::disk::without_links;
 
 /// Lays the plan over the file system. To be called in a mount and a PID namespace of its own.
 pub(super) fn arrange(binds: &[Bind]) -> Result<(), String> {

@@ -1,7 +1,8 @@
 //! Which settings of git make it run a program, or read more settings.
 
-use std::fs;
 use std::path::Path;
+
+use crate::disk;
 
 /// Sections, and their keys that do so; `*`: each of them. (Git's manual: `git help config`, and those of
 /// the commands that have settings of their own.)
@@ -63,7 +64,7 @@ pub(super) const ELSEWHERE: &str = "commondir";
 
 /// What of the settings in this file runs something: `section.key=value`, in order.
 pub(super) fn running(path: &Path) -> Vec<String> {
-    let text = fs::read(path).unwrap_or_default();
+    let text = disk::read_small(path, disk::SMALL).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     if path.ends_with(ELSEWHERE) {
         return text.lines().map(ToOwned::to_owned).collect();

@@ -28,7 +28,7 @@ use super::super::FOLDER;
 use super::super::process::end_descendants;
 use super::plan::{Plan, Session};
 use super::{Network, confine, mounts, standby, sys};
-use crate::without_links;
+use crate::disk::without_links;
 
 /// What the agent starts itself with to be a stand-by; then the descriptor of its end.
 pub(super) const WORD: &str = "__supervise";

@@ -1,7 +1,7 @@
 //! What the sandbox knows of a user's machine, as data.
 
 /// Below the home: what no command has to read. Keys, passwords, tokens, other people's letters.
-pub(super) const SECRET_STORES: &[&str] = &[
+pub const SECRET_STORES: &[&str] = &[
     ".ssh",
     ".gnupg",
     ".pki",
@@ -82,7 +82,7 @@ pub(super) const SYSTEM_SECRETS: &[&str] = &[
 
 /// Below the home: what runs or counts the next time the user does something. Where the home is writable
 /// (it is the project), these are not.
-pub(super) const STARTUP_FILES: &[&str] = &[
+pub const STARTUP_FILES: &[&str] = &[
     ".bashrc",
     ".bash_profile",
     ".bash_login",

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::{Advice, AtFlags, FlockOperation, Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 
-use super::super::open::open_directory;
 use super::super::snapshot::hash_of;
 use super::super::sweep::temporary;
 use super::{New, writers};
+use crate::disk;
 
 /// Another agent's change takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -76,7 +76,7 @@ impl Beside {
         let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
             return Err(io::ErrorKind::IsADirectory.into());
         };
-        let folder = open_directory(parent)?;
+        let folder = disk::open_folder(parent)?;
         let until = Instant::now() + PATIENCE;
         // A file system without locks is used without.
         while rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive)

@@ -13,17 +13,22 @@ use rustix::fs::{
 use rustix::io::{Errno, Result};
 
 /// Opens it. A link is `LOOP`, at the end too, unless the flags say `NOFOLLOW`: then the end is opened as it is.
-pub fn open(path: &Path, flags: OFlags) -> Result<OwnedFd> {
+pub(crate) fn open(path: &Path, flags: OFlags) -> Result<OwnedFd> {
+    open_to_make(path, flags, Mode::empty())
+}
+
+/// The same with the permissions of a file that is made where the flags say so, which have to say `NOFOLLOW` then.
+pub(super) fn open_to_make(path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
     let flags = flags | OFlags::CLOEXEC;
-    match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+    match openat2(CWD, path, flags, mode, ResolveFlags::NO_SYMLINKS) {
         // Old kernels and some containers do not have it.
-        Err(Errno::NOSYS | Errno::PERM) => step_by_step(path, flags),
+        Err(Errno::NOSYS | Errno::PERM) => step_by_step(path, flags, mode),
         opened => opened,
     }
 }
 
 /// The same from folder to folder: each is held while the next is opened.
-fn step_by_step(path: &Path, flags: OFlags) -> Result<OwnedFd> {
+fn step_by_step(path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
     let on_the_way = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let names: Vec<&OsStr> = path.components().map(Component::as_os_str).collect();
     let (last, folders) = names.split_last().ok_or(Errno::NOENT)?;
@@ -33,7 +38,7 @@ fn step_by_step(path: &Path, flags: OFlags) -> Result<OwnedFd> {
     }
     let folder = folder.as_ref().map_or(CWD, OwnedFd::as_fd);
     if flags.contains(OFlags::NOFOLLOW) {
-        return openat(folder, *last, flags, Mode::empty());
+        return openat(folder, *last, flags, mode);
     }
     step(folder, last, flags)
 }

@@ -1,0 +1,287 @@
+//! What others put in the place of files that the agent itself writes and reads: links, FIFOs, devices. And what of a
+//! home its file tools leave alone.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::{Value, json};
+
+use crate::batch::Batch;
+use crate::support::{Done, Test};
+
+const OUTSIDE: &str = "the user's own\n";
+/// Longer than anybody waits for a file that is there.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn fifo(path: &Path) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+}
+
+/// The only name in a folder.
+fn only(folder: &Path) -> String {
+    let mut names = fs::read_dir(folder).unwrap();
+    let name = names.next().unwrap().unwrap().file_name().into_string().unwrap();
+    assert!(names.next().is_none());
+    name
+}
+
+/// The binary's end, if it comes to one.
+fn end_of(test: &Test, args: &[&str]) -> Done {
+    let mut child = test.spawn(args);
+    let until = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > until {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("it hangs: {args:?}");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Done::new(&child.wait_with_output().unwrap())
+}
+
+fn call_in_time(test: &Test, name: &str, input: &Value) -> Value {
+    let done = end_of(test, &["tool", "call", name, &input.to_string()]);
+    serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"))
+}
+
+#[test]
+fn what_is_kept_for_an_undo_follows_no_link_of_a_command() {
+    let test = Test::new().file("a", "one\n").file("b", "one\n");
+    let target = test.home().join("target");
+    fs::write(&target, OUTSIDE).unwrap();
+    // With a second name a file is copied into the store.
+    fs::hard_link(test.root().join("a"), test.root().join("a2")).unwrap();
+    let mut batch = Batch::start(&mut test.command(&["tool", "batch", "--record"]));
+    batch.call("Read", &json!({"path": "a"}));
+    batch.call("Read", &json!({"path": "b"}));
+    let id = only(&test.root().join(".agent/sessions"));
+    let store = test.root().join(".agent/undo").join(id);
+    for turn in 0..3 {
+        let folder = store.join(format!("turn-{turn}"));
+        fs::create_dir_all(&folder).unwrap();
+        for number in 1..4 {
+            symlink(&target, folder.join(format!("{number:04}"))).unwrap();
+        }
+    }
+    let written = batch.call("Write", &json!({"path": "a", "content": "two\n"}));
+    assert_eq!(written["status"], "success", "{written}");
+    assert_eq!(
+        (test.read("a"), fs::read_to_string(&target).unwrap()),
+        ("two\n".into(), OUTSIDE.into())
+    );
+    // The folder itself, and the journal: nothing can be kept, so nothing is changed.
+    let elsewhere = test.home().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::remove_dir_all(&store).unwrap();
+    symlink(&elsewhere, &store).unwrap();
+    let refused = batch.call("Write", &json!({"path": "b", "content": "two\n"}));
+    assert_eq!(refused["status"], "error", "{refused}");
+    assert_eq!((test.read("b").as_str(), fs::read_dir(elsewhere).unwrap().count()), ("one\n", 0));
+}
+
+#[test]
+fn output_that_is_kept_follows_no_link_of_a_command() {
+    let test = Test::new();
+    let elsewhere = test.home().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let mut batch = Batch::start(&mut test.command(&["tool", "batch", "--record"]));
+    batch.call("LS", &json!({"path": "."}));
+    let id = only(&test.root().join(".agent/sessions"));
+    let output = test.root().join(".agent/sessions").join(id).join("tool-output");
+    symlink(&elsewhere, &output).unwrap();
+    let answer = batch.call("Bash", &json!({"command": "seq 100000"}));
+    assert_eq!(fs::read_dir(elsewhere).unwrap().count(), 0, "{answer}");
+}
+
+#[test]
+fn a_session_that_came_with_the_project_leads_to_no_file_of_the_users() {
+    let test = Test::new().script("text: ok");
+    test.run(&["task"]).expect_code(0);
+    let log = test.log();
+    let target = test.home().join("target");
+    fs::write(&target, OUTSIDE).unwrap();
+    let holder = log.with_file_name("holder.json");
+    fs::remove_file(&holder).unwrap();
+    symlink(&target, &holder).unwrap();
+    test.run(&["-c", "more"]).expect_code(0);
+    assert_eq!(fs::read_to_string(&target).unwrap(), OUTSIDE);
+    // What it kept is no way to read what lies outside.
+    let output = log.with_file_name("tool-output");
+    symlink(test.home(), &output).unwrap();
+    let script = format!("call: Read {{\"path\":{:?}}}\n---\ntext: ok", target.to_str().unwrap());
+    let test = test.script(&script);
+    test.run(&["-c", "look"]).expect_code(0);
+    assert_eq!(test.events_of("tool.finished").last().unwrap()["envelope"]["status"], "error");
+    // Its events.
+    fs::rename(&log, &target).unwrap();
+    symlink(&target, &log).unwrap();
+    let before = fs::read(&target).unwrap();
+    test.run(&["-c", "more"]).expect_code(2).expect_stderr("no session of this project");
+    assert_eq!(fs::read(&target).unwrap(), before);
+}
+
+#[test]
+fn a_folder_of_the_agents_own_that_is_a_link_keeps_nothing() {
+    for name in [".agent", ".agent/sessions", ".agent/undo"] {
+        let test =
+            Test::new().script("call: Write {\"path\":\"a\",\"content\":\"x\"}\n---\ntext: ok");
+        let elsewhere = test.home().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        let link = test.root().join(name);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(&elsewhere, &link).unwrap();
+        let done = test.run(&["--permission-mode", "auto-edit", "task"]).expect_code(0);
+        done.expect_stderr("sessions are kept in");
+        assert_eq!(fs::read_dir(elsewhere).unwrap().count(), 0, "{name}");
+        // It is found there again.
+        let list = test.agent(&["session", "list"]).expect_code(0).stdout;
+        assert!(list.contains("task"), "{name}: {list}");
+    }
+    let test = Test::new().script("text: ok");
+    fs::create_dir(test.root().join(".agent")).unwrap();
+    symlink(test.home().join("new"), test.root().join(".agent/.gitignore")).unwrap();
+    test.run(&["task"]).expect_code(0);
+    assert!(!test.home().join("new").exists());
+}
+
+#[test]
+fn a_repository_that_never_ends_keeps_no_command_from_running() {
+    let test = Test::new();
+    fifo(&test.root().join("sub/.git"));
+    fs::create_dir(test.root().join("other")).unwrap();
+    symlink("/dev/zero", test.root().join("other/.git")).unwrap();
+    let done = call_in_time(&test, "Bash", &json!({"command": "echo there"}));
+    assert_eq!(done["data"]["stdout"], "there\n", "{done}");
+}
+
+#[test]
+fn an_ignore_file_that_never_ends_keeps_nobody_from_searching() {
+    for name in [".gitignore", ".ignore", ".git/info/exclude", "sub/.gitignore", "git/commondir"] {
+        let test = Test::new().file("a.txt", "needle\n").file("sub/b.txt", "x\n");
+        fifo(&test.root().join(name));
+        if name.starts_with("git/") {
+            let git = test.root().join("git");
+            test.write(".git", format!("gitdir: {}\n", git.display()));
+        }
+        for (tool, input) in [
+            ("Glob", json!({"pattern": "*.txt"})),
+            ("Grep", json!({"pattern": "needle"})),
+            ("LS", json!({"path": "."})),
+        ] {
+            let envelope = call_in_time(&test, tool, &input);
+            assert!(envelope["data"].to_string().contains("a.txt"), "{name}: {envelope}");
+        }
+    }
+}
+
+#[test]
+fn a_configuration_that_never_ends_is_refused() {
+    let test = Test::new().script("text: ok");
+    fifo(&test.root().join(".agent/config.toml"));
+    let done = end_of(&test, &["run", "--model", "script:../script", "task"]);
+    done.expect_code(2).expect_stderr("is no regular file");
+}
+
+#[test]
+fn file_tools_leave_the_secrets_of_a_home_alone_and_what_runs_there() {
+    let at_home = Test::new();
+    let home = at_home.root();
+    let beside = Test::new();
+    let closed = [
+        ".ssh/config",
+        ".aws/config",
+        ".config/agent/config.toml",
+        ".local/state/agent/trusted",
+        ".local/share/agent/x",
+    ];
+    for path in closed {
+        at_home.write(path, "# needle\n");
+    }
+    at_home.write(".bashrc", "# needle\n");
+    at_home.write("notes.txt", "needle\n");
+    let at_home = at_home.env("HOME", home.to_str().unwrap());
+    let beside = beside.env("HOME", home.to_str().unwrap());
+    for (test, option) in [(&at_home, None), (&beside, Some(home.to_str().unwrap()))] {
+        let mut args = vec!["tool", "batch"];
+        args.extend(option.iter().flat_map(|folder| ["--add-dir", folder]));
+        let mut batch = Batch::start(&mut test.command(&args));
+        let at = |path: &str| home.join(path).display().to_string();
+        for path in closed {
+            let read = batch.call("Read", &json!({"path": at(path)}));
+            assert_eq!(read["error"]["code"], "ACCESS_DENIED", "{path}: {read}");
+            assert!(read["error"]["hint"].as_str().unwrap().contains("--add-dir"), "{read}");
+        }
+        for path in [
+            ".ssh/authorized_keys",
+            ".config/agent/AGENTS.md",
+            ".zshrc",
+            ".config/autostart/x.desktop",
+        ] {
+            let written = batch.call("Write", &json!({"path": at(path), "content": "x"}));
+            assert_eq!(written["error"]["code"], "ACCESS_DENIED", "{path}: {written}");
+            assert!(!home.join(path).exists());
+        }
+        assert_eq!(batch.call("Read", &json!({"path": at(".bashrc")}))["status"], "success");
+        let edit = json!({"path": at(".bashrc"), "old_string": "needle", "new_string": "x"});
+        let edited = batch.call("Edit", &edit);
+        assert_eq!(edited["error"]["code"], "ACCESS_DENIED", "{edited}");
+        let search = json!({"pattern": "needle", "path": at("."), "include_hidden": true, "include_ignored": true});
+        let found = batch.call("Grep", &search).to_string();
+        assert!(found.contains("notes.txt") && found.contains(".bashrc"), "{found}");
+        assert!(!closed.iter().any(|path| found.contains(path)), "{found}");
+        let written = batch.call("Write", &json!({"path": at("new.txt"), "content": "x"}));
+        assert_eq!(written["status"], "success", "{written}");
+        fs::remove_file(home.join("new.txt")).unwrap();
+    }
+    // Who gives the folder by its name has said so.
+    let folder = home.join(".aws");
+    let mut batch = Batch::start(&mut beside.command(&[
+        "tool",
+        "batch",
+        "--add-dir",
+        folder.to_str().unwrap(),
+    ]));
+    let read = batch.call("Read", &json!({"path": folder.join("config")}));
+    assert_eq!(read["status"], "success", "{read}");
+}
+
+#[test]
+fn a_copy_of_a_session_takes_no_file_of_the_users_with_it() {
+    let test = Test::new().script("text: ok");
+    test.run(&["look at .agent/tool-output/x.txt"]).expect_code(0);
+    let target = test.home().join("target");
+    fs::write(&target, OUTSIDE).unwrap();
+    let output = test.log().with_file_name("tool-output");
+    fs::create_dir(&output).unwrap();
+    symlink(&target, output.join("x.txt")).unwrap();
+    test.run(&["-c", "--fork", "again"]).expect_code(0);
+    let copies: Vec<_> = fs::read_dir(test.root().join(".agent/sessions"))
+        .unwrap()
+        .map(|session| session.unwrap().path().join("tool-output/x.txt"))
+        .filter(|path| path.exists())
+        .collect();
+    assert_eq!(copies, [output.join("x.txt")]);
+}
+
+#[test]
+fn an_undo_takes_nothing_from_elsewhere_whatever_its_journal_says() {
+    let script = "call: Read {\"path\":\"a\"}\n---\ncall: Write {\"path\":\"a\",\"content\":\"two\\n\"}\n---\ntext: ok";
+    let test = Test::new().script(script).file("a", OUTSIDE);
+    test.run(&["--permission-mode", "auto-edit", "task"]).expect_code(0);
+    assert_eq!(test.read("a"), "two\n");
+    let target = test.home().join("target");
+    fs::write(&target, OUTSIDE).unwrap();
+    let store = test.root().join(".agent/undo").join(only(&test.root().join(".agent/undo")));
+    let journal = store.join("turn-1/journal.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    assert!(text.contains("\"0001\""), "{text}");
+    fs::write(&journal, text.replace("\"0001\"", &format!("{:?}", target.to_str().unwrap())))
+        .unwrap();
+    let done = test.agent(&["session", "undo"]);
+    assert_eq!(test.read("a"), "two\n", "{done:?}");
+}
