@@ -119,8 +119,13 @@ impl Sandbox {
                 for path in repository.own.iter().filter(|path| path.exists()) {
                     bind(path, path, Access::Write);
                 }
-                for path in repository.hooks.iter().filter(|path| path.exists()) {
-                    bind(path, path, Access::Read);
+                for hooks in &repository.hooks {
+                    // A link to a folder of the project's (`../githooks`) names what is the project's.
+                    let hooks = hooks.canonicalize().ok();
+                    let is_own = |path: &PathBuf| repository.own.iter().any(|own| path.starts_with(own));
+                    if let Some(hooks) = hooks.filter(is_own) {
+                        bind(&hooks, &hooks, Access::Read);
+                    }
                 }
             }
         }

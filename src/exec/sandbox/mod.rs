@@ -167,7 +167,9 @@ impl Sandbox {
         }
         // First, because it takes the longest: it starts while the rest is made.
         let standby = Mutex::new(Standby::start().ok());
-        let folder = Folder::make().map_err(|error| {
+        let caches = settings.cache.iter().filter_map(|path| path.canonicalize().ok());
+        let written: Vec<PathBuf> = writable.iter().cloned().chain(caches).collect();
+        let folder = Folder::make(&written).map_err(|error| {
             SandboxError::Unavailable(format!("no private temporary folder: {error}"))
         })?;
         let mut sandbox = Self {
