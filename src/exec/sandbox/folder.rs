@@ -117,7 +117,9 @@ fn parent(writable: &[PathBuf]) -> io::Result<PathBuf> {
         .filter(|place| !writable.iter().any(|root| place.starts_with(root)))
         .find(|place| rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok())
         .ok_or_else(|| {
-            io::Error::other("commands can write each place for one; set TMPDIR to a folder outside")
+            io::Error::other(
+                "commands can write each place for one; set TMPDIR to a folder outside",
+            )
         })
 }
 
