@@ -1347,9 +1347,9 @@ fn git_is_not_told_to_make_its_own_hooks() {
         git(
             &place,
             "git checkout -q -b evil; echo evil > post-commit; chmod +x post-commit; git add post-commit; \
-             git commit -q -m evil; git checkout -q -; rm -rf .git/hooks; ln -s .git/hooks by-link",
+             git commit -q -m evil; git checkout -q -; rm -rf .git/hooks; ln -s .git by-link",
         );
-        for to in [".git/hooks", "by-link"] {
+        for to in [".git/hooks", "by-link/hooks"] {
             let told = place.call(&json!({"command": format!("git worktree add {to} evil")}));
             if place.backend == "namespaces" {
                 assert!(!place.test.root().join(".git/hooks/post-commit").exists(), "{told}");
