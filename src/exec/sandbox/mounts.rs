@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, FileType, fstat};
+use rustix::fs::{CWD, FileType, Mode, fstat};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change,
     move_mount, open_tree,
@@ -87,7 +87,9 @@ fn copy(bind: &Bind) -> io::Result<OwnedFd> {
 /// What is to cover something is as this user made it: else it would show what somebody put there.
 fn is_nothing(path: &OwnedFd) -> io::Result<()> {
     let stat = fstat(path)?;
-    let is_closed = stat.st_mode & 0o777 == 0 && stat.st_uid == rustix::process::getuid().as_raw();
+    let is_open =
+        Mode::from_raw_mode(stat.st_mode).intersects(Mode::RWXU | Mode::RWXG | Mode::RWXO);
+    let is_closed = !is_open && stat.st_uid == rustix::process::getuid().as_raw();
     let is_empty = match FileType::from_raw_mode(stat.st_mode) {
         // (Its own name, and its name for itself.)
         FileType::Directory => stat.st_nlink <= 2,
