@@ -1,11 +1,11 @@
 //! From the configuration to the tools behind their gate.
 
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::memory::memory_file;
-use super::storage::elsewhere;
 use super::{OpenError, Options};
 use crate::config::{self, AGENT_DIR, Config, Loaded, SandboxBackend, SandboxNetwork, UserDirs};
 use crate::exec::Exec;
@@ -103,10 +103,17 @@ pub(super) fn begin_sandbox(
     }
     let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
     // The agent's own: its configuration, what it learnt elsewhere, and files as they were before a change.
-    let mut hidden =
-        vec![root.join(AGENT_DIR).join("undo"), elsewhere(&root, dirs).with_file_name("undo")];
-    hidden.extend(dirs.into_iter().flat_map(|dirs| [dirs.config.clone(), dirs.data.clone()]));
+    let mut hidden = vec![root.join(AGENT_DIR).join("undo")];
+    let own = dirs.map(|dirs| [&dirs.config, &dirs.data, &dirs.state]);
+    for folder in own.into_iter().flatten() {
+        // What is not there can not be covered; where a command could make it, it is made before.
+        if [&root].into_iter().chain(&writable).any(|place| folder.starts_with(place)) {
+            _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        }
+        hidden.push(folder.clone());
+    }
     hidden.extend(memory);
+    let protected = dirs.into_iter().flat_map(|dirs| [dirs.config.clone(), dirs.trusted_file()]);
     let settings = sandbox::Settings {
         backend: match sandbox.backend {
             SandboxBackend::Auto => Backend::Auto,
@@ -121,6 +128,7 @@ pub(super) fn begin_sandbox(
         root,
         writable,
         hidden,
+        protected: protected.collect(),
         cache: dirs.map(|dirs| dirs.cache.join("projects").join(&name[..16])),
     };
     let own = settings.clone();

@@ -111,13 +111,16 @@ mod tests {
             assert_eq!(kind(open(&full, flags)), expected, "{path} {flags:?}");
             let flags = flags | OFlags::CLOEXEC;
             assert_eq!(
-                kind(step_by_step(&full, flags)),
+                kind(step_by_step(&full, flags, Mode::empty())),
                 expected,
                 "step by step: {path} {flags:?}"
             );
         }
-        assert_eq!(step_by_step(Path::new(""), folder).expect_err("no path"), Errno::NOENT);
-        assert!(step_by_step(Path::new("src"), folder).is_ok(), "a relative path");
-        assert!(step_by_step(Path::new("/"), folder).is_ok());
+        assert_eq!(
+            step_by_step(Path::new(""), folder, Mode::empty()).expect_err("no path"),
+            Errno::NOENT
+        );
+        assert!(step_by_step(Path::new("src"), folder, Mode::empty()).is_ok(), "a relative path");
+        assert!(step_by_step(Path::new("/"), folder, Mode::empty()).is_ok());
     }
 }

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::capture::{Capture, Kept};
-use super::running::Running;
+use super::running::{Left, Running};
 use super::sandbox::Watch;
 use super::{Captured, Ended, LeftRunning, exit_of};
 
@@ -26,6 +26,8 @@ pub(super) const MAX_JOBS: usize = 16;
 const MAX_ENDED: usize = 32;
 /// What is written in one go is read in one go.
 const PAUSE: Duration = Duration::from_millis(50);
+/// So often it is looked whether what was stopped stands still.
+const HOLD: Duration = Duration::from_millis(100);
 /// Far away.
 const LONG: Duration = Duration::from_hours(24 * 365);
 
@@ -166,11 +168,25 @@ impl Background {
         job.ask(LONG, true).await
     }
 
-    /// Those that may change something stand still from here on, or go on.
-    pub(super) fn set_paused(&self, is_paused: bool) {
+    /// Those that may change something stand still from here on, or go on; whether they did the other before.
+    pub(super) fn set_paused(&self, is_paused: bool) -> bool {
         self.jobs()
             .paused
-            .send_if_modified(|paused| std::mem::replace(paused, is_paused) != is_paused);
+            .send_if_modified(|paused| std::mem::replace(paused, is_paused) != is_paused)
+    }
+
+    /// Looks after what commands of others left running, as long as it is to stand still.
+    pub(super) fn hold(&self, left: Arc<Mutex<Vec<Left>>>) {
+        let mut jobs = self.jobs();
+        let mut paused = jobs.paused.subscribe();
+        jobs.tasks.spawn(async move {
+            while *paused.borrow_and_update() {
+                if timeout(HOLD, paused.changed()).await.is_err() {
+                    let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+                    left.iter_mut().for_each(Left::hold);
+                }
+            }
+        });
     }
 
     /// Ends them all.
@@ -211,6 +227,7 @@ async fn attend(
     let Started { mut running, mut capture, timeout, watch, may_write } = started;
     let begun = Instant::now();
     let deadline = begun + timeout.unwrap_or(LONG);
+    let mut look = begun;
     let mut question: Option<Question> = None;
     let mut error = None;
     let (ended, status) = loop {
@@ -221,6 +238,11 @@ async fn attend(
             () = cancel.cancelled() => break (Ended::Cancelled, None),
             Ok(()) = paused.changed(), if may_write => {
                 running.set_paused(*paused.borrow_and_update());
+                look = Instant::now() + HOLD;
+            }
+            () = sleep_until(look), if may_write && *paused.borrow() => {
+                running.hold();
+                look = Instant::now() + HOLD;
             }
             () = sleep_until(deadline) => break (Ended::TimedOut, None),
             next = asked.recv(), if !is_asked => match next {
@@ -280,6 +302,13 @@ async fn attend(
                 if let Some(left) = &mut left {
                     left.set_paused(*paused.borrow_and_update());
                 }
+                look = Instant::now() + HOLD;
+            }
+            () = sleep_until(look), if left.is_some() && may_write && *paused.borrow() => {
+                if let Some(left) = &mut left {
+                    left.hold();
+                }
+                look = Instant::now() + HOLD;
             }
             asked = asked.recv() => match asked {
                 Some(asked) => next = Some(asked),

@@ -202,7 +202,7 @@ pub struct Exec {
     environment: Environment,
     bash: OnceLock<Option<PathBuf>>,
     sandbox: Option<Sandbox>,
-    left: Mutex<Vec<Left>>,
+    left: Arc<Mutex<Vec<Left>>>,
     background: Background,
 }
 
@@ -229,7 +229,7 @@ impl Exec {
             environment: Environment::new(variables, secret_names),
             bash: OnceLock::new(),
             sandbox: None,
-            left: Mutex::default(),
+            left: Arc::default(),
             background: Background::default(),
         }
     }
@@ -305,9 +305,13 @@ impl Exec {
     /// Everything that runs in the background and may change something stands still until it is to go
     /// on.
     pub fn set_paused(&self, is_paused: bool) {
-        self.background.set_paused(is_paused);
-        for left in self.left().iter_mut() {
+        let is_new = self.background.set_paused(is_paused);
+        let mut left = self.left();
+        for left in left.iter_mut() {
             left.set_paused(is_paused);
+        }
+        if is_new && is_paused && !left.is_empty() {
+            self.background.hold(Arc::clone(&self.left));
         }
     }
 

@@ -80,6 +80,11 @@ impl Family {
         pause(|| self.living());
     }
 
+    /// They stand still: whoever runs again ends them all.
+    pub(super) fn hold(&mut self) {
+        hold(|| self.living());
+    }
+
     /// Lets them go on.
     pub(super) fn resume(&mut self) {
         resume(&self.living());
@@ -155,6 +160,11 @@ impl Watcher {
         pause(|| self.grandchildren());
     }
 
+    /// That stands still: whoever of it runs again ends all of it.
+    pub(super) fn hold(&self) {
+        hold(|| self.grandchildren());
+    }
+
     /// Lets that go on.
     pub(super) fn resume(&self) {
         resume(&self.grandchildren());
@@ -209,6 +219,13 @@ fn pause(mut members: impl FnMut() -> Vec<Process>) {
         if !has_new {
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+}
+
+/// Ends them, if one of those that stood still runs again: it let itself go on, by a timer, say.
+fn hold(mut members: impl FnMut() -> Vec<Process>) {
+    if !members().iter().all(|process| process.stands) {
+        end(members);
     }
 }
 
@@ -299,7 +316,7 @@ impl Process {
 
     /// `None` where that is not known: while a program starts, its environment is empty.
     fn has_mark(&self, mark: &str) -> Option<bool> {
-        let Ok(environment) = fs::read(format!("/proc/{}/environ", self.pid)) else {
+        let Some(environment) = self.tells("environ") else {
             // Not readable: it belongs to somebody else.
             return Some(false);
         };
@@ -307,12 +324,23 @@ impl Process {
         (has_mark || !environment.is_empty()).then_some(has_mark)
     }
 
+    /// What this file of it says; that of another thread, where its first one has ended and has none.
+    fn tells(&self, file: &str) -> Option<Vec<u8>> {
+        let text = fs::read(format!("/proc/{}/{file}", self.pid)).ok()?;
+        if !text.is_empty() {
+            return Some(text);
+        }
+        let of_threads = threads(self.pid)
+            .filter_map(|thread| fs::read(format!("/proc/{}/task/{thread}/{file}", self.pid)).ok());
+        Some(of_threads.into_iter().find(|text| !text.is_empty()).unwrap_or(text))
+    }
+
     fn left_running(&self) -> LeftRunning {
         LeftRunning { pid: self.pid, name: self.name() }
     }
 
     fn name(&self) -> String {
-        let line = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        let line = self.tells("cmdline").unwrap_or_default();
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
         shorten(line.trim_end(), NAME_LENGTH)
     }
@@ -353,12 +381,39 @@ fn read(pid: i32) -> Option<Process> {
     let stat = stat(pid)?;
     let mut fields = stat.split_ascii_whitespace();
     let state = fields.next()?;
-    let (lives, stands) = (!matches!(state, "Z" | "X" | "x"), matches!(state, "T" | "t"));
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
     let session = fields.next()?.parse().ok()?;
-    let since = fields.nth(15)?.parse().ok()?;
+    let n_threads: u32 = fields.nth(13)?.parse().ok()?;
+    let since = fields.nth(1)?.parse().ok()?;
+    // The first of its threads may have ended while others run.
+    let lives = !has_ended(state) || n_threads > 1;
+    let stands = if n_threads > 1 { all_stand(pid) } else { is_still(state) };
     Some(Process { pid, parent, group, session, since, lives, stands })
+}
+
+fn has_ended(state: &str) -> bool {
+    matches!(state, "Z" | "X" | "x")
+}
+
+fn is_still(state: &str) -> bool {
+    matches!(state, "T" | "t")
+}
+
+/// Of its threads none runs.
+fn all_stand(pid: i32) -> bool {
+    let mut states = threads(pid).filter_map(|thread| stat(format!("{pid}/task/{thread}")));
+    states.all(|stat| {
+        let state = stat.split_ascii_whitespace().next().unwrap_or_default();
+        is_still(state) || has_ended(state)
+    })
+}
+
+fn threads(pid: i32) -> impl Iterator<Item = String> {
+    fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
 }
 
 #[cfg(test)]

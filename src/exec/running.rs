@@ -58,6 +58,13 @@ impl Tree {
         }
     }
 
+    fn hold(&mut self) {
+        match self {
+            Self::Marked(_, family) => family.hold(),
+            Self::Supervised(supervisor, _) => supervisor.hold(),
+        }
+    }
+
     fn kill(&mut self) {
         match self {
             Self::Marked(_, family) => family.kill(),
@@ -78,6 +85,11 @@ impl Left {
     /// Stops it until it is to go on, or lets it go on.
     pub(super) fn set_paused(&mut self, is_paused: bool) {
         self.tree.set_paused(is_paused);
+    }
+
+    /// While it stands still: what let itself go on ends with all of it.
+    pub(super) fn hold(&mut self) {
+        self.tree.hold();
     }
 
     /// Nothing of it lives any more.
@@ -158,6 +170,13 @@ impl Running {
     pub(super) fn set_paused(&mut self, is_paused: bool) {
         if let Some(tree) = &mut self.tree {
             tree.set_paused(is_paused);
+        }
+    }
+
+    /// While it stands still: what let itself go on ends with all of it.
+    pub(super) fn hold(&mut self) {
+        if let Some(tree) = &mut self.tree {
+            tree.hold();
         }
     }
 

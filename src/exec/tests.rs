@@ -418,6 +418,32 @@ async fn what_runs_in_the_background_stands_still_while_nothing_may_be_changed()
 }
 
 #[tokio::test]
+async fn what_lets_itself_go_on_while_nothing_may_be_changed_is_ended() {
+    let dir = TempDir::new().unwrap();
+    let exec = Exec::new(&[]);
+    let line = "echo $$ >> pids; while true; do echo x >> beats; sleep 0.001; done";
+    let id = exec
+        .start_background(command(line, dir.path()), None, &CancellationToken::new())
+        .await
+        .unwrap();
+    let left = format!("({line}) >/dev/null 2>&1 & echo $! >> pids");
+    exec.run(command(&left, dir.path()), &CancellationToken::new()).await.unwrap();
+    let read = |file: &str| std::fs::read_to_string(dir.path().join(file)).unwrap_or_default();
+    assert!(comes(|| read("pids").lines().count() == 3).await);
+    exec.set_paused(true);
+    assert!(exec.output(&id, Duration::ZERO).await.unwrap().paused);
+    // As a timer of its own would.
+    for pid in read("pids").lines() {
+        let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+        _ = rustix::process::kill_process(pid, rustix::process::Signal::CONT);
+    }
+    let piece = exec.output(&id, Duration::from_secs(20)).await.unwrap();
+    assert_eq!(piece.end.unwrap().signal.as_deref(), Some("SIGKILL"));
+    assert!(comes(|| exec.left().iter_mut().all(running::Left::is_over)).await);
+    exec.shutdown();
+}
+
+#[tokio::test]
 async fn a_command_can_not_make_the_report_grow() {
     let line = "for fd in /dev/fd/2??; do
         [[ $(readlink $fd) == */memfd:report* ]] || continue

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,15 @@ static struct sockaddr_in local(int port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     return address;
+}
+
+static void *beat(void *file) {
+    for (;;) {
+        FILE *f = fopen(file, "w");
+        if (f)
+            fclose(f);
+        usleep(5000);
+    }
 }
 
 int main(int n, char **words) {
@@ -48,6 +58,13 @@ int main(int n, char **words) {
         answer(0);
         fflush(stdout);
         pause();
+    }
+    if (!strcmp(what, "headless")) {
+        /* Its first thread ends, another goes on. */
+        pthread_t thread;
+        if (pthread_create(&thread, 0, beat, words[2]))
+            return answer(-1);
+        pthread_exit(0);
     }
     if (!strcmp(what, "tcp")) {
         struct sockaddr_in address = local(atoi(words[2]));

@@ -89,7 +89,8 @@ impl Place {
     fn with_attack(self) -> Self {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/attack.c");
         let to = self.test.root().join("attack");
-        let built = Command::new("gcc").arg("-o").arg(to).arg(source).status().unwrap();
+        let built =
+            Command::new("gcc").args(["-pthread", "-o"]).arg(to).arg(source).status().unwrap();
         assert!(built.success());
         self
     }
@@ -1348,5 +1349,199 @@ fn what_the_judge_can_not_see_is_held() {
             place.backend,
             place.user
         );
+    }
+}
+
+#[test]
+fn a_temporary_folder_in_the_project_is_not_where_the_nothing_lies() {
+    for place in places() {
+        let root = place.test.root();
+        let mut place = place;
+        write(&place.home().join(".ssh/id"), "private-secret\n");
+        place.env.push(("TMPDIR".to_owned(), root.display().to_string()));
+        let script = "exec 2>/dev/null; cat ~/.ssh/id; for box in agent-box-*; do chmod 700 $box/nothing; \
+                      rm -rf $box/nothing; ln -s ~/.ssh $box/nothing; done; echo over";
+        write(&root.join("script.sh"), script);
+        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
+        for _ in 0..2 {
+            let done = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
+            assert_eq!(done["data"]["stdout"], "over\n", "{} {done}", place.backend);
+        }
+        batch.end();
+    }
+}
+
+/// A repository with a first commit in the place's project, by the user himself.
+fn git(place: &Place, line: &str) {
+    let mut command = Command::new("bash");
+    command.args(["-ec", line]).current_dir(place.test.root()).env("HOME", place.home());
+    let done = command.output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+}
+
+const REPOSITORY: &str = "git init -q; git config user.email a@b; git config user.name a; \
+                          git commit -q --allow-empty -m first";
+
+#[test]
+fn git_is_not_told_to_make_its_own_hooks() {
+    if !has("git", "git_is_not_told_to_make_its_own_hooks") {
+        return;
+    }
+    for place in places() {
+        git(&place, REPOSITORY);
+        git(
+            &place,
+            "git checkout -q -b evil; echo evil > post-commit; chmod +x post-commit; git add post-commit; \
+             git commit -q -m evil; git checkout -q -; rm -rf .git/hooks; ln -s .git by-link",
+        );
+        for to in [".git/hooks", "by-link/hooks"] {
+            let told = place.call(&json!({"command": format!("git worktree add {to} evil")}));
+            if place.backend == "namespaces" {
+                assert!(!place.test.root().join(".git/hooks/post-commit").exists(), "{told}");
+            } else {
+                let text = told["text"].as_str().unwrap();
+                assert!(text.contains("it changed what commands must not change"), "{told}");
+                assert!(text.contains(".git/hooks"), "{told}");
+                git(&place, "rm -rf .git/hooks .git/worktrees");
+            }
+        }
+        let commit = place.call(&json!({"command": "git commit -q --allow-empty -m second"}));
+        assert_eq!(commit["status"], "success", "{commit}");
+    }
+}
+
+#[test]
+fn hooks_that_are_a_link_keep_nobody_from_his_git() {
+    if !has("git", "hooks_that_are_a_link_keep_nobody_from_his_git") {
+        return;
+    }
+    for place in places() {
+        git(&place, REPOSITORY);
+        git(&place, "mkdir githooks; rm -rf .git/hooks; ln -s ../githooks .git/hooks");
+        let commit = place.call(&json!({"command": "git commit -q --allow-empty -m second"}));
+        assert_eq!(commit["status"], "success", "{} {commit}", place.backend);
+        assert!(!commit["text"].as_str().unwrap().contains("must not change"), "{commit}");
+    }
+}
+
+#[test]
+fn settings_of_worktrees_and_modules_are_told_when_they_change() {
+    if !has("git", "settings_of_worktrees_and_modules_are_told_when_they_change") {
+        return;
+    }
+    for place in places() {
+        git(&place, REPOSITORY);
+        git(
+            &place,
+            "git worktree add -q ../tree; git init -q --bare .git/modules/in/ner; git config core.hooksPath own-hooks",
+        );
+        let hook = place.test.root().join("own-hooks/pre-commit");
+        write(
+            &hook,
+            "#!/bin/sh\nset -e\ncd .git\necho ../../../evil > worktrees/tree/commondir\n\
+             echo x > modules/in/ner/commondir\n\
+             printf '[core]\\nfsmonitor = evil\\n' >> modules/in/ner/config\n\
+             echo x > modules/in/ner/hooks/later || true\n",
+        );
+        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let told = place.call(&json!({"command": "git commit -q --allow-empty -m second"}));
+        let text = told["text"].as_str().unwrap();
+        for file in
+            ["worktrees/tree/commondir", "modules/in/ner/commondir", "modules/in/ner/config"]
+        {
+            assert!(text.contains(file), "{} {file}: {told}", place.backend);
+        }
+        let is_written = place.test.root().join(".git/modules/in/ner/hooks/later").exists();
+        assert_eq!(is_written, place.backend == "landlock");
+        assert_eq!(text.contains("hooks/later"), is_written, "{told}");
+        // Who takes a worktree away changes nobody's settings.
+        git(
+            &place,
+            "git config --unset core.hooksPath; git worktree prune; git worktree add -q -f ../other",
+        );
+        let removed = place.call(&json!({"command": "git worktree prune"}));
+        assert!(!removed["text"].as_str().unwrap().contains("must not change"), "{removed}");
+    }
+}
+
+#[test]
+fn the_agents_folders_inside_the_project_are_as_protected_as_its_own() {
+    for place in places() {
+        let agent = place.test.root().join("sub/.agent");
+        write(&agent.join("config.toml"), "# intact\n");
+        write(&agent.join("undo/1/turn-1/0001"), "kept-secret\n");
+        let envelope = place.script(
+            "exec 2>/dev/null; echo x > sub/.agent/config.toml; cat sub/.agent/undo/1/turn-1/0001; echo over",
+        );
+        if place.backend == "namespaces" {
+            assert_eq!(envelope["data"]["stdout"], "over\n", "{envelope}");
+            assert_eq!(place.test.read("sub/.agent/config.toml"), "# intact\n");
+        } else {
+            let text = envelope["text"].as_str().unwrap();
+            assert!(text.contains("sub/.agent/config.toml"), "{envelope}");
+        }
+    }
+}
+
+#[test]
+fn what_the_agent_keeps_of_its_user_is_neither_read_nor_written() {
+    for place in places() {
+        write(&place.home().join(".local/state/agent/history"), "typed-secret\n");
+        let stdout = place.stdout("cat ~/.local/state/agent/history 2>/dev/null; echo over");
+        assert_eq!(stdout, "over\n", "{} {:?}", place.backend, place.user);
+        // Where the home is the project, before there is anything of it.
+        let home = place.test.root();
+        let place = Place { env: vec![("HOME".to_owned(), home.display().to_string())], ..place };
+        let envelope = place.script(
+            "mkdir -p ~/.local/state/agent ~/.config/agent; echo / >> ~/.local/state/agent/trusted; \
+             echo '# x' > ~/.config/agent/config.toml; true",
+        );
+        if place.backend == "namespaces" {
+            for file in [".local/state/agent/trusted", ".config/agent/config.toml"] {
+                assert!(!home.join(file).exists(), "{file}: {envelope}");
+            }
+        } else {
+            let text = envelope["text"].as_str().unwrap();
+            assert!(text.contains("agent/trusted"), "{envelope}");
+            assert!(text.contains("agent/config.toml"), "{envelope}");
+        }
+    }
+}
+
+#[test]
+fn repositories_beside_many_files_are_protected() {
+    for place in places() {
+        let folder = place.test.root().join("many");
+        for n in 0..3_000 {
+            write(&folder.join(format!("file{n}")), "");
+        }
+        for n in 0..20 {
+            write(&folder.join(format!("own{n}/.git/config")), "intact");
+        }
+        let envelope =
+            place.script("for n in many/own*; do echo x > $n/.git/config; done 2>/dev/null; true");
+        for n in 0..20 {
+            let config = format!("many/own{n}/.git/config");
+            if place.backend == "namespaces" {
+                assert_eq!(place.test.read(&config), "intact", "{envelope}");
+            }
+        }
+        if place.backend == "landlock" {
+            let text = envelope["text"].as_str().unwrap();
+            assert!(text.contains("it changed what commands must not change"), "{envelope}");
+        }
+    }
+}
+
+#[test]
+fn a_process_whose_first_thread_has_ended_ends_with_the_session() {
+    for place in places() {
+        let place = place.with_attack();
+        let beat = place.test.root().join("beat");
+        let done = place.call(&json!({"command": "setsid ./attack headless beat & while [ ! -e beat ]; do sleep 0.01; done"}));
+        assert_eq!(done["status"], "success", "{done}");
+        std::fs::remove_file(&beat).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!beat.exists(), "{} {:?}", place.backend, place.user);
     }
 }

@@ -80,6 +80,11 @@ impl Supervisor {
         self.process.pause();
     }
 
+    /// That stands still: whoever runs again ends all of it.
+    pub(in crate::exec) fn hold(&self) {
+        self.process.hold();
+    }
+
     /// Lets it go on.
     pub(in crate::exec) fn resume(&self) {
         self.process.resume();

@@ -29,8 +29,9 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    pub(super) fn make() -> io::Result<Self> {
-        let parent = std::env::temp_dir().canonicalize()?;
+    /// Where no command writes: whoever can put something in the place of nothing sees what that covers.
+    pub(super) fn make(writable: &[PathBuf]) -> io::Result<Self> {
+        let parent = parent(writable)?;
         sweep(&parent);
         let path = parent.join(format!("{PREFIX}{}", uuid::Uuid::now_v7()));
         DirBuilder::new().mode(0o700).create(&path)?;
@@ -104,6 +105,22 @@ impl Drop for Folder {
     fn drop(&mut self) {
         remove(&self.path);
     }
+}
+
+/// The first place for temporary files that lies in none of these. `TMPDIR` may name the project itself.
+fn parent(writable: &[PathBuf]) -> io::Result<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    std::iter::once(std::env::temp_dir())
+        .chain(tables::SHARED_TEMPORARY.iter().map(PathBuf::from))
+        .chain(runtime)
+        .filter_map(|place| place.canonicalize().ok())
+        .filter(|place| !writable.iter().any(|root| place.starts_with(root)))
+        .find(|place| rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok())
+        .ok_or_else(|| {
+            io::Error::other(
+                "commands can write each place for one; set TMPDIR to a folder outside",
+            )
+        })
 }
 
 /// Follows no link: commands write there, and this process is not in their box.

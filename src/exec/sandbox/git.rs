@@ -1,14 +1,19 @@
 //! Where the repositories of a project lie: what is protected of them, and what git itself writes.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use super::settings;
+use super::{settings, tables};
 use crate::disk::read_small_text;
 
 /// How deep and how far repositories inside the project are looked for.
 const DEPTH: usize = 3;
-const MAX_ENTRIES: usize = 2_000;
+const MAX_FOLDERS: usize = 50_000;
+const MAX_TIME: Duration = Duration::from_millis(500);
+/// So many submodules of one repository are looked at.
+const MAX_MODULES: usize = 1_000;
 /// Never looked into: large, and not the user's own.
 const SKIPPED: &[&str] = &["node_modules", "target", ".venv", "venv", "__pycache__"];
 
@@ -20,38 +25,108 @@ pub(super) struct Repository {
     /// The folders in which it lies: `.git`, or what a worktree and a submodule have elsewhere.
     pub(super) own: Vec<PathBuf>,
     /// What git runs by itself; it is written by no git command that a task needs.
-    pub(super) hooks: Vec<PathBuf>,
+    hooks: Vec<PathBuf>,
     /// Its settings, some of which name programs.
+    settings: Vec<PathBuf>,
+}
+
+/// What a repository runs by itself or is told by, with what its worktrees and submodules have in it, whether they
+/// are checked out or not.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Steering {
+    pub(super) hooks: Vec<PathBuf>,
     pub(super) settings: Vec<PathBuf>,
 }
 
-/// The repository that the root belongs to, which may begin above it, and those inside writable places.
-pub(super) fn find(root: &Path, writable: &[PathBuf]) -> Vec<Repository> {
-    let above = root.ancestors().skip(1).find_map(|folder| at(&folder.join(".git")));
-    let mut found: Vec<Repository> = above.into_iter().collect();
-    let mut left = MAX_ENTRIES;
-    for folder in writable {
-        inside(folder, DEPTH, &mut left, &mut found);
+impl Repository {
+    /// As it is now: a worktree may have come.
+    pub(super) fn steering(&self) -> Steering {
+        let mut steering = Steering { hooks: self.hooks.clone(), settings: self.settings.clone() };
+        let mut left = MAX_MODULES;
+        let mut modules = Vec::new();
+        for own in &self.own {
+            for tree in folders(&own.join("worktrees")) {
+                steering
+                    .settings
+                    .extend(["commondir", "config.worktree"].map(|name| tree.join(name)));
+            }
+            find_modules(&own.join("modules"), &mut left, &mut modules);
+        }
+        for module in modules {
+            steering.hooks.push(module.join("hooks"));
+            steering.settings.extend(settings_in(&module));
+        }
+        steering
     }
-    found
 }
 
-fn inside(folder: &Path, depth: usize, left: &mut usize, found: &mut Vec<Repository>) {
-    found.extend(at(&folder.join(".git")));
-    if depth == 0 {
-        return;
-    }
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+/// A module's name may have several parts, and it may have modules of its own.
+fn find_modules(folder: &Path, left: &mut usize, found: &mut Vec<PathBuf>) {
+    for path in folders(folder) {
         if *left == 0 {
             return;
         }
         *left -= 1;
-        let name = entry.file_name();
-        let is_skipped = name == ".git" || SKIPPED.iter().any(|skipped| name == *skipped);
-        if !is_skipped && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            inside(&entry.path(), depth - 1, left, found);
+        if path.join("HEAD").exists() {
+            find_modules(&path.join("modules"), left, found);
+            found.push(path);
+        } else {
+            find_modules(&path, left, found);
         }
     }
+}
+
+fn folders(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.map(|entry| entry.path())
+}
+
+fn settings_in(folder: &Path) -> [PathBuf; 3] {
+    ["config", "config.worktree", settings::ELSEWHERE].map(|name| folder.join(name))
+}
+
+/// What is found in the places that commands may write.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    /// The repository that the root belongs to, which may begin above it, and those inside.
+    pub(super) repositories: Vec<Repository>,
+    /// The agent's own folders: each configures it for those who trust the folder in which it lies.
+    pub(super) agents: Vec<PathBuf>,
+    /// There were too many folders, or it took too long.
+    pub(super) is_cut: bool,
+}
+
+/// Looks into every folder, the outer ones first.
+pub(super) fn find(root: &Path, writable: &[PathBuf]) -> Found {
+    let begun = Instant::now();
+    let above = root.ancestors().skip(1).find_map(|folder| at(&folder.join(".git")));
+    let mut found = Found { repositories: above.into_iter().collect(), ..Found::default() };
+    let mut next: VecDeque<(PathBuf, usize)> =
+        writable.iter().map(|folder| (folder.clone(), DEPTH)).collect();
+    let mut n_folders = 0;
+    while let Some((folder, depth)) = next.pop_front() {
+        n_folders += 1;
+        if n_folders > MAX_FOLDERS || begun.elapsed() > MAX_TIME {
+            found.is_cut = true;
+            break;
+        }
+        found.repositories.extend(at(&folder.join(".git")));
+        let agent = folder.join(tables::AGENT_FOLDER);
+        if agent.is_dir() {
+            found.agents.push(agent);
+        }
+        if depth > 0 {
+            let is_looked_into = |path: &PathBuf| {
+                let name = path.file_name().unwrap_or_default();
+                name != ".git"
+                    && name != tables::AGENT_FOLDER
+                    && !SKIPPED.iter().any(|skipped| name == *skipped)
+            };
+            next.extend(folders(&folder).filter(is_looked_into).map(|path| (path, depth - 1)));
+        }
+    }
+    found
 }
 
 /// The repository of this `.git`, a folder or a file that names one.
@@ -70,11 +145,7 @@ fn at(path: &Path) -> Option<Repository> {
             links: Vec::new(),
             own: vec![path.to_owned()],
             hooks: vec![path.join("hooks")],
-            settings: vec![
-                path.join("config"),
-                path.join("config.worktree"),
-                path.join(settings::ELSEWHERE),
-            ],
+            settings: settings_in(path).into(),
         });
     }
     let named = |path: &Path, prefix: &str| {
@@ -86,7 +157,10 @@ fn at(path: &Path) -> Option<Repository> {
     // A worktree shares what lies here with its main repository.
     let common = named(&own.join("commondir"), "").unwrap_or_else(|| own.clone());
     let hooks = vec![common.join("hooks")];
-    let settings = vec![common.join("config"), own.join("config.worktree")];
+    let mut settings = Vec::from(settings_in(&common));
+    settings.extend(settings_in(&own));
+    settings.sort();
+    settings.dedup();
     let mut folders = vec![common, own];
     folders.dedup();
     // A file could name any folder of the user's: it has to be meant by that folder, too.

@@ -5,9 +5,13 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, mkdirat};
+
 use super::super::process;
 use super::plan::{self, Access, Bind, Bytes, Plan};
-use super::{Grants, Namespaces, Network, Sandbox, git, tables};
+use super::watch::Watched;
+use super::{Grants, Namespaces, Network, Sandbox, tables};
+use crate::disk;
 
 /// Where a socket of a relative name lies is only guessed: so often it is looked for the first command, the places
 /// that it can write first. It takes some 20 ms.
@@ -30,7 +34,7 @@ impl Sandbox {
         writable.extend(tables::DEVICES.iter().map(|path| (*path).into()));
         writable.extend(tables::TERMINALS.iter().map(|path| (*path).into()));
         if grants.git {
-            let repositories = self.repositories().iter();
+            let repositories = self.found.repositories.iter();
             writable.extend(repositories.flat_map(|r| &r.own).map(Bytes::from));
         }
         if self.namespaces {
@@ -115,12 +119,18 @@ impl Sandbox {
             bind(path, path, Access::Read);
         }
         if grants.git {
-            for repository in self.repositories() {
+            for repository in &self.found.repositories {
                 for path in repository.own.iter().filter(|path| path.exists()) {
                     bind(path, path, Access::Write);
                 }
-                for path in repository.hooks.iter().filter(|path| path.exists()) {
-                    bind(path, path, Access::Read);
+                // A link to a folder of the project's (`../githooks`) names what is the project's.
+                let covered = repository.steering().hooks.into_iter().filter_map(|hooks| {
+                    let own =
+                        |hooks: &PathBuf| repository.own.iter().any(|own| hooks.starts_with(own));
+                    hooks.canonicalize().ok().filter(own)
+                });
+                for hooks in covered {
+                    bind(&hooks, &hooks, Access::Read);
                 }
             }
         }
@@ -162,8 +172,21 @@ impl Sandbox {
         }
     }
 
-    pub(super) fn repositories(&self) -> &[git::Repository] {
-        self.repositories.get_or_init(|| git::find(&self.settings.root, &self.writable))
+    /// What is not there can not be covered, and git itself (`git worktree add .git/hooks`) can be told to make it.
+    pub(super) fn make_hooks(&self) {
+        for repository in &self.found.repositories {
+            for hooks in repository.steering().hooks {
+                let (Some(parent), Some(name)) = (hooks.parent(), hooks.file_name()) else {
+                    continue;
+                };
+                if repository.own.iter().any(|own| parent.starts_with(own))
+                    && let Ok(parent) = disk::open_folder(parent)
+                {
+                    // It is there already, or it is looked at before and after.
+                    _ = mkdirat(&parent, name, Mode::from_raw_mode(0o755));
+                }
+            }
+        }
     }
 
     /// What is never written although it lies in a writable place, whether it is there or not.
@@ -173,8 +196,10 @@ impl Sandbox {
             protected.push(root.join(tables::AGENT_FOLDER));
             protected.push(root.join(".git"));
         }
+        protected.extend(self.found.agents.iter().chain(&self.settings.protected).cloned());
         protected.extend(
-            self.repositories()
+            self.found
+                .repositories
                 .iter()
                 .flat_map(|repository| repository.links.iter().chain(&repository.own).cloned()),
         );
@@ -199,22 +224,24 @@ impl Sandbox {
 
     /// What of it is looked at before and after: all of it where nothing else protects it, and what is
     /// not there and so can not be covered.
-    pub(super) fn watched(&self, mut watched: Vec<PathBuf>, grants: Grants) -> Vec<PathBuf> {
+    pub(super) fn watched(&self, mut watched: Vec<PathBuf>, grants: Grants) -> Vec<Watched> {
         if self.namespaces {
             watched.retain(|path| !path.exists());
         }
+        let mut hooks = Vec::new();
         if grants.git {
-            let repositories = self.repositories();
+            let repositories = &self.found.repositories;
             watched.retain(|path| {
                 !path.ends_with(".git")
                     && !repositories.iter().any(|r| r.own.contains(path) || r.links.contains(path))
             });
-            if !self.namespaces {
-                // Not even git writes there.
-                watched.extend(repositories.iter().flat_map(|r| r.hooks.iter().cloned()));
-            }
+            // Not even git writes there. Of a link it is looked at where it leads.
+            hooks.extend(repositories.iter().flat_map(|r| r.steering().hooks));
+            hooks.retain(|path| !self.namespaces || !is_real_folder(path));
         }
-        watched
+        let in_depth = !self.namespaces;
+        let watched = watched.into_iter().map(|path| Watched { path, in_depth });
+        watched.chain(hooks.into_iter().map(|path| Watched { path, in_depth: true })).collect()
     }
 
     /// The same, and the devices but for the few that can be written: root could read disks, anybody what is
@@ -243,6 +270,7 @@ impl Sandbox {
         let mut hidden: Vec<PathBuf> = of_homes
             .chain(of_system)
             .chain(self.settings.hidden.iter().cloned())
+            .chain(self.found.agents.iter().map(|agent| agent.join(tables::UNDO_FOLDER)))
             // Few are there; to look is cheaper than to resolve.
             .filter(|path| fs::symlink_metadata(path).is_ok())
             .filter_map(|path| path.canonicalize().ok())

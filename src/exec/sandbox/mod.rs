@@ -93,6 +93,8 @@ pub struct Settings {
     pub writable: Vec<PathBuf>,
     /// More that commands may not read: our own configuration.
     pub hidden: Vec<PathBuf>,
+    /// More that they may not write: what says whom the user trusts.
+    pub protected: Vec<PathBuf>,
     /// Where build caches are kept, for this project.
     pub cache: Option<PathBuf>,
 }
@@ -142,8 +144,9 @@ pub struct Sandbox {
     standby: Mutex<Option<Standby>>,
     /// The user and the network namespace of the session.
     session: Option<Namespaces>,
+    /// What is protected inside the writable places.
+    found: git::Found,
     /// Found when the first command needs them.
-    repositories: OnceLock<Vec<git::Repository>>,
     sockets: OnceLock<Vec<PathBuf>>,
 }
 
@@ -168,9 +171,12 @@ impl Sandbox {
         }
         // First, because it takes the longest: it starts while the rest is made.
         let standby = Mutex::new(Standby::start().ok());
-        let folder = Folder::make().map_err(|error| {
+        let caches = settings.cache.iter().filter_map(|path| path.canonicalize().ok());
+        let written: Vec<PathBuf> = writable.iter().cloned().chain(caches).collect();
+        let folder = Folder::make(&written).map_err(|error| {
             SandboxError::Unavailable(format!("no private temporary folder: {error}"))
         })?;
+        let found = git::find(&settings.root, &writable);
         let mut sandbox = Self {
             homes: homes(),
             writable,
@@ -179,7 +185,7 @@ impl Sandbox {
             holds: Holds::none(),
             standby,
             session: None,
-            repositories: OnceLock::new(),
+            found,
             sockets: OnceLock::new(),
             settings,
         };
@@ -258,12 +264,14 @@ impl Sandbox {
     fn prepare(&self, run: Run, grants: Grants, network: Network) -> (Plan, Watch) {
         // A tool that finds its cache missing makes it; a folder that is bound must be there.
         _ = fs::create_dir_all(self.cache());
+        if grants.git && self.namespaces {
+            self.make_hooks();
+        }
         let protected = self.protected();
         let plan = self.plan(Some(run), grants, network, &protected);
-        let repositories = self.repositories().iter().filter(|_| grants.git);
-        let settings = repositories.flat_map(|r| r.settings.clone()).collect();
-        let watch = Watch::new(self.watched(protected, grants), !self.namespaces, settings);
-        (plan, watch)
+        let repositories = self.found.repositories.iter().filter(|_| grants.git);
+        let settings = repositories.flat_map(|r| r.steering().settings).collect();
+        (plan, Watch::new(self.watched(protected, grants), settings))
     }
 
     /// Asks for a supervisor, which gets these descriptors. Until it hears its plan it has run nothing: where the
@@ -350,10 +358,15 @@ impl Sandbox {
                 gaps.push(text.to_owned());
             }
         };
+        gap(
+            self.found.is_cut,
+            "the project has too many folders: .git and .agent of some inner ones are not protected",
+        );
         if let Some(why) = refused {
             gap(true, &format!("no namespaces: {why}"));
             gap(true, "chmod, chown and utime of the user's own files outside are possible");
             gap(true, ".git and .agent can be written: a change is reported, not prevented");
+            gap(true, "of a .git or .agent with more than 20000 files the rest is not compared");
             gap(true, "sockets of local services (docker, ssh-agent, dbus) can be connected to");
             gap(true, "names in folders of secrets can be listed, their content not read");
             gap(true, "in mode read-only, mode and times of the user's own files can be changed");

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, FileType, OFlags, fstat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change,
     move_mount, open_tree,
@@ -63,9 +63,13 @@ fn copy(bind: &Bind) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
-    let tree = if bind.access == Access::Write {
-        // A link could have been put into its place by a command that may write there.
+    let tree = if bind.access == Access::Write || bind.from != bind.to {
+        // A link could have been put into its place by a command that may write there; and what lies over
+        // something else is our own.
         let path = without_links::open(&bind.from.0, OFlags::PATH | OFlags::NOFOLLOW)?;
+        if bind.access == Access::Nothing {
+            is_nothing(&path)?;
+        }
         open_tree(&path, "", flags | OpenTreeFlags::AT_EMPTY_PATH)?
     } else {
         open_tree(CWD, bind.from.0.as_path(), flags)?
@@ -79,6 +83,25 @@ fn copy(bind: &Bind) -> io::Result<OwnedFd> {
         },
     )?;
     Ok(tree)
+}
+
+/// What is to cover something is as this user made it: else it would show what somebody put there.
+fn is_nothing(path: &OwnedFd) -> io::Result<()> {
+    let stat = fstat(path)?;
+    let is_open =
+        Mode::from_raw_mode(stat.st_mode).intersects(Mode::RWXU | Mode::RWXG | Mode::RWXO);
+    let is_closed = !is_open && stat.st_uid == rustix::process::getuid().as_raw();
+    let is_empty = match FileType::from_raw_mode(stat.st_mode) {
+        // (Its own name, and its name for itself.)
+        FileType::Directory => stat.st_nlink <= 2,
+        FileType::RegularFile => stat.st_size == 0,
+        _ => false,
+    };
+    if is_closed && is_empty {
+        Ok(())
+    } else {
+        Err(io::Error::other("somebody changed what covers secrets"))
+    }
 }
 
 /// Where the private /tmp has no place for it yet, one is made.

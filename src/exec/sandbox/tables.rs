@@ -115,6 +115,8 @@ pub const STARTUP_FILES: &[&str] = &[
 
 /// In a project: the agent's own folder, which configures it.
 pub(super) const AGENT_FOLDER: &str = ".agent";
+/// In that folder: files as they were before a change, whatever they held.
+pub(super) const UNDO_FOLDER: &str = "undo";
 
 /// Devices that a command may open; all others are there and can not be opened.
 pub(super) const DEVICES: &[&str] =

@@ -1,6 +1,7 @@
 //! What nothing protects is looked at before and after a command, and a change is told.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -11,15 +12,31 @@ use super::settings;
 /// (an object's name is its hash), and of the agent's own record.
 const NOT_LOOKED_AT: &[&str] =
     &["objects", "logs", "index", "lfs", "sessions", "ORIG_HEAD", "FETCH_HEAD", "COMMIT_EDITMSG"];
-/// A folder of hooks and settings has a few files; refs may be many.
-const MAX_FILES: usize = 5_000;
+/// What is looked at first: refs may be many.
+const FIRST: &[&str] = &[
+    "hooks",
+    "config",
+    "config.worktree",
+    "commondir",
+    "config.toml",
+    "skills",
+    "modules",
+    "worktrees",
+];
+/// So many files of each path are looked at.
+const MAX_FILES: usize = 20_000;
+
+/// A path that is looked at.
+pub(super) struct Watched {
+    pub(super) path: PathBuf,
+    /// Its content counts; else only whether it is there.
+    pub(super) in_depth: bool,
+}
 
 /// How the protected paths were before the command.
 pub(in crate::exec) struct Watch {
-    paths: Vec<PathBuf>,
+    paths: Vec<Watched>,
     before: BTreeMap<PathBuf, Seen>,
-    /// Their content counts; else only whether they are there.
-    in_depth: bool,
     /// Settings of git that git itself may change, and which of them name a program.
     settings: BTreeMap<PathBuf, Vec<String>>,
 }
@@ -28,18 +45,18 @@ pub(in crate::exec) struct Watch {
 type Seen = (u64, u64, i64, i64, u32);
 
 impl Watch {
-    pub(super) fn new(paths: Vec<PathBuf>, in_depth: bool, settings: Vec<PathBuf>) -> Self {
-        let before = look(&paths, in_depth);
+    pub(super) fn new(paths: Vec<Watched>, settings: Vec<PathBuf>) -> Self {
+        let before = look(&paths);
         let settings = settings.into_iter().map(|path| {
             let running = settings::running(&path);
             (path, running)
         });
-        Self { paths, before, in_depth, settings: settings.collect() }
+        Self { paths, before, settings: settings.collect() }
     }
 
     /// What is there now and was not, is gone, or is different.
     pub(in crate::exec) fn changed(&self) -> Vec<PathBuf> {
-        let after = look(&self.paths, self.in_depth);
+        let after = look(&self.paths);
         let mut changed: Vec<PathBuf> = after
             .iter()
             .filter(|(path, seen)| self.before.get(*path) != Some(seen))
@@ -47,7 +64,10 @@ impl Watch {
             .collect();
         changed.extend(self.before.keys().filter(|path| !after.contains_key(*path)).cloned());
         let settings = self.settings.iter();
-        let settings = settings.filter(|(path, before)| settings::running(path) != **before);
+        // Who removes a worktree removes its settings.
+        let is_kept = |path: &Path| path.parent().is_some_and(Path::exists);
+        let settings =
+            settings.filter(|(path, before)| is_kept(path) && settings::running(path) != **before);
         changed.extend(settings.map(|(path, _)| path.clone()));
         changed.sort();
         changed.dedup();
@@ -55,10 +75,12 @@ impl Watch {
     }
 }
 
-fn look(paths: &[PathBuf], in_depth: bool) -> BTreeMap<PathBuf, Seen> {
+fn look(paths: &[Watched]) -> BTreeMap<PathBuf, Seen> {
     let mut seen = BTreeMap::new();
-    for path in paths {
-        note(path, in_depth, &mut seen);
+    for watched in paths {
+        let mut of_path = BTreeMap::new();
+        note(&watched.path, watched.in_depth, &mut of_path);
+        seen.append(&mut of_path);
     }
     seen
 }
@@ -80,11 +102,13 @@ fn note(path: &Path, in_depth: bool, seen: &mut BTreeMap<PathBuf, Seen>) {
         seen.insert(path.to_owned(), of_file);
         return;
     }
-    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        let name = entry.file_name();
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let mut names: Vec<OsString> = entries.map(|entry| entry.file_name()).collect();
+    names.sort_by_cached_key(|name| (!FIRST.iter().any(|first| name == *first), name.clone()));
+    for name in names {
         let is_lock = Path::new(&name).extension().is_some_and(|extension| extension == "lock");
         if seen.len() < MAX_FILES && !is_lock && !NOT_LOOKED_AT.iter().any(|other| name == *other) {
-            note(&entry.path(), in_depth, seen);
+            note(&path.join(name), in_depth, seen);
         }
     }
 }

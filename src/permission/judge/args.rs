@@ -181,6 +181,30 @@ impl<'a> Args<'a> {
         })
     }
 
+    /// A word of it may name something in `.git`: git writes there what it keeps itself, and where it is told to
+    /// (`git worktree add .git/hooks`) it writes anything.
+    pub(super) fn names_git_folder(&self) -> bool {
+        let is_folder = |name: &str, kind: Kind| {
+            name.eq_ignore_ascii_case(".git")
+                || kind >= Kind::Pattern && name.starts_with('.') && name.contains(['*', '?', '['])
+        };
+        let any_sub = |subs: &[&str]| subs.iter().any(|sub| self.sub_is(sub));
+        if any_sub(&["remote", "fetch", "pull", "push"]) {
+            // Where another repository lies.
+            return false;
+        }
+        let makes_folders = any_sub(&["worktree", "clone", "init", "submodule"]);
+        self.words().any(|word| {
+            word.text.split(['/', '=']).any(|name| is_folder(name, word.kind))
+                || makes_folders
+                    && self.paths(word).is_none_or(|paths| {
+                        paths
+                            .iter()
+                            .any(|path| path.split('/').any(|name| is_folder(name, word.kind)))
+                    })
+        })
+    }
+
     /// Whether it is so. What is `grave` is better suspected than missed; what exempts has to be certain.
     pub(super) fn fit(&self, when: &When, is_grave: bool) -> bool {
         let any_sub = |subs: &[&str]| subs.iter().any(|sub| self.sub_is(sub));

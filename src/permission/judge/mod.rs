@@ -345,6 +345,7 @@ pub(super) fn writes_git(line: &Line) -> bool {
             && (is(Class::Reads)
                 || is(Class::Git)
                     && !args.has_globals()
+                    && !args.names_git_folder()
                     && !UNSAFE.iter().any(|option| args.may_have(option)))
     };
     line.is_known()
