@@ -188,13 +188,21 @@ impl<'a> Flow<'a> {
         meant.find_map(|(at, run)| {
             let behind = runs[at + 1..].iter().take(MOST_FILTERS).take_while(|_| run.writes_pipe);
             let behind: Vec<&Run> = behind.take_while(|run| run.input == Input::Pipe).collect();
-            // A number is no name. (What `xargs` gives names to writes them too.)
-            let by_xargs = |n: usize| n > 0 && behind[n - 1].name() == "xargs";
-            if (0..behind.len()).any(|n| counts(&self.args(behind[n])) && !by_xargs(n)) {
+            // What is given names as its words reads files, and not the names: it neither lets some through
+            // nor makes a number of them.
+            let is_given = |n: usize| {
+                let is_unknown = |word: &Word| matches!(word.kind, Kind::Variable | Kind::Output);
+                let by_xargs = |one: &&Run| one.of == behind[n].of && one.name() == "xargs";
+                behind[..n].iter().any(by_xargs)
+                    || self.args(behind[n]).operands().skip(1).any(is_unknown)
+            };
+            let readers = (0..behind.len()).filter(|n| !is_given(*n));
+            let readers: Vec<Args<'_>> = readers.map(|n| self.args(behind[n])).collect();
+            // A number is no name.
+            if readers.iter().any(counts) {
                 return None;
             }
-            let filters: Vec<Filter> =
-                behind.iter().filter_map(|run| Filter::of(&self.args(run))).collect();
+            let filters: Vec<Filter> = readers.iter().filter_map(Filter::of).collect();
             // `find` writes the place that it was given in front of each.
             let begin = if run.name() == "find" { "./" } else { "" };
             let passes = |path: &str| filters.iter().all(|one| one.passes(path, begin));
@@ -218,7 +226,11 @@ impl<'a> Flow<'a> {
                 flow.named(run, word).or_else(part)
             }),
             "rg" if args.has("--files") => searched(&args, self.reach, is_it),
-            name if SEARCHES.contains(&name) && (args.has("-l") || args.has("-L")) => {
+            name if SEARCHES.contains(&name)
+                && ["-l", "-L", "--files-with-matches", "--files-without-match"]
+                    .iter()
+                    .any(|own| args.has(own)) =>
+            {
                 searched(&args, self.reach, is_it)
             }
             // What it tracks everybody has who has the repository.
