@@ -22,7 +22,8 @@ impl<'a> Args<'a> {
     pub(super) fn operands(&self) -> impl Iterator<Item = &'a Word> + use<'a> {
         let mut is_over = false;
         let mut skips = false;
-        let values = self.global_values();
+        let name = self.run.name();
+        let mut values = global_values(name);
         let mut is_first = true;
         self.words().filter(move |word| {
             if std::mem::take(&mut skips) {
@@ -43,14 +44,13 @@ impl<'a> Args<'a> {
             if is_first && word.text.starts_with('+') {
                 return false;
             }
-            is_first = false;
+            // `docker compose -f x down`
+            if is_first {
+                values = global_values(&format!("{name} {}", word.text));
+                is_first = !values.is_empty();
+            }
             true
         })
-    }
-
-    fn global_values(&self) -> &'static [&'static str] {
-        let name = self.run.name();
-        GLOBAL_VALUES.iter().find(|(program, _)| *program == name).map_or(&[], |(_, values)| values)
     }
 
     /// It has this option: `-x` also among others, `--long` also with a value, or shortened.
@@ -339,10 +339,66 @@ impl<'a> Args<'a> {
         let is_file = |word: &Word| {
             matches!(self.place(word), Some((_, Place::File | Place::Folder | Place::Project)))
         };
+        // No branch has such a name.
+        let is_pattern =
+            |word: &Word| word.text.starts_with(':') || word.text.contains(['*', '?', '[']);
+        let is_path = |word: &Word| word.text == "." || is_pattern(word) || is_file(word);
         names
             || self.has("-f")
-            || self.has("--force")
-            || !creates && self.operands().skip(1).any(|word| word.text == "." || is_file(word))
+            || self.may_have("--force")
+            || self.may_have("--pathspec-from-file")
+            || !creates && self.operands().skip(1).any(is_path)
+    }
+
+    /// `git clean` that says what it would remove, and removes nothing.
+    pub(super) fn cleans_nothing(&self) -> bool {
+        let sub = self.operands().next();
+        let mut words =
+            self.words().skip_while(|word| !sub.is_some_and(|sub| std::ptr::eq(*word, sub)));
+        let mut is_dry = false;
+        while let Some(word) = words.next().filter(|word| word.text != "--") {
+            if let Some(long) = word.text.strip_prefix("--") {
+                let name = long.split('=').next().unwrap_or(long);
+                is_dry |= "dry-run".starts_with(name);
+                is_dry &= !name.starts_with("no-");
+                if "exclude".starts_with(name) && !long.contains('=') {
+                    words.next();
+                }
+            } else if let Some(letters) = word.text.strip_prefix('-') {
+                // What stands behind `-e` is a pattern, in the same word or the next.
+                let own = letters.split('e').next().unwrap_or(letters);
+                is_dry |= own.contains('n');
+                if letters.ends_with('e') && own.len() + 1 == letters.len() {
+                    words.next();
+                }
+            }
+        }
+        is_dry
+    }
+
+    /// `git restore` of files, and not of the index alone.
+    pub(super) fn restores_files(&self) -> bool {
+        let is_staged = self.has("--staged") || self.has("-S");
+        !is_staged || self.may_have("--worktree") || self.has("-W")
+    }
+
+    /// `git push` that takes away, or puts something else in the place of, what is there.
+    pub(super) fn pushes_over(&self) -> bool {
+        let long = ["--force", "--force-with-lease", "--mirror", "--delete", "--prune"];
+        self.has("-f")
+            || self.has("-d")
+            || long.iter().any(|option| self.may_have(option))
+            || self.operands().any(|word| word.text.starts_with([':', '+']))
+    }
+
+    /// `gh api -X DELETE`
+    pub(super) fn requests_deletion(&self) -> bool {
+        let words: Vec<String> = self.words().map(|word| word.text.to_ascii_lowercase()).collect();
+        let is_method = |option: &str| matches!(option, "-x" | "--method");
+        words.windows(2).any(|pair| is_method(&pair[0]) && pair[1] == "delete")
+            || words
+                .iter()
+                .any(|word| matches!(word.as_str(), "-xdelete" | "-x=delete" | "--method=delete"))
     }
 
     /// A statement among its words or in its input drops or empties something.
@@ -373,9 +429,26 @@ impl<'a> Args<'a> {
                     ] | ["truncate", _]
                 )
             });
-            let deletes = words.windows(2).any(|pair| pair == ["delete", "from"])
-                && !words.contains(&"where");
+            // `where 1` holds for all.
+            let holds_always = |word: &&str| *word == "true" || word.parse::<u64>().is_ok();
+            let chooses = words
+                .iter()
+                .position(|word| *word == "where")
+                .is_some_and(|at| !words[at + 1..].iter().all(holds_always));
+            let deletes = words.windows(2).any(|pair| pair == ["delete", "from"]) && !chooses;
             drops || deletes || text.contains("dropdatabase")
+        })
+    }
+
+    /// A statement of sqlite's own runs a program.
+    pub(super) fn runs_from_sqlite(&self) -> bool {
+        let input = match &self.run.input {
+            Input::Text(text) => Some(text),
+            Input::None | Input::Pipe | Input::File(_) => None,
+        };
+        self.words().chain(input).any(|word| {
+            let begins = |line: &str| [".sh", ".sy"].iter().any(|begin| line.starts_with(begin));
+            word.text.lines().any(|line| begins(line.trim_start()))
         })
     }
 
@@ -465,6 +538,10 @@ impl<'a> Args<'a> {
             Kind::Variable | Kind::Output => false,
         })
     }
+}
+
+fn global_values(program: &str) -> &'static [&'static str] {
+    GLOBAL_VALUES.iter().find(|(own, _)| *own == program).map_or(&[], |(_, values)| values)
 }
 
 /// `-x` also among others, `--long` also with a value, or shortened.
