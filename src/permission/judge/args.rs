@@ -128,7 +128,8 @@ impl<'a> Args<'a> {
     fn surely_has(&self, option: &str) -> bool {
         let is_it = |word: &Word| {
             let letters = word.text.strip_prefix('-').unwrap_or_default();
-            word.text == option
+            let name = word.text.split('=').next().unwrap_or_default();
+            name == option
                 || option.len() == 2
                     && letters.contains(&option[1..])
                     && !letters.is_empty()
@@ -313,12 +314,67 @@ impl<'a> Args<'a> {
 
     /// The places that `cp` may overwrite, as far as they are named.
     pub(super) fn copied(&self) -> Option<Vec<String>> {
-        let operands: Vec<&Word> = self.operands().collect();
-        let (target, sources) = operands.split_last()?;
+        let mut operands: Vec<&Word> = self.operands().collect();
+        let in_front = self.after_options(&["-t", "--target-directory"]);
+        let target = match in_front.first() {
+            Some(target) => {
+                operands.retain(|word| *word != target);
+                target
+            }
+            None => operands.pop()?,
+        };
+        let sources = operands;
         let targets = self.paths(target)?;
         let names = sources.iter().filter_map(|word| word.known()?.rsplit('/').next());
         let within = names.flat_map(|name| targets.iter().map(move |target| join(target, name)));
         Some(within.chain(targets.iter().cloned()).collect())
+    }
+
+    /// What stands behind these options: attached, or in the next word.
+    fn after_options(&self, options: &[&str]) -> Vec<Word> {
+        let words: Vec<&Word> = self.words().collect();
+        let found = words.iter().enumerate().filter_map(|(at, word)| {
+            options.iter().find_map(|option| {
+                let rest = word.text.strip_prefix(option)?;
+                let value = rest.strip_prefix('=').unwrap_or(rest);
+                if value.is_empty() {
+                    return words.get(at + 1).map(|word| (*word).clone());
+                }
+                let is_attached = option.len() == 2 || rest.starts_with('=');
+                is_attached.then(|| Word { text: value.to_owned(), kind: word.kind })
+            })
+        });
+        found.collect()
+    }
+
+    /// The files that options say to write: `sort -o`, `find -fprint`, `git log --output=`.
+    pub(super) fn written_by_option(&self) -> Vec<String> {
+        let options: &[&str] = match self.run.name() {
+            "sort" => &["-o", "--output"],
+            "patch" => &["-o", "--output"],
+            "find" => &["-fprint", "-fprint0", "-fprintf", "-fls"],
+            "git" if self.sub_is("archive") => &["-o", "--output"],
+            "git" => &["--output"],
+            _ => return Vec::new(),
+        };
+        let words = self.after_options(options);
+        words.iter().filter_map(|word| self.paths(word)).flatten().collect()
+    }
+
+    /// `sed -n 'w file'`
+    pub(super) fn written_by_sed(&self) -> Vec<String> {
+        let written = self.words().flat_map(|script| {
+            let commands = script.text.split([';', '\n', '}']);
+            commands.filter_map(|command| {
+                let (before, path) = command.split_once('w')?;
+                let is_command = before
+                    .chars()
+                    .next_back()
+                    .is_none_or(|char| char.is_ascii_digit() || "$/!{ gpIM".contains(char));
+                (is_command && !path.trim().is_empty()).then(|| Word::literal(path.trim()))
+            })
+        });
+        written.filter_map(|word| self.paths(&word)).flatten().collect()
     }
 
     pub(super) fn moves_literal_files(&self) -> bool {

@@ -64,6 +64,9 @@ impl<'a> Flow<'a> {
             return self.put_there(word, n);
         }
         let run = &self.line.runs()[n];
+        if let Some(found) = self.by_default(word, run) {
+            return Some(found);
+        }
         let mut is_bound = false;
         for binding in self.line.bindings() {
             if !self.ground.spend(1) {
@@ -88,6 +91,14 @@ impl<'a> Flow<'a> {
             }
         }
         if is_bound { None } else { self.set_by_others(&word.text, run) }
+    }
+
+    /// `${x:-file}`
+    fn by_default(&self, word: &Word, run: &'a Run) -> Option<String> {
+        let (begin, rest) = word.text.split_once("${")?;
+        let (inner, end) = rest.split_once('}')?;
+        let value = inner.split_once(['-', '=', '+']).map(|(_, value)| value)?;
+        self.named(run, &Word::literal(&format!("{begin}{value}{end}")))
     }
 
     /// What `$(…)` writes, or what `find -exec` and `xargs` put in.
@@ -138,7 +149,17 @@ impl<'a> Flow<'a> {
         self.written_by(|_, run| run.writes_pipe || runs_what_it_finds(&self.args(run)))
             .or_else(|| {
                 let mut given = runs.iter().filter(|_| is_argument).flat_map(arguments);
-                given.find_map(|word| self.named(run, word))
+                // `f() { cat .$1; }; f env`
+                let put_in = |word: &Word| {
+                    let mut names = ["1", "2", "3", "@", "*"].iter();
+                    names.find_map(|name| {
+                        let is_it =
+                            names_variable(text, name) || text.contains(&format!("${name}"));
+                        let text = put_in(text, name, &word.text);
+                        self.named(run, &Word { text, kind: word.kind }).filter(|_| is_it)
+                    })
+                };
+                given.find_map(|word| self.named(run, word).or_else(|| put_in(word)))
             })
             .or_else(|| runs.iter().find_map(|run| self.in_text(run)))
     }
