@@ -350,8 +350,7 @@ impl<'a> Args<'a> {
     /// The files that options say to write: `sort -o`, `find -fprint`, `git log --output=`.
     pub(super) fn written_by_option(&self) -> Vec<String> {
         let options: &[&str] = match self.run.name() {
-            "sort" => &["-o", "--output"],
-            "patch" => &["-o", "--output"],
+            "sort" | "patch" => &["-o", "--output"],
             "find" => &["-fprint", "-fprint0", "-fprintf", "-fls"],
             "git" if self.sub_is("archive") => &["-o", "--output"],
             "git" => &["--output"],

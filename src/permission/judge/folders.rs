@@ -178,7 +178,7 @@ pub(super) fn searched(
     let leaves_out = matches!(name, "rg" | "ag" | "ack")
         && !["-u", "--hidden", "--no-ignore", "-."].iter().any(|own| args.may_have(own));
     // (What `-g` asks for `rg` searches, hidden or not.)
-    let leaves_out = leaves_out && !(name == "rg" && !given.wanted.is_empty());
+    let leaves_out = leaves_out && (name != "rg" || given.wanted.is_empty());
     let by_index = by_git && !args.has("--no-index") && !args.has("--untracked");
     let reach = if by_index || leaves_out { reach.shown() } else { reach };
     let fits = |path: &str| {

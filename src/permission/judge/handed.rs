@@ -98,7 +98,7 @@ impl<'a> Flow<'a> {
         let (begin, rest) = word.text.split_once("${")?;
         let (inner, end) = rest.split_once('}')?;
         let value = inner.split_once(['-', '=', '+']).map(|(_, value)| value)?;
-        self.named(run, &Word::literal(&format!("{begin}{value}{end}")))
+        self.named(run, &Word::literal(format!("{begin}{value}{end}")))
     }
 
     /// What `$(…)` writes, or what `find -exec` and `xargs` put in.

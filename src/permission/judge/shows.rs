@@ -410,9 +410,12 @@ impl<'a> Looker<'a> {
         let patterns = self.args.paths(&as_literal)?.into_iter();
         let is_widened = WIDENS.iter().any(|own| self.line.text().contains(own));
         patterns
-            .flat_map(|pattern| match is_widened {
-                true => self.expanded_widely(&pattern),
-                false => self.ground.expand(&pattern),
+            .flat_map(|pattern| {
+                if is_widened {
+                    self.expanded_widely(&pattern)
+                } else {
+                    self.ground.expand(&pattern)
+                }
             })
             .find(|path| (self.is_it)(path))
     }
