@@ -323,8 +323,36 @@ fn what_may_not_be_changed_is_changed_in_no_way_that_names_it() {
         "cp a.txt hidden/keys.txt",
         "rm hidden/keys.txt",
         "touch hidden/new.txt",
+        "sort -o hidden/keys.txt a.txt",
+        "sort --output=hidden/keys.txt a.txt",
+        "uniq a.txt hidden/keys.txt",
+        "patch hidden/keys.txt < new.patch",
+        "sed -n 'w hidden/keys.txt' a.txt",
+        "sed 's/a/b/w hidden/keys.txt' a.txt",
+        "sed --in s/a/b/ hidden/keys.txt",
+        "sed -i s/a/b/ hid*/*",
+        "find . -fprint hidden/keys.txt",
+        "git diff --output=hidden/keys.txt",
+        "git log --output hidden/keys.txt",
+        "git archive -o hidden/keys.txt HEAD",
+        "x=hidden/keys.txt; echo a > $x",
+        "x=hidden/keys.txt; echo a > \"${x}\"",
+        "cp -t hidden o/keys.txt",
+        "install -t hidden o/keys.txt",
+        "ln --target-directory=hidden o/keys.txt",
     ] {
         check(Full, &rules, &bash(line), denied);
+    }
+    for line in [
+        "sort hidden/keys.txt -o new.txt",
+        "uniq hidden/keys.txt",
+        "sed -n '/w/p' hidden/keys.txt",
+        "cp hidden/keys.txt new.txt",
+        "cp -t sub hidden/keys.txt",
+        "x=new.txt; cat hidden/keys.txt > $x",
+        "git log --oneline -- hidden/keys.txt",
+    ] {
+        check(Full, &rules, &bash(line), "allow: --allow Bash");
     }
     check(Full, &rules, &bash("sort hidden/keys.txt | wc"), "allow: --allow Bash");
     check(Full, &rules, &write("src/a.rs"), "allow: mode full");

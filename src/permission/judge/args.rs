@@ -22,7 +22,8 @@ impl<'a> Args<'a> {
     pub(super) fn operands(&self) -> impl Iterator<Item = &'a Word> + use<'a> {
         let mut is_over = false;
         let mut skips = false;
-        let values = self.global_values();
+        let name = self.run.name();
+        let mut values = global_values(name);
         let mut is_first = true;
         self.words().filter(move |word| {
             if std::mem::take(&mut skips) {
@@ -43,14 +44,13 @@ impl<'a> Args<'a> {
             if is_first && word.text.starts_with('+') {
                 return false;
             }
-            is_first = false;
+            // `docker compose -f x down`
+            if is_first {
+                values = global_values(&format!("{name} {}", word.text));
+                is_first = !values.is_empty();
+            }
             true
         })
-    }
-
-    fn global_values(&self) -> &'static [&'static str] {
-        let name = self.run.name();
-        GLOBAL_VALUES.iter().find(|(program, _)| *program == name).map_or(&[], |(_, values)| values)
     }
 
     /// It has this option: `-x` also among others, `--long` also with a value, or shortened.
@@ -128,7 +128,8 @@ impl<'a> Args<'a> {
     fn surely_has(&self, option: &str) -> bool {
         let is_it = |word: &Word| {
             let letters = word.text.strip_prefix('-').unwrap_or_default();
-            word.text == option
+            let name = word.text.split('=').next().unwrap_or_default();
+            name == option
                 || option.len() == 2
                     && letters.contains(&option[1..])
                     && !letters.is_empty()
@@ -356,12 +357,66 @@ impl<'a> Args<'a> {
 
     /// The places that `cp` may overwrite, as far as they are named.
     pub(super) fn copied(&self) -> Option<Vec<String>> {
-        let operands: Vec<&Word> = self.operands().collect();
-        let (target, sources) = operands.split_last()?;
+        let mut operands: Vec<&Word> = self.operands().collect();
+        let in_front = self.after_options(&["-t", "--target-directory"]);
+        let target = match in_front.first() {
+            Some(target) => {
+                operands.retain(|word| *word != target);
+                target
+            }
+            None => operands.pop()?,
+        };
+        let sources = operands;
         let targets = self.paths(target)?;
         let names = sources.iter().filter_map(|word| word.known()?.rsplit('/').next());
         let within = names.flat_map(|name| targets.iter().map(move |target| join(target, name)));
         Some(within.chain(targets.iter().cloned()).collect())
+    }
+
+    /// What stands behind these options: attached, or in the next word.
+    fn after_options(&self, options: &[&str]) -> Vec<Word> {
+        let words: Vec<&Word> = self.words().collect();
+        let found = words.iter().enumerate().filter_map(|(at, word)| {
+            options.iter().find_map(|option| {
+                let rest = word.text.strip_prefix(option)?;
+                let value = rest.strip_prefix('=').unwrap_or(rest);
+                if value.is_empty() {
+                    return words.get(at + 1).map(|word| (*word).clone());
+                }
+                let is_attached = option.len() == 2 || rest.starts_with('=');
+                is_attached.then(|| Word { text: value.to_owned(), kind: word.kind })
+            })
+        });
+        found.collect()
+    }
+
+    /// The files that options say to write: `sort -o`, `find -fprint`, `git log --output=`.
+    pub(super) fn written_by_option(&self) -> Vec<String> {
+        let options: &[&str] = match self.run.name() {
+            "sort" | "patch" => &["-o", "--output"],
+            "find" => &["-fprint", "-fprint0", "-fprintf", "-fls"],
+            "git" if self.sub_is("archive") => &["-o", "--output"],
+            "git" => &["--output"],
+            _ => return Vec::new(),
+        };
+        let words = self.after_options(options);
+        words.iter().filter_map(|word| self.paths(word)).flatten().collect()
+    }
+
+    /// `sed -n 'w file'`
+    pub(super) fn written_by_sed(&self) -> Vec<String> {
+        let written = self.words().flat_map(|script| {
+            let commands = script.text.split([';', '\n', '}']);
+            commands.filter_map(|command| {
+                let (before, path) = command.split_once('w')?;
+                let is_command = before
+                    .chars()
+                    .next_back()
+                    .is_none_or(|char| char.is_ascii_digit() || "$/!{ gpIM".contains(char));
+                (is_command && !path.trim().is_empty()).then(|| Word::literal(path.trim()))
+            })
+        });
+        written.filter_map(|word| self.paths(&word)).flatten().collect()
     }
 
     pub(super) fn moves_literal_files(&self) -> bool {
@@ -385,10 +440,66 @@ impl<'a> Args<'a> {
             };
             self.paths(word).is_some_and(|paths| paths.iter().any(is_there))
         };
+        // No branch has such a name.
+        let is_pattern =
+            |word: &Word| word.text.starts_with(':') || word.text.contains(['*', '?', '[']);
+        let is_path = |word: &Word| word.text == "." || is_pattern(word) || is_file(word);
         names
             || self.has("-f")
-            || self.has("--force")
-            || !creates && self.operands().skip(1).any(|word| word.text == "." || is_file(word))
+            || self.may_have("--force")
+            || self.may_have("--pathspec-from-file")
+            || !creates && self.operands().skip(1).any(is_path)
+    }
+
+    /// `git clean` that says what it would remove, and removes nothing.
+    pub(super) fn cleans_nothing(&self) -> bool {
+        let sub = self.operands().next();
+        let mut words =
+            self.words().skip_while(|word| !sub.is_some_and(|sub| std::ptr::eq(*word, sub)));
+        let mut is_dry = false;
+        while let Some(word) = words.next().filter(|word| word.text != "--") {
+            if let Some(long) = word.text.strip_prefix("--") {
+                let name = long.split('=').next().unwrap_or(long);
+                is_dry |= "dry-run".starts_with(name);
+                is_dry &= !name.starts_with("no-");
+                if "exclude".starts_with(name) && !long.contains('=') {
+                    words.next();
+                }
+            } else if let Some(letters) = word.text.strip_prefix('-') {
+                // What stands behind `-e` is a pattern, in the same word or the next.
+                let own = letters.split('e').next().unwrap_or(letters);
+                is_dry |= own.contains('n');
+                if letters.ends_with('e') && own.len() + 1 == letters.len() {
+                    words.next();
+                }
+            }
+        }
+        is_dry
+    }
+
+    /// `git restore` of files, and not of the index alone.
+    pub(super) fn restores_files(&self) -> bool {
+        let is_staged = self.has("--staged") || self.has("-S");
+        !is_staged || self.may_have("--worktree") || self.has("-W")
+    }
+
+    /// `git push` that takes away, or puts something else in the place of, what is there.
+    pub(super) fn pushes_over(&self) -> bool {
+        let long = ["--force", "--force-with-lease", "--mirror", "--delete", "--prune"];
+        self.has("-f")
+            || self.has("-d")
+            || long.iter().any(|option| self.may_have(option))
+            || self.operands().any(|word| word.text.starts_with([':', '+']))
+    }
+
+    /// `gh api -X DELETE`
+    pub(super) fn requests_deletion(&self) -> bool {
+        let words: Vec<String> = self.words().map(|word| word.text.to_ascii_lowercase()).collect();
+        let is_method = |option: &str| matches!(option, "-x" | "--method");
+        words.windows(2).any(|pair| is_method(&pair[0]) && pair[1] == "delete")
+            || words
+                .iter()
+                .any(|word| matches!(word.as_str(), "-xdelete" | "-x=delete" | "--method=delete"))
     }
 
     /// A statement among its words or in its input drops or empties something.
@@ -419,9 +530,26 @@ impl<'a> Args<'a> {
                     ] | ["truncate", _]
                 )
             });
-            let deletes = words.windows(2).any(|pair| pair == ["delete", "from"])
-                && !words.contains(&"where");
+            // `where 1` holds for all.
+            let holds_always = |word: &&str| *word == "true" || word.parse::<u64>().is_ok();
+            let chooses = words
+                .iter()
+                .position(|word| *word == "where")
+                .is_some_and(|at| !words[at + 1..].iter().all(holds_always));
+            let deletes = words.windows(2).any(|pair| pair == ["delete", "from"]) && !chooses;
             drops || deletes || text.contains("dropdatabase")
+        })
+    }
+
+    /// A statement of sqlite's own runs a program.
+    pub(super) fn runs_from_sqlite(&self) -> bool {
+        let input = match &self.run.input {
+            Input::Text(text) => Some(text),
+            Input::None | Input::Pipe | Input::File(_) => None,
+        };
+        self.words().chain(input).any(|word| {
+            let begins = |line: &str| [".sh", ".sy"].iter().any(|begin| line.starts_with(begin));
+            word.text.lines().any(|line| begins(line.trim_start()))
         })
     }
 
@@ -511,6 +639,10 @@ impl<'a> Args<'a> {
             Kind::Variable | Kind::Output => false,
         })
     }
+}
+
+fn global_values(program: &str) -> &'static [&'static str] {
+    GLOBAL_VALUES.iter().find(|(own, _)| *own == program).map_or(&[], |(_, values)| values)
 }
 
 /// `-x` also among others, `--long` also with a value, or shortened.

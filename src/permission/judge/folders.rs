@@ -162,7 +162,8 @@ pub(super) fn searched(
         || words
             .windows(2)
             .any(|pair| matches!(pair[0], "-d" | "--directories") && pair[1] == "recurse");
-    let goes_down = by_git || GO_DOWN.contains(&name) || is_told;
+    let by_git_diff = name == "git" && args.sub_is("diff") && args.has("--no-index");
+    let goes_down = by_git || by_git_diff || GO_DOWN.contains(&name) || is_told;
     if !goes_down {
         return None;
     }
@@ -170,12 +171,14 @@ pub(super) fn searched(
     let n_patterns = usize::from(searches && !given.has_pattern && !args.has("--files"));
     let here = Word::literal(".");
     let mut folders: Vec<&Word> =
-        given.operands.into_iter().skip(n_patterns + usize::from(by_git)).collect();
+        given.operands.into_iter().skip(n_patterns + usize::from(name == "git")).collect();
     if folders.is_empty() && searches {
         folders.push(&here);
     }
     let leaves_out = matches!(name, "rg" | "ag" | "ack")
         && !["-u", "--hidden", "--no-ignore", "-."].iter().any(|own| args.may_have(own));
+    // (What `-g` asks for `rg` searches, hidden or not.)
+    let leaves_out = leaves_out && (name != "rg" || given.wanted.is_empty());
     let by_index = by_git && !args.has("--no-index") && !args.has("--untracked");
     let reach = if by_index || leaves_out { reach.shown() } else { reach };
     let fits = |path: &str| {

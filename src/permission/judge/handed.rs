@@ -64,6 +64,9 @@ impl<'a> Flow<'a> {
             return self.put_there(word, n);
         }
         let run = &self.line.runs()[n];
+        if let Some(found) = self.by_default(word, run) {
+            return Some(found);
+        }
         let mut is_bound = false;
         for binding in self.line.bindings() {
             if !self.ground.spend(1) {
@@ -88,6 +91,14 @@ impl<'a> Flow<'a> {
             }
         }
         if is_bound { None } else { self.set_by_others(&word.text, run) }
+    }
+
+    /// `${x:-file}`
+    fn by_default(&self, word: &Word, run: &'a Run) -> Option<String> {
+        let (begin, rest) = word.text.split_once("${")?;
+        let (inner, end) = rest.split_once('}')?;
+        let value = inner.split_once(['-', '=', '+']).map(|(_, value)| value)?;
+        self.named(run, &Word::literal(format!("{begin}{value}{end}")))
     }
 
     /// What `$(…)` writes, or what `find -exec` and `xargs` put in.
@@ -138,7 +149,17 @@ impl<'a> Flow<'a> {
         self.written_by(|_, run| run.writes_pipe || runs_what_it_finds(&self.args(run)))
             .or_else(|| {
                 let mut given = runs.iter().filter(|_| is_argument).flat_map(arguments);
-                given.find_map(|word| self.named(run, word))
+                // `f() { cat .$1; }; f env`
+                let put_in = |word: &Word| {
+                    let mut names = ["1", "2", "3", "@", "*"].iter();
+                    names.find_map(|name| {
+                        let is_it =
+                            names_variable(text, name) || text.contains(&format!("${name}"));
+                        let text = put_in(text, name, &word.text);
+                        self.named(run, &Word { text, kind: word.kind }).filter(|_| is_it)
+                    })
+                };
+                given.find_map(|word| self.named(run, word).or_else(|| put_in(word)))
             })
             .or_else(|| runs.iter().find_map(|run| self.in_text(run)))
     }
@@ -188,13 +209,21 @@ impl<'a> Flow<'a> {
         meant.find_map(|(at, run)| {
             let behind = runs[at + 1..].iter().take(MOST_FILTERS).take_while(|_| run.writes_pipe);
             let behind: Vec<&Run> = behind.take_while(|run| run.input == Input::Pipe).collect();
-            // A number is no name. (What `xargs` gives names to writes them too.)
-            let by_xargs = |n: usize| n > 0 && behind[n - 1].name() == "xargs";
-            if (0..behind.len()).any(|n| counts(&self.args(behind[n])) && !by_xargs(n)) {
+            // What is given names as its words reads files, and not the names: it neither lets some through
+            // nor makes a number of them.
+            let is_given = |n: usize| {
+                let is_unknown = |word: &Word| matches!(word.kind, Kind::Variable | Kind::Output);
+                let by_xargs = |one: &&Run| one.of == behind[n].of && one.name() == "xargs";
+                behind[..n].iter().any(by_xargs)
+                    || self.args(behind[n]).operands().skip(1).any(is_unknown)
+            };
+            let readers = (0..behind.len()).filter(|n| !is_given(*n));
+            let readers: Vec<Args<'_>> = readers.map(|n| self.args(behind[n])).collect();
+            // A number is no name.
+            if readers.iter().any(counts) {
                 return None;
             }
-            let filters: Vec<Filter> =
-                behind.iter().filter_map(|run| Filter::of(&self.args(run))).collect();
+            let filters: Vec<Filter> = readers.iter().filter_map(Filter::of).collect();
             // `find` writes the place that it was given in front of each.
             let begin = if run.name() == "find" { "./" } else { "" };
             let passes = |path: &str| filters.iter().all(|one| one.passes(path, begin));
@@ -218,7 +247,11 @@ impl<'a> Flow<'a> {
                 flow.named(run, word).or_else(part)
             }),
             "rg" if args.has("--files") => searched(&args, self.reach, is_it),
-            name if SEARCHES.contains(&name) && (args.has("-l") || args.has("-L")) => {
+            name if SEARCHES.contains(&name)
+                && ["-l", "-L", "--files-with-matches", "--files-without-match"]
+                    .iter()
+                    .any(|own| args.has(own)) =>
+            {
                 searched(&args, self.reach, is_it)
             }
             // What it tracks everybody has who has the repository.

@@ -21,7 +21,7 @@ use table::{Entry, READ_INPUT, TABLE};
 pub(super) use table::{GLOBAL_FLAGS, GLOBAL_VALUES};
 
 use super::line::Line;
-use super::shell::{By, How, Input, Run};
+use super::shell::{By, How, Input, Kind, Run, Word};
 use crate::protocol::tool::Effect;
 
 /// What stands at a path. Whoever asks for a ruling tells it: this room looks at no file.
@@ -389,7 +389,7 @@ fn touched(line: &Line, directory: &str, ground: &dyn Ground) -> Vec<(String, bo
     for run in line.runs() {
         let args = Args { run, directory, ground };
         let name = run.name();
-        let named = || args.operands().filter_map(|word| args.paths(word)).flatten().collect();
+        let named = || args.operands().flat_map(|word| places(line, &args, word)).collect();
         let touched = match name {
             "rm" | "unlink" => args.removed(),
             "mv" => args.moved(),
@@ -397,19 +397,42 @@ fn touched(line: &Line, directory: &str, ground: &dyn Ground) -> Vec<(String, bo
             "dd" => Some(
                 args.words().filter_map(|word| args.paths(&word.after("of=")?)).flatten().collect(),
             ),
-            "tee" | "truncate" | "touch" => Some(named()),
+            "tee" | "truncate" | "touch" | "patch" => Some(named()),
+            // `uniq IN OUT`
+            "uniq" => args.operands().nth(1).and_then(|word| args.paths(word)),
             "git" if args.sub_is("rm") => args.removed(),
             "git" if args.sub_is("mv") => args.moved(),
-            "sed" | "perl" if args.has("-i") => Some(named()),
+            "sed" | "perl" if args.has("-i") || args.may_have("--in-place") => Some(named()),
+            "sed" => Some(args.written_by_sed()),
             _ => None,
         };
+        let touched = touched.unwrap_or_default().into_iter().chain(args.written_by_option());
         let moves = name == "mv" || name == "git" && args.sub_is("mv");
         let written = run.redirects.iter().filter_map(|to| to.writes());
-        let written = written.filter_map(|word| args.paths(word)).flatten();
-        let all = touched.unwrap_or_default().into_iter().chain(written);
+        let written = written.flat_map(|word| places(line, &args, word));
+        let all = touched.chain(written);
         files.extend(all.map(|path| (path, moves)));
     }
     files
+}
+
+/// The files that a word names: itself, by a pattern, or by a variable that the line sets.
+fn places(line: &Line, args: &Args<'_>, word: &Word) -> Vec<String> {
+    match word.kind {
+        Kind::Pattern => {
+            let pattern = Word { text: word.text.clone(), kind: Kind::Literal };
+            let patterns = args.paths(&pattern).unwrap_or_default();
+            patterns.iter().flat_map(|pattern| args.ground.expand(pattern)).collect()
+        }
+        Kind::Variable => {
+            let name = word.text.trim_start_matches(['$', '{']).trim_end_matches('}');
+            let values = line.bindings().iter().filter(|binding| binding.name == name);
+            let values = values.flat_map(|binding| &binding.words);
+            let paths = values.filter_map(|value| args.paths(value)).chain(args.paths(word));
+            paths.flatten().collect()
+        }
+        Kind::Literal | Kind::Home | Kind::Output => args.paths(word).unwrap_or_default(),
+    }
 }
 
 /// A command of the line that reads standard input, and is given none.

@@ -74,7 +74,41 @@ const PRINTS: &[&str] = &[
     "spawn",
     "exec",
     "`",
+    "throw",
+    "raise",
+    "assert",
+    "exit(",
+    "stderr",
+    "os.write",
+    "writeSync",
+    "logging",
+    "die",
+    "warn",
 ];
+
+/// Options of programs that show what they read, or repeat it in what they complain of, with the file that they
+/// read: attached, or in the next word.
+const FILE_OPTIONS: &[(&str, &[&str])] = &[
+    ("diff", &["--to-file", "--from-file"]),
+    ("sort", &["--files0-from"]),
+    ("wc", &["--files0-from"]),
+    ("xargs", &["-a", "--arg-file"]),
+    ("git blame", &["--contents"]),
+    ("git annotate", &["--contents"]),
+    ("git commit", &["-F", "--file", "-t", "--template"]),
+    ("git tag", &["-F", "--file"]),
+    ("git merge", &["-F", "--file"]),
+    ("git notes", &["-F", "--file"]),
+    ("git config", &["-f", "--file"]),
+    ("git", &["--pathspec-from-file"]),
+];
+
+/// Names of what a command writes to.
+const OUTPUTS: &[&str] =
+    &["/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2", "/proc/self/fd/1", "/proc/self/fd/2"];
+
+/// What lets a pattern stand for more than it would.
+const WIDENS: &[&str] = &["dotglob", "GLOBIGNORE", "nocaseglob", "extglob"];
 
 /// The first file of this kind that the line, run in this folder, may show.
 pub(in super::super) fn shows(
@@ -148,6 +182,7 @@ impl<'a> Looker<'a> {
         let hands_on = run.writes_pipe && has_xargs(self.line) || runs_what_it_finds(&self.args);
         let read = run.redirects.iter().filter(|to| to.how == How::Read).map(|to| &to.target);
         let named = read.chain(self.operands(hands_on)).find_map(|word| self.named(word));
+        let named = named.or_else(|| self.by_option());
         named.or_else(|| self.in_texts()).or_else(|| self.met()).or_else(|| {
             let is_handed_on =
                 hands_on && self.suspicion == Suspicion::Any && self.name() == "find";
@@ -178,10 +213,13 @@ impl<'a> Looker<'a> {
             let is_it = |path: &str| is_it(path) && (shows_all || !holds_a_key(path));
             return self.handed(&is_it).or_else(|| self.below(&is_it));
         }
-        let goes_down = name == "tar" && self.packs_to_a_reader() || name == "diff";
+        let goes_down = name == "tar" && self.packs_to_a_reader()
+            || name == "diff"
+            || name == "git" && args.sub_is("diff") && args.has("--no-index");
+        let to_output = || args.words().any(|word| OUTPUTS.contains(&word.text.as_str()));
         // A shell runs a text that may be handed to it.
-        let is_reader =
-            self.shows_what_it_is_given() && !COPIES.contains(&name) || SHELLS.contains(&name);
+        let is_reader = self.shows_what_it_is_given() && (!COPIES.contains(&name) || to_output())
+            || SHELLS.contains(&name);
         let below = goes_down.then(|| self.below(is_it)).flatten();
         below.or_else(|| {
             let is_seen = !is_counted();
@@ -238,8 +276,10 @@ impl<'a> Looker<'a> {
     /// `tar c . | strings`: what it packs is shown. (`tar c . | tar x -C there` is a copy.)
     fn packs_to_a_reader(&self) -> bool {
         let words: Vec<&str> = self.args.words().map(|word| word.text.as_str()).collect();
-        let letters = words.first().filter(|word| !word.starts_with("--")).copied().unwrap_or("");
-        let creates = letters.contains('c') || self.args.has("--create");
+        let has_letters = |(at, word): (usize, &&str)| {
+            (at == 0 || word.starts_with('-')) && !word.starts_with("--") && word.contains('c')
+        };
+        let creates = words.iter().enumerate().any(has_letters) || self.args.has("--create");
         let to_file = words.iter().enumerate().any(|(at, word)| {
             let has_f = (at == 0 || word.starts_with('-'))
                 && !word.starts_with("--")
@@ -274,10 +314,7 @@ impl<'a> Looker<'a> {
         let is_suspect = match self.suspicion {
             // What `tee` names it writes.
             Suspicion::Known if name == "git" => self.git_shows(),
-            Suspicion::Known if name == "xargs" => {
-                let mut words = self.args.words().skip_while(|word| word.text != "-a");
-                return words.nth(1).into_iter().collect();
-            }
+            Suspicion::Known if name == "xargs" => false,
             // As a script of theirs: they tell what they do not understand.
             Suspicion::Known if SHELLS.contains(&name) || INTERPRETERS.contains(&name) => {
                 let has_text = ["-c", "-e", "-m"].iter().any(|own| self.args.has(own));
@@ -294,9 +331,12 @@ impl<'a> Looker<'a> {
         if !is_suspect {
             return Vec::new();
         }
-        let has_pattern = ["-e", "-f", "--regexp", "--file"].iter().any(|own| self.args.has(own));
+        let in_options = ["-e", "-f", "--regexp", "--file", "--expression"];
+        let has_pattern = in_options.iter().any(|own| self.args.has(own));
+        // (`s/a/.env/` is no path.)
+        let begins_with_it = (searches || name == "sed") && !has_pattern;
         let mut operands: Vec<&Word> =
-            self.args.operands().skip(usize::from(searches && !has_pattern)).collect();
+            self.args.operands().skip(usize::from(begins_with_it)).collect();
         // The last word of a copy is what is written.
         let n_written = usize::from(matches!(name, "cp" | "mv" | "ln" | "install"));
         operands.truncate(operands.len().saturating_sub(n_written));
@@ -304,6 +344,30 @@ impl<'a> Looker<'a> {
             operands.extend(self.args.words().filter(|word| word.text.starts_with('-')));
         }
         operands
+    }
+
+    /// The file of this kind that an option says to read.
+    fn by_option(&self) -> Option<String> {
+        let (name, sub) = (self.name(), self.args.operands().next());
+        let command = sub.map(|sub| format!("{name} {}", sub.text)).unwrap_or_default();
+        let own =
+            FILE_OPTIONS.iter().filter(|(program, _)| *program == name || *program == command);
+        let options: Vec<&str> = own.flat_map(|(_, options)| options.iter().copied()).collect();
+        // (What `xargs` runs has options of its own.)
+        let words: Vec<&Word> = self.args.words().take_while(|word| word.text != "--").collect();
+        words.iter().enumerate().find_map(|(at, word)| {
+            options.iter().find_map(|option| {
+                let rest = word.text.strip_prefix(option)?;
+                match rest.strip_prefix('=').unwrap_or(rest) {
+                    "" => self.at(words.get(at + 1)?),
+                    // `-a.env`, and not `--files` for `--file`
+                    path if rest.starts_with('=') || option.len() == 2 => {
+                        self.at(&Word { text: path.to_owned(), kind: word.kind })
+                    }
+                    _ => None,
+                }
+            })
+        })
     }
 
     /// The file of this kind that a word names.
@@ -344,7 +408,37 @@ impl<'a> Looker<'a> {
     fn expanded(&self, word: &Word) -> Option<String> {
         let as_literal = Word { text: word.text.clone(), kind: Kind::Literal };
         let patterns = self.args.paths(&as_literal)?.into_iter();
-        patterns.flat_map(|pattern| self.ground.expand(&pattern)).find(|path| (self.is_it)(path))
+        let is_widened = WIDENS.iter().any(|own| self.line.text().contains(own));
+        patterns
+            .flat_map(|pattern| {
+                if is_widened {
+                    self.expanded_widely(&pattern)
+                } else {
+                    self.ground.expand(&pattern)
+                }
+            })
+            .find(|path| (self.is_it)(path))
+    }
+
+    /// What begins and ends as the last part of a pattern does, whatever stands between, and in any case.
+    fn expanded_widely(&self, pattern: &str) -> Vec<String> {
+        let (folder, last) = match pattern.rsplit_once('/') {
+            Some((folder, last)) => (format!("{folder}/"), last),
+            None => (String::new(), pattern),
+        };
+        let last = last.to_ascii_lowercase();
+        let begin = last.split(['*', '?', '[', '@', '!', '+', '(']).next().unwrap_or_default();
+        let end = last.rsplit(['*', '?', ']', ')']).next().unwrap_or_default();
+        let mut found: Vec<String> = ["*", ".*"]
+            .iter()
+            .flat_map(|any| self.ground.expand(&format!("{folder}{any}")))
+            .filter(|path| {
+                let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+                name.starts_with(begin) && name.ends_with(end)
+            })
+            .collect();
+        found.extend(self.ground.expand(pattern));
+        found
     }
 
     /// One of git's commands that shows more of a file than its name.
@@ -383,8 +477,11 @@ impl<'a> Looker<'a> {
                 }
                 let is_program = INTERPRETERS.contains(&name) || matches!(name, "awk" | "gawk");
                 let texts = self.args.words().chain(input).filter(|_| is_program);
+                let is_printed = matches!(name, "node" | "bun") && self.args.has("-p");
                 texts
-                    .filter(|text| PRINTS.iter().any(|print| text.text.contains(print)))
+                    .filter(|text| {
+                        is_printed || PRINTS.iter().any(|print| text.text.contains(print))
+                    })
                     .filter(|text| !name.ends_with("awk") || text.text.contains("getline"))
                     .find_map(named)
                     .filter(|path| self.ground.look(path) == Place::File)
@@ -394,13 +491,17 @@ impl<'a> Looker<'a> {
 
     /// `sed 'r file'`
     fn read_by_sed(&self, script: &str) -> Option<String> {
-        let mut reads = script.match_indices(['r', 'R']).filter(|(at, _)| {
+        let mut reads = script.match_indices(['r', 'R', 'e']).filter(|(at, _)| {
             let before = script[..*at].chars().next_back();
-            before.is_none_or(|char| char.is_ascii_digit() || "$/;{} \n".contains(char))
+            before.is_none_or(|char| char.is_ascii_digit() || "$/;{}! \nIM".contains(char))
         });
-        reads.find_map(|(at, _)| {
-            let path = script[at + 1..].split([';', '\n', '}']).next()?.trim();
-            self.at(&Word::literal(path)).filter(|_| !path.is_empty())
+        reads.find_map(|(at, command)| {
+            let text = script[at + 1..].split([';', '\n', '}']).next()?.trim();
+            match command {
+                // `1e cat file`
+                "e" => fragments(text).find_map(|text| self.at(&Word::literal(text))),
+                _ => self.at(&Word::literal(text)).filter(|_| !text.is_empty()),
+            }
         })
     }
 }

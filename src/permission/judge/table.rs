@@ -215,7 +215,7 @@ pub(super) const TABLE: &[Entry] = &[
     entry(
         Destructive,
         &["git"],
-        SubHasNot(&["clean"], &["-n", "--dry-run"]),
+        Is(|args| args.sub_is("clean") && !args.cleans_nothing()),
         "files that git does not know would be lost; `git clean -n` shows which",
     ),
     entry(
@@ -233,13 +233,16 @@ pub(super) const TABLE: &[Entry] = &[
     entry(
         Destructive,
         &["git"],
-        Is(|args| {
-            args.sub_is("restore")
-                && (!args.has("--staged") && !args.has("-S")
-                    || args.has("--worktree")
-                    || args.has("-W"))
-        }),
+        Is(|args| args.sub_is("restore") && args.restores_files()),
         UNSAVED,
+    ),
+    entry(Destructive, &["git"], SubHas(&["checkout-index"], &["-f", "--force"]), UNSAVED),
+    entry(Destructive, &["git"], SubHas(&["read-tree"], &["--reset"]), UNSAVED),
+    entry(
+        Destructive,
+        &["git"],
+        SubHas(&["apply"], &["-R", "--reverse"]),
+        "it takes changes away: `Edit`, or `git revert` for what is committed",
     ),
     entry(
         Destructive,
@@ -256,8 +259,15 @@ pub(super) const TABLE: &[Entry] = &[
         LOST,
     ),
     entry(Destructive, &["git"], SubHas(&["branch"], &["-D"]), LOST),
+    // (`git branch -M main` gives a new repository its name.)
+    entry(
+        Destructive,
+        &["git"],
+        Is(|args| args.sub_is("branch") && args.has("-M") && args.operands().count() > 2),
+        LOST,
+    ),
     entry(Destructive, &["git"], SubHas(&["branch", "tag"], &["-d", "--delete"]), LOST),
-    entry(Destructive, &["git"], SubHas(&["update-ref"], &["-d"]), LOST),
+    entry(Destructive, &["git"], SubHas(&["update-ref"], &["-d", "--stdin"]), LOST),
     entry(Destructive, &["git"], SubHas(&["gc"], &["--prune"]), LOST),
     entry(
         Destructive,
@@ -265,26 +275,7 @@ pub(super) const TABLE: &[Entry] = &[
         SubHas(&["worktree remove", "submodule deinit"], &["-f", "--force"]),
         UNSAVED,
     ),
-    entry(
-        Destructive,
-        &["git"],
-        Is(|args| {
-            args.sub_is("push")
-                && ([
-                    "-f",
-                    "--force",
-                    "--force-with-lease",
-                    "--mirror",
-                    "--delete",
-                    "-d",
-                    "--prune",
-                ]
-                .iter()
-                .any(|option| args.has(option))
-                    || args.operands().any(|word| word.text.starts_with([':', '+'])))
-        }),
-        REMOTE,
-    ),
+    entry(Destructive, &["git"], Is(|args| args.sub_is("push") && args.pushes_over()), REMOTE),
     entry(
         Destructive,
         &["git"],
@@ -320,6 +311,12 @@ pub(super) const TABLE: &[Entry] = &[
     ),
     entry(
         Destructive,
+        &["sqlite3", "sqlite"],
+        Is(|args| args.runs_from_sqlite()),
+        "what `.shell` and `.system` run is not read here: run it by itself",
+    ),
+    entry(
+        Destructive,
         &["redis-cli", "valkey-cli"],
         Is(|args| {
             args.words().any(|word| {
@@ -344,12 +341,21 @@ pub(super) const TABLE: &[Entry] = &[
     entry(
         Destructive,
         &["docker", "podman"],
-        SubHas(&["compose down", "rm"], &["-v", "--volumes", "-f", "--force"]),
+        SubHas(
+            &["rm", "container rm", "compose rm", "rmi", "image rm"],
+            &["-v", "--volumes", "-f", "--force"],
+        ),
+        LOST,
+    ),
+    entry(
+        Destructive,
+        &["docker", "podman"],
+        SubHas(&["compose down"], &["-v", "--volumes"]),
         LOST,
     ),
     entry(Destructive, &["docker-compose"], SubHas(&["down"], &["-v", "--volumes"]), LOST),
     entry(Destructive, &["kubectl", "oc"], Sub(&["delete", "drain", "replace"]), LOST),
-    entry(Destructive, &["helm"], Sub(&["uninstall", "delete"]), LOST),
+    entry(Destructive, &["helm"], Sub(&["uninstall", "delete", "del", "un"]), LOST),
     entry(
         Destructive,
         &["terraform", "tofu", "pulumi"],
@@ -363,6 +369,7 @@ pub(super) const TABLE: &[Entry] = &[
         Sub(&["repo delete", "release delete", "pr merge", "pr close", "issue delete"]),
         REMOTE,
     ),
+    entry(Destructive, &["gh"], Is(|args| args.sub_is("api") && args.requests_deletion()), REMOTE),
     entry(
         Destructive,
         &["npm", "pnpm", "yarn", "cargo", "twine", "gem", "poetry", "uv", "hatch", "flit"],
@@ -1036,7 +1043,6 @@ pub(super) const TABLE: &[Entry] = &[
             "tput",
             "exit",
             "cd",
-            "shopt",
             "numfmt",
             "factor",
             "expand",
@@ -1051,6 +1057,8 @@ pub(super) const TABLE: &[Entry] = &[
         Always,
         "",
     ),
+    // (Any option of `set` can be set by it too.)
+    entry(Reads, &["shopt"], HasNot(&["-o"]), ""),
     entry(Reads, &["printf"], HasNot(&["-v"]), ""),
     entry(Reads, &["date"], HasNot(&["-s", "--set"]), ""),
     entry(
@@ -1154,24 +1162,19 @@ pub(super) const TABLE: &[Entry] = &[
         }),
         "",
     ),
-    entry(Reads, &["cargo"], Sub(&["pkgid", "locate-project", "version"]), ""),
     entry(Reads, &["go"], Sub(&["version"]), ""),
-    entry(Reads, &["npm", "pnpm", "yarn"], Sub(&["ls", "list", "root", "prefix"]), ""),
-    entry(Reads, &["pip", "pip3"], Sub(&["list", "show", "freeze"]), ""),
+    entry(Reads, &["npm"], Sub(&["ls", "list", "root", "prefix"]), ""),
     entry(Reads, &["docker", "podman"], Sub(&["ps", "images", "version", "info"]), ""),
+    // Not those for which a file of the project names the program that is run, for this too: `rust-toolchain.toml`
+    // (cargo, rustc, rustup), `.yarnrc.yml`, `packageManager` (pnpm), `global.json` (dotnet), plugins (poetry).
     entry(
         Reads,
         &[
-            "cargo",
-            "rustc",
-            "rustup",
             "python",
             "python3",
             "node",
             "npm",
             "npx",
-            "yarn",
-            "pnpm",
             "bun",
             "deno",
             "go",
@@ -1199,11 +1202,7 @@ pub(super) const TABLE: &[Entry] = &[
             "psql",
             "mysql",
             "sqlite3",
-            "pip",
-            "pip3",
             "uv",
-            "poetry",
-            "dotnet",
             "swift",
             "ghc",
             "tsc",
@@ -1354,28 +1353,128 @@ pub(super) const READ_INPUT: &[(&[&str], usize)] = &[
     (&["read", "mapfile", "readarray", "tr", "tee", "xargs"], usize::MAX),
 ];
 
+const COMPOSE_VALUES: &[&str] = &[
+    "-f",
+    "--file",
+    "-p",
+    "--project-name",
+    "--profile",
+    "--env-file",
+    "--project-directory",
+    "--ansi",
+    "--parallel",
+    "--progress",
+];
+
+const KUBECTL_VALUES: &[&str] = &[
+    "-n",
+    "--namespace",
+    "--context",
+    "--kubeconfig",
+    "-s",
+    "--server",
+    "--cluster",
+    "--user",
+    "-v",
+    "--v",
+    "--vmodule",
+    "--as",
+    "--as-group",
+    "--as-uid",
+    "--cache-dir",
+    "--certificate-authority",
+    "--client-certificate",
+    "--client-key",
+    "--password",
+    "--profile",
+    "--profile-output",
+    "--request-timeout",
+    "--tls-server-name",
+    "--token",
+    "--username",
+];
+
 /// Options of programs with a value in the next word that stand before the first word.
 pub(in super::super) const GLOBAL_VALUES: &[(&str, &[&str])] = &[
     (
         "git",
-        &["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--exec-path"],
+        &[
+            "-C",
+            "-c",
+            "--git-dir",
+            "--work-tree",
+            "--namespace",
+            "--config-env",
+            "--exec-path",
+            "--attr-source",
+        ],
     ),
-    ("docker", &["-H", "--host", "--context", "-c", "--config", "-l", "--log-level"]),
     (
-        "docker compose",
-        &["-f", "--file", "-p", "--project-name", "--profile", "--env-file", "--project-directory"],
+        "docker",
+        &[
+            "-H",
+            "--host",
+            "--context",
+            "-c",
+            "--config",
+            "-l",
+            "--log-level",
+            "--tlscacert",
+            "--tlscert",
+            "--tlskey",
+        ],
     ),
-    ("podman", &["--url", "--connection"]),
-    ("kubectl", &["-n", "--namespace", "--context", "--kubeconfig", "-s", "--cluster", "--user"]),
+    ("docker compose", COMPOSE_VALUES),
+    ("docker-compose", COMPOSE_VALUES),
+    ("podman compose", COMPOSE_VALUES),
+    (
+        "podman",
+        &["--url", "--connection", "-c", "--log-level", "--root", "--runroot", "--storage-driver"],
+    ),
+    ("kubectl", KUBECTL_VALUES),
+    ("oc", KUBECTL_VALUES),
     ("npm", &["--prefix", "-w", "--workspace", "-C"]),
     ("pnpm", &["--dir", "-C", "--filter", "-F"]),
     ("yarn", &["--cwd"]),
     ("cargo", &["--config", "-C", "-Z", "--color"]),
     ("go", &["-C"]),
     ("make", &["-C", "--directory", "-f", "--file"]),
-    ("aws", &["--profile", "--region", "--endpoint-url", "--output"]),
+    (
+        "aws",
+        &[
+            "--profile",
+            "--region",
+            "--endpoint-url",
+            "--output",
+            "--cli-connect-timeout",
+            "--cli-read-timeout",
+            "--query",
+            "--color",
+            "--ca-bundle",
+            "--cli-binary-format",
+        ],
+    ),
     ("gh", &["-R", "--repo"]),
-    ("helm", &["-n", "--namespace", "--kube-context"]),
+    (
+        "helm",
+        &[
+            "-n",
+            "--namespace",
+            "--kube-context",
+            "--kubeconfig",
+            "--kube-apiserver",
+            "--kube-as-user",
+            "--kube-as-group",
+            "--kube-ca-file",
+            "--kube-token",
+            "--kube-tls-server-name",
+            "--burst-limit",
+            "--qps",
+            "--registry-config",
+            "--repository-cache",
+            "--repository-config",
+        ],
+    ),
     ("terraform", &["-chdir"]),
     ("ssh", &["-i", "-p", "-o", "-l", "-F", "-L", "-R", "-D", "-J", "-b", "-c", "-E", "-W", "-w"]),
     ("redis-cli", &["-h", "-p", "-a", "-n", "-u", "--user", "--pass"]),

@@ -188,6 +188,8 @@ impl Runs {
                 }
             }
             "." | "source" | "alias" | "parallel" | "bind" | "fc" => self.is_known = false,
+            // From then on `NAME=value` sets a variable for a command behind its words too.
+            "set" | "shopt" if arguments.iter().any(sets_keyword) => self.is_known = false,
             "enable" | "hash" if !arguments.is_empty() => self.is_known = false,
             "mapfile" | "readarray" | "complete" | "compgen" => self.called_back(&run, depth),
             "find" | "fd" | "fdfind" => self.found(&run, depth),
@@ -205,6 +207,12 @@ impl Runs {
                         | "xvfb-run"
                         | "systemd-run"
                         | "setarch"
+                        | "setpriv"
+                        | "nsenter"
+                        | "linux32"
+                        | "linux64"
+                        | "x86_64"
+                        | "i386"
                 );
                 self.is_known &= !is_odd;
                 if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name))
@@ -294,9 +302,11 @@ impl Runs {
         if name == "xargs" && !words.is_empty() {
             unknown_words(&mut words, replaced(arguments, at));
         }
+        // `flock FILE -c TEXT`
         if name == "flock"
-            && let Some(at) = words.iter().position(|word| word.text == "-c")
-            && let Some(text) = words.get(at + 1)
+            && let Some(end) = arguments.get(..at)
+            && end.last().is_some_and(|word| matches!(word.text.as_str(), "-c" | "--command"))
+            && let Some(text) = words.first()
         {
             return self.text(&text.clone(), run, depth);
         }
@@ -353,14 +363,10 @@ impl Runs {
         }
         let (rebases, own) = (position("rebase").is_some(), position_of_command(arguments));
         for (at, word) in arguments.iter().enumerate() {
-            let is_exec = matches!(word.text.as_str(), "--exec" | "-x");
             if let Some(text) = word.after("--exec=") {
                 self.text(&text, run, depth);
-            } else if is_exec
-                && rebases
-                && let Some(text) = arguments.get(at + 1)
-            {
-                self.text(text, run, depth);
+            } else if rebases && let Some(text) = executed(word, arguments.get(at + 1)) {
+                self.text(&text, run, depth);
             }
             // Configuration may name programs: `core.pager`, `alias.x=!…`.
             let sets = match word.text.as_str() {
@@ -382,14 +388,17 @@ impl Runs {
                     self.is_known = false;
                     arguments.next();
                 }
-                "-o" | "-O" | "+O" | "+o" => _ = arguments.next(),
+                "-o" | "-O" | "+O" | "+o" => {
+                    self.is_known &= !arguments.next().is_some_and(sets_keyword);
+                }
                 "-" | "--" => {}
                 text if text.starts_with("--") => {}
                 text if text.starts_with(['-', '+']) && word.is_literal() => {
                     reads_text |= text.contains('c');
+                    self.is_known &= !sets_keyword(word);
                     // `-euo pipefail`
                     if text.contains(['o', 'O']) {
-                        arguments.next();
+                        self.is_known &= !arguments.next().is_some_and(sets_keyword);
                     }
                 }
                 _ if reads_text => return self.text(word, run, depth),
@@ -429,10 +438,59 @@ impl Runs {
     }
 
     fn after_c(&mut self, run: &Run, depth: usize) {
-        let at = run.words.iter().position(|word| matches!(word.text.as_str(), "-c" | "--command"));
-        if let Some(text) = at.and_then(|at| run.words.get(at + 1)) {
-            self.text(text, run, depth);
+        let words = &run.words[1..];
+        for (at, word) in words.iter().enumerate() {
+            let next = || words.get(at + 1).cloned();
+            let part = |text: &str| Word { text: text.to_owned(), kind: word.kind };
+            let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
+            let text = match name.strip_prefix("--") {
+                // `script -q -- program`
+                Some("") => return self.inner(run, words[at + 1..].to_vec(), depth),
+                Some(long) if long.starts_with("co") && "command".starts_with(long) => {
+                    if value.is_empty() { next() } else { Some(part(value)) }
+                }
+                Some(_) => None,
+                // `-qc TEXT`, `-cTEXT`
+                None => word.text.strip_prefix('-').and_then(|letters| {
+                    let (before, text) = letters.split_once('c')?;
+                    let is_cluster = before.bytes().all(|byte| byte.is_ascii_alphabetic());
+                    if !is_cluster {
+                        None
+                    } else if text.is_empty() {
+                        next()
+                    } else {
+                        Some(part(text))
+                    }
+                }),
+            };
+            if let Some(text) = text {
+                self.text(&text, run, depth);
+            }
         }
+    }
+}
+
+/// `-k` or `keyword`, for a shell, `set` or `shopt`.
+fn sets_keyword(word: &Word) -> bool {
+    let letters = word.text.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+    word.text == "keyword" || letters.is_some_and(|letters| letters.contains('k'))
+}
+
+/// The text that `git rebase` is told to run by this word: `-x TEXT`, `-xTEXT`, `-qxTEXT`, `--exec TEXT`.
+fn executed(word: &Word, next: Option<&Word>) -> Option<Word> {
+    let part = |text: &str| Word { text: text.to_owned(), kind: word.kind };
+    if let Some(long) = word.text.strip_prefix("--") {
+        let (name, value) = long.split_once('=').map_or((long, None), |(a, b)| (a, Some(b)));
+        // Git takes a beginning that can be no other option.
+        let is_it = name.starts_with("ex") && "exec".starts_with(name);
+        return if is_it { value.map(part).or_else(|| next.cloned()) } else { None };
+    }
+    let letters = word.text.strip_prefix('-')?;
+    // Those before it have no value, in the rest of the word or not.
+    let at = letters.find(['x', 's', 'S', 'X', 'C'])?;
+    match letters[at..].strip_prefix('x')? {
+        "" => next.cloned(),
+        text => Some(part(text)),
     }
 }
 
@@ -526,7 +584,11 @@ fn split_string(arguments: &[Word], at: usize) -> Option<Vec<Word>> {
                 let at = word.text.find('S').filter(|_| is_cluster)?;
                 Some(Word { text: word.text[at + 1..].to_owned(), kind: word.kind })
             })?;
-            (attached, at + 1)
+            // `-vS 'a b'`
+            match attached.text.as_str() {
+                "" => (arguments.get(at + 1)?.clone(), at + 2),
+                _ => (attached, at + 1),
+            }
         }
     };
     // It has quotes and variables of its own.
@@ -564,7 +626,8 @@ fn position_of_command(arguments: &[Word]) -> usize {
     let mut at = 0;
     while let Some(word) = arguments.get(at) {
         match word.text.as_str() {
-            "-c" | "-C" | "--git-dir" | "--work-tree" | "--config-env" | "--namespace" => at += 2,
+            "-c" | "-C" | "--git-dir" | "--work-tree" | "--config-env" | "--namespace"
+            | "--attr-source" => at += 2,
             text if text.starts_with('-') => at += 1,
             _ => break,
         }
