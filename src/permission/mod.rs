@@ -24,7 +24,7 @@ use crate::protocol::control::{PermissionMode, Reason, Ruling};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::tool::Effect;
 
-use judge::{Class, Findings, Instead, Survey, Suspicion};
+use judge::{Class, Findings, Instead, IsIt, Survey, Suspicion};
 use paths::Guarded;
 use shell::Simple;
 
@@ -187,7 +187,7 @@ impl Policy {
             return Some(Ruling::Refuse(ErrorCode::AccessDenied, self.reason_of(entry, text)));
         }
         let withheld = self.withheld();
-        let denies = |path: &str| withheld.denies(question.tool, path).is_some();
+        let denies = |_, path: &str| withheld.denies(question.tool, path).is_some();
         let path = question.shows(withheld.has(Verb::Deny), &denies, Suspicion::Any)?;
         let entry = withheld.denies(question.tool, &path)?;
         let text = format!("a rule forbids to read {path}, whichever way; {ANOTHER_WAY}");
@@ -215,7 +215,7 @@ impl Policy {
             return Some(Ruling::Ask(self.reason_of(entry, text)));
         }
         let withheld = self.withheld();
-        let asks = |path: &str| withheld.asks(question.tool, path).is_some();
+        let asks = |_, path: &str| withheld.asks(question.tool, path).is_some();
         let path = question.shows(withheld.has(Verb::Ask), &asks, Suspicion::Any)?;
         let entry = withheld.asks(question.tool, &path)?;
         let text = format!("a rule asks before {path} is read, whichever way");
@@ -228,21 +228,23 @@ impl Policy {
             return None;
         }
         let withheld = self.withheld();
-        let path = question.shows(true, &|path| withheld.is_secret(path), Suspicion::Known)?;
-        if let Some((line, _)) = &question.command {
-            // A tool that goes through the same files leaves it out.
-            if !line.text().contains(&path) && self.better_way(question).is_some() {
-                return None;
-            }
-            let mut commands = line.script().commands.iter();
-            let names = |entry: &Entry, simple| {
-                entry.verb == Verb::Allow
-                    && !entry.rule.is_bare()
-                    && entry.rule.fits_words(&written(simple))
-            };
-            if commands.any(|simple| self.find(question.tool, |e| names(e, simple)).is_some()) {
-                return None;
-            }
+        // A rule for the very command that shows it is enough where it says the file's name.
+        let (tool, line) = (question.tool, question.command.as_ref().map(|(line, _)| line));
+        let is_named = |n: usize, path: &str| {
+            let words = written(line?.script().commands.get(n)?);
+            self.find(tool, |entry| {
+                entry.verb == Verb::Allow && entry.rule.names(path) && entry.rule.fits_words(&words)
+            })
+        };
+        let is_it = |by: Option<usize>, path: &str| {
+            withheld.is_secret(path) && by.is_none_or(|n| is_named(n, path).is_none())
+        };
+        let path = question.shows(true, &is_it, Suspicion::Known)?;
+        // A tool that goes through the same files leaves it out.
+        if line.is_some_and(|line| !line.text().contains(&path))
+            && self.better_way(question).is_some()
+        {
+            return None;
         }
         let what = match &question.command {
             Some(_) => {
@@ -497,16 +499,11 @@ impl Entry {
 
 impl Question<'_> {
     /// A file of this kind that the call would show; `is_wanted` where there is any such kind.
-    fn shows(
-        &self,
-        is_wanted: bool,
-        is_it: &(dyn Fn(&str) -> bool + Sync),
-        suspicion: Suspicion,
-    ) -> Option<String> {
+    fn shows(&self, is_wanted: bool, is_it: &IsIt<'_>, suspicion: Suspicion) -> Option<String> {
         match (self.effect, &self.command) {
             _ if !is_wanted => None,
             (Effect::Read { path }, _) => {
-                (matches!(self.tool, "Read" | "Grep") && is_it(path)).then(|| path.clone())
+                (matches!(self.tool, "Read" | "Grep") && is_it(None, path)).then(|| path.clone())
             }
             (Effect::Command { directory, .. }, Some((line, _))) => {
                 judge::shows(line, directory, self.ground, is_it, suspicion)

@@ -2,6 +2,7 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use super::judge;
 use crate::protocol::nests_too_deep;
 
 /// What a rule does to the calls it fits.
@@ -162,6 +163,15 @@ impl Rule {
             Pattern::Words(pattern) => lead(pattern, words),
             Pattern::Path(..) => false,
         }
+    }
+
+    /// A word of the pattern, as it stands, is or holds the name of this file.
+    pub(super) fn names(&self, path: &str) -> bool {
+        let Pattern::Words(pattern) = &self.pattern else { return false };
+        let plain = |path: &str| path.strip_prefix("./").unwrap_or(path).to_owned();
+        let literal = pattern.iter().filter(|word| !word.contains('*'));
+        let mut named = literal.flat_map(|word| judge::fragments(word).chain([word.as_str()]));
+        named.any(|name| plain(name) == plain(path))
     }
 
     /// The pattern's words up to its first `*` occur in the text, one after the other.
