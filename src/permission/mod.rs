@@ -67,8 +67,8 @@ struct Question<'a> {
     ground: &'a Survey<'a>,
 }
 
-/// In this order: never, what can not be judged, deny, secrets, a better way, a person's allow, ask, what needs a person, a file's
-/// allow; then the mode.
+/// In this order: never, what can not be judged, deny, secrets, a better way, `--allow`, a person's answer, ask, what needs a person,
+/// a file's allow; then the mode.
 const GUARDS: &[fn(&Policy, &Question<'_>) -> Option<Ruling>] = &[
     |_, question| never(question),
     |_, question| too_long(question),
@@ -99,9 +99,10 @@ impl Policy {
         self.mode = mode;
     }
 
-    /// A person allows this from now on, as on the command line.
+    /// A person who was asked allows this from now on: no more than it says, and nothing that can not be undone.
     pub fn allow(&mut self, rules: impl IntoIterator<Item = Rule>) {
-        let entry = |rule| Entry { verb: Verb::Allow, origin: Origin::CommandLine, rule };
+        let entry =
+            |rule: Rule| Entry { verb: Verb::Allow, origin: Origin::Answer, rule: rule.whole() };
         Arc::make_mut(&mut self.entries).extend(rules.into_iter().map(entry));
     }
 
@@ -340,27 +341,30 @@ impl Policy {
         asks: impl Fn(&Rule) -> bool,
         class: Option<&(usize, Class, String)>,
     ) -> Option<Ruling> {
-        let by_person = |entry: &Entry| {
-            entry.verb == Verb::Allow && entry.origin == Origin::CommandLine && allows(&entry.rule)
+        let allowed = |is_from: &dyn Fn(&Entry) -> bool| {
+            let is_it =
+                |entry: &Entry| entry.verb == Verb::Allow && is_from(entry) && allows(&entry.rule);
+            let entry = self.find(tool, is_it)?;
+            Some(Ruling::Allow(reason(entry.shown(), "a rule allows this")))
         };
-        if let Some(entry) = self.find(tool, by_person) {
-            return Some(Ruling::Allow(reason(entry.shown(), "a rule allows this")));
+        // A rule that names the command allows it the network, none but one of the command line what can not be
+        // undone.
+        let class = class.filter(|_| self.mode != PermissionMode::Full);
+        let is_enough = |entry: &Entry| match class {
+            None => true,
+            Some((_, Class::Network, _)) => !entry.rule.is_bare(),
+            Some(_) => false,
+        };
+        if let Some(by_person) = allowed(&|entry| entry.origin == Origin::CommandLine)
+            .or_else(|| allowed(&|entry| entry.origin == Origin::Answer && is_enough(entry)))
+        {
+            return Some(by_person);
         }
         if let Some(entry) = self.find(tool, |e| e.verb == Verb::Ask && asks(&e.rule)) {
             return Some(Ruling::Ask(self.reason_of(entry, "a rule asks before this")));
         }
-        // A rule in a file that names the command allows it the network, none what can not be undone.
-        let class = class.filter(|_| self.mode != PermissionMode::Full);
-        let fits = |entry: &Entry| {
-            let is_enough = match class {
-                None => true,
-                Some((_, Class::Network, _)) => !entry.rule.is_bare(),
-                Some(_) => false,
-            };
-            entry.verb == Verb::Allow && is_enough && allows(&entry.rule)
-        };
-        if let Some(entry) = self.find(tool, fits) {
-            return Some(Ruling::Allow(reason(entry.shown(), "a rule allows this")));
+        if let Some(by_file) = allowed(&is_enough) {
+            return Some(by_file);
         }
         let (_, class, why) = class?;
         if self.mode == PermissionMode::ReadOnly && *class != Class::Network {
@@ -490,6 +494,7 @@ impl Entry {
         let rule = self.rule.text();
         match self.origin {
             Origin::CommandLine => format!("--{verb} {rule}"),
+            Origin::Answer => format!("{verb} {rule} (an answer)"),
             Origin::UserFile => format!("{verb} {rule} (user configuration)"),
             Origin::ProjectFile => format!("{verb} {rule} (project configuration)"),
             Origin::Pin(id) => format!("{verb} {rule} (pin {id})"),

@@ -19,8 +19,10 @@ pub enum Verb {
 /// Who made a rule. A person's word on the command line outranks what stands in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// `--allow`, `--ask`, `--deny`, or a person's answer to a question.
+    /// `--allow`, `--ask`, `--deny`.
     CommandLine,
+    /// A person's answer to a question: "always".
+    Answer,
     /// The user's configuration.
     UserFile,
     /// The project's configuration.
@@ -43,6 +45,8 @@ enum Pattern {
     Any,
     /// The leading words of a simple command; `*` alone stands for any words.
     Words(Vec<String>),
+    /// All of its words.
+    AllWords(Vec<String>),
     /// A glob over paths.
     Path(Box<GlobMatcher>, Start),
 }
@@ -87,7 +91,7 @@ impl Rule {
     /// Reads `Tool` or `Tool(pattern)`. For Bash the pattern is the leading words of a simple
     /// command: `cargo test` fits `cargo test --lib`; `*` stands for any words, inside a word for
     /// any characters. For the others it is a glob over paths from the project root, the home (`~/`) or
-    /// the root of all (`/`); one without `/` fits in any folder.
+    /// the root of all (`/`); one without `/` fits in any folder, `./a` in the root alone.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
             format!(
@@ -138,6 +142,16 @@ impl Rule {
         &self.text
     }
 
+    /// Fits no command with more words than it says, but where a `*` stands for them.
+    #[must_use]
+    pub(super) fn whole(self) -> Self {
+        let pattern = match self.pattern {
+            Pattern::Words(words) => Pattern::AllWords(words),
+            other => other,
+        };
+        Self { pattern, ..self }
+    }
+
     /// Fits every call of its tool.
     pub(super) fn is_bare(&self) -> bool {
         matches!(self.pattern, Pattern::Any)
@@ -147,7 +161,7 @@ impl Rule {
     pub(super) fn fits_path(&self, path: &str, places: &Places) -> bool {
         match &self.pattern {
             Pattern::Any => true,
-            Pattern::Words(_) => false,
+            Pattern::Words(_) | Pattern::AllWords(_) => false,
             Pattern::Path(glob, Start::Project) => glob.is_match(path),
             Pattern::Path(glob, Start::Root) => glob.is_match(places.absolute(path)),
             Pattern::Path(glob, Start::Home) => {
@@ -160,14 +174,17 @@ impl Rule {
     pub(super) fn fits_words(&self, words: &[String]) -> bool {
         match &self.pattern {
             Pattern::Any => true,
-            Pattern::Words(pattern) => lead(pattern, words),
+            Pattern::Words(pattern) => lead(pattern, words, false),
+            Pattern::AllWords(pattern) => lead(pattern, words, true),
             Pattern::Path(..) => false,
         }
     }
 
     /// A word of the pattern, as it stands, is or holds the name of this file.
     pub(super) fn names(&self, path: &str) -> bool {
-        let Pattern::Words(pattern) = &self.pattern else { return false };
+        let (Pattern::Words(pattern) | Pattern::AllWords(pattern)) = &self.pattern else {
+            return false;
+        };
         let plain = |path: &str| path.strip_prefix("./").unwrap_or(path).to_owned();
         let literal = pattern.iter().filter(|word| !word.contains('*'));
         let mut named = literal.flat_map(|word| judge::fragments(word).chain([word.as_str()]));
@@ -176,7 +193,9 @@ impl Rule {
 
     /// The pattern's words up to its first `*` occur in the text, one after the other.
     pub(super) fn occurs_in(&self, text: &str) -> bool {
-        let Pattern::Words(pattern) = &self.pattern else { return self.is_bare() };
+        let (Pattern::Words(pattern) | Pattern::AllWords(pattern)) = &self.pattern else {
+            return self.is_bare();
+        };
         let is_between = |char: char| char.is_whitespace() || ";|&()<>{}`\"'\\$/".contains(char);
         let words: Vec<&str> = text.split(is_between).filter(|word| !word.is_empty()).collect();
         let leading: Vec<&str> =
@@ -189,27 +208,27 @@ fn path_glob(pattern: &str) -> Result<GlobMatcher, String> {
     if nests_too_deep(pattern) {
         return Err("its braces stand too deep in each other".to_owned());
     }
-    let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-    let mut glob = pattern.to_owned();
+    let from_root = pattern.strip_prefix("./");
+    let mut glob = from_root.unwrap_or(pattern).to_owned();
     if glob.ends_with('/') {
         glob.push_str("**");
     }
-    if !glob.contains('/') {
+    if from_root.is_none() && !glob.contains('/') {
         glob.insert_str(0, "**/");
     }
     let glob = GlobBuilder::new(&glob).literal_separator(true).build();
     glob.map(|glob| glob.compile_matcher()).map_err(|error| error.to_string())
 }
 
-/// The words begin with the pattern.
-fn lead(pattern: &[String], words: &[String]) -> bool {
+/// The words begin with the pattern, or are it.
+fn lead(pattern: &[String], words: &[String], is_whole: bool) -> bool {
     match pattern.split_first() {
-        None => true,
+        None => !is_whole || words.is_empty(),
         Some((star, rest)) if star == "*" => {
-            (0..=words.len()).any(|skipped| lead(rest, &words[skipped..]))
+            (0..=words.len()).any(|skipped| lead(rest, &words[skipped..], is_whole))
         }
         Some((first, rest)) => match words.split_first() {
-            Some((word, words)) => word_fits(first, word) && lead(rest, words),
+            Some((word, words)) => word_fits(first, word) && lead(rest, words, is_whole),
             None => false,
         },
     }
@@ -273,7 +292,8 @@ mod tests {
         check_path("Write(src/)", "src/a/b.rs", true);
         check_path("Write(src/*.rs)", "src/a.rs", true);
         check_path("Write(src/*.rs)", "src/a/b.rs", false);
-        check_path("Write(./a.rs)", "x/a.rs", true);
+        check_path("Write(./a.rs)", "a.rs", true);
+        check_path("Write(./a.rs)", "x/a.rs", false);
         check_path("Read(.env)", "deep/.env", true);
         check_path("Read(.env)", ".env", true);
         check_path("Read", "anything", true);
