@@ -67,7 +67,7 @@ struct Question<'a> {
     ground: &'a Survey<'a>,
 }
 
-/// In this order: never, what can not be judged, deny, secrets, a better way, `--allow`, a person's answer, ask, what needs a person,
+/// In this order: never, what can not be judged, deny, secrets, a better way, the mode that only reads, `--allow`, a person's answer, ask, what needs a person,
 /// a file's allow; then the mode.
 const GUARDS: &[fn(&Policy, &Question<'_>) -> Option<Ruling>] = &[
     |_, question| never(question),
@@ -76,6 +76,7 @@ const GUARDS: &[fn(&Policy, &Question<'_>) -> Option<Ruling>] = &[
     Policy::secrets,
     Policy::better_way,
     Policy::asked_about_files,
+    Policy::only_reads,
     Policy::granted,
     Policy::own_files,
 ];
@@ -204,7 +205,7 @@ impl Policy {
             entry.verb == verb && CHANGES.contains(&entry.rule.tool()) && !entry.rule.is_bare()
         };
         self.entries.iter().filter(is_about).find_map(|entry| {
-            let fits = |path: &str| entry.rule.fits_path(path, &self.places);
+            let fits = |path: &str| entry.rule.holds_for_path(path, &self.places);
             Some((entry, judge::changes(line, directory, question.ground, &fits)?))
         })
     }
@@ -286,11 +287,26 @@ impl Policy {
         Some(Ruling::Instead(code, reason))
     }
 
+    /// What only reads changes no file, whatever rules in files allow: a person says otherwise where the mode is
+    /// said, on the command line.
+    fn only_reads(&self, question: &Question<'_>) -> Option<Ruling> {
+        let Effect::Write { path } = question.effect else { return None };
+        let by_person = |entry: &Entry| {
+            entry.verb == Verb::Allow
+                && entry.origin == Origin::CommandLine
+                && entry.rule.fits_path(path, &self.places)
+        };
+        let is_refused =
+            self.mode == PermissionMode::ReadOnly && self.find(question.tool, by_person).is_none();
+        is_refused.then(|| self.by_mode(question))
+    }
+
     fn granted(&self, question: &Question<'_>) -> Option<Ruling> {
         match (question.effect, &question.command) {
             (Effect::Read { path } | Effect::Write { path }, _) => {
-                let fits = |rule: &Rule| rule.fits_path(path, &self.places);
-                self.standing(question.tool, fits, fits, None)
+                let allows = |rule: &Rule| rule.fits_path(path, &self.places);
+                let asks = |rule: &Rule| rule.holds_for_path(path, &self.places);
+                self.standing(question.tool, allows, asks, None)
             }
             (Effect::Command { .. }, Some((line, findings))) => {
                 let commands = &line.script().commands;
@@ -323,9 +339,10 @@ impl Policy {
         let writes = simple.redirects.iter().any(|to| to.writes().is_some());
         let allows = |rule: &Rule| rule.is_bare() || !writes && rule.fits_words(&words);
         let asks = |rule: &Rule| {
-            let runs = line.runs().iter().filter(|run| run.of == n);
+            let mut runs = line.runs().iter().filter(|run| run.of == n);
             rule.fits_words(&words)
-                || runs.map(|run| texts(&run.words)).any(|words| rule.fits_words(&words))
+                || runs.any(|run| fits_run(rule, run))
+                || !line.is_known() && rule.occurs_in(line.text())
         };
         // The worst of it is named.
         let classes = findings.asks.iter().filter(|(of, ..)| *of == n);
@@ -524,17 +541,15 @@ impl Question<'_> {
     /// an `env` or in a `sh -c`, or, where the line is not understood, its text.
     fn may_be(&self, rule: &Rule) -> bool {
         match self.effect {
-            Effect::Read { path } | Effect::Write { path } => rule.fits_path(path, self.places),
+            Effect::Read { path } | Effect::Write { path } => {
+                rule.holds_for_path(path, self.places)
+            }
             Effect::Job { .. } | Effect::Plan => rule.is_bare(),
             Effect::Command { command, .. } => self.command.as_ref().is_some_and(|(line, _)| {
-                // Options before its first word make no other command of it.
-                let mut runs = line
-                    .runs()
-                    .iter()
-                    .flat_map(|run| [texts(&run.words), judge::without_globals(run)]);
+                let mut runs = line.runs().iter();
                 rule.is_bare()
                     || line.script().commands.iter().any(|simple| rule.fits_words(&written(simple)))
-                    || runs.any(|words| !words.is_empty() && rule.fits_words(&words))
+                    || runs.any(|run| fits_run(rule, run))
                     || !line.is_known() && rule.occurs_in(command)
             }),
         }
@@ -567,6 +582,13 @@ fn too_long(question: &Question<'_>) -> Option<Ruling> {
     let text = "this is too long, or stands too deep in itself, to be read, so it is run in no mode: do it in \
                 smaller steps, write texts with Write, or put the commands into a script file and run that";
     line.is_too_long().then(|| Ruling::Refuse(ErrorCode::CommandBlocked, reason("too long", text)))
+}
+
+/// The rule is about what runs: options before its first word make no other command of it.
+fn fits_run(rule: &Rule, run: &shell::Run) -> bool {
+    [texts(&run.words), judge::without_globals(run)]
+        .iter()
+        .any(|words| !words.is_empty() && rule.fits_words(words))
 }
 
 /// A simple command's words as they are written, the assignments before them included.

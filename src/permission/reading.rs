@@ -59,7 +59,10 @@ impl Withheld {
             entry.verb == verb
                 && (entry.rule.tool() == "Read" || entry.rule.tool() == tool)
                 && !entry.rule.is_bare()
-                && entry.rule.fits_path(path, &self.places)
+                && match verb {
+                    Verb::Allow => entry.rule.fits_path(path, &self.places),
+                    Verb::Ask | Verb::Deny => entry.rule.holds_for_path(path, &self.places),
+                }
         })
     }
 

@@ -47,8 +47,16 @@ enum Pattern {
     Words(Vec<String>),
     /// All of its words.
     AllWords(Vec<String>),
-    /// A glob over paths.
-    Path(Box<GlobMatcher>, Start),
+    /// Paths.
+    Path(Box<Paths>),
+}
+
+#[derive(Clone, Debug)]
+struct Paths {
+    glob: GlobMatcher,
+    /// What lies in a folder of this name, where it may be one's.
+    below: Option<GlobMatcher>,
+    start: Start,
 }
 
 /// Where the paths of a pattern begin.
@@ -90,7 +98,7 @@ impl Places {
 impl Rule {
     /// Reads `Tool` or `Tool(pattern)`. For Bash the pattern is the leading words of a simple
     /// command: `cargo test` fits `cargo test --lib`; `*` stands for any words, inside a word for
-    /// any characters. For the others it is a glob over paths from the project root, the home (`~/`) or
+    /// any characters, and `rm:*` is `rm *`. For the others it is a glob over paths from the project root, the home (`~/`) or
     /// the root of all (`/`); one without `/` fits in any folder, `./a` in the root alone.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
@@ -120,13 +128,19 @@ impl Rule {
                 Pattern::Words(words.split_ascii_whitespace().map(ToOwned::to_owned).collect())
             }
             Some(glob) => {
-                let origin = match glob {
+                let start = match glob {
                     _ if glob.starts_with('/') => Start::Root,
                     _ if glob.starts_with("~/") => Start::Home,
                     _ => Start::Project,
                 };
-                let glob = path_glob(glob).map_err(|why| wrong(&why))?;
-                Pattern::Path(Box::new(glob), origin)
+                let is_name = glob
+                    .rsplit('/')
+                    .next()
+                    .is_some_and(|last| !last.is_empty() && !last.contains(['*', '?', '[', '{']));
+                let below = is_name.then(|| path_glob(glob, "/**")).transpose();
+                let below = below.map_err(|why| wrong(&why))?;
+                let glob = path_glob(glob, "").map_err(|why| wrong(&why))?;
+                Pattern::Path(Box::new(Paths { glob, below, start }))
             }
         };
         Ok(Self { tool: tool.to_owned(), pattern, text: trimmed.to_owned() })
@@ -159,14 +173,30 @@ impl Rule {
 
     /// Fits a call that touches this path.
     pub(super) fn fits_path(&self, path: &str, places: &Places) -> bool {
-        match &self.pattern {
-            Pattern::Any => true,
-            Pattern::Words(_) | Pattern::AllWords(_) => false,
-            Pattern::Path(glob, Start::Project) => glob.is_match(path),
-            Pattern::Path(glob, Start::Root) => glob.is_match(places.absolute(path)),
-            Pattern::Path(glob, Start::Home) => {
-                places.below_home(path).is_some_and(|path| glob.is_match(path))
-            }
+        self.fits(path, places, |paths| Some(&paths.glob))
+    }
+
+    /// The same, and what lies below it where it is a folder: what a rule forbids it forbids there too.
+    pub(super) fn holds_for_path(&self, path: &str, places: &Places) -> bool {
+        self.fits_path(path, places) || self.fits(path, places, |paths| paths.below.as_ref())
+    }
+
+    fn fits(
+        &self,
+        path: &str,
+        places: &Places,
+        glob: impl Fn(&Paths) -> Option<&GlobMatcher>,
+    ) -> bool {
+        let paths = match &self.pattern {
+            Pattern::Any => return true,
+            Pattern::Words(_) | Pattern::AllWords(_) => return false,
+            Pattern::Path(paths) => paths,
+        };
+        let Some(glob) = glob(paths) else { return false };
+        match paths.start {
+            Start::Project => glob.is_match(path),
+            Start::Root => glob.is_match(places.absolute(path)),
+            Start::Home => places.below_home(path).is_some_and(|path| glob.is_match(path)),
         }
     }
 
@@ -176,7 +206,7 @@ impl Rule {
             Pattern::Any => true,
             Pattern::Words(pattern) => lead(pattern, words, false),
             Pattern::AllWords(pattern) => lead(pattern, words, true),
-            Pattern::Path(..) => false,
+            Pattern::Path(_) => false,
         }
     }
 
@@ -196,15 +226,38 @@ impl Rule {
         let (Pattern::Words(pattern) | Pattern::AllWords(pattern)) = &self.pattern else {
             return self.is_bare();
         };
-        let is_between = |char: char| char.is_whitespace() || ";|&()<>{}`\"'\\$/".contains(char);
-        let words: Vec<&str> = text.split(is_between).filter(|word| !word.is_empty()).collect();
-        let leading: Vec<&str> =
-            pattern.iter().map(String::as_str).take_while(|word| !word.contains('*')).collect();
-        leading.is_empty() || words.windows(leading.len()).any(|window| window == leading)
+        let is_between =
+            |char: char| char.is_whitespace() || ";|&()<>{}`\"'\\$/=!,[]".contains(char);
+        let split = |text: &str| -> Vec<String> {
+            let words = text.split(is_between).filter(|word| !word.is_empty());
+            words.map(str::to_owned).collect()
+        };
+        let known = pattern.iter().map(|word| word.strip_suffix(":*").unwrap_or(word));
+        let leading: Vec<String> =
+            known.take_while(|word| !word.contains('*')).flat_map(split).collect();
+        // `r$(:)m`: what is put in may be nothing.
+        let texts = [text.to_owned(), without_substitutions(text)];
+        leading.is_empty()
+            || texts
+                .iter()
+                .any(|text| split(text).windows(leading.len()).any(|window| window == leading))
     }
 }
 
-fn path_glob(pattern: &str) -> Result<GlobMatcher, String> {
+/// The text without the words of `$(…)` in it, quotes and backslashes.
+fn without_substitutions(text: &str) -> String {
+    let mut rest = text;
+    let mut left = String::new();
+    while let Some(at) = rest.find("$(") {
+        left.push_str(&rest[..at]);
+        rest = rest[at..].find(')').map_or("", |end| &rest[at + end + 1..]);
+    }
+    left.push_str(rest);
+    left.retain(|char| !matches!(char, '"' | '\'' | '\\'));
+    left
+}
+
+fn path_glob(pattern: &str, below: &str) -> Result<GlobMatcher, String> {
     if nests_too_deep(pattern) {
         return Err("its braces stand too deep in each other".to_owned());
     }
@@ -216,6 +269,7 @@ fn path_glob(pattern: &str) -> Result<GlobMatcher, String> {
     if from_root.is_none() && !glob.contains('/') {
         glob.insert_str(0, "**/");
     }
+    glob.push_str(below);
     let glob = GlobBuilder::new(&glob).literal_separator(true).build();
     glob.map(|glob| glob.compile_matcher()).map_err(|error| error.to_string())
 }
@@ -228,6 +282,8 @@ fn lead(pattern: &[String], words: &[String], is_whole: bool) -> bool {
             (0..=words.len()).any(|skipped| lead(rest, &words[skipped..], is_whole))
         }
         Some((first, rest)) => match words.split_first() {
+            // `rm:*`, as others write `rm *`.
+            Some((word, _)) if rest.is_empty() && first.strip_suffix(":*") == Some(word) => true,
             Some((word, words)) => word_fits(first, word) && lead(rest, words, is_whole),
             None => false,
         },
@@ -273,6 +329,10 @@ mod tests {
         check("Bash(git * --stat)", "git log", false);
         check("Bash(npm run test:*)", "npm run test:unit", true);
         check("Bash(npm run test:*)", "npm run build", false);
+        check("Bash(npm run test:*)", "npm run test --all", true);
+        check("Bash(rm:*)", "rm -r x", true);
+        check("Bash(rm:*)", "rm", true);
+        check("Bash(rm:*)", "rmdir x", false);
         check("Bash(a*b*c)", "axxbyyc", true);
         check("Bash(a*b*c)", "axxc", false);
         check("Bash", "anything at all", true);
@@ -305,6 +365,26 @@ mod tests {
         check_path("Read(~/notes/*)", "~/notes/a", true);
         check_path("Read(/home/me/notes/*)", "~/notes/a", true);
         check_path("Read(~/notes/*)", "notes/a", false);
+    }
+
+    #[test]
+    fn what_a_rule_forbids_of_a_folder_it_forbids_below_it() {
+        for (rule, path, expected) in [
+            ("Edit(src)", "src/a/b.rs", true),
+            ("Edit(src)", "web/src/a.rs", true),
+            ("Edit(./src)", "src/a.rs", true),
+            ("Edit(./src)", "web/src/a.rs", false),
+            ("Edit(src)", "src", true),
+            ("Edit(src)", "srcs/a.rs", false),
+            ("Edit(src/*)", "src/a/b.rs", false),
+            ("Edit(/home/me/it/src)", "src/a.rs", true),
+        ] {
+            let rule = Rule::parse(rule).expect(rule);
+            let places = Places { project: "/home/me/it".to_owned(), home: None };
+            assert_eq!(rule.holds_for_path(path, &places), expected, "{rule:?} on {path}");
+        }
+        // None that allows says more than it says.
+        check_path("Edit(src)", "src/a.rs", false);
     }
 
     #[test]

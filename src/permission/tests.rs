@@ -702,6 +702,43 @@ fn always_allow_lets_through_no_more_than_it_says() {
     assert_eq!(then("cargo test a", "cargo test b", Ask), answered);
 }
 
+#[test]
+fn in_read_only_no_file_is_changed_by_a_rule_in_a_file() {
+    let refused = "ACCESS_DENIED: mode read-only";
+    check(ReadOnly, &["allow Write(src/**)"], &write("src/a.rs"), refused);
+    check(ReadOnly, &["user allow Write"], &write("src/a.rs"), refused);
+    check(ReadOnly, &["ask Write"], &write("src/a.rs"), refused);
+    let by_person = ["--allow Write(src/**)"];
+    check(ReadOnly, &by_person, &write("src/a.rs"), "allow: --allow Write(src/**)");
+    check(ReadOnly, &by_person, &write("a.rs"), refused);
+}
+
+#[test]
+fn what_a_rule_asks_about_is_asked_in_every_way_to_write_it() {
+    let rules = ["ask Bash(git commit *)", "ask Bash(rm *)", "user allow Bash"];
+    for line in [
+        "git commit -m a",
+        "git --no-pager commit -m a",
+        "git -c user.name=a commit -m a",
+        "$x rm a.txt",
+        "r$(:)m a.txt",
+        "r\"\"m a.txt",
+        "git -c alias.z='!rm a.txt' z",
+    ] {
+        for mode in [Ask, AutoEdit, Full] {
+            let (tool, effect) = bash(line);
+            let ruling = shown(&policy(mode, &rules).rule_on(tool, &effect, &Files));
+            assert!(ruling.starts_with("ask: ask Bash("), "{mode:?} {line}: {ruling}");
+        }
+    }
+    let allowed = "allow: allow Bash (user configuration)";
+    check(AutoEdit, &rules, &bash("git log --format=commit"), allowed);
+    check(AutoEdit, &rules, &bash("make \"$x\""), allowed);
+    let denied = "COMMAND_BLOCKED: --deny Bash(rm:*)";
+    check(Full, &["--deny Bash(rm:*)"], &bash("rm a.txt"), denied);
+    check(Full, &["--deny Bash(rm:*)"], &bash("git -c alias.z='!rm a.txt' z"), denied);
+}
+
 mod properties {
     use proptest::prelude::*;
 
