@@ -293,7 +293,7 @@ pub(super) fn rule_for(simple: &Simple) -> Result<String, &'static str> {
             || CONTAINERS.contains(&name) && matches!(*verb, "exec" | "run")
     };
     if is_wide(&name)
-        || verbs.iter().skip(1).any(|verb| is_wide_verb(verb))
+        || verbs.iter().skip(1).any(is_wide_verb)
         || verbs.len() > 2 && verbs.last().is_some_and(is_wide)
     {
         return exact(simple).ok_or("no pattern fits these words of a program that runs anything");
