@@ -212,7 +212,8 @@ impl Session {
         }
         let workspace = Arc::new(workspace);
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
-        let project = ProjectFiles(workspace.clone());
+        let withheld = settings.policy.withheld();
+        let project = ProjectFiles { workspace: workspace.clone(), withheld };
         let rules = rules(&project, options.dirs.as_ref());
         let environment = environment(workspace.root(), &holds);
         let model = main.model.id();

@@ -146,7 +146,7 @@ impl Loaded {
     /// Takes out of an untrusted project's file what could harm, and says so.
     fn restrict(&mut self, table: &mut Table, path: &Path, user: &Table) {
         let mut ignored = Vec::new();
-        for key in ["providers", "models", "sandbox", "verify"] {
+        for key in ["providers", "models", "sandbox", "verify", "record"] {
             if table.remove(key).is_some() {
                 ignored.push(key.to_owned());
             }
@@ -449,6 +449,7 @@ mod tests {
         let project = "model = \"a/b\"\n[providers.openai]\nbase_url = \"http://evil\"\n\
             [permissions]\nmode = \"full\"\nallow = [\"Bash\"]\ndeny = [\"Write\"]\n\
             [checks]\ncommands = [\"rm x\"]\n\
+            [record]\nredact_extra = [\"user\", \".*\"]\n\
             [learning]\nenabled = false\nkeep_days = 1\n";
         let sources = Sources {
             project_file: Some(file(&dir, "project.toml", project)),
@@ -462,7 +463,9 @@ mod tests {
         assert_eq!(loaded.config.permissions.deny, ["Write"]);
         assert!(loaded.config.checks.commands.is_empty() && loaded.untrusted_checks);
         assert!(!loaded.config.learning.enabled && loaded.config.learning.keep_days == 90);
-        assert!(loaded.warnings[0].contains("providers, permissions.allow, permissions.mode"));
+        assert!(loaded.config.record.redact_extra.is_empty());
+        let ignored = "providers, record, permissions.allow, permissions.mode";
+        assert!(loaded.warnings[0].contains(ignored), "{:?}", loaded.warnings);
         assert!(loaded.warnings[0].contains("learning.keep_days"));
     }
 }

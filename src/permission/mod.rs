@@ -24,7 +24,7 @@ use crate::protocol::control::{PermissionMode, Reason, Ruling};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::tool::Effect;
 
-use judge::{Class, Findings, Instead, Survey, Suspicion};
+use judge::{Class, Findings, Instead, IsIt, Survey, Suspicion};
 use paths::Guarded;
 use shell::Simple;
 
@@ -67,8 +67,8 @@ struct Question<'a> {
     ground: &'a Survey<'a>,
 }
 
-/// In this order: never, what can not be judged, deny, secrets, a better way, a person's allow, ask, what needs a person, a file's
-/// allow; then the mode.
+/// In this order: never, what can not be judged, deny, secrets, a better way, the mode that only reads, `--allow`, a person's answer, ask, what needs a person,
+/// a file's allow; then the mode.
 const GUARDS: &[fn(&Policy, &Question<'_>) -> Option<Ruling>] = &[
     |_, question| never(question),
     |_, question| too_long(question),
@@ -76,6 +76,7 @@ const GUARDS: &[fn(&Policy, &Question<'_>) -> Option<Ruling>] = &[
     Policy::secrets,
     Policy::better_way,
     Policy::asked_about_files,
+    Policy::only_reads,
     Policy::granted,
     Policy::own_files,
 ];
@@ -99,9 +100,10 @@ impl Policy {
         self.mode = mode;
     }
 
-    /// A person allows this from now on, as on the command line.
+    /// A person who was asked allows this from now on: no more than it says, and nothing that can not be undone.
     pub fn allow(&mut self, rules: impl IntoIterator<Item = Rule>) {
-        let entry = |rule| Entry { verb: Verb::Allow, origin: Origin::CommandLine, rule };
+        let entry =
+            |rule: Rule| Entry { verb: Verb::Allow, origin: Origin::Answer, rule: rule.whole() };
         Arc::make_mut(&mut self.entries).extend(rules.into_iter().map(entry));
     }
 
@@ -187,7 +189,7 @@ impl Policy {
             return Some(Ruling::Refuse(ErrorCode::AccessDenied, self.reason_of(entry, text)));
         }
         let withheld = self.withheld();
-        let denies = |path: &str| withheld.denies(question.tool, path).is_some();
+        let denies = |_, path: &str| withheld.denies(question.tool, path).is_some();
         let path = question.shows(withheld.has(Verb::Deny), &denies, Suspicion::Any)?;
         let entry = withheld.denies(question.tool, &path)?;
         let text = format!("a rule forbids to read {path}, whichever way; {ANOTHER_WAY}");
@@ -203,7 +205,7 @@ impl Policy {
             entry.verb == verb && CHANGES.contains(&entry.rule.tool()) && !entry.rule.is_bare()
         };
         self.entries.iter().filter(is_about).find_map(|entry| {
-            let fits = |path: &str| entry.rule.fits_path(path, &self.places);
+            let fits = |path: &str| entry.rule.holds_for_path(path, &self.places);
             Some((entry, judge::changes(line, directory, question.ground, &fits)?))
         })
     }
@@ -215,7 +217,7 @@ impl Policy {
             return Some(Ruling::Ask(self.reason_of(entry, text)));
         }
         let withheld = self.withheld();
-        let asks = |path: &str| withheld.asks(question.tool, path).is_some();
+        let asks = |_, path: &str| withheld.asks(question.tool, path).is_some();
         let path = question.shows(withheld.has(Verb::Ask), &asks, Suspicion::Any)?;
         let entry = withheld.asks(question.tool, &path)?;
         let text = format!("a rule asks before {path} is read, whichever way");
@@ -228,21 +230,23 @@ impl Policy {
             return None;
         }
         let withheld = self.withheld();
-        let path = question.shows(true, &|path| withheld.is_secret(path), Suspicion::Known)?;
-        if let Some((line, _)) = &question.command {
-            // A tool that goes through the same files leaves it out.
-            if !line.text().contains(&path) && self.better_way(question).is_some() {
-                return None;
-            }
-            let mut commands = line.script().commands.iter();
-            let names = |entry: &Entry, simple| {
-                entry.verb == Verb::Allow
-                    && !entry.rule.is_bare()
-                    && entry.rule.fits_words(&written(simple))
-            };
-            if commands.any(|simple| self.find(question.tool, |e| names(e, simple)).is_some()) {
-                return None;
-            }
+        // A rule for the very command that shows it is enough where it says the file's name.
+        let (tool, line) = (question.tool, question.command.as_ref().map(|(line, _)| line));
+        let is_named = |n: usize, path: &str| {
+            let words = written(line?.script().commands.get(n)?);
+            self.find(tool, |entry| {
+                entry.verb == Verb::Allow && entry.rule.names(path) && entry.rule.fits_words(&words)
+            })
+        };
+        let is_it = |by: Option<usize>, path: &str| {
+            withheld.is_secret(path) && by.is_none_or(|n| is_named(n, path).is_none())
+        };
+        let path = question.shows(true, &is_it, Suspicion::Known)?;
+        // A tool that goes through the same files leaves it out.
+        if line.is_some_and(|line| !line.text().contains(&path))
+            && self.better_way(question).is_some()
+        {
+            return None;
         }
         let what = match &question.command {
             Some(_) => {
@@ -283,11 +287,26 @@ impl Policy {
         Some(Ruling::Instead(code, reason))
     }
 
+    /// What only reads changes no file, whatever rules in files allow: a person says otherwise where the mode is
+    /// said, on the command line.
+    fn only_reads(&self, question: &Question<'_>) -> Option<Ruling> {
+        let Effect::Write { path } = question.effect else { return None };
+        let by_person = |entry: &Entry| {
+            entry.verb == Verb::Allow
+                && entry.origin == Origin::CommandLine
+                && entry.rule.fits_path(path, &self.places)
+        };
+        let is_refused =
+            self.mode == PermissionMode::ReadOnly && self.find(question.tool, by_person).is_none();
+        is_refused.then(|| self.by_mode(question))
+    }
+
     fn granted(&self, question: &Question<'_>) -> Option<Ruling> {
         match (question.effect, &question.command) {
             (Effect::Read { path } | Effect::Write { path }, _) => {
-                let fits = |rule: &Rule| rule.fits_path(path, &self.places);
-                self.standing(question.tool, fits, fits, None)
+                let allows = |rule: &Rule| rule.fits_path(path, &self.places);
+                let asks = |rule: &Rule| rule.holds_for_path(path, &self.places);
+                self.standing(question.tool, allows, asks, None)
             }
             (Effect::Command { .. }, Some((line, findings))) => {
                 let commands = &line.script().commands;
@@ -320,9 +339,10 @@ impl Policy {
         let writes = simple.redirects.iter().any(|to| to.writes().is_some());
         let allows = |rule: &Rule| rule.is_bare() || !writes && rule.fits_words(&words);
         let asks = |rule: &Rule| {
-            let runs = line.runs().iter().filter(|run| run.of == n);
+            let mut runs = line.runs().iter().filter(|run| run.of == n);
             rule.fits_words(&words)
-                || runs.map(|run| texts(&run.words)).any(|words| rule.fits_words(&words))
+                || runs.any(|run| fits_run(rule, run))
+                || !line.is_known() && rule.occurs_in(line.text())
         };
         // The worst of it is named.
         let classes = findings.asks.iter().filter(|(of, ..)| *of == n);
@@ -338,27 +358,30 @@ impl Policy {
         asks: impl Fn(&Rule) -> bool,
         class: Option<&(usize, Class, String)>,
     ) -> Option<Ruling> {
-        let by_person = |entry: &Entry| {
-            entry.verb == Verb::Allow && entry.origin == Origin::CommandLine && allows(&entry.rule)
+        let allowed = |is_from: &dyn Fn(&Entry) -> bool| {
+            let is_it =
+                |entry: &Entry| entry.verb == Verb::Allow && is_from(entry) && allows(&entry.rule);
+            let entry = self.find(tool, is_it)?;
+            Some(Ruling::Allow(reason(entry.shown(), "a rule allows this")))
         };
-        if let Some(entry) = self.find(tool, by_person) {
-            return Some(Ruling::Allow(reason(entry.shown(), "a rule allows this")));
+        // A rule that names the command allows it the network, none but one of the command line what can not be
+        // undone.
+        let class = class.filter(|_| self.mode != PermissionMode::Full);
+        let is_enough = |entry: &Entry| match class {
+            None => true,
+            Some((_, Class::Network, _)) => !entry.rule.is_bare(),
+            Some(_) => false,
+        };
+        if let Some(by_person) = allowed(&|entry| entry.origin == Origin::CommandLine)
+            .or_else(|| allowed(&|entry| entry.origin == Origin::Answer && is_enough(entry)))
+        {
+            return Some(by_person);
         }
         if let Some(entry) = self.find(tool, |e| e.verb == Verb::Ask && asks(&e.rule)) {
             return Some(Ruling::Ask(self.reason_of(entry, "a rule asks before this")));
         }
-        // A rule in a file that names the command allows it the network, none what can not be undone.
-        let class = class.filter(|_| self.mode != PermissionMode::Full);
-        let fits = |entry: &Entry| {
-            let is_enough = match class {
-                None => true,
-                Some((_, Class::Network, _)) => !entry.rule.is_bare(),
-                Some(_) => false,
-            };
-            entry.verb == Verb::Allow && is_enough && allows(&entry.rule)
-        };
-        if let Some(entry) = self.find(tool, fits) {
-            return Some(Ruling::Allow(reason(entry.shown(), "a rule allows this")));
+        if let Some(by_file) = allowed(&is_enough) {
+            return Some(by_file);
         }
         let (_, class, why) = class?;
         if self.mode == PermissionMode::ReadOnly && *class != Class::Network {
@@ -488,6 +511,7 @@ impl Entry {
         let rule = self.rule.text();
         match self.origin {
             Origin::CommandLine => format!("--{verb} {rule}"),
+            Origin::Answer => format!("{verb} {rule} (an answer)"),
             Origin::UserFile => format!("{verb} {rule} (user configuration)"),
             Origin::ProjectFile => format!("{verb} {rule} (project configuration)"),
             Origin::Pin(id) => format!("{verb} {rule} (pin {id})"),
@@ -497,16 +521,11 @@ impl Entry {
 
 impl Question<'_> {
     /// A file of this kind that the call would show; `is_wanted` where there is any such kind.
-    fn shows(
-        &self,
-        is_wanted: bool,
-        is_it: &(dyn Fn(&str) -> bool + Sync),
-        suspicion: Suspicion,
-    ) -> Option<String> {
+    fn shows(&self, is_wanted: bool, is_it: &IsIt<'_>, suspicion: Suspicion) -> Option<String> {
         match (self.effect, &self.command) {
             _ if !is_wanted => None,
             (Effect::Read { path }, _) => {
-                (matches!(self.tool, "Read" | "Grep") && is_it(path)).then(|| path.clone())
+                (matches!(self.tool, "Read" | "Grep") && is_it(None, path)).then(|| path.clone())
             }
             (Effect::Command { directory, .. }, Some((line, _))) => {
                 judge::shows(line, directory, self.ground, is_it, suspicion)
@@ -522,17 +541,15 @@ impl Question<'_> {
     /// an `env` or in a `sh -c`, or, where the line is not understood, its text.
     fn may_be(&self, rule: &Rule) -> bool {
         match self.effect {
-            Effect::Read { path } | Effect::Write { path } => rule.fits_path(path, self.places),
+            Effect::Read { path } | Effect::Write { path } => {
+                rule.holds_for_path(path, self.places)
+            }
             Effect::Job { .. } | Effect::Plan => rule.is_bare(),
             Effect::Command { command, .. } => self.command.as_ref().is_some_and(|(line, _)| {
-                // Options before its first word make no other command of it.
-                let mut runs = line
-                    .runs()
-                    .iter()
-                    .flat_map(|run| [texts(&run.words), judge::without_globals(run)]);
+                let mut runs = line.runs().iter();
                 rule.is_bare()
                     || line.script().commands.iter().any(|simple| rule.fits_words(&written(simple)))
-                    || runs.any(|words| !words.is_empty() && rule.fits_words(&words))
+                    || runs.any(|run| fits_run(rule, run))
                     || !line.is_known() && rule.occurs_in(command)
             }),
         }
@@ -565,6 +582,13 @@ fn too_long(question: &Question<'_>) -> Option<Ruling> {
     let text = "this is too long, or stands too deep in itself, to be read, so it is run in no mode: do it in \
                 smaller steps, write texts with Write, or put the commands into a script file and run that";
     line.is_too_long().then(|| Ruling::Refuse(ErrorCode::CommandBlocked, reason("too long", text)))
+}
+
+/// The rule is about what runs: options before its first word make no other command of it.
+fn fits_run(rule: &Rule, run: &shell::Run) -> bool {
+    [texts(&run.words), judge::without_globals(run)]
+        .iter()
+        .any(|words| !words.is_empty() && rule.fits_words(words))
 }
 
 /// A simple command's words as they are written, the assignments before them included.

@@ -149,7 +149,54 @@ const RUN_ANYTHING: &[&str] = &[
     "fc",
     "hash",
     "coproc",
+    "set",
+    "shopt",
+    "wait",
+    "read",
+    "getopts",
+    "unset",
+    // An option or a word of theirs names what they run: `make SHELL=…`, `sed 1e…`, `tar --checkpoint-action=…`.
+    "make",
+    "sed",
+    "tar",
+    "zip",
+    "mawk",
+    "nawk",
+    "nodejs",
+    "toybox",
+    "setpriv",
+    "numactl",
+    "direnv",
+    "dotenv",
+    "cross-env",
+    "hyperfine",
+    "valgrind",
+    "m4",
 ];
+/// Git's commands with options that name what they run, or that set what git runs.
+const GIT_RUNS_ANYTHING: &[&str] = &[
+    "ls-remote",
+    "push",
+    "fetch",
+    "fetch-pack",
+    "send-pack",
+    "pull",
+    "clone",
+    "init",
+    "grep",
+    "config",
+    "archive",
+    "rebase",
+    "bisect",
+    "submodule",
+    "difftool",
+    "mergetool",
+    "filter-branch",
+    "send-email",
+    "for-each-repo",
+];
+/// They run what follows, in a container.
+const CONTAINERS: &[&str] = &["docker", "podman", "kubectl"];
 
 /// Why there is no rule where the words before a verb are not known.
 const UNREAD: &str = "no pattern fits these words before what the program is told to do";
@@ -163,7 +210,9 @@ pub fn propose(tool: &str, effect: &Effect) -> Option<Vec<String>> {
             // What would be a pattern in a rule is none in a name.
             let is_plain =
                 !path.contains(['*', '?', '[', ']', '{', '}', '(', ')', '\\']) && path != ".";
-            is_plain.then(|| vec![format!("{tool}({path})")])
+            // A name alone would fit in any folder.
+            let root = if path.contains('/') { "" } else { "./" };
+            is_plain.then(|| vec![format!("{tool}({root}{path})")])
         }
         Effect::Job { .. } | Effect::Plan => None,
         Effect::Command { command, .. } => {
@@ -235,9 +284,18 @@ pub(super) fn rule_for(simple: &Simple) -> Result<String, &'static str> {
     // `python3.12` is `python`.
     let is_version = |char: char| char.is_ascii_digit() || matches!(char, '.' | '-');
     let is_wide = |word: &&str| {
-        RUN_ANYTHING.contains(word) || RUN_ANYTHING.contains(&word.trim_end_matches(is_version))
+        RUN_ANYTHING.contains(word)
+            || RUN_ANYTHING.contains(&word.trim_end_matches(is_version))
+            || word.starts_with("ld-linux")
     };
-    if is_wide(&name) || verbs.len() > 2 && verbs.last().is_some_and(is_wide) {
+    let is_wide_verb = |verb: &&str| {
+        name == "git" && GIT_RUNS_ANYTHING.contains(verb)
+            || CONTAINERS.contains(&name) && matches!(*verb, "exec" | "run")
+    };
+    if is_wide(&name)
+        || verbs.iter().skip(1).any(is_wide_verb)
+        || verbs.len() > 2 && verbs.last().is_some_and(is_wide)
+    {
         return exact(simple).ok_or("no pattern fits these words of a program that runs anything");
     }
     Ok(format!("Bash({} *)", leading.join(" ")))

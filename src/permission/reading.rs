@@ -36,10 +36,11 @@ impl Withheld {
         self.about(tool, Verb::Deny, path).next()
     }
 
-    /// The rule that asks before this tool shows this file; what a person allowed on the command line
-    /// needs no asking.
+    /// The rule that asks before this tool shows this file; what a person allowed on the command line, or when
+    /// asked, needs no asking.
     pub(super) fn asks(&self, tool: &str, path: &str) -> Option<&Entry> {
-        let by_person = |entry: &Entry| entry.origin == Origin::CommandLine;
+        let by_person =
+            |entry: &Entry| matches!(entry.origin, Origin::CommandLine | Origin::Answer);
         if self.about(tool, Verb::Allow, path).any(by_person) {
             return None;
         }
@@ -58,7 +59,10 @@ impl Withheld {
             entry.verb == verb
                 && (entry.rule.tool() == "Read" || entry.rule.tool() == tool)
                 && !entry.rule.is_bare()
-                && entry.rule.fits_path(path, &self.places)
+                && match verb {
+                    Verb::Allow => entry.rule.fits_path(path, &self.places),
+                    Verb::Ask | Verb::Deny => entry.rule.holds_for_path(path, &self.places),
+                }
         })
     }
 

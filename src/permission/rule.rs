@@ -2,6 +2,7 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use super::judge;
 use crate::protocol::nests_too_deep;
 
 /// What a rule does to the calls it fits.
@@ -18,8 +19,10 @@ pub enum Verb {
 /// Who made a rule. A person's word on the command line outranks what stands in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// `--allow`, `--ask`, `--deny`, or a person's answer to a question.
+    /// `--allow`, `--ask`, `--deny`.
     CommandLine,
+    /// A person's answer to a question: "always".
+    Answer,
     /// The user's configuration.
     UserFile,
     /// The project's configuration.
@@ -42,8 +45,18 @@ enum Pattern {
     Any,
     /// The leading words of a simple command; `*` alone stands for any words.
     Words(Vec<String>),
-    /// A glob over paths.
-    Path(Box<GlobMatcher>, Start),
+    /// All of its words.
+    AllWords(Vec<String>),
+    /// Paths.
+    Path(Box<Paths>),
+}
+
+#[derive(Clone, Debug)]
+struct Paths {
+    glob: GlobMatcher,
+    /// What lies in a folder of this name, where it may be one's.
+    below: Option<GlobMatcher>,
+    start: Start,
 }
 
 /// Where the paths of a pattern begin.
@@ -85,8 +98,8 @@ impl Places {
 impl Rule {
     /// Reads `Tool` or `Tool(pattern)`. For Bash the pattern is the leading words of a simple
     /// command: `cargo test` fits `cargo test --lib`; `*` stands for any words, inside a word for
-    /// any characters. For the others it is a glob over paths from the project root, the home (`~/`) or
-    /// the root of all (`/`); one without `/` fits in any folder.
+    /// any characters, and `rm:*` is `rm *`. For the others it is a glob over paths from the project root, the home (`~/`) or
+    /// the root of all (`/`); one without `/` fits in any folder, `./a` in the root alone.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
             format!(
@@ -115,13 +128,19 @@ impl Rule {
                 Pattern::Words(words.split_ascii_whitespace().map(ToOwned::to_owned).collect())
             }
             Some(glob) => {
-                let origin = match glob {
+                let start = match glob {
                     _ if glob.starts_with('/') => Start::Root,
                     _ if glob.starts_with("~/") => Start::Home,
                     _ => Start::Project,
                 };
-                let glob = path_glob(glob).map_err(|why| wrong(&why))?;
-                Pattern::Path(Box::new(glob), origin)
+                let is_name = glob
+                    .rsplit('/')
+                    .next()
+                    .is_some_and(|last| !last.is_empty() && !last.contains(['*', '?', '[', '{']));
+                let below = is_name.then(|| path_glob(glob, "/**")).transpose();
+                let below = below.map_err(|why| wrong(&why))?;
+                let glob = path_glob(glob, "").map_err(|why| wrong(&why))?;
+                Pattern::Path(Box::new(Paths { glob, below, start }))
             }
         };
         Ok(Self { tool: tool.to_owned(), pattern, text: trimmed.to_owned() })
@@ -137,6 +156,16 @@ impl Rule {
         &self.text
     }
 
+    /// Fits no command with more words than it says, but where a `*` stands for them.
+    #[must_use]
+    pub(super) fn whole(self) -> Self {
+        let pattern = match self.pattern {
+            Pattern::Words(words) => Pattern::AllWords(words),
+            other => other,
+        };
+        Self { pattern, ..self }
+    }
+
     /// Fits every call of its tool.
     pub(super) fn is_bare(&self) -> bool {
         matches!(self.pattern, Pattern::Any)
@@ -144,14 +173,30 @@ impl Rule {
 
     /// Fits a call that touches this path.
     pub(super) fn fits_path(&self, path: &str, places: &Places) -> bool {
-        match &self.pattern {
-            Pattern::Any => true,
-            Pattern::Words(_) => false,
-            Pattern::Path(glob, Start::Project) => glob.is_match(path),
-            Pattern::Path(glob, Start::Root) => glob.is_match(places.absolute(path)),
-            Pattern::Path(glob, Start::Home) => {
-                places.below_home(path).is_some_and(|path| glob.is_match(path))
-            }
+        self.fits(path, places, |paths| Some(&paths.glob))
+    }
+
+    /// The same, and what lies below it where it is a folder: what a rule forbids it forbids there too.
+    pub(super) fn holds_for_path(&self, path: &str, places: &Places) -> bool {
+        self.fits_path(path, places) || self.fits(path, places, |paths| paths.below.as_ref())
+    }
+
+    fn fits(
+        &self,
+        path: &str,
+        places: &Places,
+        glob: impl Fn(&Paths) -> Option<&GlobMatcher>,
+    ) -> bool {
+        let paths = match &self.pattern {
+            Pattern::Any => return true,
+            Pattern::Words(_) | Pattern::AllWords(_) => return false,
+            Pattern::Path(paths) => paths,
+        };
+        let Some(glob) = glob(paths) else { return false };
+        match paths.start {
+            Start::Project => glob.is_match(path),
+            Start::Root => glob.is_match(places.absolute(path)),
+            Start::Home => places.below_home(path).is_some_and(|path| glob.is_match(path)),
         }
     }
 
@@ -159,47 +204,87 @@ impl Rule {
     pub(super) fn fits_words(&self, words: &[String]) -> bool {
         match &self.pattern {
             Pattern::Any => true,
-            Pattern::Words(pattern) => lead(pattern, words),
-            Pattern::Path(..) => false,
+            Pattern::Words(pattern) => lead(pattern, words, false),
+            Pattern::AllWords(pattern) => lead(pattern, words, true),
+            Pattern::Path(_) => false,
         }
+    }
+
+    /// A word of the pattern, as it stands, is or holds the name of this file.
+    pub(super) fn names(&self, path: &str) -> bool {
+        let (Pattern::Words(pattern) | Pattern::AllWords(pattern)) = &self.pattern else {
+            return false;
+        };
+        let plain = |path: &str| path.strip_prefix("./").unwrap_or(path).to_owned();
+        let literal = pattern.iter().filter(|word| !word.contains('*'));
+        let mut named = literal.flat_map(|word| judge::fragments(word).chain([word.as_str()]));
+        named.any(|name| plain(name) == plain(path))
     }
 
     /// The pattern's words up to its first `*` occur in the text, one after the other.
     pub(super) fn occurs_in(&self, text: &str) -> bool {
-        let Pattern::Words(pattern) = &self.pattern else { return self.is_bare() };
-        let is_between = |char: char| char.is_whitespace() || ";|&()<>{}`\"'\\$/".contains(char);
-        let words: Vec<&str> = text.split(is_between).filter(|word| !word.is_empty()).collect();
-        let leading: Vec<&str> =
-            pattern.iter().map(String::as_str).take_while(|word| !word.contains('*')).collect();
-        leading.is_empty() || words.windows(leading.len()).any(|window| window == leading)
+        let (Pattern::Words(pattern) | Pattern::AllWords(pattern)) = &self.pattern else {
+            return self.is_bare();
+        };
+        let is_between =
+            |char: char| char.is_whitespace() || ";|&()<>{}`\"'\\$/=!,[]".contains(char);
+        let split = |text: &str| -> Vec<String> {
+            let words = text.split(is_between).filter(|word| !word.is_empty());
+            words.map(str::to_owned).collect()
+        };
+        let known = pattern.iter().map(|word| word.strip_suffix(":*").unwrap_or(word));
+        let leading: Vec<String> =
+            known.take_while(|word| !word.contains('*')).flat_map(split).collect();
+        // `r$(:)m`: what is put in may be nothing.
+        let texts = [text.to_owned(), without_substitutions(text)];
+        leading.is_empty()
+            || texts
+                .iter()
+                .any(|text| split(text).windows(leading.len()).any(|window| window == leading))
     }
 }
 
-fn path_glob(pattern: &str) -> Result<GlobMatcher, String> {
+/// The text without the words of `$(…)` in it, quotes and backslashes.
+fn without_substitutions(text: &str) -> String {
+    let mut rest = text;
+    let mut left = String::new();
+    while let Some(at) = rest.find("$(") {
+        left.push_str(&rest[..at]);
+        rest = rest[at..].find(')').map_or("", |end| &rest[at + end + 1..]);
+    }
+    left.push_str(rest);
+    left.retain(|char| !matches!(char, '"' | '\'' | '\\'));
+    left
+}
+
+fn path_glob(pattern: &str, below: &str) -> Result<GlobMatcher, String> {
     if nests_too_deep(pattern) {
         return Err("its braces stand too deep in each other".to_owned());
     }
-    let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-    let mut glob = pattern.to_owned();
+    let from_root = pattern.strip_prefix("./");
+    let mut glob = from_root.unwrap_or(pattern).to_owned();
     if glob.ends_with('/') {
         glob.push_str("**");
     }
-    if !glob.contains('/') {
+    if from_root.is_none() && !glob.contains('/') {
         glob.insert_str(0, "**/");
     }
+    glob.push_str(below);
     let glob = GlobBuilder::new(&glob).literal_separator(true).build();
     glob.map(|glob| glob.compile_matcher()).map_err(|error| error.to_string())
 }
 
-/// The words begin with the pattern.
-fn lead(pattern: &[String], words: &[String]) -> bool {
+/// The words begin with the pattern, or are it.
+fn lead(pattern: &[String], words: &[String], is_whole: bool) -> bool {
     match pattern.split_first() {
-        None => true,
+        None => !is_whole || words.is_empty(),
         Some((star, rest)) if star == "*" => {
-            (0..=words.len()).any(|skipped| lead(rest, &words[skipped..]))
+            (0..=words.len()).any(|skipped| lead(rest, &words[skipped..], is_whole))
         }
         Some((first, rest)) => match words.split_first() {
-            Some((word, words)) => word_fits(first, word) && lead(rest, words),
+            // `rm:*`, as others write `rm *`.
+            Some((word, _)) if rest.is_empty() && first.strip_suffix(":*") == Some(word) => true,
+            Some((word, words)) => word_fits(first, word) && lead(rest, words, is_whole),
             None => false,
         },
     }
@@ -244,6 +329,10 @@ mod tests {
         check("Bash(git * --stat)", "git log", false);
         check("Bash(npm run test:*)", "npm run test:unit", true);
         check("Bash(npm run test:*)", "npm run build", false);
+        check("Bash(npm run test:*)", "npm run test --all", true);
+        check("Bash(rm:*)", "rm -r x", true);
+        check("Bash(rm:*)", "rm", true);
+        check("Bash(rm:*)", "rmdir x", false);
         check("Bash(a*b*c)", "axxbyyc", true);
         check("Bash(a*b*c)", "axxc", false);
         check("Bash", "anything at all", true);
@@ -263,7 +352,8 @@ mod tests {
         check_path("Write(src/)", "src/a/b.rs", true);
         check_path("Write(src/*.rs)", "src/a.rs", true);
         check_path("Write(src/*.rs)", "src/a/b.rs", false);
-        check_path("Write(./a.rs)", "x/a.rs", true);
+        check_path("Write(./a.rs)", "a.rs", true);
+        check_path("Write(./a.rs)", "x/a.rs", false);
         check_path("Read(.env)", "deep/.env", true);
         check_path("Read(.env)", ".env", true);
         check_path("Read", "anything", true);
@@ -275,6 +365,26 @@ mod tests {
         check_path("Read(~/notes/*)", "~/notes/a", true);
         check_path("Read(/home/me/notes/*)", "~/notes/a", true);
         check_path("Read(~/notes/*)", "notes/a", false);
+    }
+
+    #[test]
+    fn what_a_rule_forbids_of_a_folder_it_forbids_below_it() {
+        for (rule, path, expected) in [
+            ("Edit(src)", "src/a/b.rs", true),
+            ("Edit(src)", "web/src/a.rs", true),
+            ("Edit(./src)", "src/a.rs", true),
+            ("Edit(./src)", "web/src/a.rs", false),
+            ("Edit(src)", "src", true),
+            ("Edit(src)", "srcs/a.rs", false),
+            ("Edit(src/*)", "src/a/b.rs", false),
+            ("Edit(/home/me/it/src)", "src/a.rs", true),
+        ] {
+            let rule = Rule::parse(rule).expect(rule);
+            let places = Places { project: "/home/me/it".to_owned(), home: None };
+            assert_eq!(rule.holds_for_path(path, &places), expected, "{rule:?} on {path}");
+        }
+        // None that allows says more than it says.
+        check_path("Edit(src)", "src/a.rs", false);
     }
 
     #[test]

@@ -115,8 +115,14 @@ impl Workspace {
     }
 
     /// The texts of the files in a folder that have one of these names, in any case, in the order of
-    /// the names: path and text. What leads outside, is no text or can not be read is left out.
-    pub fn texts_in(&self, folder: &ProjectPath, names: &[&str]) -> Vec<(String, String)> {
+    /// the names: path and text. What leads outside or to a file that is not shown, is no text or can not be read
+    /// is left out.
+    pub fn texts_in(
+        &self,
+        folder: &ProjectPath,
+        names: &[&str],
+        is_shown: impl Fn(&str) -> bool,
+    ) -> Vec<(String, String)> {
         let mut there: Vec<String> = fs::read_dir(folder.absolute())
             .into_iter()
             .flatten()
@@ -131,6 +137,9 @@ impl Workspace {
             .filter_map(|file| {
                 let given = folder.absolute().join(file);
                 let path = self.resolve(given.to_str()?).ok()?;
+                if !is_shown(path.relative()) {
+                    return None;
+                }
                 let (mut file, _) = self.open_file(&path).ok()?;
                 let mut text = String::new();
                 file.read_to_string(&mut text).ok()?;

@@ -258,3 +258,26 @@ fn rules_that_lead_outside_or_say_nothing_new_are_not_met() {
     assert!(!test.has_event("rules.found"));
     assert!(!server.finish()[2].body.contains("EVIL"));
 }
+
+#[test]
+fn rules_that_lead_to_secrets_are_not_read() {
+    let server = Server::playing([read("sub/a.txt"), read("web/a.txt"), sse_text("done")]);
+    let test = Test::new()
+        .file(".env", "KEY=s3cr3t-of-env\n")
+        .file("notes/keys.txt", "s3cr3t-of-a-rule\n")
+        .file("docs/rules.md", "use tabs\n")
+        .file("sub/a.txt", "a\n")
+        .file("web/a.txt", "a\n");
+    let link = |to: &str, at: &str| {
+        std::os::unix::fs::symlink(to, test.root().join(at)).unwrap();
+    };
+    link(".env", "CODE_LAW.md");
+    link("docs/rules.md", "AGENTS.md");
+    link("../.env", "sub/AGENTS.md");
+    link("../notes/keys.txt", "web/CLAUDE.md");
+    run(&test, &server, &["--deny", "Read(notes/keys.txt)", "go"]).expect_code(0);
+    assert!(!test.has_event("rules.found"));
+    let asked = &server.finish()[2].body;
+    assert!(!asked.contains("s3cr3t"), "{asked}");
+    assert!(asked.contains("use tabs"), "a link to a file that may be read goes on: {asked}");
+}

@@ -41,6 +41,27 @@ fn nothing_is_changed_until_the_user_lifts_it() {
 }
 
 #[test]
+fn what_is_masked_in_the_record_forbids_no_less() {
+    let told = "Look first. Don't change anything until I say so.";
+    for shape in ["user", ".*", "[a-z]+"] {
+        let config = format!("[record]\nredact_extra = [\"{shape}\"]\n");
+        let test = Test::new().script(&format!("{WRITE}\n---\ntext: no")).user_config(&config);
+        test.run(&["--yolo", told]).expect_code(0);
+        assert!(!test.root().join("a.txt").exists(), "{shape}");
+        let pinned = "Never change a.txt.";
+        let test = Test::new().script(&format!("{WRITE}\n---\ntext: no")).user_config(&config);
+        test.run(&["--yolo", pinned]).expect_code(0);
+        assert!(!test.root().join("a.txt").exists(), "{shape}");
+        // The words are masked, what they say holds when the session goes on.
+        let pin = &test.events_of("pin.added")[0]["pin"];
+        assert_eq!(pin["rules"][0], "deny Edit(a.txt)", "{shape}: {pin}");
+        if shape != "user" {
+            assert!(pin["text"].as_str().unwrap().contains("[redacted:extra]"), "{pin}");
+        }
+    }
+}
+
+#[test]
 fn a_freeze_in_chinese_holds_too() {
     let test = Test::new().script(&format!("{WRITE}\n---\ntext: 好的"));
     test.run(&["--yolo", "先看看这个项目，不要改任何文件。"]).expect_code(0);

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use args::Args;
-pub(super) use shows::{Suspicion, shows};
+pub(super) use shows::{IsIt, Suspicion, fragments, shows};
 pub(super) use survey::Survey;
 pub(super) use table::Class;
 use table::{Entry, READ_INPUT, TABLE};

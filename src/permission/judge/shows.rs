@@ -110,22 +110,28 @@ const OUTPUTS: &[&str] =
 /// What lets a pattern stand for more than it would.
 const WIDENS: &[&str] = &["dotglob", "GLOBIGNORE", "nocaseglob", "extglob"];
 
+/// Whether a path is one of those that are looked for, where this simple command of the line would show it:
+/// its place among them, if it is known which it is.
+pub(in super::super) type IsIt<'a> = dyn Fn(Option<usize>, &str) -> bool + Sync + 'a;
+
 /// The first file of this kind that the line, run in this folder, may show.
 pub(in super::super) fn shows(
     line: &Line,
     directory: &str,
     ground: &Survey<'_>,
-    is_it: &(dyn Fn(&str) -> bool + Sync),
+    is_it: &IsIt<'_>,
     suspicion: Suspicion,
 ) -> Option<String> {
     let directory = if directory == "." { "" } else { directory };
+    let by = |command| move |path: &str| is_it(command, path);
+    let is_it = &by(None);
     let is_long = line.runs().len() > MOST_FOLLOWED;
     let flow = |reach| Flow { line, directory, ground, reach, is_it };
     let reads_unknown = || line.runs().iter().any(reads_unknown);
     let found = (0..line.runs().len()).find_map(|n| {
         let run = &line.runs()[n];
         let args = Args { run, directory, ground };
-        Looker { line, n, args, ground, is_it, suspicion }.look()
+        Looker { line, n, args, ground, is_it: &by(Some(run.of)), suspicion }.look()
     });
     found
         .or_else(|| {
@@ -507,7 +513,7 @@ impl<'a> Looker<'a> {
 }
 
 /// What in a text may be a path: `x.txt` in `open("x.txt")`, `HEAD:x.txt`, `if=x.txt`, `-fx.txt`.
-pub(super) fn fragments(text: &str) -> impl Iterator<Item = &str> {
+pub(in super::super) fn fragments(text: &str) -> impl Iterator<Item = &str> {
     let is_between =
         |char: char| char.is_ascii() && !char.is_ascii_alphanumeric() && !"._-+~/%".contains(char);
     text.split(is_between).filter(|part| !part.is_empty()).flat_map(|part| {

@@ -115,10 +115,14 @@ impl Events {
         stamped.event
     }
 
-    fn stamp(&self, event: Event) -> Stamped {
+    fn stamp(&self, mut event: Event) -> Stamped {
         // Events hold only strings, numbers and maps with string keys: they always serialise.
         let line = serde_json::to_string(&event).unwrap_or_default();
         if !self.0.masker.may_find(&line) {
+            return Stamped { event, line };
+        }
+        if self.masked_in_its_words(&mut event.body) {
+            let line = serde_json::to_string(&event).unwrap_or_default();
             return Stamped { event, line };
         }
         let mut value = serde_json::to_value(&event).unwrap_or_default();
@@ -137,6 +141,19 @@ impl Events {
         });
         let line = serde_json::to_string(&event).unwrap_or_default();
         Stamped { event, line }
+    }
+
+    /// What forbids or lifts something is masked in its words alone: an expression of `record.redact_extra` that
+    /// fits more takes nothing of what it says to do, now or when the session goes on.
+    fn masked_in_its_words(&self, body: &mut Body) -> bool {
+        let words = match body {
+            Body::Frozen { words, .. } | Body::Thawed { words } => words,
+            Body::PinAdded { pin } => &mut pin.text,
+            Body::PinRemoved { reason, .. } => reason,
+            _ => return false,
+        };
+        *words = self.0.masker.mask(words).into_owned();
+        true
     }
 
     fn stream(&self) -> MutexGuard<'_, Stream> {

@@ -27,7 +27,7 @@ fn the_diff_is_shown_and_yes_makes_the_change() {
         "    1 - one",
         "    1 + two",
         "y  yes",
-        "a  yes, and for this session: allow Edit(a.txt)",
+        "a  yes, and for this session: allow Edit(./a.txt)",
     ] {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
