@@ -42,7 +42,6 @@ const USUAL: usize = 3;
 
 /// What an item is about.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
 pub(in super::super) struct Subject {
     pub(super) about: About,
     /// It gets past a guard.
