@@ -14,7 +14,7 @@ use crate::support::{Done, Test};
 
 const OUTSIDE: &str = "the user's own\n";
 /// Longer than anybody waits for a file that is there.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn fifo(path: &Path) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
