@@ -26,8 +26,10 @@ impl Storage {
             Ok(()) => Self { sessions: own.join("sessions"), notice: None },
             Err(error) => {
                 let sessions = elsewhere(root, dirs);
-                let (own, kept) = (own.display(), sessions.display());
-                let notice = format!("{own}: {error}; sessions are kept in {kept}");
+                let (own, why) = (own.display().to_string(), error.to_string());
+                // Of a link in the way the error says itself where it is.
+                let why = if why.contains(&own) { why } else { format!("{own}: {why}") };
+                let notice = format!("{why}; sessions are kept in {}", sessions.display());
                 Self { sessions, notice: Some(notice) }
             }
         }

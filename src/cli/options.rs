@@ -224,7 +224,11 @@ fn command_line(
 fn server(run: &RunArgs, model: &str) -> Vec<(String, Value, String)> {
     // `auto`, or a name alone, with a server of the user's own speaks to it as to OpenAI's.
     let provider = model.split_once('/').map_or("openai", |(provider, _)| provider);
-    let is_name = model != "auto" && !model.contains(['/', ':']) && run.base_url.is_some();
+    // (`qwen3:8b` is a name, too.)
+    let is_name = run.base_url.is_some()
+        && model != "auto"
+        && !model.contains('/')
+        && !model.starts_with("script:");
     let whole = is_name
         .then(|| ("model".to_owned(), format!("{provider}/{model}").into(), "--model".to_owned()));
     let url = run.base_url.as_deref().map(|url| ("base_url", url, "--base-url"));

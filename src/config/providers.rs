@@ -100,7 +100,8 @@ fn reach(
     let Some((name, model)) = id.split_once('/').filter(|(p, m)| !p.is_empty() && !m.is_empty())
     else {
         return Err(ConfigError(format!(
-            "model {id:?} is not of the form provider/model, such as openai/gpt-5.5 or ollama/qwen3-coder"
+            "model {id:?} is not of the form provider/model, such as openai/gpt-5.5 or ollama/qwen3-coder; \
+             a name alone is enough beside --base-url"
         )));
     };
     let preset = PRESETS.iter().find(|preset| preset.name == name);

@@ -234,10 +234,10 @@ fn a_server_of_ones_own_is_asked_for_its_models() {
         .expect_stdout("hello\n");
     // A name alone is enough, as nothing else could be meant.
     let test = Test::new();
-    test.agent(&["run", "task", "--model", "mine", "--base-url", &server.url()])
+    test.agent(&["run", "task", "--model", "mine:8b", "--base-url", &server.url()])
         .expect_code(0)
         .expect_stdout("hello\n");
-    assert_eq!(test.events_of("session.started")[0]["model"], "openai/mine");
+    assert_eq!(test.events_of("session.started")[0]["model"], "openai/mine:8b");
     let test = Test::new().user_config("model = \"vllm/mine\"\n");
     test.agent(&["run", "task", "--base-url", &server.url()]).expect_code(0);
 }
