@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use super::memory::memory_file;
 use super::{OpenError, Options};
 use crate::config::{self, AGENT_DIR, Config, Loaded, SandboxBackend, SandboxNetwork, UserDirs};
+use crate::disk;
 use crate::exec::Exec;
 use crate::exec::sandbox::{self, Backend, Network, Sandbox, SandboxError};
 use crate::kernel::{Checks, Speaker, Verifier};
@@ -36,11 +37,11 @@ pub struct Gate {
 /// The sandbox of a folder's commands, tried, and what it holds. `None` where it is switched off or this
 /// system has none.
 pub fn open_sandbox(
-    config: &Config,
+    loaded: &Loaded,
     workspace: &Workspace,
     dirs: Option<&UserDirs>,
 ) -> Result<(Option<Sandbox>, Holds), OpenError> {
-    begin_sandbox(config, workspace, dirs)?.finish()
+    begin_sandbox(loaded, workspace, dirs)?.finish()
 }
 
 /// A sandbox that is being tried, which takes a few milliseconds.
@@ -78,10 +79,11 @@ impl Trying {
 
 /// Begins to try it, beside whatever else is to be done at the start.
 pub(super) fn begin_sandbox(
-    config: &Config,
+    loaded: &Loaded,
     workspace: &Workspace,
     dirs: Option<&UserDirs>,
 ) -> Result<Trying, OpenError> {
+    let config = &loaded.config;
     let sandbox = &config.sandbox;
     let memory = named_memory(config, workspace, dirs)?;
     if !sandbox.enabled {
@@ -113,7 +115,19 @@ pub(super) fn begin_sandbox(
         hidden.push(folder.clone());
     }
     hidden.extend(memory);
-    let protected = dirs.into_iter().flat_map(|dirs| [dirs.config.clone(), dirs.trusted_file()]);
+    let mut protected: Vec<PathBuf> =
+        dirs.into_iter().flat_map(|dirs| [dirs.config.clone(), dirs.trusted_file()]).collect();
+    // So it is with what a trusted folder is configured by, at the next start.
+    let own = loaded.trusted.then(|| root.clone());
+    for folder in own.into_iter().chain(config::trusted(dirs)) {
+        if folder.is_dir()
+            && [&root].into_iter().chain(&writable).any(|place| folder.starts_with(place))
+        {
+            let agent = folder.join(AGENT_DIR);
+            _ = disk::make_folder(&agent, 0o755);
+            protected.push(agent);
+        }
+    }
     let settings = sandbox::Settings {
         backend: match sandbox.backend {
             SandboxBackend::Auto => Backend::Auto,
@@ -128,7 +142,7 @@ pub(super) fn begin_sandbox(
         root,
         writable,
         hidden,
-        protected: protected.collect(),
+        protected,
         cache: dirs.map(|dirs| dirs.cache.join("projects").join(&name[..16])),
     };
     let own = settings.clone();

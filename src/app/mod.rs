@@ -170,7 +170,7 @@ impl Session {
         let is_trusted = options.config.trusted;
         let project = identity(workspace.root(), is_trusted);
         let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
-        let trying = begin_sandbox(config, &workspace, options.dirs.as_ref())?;
+        let trying = begin_sandbox(&options.config, &workspace, options.dirs.as_ref())?;
         let models = open_models(config, &options.root, &control).await;
         // Waited for in any case: what it has made is to be taken away again.
         let tried = trying.finish();

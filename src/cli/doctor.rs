@@ -145,7 +145,7 @@ impl Setup {
         examine_memory(&loaded.config, dirs, report);
         match app::open_workspace(&self.root, &self.add_dirs) {
             Ok(workspace) => {
-                holds::examine(&loaded.config, &workspace, dirs, control, report).await;
+                holds::examine(loaded, &workspace, dirs, control, report).await;
             }
             Err(error) => report.bad("folder", &error.to_string()),
         }

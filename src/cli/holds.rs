@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::doctor::Report;
 use crate::app;
-use crate::config::{Config, UserDirs};
+use crate::config::{Loaded, UserDirs};
 use crate::exec::{Command, Exec};
 use crate::protocol::control::Control;
 use crate::workspace::Workspace;
@@ -70,7 +70,7 @@ const NETWORK: Trial = Trial {
 };
 
 pub(super) async fn examine(
-    config: &Config,
+    config: &Loaded,
     workspace: &Workspace,
     dirs: Option<&UserDirs>,
     control: &Control,

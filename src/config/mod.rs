@@ -57,10 +57,15 @@ impl UserDirs {
     }
 }
 
-/// The user has said that this folder may configure everything.
+/// The folders of which the user has said that they may configure everything.
+pub fn trusted(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
+    let text = dirs.and_then(|dirs| std::fs::read_to_string(dirs.trusted_file()).ok());
+    text.iter().flat_map(|text| text.lines()).map(PathBuf::from).collect()
+}
+
+/// This folder is one of them.
 pub fn is_trusted(dirs: Option<&UserDirs>, root: &Path) -> bool {
-    dirs.and_then(|dirs| std::fs::read_to_string(dirs.trusted_file()).ok())
-        .is_some_and(|text| text.lines().any(|line| Path::new(line) == root))
+    trusted(dirs).iter().any(|folder| folder == root)
 }
 
 /// A length of time as people write it: `90s`, `10m`, `1h 30m`, `500ms`; a bare number is seconds.

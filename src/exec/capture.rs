@@ -14,8 +14,8 @@ pub type WholeOutput<'a> =
 /// How much of each stream's beginning, and as much of its end, is kept in memory.
 pub(super) const KEPT: usize = 64 * 1024;
 
-/// As much as is kept of all of the output: a command that writes without end fills no disk.
-const MOST_KEPT: u64 = 64 * 1024 * 1024;
+/// As much as is kept of all of the output: a command that writes without end (`yes`) fills no disk.
+const MOST_KEPT: u64 = 2 * 1024 * 1024 * 1024;
 
 /// One stream of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,12 +87,10 @@ impl<'a> Capture<'a> {
             Whole::Unwanted | Whole::Pending { .. } => (None, None),
             Whole::Open { file, name, .. } => match file.flush() {
                 Ok(()) => (Some(name.clone()), None),
-                Err(error) => (None, Some(error.to_string())),
+                Err(error) => (Some(name.clone()), Some(error.to_string())),
             },
             Whole::Closed { name } => (Some(name.clone()), None),
-            Whole::Full { name } => {
-                (Some(name.clone()), Some("of a command's output 64 MiB are kept".to_owned()))
-            }
+            Whole::Cut { name, why } => (Some(name.clone()), Some(why.clone())),
             Whole::Failed(error) => (None, Some(error.clone())),
         };
         Kept {
@@ -147,9 +145,10 @@ enum Whole<'a> {
         name: String,
         room: u64,
     },
-    /// There came more than is kept.
-    Full {
+    /// Its beginning is there: more than is kept came, or the disk took no more.
+    Cut {
         name: String,
+        why: String,
     },
     Closed {
         name: String,
@@ -175,13 +174,15 @@ impl Whole<'_> {
             Self::Open { mut file, name, room } => {
                 let n = usize::try_from(room).map_or(piece.len(), |room| room.min(piece.len()));
                 match file.write_all(&piece[..n]) {
-                    Ok(()) if n < piece.len() => Self::Full { name },
+                    Ok(()) if n < piece.len() => {
+                        Self::Cut { name, why: "of a command's output 2 GiB are kept".to_owned() }
+                    }
                     Ok(()) => Self::Open { file, name, room: room - n as u64 },
-                    Err(error) => Self::Failed(error.to_string()),
+                    Err(error) => Self::Cut { name, why: error.to_string() },
                 }
             }
             unchanged @ (Self::Unwanted
-            | Self::Full { .. }
+            | Self::Cut { .. }
             | Self::Closed { .. }
             | Self::Failed(_)) => unchanged,
         }
@@ -314,14 +315,14 @@ mod tests {
         let file = Box::new(disk.clone());
         let mut capture = Capture::new(Some(Box::new(|| Ok((file, "x".to_owned())))), None);
         let piece = vec![b'y'; 1_000_000];
-        for _ in 0..100 {
+        for _ in 0..2_200 {
             capture.push(Source::Stdout, &piece);
         }
         let kept = capture.finish();
         assert_eq!(disk.0.load(std::sync::atomic::Ordering::Relaxed), MOST_KEPT);
-        assert_eq!(kept.stdout.total_bytes, 100_000_000);
+        assert_eq!(kept.stdout.total_bytes, 2_200_000_000);
         assert_eq!(kept.full_output.as_deref(), Some("x"));
-        assert!(kept.full_output_error.expect("why").contains("64 MiB"));
+        assert!(kept.full_output_error.expect("why").contains("2 GiB"));
     }
 
     #[test]

@@ -19,6 +19,11 @@ const MAX_LINE: usize = 256 * 1024;
 /// A private key has fewer bytes than this between its first and its last line.
 const MAX_KEY: usize = 64 * 1024;
 
+/// After as many bytes it is looked whether the disk has room for more.
+const LOOKED: u64 = 64 * 1024 * 1024;
+/// So much of a disk is left to others.
+const LEFT_FREE: u64 = 1024 * 1024 * 1024;
+
 /// What the folder of a call without a session begins with.
 const OF_A_CALL: &str = "agent-tool-output-";
 /// So long what such a call left can be read.
@@ -98,6 +103,7 @@ impl Spill {
                         file: BufWriter::new(file),
                         masker: self.masker.clone().or_else(well_known),
                         pending: Vec::new(),
+                        until_look: LOOKED,
                     };
                     return Ok((file, self.shown(&self.folder.join(name))));
                 }
@@ -178,6 +184,8 @@ pub struct SpillFile {
     masker: Option<Arc<Masker>>,
     /// Bytes that are not masked yet: the beginning of a line, or of a private key.
     pending: Vec<u8>,
+    /// So many more are written before it is looked whether there is room.
+    until_look: u64,
 }
 
 impl SpillFile {
@@ -213,6 +221,21 @@ impl SpillFile {
         self.pending.drain(..end);
         written
     }
+
+    /// What a command prints may be as long as the disk is large: others need it too.
+    fn look_for_room(&mut self, n: u64) -> io::Result<()> {
+        self.until_look = self.until_look.saturating_sub(n);
+        if self.until_look > 0 {
+            return Ok(());
+        }
+        self.until_look = LOOKED;
+        let disk = rustix::fs::fstatvfs(self.file.get_ref())?;
+        if disk.f_bavail.saturating_mul(disk.f_frsize) < LEFT_FREE {
+            let why = "less than 1 GiB is free on the disk where output is kept";
+            return Err(io::Error::new(io::ErrorKind::StorageFull, why));
+        }
+        Ok(())
+    }
 }
 
 /// Where a private key begins whose end is still to come.
@@ -231,6 +254,7 @@ fn open_key(bytes: &[u8]) -> Option<usize> {
 
 impl Write for SpillFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.look_for_room(bytes.len() as u64)?;
         self.pending.extend_from_slice(bytes);
         self.drain(false)?;
         Ok(bytes.len())

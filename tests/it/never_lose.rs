@@ -99,6 +99,32 @@ fn a_read_only_file_system_is_permission_denied() {
 }
 
 #[test]
+fn output_leaves_room_on_the_disk() {
+    let test = Test::new();
+    let name = "output_leaves_room_on_the_disk";
+    // Of a small disk little is free from the beginning: what is short is kept there all the same.
+    let before = "export TMPDIR=$PWD/small";
+    let Some((mut batch, there)) = mounted(&test, "size=200m", before, name) else { return };
+    let printed = |n: u32| {
+        let line = format!("yes 0123456789abcde | head -c {n}000000");
+        json!({"command": line, "timeout_ms": 60_000})
+    };
+    let whole = batch.call("Bash", &printed(1));
+    if whole["data"]["sandbox"] == "none" || whole["error"]["code"] == "APPROVAL_REQUIRED" {
+        return say(&format!("SKIPPED: {name}: no sandbox in a mount of its own"));
+    }
+    assert!(!whole["text"].as_str().unwrap().contains("its beginning is in"), "{whole}");
+    let cut = batch.call("Bash", &printed(150));
+    let text = cut["text"].as_str().unwrap();
+    assert!(text.contains("its beginning is in") && text.contains("less than 1 GiB"), "{text}");
+    assert_eq!(cut["data"]["exit_code"], 0, "{cut}");
+    let kept = cut["data"]["full_output"].as_str().unwrap();
+    let size =
+        fs::metadata(format!("{there}/{}", kept.rsplit_once("/small/").unwrap().1)).unwrap().len();
+    assert!((32_000_000..100_000_000).contains(&size), "{size}");
+}
+
+#[test]
 fn a_full_disk_leaves_the_old_file_and_nothing_else() {
     let test = Test::new();
     let name = "a_full_disk_leaves_the_old_file_and_nothing_else";

@@ -1509,6 +1509,27 @@ fn what_the_agent_keeps_of_its_user_is_neither_read_nor_written() {
 }
 
 #[test]
+fn what_a_trusted_folder_is_configured_by_is_not_made_by_a_command() {
+    for place in places() {
+        let root = place.test.root();
+        let inner = root.join("a/b/c/d/inner");
+        std::fs::create_dir_all(&inner).unwrap();
+        let trusted = format!("{}\n{}\n", root.display(), inner.display());
+        write(&place.home().join(".local/state/agent/trusted"), &trusted);
+        let envelope = place.script(
+            "for at in . a/b/c/d/inner; do mkdir -p $at/.agent; echo '# x' > $at/.agent/config.toml; done; true",
+        );
+        for name in [".agent/config.toml", "a/b/c/d/inner/.agent/config.toml"] {
+            if place.backend == "namespaces" {
+                assert!(!root.join(name).exists(), "{name}: {envelope}");
+            } else {
+                assert!(envelope["text"].as_str().unwrap().contains(name), "{envelope}");
+            }
+        }
+    }
+}
+
+#[test]
 fn repositories_beside_many_files_are_protected() {
     for place in places() {
         let folder = place.test.root().join("many");
