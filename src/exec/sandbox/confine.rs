@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -53,11 +55,18 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
         let mut readable = Vec::new();
         carve(Path::new("/"), &hidden, &mut readable);
         for path in readable {
-            ruleset = allow(ruleset, &path, read)?;
+            // (What it is needs no look: links are none of them, and files have both rights.)
+            if let Ok(descriptor) = open(&path) {
+                ruleset = ruleset.add_rule(PathBeneath::new(descriptor, read))?;
+            }
         }
     }
     ruleset.restrict_self()?;
     Ok(())
+}
+
+fn open(path: &Path) -> io::Result<OwnedFd> {
+    Ok(without_links::open(path, OFlags::PATH | OFlags::NOFOLLOW)?)
 }
 
 /// Allows this on the path and all below it. What is not there needs no rule.
@@ -66,9 +75,7 @@ fn allow(
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, landlock::RulesetError> {
-    // What is reached by a link is read where it lies, which has a rule or is hidden.
-    let flags = OFlags::PATH | OFlags::NOFOLLOW;
-    let Ok(descriptor) = without_links::open(path, flags) else { return Ok(ruleset) };
+    let Ok(descriptor) = open(path) else { return Ok(ruleset) };
     let Ok(stat) = rustix::fs::fstat(&descriptor) else { return Ok(ruleset) };
     let access = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Symlink => return Ok(ruleset),
@@ -90,6 +97,10 @@ fn carve(folder: &Path, hidden: &[&Path], readable: &mut Vec<PathBuf>) {
         return;
     }
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        // What is reached by a link is read where it lies, which has a rule or is hidden.
+        if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+            continue;
+        }
         let path = entry.path();
         if !hidden.contains(&path.as_path()) {
             carve(&path, hidden, readable);

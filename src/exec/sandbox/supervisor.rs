@@ -115,7 +115,7 @@ fn outer(channel: &mut UnixStream, mut given: Given) -> Result<(), String> {
     if plan.namespaces {
         // With the first process of the namespace all others end, before it is reaped.
         _ = kill_process(inner, Signal::KILL);
-    } else {
+    } else if has_children() {
         end_descendants();
     }
     while sys::wait_any(true).is_ok() {}
@@ -219,17 +219,22 @@ fn inner(plan: &Plan, channel: &mut UnixStream, outer: &OwnedFd) -> Result<(), S
     tell(channel, &format!("shell {}", shell.as_raw_pid()));
     while let Ok(Some((ended, status))) = sys::wait_any(true) {
         if Pid::from_raw(ended) == Some(shell) {
-            let has_left = loop {
-                match sys::wait_any(false) {
-                    Ok(Some(_)) => {}
-                    Ok(None) => break true,
-                    Err(_) => break false,
-                }
-            };
-            tell(channel, &format!("exited {status} {}", u8::from(has_left)));
+            tell(channel, &format!("exited {status} {}", u8::from(has_children())));
         }
     }
     Ok(())
+}
+
+/// Whether any child lives; what descends from a subreaper has one of its children above it. Those that have ended
+/// are reaped.
+fn has_children() -> bool {
+    loop {
+        match sys::wait_any(false) {
+            Ok(Some(_)) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
+    }
 }
 
 /// Returns only why it could not.
