@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use super::memory::memory_file;
 use super::{OpenError, Options};
 use crate::config::{self, AGENT_DIR, Config, Loaded, SandboxBackend, SandboxNetwork, UserDirs};
-use crate::disk;
+use crate::disk::{self, canonical_prefix};
 use crate::exec::Exec;
 use crate::exec::sandbox::{self, Backend, Network, Sandbox, SandboxError};
 use crate::kernel::{Checks, Speaker, Verifier};
@@ -106,8 +106,10 @@ pub(super) fn begin_sandbox(
     let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
     // The agent's own: its configuration, what it learnt elsewhere, and files as they were before a change.
     let mut hidden = vec![root.join(AGENT_DIR).join("undo")];
-    let own = dirs.map(|dirs| [&dirs.config, &dirs.data, &dirs.state]);
-    for folder in own.into_iter().flatten() {
+    // (The home may be reached by a link.)
+    let own =
+        dirs.map(|dirs| [&dirs.config, &dirs.data, &dirs.state].map(|dir| canonical_prefix(dir)));
+    for folder in own.iter().flatten() {
         // What is not there can not be covered; where a command could make it, it is made before.
         if [&root].into_iter().chain(&writable).any(|place| folder.starts_with(place)) {
             _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -115,8 +117,8 @@ pub(super) fn begin_sandbox(
         hidden.push(folder.clone());
     }
     hidden.extend(memory);
-    let mut protected: Vec<PathBuf> =
-        dirs.into_iter().flat_map(|dirs| [dirs.config.clone(), dirs.trusted_file()]).collect();
+    let protected = dirs.into_iter().flat_map(|dirs| [dirs.config.clone(), dirs.trusted_file()]);
+    let mut protected: Vec<PathBuf> = protected.map(|path| canonical_prefix(&path)).collect();
     // So it is with what a trusted folder is configured by, at the next start.
     let own = loaded.trusted.then(|| root.clone());
     for folder in own.into_iter().chain(config::trusted(dirs)) {
@@ -143,7 +145,7 @@ pub(super) fn begin_sandbox(
         writable,
         hidden,
         protected,
-        cache: dirs.map(|dirs| dirs.cache.join("projects").join(&name[..16])),
+        cache: dirs.map(|dirs| canonical_prefix(&dirs.cache).join("projects").join(&name[..16])),
     };
     let own = settings.clone();
     let thread = std::thread::Builder::new().name("sandbox".to_owned());
@@ -165,7 +167,7 @@ fn named_memory(
     }
     // What is wrong with it is said where it is opened.
     let Ok(file) = memory_file(config, dirs) else { return Ok(Vec::new()) };
-    let file = resolved(&file);
+    let file = canonical_prefix(&file);
     let mut roots =
         std::iter::once(workspace.root()).chain(workspace.extra().iter().map(PathBuf::as_path));
     if let Some(root) = roots.find(|root| file.starts_with(root)) {
@@ -181,17 +183,6 @@ fn named_memory(
         PathBuf::from(name)
     };
     Ok(vec![file.clone(), beside("-wal"), beside("-shm")])
-}
-
-/// The path without links, as far as it is there.
-fn resolved(path: &Path) -> PathBuf {
-    path.ancestors()
-        .find_map(|there| {
-            let real = there.canonicalize().ok()?;
-            let rest = path.strip_prefix(there).ok()?;
-            Some(if rest.as_os_str().is_empty() { real } else { real.join(rest) })
-        })
-        .unwrap_or_else(|| path.to_path_buf())
 }
 
 /// How the configuration sets the gate.

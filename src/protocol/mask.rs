@@ -175,30 +175,41 @@ impl Masker {
         if !self.may_find(text) {
             return Cow::Borrowed(text);
         }
+        let mut text = self.mask_known(text);
+        for shape in &self.extra {
+            text = mask_shape("extra", shape, text);
+        }
+        text
+    }
+
+    /// The same without what only the user's expressions find, which may find anything.
+    pub(super) fn mask_known<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
         for (value, mask) in &self.values {
             if text.contains(value.as_str()) {
                 text = Cow::Owned(text.replace(value.as_str(), mask));
             }
         }
-        let has_shape = !self.extra.is_empty() || ANY_SHAPE.is_match(&text);
-        if !has_shape {
-            return text;
-        }
-        let extra = self.extra.iter().map(|shape| ("extra", shape));
-        for (kind, shape) in EACH_SHAPE.iter().map(|(kind, shape)| (*kind, shape)).chain(extra) {
-            let masked = shape.replace_all(&text, |found: &regex::Captures<'_>| {
-                let whole = &found[0];
-                match found.get(1) {
-                    Some(secret) => whole.replace(secret.as_str(), &format!("[redacted:{kind}]")),
-                    None => format!("[redacted:{kind}]"),
-                }
-            });
-            if let Cow::Owned(masked) = masked {
-                text = Cow::Owned(masked);
+        if ANY_SHAPE.is_match(&text) {
+            for (kind, shape) in EACH_SHAPE.iter() {
+                text = mask_shape(kind, shape, text);
             }
         }
         text
+    }
+}
+
+fn mask_shape<'a>(kind: &str, shape: &Regex, text: Cow<'a, str>) -> Cow<'a, str> {
+    let masked = shape.replace_all(&text, |found: &regex::Captures<'_>| {
+        let whole = &found[0];
+        match found.get(1) {
+            Some(secret) => whole.replace(secret.as_str(), &format!("[redacted:{kind}]")),
+            None => format!("[redacted:{kind}]"),
+        }
+    });
+    match masked {
+        Cow::Owned(masked) => Cow::Owned(masked),
+        Cow::Borrowed(_) => text,
     }
 }
 

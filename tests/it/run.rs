@@ -498,6 +498,23 @@ fn secrets_are_masked_everywhere() {
 }
 
 #[test]
+fn a_secret_in_what_a_pin_forbids_is_masked_and_forbidden_all_the_same() {
+    let token = "tok-9f8e7d6c5b4a";
+    let test = Test::new().env("MY_TOKEN", token).script(&format!(
+        "call: Write {{\"path\": \"out/{token}.log\", \"content\": \"x\"}}\n---\ntext: ok"
+    ));
+    let task = format!("Never change `out/{token}.log`. Then look around.");
+    let done = test.run(&[&task, "--output-format", "stream-json"]);
+    let log = std::fs::read_to_string(test.log()).unwrap();
+    for text in [&done.stdout, &done.stderr, &log] {
+        assert!(!text.contains("9f8e7d6c5b4a"), "{text}");
+    }
+    let pins = test.events_of("pin.added");
+    assert_eq!(pins[0]["pin"]["rules"], json!(["deny Edit(out/*.log)"]), "{pins:?}");
+    assert!(!test.root().join("out").exists(), "{log}");
+}
+
+#[test]
 fn rules_of_the_project_are_in_the_prompt() {
     let test = Test::new()
         .file("code_law.md", "Always say please.\n")

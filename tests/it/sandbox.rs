@@ -1489,21 +1489,29 @@ fn what_the_agent_keeps_of_its_user_is_neither_read_nor_written() {
         write(&place.home().join(".local/state/agent/history"), "typed-secret\n");
         let stdout = place.stdout("cat ~/.local/state/agent/history 2>/dev/null; echo over");
         assert_eq!(stdout, "over\n", "{} {:?}", place.backend, place.user);
-        // Where the home is the project, before there is anything of it.
+    }
+    // Where the home is the project, before there is anything of it; by its name, or by a link.
+    for (place, is_linked) in places().into_iter().flat_map(|place| {
+        let other = Place::new(place.backend, place.user);
+        [(place, false), (other, true)]
+    }) {
         let home = place.test.root();
-        let place = Place { env: vec![("HOME".to_owned(), home.display().to_string())], ..place };
+        let link = place.outside().join("home");
+        std::os::unix::fs::symlink(&home, &link).unwrap();
+        let by = if is_linked { link } else { home.clone() };
+        let place = Place { env: vec![("HOME".to_owned(), by.display().to_string())], ..place };
         let envelope = place.script(
             "mkdir -p ~/.local/state/agent ~/.config/agent; echo / >> ~/.local/state/agent/trusted; \
              echo '# x' > ~/.config/agent/config.toml; true",
         );
         if place.backend == "namespaces" {
             for file in [".local/state/agent/trusted", ".config/agent/config.toml"] {
-                assert!(!home.join(file).exists(), "{file}: {envelope}");
+                assert!(!home.join(file).exists(), "{file} {is_linked}: {envelope}");
             }
         } else {
             let text = envelope["text"].as_str().unwrap();
-            assert!(text.contains("agent/trusted"), "{envelope}");
-            assert!(text.contains("agent/config.toml"), "{envelope}");
+            assert!(text.contains("agent/trusted"), "{is_linked} {envelope}");
+            assert!(text.contains("agent/config.toml"), "{is_linked} {envelope}");
         }
     }
 }

@@ -148,7 +148,12 @@ impl Events {
     fn masked_in_its_words(&self, body: &mut Body) -> bool {
         let words = match body {
             Body::Frozen { words, .. } | Body::Thawed { words } => words,
-            Body::PinAdded { pin } => &mut pin.text,
+            Body::PinAdded { pin } => {
+                for rule in &mut pin.rules {
+                    *rule = with_holes(&self.0.masker.mask_known(rule));
+                }
+                &mut pin.text
+            }
             Body::PinRemoved { reason, .. } => reason,
             _ => return false,
         };
@@ -159,4 +164,17 @@ impl Events {
     fn stream(&self) -> MutexGuard<'_, Stream> {
         self.0.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A rule in which anything fits in the place of a secret: it forbids more then, and never less.
+fn with_holes(masked: &str) -> String {
+    const BEGIN: &str = "[redacted:";
+    let mut rule = String::new();
+    let mut rest = masked;
+    while let Some((before, mask)) = rest.split_once(BEGIN) {
+        rule.push_str(before);
+        rule.push('*');
+        rest = mask.split_once(']').map_or("", |(_, rest)| rest);
+    }
+    rule + rest
 }
