@@ -9,7 +9,7 @@ pub(crate) mod without_links;
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -53,6 +53,15 @@ pub(crate) fn make_folder(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     }
     let folder = rustix::fs::openat(&parent, name, FOLDER, Mode::empty());
     folder.map_err(|error| named(error.into(), path))
+}
+
+/// Removes a directory with all that is in it; what a link on the way leads to is not the agent's.
+pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::NotFound.into());
+    };
+    let parent = open_folder(parent)?;
+    fs::remove_dir_all(Path::new(&format!("/proc/self/fd/{}", parent.as_raw_fd())).join(name))
 }
 
 /// A link in the way says where.

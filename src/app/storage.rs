@@ -24,29 +24,32 @@ impl Storage {
         let own = canonical_prefix(root).join(AGENT_DIR);
         match prepare(&own) {
             Ok(()) => Self { sessions: own.join("sessions"), notice: None },
-            Err(error) => {
-                let sessions = elsewhere(root, dirs);
-                let (own, why) = (own.display().to_string(), error.to_string());
-                // Of a link in the way the error says itself where it is.
-                let why = if why.contains(&own) { why } else { format!("{own}: {why}") };
-                let notice = format!("{why}; sessions are kept in {}", sessions.display());
-                Self { sessions, notice: Some(notice) }
-            }
+            Err(error) => Self::elsewhere(root, dirs, &own, &error),
         }
+    }
+
+    fn elsewhere(root: &Path, dirs: Option<&UserDirs>, own: &Path, why: &std::io::Error) -> Self {
+        let sessions = elsewhere(root, dirs);
+        let (own, why) = (own.display().to_string(), why.to_string());
+        // Of a link in the way the error says itself where it is.
+        let why = if why.contains(&own) { why } else { format!("{own}: {why}") };
+        let notice = format!("{why}; sessions are kept in {}", sessions.display());
+        Self { sessions, notice: Some(notice) }
     }
 
     /// For a look at what is recorded: nothing is made.
     pub fn find(root: &Path, dirs: Option<&UserDirs>) -> Self {
         let own = canonical_prefix(root).join(AGENT_DIR);
+        let inside = Self { sessions: own.join("sessions"), notice: None };
         let elsewhere = elsewhere(root, dirs);
-        let sessions = match check(&own) {
-            Ok(()) => own.join("sessions"),
-            Err(error) if error.kind() == ErrorKind::NotFound && !elsewhere.is_dir() => {
-                own.join("sessions")
+        match check(&own) {
+            Ok(()) => inside,
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Self::elsewhere(root, dirs, &own, &error)
             }
-            Err(_) => elsewhere,
-        };
-        Self { sessions, notice: None }
+            Err(_) if elsewhere.is_dir() => Self { sessions: elsewhere, notice: None },
+            Err(_) => inside,
+        }
     }
 
     /// Where the events of a session stand.
@@ -99,9 +102,7 @@ impl Storage {
             return Ok(false);
         }
         for folder in ids.iter().flat_map(|id| [self.undo_folder(id), self.sessions.join(id)]) {
-            // What a link leads to is not the agent's.
-            let parent = folder.parent().unwrap_or(&folder);
-            match disk::open_folder(parent).and_then(|_| std::fs::remove_dir_all(&folder)) {
+            match disk::remove_folder(&folder) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     let folder = folder.display();
                     return Err(OpenError::Usage(format!("{folder}: {error}; remove it by hand")));
@@ -118,7 +119,9 @@ impl Storage {
         let sessions = self.sessions();
         let Some(id) = id else {
             return sessions.last().cloned().ok_or_else(|| {
-                OpenError::Usage("no session of this project is recorded yet".to_owned())
+                let why = self.notice.iter().map(|notice| format!(" ({notice})"));
+                let none = "no session of this project is recorded yet".to_owned();
+                OpenError::Usage(none + &why.collect::<String>())
             });
         };
         let matching: Vec<&String> = sessions.iter().filter(|s| s.starts_with(id)).collect();

@@ -96,6 +96,7 @@ fn output_that_is_kept_follows_no_link_of_a_command() {
     symlink(&elsewhere, &output).unwrap();
     let answer = batch.call("Bash", &json!({"command": "seq 100000"}));
     assert_eq!(fs::read_dir(elsewhere).unwrap().count(), 0, "{answer}");
+    assert!(answer["text"].as_str().unwrap().contains("is a link"), "{answer}");
 }
 
 #[test]
@@ -142,6 +143,12 @@ fn a_folder_of_the_agents_own_that_is_a_link_keeps_nothing() {
         let list = test.agent(&["session", "list"]).expect_code(0).stdout;
         assert!(list.contains("task"), "{name}: {list}");
     }
+    // A link that came later: those from before are not there, and that is said.
+    let test = Test::new().script("text: ok");
+    test.run(&["task"]).expect_code(0);
+    symlink("elsewhere", test.root().join(".agent/undo")).unwrap();
+    test.agent(&["session", "list"]).expect_stderr("sessions are kept in");
+    test.run(&["-c", "more"]).expect_code(2).expect_stderr("undo in it is");
     let test = Test::new().script("text: ok");
     fs::create_dir(test.root().join(".agent")).unwrap();
     symlink(test.home().join("new"), test.root().join(".agent/.gitignore")).unwrap();

@@ -31,6 +31,9 @@ enum ListFormat {
 
 pub(super) fn list(args: &ListArgs) -> Result<String, OpenError> {
     let (_, storage) = root_and_storage(&args.place)?;
+    if let Some(notice) = &storage.notice {
+        ui::tell(notice);
+    }
     match args.format {
         ListFormat::Text => {
             let list = list_of_sessions(&storage);
