@@ -85,6 +85,15 @@ pub(crate) fn create(path: &Path, mode: u32) -> io::Result<File> {
     Ok(open(path, flags, Mode::from_raw_mode(mode))?.into())
 }
 
+/// Opens a regular file to write it anew, which is made where it is not there.
+pub(crate) fn make_file(path: &Path) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+    match open(path, flags, Mode::from_raw_mode(0o666)) {
+        Ok(file) => Ok(file.into()),
+        Err(error) => Err(named(error, path)),
+    }
+}
+
 /// Opens a regular file of the agent's own to write behind its end, and to read; `makes`: it is made where it is
 /// not there.
 pub(crate) fn append(path: &Path, makes: bool) -> io::Result<File> {
@@ -131,7 +140,10 @@ pub(crate) fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         return Err(no_file());
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = regular(rustix::fs::openat(CWD, path, flags, Mode::empty())?.into())?;
+    at_most(regular(rustix::fs::openat(CWD, path, flags, Mode::empty())?.into())?, limit)
+}
+
+fn at_most(file: File, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
@@ -142,7 +154,16 @@ pub(crate) fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 
 /// The same as text.
 pub(crate) fn read_small_text(path: &Path) -> io::Result<String> {
-    String::from_utf8(read_small(path, SMALL)?)
+    text(read_small(path, SMALL)?)
+}
+
+/// The same where no link leads to it.
+pub(crate) fn read_small_text_without_links(path: &Path) -> io::Result<String> {
+    text(at_most(open_file(path)?, SMALL)?)
+}
+
+fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "is no UTF-8 text"))
 }
 

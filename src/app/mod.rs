@@ -406,10 +406,12 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
 }
 
 /// A session goes on in the mode that it was in, unless this run was told another one. A record in a folder that
-/// is not trusted may come from anywhere: it gives no more freedom than there is without it.
+/// is not trusted may come from anywhere: it gives no more freedom than there is without it. Mode `full` no record
+/// gives: that is given by a person, on the command line or in their own configuration.
 fn may_go_on_in(recorded: PermissionMode, options: &Options, mode: PermissionMode) -> bool {
     let is_told = options.config.config.permissions.mode.is_some();
-    !is_told && (options.config.trusted || recorded <= mode)
+    let may_count = options.config.trusted && recorded < PermissionMode::Full;
+    !is_told && (may_count || recorded <= mode)
 }
 
 fn log_error(error: &LogError) -> OpenError {

@@ -153,6 +153,8 @@ fn prepare(own: &Path) -> std::io::Result<()> {
     let sessions = own.join("sessions");
     disk::make_folder(&sessions, 0o755)?;
     rustix::fs::access(&sessions, rustix::fs::Access::WRITE_OK)?;
+    // A command is kept from reading what is there.
+    disk::make_folder(&own.join("undo"), 0o700)?;
     check(own)?;
     match disk::create(&own.join(".gitignore"), 0o644) {
         Ok(mut file) => file.write_all(IGNORE.as_bytes()),

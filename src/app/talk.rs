@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{OpenError, Options, Session, models};
 use crate::config::Config;
+use crate::exec::Exec;
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::mask::Masker;
 use crate::workspace::Workspace;
@@ -25,6 +26,11 @@ impl Session {
     /// The project's files.
     pub fn workspace(&self) -> &Arc<Workspace> {
         &self.workspace
+    }
+
+    /// What runs its commands, in its box.
+    pub fn exec(&self) -> &Arc<Exec> {
+        &self.exec
     }
 
     /// How freely it may act. A wish for another mode comes true with that, and not only with the next call.

@@ -1,7 +1,9 @@
 //! `agent run`: one task, then exit.
 
-use std::io::{IsTerminal as _, Read, Write as _};
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read, Write as _};
 use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use super::options::{self, RunArgs};
 use super::session::list_of_sessions;
 use crate::app::{OpenError, Options, Session, Storage, Which};
 use crate::config::UserDirs;
+use crate::disk;
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::Sink;
 use crate::ui::{self, Verbosity};
@@ -50,6 +53,12 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     )
 }
 
+/// Makes it, or empties it. In the project a command of an earlier run may have put a link in its place.
+fn open_output(path: &Path, root: &Path) -> io::Result<File> {
+    let whole = std::env::current_dir()?.join(path);
+    if whole.starts_with(root) { disk::make_file(&whole) } else { File::create(path) }
+}
+
 async fn work(
     args: &RunArgs,
     session: Which,
@@ -65,7 +74,7 @@ async fn work(
     }
     // Opened first: a promise that can not be kept is not given.
     let mut output_file = match &args.output_file {
-        Some(path) => Some(std::fs::File::create(path).map_err(|error| {
+        Some(path) => Some(open_output(path, &root).map_err(|error| {
             OpenError::Usage(format!("--output-last-message {}: {error}", path.display()))
         })?),
         None => None,

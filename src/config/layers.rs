@@ -146,7 +146,8 @@ impl Loaded {
     /// Takes out of an untrusted project's file what could harm, and says so.
     fn restrict(&mut self, table: &mut Table, path: &Path, user: &Table) {
         let mut ignored = Vec::new();
-        for key in ["providers", "models", "sandbox", "verify", "record"] {
+        // (What keys do is the user's own: one of them goes on in a freer mode, another stops all of it.)
+        for key in ["providers", "models", "sandbox", "verify", "record", "ui"] {
             if table.remove(key).is_some() {
                 ignored.push(key.to_owned());
             }

@@ -276,6 +276,42 @@ fn a_copy_of_a_session_takes_no_file_of_the_users_with_it() {
 }
 
 #[test]
+fn an_answer_is_written_where_it_was_said_or_nowhere() {
+    let test = Test::new().script("text: the answer");
+    let target = test.home().join("target");
+    fs::write(&target, OUTSIDE).unwrap();
+    symlink(&target, test.root().join("answer.md")).unwrap();
+    test.run(&["-o", "answer.md", "task"]).expect_code(2).expect_stderr("is a link");
+    assert_eq!(fs::read_to_string(&target).unwrap(), OUTSIDE);
+    symlink(test.home(), test.root().join("folder")).unwrap();
+    test.run(&["-o", "folder/new.md", "task"]).expect_code(2).expect_stderr("is a link");
+    assert!(!test.home().join("new.md").exists());
+    test.run(&["-o", "new.md", "task"]).expect_code(0);
+    test.run(&["-o", "new.md", "task"]).expect_code(0);
+    assert_eq!(test.read("new.md").trim(), "the answer");
+    // One that he names outside may be a link.
+    let link = test.home().join("link");
+    symlink(&target, &link).unwrap();
+    test.run(&["-o", link.to_str().unwrap(), "task"]).expect_code(0);
+    assert_eq!(fs::read_to_string(&target).unwrap().trim(), "the answer");
+}
+
+#[test]
+fn a_record_gives_no_mode_that_only_a_person_gives() {
+    let test = Test::new().script("text: ok");
+    test.run(&["--trust", "task"]).expect_code(0);
+    let log = test.log();
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.contains("\"auto-edit\""), "{text}");
+    fs::write(&log, text.replace("\"auto-edit\"", "\"full\"")).unwrap();
+    let script = "call: Bash {\"command\":\"git push --force\"}\n---\ntext: ok";
+    let test = test.script(script);
+    test.run(&["--trust", "-c", "more"]);
+    let decided = test.events_of("permission.decided");
+    assert_eq!(decided.last().unwrap()["ruling"], "ask", "{decided:?}");
+}
+
+#[test]
 fn an_undo_takes_nothing_from_elsewhere_whatever_its_journal_says() {
     let script = "call: Read {\"path\":\"a\"}\n---\ncall: Write {\"path\":\"a\",\"content\":\"two\\n\"}\n---\ntext: ok";
     let test = Test::new().script(script).file("a", OUTSIDE);

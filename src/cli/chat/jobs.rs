@@ -1,6 +1,8 @@
 //! What a person has done beside the session, while it works or rests: commands of their own, looking at
 //! files and records, the editor.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use super::places::Places;
 use crate::app::{Options, Session};
 use crate::cli::editor::edited;
 use crate::cli::{config, doctor};
+use crate::disk;
 use crate::exec::{Command, Exec, Watcher};
 use crate::protocol::control::{Control, Interrupt};
 use crate::protocol::mask::Masker;
@@ -43,6 +46,8 @@ pub(super) struct Jobs<'a> {
     masker: Arc<Masker>,
     /// Commands of the user's run as the user, outside the sandbox, with the user's environment.
     exec: Arc<Exec>,
+    /// What looks at the project runs as a command of the agent's: git runs what the project's settings say.
+    boxed: Arc<Exec>,
     /// Ends the user's own commands.
     stop: CancellationToken,
     log: Option<PathBuf>,
@@ -66,6 +71,7 @@ impl<'a> Jobs<'a> {
             workspace: session.workspace().clone(),
             masker: session.masker(),
             exec: Arc::new(Exec::new(&[])),
+            boxed: session.exec().clone(),
             stop: CancellationToken::new(),
             log: session.log_path.clone(),
             session: session.id().to_owned(),
@@ -144,13 +150,13 @@ impl<'a> Jobs<'a> {
             }
             CommandDeed::Doctor => self.examine(),
             CommandDeed::Diff => {
-                let line = "git --no-pager -c color.ui=never diff HEAD && \
+                // (Where there is no sandbox, what a repository inside the project says is not followed.)
+                let line = "git --no-pager -c color.ui=never -c core.fsmonitor=false diff --no-ext-diff \
+                            --no-textconv --ignore-submodules=dirty HEAD && \
                             git ls-files --others --exclude-standard | sed 's/^/new: /'";
-                self.tell_output(
-                    "Changes since the last commit",
-                    line.to_owned(),
-                    "nothing changed",
-                );
+                let command = Command::new(line.to_owned(), self.options.root.clone(), PATIENCE);
+                let run = run(&self.boxed, Command { read_only: true, ..command }, &self.stop);
+                self.tell_output("Changes since the last commit", run, "nothing changed");
             }
             CommandDeed::Help
             | CommandDeed::Model
@@ -194,13 +200,13 @@ impl<'a> Jobs<'a> {
             file.to_owned()
         };
         let path = self.options.root.join(name);
-        let written = std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&path)
-            .and_then(|mut file| {
-                std::io::Write::write_all(&mut file, record::markdown(&loaded.events).as_bytes())
-            });
+        let made = if path.starts_with(&self.options.root) {
+            disk::create(&path, 0o644)
+        } else {
+            File::create_new(&path)
+        };
+        let written =
+            made.and_then(|mut file| file.write_all(record::markdown(&loaded.events).as_bytes()));
         written.map_err(|error| format!("{}: {error}; name another file", path.display()))?;
         Ok(path)
     }
@@ -209,12 +215,17 @@ impl<'a> Jobs<'a> {
     fn own(&mut self, title: &'static str, arguments: &str) {
         let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("agent"));
         let program = program.display().to_string().replace('\'', "'\\''");
-        self.tell_output(title, format!("'{program}' {arguments}"), "it said nothing");
+        let run = self.run(format!("'{program}' {arguments}"), None);
+        self.tell_output(title, run, "it said nothing");
     }
 
-    fn tell_output(&mut self, title: &'static str, line: String, nothing: &'static str) {
+    fn tell_output(
+        &mut self,
+        title: &'static str,
+        run: impl Future<Output = (String, Option<i32>)> + 'static,
+        nothing: &'static str,
+    ) {
         let (handle, masker) = (self.handle.clone(), self.masker.clone());
-        let run = self.run(line, None);
         self.running.push(
             async move {
                 let (output, exit_code) = run.await;
@@ -283,22 +294,11 @@ impl<'a> Jobs<'a> {
         line: String,
         watcher: Option<Watcher<'static>>,
     ) -> impl Future<Output = (String, Option<i32>)> + 'static {
-        let exec = self.exec.clone();
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
         let command = Command::new(line, self.options.root.clone(), PATIENCE);
-        let command = Command { environment, watcher, ..command };
-        let cancel = self.stop.clone();
-        async move {
-            match exec.run(command, &cancel).await {
-                Ok(outcome) => {
-                    let output = format!("{}{}", outcome.stdout.text, outcome.stderr.text);
-                    (output, outcome.exit_code)
-                }
-                Err(error) => (error.to_string(), None),
-            }
-        }
+        run(&self.exec, Command { environment, watcher, ..command }, &self.stop)
     }
 
     fn edit(&mut self, text: String) {
@@ -324,6 +324,24 @@ impl<'a> Jobs<'a> {
             }
             .boxed_local(),
         );
+    }
+}
+
+/// What a command writes, and its status.
+fn run(
+    exec: &Arc<Exec>,
+    command: Command<'static>,
+    cancel: &CancellationToken,
+) -> impl Future<Output = (String, Option<i32>)> + 'static {
+    let (exec, cancel) = (exec.clone(), cancel.clone());
+    async move {
+        match exec.run(command, &cancel).await {
+            Ok(outcome) => {
+                let output = format!("{}{}", outcome.stdout.text, outcome.stderr.text);
+                (output, outcome.exit_code)
+            }
+            Err(error) => (error.to_string(), None),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::config::{AGENT_DIR, UserDirs};
-use crate::disk::read_small_text;
+use crate::disk::{read_small_text, read_small_text_without_links};
 use crate::ui::tui::OwnCommand;
 
 /// Messages that are offered again, and the size from which on the file is cut to them.
@@ -19,14 +19,13 @@ pub(super) struct Places {
     root: PathBuf,
     /// One JSON string a line.
     history: Option<PathBuf>,
-    /// Folders of commands; the project's outrank the user's.
-    commands: Vec<PathBuf>,
+    /// The user's own commands.
+    commands: Option<PathBuf>,
 }
 
 impl Places {
     pub(super) fn new(root: &Path, dirs: Option<&UserDirs>) -> Self {
-        let own = dirs.map(|dirs| dirs.config.join("commands"));
-        let commands = own.into_iter().chain([root.join(AGENT_DIR).join("commands")]).collect();
+        let commands = dirs.map(|dirs| dirs.config.join("commands"));
         let history = dirs.map(|dirs| dirs.state.join("messages.jsonl"));
         Self { root: root.to_path_buf(), history, commands }
     }
@@ -62,19 +61,15 @@ impl Places {
         }
     }
 
-    /// The user's own commands.
+    /// The project's commands and the user's, which outrank them. A link in the project may lead to any file of the
+    /// user's, which he did not mean to send.
     pub(super) fn commands(&self) -> Vec<OwnCommand> {
-        let mut commands: Vec<OwnCommand> = Vec::new();
-        for entry in
-            self.commands.iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten()
-        {
-            let path = entry.path();
-            let is_command = path.extension().is_some_and(|extension| extension == "md");
-            let name = path.file_stem().and_then(|stem| stem.to_str()).filter(|_| is_command);
-            let Some((name, text)) = name.zip(read_small_text(&path).ok()) else { continue };
-            let (what, text) = described(&text);
-            commands.retain(|command| command.name != name);
-            commands.push(OwnCommand { name: name.to_owned(), what, text });
+        let in_project = self.root.join(AGENT_DIR).join("commands");
+        let mut commands = commands_in(&in_project, |path| read_small_text_without_links(path));
+        if let Some(own) = &self.commands {
+            let own = commands_in(own, |path| read_small_text(path));
+            commands.retain(|command| own.iter().all(|own| own.name != command.name));
+            commands.extend(own);
         }
         commands.sort_by(|a, b| a.name.cmp(&b.name));
         commands
@@ -93,6 +88,18 @@ impl Places {
         let branch = head.strip_prefix("ref: refs/heads/").map(str::to_owned);
         branch.or_else(|| head.get(..8).map(str::to_owned))
     }
+}
+
+fn commands_in(folder: &Path, read: impl Fn(&Path) -> std::io::Result<String>) -> Vec<OwnCommand> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let commands = entries.filter_map(|entry| {
+        let path = entry.path();
+        let is_command = path.extension().is_some_and(|extension| extension == "md");
+        let name = path.file_stem()?.to_str().filter(|_| is_command)?;
+        let (what, text) = described(&read(&path).ok()?);
+        Some(OwnCommand { name: name.to_owned(), what, text })
+    });
+    commands.collect()
 }
 
 /// A command's line for people and its text: `description:` of a front matter, else its first line.

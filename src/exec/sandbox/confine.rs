@@ -177,6 +177,32 @@ const DENIED: &[i64] = &[
     libc::SYS_modify_ldt,
 ];
 
+/// What a descriptor for reading is enough for, and neither mounts nor Landlock decide: snapshots of btrfs and bcachefs
+/// make files, with content that is elsewhere a secret, and take folders away; keys of fscrypt lock folders; fs-verity
+/// closes files for good. Of each kind and number (`_IOC_TYPE`, `_IOC_NR`) any size.
+const REQUESTS: &[u64] = &[
+    0x9401, // BTRFS_IOC_SNAP_CREATE
+    0x940e, // BTRFS_IOC_SUBVOL_CREATE
+    0x940f, // BTRFS_IOC_SNAP_DESTROY
+    0x9413, // BTRFS_IOC_DEFAULT_SUBVOL
+    0x9417, // BTRFS_IOC_SNAP_CREATE_V2
+    0x9418, // BTRFS_IOC_SUBVOL_CREATE_V2
+    0x941a, // BTRFS_IOC_SUBVOL_SETFLAGS
+    0x9425, // BTRFS_IOC_SET_RECEIVED_SUBVOL
+    0x943f, // BTRFS_IOC_SNAP_DESTROY_V2
+    0xbc10, // BCH_IOCTL_SUBVOLUME_CREATE
+    0xbc11, // BCH_IOCTL_SUBVOLUME_DESTROY
+    0xbc1d, // BCH_IOCTL_SUBVOLUME_CREATE_v2
+    0xbc1e, // BCH_IOCTL_SUBVOLUME_DESTROY_v2
+    0x6613, // FS_IOC_SET_ENCRYPTION_POLICY
+    0x6617, // FS_IOC_ADD_ENCRYPTION_KEY
+    0x6618, // FS_IOC_REMOVE_ENCRYPTION_KEY
+    0x6619, // FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS
+    0x6685, // FS_IOC_ENABLE_VERITY
+];
+/// `OCFS2_IOC_REFLINK`: its number alone is others' too.
+const REFLINK: u64 = 0x4018_6f04;
+
 /// The same where the box has no namespace of IPC: what other programs share by a number is not for commands.
 const SHARED: &[i64] = &[
     libc::SYS_shmget,
@@ -190,6 +216,8 @@ const SHARED: &[i64] = &[
     libc::SYS_msgsnd,
     libc::SYS_msgrcv,
     libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
 ];
 
 /// The same where the box has no namespace of processes: calls that act on another process, by which argument.
@@ -229,6 +257,10 @@ fn filter(network: Network, namespaces: bool) -> Result<BpfProgram, seccompiler:
         .collect();
     rules.insert(libc::SYS_socket, vec![rule(others.clone())?]);
     rules.insert(libc::SYS_socketpair, vec![rule(others)?]);
+    let requests = REQUESTS.iter().map(|number| (1, SeccompCmpOp::MaskedEq(0xffff), *number));
+    let requests = requests.chain([(1, SeccompCmpOp::Eq, REFLINK)]);
+    let requests = requests.map(|request| rule([request])).collect::<Result<_, _>>()?;
+    rules.insert(libc::SYS_ioctl, requests);
     if !namespaces {
         rules.extend(SHARED.iter().map(|call| (*call, Vec::new())));
         for (call, argument) in ON_OTHERS {

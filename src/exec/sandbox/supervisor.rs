@@ -18,8 +18,9 @@ use std::process::exit;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Signal, fchdir, getgid, getuid, kill_process, pidfd_open,
-    set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal, setsid,
+    DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, fchdir, getgid, getuid,
+    kill_process, pidfd_open, set_child_subreaper, set_dumpable_behavior,
+    set_parent_process_death_signal, setrlimit, setsid,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdout};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
@@ -247,6 +248,9 @@ fn become_command(plan: &Plan) -> String {
         without_links::open(directory, FOLDER)
             .and_then(fchdir)
             .map_err(|error| format!("{}: {error}", directory.display()))?;
+        // No program of the system's takes its memory elsewhere when it dies: the only limit that a handler keeps to.
+        // (Where less is allowed, less stays.)
+        _ = setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) });
         sys::close_at_exec(report).map_err(|error| format!("descriptors: {error}"))?;
         confine::confine(plan)
     };

@@ -17,8 +17,8 @@ impl MountFlags {
         Self(libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV);
     /// The same, but it can be changed.
     pub(super) const WRITE: Self = Self(libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV);
-    /// A device that can be opened.
-    pub(super) const DEVICE: Self = Self(libc::MOUNT_ATTR_NOSUID);
+    /// A device that can be opened, to write too. Its mode and times are as they are.
+    pub(super) const DEVICE: Self = Self(libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID);
 }
 
 /// Adds flags to a mount and all mounts below it.

@@ -381,6 +381,60 @@ fn doctor_and_diff_answer() {
 }
 
 #[test]
+fn a_look_at_what_changed_runs_nothing_of_the_projects_outside_the_box() {
+    if !has("git", "a_look_at_what_changed_runs_nothing_of_the_projects_outside_the_box") {
+        return;
+    }
+    let (test, mut pty) = chat("text: x");
+    let outside = test.home().join("outside");
+    let program = format!("#!/bin/sh\necho ran >> ran; echo ran >> {}\n", outside.display());
+    test.write("x.sh", &program);
+    let commit = "git -c user.name=x -c user.email=x commit -q --allow-empty -m x";
+    // In a repository of its own inside, and in the one that is looked at.
+    let set_up = "chmod +x x.sh && git init -q && mkdir sub && (cd sub && git init -q && COMMIT)
+git -C sub config core.fsmonitor $PWD/x.sh && git config diff.external $PWD/x.sh
+git config diff.x.textconv $PWD/x.sh && git config filter.f.clean $PWD/x.sh
+echo 'a.txt diff=x' > .gitattributes && echo 'b.txt filter=f' >> .gitattributes
+echo b > b.txt && git add a.txt sub && COMMIT && rm -f ran && echo all done";
+    test.write("set-up.sh", &set_up.replace("COMMIT", commit));
+    pty.say("!bash -e set-up.sh");
+    pty.wait_for("    all done");
+    _ = std::fs::remove_file(&outside);
+    test.write("a.txt", "two\n");
+    test.write("b.txt", "two\n");
+    pty.say("/diff");
+    pty.wait_for("+two");
+    assert!(!outside.exists());
+    assert!(!test.root().join("ran").exists());
+}
+
+#[test]
+fn a_projects_commands_take_no_others_place_and_lead_to_no_other_file() {
+    let test =
+        Test::new().script("text: heard").file(".agent/commands/review.md", "of the project");
+    let own = test.home().join(".config/agent/commands");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::write(own.join("review.md"), "of the user").unwrap();
+    std::fs::write(test.home().join("secret"), "typed-secret").unwrap();
+    let link = |name: &str| {
+        let link = test.root().join(".agent/commands").join(name);
+        std::os::unix::fs::symlink(test.home().join("secret"), link).unwrap();
+    };
+    link("exit.md");
+    link("other.md");
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("/review");
+    pty.wait_for("heard");
+    assert_eq!(test.events_of("turn.started")[0]["input"], "of the user");
+    pty.say("/other");
+    pty.wait_for("there is no command /other");
+    pty.say("/exit");
+    pty.end();
+    assert!(!std::fs::read_to_string(test.log()).unwrap().contains("typed-secret"));
+}
+
+#[test]
 fn commands_of_the_users_own_are_files() {
     let test = Test::new().script("text: heard").file("code.rs", "").file(
         ".agent/commands/fix.md",

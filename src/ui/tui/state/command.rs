@@ -25,18 +25,13 @@ impl State {
         }
         if let Some(rest) = message.strip_prefix('/') {
             let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-            let command = |name: &str| COMMANDS.iter().find(|command| command.name == name);
-            let own = self.settings.own_commands.iter().find(|own| own.name == name);
-            match (command(name), own) {
-                (None, Some(own)) => {
-                    let message = own.message(arguments.trim()).trim_end().to_owned();
-                    return self.submit(message);
-                }
-                (Some(command), _) => return self.command(command.deed, arguments.trim()),
-                (None, None) => {}
-            }
-            if let Some(command) = command(known_as(name)) {
+            // What the program understands is no file of the project's.
+            if let Some(command) = COMMANDS.iter().find(|command| command.name == known_as(name)) {
                 return self.command(command.deed, arguments.trim());
+            }
+            if let Some(own) = self.settings.own_commands.iter().find(|own| own.name == name) {
+                let message = own.message(arguments.trim()).trim_end().to_owned();
+                return self.submit(message);
             }
             // A path is no command.
             if !name.contains('/') {
