@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -77,6 +77,8 @@ struct Jobs {
     paused: watch::Sender<bool>,
     by_id: BTreeMap<String, Job>,
     tasks: JoinSet<()>,
+    /// The one of them that looks after what commands of others left running.
+    holds: Option<AbortHandle>,
 }
 
 #[derive(Clone, Debug)]
@@ -168,25 +170,33 @@ impl Background {
         job.ask(LONG, true).await
     }
 
-    /// Those that may change something stand still from here on, or go on; whether they did the other before.
-    pub(super) fn set_paused(&self, is_paused: bool) -> bool {
-        self.jobs()
-            .paused
-            .send_if_modified(|paused| std::mem::replace(paused, is_paused) != is_paused)
+    /// Those that may change something stand still from here on, or go on.
+    pub(super) fn set_paused(&self, is_paused: bool) {
+        let jobs = self.jobs();
+        jobs.paused.send_if_modified(|paused| std::mem::replace(paused, is_paused) != is_paused);
     }
 
-    /// Looks after what commands of others left running, as long as it is to stand still.
-    pub(super) fn hold(&self, left: Arc<Mutex<Vec<Left>>>) {
+    /// They stand still.
+    pub(super) fn is_paused(&self) -> bool {
+        *self.jobs().paused.borrow()
+    }
+
+    /// Looks after what commands of others left running and may change something, as long as it is to stand still.
+    pub(super) fn hold(&self, left: &Arc<Mutex<Vec<Left>>>) {
         let mut jobs = self.jobs();
-        let mut paused = jobs.paused.subscribe();
-        jobs.tasks.spawn(async move {
+        if jobs.holds.as_ref().is_some_and(|task| !task.is_finished()) {
+            return;
+        }
+        let (left, mut paused) = (Arc::clone(left), jobs.paused.subscribe());
+        let task = jobs.tasks.spawn(async move {
             while *paused.borrow_and_update() {
                 if timeout(HOLD, paused.changed()).await.is_err() {
                     let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
-                    left.iter_mut().for_each(Left::hold);
+                    left.iter_mut().filter(|left| left.may_write).for_each(Left::hold);
                 }
             }
         });
+        jobs.holds = Some(task);
     }
 
     /// Ends them all.
@@ -195,7 +205,7 @@ impl Background {
         jobs.by_id.clear();
         // Each takes its processes along.
         jobs.tasks.abort_all();
-        jobs.tasks = JoinSet::new();
+        (jobs.tasks, jobs.holds) = (JoinSet::new(), None);
     }
 
     fn jobs(&self) -> MutexGuard<'_, Jobs> {
@@ -280,7 +290,7 @@ async fn attend(
         running.end().await;
     }
     let left_running = running.settle(&mut capture).await;
-    let mut left = if left_running.is_empty() { None } else { running.leave() };
+    let mut left = if left_running.is_empty() { None } else { running.leave(may_write) };
     capture.close();
     let mut end = end(ended, status, watch);
     (end.error, end.left_running) = (error, left_running);
@@ -293,7 +303,7 @@ async fn attend(
                 end.left_running.clear();
                 state.store(ENDED, Ordering::Relaxed);
             }
-            let stands = left.is_some() && *paused.borrow();
+            let stands = left.is_some() && may_write && *paused.borrow();
             _ = question.answer.send(piece(&mut capture, time, Some(end.clone()), stands));
         }
         tokio::select! {

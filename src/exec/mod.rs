@@ -91,6 +91,11 @@ impl Command<'_> {
         }
     }
 
+    /// It does not run in a box that it can not write from.
+    fn may_write(&self) -> bool {
+        !self.read_only
+    }
+
     fn grants(&self) -> Grants {
         let git = self.writes_git && !self.read_only;
         Grants { git, network: self.network, read_only: self.read_only }
@@ -256,6 +261,7 @@ impl Exec {
         let mut capture = Capture::new(command.whole_output.take(), watcher.map(Live::new));
         let (directory, timeout, grants) =
             (command.directory.clone(), command.timeout, command.grants());
+        let may_write = command.may_write();
         let Some(started) = cancel.run_until_cancelled(self.start(command)).await else {
             return Ok(outcome(Ended::Cancelled, None, capture, begun));
         };
@@ -269,7 +275,12 @@ impl Exec {
         if !left.is_empty() {
             let mut others = self.left();
             others.retain_mut(|other| !other.is_over());
-            others.extend(running.leave());
+            others.extend(running.leave(may_write));
+            drop(others);
+            // The user may have forbidden changes while it ran.
+            if may_write && self.background.is_paused() {
+                self.set_paused(true);
+            }
         }
         outcome.left_running = left;
         outcome.timeout = timeout;
@@ -295,7 +306,7 @@ impl Exec {
             return Err(Error::TooMany(background::MAX_JOBS));
         }
         let capture = Capture::keeping_all(command.whole_output.take());
-        let may_write = !command.read_only;
+        let may_write = command.may_write();
         let started = cancel.run_until_cancelled(self.start(command)).await;
         let Started { running, watch, .. } = started.ok_or(Error::Cancelled)??;
         let started = background::Started { running, capture, timeout, watch, may_write };
@@ -305,13 +316,15 @@ impl Exec {
     /// Everything that runs in the background and may change something stands still until it is to go
     /// on.
     pub fn set_paused(&self, is_paused: bool) {
-        let is_new = self.background.set_paused(is_paused);
+        self.background.set_paused(is_paused);
         let mut left = self.left();
-        for left in left.iter_mut() {
+        let mut has_left = false;
+        for left in left.iter_mut().filter(|left| left.may_write) {
             left.set_paused(is_paused);
+            has_left = true;
         }
-        if is_new && is_paused && !left.is_empty() {
-            self.background.hold(Arc::clone(&self.left));
+        if is_paused && has_left {
+            self.background.hold(&self.left);
         }
     }
 

@@ -210,7 +210,7 @@ fn pause(mut members: impl FnMut() -> Vec<Process>) {
                 process.signal(Signal::STOP);
             }
         }
-        if !has_new && members_now.iter().all(|process| process.stands) {
+        if !has_new && members_now.iter().all(Process::stands) {
             return;
         }
         if begun.elapsed() > PAUSE_TIME {
@@ -224,7 +224,7 @@ fn pause(mut members: impl FnMut() -> Vec<Process>) {
 
 /// Ends them, if one of those that stood still runs again: it let itself go on, by a timer, say.
 fn hold(mut members: impl FnMut() -> Vec<Process>) {
-    if !members().iter().all(|process| process.stands) {
+    if !members().iter().all(Process::stands) {
         end(members);
     }
 }
@@ -302,11 +302,25 @@ pub(super) struct Process {
     since: u64,
     /// Neither a zombie nor dead.
     lives: bool,
-    /// It was stopped.
-    stands: bool,
+    n_threads: u32,
+    /// Its first thread was stopped.
+    is_still: bool,
 }
 
 impl Process {
+    /// It was stopped: of its threads none runs. (To ask for each takes longer than all the rest.)
+    fn stands(&self) -> bool {
+        if self.n_threads <= 1 {
+            return self.is_still;
+        }
+        let mut states =
+            threads(self.pid).filter_map(|thread| stat(format!("{}/task/{thread}", self.pid)));
+        states.all(|stat| {
+            let state = stat.split_ascii_whitespace().next().unwrap_or_default();
+            is_still(state) || has_ended(state)
+        })
+    }
+
     fn signal(&self, signal: Signal) {
         if let Some(pid) = Pid::from_raw(self.pid) {
             // It may have ended by itself.
@@ -388,8 +402,8 @@ fn read(pid: i32) -> Option<Process> {
     let since = fields.nth(1)?.parse().ok()?;
     // The first of its threads may have ended while others run.
     let lives = !has_ended(state) || n_threads > 1;
-    let stands = if n_threads > 1 { all_stand(pid) } else { is_still(state) };
-    Some(Process { pid, parent, group, session, since, lives, stands })
+    let is_still = is_still(state);
+    Some(Process { pid, parent, group, session, since, lives, n_threads, is_still })
 }
 
 fn has_ended(state: &str) -> bool {
@@ -398,15 +412,6 @@ fn has_ended(state: &str) -> bool {
 
 fn is_still(state: &str) -> bool {
     matches!(state, "T" | "t")
-}
-
-/// Of its threads none runs.
-fn all_stand(pid: i32) -> bool {
-    let mut states = threads(pid).filter_map(|thread| stat(format!("{pid}/task/{thread}")));
-    states.all(|stat| {
-        let state = stat.split_ascii_whitespace().next().unwrap_or_default();
-        is_still(state) || has_ended(state)
-    })
 }
 
 fn threads(pid: i32) -> impl Iterator<Item = String> {
@@ -447,7 +452,7 @@ mod tests {
         let seen: Vec<i32> = watcher.watched().iter().map(|left| left.pid).collect();
         assert_eq!(seen, [grandchild]);
         watcher.pause();
-        assert!(read(grandchild).unwrap().stands);
+        assert!(read(grandchild).unwrap().stands());
         watcher.resume();
 
         // The same number, of one that has ended.
@@ -459,7 +464,7 @@ mod tests {
         watcher.pause();
         watcher.kill();
         let grandchild = read(grandchild).unwrap();
-        assert!(grandchild.lives && !grandchild.stands);
+        assert!(grandchild.lives && !grandchild.stands());
         assert!(other.try_wait().unwrap().is_none());
 
         grandchild.signal(Signal::KILL);

@@ -77,6 +77,8 @@ impl Tree {
 #[derive(Debug)]
 pub(super) struct Left {
     tree: Tree,
+    /// It was not started in a box that it can not write from: it stands still while nothing may be changed.
+    pub(super) may_write: bool,
     /// Held open: a program that writes to a closed pipe dies of it.
     _unread: Vec<Arc<File>>,
 }
@@ -243,7 +245,7 @@ impl Running {
 
     /// Hands over what outlived the shell; from here on it ends with its new owner. Its output is
     /// read to nowhere: a server that nobody reads from would stand still or die of SIGPIPE.
-    pub(super) fn leave(mut self) -> Option<Left> {
+    pub(super) fn leave(mut self, may_write: bool) -> Option<Left> {
         let mut unread = Vec::new();
         for pipe in [self.pipes.stdout.take_descriptor(), self.pipes.stderr.take_descriptor()] {
             let Some(descriptor) = pipe else { continue };
@@ -263,7 +265,7 @@ impl Running {
         if let Tree::Supervised(supervisor, _) = &mut tree {
             supervisor.leave();
         }
-        Some(Left { tree, _unread: unread })
+        Some(Left { tree, may_write, _unread: unread })
     }
 }
 

@@ -444,6 +444,40 @@ async fn what_lets_itself_go_on_while_nothing_may_be_changed_is_ended() {
 }
 
 #[tokio::test]
+async fn what_is_left_running_while_nothing_may_be_changed_stands_still_only_if_it_could() {
+    let dir = TempDir::new().unwrap();
+    let (exec, cancel) = (Exec::new(&[]), CancellationToken::new());
+    let line = |file: &str| {
+        format!("(while true; do echo x >> {file}; sleep 0.001; done) >/dev/null 2>&1 &")
+    };
+    let size = |file: &str| std::fs::metadata(dir.path().join(file)).map_or(0, |data| data.len());
+    let grows = async |file: &str| {
+        let before = size(file);
+        comes(|| size(file) > before).await
+    };
+    exec.run(command(&line("before"), dir.path()), &cancel).await.unwrap();
+    exec.set_paused(true);
+    // What it may is said here alone: nothing holds it.
+    let reads = Command { read_only: true, ..command(&line("reads"), dir.path()) };
+    exec.run(reads, &cancel).await.unwrap();
+    let reads = Command { read_only: true, ..command(&line("job"), dir.path()) };
+    let job = exec.start_background(reads, None, &cancel).await.unwrap();
+    let piece = exec.output(&job, Duration::from_secs(20)).await.unwrap();
+    assert!(!piece.paused && piece.end.is_some_and(|end| !end.left_running.is_empty()));
+    // It was running already when that was said.
+    exec.run(command(&line("late"), dir.path()), &cancel).await.unwrap();
+    let all = || ["before", "late"].map(size);
+    let stands = all();
+    // Longer than until it is looked whether they stand.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(all(), stands);
+    assert!(grows("reads").await && grows("job").await);
+    exec.set_paused(false);
+    assert!(grows("before").await && grows("late").await);
+    exec.shutdown();
+}
+
+#[tokio::test]
 async fn a_command_can_not_make_the_report_grow() {
     let line = "for fd in /dev/fd/2??; do
         [[ $(readlink $fd) == */memfd:report* ]] || continue

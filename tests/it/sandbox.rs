@@ -1485,20 +1485,52 @@ fn settings_of_worktrees_and_modules_are_told_when_they_change() {
 }
 
 #[test]
-fn the_agents_folders_inside_the_project_are_as_protected_as_its_own() {
+fn what_the_agent_keeps_in_folders_of_the_project_is_neither_read_nor_changed() {
     for place in places() {
         let agent = place.test.root().join("sub/.agent");
-        write(&agent.join("config.toml"), "# intact\n");
+        write(&agent.join("sessions/1/events.jsonl"), "intact\n");
         write(&agent.join("undo/1/turn-1/0001"), "kept-secret\n");
         let envelope = place.script(
-            "exec 2>/dev/null; echo x > sub/.agent/config.toml; cat sub/.agent/undo/1/turn-1/0001; echo over",
+            "exec 2>/dev/null; echo x > sub/.agent/sessions/1/events.jsonl; mv sub/.agent gone; \
+             cat */.agent/undo/1/turn-1/0001 gone/undo/1/turn-1/0001; echo over",
         );
         if place.backend == "namespaces" {
             assert_eq!(envelope["data"]["stdout"], "over\n", "{envelope}");
-            assert_eq!(place.test.read("sub/.agent/config.toml"), "# intact\n");
-        } else {
-            let text = envelope["text"].as_str().unwrap();
-            assert!(text.contains("sub/.agent/config.toml"), "{envelope}");
+            assert_eq!(place.test.read("sub/.agent/sessions/1/events.jsonl"), "intact\n");
+        }
+    }
+}
+
+#[test]
+fn an_agent_folder_that_nobody_trusts_is_as_any_other_folder_of_the_project() {
+    for place in places() {
+        let root = place.test.root();
+        // Links to the project's own folders, in every place that has a meaning.
+        for link in ["a/.agent", "b/.agent/sessions", "c/.agent/undo"] {
+            let link = root.join(link);
+            std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(root.join("src"), link).unwrap();
+        }
+        write(&root.join("src/x"), "x\n");
+        let done = place.call(&json!({"command": "echo y >> src/x; cat src/x"}));
+        assert_eq!(done["data"]["stdout"], "x\ny\n", "{} {done}", place.backend);
+        if !has("git", "an_agent_folder_that_nobody_trusts_is_as_any_other_folder_of_the_project") {
+            return;
+        }
+        git(&place, REPOSITORY);
+        git(
+            &place,
+            "rm -rf a b c; mkdir -p sub/.agent/rules; echo one > sub/.agent/rules/a.md; git add sub; \
+             git commit -qm one; git checkout -qb other; echo two > sub/.agent/rules/a.md; \
+             echo more > sub/.agent/config.toml; git add sub; git commit -qm two",
+        );
+        let done = place.call(&json!({"command": "git checkout -q -"}));
+        assert!(!done["text"].as_str().unwrap().contains("Read-only"), "{done}");
+        assert_eq!(place.test.read("sub/.agent/rules/a.md"), "one\n", "{done}");
+        assert!(!root.join("sub/.agent/config.toml").exists(), "{done}");
+        for line in ["git mv sub moved", "rm -r moved"] {
+            let done = place.call(&json!({"command": line}));
+            assert_eq!(done["status"], "success", "{done}");
         }
     }
 }
@@ -1592,5 +1624,153 @@ fn a_process_whose_first_thread_has_ended_ends_with_the_session() {
         std::fs::remove_file(&beat).unwrap();
         std::thread::sleep(Duration::from_millis(300));
         assert!(!beat.exists(), "{} {:?}", place.backend, place.user);
+    }
+}
+
+/// The calls of one session, all in this place's box.
+fn session(place: &Place) -> Batch {
+    Batch::start(&mut place.command(&["tool", "batch"]))
+}
+
+#[test]
+fn git_works_in_a_repository_that_a_command_began() {
+    if !has("git", "git_works_in_a_repository_that_a_command_began") {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        let mut batch = session(&place);
+        for line in [
+            "git init -q .",
+            "git add own",
+            "git -c user.name=a -c user.email=a@b commit -q -m first",
+            "git log -1 --format=%s",
+        ] {
+            let done = batch.call("Bash", &json!({"command": line}));
+            assert_eq!(done["status"], "success", "{} {line}: {done}", place.backend);
+        }
+        // It is as protected as one that was there before.
+        let attack = "exec 2>/dev/null; echo x > .git/HEAD; echo x > .git/hooks/pre-commit; true";
+        write(&root.join("script.sh"), attack);
+        let told = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
+        if place.backend == "namespaces" {
+            assert!(place.test.read(".git/HEAD").starts_with("ref: "), "{told}");
+            assert!(!root.join(".git/hooks/pre-commit").exists(), "{told}");
+        } else {
+            assert!(told["text"].as_str().unwrap().contains(".git/HEAD"), "{told}");
+        }
+        batch.end();
+    }
+}
+
+#[test]
+fn a_repository_that_a_command_forged_gives_git_nothing_outside() {
+    if !has("git", "a_repository_that_a_command_forged_gives_git_nothing_outside") {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        // Another repository of the user's, which had a worktree here.
+        git(
+            &place,
+            &format!(
+                "cd ../outside; {REPOSITORY}; git worktree add -q ../project/tree; rm ../project/tree/.git"
+            ),
+        );
+        let outside = place.outside().join(".git");
+        let before = look(&outside);
+        let forgeries = [
+            format!("ln -s {} .git", outside.display()),
+            format!("echo gitdir: {} > .git", outside.display()),
+            format!("echo gitdir: {}/worktrees/tree > .git", outside.display()),
+        ];
+        for forged in &forgeries {
+            let mut batch = session(&place);
+            write(&root.join("script.sh"), forged);
+            batch.call("Bash", &json!({"command": "bash ./script.sh"}));
+            let line = "git -c safe.directory=* add own; touch after; ls after";
+            let done = batch.call("Bash", &json!({"command": line}));
+            assert_eq!(done["data"]["stdout"], "after\n", "{} {forged} {done}", place.backend);
+            batch.call("Bash", &json!({"command": "git add own"}));
+            assert_eq!(look(&outside), before, "{} {:?} {forged}", place.backend, place.user);
+            batch.end();
+            // The next session finds it when it begins.
+            let done = place.call(&json!({"command": "git add own"}));
+            assert!(done["data"]["stderr"].is_string(), "{} {forged} {done}", place.backend);
+            assert_eq!(look(&outside), before, "{} {:?} {forged}", place.backend, place.user);
+            std::fs::remove_file(root.join(".git")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn git_works_where_a_link_names_the_repository() {
+    if !has("git", "git_works_where_a_link_names_the_repository") {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        git(&place, REPOSITORY);
+        git(&place, "mkdir real; mv .git real/git; ln -s real/git .git; mkdir -p real/git/hooks");
+        let done = place.call(&json!({"command": "git add own"}));
+        assert_eq!(done["status"], "success", "{} {done}", place.backend);
+        // Its hooks are where the link leads.
+        git(&place, "git config core.hooksPath own-hooks");
+        let hook = root.join("own-hooks/pre-commit");
+        write(&hook, "#!/bin/sh\necho x > real/git/hooks/later\ntrue\n");
+        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let done = place.call(&json!({"command": "git commit -q -m 'by a hook'"}));
+        assert_eq!(done["data"]["exit_code"], 0, "{} {done}", place.backend);
+        let is_written = root.join("real/git/hooks/later").exists();
+        assert_eq!(is_written, place.backend == "landlock", "{done}");
+        assert_eq!(done["text"].as_str().unwrap().contains("hooks/later"), is_written, "{done}");
+        place.script("exec 2>/dev/null; echo x > real/git/HEAD; true");
+        let is_intact = place.test.read("real/git/HEAD").starts_with("ref: ");
+        assert_eq!(is_intact, place.backend == "namespaces");
+        let told = place.script("rm .git; ln -s real .git");
+        assert!(told["text"].as_str().unwrap().contains("project/.git"), "{told}");
+    }
+}
+
+#[test]
+fn what_the_agent_keeps_itself_while_a_command_runs_is_no_change_of_the_commands() {
+    for place in places() {
+        let root = place.test.root();
+        let call = |name: &str, input: Value| format!("call: {name} {input}\n---\n");
+        let line = "until [ $(cat own) = new ]; do sleep 0.02; done";
+        let script = [
+            call("Bash", json!({"command": line, "background": true})),
+            call("Read", json!({"path": "own"})),
+            call("Write", json!({"path": "own", "content": "new\n"})),
+            call("BashOutput", json!({"id": "bg_1", "wait_ms": 20_000})),
+        ];
+        write(&root.join("../script"), &format!("{}text: done", script.concat()));
+        let args = ["run", "task", "--model", "script:../script"];
+        Done::new(&place.command(&args).output().unwrap()).expect_code(0);
+        assert_eq!(place.test.read("own"), "new\n");
+        let finished = place.test.events_of("tool.finished");
+        let done = &finished.last().unwrap()["envelope"];
+        assert_eq!(done["data"]["exit_code"], 0, "{done}");
+        assert!(!done["text"].as_str().unwrap().contains("protected"), "{done}");
+    }
+}
+
+#[test]
+fn what_is_told_of_the_agents_folder_is_told_whatever_its_name() {
+    for place in places().into_iter().filter(|place| place.backend == "landlock") {
+        write(&place.test.root().join(".agent/skills/undo/SKILL.md"), "one\n");
+        let envelope = place.script("echo two > .agent/skills/undo/SKILL.md");
+        assert!(envelope["text"].as_str().unwrap().contains("skills/undo/SKILL.md"), "{envelope}");
+    }
+}
+
+#[test]
+fn a_folder_of_caches_that_is_a_link_is_written() {
+    for place in places() {
+        let elsewhere = place.home().join("elsewhere");
+        std::fs::rename(place.home().join(".cache"), &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, place.home().join(".cache")).unwrap();
+        let stdout = place.stdout("mkdir -p $XDG_CACHE_HOME/x && echo kept");
+        assert_eq!(stdout, "kept\n", "{} {:?}", place.backend, place.user);
     }
 }

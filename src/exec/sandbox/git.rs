@@ -20,43 +20,35 @@ const SKIPPED: &[&str] = &["node_modules", "target", ".venv", "venv", "__pycache
 /// One repository, as far as it belongs to the project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Repository {
-    /// `.git` files, which name where it lies.
-    pub(super) links: Vec<PathBuf>,
+    /// Its `.git`.
+    place: PathBuf,
+    /// That, where it is a file or a link, which name where it lies.
+    pub(super) link: Option<PathBuf>,
     /// The folders in which it lies: `.git`, or what a worktree and a submodule have elsewhere.
     pub(super) own: Vec<PathBuf>,
     /// What git runs by itself; it is written by no git command that a task needs.
-    hooks: Vec<PathBuf>,
-    /// Its settings, some of which name programs.
-    settings: Vec<PathBuf>,
-}
-
-/// What a repository runs by itself or is told by, with what its worktrees and submodules have in it, whether they
-/// are checked out or not.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Steering {
     pub(super) hooks: Vec<PathBuf>,
+    /// Its settings, some of which name programs.
     pub(super) settings: Vec<PathBuf>,
 }
 
 impl Repository {
-    /// As it is now: a worktree may have come.
-    pub(super) fn steering(&self) -> Steering {
-        let mut steering = Steering { hooks: self.hooks.clone(), settings: self.settings.clone() };
+    /// With the hooks and settings that its worktrees and submodules have in it now, whether they are checked out or
+    /// not.
+    pub(super) fn with_inner_ones(mut self) -> Self {
         let mut left = MAX_MODULES;
         let mut modules = Vec::new();
         for own in &self.own {
             for tree in folders(&own.join("worktrees")) {
-                steering
-                    .settings
-                    .extend(["commondir", "config.worktree"].map(|name| tree.join(name)));
+                self.settings.extend(["commondir", "config.worktree"].map(|name| tree.join(name)));
             }
             find_modules(&own.join("modules"), &mut left, &mut modules);
         }
         for module in modules {
-            steering.hooks.push(module.join("hooks"));
-            steering.settings.extend(settings_in(&module));
+            self.hooks.push(module.join("hooks"));
+            self.settings.extend(settings_in(&module));
         }
-        steering
+        self
     }
 }
 
@@ -90,17 +82,35 @@ fn settings_in(folder: &Path) -> [PathBuf; 3] {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     /// The repository that the root belongs to, which may begin above it, and those inside.
-    pub(super) repositories: Vec<Repository>,
-    /// The agent's own folders: each configures it for those who trust the folder in which it lies.
+    repositories: Vec<Repository>,
+    /// The agent's own folders, where it keeps records.
     pub(super) agents: Vec<PathBuf>,
     /// There were too many folders, or it took too long.
     pub(super) is_cut: bool,
 }
 
+impl Found {
+    /// The repositories that there are now: a writable place itself may have become one (`git init`).
+    pub(super) fn repositories(&self, writable: &[PathBuf]) -> Vec<Repository> {
+        let mut all = self.repositories.clone();
+        for place in writable.iter().map(|root| root.join(".git")) {
+            if all.iter().any(|repository| repository.place == place) {
+                continue;
+            }
+            // A command made it: whatever it names, git writes nothing by it that the command could not.
+            all.extend(at(&place, writable).map(|mut repository| {
+                repository.own.retain(|own| lies_in(own, writable));
+                repository
+            }));
+        }
+        all
+    }
+}
+
 /// Looks into every folder, the outer ones first.
 pub(super) fn find(root: &Path, writable: &[PathBuf]) -> Found {
     let begun = Instant::now();
-    let above = root.ancestors().skip(1).find_map(|folder| at(&folder.join(".git")));
+    let above = root.ancestors().skip(1).find_map(|folder| at(&folder.join(".git"), writable));
     let mut found = Found { repositories: above.into_iter().collect(), ..Found::default() };
     let mut next: VecDeque<(PathBuf, usize)> =
         writable.iter().map(|folder| (folder.clone(), DEPTH)).collect();
@@ -111,9 +121,10 @@ pub(super) fn find(root: &Path, writable: &[PathBuf]) -> Found {
             found.is_cut = true;
             break;
         }
-        found.repositories.extend(at(&folder.join(".git")));
+        found.repositories.extend(at(&folder.join(".git"), writable));
         let agent = folder.join(tables::AGENT_FOLDER);
-        if agent.is_dir() {
+        // A command can make a link, to any folder.
+        if fs::symlink_metadata(&agent).is_ok_and(|metadata| metadata.is_dir()) {
             found.agents.push(agent);
         }
         if depth > 0 {
@@ -129,24 +140,28 @@ pub(super) fn find(root: &Path, writable: &[PathBuf]) -> Found {
     found
 }
 
-/// The repository of this `.git`, a folder or a file that names one.
-fn at(path: &Path) -> Option<Repository> {
+/// The repository of this `.git`, a folder, or a link or a file that names one.
+fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
+    let place = path.to_owned();
     let metadata = fs::metadata(path).ok()?;
+    let mut link = None;
+    let mut own = place.clone();
     if path.is_symlink() {
         // A command can make one, to any folder: git's is one that looks like it, and does not lie around it.
-        let target = path.canonicalize().ok().filter(|target| !path.starts_with(target))?;
-        let is_gits = ["HEAD", "objects", "refs"].iter().all(|name| target.join(name).exists());
+        own = path.canonicalize().ok().filter(|target| !path.starts_with(target))?;
+        let is_gits = ["HEAD", "objects", "refs"].iter().all(|name| own.join(name).exists());
         if metadata.is_dir() && !is_gits {
             return None;
         }
+        link = Some(place.clone());
     }
     if metadata.is_dir() {
-        return Some(Repository {
-            links: Vec::new(),
-            own: vec![path.to_owned()],
-            hooks: vec![path.join("hooks")],
-            settings: settings_in(path).into(),
-        });
+        let hooks = vec![own.join("hooks")];
+        let settings = settings_in(&own).into();
+        // Another repository of the user's looks like git's, too.
+        let is_meant = link.is_none() || lies_in(&own, writable);
+        let own = is_meant.then_some(own).into_iter().collect();
+        return Some(Repository { place, link, own, hooks, settings });
     }
     let named = |path: &Path, prefix: &str| {
         let text = read_small_text(path).ok()?;
@@ -171,7 +186,11 @@ fn at(path: &Path) -> Option<Repository> {
     if !is_meant {
         folders.clear();
     }
-    Some(Repository { links: vec![path.to_owned()], own: folders, hooks, settings })
+    Some(Repository { link: Some(place.clone()), place, own: folders, hooks, settings })
+}
+
+fn lies_in(path: &Path, places: &[PathBuf]) -> bool {
+    places.iter().any(|place| path.starts_with(place) && path != place)
 }
 
 /// A worktree's folder names the file that names it; a submodule's the folder in which that file lies.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, mkdirat};
 
 use super::super::process;
+use super::git::Repository;
 use super::plan::{self, Access, Bind, Bytes, Plan};
 use super::watch::Watched;
 use super::{Grants, Namespaces, Network, Sandbox, tables};
@@ -24,6 +25,7 @@ impl Sandbox {
         grants: Grants,
         network: Network,
         protected: &[PathBuf],
+        granted: &[Repository],
     ) -> Plan {
         let places = if grants.read_only {
             vec![self.folder.temporary().to_owned()]
@@ -33,10 +35,7 @@ impl Sandbox {
         let mut writable: Vec<Bytes> = places.iter().map(Bytes::from).collect();
         writable.extend(tables::DEVICES.iter().map(|path| (*path).into()));
         writable.extend(tables::TERMINALS.iter().map(|path| (*path).into()));
-        if grants.git {
-            let repositories = self.found.repositories.iter();
-            writable.extend(repositories.flat_map(|r| &r.own).map(Bytes::from));
-        }
+        writable.extend(granted.iter().flat_map(|repository| &repository.own).map(Bytes::from));
         if self.namespaces {
             let own = tables::OWN_IN_NAMESPACES.iter();
             writable.extend(own.map(|path| (*path).into()));
@@ -45,7 +44,7 @@ impl Sandbox {
             namespaces: self.namespaces,
             network,
             binds: if self.namespaces {
-                self.binds(grants, network, protected)
+                self.binds(grants, network, protected, granted)
             } else {
                 Vec::new()
             },
@@ -64,7 +63,13 @@ impl Sandbox {
     }
 
     /// What lies where in the box; what comes later lies over what came before.
-    fn binds(&self, grants: Grants, network: Network, protected: &[PathBuf]) -> Vec<Bind> {
+    fn binds(
+        &self,
+        grants: Grants,
+        network: Network,
+        protected: &[PathBuf],
+        granted: &[Repository],
+    ) -> Vec<Bind> {
         let mut binds = Vec::new();
         let mut bind = |from: &Path, to: &Path, access| {
             binds.push(Bind { from: from.into(), to: to.into(), access });
@@ -118,20 +123,17 @@ impl Sandbox {
         for path in protected.iter().filter(|path| path.exists() && !path.is_symlink()) {
             bind(path, path, Access::Read);
         }
-        if grants.git {
-            for repository in &self.found.repositories {
-                for path in repository.own.iter().filter(|path| path.exists()) {
-                    bind(path, path, Access::Write);
-                }
-                // A link to a folder of the project's (`../githooks`) names what is the project's.
-                let covered = repository.steering().hooks.into_iter().filter_map(|hooks| {
-                    let own =
-                        |hooks: &PathBuf| repository.own.iter().any(|own| hooks.starts_with(own));
-                    hooks.canonicalize().ok().filter(own)
-                });
-                for hooks in covered {
-                    bind(&hooks, &hooks, Access::Read);
-                }
+        for repository in granted {
+            for path in repository.own.iter().filter(|path| path.exists()) {
+                bind(path, path, Access::Write);
+            }
+            // A link to a folder of the project's (`../githooks`) names what is the project's.
+            let covered = repository.hooks.iter().filter_map(|hooks| {
+                let own = |hooks: &PathBuf| repository.own.iter().any(|own| hooks.starts_with(own));
+                hooks.canonicalize().ok().filter(own)
+            });
+            for hooks in covered {
+                bind(&hooks, &hooks, Access::Read);
             }
         }
         for path in hidden.iter().chain(self.sockets()) {
@@ -156,7 +158,8 @@ impl Sandbox {
     }
 
     pub(super) fn cache(&self) -> PathBuf {
-        // Without a home the caches last as long as the session.
+        // Without a home the caches last as long as the session. A tool that finds its cache missing makes it; a
+        // folder that is bound must be there.
         match &self.settings.cache {
             Some(cache) if cache.is_dir() || fs::create_dir_all(cache).is_ok() => cache.clone(),
             Some(_) | None => self.folder.cache().to_owned(),
@@ -172,37 +175,18 @@ impl Sandbox {
         }
     }
 
-    /// What is not there can not be covered, and git itself (`git worktree add .git/hooks`) can be told to make it.
-    pub(super) fn make_hooks(&self) {
-        for repository in &self.found.repositories {
-            for hooks in repository.steering().hooks {
-                let (Some(parent), Some(name)) = (hooks.parent(), hooks.file_name()) else {
-                    continue;
-                };
-                if repository.own.iter().any(|own| parent.starts_with(own))
-                    && let Ok(parent) = disk::open_folder(parent)
-                {
-                    // It is there already, or it is looked at before and after.
-                    _ = mkdirat(&parent, name, Mode::from_raw_mode(0o755));
-                }
-            }
-        }
-    }
-
     /// What is never written although it lies in a writable place, whether it is there or not.
-    pub(super) fn protected(&self) -> Vec<PathBuf> {
+    pub(super) fn protected(&self, repositories: &[Repository]) -> Vec<PathBuf> {
         let mut protected: Vec<PathBuf> = Vec::new();
         for root in &self.writable {
             protected.push(root.join(tables::AGENT_FOLDER));
-            protected.push(root.join(".git"));
+            // A link that is none of git's a command can make, to any folder.
+            protected.extend(Some(root.join(".git")).filter(|git| !git.is_symlink()));
         }
-        protected.extend(self.found.agents.iter().chain(&self.settings.protected).cloned());
-        protected.extend(
-            self.found
-                .repositories
-                .iter()
-                .flat_map(|repository| repository.links.iter().chain(&repository.own).cloned()),
-        );
+        protected.extend(self.settings.protected.iter().cloned());
+        protected.extend(self.records(tables::SESSIONS_FOLDER));
+        let of_git = repositories.iter().flat_map(|r| r.link.iter().chain(&r.own));
+        protected.extend(of_git.cloned());
         for home in &self.homes {
             protected.extend(tables::STARTUP_FILES.iter().map(|name| home.join(name)));
         }
@@ -211,37 +195,57 @@ impl Sandbox {
             self.writable.iter().any(|root| path.starts_with(root) && path != root)
         };
         protected.retain(&lies_in);
-        // A link is protected by what it points to; where that lies outside, it is by its place. To the project
-        // itself a command could have made one, so that nothing of it could be written any more.
-        let mut protected: Vec<PathBuf> = protected
-            .into_iter()
-            .map(|path| path.canonicalize().ok().filter(&lies_in).unwrap_or(path))
-            .collect();
+        // A link is protected by what it points to, and looked at itself. To the project as a whole a command could
+        // have made one, so that nothing of it could be written any more.
+        let real: Vec<PathBuf> =
+            protected.iter().filter_map(|path| path.canonicalize().ok().filter(&lies_in)).collect();
+        protected.retain(|path| !path.exists() || path.is_symlink());
+        protected.extend(real);
         protected.sort();
         protected.dedup();
         protected
     }
 
+    /// The folder of this name in each of the agent's own folders. Who does not trust the folder in which one lies is
+    /// configured by nothing in it; what the agent itself kept there counts for him, too.
+    fn records(&self, name: &'static str) -> impl Iterator<Item = PathBuf> {
+        let folders = self.found.agents.iter().map(move |agent| agent.join(name));
+        // A link leads the agent nowhere, and here it could lead to any folder.
+        folders.filter(|folder| is_real_folder(folder))
+    }
+
     /// What of it is looked at before and after: all of it where nothing else protects it, and what is
     /// not there and so can not be covered.
-    pub(super) fn watched(&self, mut watched: Vec<PathBuf>, grants: Grants) -> Vec<Watched> {
+    pub(super) fn watched(
+        &self,
+        mut watched: Vec<PathBuf>,
+        grants: Grants,
+        granted: &[Repository],
+    ) -> Vec<Watched> {
         if self.namespaces {
-            watched.retain(|path| !path.exists());
+            watched.retain(|path| !path.exists() || path.is_symlink());
+        } else {
+            // Sessions in other folders go on meanwhile.
+            let records: Vec<PathBuf> = self.records(tables::SESSIONS_FOLDER).collect();
+            watched.retain(|path| !records.contains(path));
         }
-        let mut hooks = Vec::new();
         if grants.git {
-            let repositories = &self.found.repositories;
             watched.retain(|path| {
                 !path.ends_with(".git")
-                    && !repositories.iter().any(|r| r.own.contains(path) || r.links.contains(path))
+                    && !granted
+                        .iter()
+                        .any(|r| r.own.contains(path) || r.link.as_ref() == Some(path))
             });
-            // Not even git writes there. Of a link it is looked at where it leads.
-            hooks.extend(repositories.iter().flat_map(|r| r.steering().hooks));
-            hooks.retain(|path| !self.namespaces || !is_real_folder(path));
         }
-        let in_depth = !self.namespaces;
-        let watched = watched.into_iter().map(|path| Watched { path, in_depth });
-        watched.chain(hooks.into_iter().map(|path| Watched { path, in_depth: true })).collect()
+        // Not even git writes there. Of a link it is looked at where it leads.
+        let hooks = granted.iter().flat_map(|repository| &repository.hooks);
+        let hooks = hooks.filter(|path| !self.namespaces || !is_real_folder(path));
+        let hooks = hooks.map(|path| Watched { path: path.clone(), in_depth: true });
+        let watched = watched.into_iter().map(|path| {
+            let in_depth = !self.namespaces || path.is_symlink();
+            Watched { path, in_depth }
+        });
+        watched.chain(hooks).collect()
     }
 
     /// The same, and the devices but for the few that can be written: root could read disks, anybody what is
@@ -270,7 +274,7 @@ impl Sandbox {
         let mut hidden: Vec<PathBuf> = of_homes
             .chain(of_system)
             .chain(self.settings.hidden.iter().cloned())
-            .chain(self.found.agents.iter().map(|agent| agent.join(tables::UNDO_FOLDER)))
+            .chain(self.records(tables::UNDO_FOLDER))
             // Few are there; to look is cheaper than to resolve.
             .filter(|path| fs::symlink_metadata(path).is_ok())
             .filter_map(|path| path.canonicalize().ok())
@@ -336,6 +340,19 @@ fn socket_name(line: &str) -> Option<&Path> {
     }
     // An abstract one lies nowhere.
     rest.strip_prefix(' ').filter(|name| !name.starts_with('@')).map(Path::new)
+}
+
+/// What is not there can not be covered, and git itself (`git worktree add .git/hooks`) can be told to make it.
+pub(super) fn make_hooks(repository: &Repository) {
+    for hooks in &repository.hooks {
+        let (Some(parent), Some(name)) = (hooks.parent(), hooks.file_name()) else { continue };
+        if repository.own.iter().any(|own| parent.starts_with(own))
+            && let Ok(parent) = disk::open_folder(parent)
+        {
+            // It is there already, or it is looked at before and after.
+            _ = mkdirat(&parent, name, Mode::from_raw_mode(0o755));
+        }
+    }
 }
 
 /// In the box there is something else of this name.

@@ -35,6 +35,7 @@ use serde::{Deserialize, Serialize};
 use super::process::Watcher;
 use crate::protocol::event::Sandbox as Holds;
 use folder::Folder;
+use git::Repository;
 use plan::Plan;
 use standby::{Answer, Asked, Standby};
 
@@ -159,7 +160,7 @@ struct Namespaces {
 
 impl Sandbox {
     /// Tries what holds here, and opens the best of it.
-    pub fn open(settings: Settings) -> Result<Self, SandboxError> {
+    pub fn open(mut settings: Settings) -> Result<Self, SandboxError> {
         let unavailable = |why: &str| SandboxError::Unavailable(why.to_owned());
         if !CAN_SUPERVISE.load(Ordering::Relaxed) {
             return Err(unavailable("this program can not supervise commands"));
@@ -171,8 +172,11 @@ impl Sandbox {
         }
         // First, because it takes the longest: it starts while the rest is made.
         let standby = Mutex::new(Standby::start().ok());
-        let caches = settings.cache.iter().filter_map(|path| path.canonicalize().ok());
-        let written: Vec<PathBuf> = writable.iter().cloned().chain(caches).collect();
+        // (The user's folder of caches may be a link: nothing is bound by one.)
+        settings.cache = settings
+            .cache
+            .and_then(|cache| fs::create_dir_all(&cache).and_then(|()| cache.canonicalize()).ok());
+        let written: Vec<PathBuf> = writable.iter().chain(&settings.cache).cloned().collect();
         let folder = Folder::make(&written).map_err(|error| {
             SandboxError::Unavailable(format!("no private temporary folder: {error}"))
         })?;
@@ -262,16 +266,20 @@ impl Sandbox {
 
     /// The box of a command, and what is looked at before it.
     fn prepare(&self, run: Run, grants: Grants, network: Network) -> (Plan, Watch) {
-        // A tool that finds its cache missing makes it; a folder that is bound must be there.
-        _ = fs::create_dir_all(self.cache());
-        if grants.git && self.namespaces {
-            self.make_hooks();
+        let repositories = self.found.repositories(&self.writable);
+        let protected = self.protected(&repositories);
+        let granted: Vec<Repository> = repositories
+            .into_iter()
+            .filter(|_| grants.git)
+            .map(Repository::with_inner_ones)
+            .collect();
+        if self.namespaces {
+            granted.iter().for_each(layout::make_hooks);
         }
-        let protected = self.protected();
-        let plan = self.plan(Some(run), grants, network, &protected);
-        let repositories = self.found.repositories.iter().filter(|_| grants.git);
-        let settings = repositories.flat_map(|r| r.steering().settings).collect();
-        (plan, Watch::new(self.watched(protected, grants), settings))
+        let plan = self.plan(Some(run), grants, network, &protected, &granted);
+        let watched = self.watched(protected, grants, &granted);
+        let settings = granted.into_iter().flat_map(|repository| repository.settings);
+        (plan, Watch::new(watched, settings.collect()))
     }
 
     /// Asks for a supervisor, which gets these descriptors. Until it hears its plan it has run nothing: where the
@@ -316,7 +324,7 @@ impl Sandbox {
             namespaces: self.namespaces,
             writable: &self.all_writable(),
             hidden: &hidden,
-            protected: &self.protected(),
+            protected: &self.protected(&self.found.repositories(&self.writable)),
             network,
         };
         refusal::explain(stderr, directory, &view)
@@ -325,9 +333,8 @@ impl Sandbox {
     /// Runs nothing in the box, and says whether it holds; then with the namespaces of the session.
     fn attempt(&self) -> Result<Option<Namespaces>, String> {
         let text = |error: io::Error| error.to_string();
-        _ = fs::create_dir_all(self.cache());
         let asked = self.ask(&[]).map_err(text)?;
-        let plan = self.plan(None, Grants::default(), self.settings.network, &[]);
+        let plan = self.plan(None, Grants::default(), self.settings.network, &[], &[]);
         let (mut ours, process) =
             asked.answer().and_then(|answer| self.tell(answer, &plan)).map_err(text)?;
         let message = channel::verdict(&mut ours, TRY_TIME);

@@ -6,12 +6,14 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::settings;
+use super::{settings, tables};
 
 /// Names of what git writes while it only reads, and of what can not be changed without being found
-/// (an object's name is its hash), and of the agent's own record.
+/// (an object's name is its hash).
 const NOT_LOOKED_AT: &[&str] =
-    &["objects", "logs", "index", "lfs", "sessions", "ORIG_HEAD", "FETCH_HEAD", "COMMIT_EDITMSG"];
+    &["objects", "logs", "index", "lfs", "ORIG_HEAD", "FETCH_HEAD", "COMMIT_EDITMSG"];
+/// In its own folder, and not further down: what the agent itself writes meanwhile.
+const RECORDS: &[&str] = &[tables::SESSIONS_FOLDER, tables::UNDO_FOLDER];
 /// What is looked at first: refs may be many.
 const FIRST: &[&str] = &[
     "hooks",
@@ -79,13 +81,18 @@ fn look(paths: &[Watched]) -> BTreeMap<PathBuf, Seen> {
     let mut seen = BTreeMap::new();
     for watched in paths {
         let mut of_path = BTreeMap::new();
-        note(&watched.path, watched.in_depth, &mut of_path);
+        note(&watched.path, watched.in_depth, NOT_LOOKED_AT, &mut of_path);
         seen.append(&mut of_path);
     }
     seen
 }
 
-fn note(path: &Path, in_depth: bool, seen: &mut BTreeMap<PathBuf, Seen>) {
+fn note(
+    path: &Path,
+    in_depth: bool,
+    mut not_looked_at: &[&str],
+    seen: &mut BTreeMap<PathBuf, Seen>,
+) {
     let Ok(metadata) = fs::symlink_metadata(path) else { return };
     if !in_depth {
         seen.insert(path.to_owned(), (0, 0, 0, 0, 0));
@@ -105,10 +112,14 @@ fn note(path: &Path, in_depth: bool, seen: &mut BTreeMap<PathBuf, Seen>) {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let mut names: Vec<OsString> = entries.map(|entry| entry.file_name()).collect();
     names.sort_by_cached_key(|name| (!FIRST.iter().any(|first| name == *first), name.clone()));
+    if path.ends_with(tables::AGENT_FOLDER) {
+        names.retain(|name| !RECORDS.iter().any(|record| name == *record));
+        not_looked_at = &[];
+    }
     for name in names {
         let is_lock = Path::new(&name).extension().is_some_and(|extension| extension == "lock");
-        if seen.len() < MAX_FILES && !is_lock && !NOT_LOOKED_AT.iter().any(|other| name == *other) {
-            note(&path.join(name), in_depth, seen);
+        if seen.len() < MAX_FILES && !is_lock && !not_looked_at.iter().any(|other| name == *other) {
+            note(&path.join(name), in_depth, not_looked_at, seen);
         }
     }
 }

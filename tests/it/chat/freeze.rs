@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::pty::Pty;
-use crate::support::Test;
+use crate::support::{Test, running};
 
 const RUNS: &str =
     "call: Bash {\"command\":\"while sleep 0.01; do echo x >> ticks; done\",\"background\":true}";
@@ -38,4 +38,28 @@ fn what_runs_in_the_background_stands_still_until_the_freeze_is_lifted() {
     let ended = size();
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(size(), ended, "it outlived the chat");
+}
+
+#[test]
+fn what_only_reads_goes_on_beside_what_stands_still() {
+    let bash = |line: &str| format!("call: Bash {{\"command\":\"{line}\"}}\n---\n");
+    let script = format!(
+        "{}text: It runs.\n---\n{}text: It reads.\n---\ntext: I wait.",
+        bash("sleep 311.52 & echo > started"),
+        bash("sleep 222.52 & echo started"),
+    );
+    let test = Test::new().script(&script);
+    let args = ["--model", "script:../script", "--yolo"];
+    let mut pty = Pty::start(&test, &args, 40, 100, "xterm-256color");
+    pty.wait_for("/help");
+    pty.say("start it");
+    pty.wait_for("It runs.");
+    pty.say("Don't change anything until I say so.");
+    pty.wait_for("It reads.");
+    // Several times as long as it takes until it is looked whether what was stopped stands.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(running("sleep 222.52").len(), 1, "{:?}", running("sleep"));
+    assert_eq!(running("sleep 311.52").len(), 1, "{:?}", running("sleep"));
+    pty.say("/quit");
+    assert_eq!(pty.end(), 0);
 }
