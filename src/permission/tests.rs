@@ -57,7 +57,7 @@ impl Ground for Files {
     fn expand(&self, pattern: &str) -> Vec<String> {
         match pattern {
             ".e*" => vec![".env".to_owned()],
-            "hid*/*" => vec!["hidden/a.txt".to_owned(), "hidden/keys.txt".to_owned()],
+            "hidden/*" | "hid*/*" => vec!["hidden/a.txt".to_owned(), "hidden/keys.txt".to_owned()],
             _ => Vec::new(),
         }
     }
@@ -340,6 +340,14 @@ fn what_may_not_be_changed_is_changed_in_no_way_that_names_it() {
         "cp -t hidden o/keys.txt",
         "install -t hidden o/keys.txt",
         "ln --target-directory=hidden o/keys.txt",
+        "1<> hidden/keys.txt echo x",
+        "echo x 1<>hidden/keys.txt",
+        "exec 9<> hidden/keys.txt",
+        "{tee,hidden/keys.txt} < a.txt",
+        "touch hidden/@(keys).txt",
+        "sed -e p -e 's/[/]/x/gw hidden/keys.txt' a.txt",
+        "cd o && touch ~-/hidden/keys.txt",
+        "cd o && touch \"$OLDPWD\"/hidden/keys.txt",
     ] {
         check(Full, &rules, &bash(line), denied);
     }
@@ -780,7 +788,7 @@ mod properties {
         let line = Line::read(line);
         // All that is asked of a line, of any line.
         _ = (
-            line.writes_git(),
+            line.writes_git("", &Files),
             line.needs_network(),
             line.last_pipeline(),
             line.has_inner_pipelines(),
