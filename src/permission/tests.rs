@@ -57,7 +57,9 @@ impl Ground for Files {
     fn expand(&self, pattern: &str) -> Vec<String> {
         match pattern {
             ".e*" => vec![".env".to_owned()],
-            "hidden/*" | "hid*/*" => vec!["hidden/a.txt".to_owned(), "hidden/keys.txt".to_owned()],
+            "hidden/*.txt" | "hid*/*" => {
+                vec!["hidden/a.txt".to_owned(), "hidden/keys.txt".to_owned()]
+            }
             _ => Vec::new(),
         }
     }

@@ -48,7 +48,7 @@ impl<'a> Args<'a> {
             }
             // `docker compose -f x down`
             if is_first {
-                values = global_values(&format!("{name} {}", word.text));
+                values = values_behind(name, &word.text);
                 is_first = !values.is_empty();
             }
             true
@@ -184,6 +184,13 @@ impl<'a> Args<'a> {
         })
     }
 
+    /// Its first words are one of these.
+    fn any_sub(&self, subs: &[&str]) -> bool {
+        let Some(first) = self.operands().next() else { return false };
+        let begins = |sub: &&&str| sub.split(' ').next() == Some(first.text.as_str());
+        subs.iter().filter(begins).any(|sub| self.sub_is(sub))
+    }
+
     /// A word of it may name something in `.git`: git writes there what it keeps itself, and where it is told to
     /// (`git worktree add .git/hooks`) it writes anything.
     pub(super) fn names_git_folder(&self) -> bool {
@@ -191,12 +198,11 @@ impl<'a> Args<'a> {
             name.eq_ignore_ascii_case(".git")
                 || kind >= Kind::Pattern && name.starts_with('.') && name.contains(['*', '?', '['])
         };
-        let any_sub = |subs: &[&str]| subs.iter().any(|sub| self.sub_is(sub));
-        if any_sub(&["remote", "fetch", "pull", "push"]) {
+        if self.any_sub(&["remote", "fetch", "pull", "push"]) {
             // Where another repository lies.
             return false;
         }
-        let makes_folders = any_sub(&["worktree", "clone", "init", "submodule"]);
+        let makes_folders = self.any_sub(&["worktree", "clone", "init", "submodule"]);
         let is_below = |path: &str, kind| path.split(['/', '=']).any(|name| is_folder(name, kind));
         self.words().any(|word| {
             let leads_there = |path: &String| {
@@ -210,20 +216,19 @@ impl<'a> Args<'a> {
 
     /// Whether it is so. What is `grave` is better suspected than missed; what exempts has to be certain.
     pub(super) fn fit(&self, when: &When, is_grave: bool) -> bool {
-        let any_sub = |subs: &[&str]| subs.iter().any(|sub| self.sub_is(sub));
         let has = |option: &str| if is_grave { self.may_have(option) } else { self.has(option) };
         let any = |options: &[&str]| options.iter().any(|option| has(option));
         match when {
             When::Always => true,
             When::Has(options) => any(options),
             When::HasNot(options) => !options.iter().any(|option| self.may_have(option)),
-            When::Sub(subs) => any_sub(subs),
-            When::SubHas(subs, options) => any_sub(subs) && any(options),
+            When::Sub(subs) => self.any_sub(subs),
+            When::SubHas(subs, options) => self.any_sub(subs) && any(options),
             When::SubHasNot(subs, options) => {
-                any_sub(subs) && !options.iter().any(|option| self.surely_has(option))
+                self.any_sub(subs) && !options.iter().any(|option| self.surely_has(option))
             }
             When::SubMayNot(subs, options) => {
-                any_sub(subs) && !options.iter().any(|option| self.may_have(option))
+                self.any_sub(subs) && !options.iter().any(|option| self.may_have(option))
             }
             When::Is(is_so) => is_so(self),
         }
@@ -641,6 +646,15 @@ impl<'a> Args<'a> {
             Kind::Variable | Kind::Output => false,
         })
     }
+}
+
+/// The same behind a first word, for those that have more there.
+fn values_behind(program: &str, first: &str) -> &'static [&'static str] {
+    let is_it = |own: &str| {
+        let behind = own.strip_prefix(program).and_then(|rest| rest.strip_prefix(' '));
+        behind == Some(first)
+    };
+    GLOBAL_VALUES.iter().find(|(own, _)| is_it(own)).map_or(&[], |(_, values)| values)
 }
 
 fn global_values(program: &str) -> &'static [&'static str] {
