@@ -527,6 +527,28 @@ fn the_advice_names_the_narrowest_rules_that_are_missing() {
 }
 
 #[test]
+fn the_advice_about_a_file_names_that_file_alone() {
+    for (mode, (tool, effect), expected) in [
+        (Ask, write("n.txt"), "--allow 'Write(./n.txt)'"),
+        (Ask, write("src/n.txt"), "--allow 'Write(src/n.txt)'"),
+        (Ask, write(".agent/skills/a.md"), "--allow 'Write(.agent/skills/a.md)'"),
+        (AutoEdit, read(".env"), "--allow 'Read(./.env)'"),
+        (AutoEdit, bash("sort .env"), "--allow 'Read(./.env)'"),
+    ] {
+        let ruling = policy(mode, &[]).rule_on(tool, &effect, &Files);
+        let told = format!("{ruling:?}");
+        assert!(told.contains(expected), "{told}");
+        // It is the rule that "always allow" offers, and it is enough.
+        let named = expected.trim_start_matches("--allow '").trim_end_matches('\'');
+        let rules = [format!("--allow {named}")];
+        let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+        let ruling = policy(mode, &rules).rule_on(tool, &effect, &Files);
+        assert!(matches!(ruling, Ruling::Allow(_)), "{ruling:?}");
+        assert!(tool == "Bash" || propose(tool, &effect).is_some_and(|all| all == [named]));
+    }
+}
+
+#[test]
 fn what_is_too_long_to_be_read_is_not_run() {
     let script = "for f in *.c; do cc \"$f\" && echo \"$f\"; done\n".repeat(2_500);
     let inner = bash(&format!("make && bash -c '{script}'"));

@@ -43,7 +43,7 @@ pub(super) fn wider(pattern: &str) -> Option<(Vec<String>, Regex)> {
             '[' if pattern[at..].contains(']') => {
                 let class: String = pattern[at..].chars().take_while(|char| *char != ']').collect();
                 chars.nth(class.chars().count() - 1);
-                exact.push_str(".");
+                exact.push('.');
                 if is_outside {
                     wide.push('?');
                 }

@@ -9,7 +9,7 @@ pub(in super::super) struct Effects {
     pub(in super::super) reads: Vec<String>,
     /// `w file`, `W file`, `s/a/b/w file`
     pub(in super::super) writes: Vec<String>,
-    /// `e command`; nothing where it runs a line that it is given: `e`, `s/a/b/e`.
+    /// `e command`, and `b` of `s/a/b/e`; nothing for a line that it is given, or a part of one.
     pub(in super::super) runs: Vec<String>,
     /// That may not be all: a script lies in a file, is known only when it runs, or was not read to its end.
     pub(in super::super) is_cut: bool,
@@ -119,8 +119,10 @@ impl<'a> Reader<'a> {
             's' => {
                 let mark = self.next()?;
                 self.part(mark, true)?;
+                let put_in = self.rest;
                 self.part(mark, false)?;
-                self.flags();
+                let n_behind = self.rest.len() + mark.len_utf8();
+                self.flags(&put_in[..put_in.len() - n_behind]);
             }
             'y' => {
                 let mark = self.next()?;
@@ -190,12 +192,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The flags behind `s/a/b/`.
-    fn flags(&mut self) {
+    /// The flags behind `s/a/b/`, which puts in this text.
+    fn flags(&mut self, put_in: &str) {
         while let Some(flag) = self.rest.chars().next() {
             match flag {
                 'g' | 'p' | 'i' | 'I' | 'm' | 'M' | ' ' | '0'..='9' => {}
-                'e' => self.found.runs.push(String::new()),
+                'e' => self.found.runs.extend([put_in.to_owned(), String::new()]),
                 'w' => {
                     let file = self.line()[1..].trim().to_owned();
                     self.found.writes.push(file);
@@ -270,10 +272,10 @@ mod tests {
         check("/x/w out.txt\np", ">out.txt");
         check("s/a/b/gw out.txt\nR x", "<x >out.txt");
         check("s/a/b/ w out.txt", ">out.txt");
-        check("s/[[:space:]/]/b/e", "!");
+        check("s/[[:space:]/]/b/e", "!b !");
         check("1e cat .env", "!cat .env");
         check("e", "!");
-        check("s/a/b/e;s/a\\/b/c/2e", "! !");
+        check("s/a/b/e;s/a\\/b/c/2e", "!b ! !c !");
         check("y/a/b/;e x", "!x");
         for script in ["k", "s/a", "s/[/x/y", "pp", "y/a/b", "/a", "p w x", "s/[\\]/x/"] {
             check(script, "?");
