@@ -190,17 +190,18 @@ fn hides_commands(root: Node<'_>, text: &str, gets_arguments: bool, values: &mut
 /// Something may be evaluated, or given to a variable that another text evaluates. Of most lines the signs of it tell that
 /// there is nothing to look at.
 fn is_of_interest(text: &str) -> bool {
-    if text.contains(['[', '`']) || ["((", "${", "$'"].iter().any(|sign| text.contains(sign)) {
-        return true;
-    }
-    let puts_in = text.contains('$');
-    // (`Said` is nothing without these.)
-    let can_be_command = puts_in && text.contains(['(', '{', '\\']);
-    if can_be_command && text.contains("()") {
+    if text.contains(['[', '`']) || text.contains("$'") {
         return true;
     }
     let has_quotes = text.contains(['\'', '"', '\\']);
+    let puts_in = text.contains('$');
+    // (`Said` is nothing without these.)
+    let can_be_command = puts_in && text.contains(['(', '{', '\\']);
     let text: Cow<'_, str> = if has_quotes { unquoted(text).into() } else { text.into() };
+    if ["((", "${"].iter().any(|sign| text.contains(sign)) || can_be_command && text.contains("()")
+    {
+        return true;
+    }
     names(&text).any(|name| {
         let is_assigned = || {
             let at = name.as_ptr().addr() - text.as_ptr().addr();
