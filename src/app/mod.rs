@@ -34,6 +34,7 @@ use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
 use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Aside, Kernel, Limits, Parts, Purse, Speaker};
+use crate::permission::Withheld;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::event::{
     Body, Clock, Event, Events, Pin, Place, Sandbox, SessionStarted, Sink, TurnFinished,
@@ -212,9 +213,8 @@ impl Session {
         }
         let workspace = Arc::new(workspace);
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
-        let withheld = settings.policy.withheld();
-        let project = ProjectFiles { workspace: workspace.clone(), withheld };
-        let rules = rules(&project, options.dirs.as_ref());
+        let project = ProjectFiles { workspace: workspace.clone() };
+        let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
         let environment = environment(workspace.root(), &holds);
         let model = main.model.id();
         let started = started(workspace.root(), model, mode, holds, learning.is_some());
@@ -532,7 +532,7 @@ fn additions(options: &Options, prompts: &Prompts) -> Option<String> {
 }
 
 /// The rules that L2 is made of: the user's own first, then the project's.
-fn rules(project: &ProjectFiles, dirs: Option<&UserDirs>) -> Vec<Rules> {
+fn rules(project: &ProjectFiles, withheld: &Withheld, dirs: Option<&UserDirs>) -> Vec<Rules> {
     let mut rules = Vec::new();
     let own = dirs.map(|dirs| dirs.config.join("AGENTS.md"));
     if let Some((path, text)) =
@@ -540,6 +540,6 @@ fn rules(project: &ProjectFiles, dirs: Option<&UserDirs>) -> Vec<Rules> {
     {
         rules.push(Rules { path: path.display().to_string(), text });
     }
-    rules.extend(project.rules_in("."));
+    rules.extend(project.rules_in(".", &|path| withheld.why(path).is_none()));
     rules
 }

@@ -42,8 +42,8 @@ const L1: [Prompt; 3] = [BOUNDARY, prompt!("system/decision.md"), prompt!("syste
 pub trait Project: Send + Sync {
     /// What a person means by this path, if it exists inside.
     fn find(&self, path: &str) -> Option<Found>;
-    /// The rules files of one of its folders, whole; `.` is the root.
-    fn rules_in(&self, folder: &str) -> Vec<Rules>;
+    /// The rules files of one of its folders that may be shown, whole; `.` is the root.
+    fn rules_in(&self, folder: &str, is_shown: &dyn Fn(&str) -> bool) -> Vec<Rules>;
 }
 
 /// L1, the tools, and L2: what stands in front of the conversation.

@@ -105,13 +105,19 @@ impl Kernel {
 
     fn meet_rules_of(&mut self, path: &str) {
         let project = self.parts.project.clone();
+        // By the rules that hold now: a pin may have come since the session began.
+        let withheld = self.parts.registry.withheld();
+        let is_shown = |path: &str| withheld.why(path).is_none();
         let is_folder = project.find(path).is_some_and(|found| found.is_folder);
         for folder in self.rules_met.folders(path, is_folder) {
-            for rules in project.rules_in(&folder) {
+            for rules in project.rules_in(&folder, &is_shown) {
                 let Rules { path, .. } = &rules;
                 let text = rules.shown(self.parts.max_rules_bytes);
                 // A link to what stands in L2, or a copy, says nothing new.
-                let in_l2 = || project.rules_in(".").iter().any(|known| known.text == rules.text);
+                let in_l2 = || {
+                    let known = project.rules_in(".", &is_shown);
+                    known.iter().any(|known| known.text == rules.text)
+                };
                 if self.rules_met.has(path, &text) || in_l2() {
                     continue;
                 }

@@ -74,8 +74,8 @@ impl Line {
 
     /// It is made of git commands known to write the repository's own files, with nothing beside them
     /// that does more than read.
-    pub fn writes_git(&self) -> bool {
-        judge::writes_git(self)
+    pub fn writes_git(&self, directory: &str, ground: &dyn Ground) -> bool {
+        judge::writes_git(self, directory, ground)
     }
 
     /// A command of it talks to other machines.
@@ -145,6 +145,7 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
+    use super::super::judge::Nowhere;
     use super::*;
 
     fn check(line: &str, expected: Option<&[&str]>) {
@@ -264,12 +265,13 @@ mod tests {
             ("cd $x && git worktree add hooks evil", false, false, false),
             ("git add .gitignore .github/*", false, true, false),
             ("git commit -m 'ignore .git/hooks of others'", false, true, false),
+            ("cd ../x && git worktree add ~-/.git/y", false, false, false),
             ("git config a b", false, false, false),
             ("git $x", false, false, false),
             ("$x commit", false, false, false),
         ] {
             let read = Line::read(line);
-            let found = (read.is_read_only(), read.writes_git(), read.needs_network());
+            let found = (read.is_read_only(), read.writes_git("", &Nowhere), read.needs_network());
             assert_eq!(found, (reads, git, network), "{line}");
         }
     }

@@ -255,7 +255,8 @@ impl Policy {
             None => "",
         };
         let text = format!(
-            "{path} looks like it holds secrets; {what}a person can allow it with --allow 'Read({path})'"
+            "{path} looks like it holds secrets; {what}a person can allow it with {}",
+            allowing_file("Read", &path)
         );
         Some(Ruling::Refuse(ErrorCode::AccessDenied, reason("secrets", text)))
     }
@@ -404,10 +405,8 @@ impl Policy {
         };
         let is_own = paths::guarded(path) == Some(Guarded::Ask);
         (asks && is_own).then(|| {
-            let how = format!(
-                "a person has to agree, or allow it with --allow '{}({path})'",
-                question.tool
-            );
+            let option = allowing_file(question.tool, path);
+            let how = format!("a person has to agree, or allow it with {option}");
             let reason = reason("own files", format!("{path} tells the agent how to work"));
             Ruling::Ask(Reason { hint: Some(how), ..reason })
         })
@@ -439,9 +438,9 @@ impl Policy {
             ),
             (Effect::Write { path }, PermissionMode::Ask) => {
                 let text = format!(
-                    "a person has to agree to this change, or allow it with --allow '{}({path})' \
-                     or --permission-mode auto-edit",
-                    question.tool
+                    "a person has to agree to this change, or allow it with {} or \
+                     --permission-mode auto-edit",
+                    allowing_file(question.tool, path)
                 );
                 Ruling::Ask(reason(mode, text))
             }
@@ -582,6 +581,12 @@ fn too_long(question: &Question<'_>) -> Option<Ruling> {
     let text = "this is too long, or stands too deep in itself, to be read, so it is run in no mode: do it in \
                 smaller steps, write texts with Write, or put the commands into a script file and run that";
     line.is_too_long().then(|| Ruling::Refuse(ErrorCode::CommandBlocked, reason("too long", text)))
+}
+
+/// The option that allows a tool this file, and no other where a rule can say that.
+fn allowing_file(tool: &str, path: &str) -> String {
+    let rule = propose::rule_for_file(tool, path).unwrap_or_else(|| format!("{tool}({path})"));
+    format!("--allow '{rule}'")
 }
 
 /// The rule is about what runs: options before its first word make no other command of it.

@@ -206,14 +206,7 @@ const UNREAD: &str = "no pattern fits these words before what the program is tol
 /// tool fits, or none should be kept: what can not be undone is asked about each time.
 pub fn propose(tool: &str, effect: &Effect) -> Option<Vec<String>> {
     match effect {
-        Effect::Read { path } | Effect::Write { path } => {
-            // What would be a pattern in a rule is none in a name.
-            let is_plain =
-                !path.contains(['*', '?', '[', ']', '{', '}', '(', ')', '\\']) && path != ".";
-            // A name alone would fit in any folder.
-            let root = if path.contains('/') { "" } else { "./" };
-            is_plain.then(|| vec![format!("{tool}({root}{path})")])
-        }
+        Effect::Read { path } | Effect::Write { path } => Some(vec![rule_for_file(tool, path)?]),
         Effect::Job { .. } | Effect::Plan => None,
         Effect::Command { command, .. } => {
             let line = Line::read(command);
@@ -233,6 +226,15 @@ pub fn propose(tool: &str, effect: &Effect) -> Option<Vec<String>> {
             (!rules.is_empty()).then_some(rules)
         }
     }
+}
+
+/// The rule for one file.
+pub(super) fn rule_for_file(tool: &str, path: &str) -> Option<String> {
+    // What would be a pattern in a rule is none in a name.
+    let is_plain = !path.contains(['*', '?', '[', ']', '{', '}', '(', ')', '\\']) && path != ".";
+    // A name alone would fit in any folder.
+    let root = if path.contains('/') { "" } else { "./" };
+    is_plain.then(|| format!("{tool}({root}{path})"))
 }
 
 /// The rule for one simple command: its program and what it is told to do, or all of its words where it

@@ -57,7 +57,9 @@ impl Ground for Files {
     fn expand(&self, pattern: &str) -> Vec<String> {
         match pattern {
             ".e*" => vec![".env".to_owned()],
-            "hid*/*" => vec!["hidden/a.txt".to_owned(), "hidden/keys.txt".to_owned()],
+            "hidden/*.txt" | "hid*/*" => {
+                vec!["hidden/a.txt".to_owned(), "hidden/keys.txt".to_owned()]
+            }
             _ => Vec::new(),
         }
     }
@@ -340,6 +342,14 @@ fn what_may_not_be_changed_is_changed_in_no_way_that_names_it() {
         "cp -t hidden o/keys.txt",
         "install -t hidden o/keys.txt",
         "ln --target-directory=hidden o/keys.txt",
+        "1<> hidden/keys.txt echo x",
+        "echo x 1<>hidden/keys.txt",
+        "exec 9<> hidden/keys.txt",
+        "{tee,hidden/keys.txt} < a.txt",
+        "touch hidden/@(keys).txt",
+        "sed -e p -e 's/[/]/x/gw hidden/keys.txt' a.txt",
+        "cd o && touch ~-/hidden/keys.txt",
+        "cd o && touch \"$OLDPWD\"/hidden/keys.txt",
     ] {
         check(Full, &rules, &bash(line), denied);
     }
@@ -514,6 +524,28 @@ fn the_advice_names_the_narrowest_rules_that_are_missing() {
         panic!()
     };
     assert!(reason.text.contains("--allow Bash (no pattern fits a redirection"), "{reason:?}");
+}
+
+#[test]
+fn the_advice_about_a_file_names_that_file_alone() {
+    for (mode, (tool, effect), expected) in [
+        (Ask, write("n.txt"), "--allow 'Write(./n.txt)'"),
+        (Ask, write("src/n.txt"), "--allow 'Write(src/n.txt)'"),
+        (Ask, write(".agent/skills/a.md"), "--allow 'Write(.agent/skills/a.md)'"),
+        (AutoEdit, read(".env"), "--allow 'Read(./.env)'"),
+        (AutoEdit, bash("sort .env"), "--allow 'Read(./.env)'"),
+    ] {
+        let ruling = policy(mode, &[]).rule_on(tool, &effect, &Files);
+        let told = format!("{ruling:?}");
+        assert!(told.contains(expected), "{told}");
+        // It is the rule that "always allow" offers, and it is enough.
+        let named = expected.trim_start_matches("--allow '").trim_end_matches('\'');
+        let rules = [format!("--allow {named}")];
+        let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+        let told = format!("{:?}", policy(mode, &rules).rule_on(tool, &effect, &Files));
+        assert!(!told.contains(named) || told.starts_with("Allow"), "{told}");
+        assert!(tool == "Bash" || propose(tool, &effect).is_some_and(|all| all == [named]));
+    }
 }
 
 #[test]
@@ -780,7 +812,7 @@ mod properties {
         let line = Line::read(line);
         // All that is asked of a line, of any line.
         _ = (
-            line.writes_git(),
+            line.writes_git("", &Files),
             line.needs_network(),
             line.last_pipeline(),
             line.has_inner_pipelines(),

@@ -245,7 +245,7 @@ impl Registry {
             events.emit(Body::ToolOutput { call: id.clone(), text: text.to_owned() });
         }));
         cx.place = place;
-        cx.withheld = self.state().policy.withheld();
+        cx.withheld = self.withheld();
         cx.network = match permit {
             Permit::Person => Policy::needs_network(&effect),
             Permit::Policy => {

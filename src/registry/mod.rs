@@ -23,7 +23,7 @@ pub use limits::OutputLimits;
 use repetition::Repetition;
 use validate::Validator;
 
-use crate::permission::{Heard, Policy, heard};
+use crate::permission::{Heard, Policy, Withheld, heard};
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::event::{Body, Event, Events, FreezeCause};
@@ -149,6 +149,11 @@ impl Registry {
             // What was started before could still change something.
             self.cx.exec.set_paused(self.frozen().is_some());
         }
+    }
+
+    /// Which files are not to be shown now.
+    pub fn withheld(&self) -> Withheld {
+        self.state().policy.withheld()
     }
 
     /// The sentence forbids all changes: it is held as a freeze, and as nothing else.

@@ -103,9 +103,7 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let timeout = args.timeout_ms.map(Duration::from_millis);
     let command = Command {
         whole_output: Some(whole_output),
-        // In `.git` itself a name needs no `.git` before it.
-        writes_git: line.writes_git()
-            && !directory.relative().split('/').any(|name| name.eq_ignore_ascii_case(".git")),
+        writes_git: line.writes_git(directory.relative(), &*cx.workspace),
         network: cx.network,
         read_only: cx.read_only,
         statuses: if line.has_inner_pipelines() {

@@ -260,6 +260,21 @@ fn rules_that_lead_outside_or_say_nothing_new_are_not_met() {
 }
 
 #[test]
+fn rules_in_what_a_pin_forbids_to_read_are_not_met() {
+    let server = Server::playing([read("web/a.txt"), read("sub/a.txt"), sse_text("done")]);
+    let test = Test::new()
+        .file("private/keys.txt", "PRIVATE\n")
+        .file("sub/AGENTS.md", "use tabs\n")
+        .file("sub/a.txt", "a\n")
+        .file("web/a.txt", "a\n");
+    std::os::unix::fs::symlink("../private/keys.txt", test.root().join("web/AGENTS.md")).unwrap();
+    run(&test, &server, &["Read web/ and sub/. Never read private/"]).expect_code(0);
+    let asked = &server.finish()[2].body;
+    assert!(!asked.contains("PRIVATE"), "{asked}");
+    assert!(asked.contains("use tabs"), "{asked}");
+}
+
+#[test]
 fn rules_that_lead_to_secrets_are_not_read() {
     let server = Server::playing([read("sub/a.txt"), read("web/a.txt"), sse_text("done")]);
     let test = Test::new()

@@ -78,6 +78,8 @@ fn project() -> (Test, Workspace) {
     let root = test.root();
     std::os::unix::fs::symlink("..", root.join("up")).unwrap();
     std::os::unix::fs::symlink("/tmp", root.join("out")).unwrap();
+    std::os::unix::fs::symlink(".git/hooks", root.join("hooks")).unwrap();
+    fs::create_dir_all(root.join(".git/hooks")).unwrap();
     let workspace = Workspace::open(&root, &[]).unwrap();
     (test, workspace)
 }
@@ -95,7 +97,7 @@ fn verdict(command: &str, mode: PermissionMode, workspace: &Workspace) -> (Strin
     match Policy::new(mode, true).rule_on("Bash", &effect, workspace) {
         Ruling::Allow(_) => {
             let removed = line.removes(".", workspace).join(" ");
-            let word = match (reads_only, line.writes_git()) {
+            let word = match (reads_only, line.writes_git(".", workspace)) {
                 (true, _) => "reads",
                 (_, true) => "git",
                 _ => "runs",

@@ -3,7 +3,9 @@
 use super::table::{GLOBAL_VALUES, When};
 use super::{Ground, Place};
 use crate::permission::paths::guarded;
-use crate::permission::shell::{Dir, Input, Kind, Run, Word, is_harmless_setting, join, path_of};
+use crate::permission::shell::{
+    Dir, Effects, Input, Kind, Run, Word, is_harmless_setting, join, path_of,
+};
 
 /// A command and where it runs.
 pub(in super::super) struct Args<'a> {
@@ -46,7 +48,7 @@ impl<'a> Args<'a> {
             }
             // `docker compose -f x down`
             if is_first {
-                values = global_values(&format!("{name} {}", word.text));
+                values = values_behind(name, &word.text);
                 is_first = !values.is_empty();
             }
             true
@@ -182,6 +184,13 @@ impl<'a> Args<'a> {
         })
     }
 
+    /// Its first words are one of these.
+    fn any_sub(&self, subs: &[&str]) -> bool {
+        let Some(first) = self.operands().next() else { return false };
+        let begins = |sub: &&&str| sub.split(' ').next() == Some(first.text.as_str());
+        subs.iter().filter(begins).any(|sub| self.sub_is(sub))
+    }
+
     /// A word of it may name something in `.git`: git writes there what it keeps itself, and where it is told to
     /// (`git worktree add .git/hooks`) it writes anything.
     pub(super) fn names_git_folder(&self) -> bool {
@@ -189,39 +198,37 @@ impl<'a> Args<'a> {
             name.eq_ignore_ascii_case(".git")
                 || kind >= Kind::Pattern && name.starts_with('.') && name.contains(['*', '?', '['])
         };
-        let any_sub = |subs: &[&str]| subs.iter().any(|sub| self.sub_is(sub));
-        if any_sub(&["remote", "fetch", "pull", "push"]) {
+        if self.any_sub(&["remote", "fetch", "pull", "push"]) {
             // Where another repository lies.
             return false;
         }
-        let makes_folders = any_sub(&["worktree", "clone", "init", "submodule"]);
+        let makes_folders = self.any_sub(&["worktree", "clone", "init", "submodule"]);
+        let is_below = |path: &str, kind| path.split(['/', '=']).any(|name| is_folder(name, kind));
         self.words().any(|word| {
-            word.text.split(['/', '=']).any(|name| is_folder(name, word.kind))
+            let leads_there = |path: &String| {
+                is_below(path, word.kind) || is_below(&self.ground.real(path), word.kind)
+            };
+            is_below(&word.text, word.kind)
                 || makes_folders
-                    && self.paths(word).is_none_or(|paths| {
-                        paths
-                            .iter()
-                            .any(|path| path.split('/').any(|name| is_folder(name, word.kind)))
-                    })
+                    && self.paths(word).is_none_or(|paths| paths.iter().any(leads_there))
         })
     }
 
     /// Whether it is so. What is `grave` is better suspected than missed; what exempts has to be certain.
     pub(super) fn fit(&self, when: &When, is_grave: bool) -> bool {
-        let any_sub = |subs: &[&str]| subs.iter().any(|sub| self.sub_is(sub));
         let has = |option: &str| if is_grave { self.may_have(option) } else { self.has(option) };
         let any = |options: &[&str]| options.iter().any(|option| has(option));
         match when {
             When::Always => true,
             When::Has(options) => any(options),
             When::HasNot(options) => !options.iter().any(|option| self.may_have(option)),
-            When::Sub(subs) => any_sub(subs),
-            When::SubHas(subs, options) => any_sub(subs) && any(options),
+            When::Sub(subs) => self.any_sub(subs),
+            When::SubHas(subs, options) => self.any_sub(subs) && any(options),
             When::SubHasNot(subs, options) => {
-                any_sub(subs) && !options.iter().any(|option| self.surely_has(option))
+                self.any_sub(subs) && !options.iter().any(|option| self.surely_has(option))
             }
             When::SubMayNot(subs, options) => {
-                any_sub(subs) && !options.iter().any(|option| self.may_have(option))
+                self.any_sub(subs) && !options.iter().any(|option| self.may_have(option))
             }
             When::Is(is_so) => is_so(self),
         }
@@ -234,15 +241,43 @@ impl<'a> Args<'a> {
 
     /// Every path that a word may name, from the project's root; `None` where one is not known.
     pub(super) fn paths(&self, word: &Word) -> Option<Vec<String>> {
-        let here = self.run.directories.iter();
-        let here: Vec<Dir> =
-            here.map(|folder| folder.as_ref().map(|folder| join(self.directory, folder))).collect();
-        let mut paths: Vec<String> =
-            here.iter().map(|folder| path_of(folder, word)).collect::<Option<_>>()?;
+        let is_known = |folder: &Dir| path_of(folder, word).is_some();
+        self.folders(word).iter().all(is_known).then(|| self.known_paths(word))
+    }
+
+    /// Those that are known.
+    pub(super) fn known_paths(&self, word: &Word) -> Vec<String> {
         // A redirection is followed from here, what git is given from there.
+        let here = self.folders(word);
         let there = self.git_folders(&here);
-        paths.extend(there.iter().filter_map(|folder| path_of(folder, word)));
-        Some(paths)
+        here.iter().chain(&there).filter_map(|folder| path_of(folder, word)).collect()
+    }
+
+    /// Where a word is seen from, from the project's root.
+    fn folders(&self, word: &Word) -> Vec<Dir> {
+        let here = self.run.directories.of(word).iter();
+        here.map(|folder| folder.as_ref().map(|folder| join(self.directory, folder))).collect()
+    }
+
+    /// The same of an operand, which git sees from where it was told to work.
+    pub(super) fn folders_of_operand(&self, word: &Word) -> Vec<Dir> {
+        let here = self.folders(word);
+        let there = self.git_folders(&here);
+        if there.is_empty() { here } else { there }
+    }
+
+    /// What the patterns of a word stand for; behind `~/` and `$PWD/` there may be one too.
+    pub(super) fn expanded(&self, word: &Word) -> Vec<String> {
+        let kind = match word.kind {
+            Kind::Literal | Kind::Output => return Vec::new(),
+            Kind::Pattern => Kind::Literal,
+            Kind::Home | Kind::Variable => word.kind,
+        };
+        if !word.text.contains(['*', '?', '[', '(']) {
+            return Vec::new();
+        }
+        let patterns = self.known_paths(&Word { text: word.text.clone(), kind });
+        patterns.iter().flat_map(|pattern| self.ground.expand(pattern)).collect()
     }
 
     /// Where git works that is started here, if that is elsewhere: each `-C` moves it, as `cd` would.
@@ -403,20 +438,9 @@ impl<'a> Args<'a> {
         words.iter().filter_map(|word| self.paths(word)).flatten().collect()
     }
 
-    /// `sed -n 'w file'`
-    pub(super) fn written_by_sed(&self) -> Vec<String> {
-        let written = self.words().flat_map(|script| {
-            let commands = script.text.split([';', '\n', '}']);
-            commands.filter_map(|command| {
-                let (before, path) = command.split_once('w')?;
-                let is_command = before
-                    .chars()
-                    .next_back()
-                    .is_none_or(|char| char.is_ascii_digit() || "$/!{ gpIM".contains(char));
-                (is_command && !path.trim().is_empty()).then(|| Word::literal(path.trim()))
-            })
-        });
-        written.filter_map(|word| self.paths(&word)).flatten().collect()
+    /// What the scripts of a `sed` do besides to the text.
+    pub(super) fn sed(&self) -> Effects {
+        Effects::of(&self.run.words[1..])
     }
 
     pub(super) fn moves_literal_files(&self) -> bool {
@@ -562,29 +586,12 @@ impl<'a> Args<'a> {
 
     /// `sed` that prints lines and does nothing else.
     pub(super) fn only_prints(&self) -> bool {
-        let is_plain = |text: &str| {
-            text.split([';', '\n']).all(|command| {
-                let rest = command.trim().trim_start_matches(|char: char| {
-                    char.is_ascii_digit() || matches!(char, ',' | '$' | '!' | ' ' | '~')
-                });
-                matches!(rest, "" | "p" | "d" | "q" | "=")
-            }) || substitutes(text)
-        };
-        let quiet = ["-n", "-E", "-r", "-nE", "-nr", "-u", "-z", "-s", "--quiet", "--silent"];
-        let mut scripts: Vec<&Word> = Vec::new();
-        let mut words = self.words();
-        while let Some(word) = words.next() {
-            match word.text.as_str() {
-                "-e" | "-ne" => scripts.extend(words.next()),
-                text if quiet.contains(&text) => {}
-                text if text.starts_with('-') && text.len() > 1 => return false,
-                _ => {}
-            }
-        }
-        if scripts.is_empty() {
-            scripts.extend(self.operands().next());
-        }
-        !scripts.is_empty() && scripts.iter().all(|script| script.known().is_some_and(is_plain))
+        let quiet = [
+            "-", "-e", "-ne", "-n", "-E", "-r", "-nE", "-nr", "-u", "-z", "-s", "--quiet",
+            "--silent",
+        ];
+        let mut options = self.words().filter(|word| word.text.starts_with('-'));
+        options.all(|word| quiet.contains(&word.text.as_str())) && self.sed().are_none()
     }
 
     /// `awk` that neither writes nor runs anything.
@@ -641,6 +648,15 @@ impl<'a> Args<'a> {
     }
 }
 
+/// The same behind a first word, for those that have more there.
+fn values_behind(program: &str, first: &str) -> &'static [&'static str] {
+    let is_it = |own: &str| {
+        let behind = own.strip_prefix(program).and_then(|rest| rest.strip_prefix(' '));
+        behind == Some(first)
+    };
+    GLOBAL_VALUES.iter().find(|(own, _)| is_it(own)).map_or(&[], |(_, values)| values)
+}
+
 fn global_values(program: &str) -> &'static [&'static str] {
     GLOBAL_VALUES.iter().find(|(own, _)| *own == program).map_or(&[], |(_, values)| values)
 }
@@ -684,21 +700,4 @@ fn prints_to_a_file(program: &str) -> bool {
         let after_print = statement.find("print").map(|at| &statement[at..]);
         after_print.is_some_and(|rest| rest.contains('>'))
     })
-}
-
-/// `s/a/b/g` without the flags that write or run.
-fn substitutes(text: &str) -> bool {
-    let text = text.trim();
-    let Some(rest) = text.strip_prefix('s') else { return false };
-    let Some(mark) =
-        rest.chars().next().filter(|mark| mark.is_ascii_punctuation() && *mark != '\\')
-    else {
-        return false;
-    };
-    let mut parts = rest[1..].split(mark);
-    let is_short =
-        parts.clone().count() == 3 && !text.contains(&format!("\\{mark}")) && !text.contains('\n');
-    let flags = parts.nth(2).unwrap_or_default();
-    is_short
-        && flags.chars().all(|flag| matches!(flag, 'g' | 'p' | 'i' | 'I') || flag.is_ascii_digit())
 }

@@ -140,7 +140,7 @@ pub(super) fn found_by_fd(
             && ending.as_ref().is_none_or(|ending| name.ends_with(ending.as_str()))
             && is_it(path)
     };
-    args.ground.find(args.run.directories.first()?.as_deref()?, reach, &fits)
+    args.ground.find(args.run.directories.here.first()?.as_deref()?, reach, &fits)
 }
 
 /// Programs that go through the folders they are given without being told to.

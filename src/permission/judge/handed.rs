@@ -184,14 +184,11 @@ impl<'a> Flow<'a> {
     /// The file of this kind that a word or pattern names.
     fn named(&self, run: &'a Run, word: &Word) -> Option<String> {
         let args = self.args(run);
-        if word.kind == Kind::Pattern {
-            let as_literal = Word { text: word.text.clone(), kind: Kind::Literal };
-            let patterns = args.paths(&as_literal)?.into_iter();
-            return patterns
-                .flat_map(|pattern| self.ground.expand(&pattern))
-                .find(|p| (self.is_it)(p));
+        let expanded = args.expanded(word).into_iter().find(|path| (self.is_it)(path));
+        if expanded.is_some() || word.kind == Kind::Pattern {
+            return expanded;
         }
-        let paths = args.paths(word)?.into_iter();
+        let paths = args.known_paths(word).into_iter();
         paths.map(|path| self.ground.real(&path)).find(|path| (self.is_it)(path))
     }
 
@@ -256,7 +253,7 @@ impl<'a> Flow<'a> {
             }
             // What it tracks everybody has who has the repository.
             "git" if args.sub_is("ls-files") && (args.has("-o") || args.has("--others")) => {
-                self.ground.find(run.directories.first()?.as_deref()?, self.reach, is_it)
+                self.ground.find(run.directories.here.first()?.as_deref()?, self.reach, is_it)
             }
             _ => None,
         }
@@ -309,7 +306,7 @@ fn is_argument(text: &str) -> bool {
 }
 
 /// `$name`, `${name}`, `${name%.*}` stands in a text.
-fn names_variable(text: &str, name: &str) -> bool {
+pub(super) fn names_variable(text: &str, name: &str) -> bool {
     text.match_indices('$').any(|(at, _)| {
         let rest = text[at + 1..].strip_prefix('{').unwrap_or(&text[at + 1..]);
         rest.strip_prefix(name).is_some_and(|rest| {

@@ -291,8 +291,8 @@ fn list(args: &Args<'_>, cut: Cut) -> Option<Call> {
         let is_below = word.text.contains('/') && !word.text.starts_with(['/', '.', '*', '~']);
         return (is_below
             && args.directory.is_empty()
-            && args.run.directories.len() == 1
-            && args.run.directories[0].as_deref() == Some(""))
+            && args.run.directories.here.len() == 1
+            && args.run.directories.here[0].as_deref() == Some(""))
         .then(|| Call::new("Glob", json!({"pattern": word.text})));
     }
     let path = folder(args, &operands)?;

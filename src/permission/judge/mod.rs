@@ -3,6 +3,7 @@
 
 mod args;
 mod everything;
+mod extended;
 mod folders;
 mod handed;
 mod instead;
@@ -186,8 +187,10 @@ fn judge(line: &Line, directory: &str, background: bool, ground: &dyn Ground) ->
     let mut found = Findings::default();
     if everything::is_fork_bomb(line.text(), line.script()) {
         found.never = Some("it would start processes without end");
-    } else if everything::runs_what_it_fetches(line.script(), line.runs()) {
+    } else if everything::runs_what_it_fetches(line) {
         found.never = Some("it would run what it fetches unseen; save it to a file and look at it");
+    } else if everything::removes_what_is_listed(line, directory, ground) {
+        found.never = Some(table::EVERYTHING);
     }
     for run in line.runs() {
         if found.never.is_some() {
@@ -334,10 +337,16 @@ const UNSAFE: &[&str] = &[
     "--gpg-sign",
 ];
 
-/// Nothing but git commands that are known to write the repository, and what only reads beside them.
-pub(super) fn writes_git(line: &Line) -> bool {
+/// Nothing but git commands that are known to write the repository, and what only reads beside them, where the line runs
+/// in this folder.
+pub(super) fn writes_git(line: &Line, directory: &str, ground: &dyn Ground) -> bool {
+    // In `.git` itself a name needs no `.git` before it.
+    if directory.split('/').any(|name| name.eq_ignore_ascii_case(".git")) {
+        return false;
+    }
+    let directory = if directory == "." { "" } else { directory };
     let is_harmless = |run: &Run| {
-        let args = Args { run, directory: "", ground: &Nowhere };
+        let args = Args { run, directory, ground };
         let classes = classes(&args);
         let is = |class: Class| classes.iter().any(|entry| entry.class == class);
         // Everything but the program may be put in: `git commit -m "$(cat msg)"`.
@@ -403,7 +412,10 @@ fn touched(line: &Line, directory: &str, ground: &dyn Ground) -> Vec<(String, bo
             "git" if args.sub_is("rm") => args.removed(),
             "git" if args.sub_is("mv") => args.moved(),
             "sed" | "perl" if args.has("-i") || args.may_have("--in-place") => Some(named()),
-            "sed" => Some(args.written_by_sed()),
+            "sed" => {
+                let files = args.sed().writes.into_iter().map(Word::literal);
+                Some(files.filter_map(|word| args.paths(&word)).flatten().collect())
+            }
             _ => None,
         };
         let touched = touched.unwrap_or_default().into_iter().chain(args.written_by_option());
@@ -418,21 +430,17 @@ fn touched(line: &Line, directory: &str, ground: &dyn Ground) -> Vec<(String, bo
 
 /// The files that a word names: itself, by a pattern, or by a variable that the line sets.
 fn places(line: &Line, args: &Args<'_>, word: &Word) -> Vec<String> {
-    match word.kind {
-        Kind::Pattern => {
-            let pattern = Word { text: word.text.clone(), kind: Kind::Literal };
-            let patterns = args.paths(&pattern).unwrap_or_default();
-            patterns.iter().flat_map(|pattern| args.ground.expand(pattern)).collect()
-        }
+    let named = match word.kind {
+        Kind::Pattern => return args.expanded(word),
         Kind::Variable => {
             let name = word.text.trim_start_matches(['$', '{']).trim_end_matches('}');
             let values = line.bindings().iter().filter(|binding| binding.name == name);
             let values = values.flat_map(|binding| &binding.words);
-            let paths = values.filter_map(|value| args.paths(value)).chain(args.paths(word));
-            paths.flatten().collect()
+            values.chain([word]).flat_map(|value| args.known_paths(value)).collect()
         }
-        Kind::Literal | Kind::Home | Kind::Output => args.paths(word).unwrap_or_default(),
-    }
+        Kind::Literal | Kind::Home | Kind::Output => args.known_paths(word),
+    };
+    [named, args.expanded(word)].concat()
 }
 
 /// A command of the line that reads standard input, and is given none.

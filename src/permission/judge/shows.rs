@@ -11,7 +11,7 @@ use super::table::{COPIES, NAMES_ONLY, SEARCHES, SHOWS};
 use super::{Ground, Place, Reach};
 use crate::permission::line::Line;
 use crate::permission::paths::holds_a_key;
-use crate::permission::shell::{How, Input, Kind, Run, SHELLS, Word};
+use crate::permission::shell::{Effects, How, Input, Kind, Run, SHELLS, Word};
 
 /// What of a line is taken for a name of a file that it shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ const OUTPUTS: &[&str] =
     &["/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2", "/proc/self/fd/1", "/proc/self/fd/2"];
 
 /// What lets a pattern stand for more than it would.
-const WIDENS: &[&str] = &["dotglob", "GLOBIGNORE", "nocaseglob", "extglob"];
+const WIDENS: &[&str] = &["dotglob", "GLOBIGNORE", "nocaseglob"];
 
 /// Whether a path is one of those that are looked for, where this simple command of the line would show it:
 /// its place among them, if it is known which it is.
@@ -378,9 +378,7 @@ impl<'a> Looker<'a> {
 
     /// The file of this kind that a word names.
     fn named(&self, word: &Word) -> Option<String> {
-        if word.kind == Kind::Pattern
-            && let Some(found) = self.expanded(word)
-        {
+        if let Some(found) = self.expanded(word) {
             return Some(found);
         }
         let whole = word.text.trim_start_matches('@');
@@ -405,25 +403,20 @@ impl<'a> Looker<'a> {
         if (self.is_it)(&word.text) {
             return Some(word.text.clone());
         }
-        let paths = self.args.paths(word)?.into_iter();
+        let paths = self.args.known_paths(word).into_iter();
         // Behind a link lies another name.
         paths.map(|path| self.ground.real(&path)).find(|path| (self.is_it)(path))
     }
 
     /// What of the files that a pattern stands for is one of them.
     fn expanded(&self, word: &Word) -> Option<String> {
-        let as_literal = Word { text: word.text.clone(), kind: Kind::Literal };
-        let patterns = self.args.paths(&as_literal)?.into_iter();
-        let is_widened = WIDENS.iter().any(|own| self.line.text().contains(own));
-        patterns
-            .flat_map(|pattern| {
-                if is_widened {
-                    self.expanded_widely(&pattern)
-                } else {
-                    self.ground.expand(&pattern)
-                }
-            })
-            .find(|path| (self.is_it)(path))
+        let mut found = self.args.expanded(word);
+        if word.kind == Kind::Pattern && WIDENS.iter().any(|own| self.line.text().contains(own)) {
+            let as_literal = Word { text: word.text.clone(), kind: Kind::Literal };
+            let patterns = self.args.known_paths(&as_literal).into_iter();
+            found.extend(patterns.flat_map(|pattern| self.expanded_widely(&pattern)));
+        }
+        found.into_iter().find(|path| (self.is_it)(path))
     }
 
     /// What begins and ends as the last part of a pattern does, whatever stands between, and in any case.
@@ -433,18 +426,16 @@ impl<'a> Looker<'a> {
             None => (String::new(), pattern),
         };
         let last = last.to_ascii_lowercase();
-        let begin = last.split(['*', '?', '[', '@', '!', '+', '(']).next().unwrap_or_default();
-        let end = last.rsplit(['*', '?', ']', ')']).next().unwrap_or_default();
-        let mut found: Vec<String> = ["*", ".*"]
+        let begin = last.split(['*', '?', '[']).next().unwrap_or_default();
+        let end = last.rsplit(['*', '?', ']']).next().unwrap_or_default();
+        ["*", ".*"]
             .iter()
             .flat_map(|any| self.ground.expand(&format!("{folder}{any}")))
             .filter(|path| {
                 let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
                 name.starts_with(begin) && name.ends_with(end)
             })
-            .collect();
-        found.extend(self.ground.expand(pattern));
-        found
+            .collect()
     }
 
     /// One of git's commands that shows more of a file than its name.
@@ -479,7 +470,13 @@ impl<'a> Looker<'a> {
             // A program that loads its settings goes on; one that is written here to print them does not.
             Suspicion::Known => {
                 if name == "sed" {
-                    return self.args.words().find_map(|script| self.read_by_sed(&script.text));
+                    let Effects { reads, runs, .. } = self.args.sed();
+                    let reads = reads.iter().find_map(|file| self.at(&Word::literal(file)));
+                    return reads.or_else(|| {
+                        // `1e cat file`
+                        let mut named = runs.iter().flat_map(|command| fragments(command));
+                        named.find_map(|text| self.at(&Word::literal(text)))
+                    });
                 }
                 let is_program = INTERPRETERS.contains(&name) || matches!(name, "awk" | "gawk");
                 let texts = self.args.words().chain(input).filter(|_| is_program);
@@ -493,22 +490,6 @@ impl<'a> Looker<'a> {
                     .filter(|path| self.ground.look(path) == Place::File)
             }
         }
-    }
-
-    /// `sed 'r file'`
-    fn read_by_sed(&self, script: &str) -> Option<String> {
-        let mut reads = script.match_indices(['r', 'R', 'e']).filter(|(at, _)| {
-            let before = script[..*at].chars().next_back();
-            before.is_none_or(|char| char.is_ascii_digit() || "$/;{}! \nIM".contains(char))
-        });
-        reads.find_map(|(at, command)| {
-            let text = script[at + 1..].split([';', '\n', '}']).next()?.trim();
-            match command {
-                // `1e cat file`
-                "e" => fragments(text).find_map(|text| self.at(&Word::literal(text))),
-                _ => self.at(&Word::literal(text)).filter(|_| !text.is_empty()),
-            }
-        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 
-use super::{Ground, Place, Reach};
+use super::{Ground, Place, Reach, extended};
 
 /// So many names and values are compared for one ruling; what lies behind is not followed.
 const MOST: usize = 500_000;
@@ -80,7 +80,13 @@ impl Ground for Survey<'_> {
         let known = self.patterns.borrow().get(pattern).map(Rc::clone);
         let found = known.unwrap_or_else(|| {
             self.spend(A_PATTERN);
-            let found: Rc<[String]> = self.ground.expand(pattern).into();
+            let found: Rc<[String]> = match extended::wider(pattern) {
+                Some((wider, fits)) => {
+                    let all = wider.iter().flat_map(|wider| self.ground.expand(wider));
+                    all.filter(|path| fits.is_match(path)).collect()
+                }
+                None => self.ground.expand(pattern).into(),
+            };
             self.patterns.borrow_mut().insert(pattern.to_owned(), Rc::clone(&found));
             found
         });

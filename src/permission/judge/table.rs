@@ -67,6 +67,8 @@ const fn entry(
 use Class::{Destructive, Endless, Git, Interactive, Network, Never, Reads};
 use When::{Always, Has, HasNot, Is, Sub, SubHas, SubHasNot, SubMayNot};
 
+pub(super) const EVERYTHING: &str =
+    "it would delete the whole project, home or system; delete what you mean by name";
 const DISK: &str = "it would overwrite a disk";
 const MACHINE: &str = "it would stop the machine";
 const TALKS: &str = "it talks to other machines";
@@ -105,18 +107,9 @@ const INSTALLS: &[&str] = &[
 
 pub(super) const TABLE: &[Entry] = &[
     // Never.
-    entry(
-        Never,
-        &["rm"],
-        Is(everything::removes),
-        "it would delete the whole project, home or system; delete what you mean by name",
-    ),
-    entry(
-        Never,
-        &["find"],
-        Is(everything::finds),
-        "it would delete the whole project, home or system; delete what you mean by name",
-    ),
+    entry(Never, &["rm"], Is(everything::removes), EVERYTHING),
+    entry(Never, &["git"], Is(everything::removes_by_git), EVERYTHING),
+    entry(Never, &["find"], Is(everything::finds), EVERYTHING),
     entry(
         Never,
         &["chmod", "chown", "chgrp"],

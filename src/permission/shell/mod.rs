@@ -6,13 +6,14 @@
 mod place;
 mod read;
 mod runs;
+mod sed;
 mod word;
 
 use std::ops::Range;
-use std::sync::Arc;
 
-pub(super) use place::{Dir, join, path_of};
+pub(super) use place::{Dir, Folders, join, path_of};
 pub(super) use runs::{Binding, By, Input, Run, Runs, SHELLS, is_harmless_setting};
+pub(super) use sed::Effects;
 pub(super) use word::{Kind, Word};
 
 /// A text that bash runs.
@@ -72,7 +73,7 @@ pub(super) struct Simple {
     /// In so many substitutions it stands.
     pub(super) nesting: usize,
     /// Where it may run, seen from where the line runs.
-    pub(super) directories: Arc<[Dir]>,
+    pub(super) directories: Folders,
     /// Its place in the text.
     pub(super) at: Range<usize>,
 }
@@ -109,6 +110,23 @@ impl Script {
     /// Every command that may be run.
     pub(super) fn runs(&self) -> Runs {
         runs::runs(self)
+    }
+
+    /// Takes over what another text runs, in so many substitutions of this one.
+    fn take_over(&mut self, other: Self, nesting: usize) {
+        self.is_understood &=
+            other.is_understood && !(other.values.are_evaluated && self.values.can_be_commands);
+        self.is_too_long |= other.is_too_long;
+        self.values.are_evaluated |= other.values.are_evaluated;
+        self.values.can_be_commands |= other.values.can_be_commands;
+        let commands = other.commands.into_iter();
+        let deeper = commands.map(|command| {
+            let nesting = nesting + command.nesting;
+            Simple { nesting, ..command }
+        });
+        self.commands.extend(deeper);
+        self.functions.extend(other.functions);
+        self.loops.extend(other.loops);
     }
 }
 
@@ -514,7 +532,7 @@ mod tests {
         let dirs = |line: &str| {
             let script = Script::read(line);
             let last = script.commands.last().expect(line).directories.clone();
-            last.iter().map(|dir| dir.as_deref().unwrap_or("?").to_owned()).collect::<Vec<_>>()
+            last.here.iter().map(|dir| dir.as_deref().unwrap_or("?").to_owned()).collect::<Vec<_>>()
         };
         for (line, expected) in [
             ("a", &[""] as &[&str]),
@@ -526,6 +544,10 @@ mod tests {
             ("(cd b && c); a", &[""]),
             ("cd \"$x\" && a", &["?"]),
             ("cd - && a", &["?"]),
+            ("cd b && cd c && cd - && a", &["b"]),
+            ("cd b && cd ~-/c && a", &["c"]),
+            ("cd b && cd \"$OLDPWD\" && cd ~- && a", &["b"]),
+            ("cd b && cd ~+/c && a", &["b/c"]),
             ("cd ~/x && a", &["~/x"]),
             ("cd b || a", &["", "b"]),
             ("if x; then cd b; fi; a", &["", "b"]),

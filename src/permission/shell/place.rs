@@ -1,10 +1,75 @@
 //! Where commands run: folders that are followed through `cd`, by their names alone.
 
+use std::sync::Arc;
+
 use super::word::{Kind, Word};
+
+/// How many folders a command may run in, before they count as unknown.
+const MOST_DIRECTORIES: usize = 4;
+/// What begins a path from the folder that a command runs in, and from the one that was left for it.
+const HERE: &[&str] = &["$PWD", "${PWD}", "~+"];
+const LEFT: &[&str] = &["$OLDPWD", "${OLDPWD}", "~-"];
 
 /// A folder: relative to the project's root (`""`, `a/b`, `../c`), from the root of all (`/etc`), from the
 /// home (`~`, `~/x`); `None` where it is not known.
 pub(in super::super) type Dir = Option<String>;
+
+/// The folders that a command may run in, and those that the last `cd` before it may have left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Folders {
+    pub(in super::super) here: Arc<[Dir]>,
+    left: Arc<[Dir]>,
+}
+
+impl Folders {
+    /// Where a line runs. What was left for it is not known.
+    pub(super) fn root() -> Self {
+        Self { here: Arc::new([Some(String::new())]), left: Arc::new([None]) }
+    }
+
+    /// Those that a word is seen from: `~-/x` from what was left.
+    pub(in super::super) fn of(&self, word: &Word) -> &[Dir] {
+        if behind(word, LEFT).is_some() { &self.left } else { &self.here }
+    }
+
+    /// After `cd`, `pushd` with these arguments.
+    pub(super) fn change(&mut self, arguments: &[Word]) {
+        let is_option =
+            |word: &&Word| matches!(word.known(), Some("-P" | "-L" | "-e" | "--" | "-n"));
+        let here = match arguments.iter().find(|word| !is_option(word)) {
+            None => Arc::new([Some("~".to_owned())]),
+            Some(word) if word.text == "-" => Arc::clone(&self.left),
+            Some(word) if word.text.starts_with(['+', '-']) => Arc::new([None]),
+            Some(word) => self.of(word).iter().map(|dir| path_of(dir, word)).collect(),
+        };
+        self.left = std::mem::replace(&mut self.here, here);
+    }
+
+    /// After `popd`.
+    pub(super) fn forget(&mut self) {
+        self.left = std::mem::replace(&mut self.here, Arc::new([None]));
+    }
+
+    /// What follows runs where it would have run before, or where it would now.
+    pub(super) fn either(&mut self, before: &Self) {
+        for (all, before) in [(&mut self.here, &before.here), (&mut self.left, &before.left)] {
+            if all == before {
+                continue;
+            }
+            let mut both: Vec<Dir> = before.to_vec();
+            both.extend(all.iter().filter(|dir| !before.contains(dir)).cloned());
+            *all = if both.len() > MOST_DIRECTORIES { Arc::new([None]) } else { both.into() };
+        }
+    }
+}
+
+/// What stands behind one of these in a word that bash replaces it in, and is a path.
+fn behind<'a>(word: &'a Word, begins: &[&str]) -> Option<&'a str> {
+    let mut rests = begins.iter().filter_map(|begin| word.text.strip_prefix(begin));
+    rests
+        .find(|rest| (rest.is_empty() || rest.starts_with('/')) && !rest.contains('$'))
+        .filter(|_| !word.is_literal())
+}
 
 /// A path as seen from a folder, without `.` and, as far as that goes, `..`.
 pub(in super::super) fn join(dir: &str, path: &str) -> String {
@@ -31,15 +96,9 @@ pub(in super::super) fn join(dir: &str, path: &str) -> String {
     if is_absolute { format!("/{joined}") } else { joined }
 }
 
-/// The path that a word names: literal, or from the home or the folder it runs in.
+/// The path that a word names: literal, or from the home or this folder, one of those that it is seen from.
 pub(in super::super) fn path_of(dir: &Dir, word: &Word) -> Dir {
     let text = word.text.as_str();
-    let from_variable = |name: &str| {
-        let rest = [format!("${name}"), format!("${{{name}}}")]
-            .iter()
-            .find_map(|begin| text.strip_prefix(begin.as_str()).map(ToOwned::to_owned))?;
-        (rest.is_empty() || rest.starts_with('/')).then_some(rest)
-    };
     match word.kind {
         // A file of that name, which `join` would take for the home.
         Kind::Literal if text.starts_with('~') => None,
@@ -48,27 +107,14 @@ pub(in super::super) fn path_of(dir: &Dir, word: &Word) -> Dir {
             None => text.starts_with('/').then(|| join("", text)),
         },
         Kind::Home if text == "~" || text.starts_with("~/") => Some(join("", text)),
-        Kind::Variable => {
-            let rest = from_variable("HOME");
-            if let Some(rest) = rest.filter(|rest| !rest.contains('$')) {
-                return Some(join("", &format!("~{rest}")));
+        Kind::Home | Kind::Variable => match behind(word, &["$HOME", "${HOME}"]) {
+            Some(rest) => Some(join("", &format!("~{rest}"))),
+            None => {
+                let rest = behind(word, HERE).or_else(|| behind(word, LEFT))?;
+                dir.as_ref().map(|dir| join(dir, &format!("./{rest}")))
             }
-            let rest = from_variable("PWD").filter(|rest| !rest.contains('$'))?;
-            dir.as_ref().map(|dir| join(dir, &format!("./{rest}")))
-        }
-        Kind::Pattern | Kind::Home | Kind::Output => None,
-    }
-}
-
-/// Where `cd` goes from here.
-pub(super) fn after_cd(dir: &Dir, arguments: &[Word]) -> Dir {
-    let mut targets = arguments.iter().filter(|word| {
-        !(word.is_literal() && matches!(word.text.as_str(), "-P" | "-L" | "-e" | "--" | "-n"))
-    });
-    match targets.next() {
-        None => Some("~".to_owned()),
-        Some(word) if word.text == "-" || word.text.starts_with(['+', '-']) => None,
-        Some(word) => path_of(dir, word),
+        },
+        Kind::Pattern | Kind::Output => None,
     }
 }
 

@@ -3,20 +3,18 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::{ControlFlow, Range};
-use std::sync::Arc;
 
-use tree_sitter::{Node, ParseOptions, Parser};
+use tree_sitter::{Node, ParseOptions, Parser, Tree};
 
-use super::place::{Dir, after_cd};
+use super::place::Folders;
 use super::runs;
 use super::word::{self, Kind, Word};
-use super::{Binding, Pipeline, Redirect, Script, Simple, Values};
+use super::{Binding, Pipeline, Redirect, Script, Simple};
 
 mod evaluated;
+mod mended;
 mod pipelines;
 mod redirects;
-
-use evaluated::Evaluation;
 
 /// Longer than what bash takes as one argument.
 const LONGEST: usize = 128 * 1024;
@@ -25,8 +23,6 @@ const DEPTH: usize = 100;
 /// How often the parser may ask whether to go on: a measure of its work that is no clock. Some 40 KB of dense script; a
 /// here-document in quotes is one step, however long it is.
 const MOST_WORK: usize = 500;
-/// How many folders a command may run in, before they count as unknown.
-const MOST_DIRECTORIES: usize = 4;
 /// How many backquotes of a here-document are looked at.
 const MOST_BACKQUOTES: usize = 100;
 /// How many redirections of one command are looked at.
@@ -51,25 +47,77 @@ fn new_parser() -> Option<Parser> {
 
 /// Reads a line: it is run at the root, and is given no arguments.
 pub(super) fn read(text: &str) -> Script {
-    read_in(text, Arc::new([Some(String::new())]), DEPTH, false)
+    Reading { depth: DEPTH, gets_arguments: false, is_mended: false }.of(text, Folders::root())
 }
 
 /// Reads a text that is run in these folders, so deep in others.
-pub(super) fn read_at(text: &str, directories: Arc<[Dir]>, depth: usize) -> Script {
-    read_in(text, directories, depth, true)
+pub(super) fn read_at(text: &str, directories: Folders, depth: usize) -> Script {
+    Reading { depth, gets_arguments: true, is_mended: false }.of(text, directories)
 }
 
-fn read_in(text: &str, directories: Arc<[Dir]>, depth: usize, gets_arguments: bool) -> Script {
-    let too_long = Script { is_too_long: true, ..Script::default() };
-    if text.len() > LONGEST {
-        return too_long;
+/// How a text is read.
+struct Reading {
+    /// So deep may commands stand in commands.
+    depth: usize,
+    gets_arguments: bool,
+    /// It stands in one that is read once more, with letters where the grammar stumbles: so it is read in that way alone.
+    is_mended: bool,
+}
+
+impl Reading {
+    fn of(&self, text: &str, directories: Folders) -> Script {
+        let too_long = Script { is_too_long: true, ..Script::default() };
+        if text.len() > LONGEST {
+            return too_long;
+        }
+        // A zero byte ends what bash gets.
+        if text.contains('\0') {
+            return Script::default();
+        }
+        let text = &*ended(text);
+        let Some(tree) = parse(text) else { return too_long };
+        let root = tree.root_node();
+        if !root.has_error() {
+            let evaluation = evaluated::evaluation(root, text, self.gets_arguments);
+            // The grammar begins a comment in the middle of a word that is broken over two lines.
+            let is_understood = !text.contains("\\\n#")
+                && redirects::ends_as_in_bash(root, text)
+                && !evaluation.hides_commands;
+            let mut script = self.by_tree(root, text, directories);
+            script.is_understood &= is_understood;
+            script.values.are_evaluated |= evaluation.evaluates;
+            script.values.can_be_commands |= evaluation.gives_text;
+            return script;
+        }
+        let mended = mended::mended(text);
+        let mut script = Script::default();
+        if mended.is_none() || !self.is_mended {
+            script = self.by_tree(root, text, directories.clone());
+        }
+        if let Some(mended) = mended {
+            let Some(tree) = parse(&mended) else { return too_long };
+            let once_more = Self { is_mended: true, ..*self };
+            script.take_over(once_more.by_tree(tree.root_node(), text, directories), 0);
+        }
+        script.is_understood = false;
+        script
     }
-    // A zero byte ends what bash gets.
-    if text.contains('\0') {
-        return Script::default();
+
+    /// What the tree, which may be that of another text of this length, makes of a text.
+    fn by_tree(&self, root: Node<'_>, text: &str, directories: Folders) -> Script {
+        let script = Script { is_understood: true, is_plain: true, ..Script::default() };
+        let (depth, is_mended) = (self.depth, self.is_mended);
+        let mut reader =
+            Reader { text, directories, depth, is_mended, script, nesting: 0, covered: 0 };
+        reader.statements(root, &Context { is_top: true, ..Context::default() });
+        reader.cover(text.len()..text.len());
+        reader.script
     }
-    let (text, mut work) = (&*ended(text), 0);
-    let tree = PARSER.with_borrow_mut(|parser| {
+}
+
+fn parse(text: &str) -> Option<Tree> {
+    let mut work = 0;
+    PARSER.with_borrow_mut(|parser| {
         let parser = parser.as_mut()?;
         parser.reset();
         let mut go_on = |_: &_| {
@@ -79,38 +127,7 @@ fn read_in(text: &str, directories: Arc<[Dir]>, depth: usize, gets_arguments: bo
         let options = ParseOptions::new().progress_callback(&mut go_on);
         let bytes = text.as_bytes();
         parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or(&[]), None, Some(options))
-    });
-    let Some(tree) = tree else { return too_long };
-    let root = tree.root_node();
-    let has_error = root.has_error();
-    let evaluation = if has_error {
-        Evaluation::default()
-    } else {
-        evaluated::evaluation(root, text, gets_arguments)
-    };
-    let mut reader = Reader {
-        text,
-        directories,
-        depth,
-        script: Script {
-            // The grammar begins a comment in the middle of a word that is broken over two lines.
-            is_understood: !has_error
-                && !text.contains("\\\n#")
-                && redirects::ends_as_in_bash(root, text)
-                && !evaluation.hides_commands,
-            is_plain: true,
-            values: Values {
-                are_evaluated: evaluation.evaluates,
-                can_be_commands: evaluation.gives_text,
-            },
-            ..Script::default()
-        },
-        nesting: 0,
-        covered: 0,
-    };
-    reader.statements(root, &Context { is_top: true, ..Context::default() });
-    reader.cover(text.len()..text.len());
-    reader.script
+    })
 }
 
 /// The text with an end of its last line. Where that is missing, the parser takes longer over it than over all the rest:
@@ -123,8 +140,10 @@ fn ended(text: &str) -> Cow<'_, str> {
 struct Reader<'a> {
     text: &'a str,
     /// Where the next command may run.
-    directories: Arc<[Dir]>,
+    directories: Folders,
     depth: usize,
+    /// The tree is that of another text.
+    is_mended: bool,
     script: Script,
     /// In so many substitutions it is now.
     nesting: usize,
@@ -192,25 +211,11 @@ impl Reader<'_> {
     /// Statements one after the other.
     fn statements(&mut self, node: Node<'_>, context: &Context) {
         for child in children(node) {
-            let before = Arc::clone(&self.directories);
+            let before = self.directories.clone();
             self.statement(child, context);
             // It may have failed: then the next one runs where this one did.
-            self.either(&before);
+            self.directories.either(&before);
         }
-    }
-
-    /// What follows runs where it would have run before, or where it would now.
-    fn either(&mut self, before: &Arc<[Dir]>) {
-        if **before == *self.directories {
-            return;
-        }
-        let mut all: Vec<Dir> = before.to_vec();
-        for dir in self.directories.iter() {
-            if !all.contains(dir) {
-                all.push(dir.clone());
-            }
-        }
-        self.directories = if all.len() > MOST_DIRECTORIES { Arc::new([None]) } else { all.into() };
     }
 
     fn statement(&mut self, node: Node<'_>, context: &Context) {
@@ -241,16 +246,16 @@ impl Reader<'_> {
                     reads_pipe: false,
                     writes_pipe: context.writes_pipe,
                     nesting: self.nesting,
-                    directories: Arc::clone(&self.directories),
+                    directories: self.directories.clone(),
                     at: node.byte_range(),
                 });
             }
             "list" => {
                 for child in children(node) {
-                    let before = Arc::clone(&self.directories);
+                    let before = self.directories.clone();
                     self.statement(child, context);
                     if child.next_sibling().is_some_and(|next| next.kind() == "||") {
-                        self.either(&before);
+                        self.directories.either(&before);
                     }
                 }
             }
@@ -264,9 +269,9 @@ impl Reader<'_> {
                     let name = self.of(name).to_owned();
                     self.script.functions.push(name);
                 }
-                let before = Arc::clone(&self.directories);
+                let before = self.directories.clone();
                 self.statements(node, &Context::apart());
-                self.either(&before);
+                self.directories.either(&before);
             }
             "comment" => self.cover(node.byte_range()),
             "heredoc_body" | "heredoc_start" | "heredoc_end" => self.nested(node),
@@ -278,9 +283,9 @@ impl Reader<'_> {
                     return;
                 }
                 self.note_loop(node);
-                let before = Arc::clone(&self.directories);
+                let before = self.directories.clone();
                 self.statements(node, &context.inner());
-                self.either(&before);
+                self.directories.either(&before);
             }
             _ => {
                 if self.of(node) == "&" {
@@ -310,7 +315,7 @@ impl Reader<'_> {
 
     /// Commands in a shell of their own.
     fn apart(&mut self, node: Node<'_>, context: &Context) {
-        let before = Arc::clone(&self.directories);
+        let before = self.directories.clone();
         let covered = std::mem::replace(&mut self.covered, node.start_byte());
         let mut inner = match node.kind() {
             "subshell" => context.inner(),
@@ -337,24 +342,13 @@ impl Reader<'_> {
 
     /// Takes over the commands of another text that is run here.
     fn embed(&mut self, text: &str) {
-        let directories = Arc::clone(&self.directories);
+        let directories = self.directories.clone();
+        let is_mended = self.is_mended;
         let script = match self.depth.checked_sub(1) {
-            Some(depth) => read_at(text, directories, depth),
+            Some(depth) => Reading { depth, gets_arguments: true, is_mended }.of(text, directories),
             None => Script { is_too_long: true, ..Script::default() },
         };
-        self.script.is_understood &= script.is_understood
-            && !(script.values.are_evaluated && self.script.values.can_be_commands);
-        self.script.is_too_long |= script.is_too_long;
-        self.script.values.are_evaluated |= script.values.are_evaluated;
-        self.script.values.can_be_commands |= script.values.can_be_commands;
-        let commands = script.commands.into_iter();
-        let deeper = commands.map(|command| {
-            let nesting = self.nesting + command.nesting;
-            Simple { nesting, ..command }
-        });
-        self.script.commands.extend(deeper);
-        self.script.functions.extend(script.functions);
-        self.script.loops.extend(script.loops);
+        self.script.take_over(script, self.nesting);
     }
 
     /// A simple command, with the words and redirections that stand behind it.
@@ -449,7 +443,7 @@ impl Reader<'_> {
         context: &Context,
         at: Range<usize>,
     ) {
-        let directories = Arc::clone(&self.directories);
+        let directories = self.directories.clone();
         // The grammar takes `! { a; }` and `time if …` for commands of these names.
         let behind_time = words.first().is_some_and(|word| word.text == "time");
         let first = words.iter().skip(usize::from(behind_time)).find(|word| word.text != "-p");
@@ -461,11 +455,9 @@ impl Reader<'_> {
         match plain.next().and_then(Word::known) {
             Some("cd" | "pushd") => {
                 let arguments: Vec<Word> = plain.cloned().collect();
-                let after: Vec<Dir> =
-                    directories.iter().map(|dir| after_cd(dir, &arguments)).collect();
-                self.directories = after.into();
+                self.directories.change(&arguments);
             }
-            Some("popd") => self.directories = Arc::new([None]),
+            Some("popd") => self.directories.forget(),
             Some("read" | "mapfile" | "readarray" | "getopts" | "printf") => {
                 // (An option and its argument can be one word.)
                 let is_steering = |word: &Word| {

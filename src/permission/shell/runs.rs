@@ -3,10 +3,9 @@
 mod settings;
 mod wrappers;
 
-use std::sync::Arc;
-
-use super::place::Dir;
+use super::place::Folders;
 use super::read::read_at;
+use super::sed::Effects;
 use super::word::{Kind, Word};
 use super::{How, Redirect, Script, Simple, Values};
 pub(in super::super) use settings::is_harmless_setting;
@@ -31,7 +30,7 @@ pub(in super::super) struct Run {
     /// Another command reads what it writes.
     pub(in super::super) writes_pipe: bool,
     pub(in super::super) redirects: Vec<Redirect>,
-    pub(in super::super) directories: Arc<[Dir]>,
+    pub(in super::super) directories: Folders,
     /// In so many substitutions it stands.
     pub(in super::super) nesting: usize,
     /// Variables are set for it alone, or for what follows.
@@ -194,6 +193,13 @@ impl Runs {
             "mapfile" | "readarray" | "complete" | "compgen" => self.called_back(&run, depth),
             "find" | "fd" | "fdfind" => self.found(&run, depth),
             "git" => self.by_git(&run, depth),
+            "sed" => {
+                for command in Effects::of(arguments).runs {
+                    // (A line that it is given.)
+                    self.is_known &= !command.is_empty();
+                    self.text(&Word::literal(command), &run, depth);
+                }
+            }
             name if SHELLS.contains(&name) => self.shell(&run, depth),
             "su" | "script" | "runuser" => self.after_c(&run, depth),
             name => {
@@ -232,7 +238,7 @@ impl Runs {
                 input: run.input.clone(),
                 writes_pipe: run.writes_pipe,
                 redirects: run.redirects.clone(),
-                directories: Arc::clone(&run.directories),
+                directories: run.directories.clone(),
                 nesting: run.nesting,
                 sets_variables: run.sets_variables,
                 of: run.of,
@@ -250,7 +256,7 @@ impl Runs {
     fn text(&mut self, text: &Word, run: &Run, depth: usize) {
         match text.known() {
             Some(text) => {
-                let script = read_at(text, Arc::clone(&run.directories), DEPTH * depth);
+                let script = read_at(text, run.directories.clone(), DEPTH * depth);
                 self.script(&script, Some(run), depth);
             }
             None => self.is_known = false,
@@ -538,7 +544,7 @@ fn run_of(simple: &Simple, of: usize) -> Run {
         input,
         writes_pipe: simple.writes_pipe,
         redirects: simple.redirects.clone(),
-        directories: Arc::clone(&simple.directories),
+        directories: simple.directories.clone(),
         nesting: simple.nesting,
         sets_variables: !simple.assignments.iter().all(is_harmless_variable),
         of,

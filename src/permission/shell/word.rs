@@ -57,40 +57,55 @@ pub(super) type Holes = [(Range<usize>, Kind)];
 /// Reads the words that a piece of text stands for: one, or several where braces make them.
 pub(super) fn words(text: &str, at: Range<usize>, holes: &Holes) -> Vec<Word> {
     let raw = &text[at.clone()];
-    if raw.contains('{') && !raw.contains(['\'', '"', '\\', '$', '`']) {
-        let mut alternatives = vec![String::new()];
-        if braces(raw, &mut alternatives) && alternatives.len() > 1 {
-            return alternatives.iter().map(|raw| read(raw, 0..raw.len(), &[])).collect();
-        }
+    let mut alternatives = Vec::new();
+    if raw.contains('{')
+        && !raw.contains(['$', '`'])
+        && expand(raw.to_owned(), &mut alternatives)
+        && alternatives.len() > 1
+    {
+        return alternatives.iter().map(|raw| read(raw, 0..raw.len(), &[])).collect();
     }
     vec![read(text, at, holes)]
 }
 
-/// Multiplies the texts by `a{b,c}d`; `false` where it is too many, or not of this form.
-fn braces(raw: &str, made: &mut Vec<String>) -> bool {
-    let Some(open) = raw.find('{') else {
-        for text in made.iter_mut() {
-            text.push_str(raw);
-        }
-        return true;
+/// Adds what `a{b,c}d` stands for; `false` where it is too many.
+fn expand(raw: String, made: &mut Vec<String>) -> bool {
+    let opens = raw.match_indices('{').take(MOST_ALTERNATIVES);
+    let Some(commas) = opens.map(|(open, _)| commas(&raw, open)).find(|found| found.len() > 2)
+    else {
+        made.push(raw);
+        return made.len() <= MOST_ALTERNATIVES;
     };
-    let rest = &raw[open + 1..];
-    let Some(close) = rest.find('}') else { return false };
-    let inner = &rest[..close];
-    if inner.contains('{') || !inner.contains(',') {
-        return false;
+    let (begin, end) = (&raw[..commas[0]], &raw[commas[commas.len() - 1] + 1..]);
+    commas
+        .windows(2)
+        .all(|part| expand(format!("{begin}{}{end}", &raw[part[0] + 1..part[1]]), made))
+}
+
+/// Where a brace opens, its commas, and where it closes; nothing where it does not.
+fn commas(raw: &str, open: usize) -> Vec<usize> {
+    let mut found = Vec::new();
+    let (mut depth, mut quote) = (0, None);
+    let mut chars = raw.char_indices();
+    while let Some((at, char)) = chars.next() {
+        match (char, quote) {
+            ('\\', None | Some('"')) => _ = chars.next(),
+            ('\'' | '"', None) => quote = Some(char),
+            (_, Some(_)) => quote = quote.filter(|quote| *quote != char),
+            _ if at < open => {}
+            ('{', _) => depth += 1,
+            ('}', _) => depth -= 1,
+            _ => {}
+        }
+        let is_own = quote.is_none() && at >= open;
+        if is_own && (depth == 1 && char == ',' || at == open || depth == 0 && char == '}') {
+            found.push(at);
+        }
+        if is_own && depth == 0 {
+            return found;
+        }
     }
-    let n_parts = inner.split(',').count();
-    if made.len() * n_parts > MOST_ALTERNATIVES {
-        return false;
-    }
-    *made = made
-        .iter()
-        .flat_map(|begin| {
-            inner.split(',').map(move |part| format!("{begin}{}{part}", &raw[..open]))
-        })
-        .collect();
-    braces(&rest[close + 1..], made)
+    Vec::new()
 }
 
 /// Reads one word: quotes and escapes are taken away, what bash replaces is marked.
@@ -185,6 +200,8 @@ impl Reader<'_> {
                 _ => {
                     match char {
                         '*' | '?' => self.mark(Kind::Pattern),
+                        // (To the grammar it is none but where it expects one.)
+                        '@' | '+' | '!' if self.peek() == Some('(') => self.mark(Kind::Pattern),
                         '[' if self.text[self.at..self.end].contains(']') => {
                             self.mark(Kind::Pattern);
                         }

@@ -19,6 +19,7 @@ use std::ops::Range;
 
 use tree_sitter::Node;
 
+use super::super::runs::SHELLS;
 use super::super::word;
 use super::{children, holes};
 use outputs::{KNOWN_OUTPUT, is_count, is_plain, is_single_word};
@@ -129,7 +130,7 @@ pub(super) fn evaluation(root: Node<'_>, text: &str, gets_arguments: bool) -> Ev
 }
 
 fn hides_commands(root: Node<'_>, text: &str, gets_arguments: bool, values: &mut Values) -> bool {
-    if !text.contains(['$', '`', '[']) && !may_evaluate(text) {
+    if !is_of_interest(text) {
         return false;
     }
     let mut source = Source::new(text);
@@ -186,14 +187,35 @@ fn hides_commands(root: Node<'_>, text: &str, gets_arguments: bool, values: &mut
     values.can_be_commands()
 }
 
-/// Something is evaluated, also where nothing is put in and no index stands.
-fn may_evaluate(text: &str) -> bool {
+/// Something may be evaluated, or given to a variable that another text evaluates. Of most lines the signs of it tell that
+/// there is nothing to look at.
+fn is_of_interest(text: &str) -> bool {
+    if text.contains(['[', '`']) || text.contains("$'") {
+        return true;
+    }
     let has_quotes = text.contains(['\'', '"', '\\']);
+    let puts_in = text.contains('$');
+    // (`Said` is nothing without these.)
+    let can_be_command = puts_in && text.contains(['(', '{', '\\']);
     let text: Cow<'_, str> = if has_quotes { unquoted(text).into() } else { text.into() };
-    text.contains("((")
-        || names(&text).any(|name| {
-            matches!(name, "let" | "declare" | "typeset" | "local") || TYPED.contains(&name)
-        })
+    if ["((", "${"].iter().any(|sign| text.contains(sign)) || can_be_command && text.contains("()")
+    {
+        return true;
+    }
+    names(&text).any(|name| {
+        let is_assigned = || {
+            let at = name.as_ptr().addr() - text.as_ptr().addr();
+            let behind = text[at + name.len()..].trim_start_matches('+');
+            behind.starts_with('=') && !text[..at].ends_with('-')
+        };
+        matches!(name, "let" | "declare" | "typeset" | "local")
+            || TYPED.contains(&name)
+            || puts_in && (name == "test" || NAMING.contains(&name) || DECLARING.contains(&name))
+            || can_be_command
+                && (matches!(name, "for" | "select" | "set" | "function")
+                    || SHELLS.contains(&name)
+                    || is_assigned())
+    })
 }
 
 enum Place {

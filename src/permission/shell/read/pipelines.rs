@@ -1,7 +1,6 @@
 //! Pipelines and lists: which commands are stages of one, and what comes after it.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use tree_sitter::Node;
 
@@ -76,7 +75,7 @@ impl Reader<'_> {
         }
         let n_stages = stages.len();
         for (n, stage) in stages.into_iter().enumerate() {
-            let before = Arc::clone(&self.directories);
+            let before = self.directories.clone();
             let mut inner = context.inner();
             inner.reads_pipe |= n > 0;
             inner.writes_pipe |= n + 1 < n_stages;
@@ -98,13 +97,13 @@ impl Reader<'_> {
         }
         for Rest { operator, node, owner } in rest {
             self.cover(operator.byte_range());
-            let before = Arc::clone(&self.directories);
+            let before = self.directories.clone();
             match owner {
                 Some(_) => self.deeper(|reader| reader.piped(node, owner, context)),
                 None => self.statement(node, context),
             }
             if operator.kind() != "&&" {
-                self.either(&before);
+                self.directories.either(&before);
             }
         }
     }
@@ -124,10 +123,10 @@ impl Reader<'_> {
             "list" => {
                 let parts = children(node);
                 let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return };
-                let before = Arc::clone(&self.directories);
+                let before = self.directories.clone();
                 self.statement(*first, context);
                 if parts.iter().any(|part| part.kind() == "||") {
-                    self.either(&before);
+                    self.directories.either(&before);
                 }
                 for part in &parts[1..parts.len() - 1] {
                     self.cover(part.byte_range());

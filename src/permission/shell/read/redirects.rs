@@ -1,7 +1,5 @@
 //! Redirections and here-documents: what streams a command reads and writes.
 
-use std::sync::Arc;
-
 use tree_sitter::Node;
 
 use super::{Context, MOST_BACKQUOTES, Reader, children, holes, is_simple_kind, is_word};
@@ -75,7 +73,7 @@ impl Reader<'_> {
             self.nested(redirect);
         }
         for stage in piped.into_iter().flat_map(children).filter(Node::is_named) {
-            let before = Arc::clone(&self.directories);
+            let before = self.directories.clone();
             self.statement(stage, &Context { reads_pipe: true, ..context.inner() });
             self.directories = before;
         }
@@ -130,6 +128,7 @@ impl Reader<'_> {
         let mut descriptor = None;
         let mut target = None;
         let mut closes = false;
+        let mut is_both = false;
         for child in children(node) {
             match child.kind() {
                 "file_descriptor" => descriptor = self.of(child).parse().ok(),
@@ -148,7 +147,11 @@ impl Reader<'_> {
                     });
                     how = if copies { How::Copy } else { How::Write };
                 }
-                kind if kind.starts_with('>') || kind.starts_with('&') => how = How::Write,
+                kind if kind.starts_with('>') || kind.starts_with('&') => {
+                    how = How::Write;
+                    // (The tree is that of a text without it.)
+                    is_both = self.of(child).starts_with('<');
+                }
                 _ if target.is_none() && !closes => target = Some(child),
                 _ => words.push(child),
             }
@@ -156,6 +159,10 @@ impl Reader<'_> {
         match target {
             Some(target) => {
                 let target = word::read(self.text, target.byte_range(), &holes(target));
+                if is_both {
+                    let target = target.clone();
+                    redirects.push(Redirect { how: How::Read, target, descriptor });
+                }
                 redirects.push(Redirect { how, target, descriptor });
             }
             // `>&-`
