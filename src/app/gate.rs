@@ -45,7 +45,13 @@ pub fn open_sandbox(
 }
 
 /// A sandbox that is being tried, which takes a few milliseconds.
-pub(super) enum Trying {
+pub(super) struct Trying {
+    tried: Tried,
+    /// What it does not hold, besides what it says itself.
+    gaps: Vec<String>,
+}
+
+enum Tried {
     Off,
     Beside(JoinHandle<Result<Sandbox, SandboxError>>),
     Done(Box<Result<Sandbox, SandboxError>>),
@@ -54,19 +60,20 @@ pub(super) enum Trying {
 impl Trying {
     /// What came of it.
     pub(super) fn finish(self) -> Result<(Option<Sandbox>, Holds), OpenError> {
-        let tried = match self {
-            Self::Off => {
+        let tried = match self.tried {
+            Tried::Off => {
                 let gaps = vec!["sandbox.enabled is false".to_owned()];
                 return Ok((None, Holds { gaps, ..Holds::none() }));
             }
-            Self::Beside(thread) => thread.join().unwrap_or_else(|_| {
+            Tried::Beside(thread) => thread.join().unwrap_or_else(|_| {
                 Err(SandboxError::Unavailable("it could not be tried".to_owned()))
             }),
-            Self::Done(tried) => *tried,
+            Tried::Done(tried) => *tried,
         };
         match tried {
             Ok(sandbox) => {
-                let holds = sandbox.holds().clone();
+                let mut holds = sandbox.holds().clone();
+                holds.gaps.extend(self.gaps);
                 Ok((Some(sandbox), holds))
             }
             Err(error @ SandboxError::Unavailable(_)) => {
@@ -87,7 +94,7 @@ pub(super) fn begin_sandbox(
     let sandbox = &config.sandbox;
     let memory = named_memory(config, workspace, dirs)?;
     if !sandbox.enabled {
-        return Ok(Trying::Off);
+        return Ok(Trying { tried: Tried::Off, gaps: Vec::new() });
     }
     let root = workspace.root().to_path_buf();
     let mut writable = workspace.extra().to_vec();
@@ -106,13 +113,21 @@ pub(super) fn begin_sandbox(
     let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
     // The agent's own: its configuration, what it learnt elsewhere, and files as they were before a change.
     let mut hidden = vec![root.join(AGENT_DIR).join("undo")];
+    let mut gaps = Vec::new();
+    let mut not_made = |folder: &Path, error: std::io::Error| {
+        let folder = folder.display();
+        gaps.push(format!(
+            "{folder} is not there and can not be made ({error}): a command may put its own there"
+        ));
+    };
     // (The home may be reached by a link.)
     let own =
         dirs.map(|dirs| [&dirs.config, &dirs.data, &dirs.state].map(|dir| canonical_prefix(dir)));
     for folder in own.iter().flatten() {
         // What is not there can not be covered; where a command could make it, it is made before.
         if [&root].into_iter().chain(&writable).any(|place| folder.starts_with(place)) {
-            _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            made.unwrap_or_else(|error| not_made(folder, error));
         }
         hidden.push(folder.clone());
     }
@@ -126,7 +141,9 @@ pub(super) fn begin_sandbox(
             && [&root].into_iter().chain(&writable).any(|place| folder.starts_with(place))
         {
             let agent = folder.join(AGENT_DIR);
-            _ = disk::make_folder(&agent, 0o755);
+            if let Err(error) = disk::make_folder(&agent, 0o755) {
+                not_made(&agent, error);
+            }
             protected.push(agent);
         }
     }
@@ -149,10 +166,11 @@ pub(super) fn begin_sandbox(
     };
     let own = settings.clone();
     let thread = std::thread::Builder::new().name("sandbox".to_owned());
-    Ok(match thread.spawn(move || Sandbox::open(settings)) {
-        Ok(thread) => Trying::Beside(thread),
-        Err(_) => Trying::Done(Box::new(Sandbox::open(own))),
-    })
+    let tried = match thread.spawn(move || Sandbox::open(settings)) {
+        Ok(thread) => Tried::Beside(thread),
+        Err(_) => Tried::Done(Box::new(Sandbox::open(own))),
+    };
+    Ok(Trying { tried, gaps })
 }
 
 /// The memory that the configuration names, with its log: no command reads it. What can be written by the agent may

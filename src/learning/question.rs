@@ -478,7 +478,8 @@ mod tests {
     fn what_gets_past_a_guard_is_told_with_care() {
         let mut question = asked();
         question.tries[1].call =
-            "Bash command: ./bin/pack -y --force --no-check --dry-run --go b.txt".to_owned();
+            "Bash command: ./bin/pack -y --force --no-check --dry-run --locked --strict --go b.txt"
+                .to_owned();
         let told = |question: &Question, text: &str| {
             let answer = serde_json::json!({"memory_to_write": [{"type": "rule", "text": text}]});
             let taken = question.taken_from(&answer.to_string()).expect("an answer");
@@ -491,13 +492,22 @@ mod tests {
             "Run `./bin/pack -y` first.",
             "Give `./bin/pack` a `--no-check`.",
             "Pack without the `--dry-run`.",
+            "Run `./bin/pack` without --locked.",
+            "Give `./bin/pack` no `--strict --go`.",
             "Skip the backup where it stops.",
             "打包时给 `pack` 加上 `--force`。",
         ] {
             let text = told(&question, text);
             assert!(text.ends_with(care), "{text}");
         }
-        for text in ["Run `./bin/pack --go`.", "Give `./bin/pack` a `--dry-run` before."] {
+        for text in [
+            "Run `./bin/pack --go`.",
+            "Give `./bin/pack` a `--dry-run` before.",
+            // Words of any sentence.
+            "Don't start `./bin/pack` twice at once: the folder is locked.",
+            "Where there are no warnings, pack is done.",
+            "The order is not strict.",
+        ] {
             assert_eq!(told(&question, text), text);
         }
         question.tries[0].printed = Some("pack: this overwrites what is there".to_owned());

@@ -1,8 +1,9 @@
 //! A command line as those see it who rule on it and run it.
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use super::filled::Values;
 use super::judge::{self, Class, Ground};
 use super::shell::{Binding, Pipeline, Run, Runs, Script};
 
@@ -24,6 +25,7 @@ struct Parts {
     text: String,
     script: Script,
     runs: Runs,
+    values: OnceLock<Values>,
 }
 
 impl Line {
@@ -40,7 +42,7 @@ impl Line {
     pub(super) fn part(text: &str) -> Self {
         let script = Script::read(text);
         let runs = script.runs();
-        Self(Arc::new(Parts { text: text.to_owned(), script, runs }))
+        Self(Arc::new(Parts { text: text.to_owned(), script, runs, values: OnceLock::new() }))
     }
 
     /// The stages of the pipeline that the shell ends with, where it is certain which one that is.
@@ -115,6 +117,11 @@ impl Line {
     /// What it gives to variables.
     pub(super) fn bindings(&self) -> &[Binding] {
         &self.0.runs.bindings
+    }
+
+    /// What words may be by that.
+    pub(super) fn values(&self) -> &Values {
+        self.0.values.get_or_init(|| Values::new(self.bindings()))
     }
 
     /// The grammar accepts all of it.

@@ -4,6 +4,7 @@
 //! about a command line it decides about its simple commands, as far as the line is understood. The
 //! breaker, the hooks and the person who is asked are elsewhere.
 
+mod filled;
 mod freeze;
 mod judge;
 mod line;
@@ -24,6 +25,7 @@ use crate::protocol::control::{PermissionMode, Reason, Ruling};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::tool::Effect;
 
+use filled::Values;
 use judge::{Class, Findings, Instead, IsIt, Survey, Suspicion};
 use paths::Guarded;
 use shell::Simple;
@@ -243,11 +245,23 @@ impl Policy {
         };
         let path = question.shows(true, &is_it, Suspicion::Known)?;
         // A tool that goes through the same files leaves it out.
-        if line.is_some_and(|line| !line.text().contains(&path))
+        let name = path.rsplit('/').next().unwrap_or(&path);
+        if line.is_some_and(|line| !line.text().contains(name))
             && self.better_way(question).is_some()
         {
             return None;
         }
+        // Whoever allows what is named here should not be told of the next one then.
+        let mut shown = vec![path.clone()];
+        while shown.len() < MOST_NAMED {
+            let is_other = |by: Option<usize>, other: &str| {
+                !shown.iter().any(|path| path == other) && is_it(by, other)
+            };
+            let Some(other) = question.shows(true, &is_other, Suspicion::Known) else { break };
+            shown.push(other);
+        }
+        let options: Vec<String> = shown.iter().map(|path| allowing_file("Read", path)).collect();
+        let options = options.join(" ");
         let what = match &question.command {
             Some(_) => {
                 "this would show what is in it: leave it out (a narrower name, `--exclude`); "
@@ -255,8 +269,7 @@ impl Policy {
             None => "",
         };
         let text = format!(
-            "{path} looks like it holds secrets; {what}a person can allow it with {}",
-            allowing_file("Read", &path)
+            "{path} looks like it holds secrets; {what}a person can allow it with {options}"
         );
         Some(Ruling::Refuse(ErrorCode::AccessDenied, reason("secrets", text)))
     }
@@ -339,11 +352,12 @@ impl Policy {
         // A redirection that writes a file is no part of any pattern.
         let writes = simple.redirects.iter().any(|to| to.writes().is_some());
         let allows = |rule: &Rule| rule.is_bare() || !writes && rule.fits_words(&words);
+        let values = line.values();
         let asks = |rule: &Rule| {
             let mut runs = line.runs().iter().filter(|run| run.of == n);
             rule.fits_words(&words)
-                || runs.any(|run| fits_run(rule, run))
-                || !line.is_known() && rule.occurs_in(line.text())
+                || runs.any(|run| fits_run(rule, run, values))
+                || !line.is_known() && rule.occurs_in(line.text(), values)
         };
         // The worst of it is named.
         let classes = findings.asks.iter().filter(|(of, ..)| *of == n);
@@ -546,14 +560,18 @@ impl Question<'_> {
             Effect::Job { .. } | Effect::Plan => rule.is_bare(),
             Effect::Command { command, .. } => self.command.as_ref().is_some_and(|(line, _)| {
                 let mut runs = line.runs().iter();
+                let values = line.values();
                 rule.is_bare()
                     || line.script().commands.iter().any(|simple| rule.fits_words(&written(simple)))
-                    || runs.any(|run| fits_run(rule, run))
-                    || !line.is_known() && rule.occurs_in(command)
+                    || runs.any(|run| fits_run(rule, run, values))
+                    || !line.is_known() && rule.occurs_in(command, values)
             }),
         }
     }
 }
+
+/// So many files with secrets are named at once.
+const MOST_NAMED: usize = 8;
 
 const ANOTHER_WAY: &str = "find another way, or say what you would need it for";
 
@@ -589,20 +607,19 @@ fn allowing_file(tool: &str, path: &str) -> String {
     format!("--allow '{rule}'")
 }
 
-/// The rule is about what runs: options before its first word make no other command of it.
-fn fits_run(rule: &Rule, run: &shell::Run) -> bool {
-    [texts(&run.words), judge::without_globals(run)]
-        .iter()
-        .any(|words| !words.is_empty() && rule.fits_words(words))
+/// The rule is about what runs: options before its first word make no other command of it, and what bash puts into its
+/// words may be what is missing in them.
+fn fits_run(rule: &Rule, run: &shell::Run, values: &Values) -> bool {
+    let may_be = |(n, word): (usize, &&shell::Word)| values.of_word(word, n == 0);
+    [run.words.iter().collect(), judge::without_globals(run)].iter().any(|words: &Vec<_>| {
+        let words: Vec<_> = words.iter().enumerate().map(may_be).collect();
+        !words.is_empty() && rule.may_fit(&words)
+    })
 }
 
 /// A simple command's words as they are written, the assignments before them included.
 fn written(simple: &Simple) -> Vec<String> {
     simple.assignments.iter().chain(&simple.words).map(|word| word.text.clone()).collect()
-}
-
-fn texts(words: &[shell::Word]) -> Vec<String> {
-    words.iter().map(|word| word.text.clone()).collect()
 }
 
 fn reason(rule: impl Into<String>, text: impl Into<String>) -> Reason {

@@ -26,8 +26,12 @@ const HAS_VERBS: &[&str] = &[
     "swift",
     "zig",
     "docker",
+    "docker-compose",
     "podman",
+    "podman-compose",
+    "nerdctl",
     "kubectl",
+    "oc",
     "helm",
     "terraform",
     "gh",
@@ -172,6 +176,10 @@ const RUN_ANYTHING: &[&str] = &[
     "hyperfine",
     "valgrind",
     "m4",
+    "bmake",
+    "bsdtar",
+    "cmake",
+    "ctest",
 ];
 /// Git's commands with options that name what they run, or that set what git runs.
 const GIT_RUNS_ANYTHING: &[&str] = &[
@@ -196,7 +204,10 @@ const GIT_RUNS_ANYTHING: &[&str] = &[
     "for-each-repo",
 ];
 /// They run what follows, in a container.
-const CONTAINERS: &[&str] = &["docker", "podman", "kubectl"];
+const CONTAINERS: &[&str] =
+    &["docker", "docker-compose", "podman", "podman-compose", "nerdctl", "kubectl", "oc"];
+/// Their words that do so.
+const RUN_INSIDE: &[&str] = &["exec", "run", "rsh", "debug"];
 
 /// Why there is no rule where the words before a verb are not known.
 const UNREAD: &str = "no pattern fits these words before what the program is told to do";
@@ -283,16 +294,17 @@ pub(super) fn rule_for(simple: &Simple) -> Result<String, &'static str> {
     if verbs.len() == 1 && leading.len() > 1 || !leading.iter().all(|word| can_say(word)) {
         return exact(simple).ok_or(UNREAD);
     }
-    // `python3.12` is `python`.
+    // `python3.12` is `python`, and `gsed` is GNU's.
     let is_version = |char: char| char.is_ascii_digit() || matches!(char, '.' | '-');
     let is_wide = |word: &&str| {
-        RUN_ANYTHING.contains(word)
-            || RUN_ANYTHING.contains(&word.trim_end_matches(is_version))
+        let plain = word.trim_end_matches(is_version);
+        let names = [Some(*word), Some(plain), plain.strip_prefix('g')];
+        names.into_iter().flatten().any(|name| RUN_ANYTHING.contains(&name))
             || word.starts_with("ld-linux")
     };
     let is_wide_verb = |verb: &&str| {
         name == "git" && GIT_RUNS_ANYTHING.contains(verb)
-            || CONTAINERS.contains(&name) && matches!(*verb, "exec" | "run")
+            || CONTAINERS.contains(&name) && RUN_INSIDE.contains(verb)
     };
     if is_wide(&name)
         || verbs.iter().skip(1).any(is_wide_verb)

@@ -2,7 +2,9 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use super::filled::{ANYTHING, Values, filled};
 use super::judge;
+use super::shell::join;
 use crate::protocol::nests_too_deep;
 
 /// What a rule does to the calls it fits.
@@ -202,10 +204,20 @@ impl Rule {
 
     /// Fits a simple command that is exactly what its words say.
     pub(super) fn fits_words(&self, words: &[String]) -> bool {
+        self.leads(words.len(), |part, n| word_fits(part, '*', &words[n]))
+    }
+
+    /// Fits a simple command each of whose words may be one of these texts.
+    pub(super) fn may_fit(&self, words: &[Vec<String>]) -> bool {
+        self.leads(words.len(), |part, n| words[n].iter().any(|word| word_may_fit(part, word)))
+    }
+
+    /// The words, so many, begin with the pattern, or are it.
+    fn leads(&self, n_words: usize, fits: impl Fn(&str, usize) -> bool) -> bool {
         match &self.pattern {
             Pattern::Any => true,
-            Pattern::Words(pattern) => lead(pattern, words, false),
-            Pattern::AllWords(pattern) => lead(pattern, words, true),
+            Pattern::Words(pattern) => lead(pattern, n_words, false, fits),
+            Pattern::AllWords(pattern) => lead(pattern, n_words, true, fits),
             Pattern::Path(_) => false,
         }
     }
@@ -215,14 +227,15 @@ impl Rule {
         let (Pattern::Words(pattern) | Pattern::AllWords(pattern)) = &self.pattern else {
             return false;
         };
-        let plain = |path: &str| path.strip_prefix("./").unwrap_or(path).to_owned();
+        let plain = |path: &str| join("", path);
         let literal = pattern.iter().filter(|word| !word.contains('*'));
         let mut named = literal.flat_map(|word| judge::fragments(word).chain([word.as_str()]));
         named.any(|name| plain(name) == plain(path))
     }
 
-    /// The pattern's words up to its first `*` occur in the text, one after the other.
-    pub(super) fn occurs_in(&self, text: &str) -> bool {
+    /// The pattern's words up to its first `*` occur in the text, one after the other, with whatever bash may put
+    /// into it.
+    pub(super) fn occurs_in(&self, text: &str, values: &Values) -> bool {
         let (Pattern::Words(pattern) | Pattern::AllWords(pattern)) = &self.pattern else {
             return self.is_bare();
         };
@@ -232,29 +245,30 @@ impl Rule {
             let words = text.split(is_between).filter(|word| !word.is_empty());
             words.map(str::to_owned).collect()
         };
-        let known = pattern.iter().map(|word| word.strip_suffix(":*").unwrap_or(word));
-        let leading: Vec<String> =
-            known.take_while(|word| !word.contains('*')).flat_map(split).collect();
+        let open = pattern.last().and_then(|last| last.strip_suffix(":*"));
+        let n_known = pattern.len() - usize::from(open.is_some());
+        let known =
+            pattern[..n_known].iter().map(String::as_str).take_while(|word| !word.contains('*'));
+        let known: Vec<&str> = known.collect();
+        let open = open.filter(|open| known.len() == n_known && !open.contains('*'));
+        let leading: Vec<String> = known.into_iter().chain(open).flat_map(split).collect();
+        let Some((last, others)) = leading.split_last() else { return true };
+        // `deploy:*` is `deploy`, and `deploy:prod`.
+        let ends = |word: &str| match word.strip_prefix(last.as_str()) {
+            Some(rest) => rest.is_empty() || open.is_some() && rest.starts_with(':'),
+            None => false,
+        };
+        let occurs = |text: &str| {
+            split(text).windows(leading.len()).any(|window| {
+                window.split_last().is_some_and(|(word, before)| before == others && ends(word))
+            })
+        };
         // `r$(:)m`: what is put in may be nothing.
-        let texts = [text.to_owned(), without_substitutions(text)];
-        leading.is_empty()
-            || texts
-                .iter()
-                .any(|text| split(text).windows(leading.len()).any(|window| window == leading))
+        let nothing = [filled(text, |_| String::new())].into_iter();
+        let texts =
+            nothing.chain(values.in_text(text, "")).map(|text| text.replace(['"', '\'', '\\'], ""));
+        occurs(text) || texts.into_iter().any(|text| occurs(&text))
     }
-}
-
-/// The text without the words of `$(…)` in it, quotes and backslashes.
-fn without_substitutions(text: &str) -> String {
-    let mut rest = text;
-    let mut left = String::new();
-    while let Some(at) = rest.find("$(") {
-        left.push_str(&rest[..at]);
-        rest = rest[at..].find(')').map_or("", |end| &rest[at + end + 1..]);
-    }
-    left.push_str(rest);
-    left.retain(|char| !matches!(char, '"' | '\'' | '\\'));
-    left
 }
 
 fn path_glob(pattern: &str, below: &str) -> Result<GlobMatcher, String> {
@@ -274,27 +288,52 @@ fn path_glob(pattern: &str, below: &str) -> Result<GlobMatcher, String> {
     glob.map(|glob| glob.compile_matcher()).map_err(|error| error.to_string())
 }
 
-/// The words begin with the pattern, or are it.
-fn lead(pattern: &[String], words: &[String], is_whole: bool) -> bool {
-    match pattern.split_first() {
-        None => !is_whole || words.is_empty(),
-        Some((star, rest)) if star == "*" => {
-            (0..=words.len()).any(|skipped| lead(rest, &words[skipped..], is_whole))
+/// So many words begin with the pattern, or are it, where `fits` says which of its parts fits which of them.
+fn lead(
+    pattern: &[String],
+    n_words: usize,
+    is_whole: bool,
+    fits: impl Fn(&str, usize) -> bool,
+) -> bool {
+    let (mut at, mut n) = (0, 0);
+    // Behind the last `*`, and the first word that it does not stand for: the words before are settled.
+    let mut behind_star = None;
+    loop {
+        match pattern.get(at).map(String::as_str) {
+            None if !is_whole || n == n_words => return true,
+            Some("*") => {
+                at += 1;
+                behind_star = Some((at, n));
+                continue;
+            }
+            Some(part) if n < n_words => {
+                // `rm:*`, as others write `rm *`.
+                let open = part.strip_suffix(":*").filter(|_| at + 1 == pattern.len());
+                if open.is_some_and(|open| fits(open, n)) {
+                    return true;
+                }
+                if fits(part, n) {
+                    (at, n) = (at + 1, n + 1);
+                    continue;
+                }
+            }
+            Some(_) | None => {}
         }
-        Some((first, rest)) => match words.split_first() {
-            // `rm:*`, as others write `rm *`.
-            Some((word, _)) if rest.is_empty() && first.strip_suffix(":*") == Some(word) => true,
-            Some((word, words)) => word_fits(first, word) && lead(rest, words, is_whole),
-            None => false,
-        },
+        match &mut behind_star {
+            Some((behind, next)) if *next < n_words => {
+                *next += 1;
+                (at, n) = (*behind, *next);
+            }
+            Some(_) | None => return false,
+        }
     }
 }
 
-/// `*` stands for any characters.
-fn word_fits(pattern: &str, word: &str) -> bool {
-    let Some((begin, rest)) = pattern.split_once('*') else { return pattern == word };
+/// The mark stands for any characters.
+fn word_fits(pattern: &str, mark: char, word: &str) -> bool {
+    let Some((begin, rest)) = pattern.split_once(mark) else { return pattern == word };
     let Some(mut word) = word.strip_prefix(begin) else { return false };
-    let mut parts = rest.split('*').peekable();
+    let mut parts = rest.split(mark).peekable();
     while let Some(part) = parts.next() {
         if parts.peek().is_none() {
             return word.ends_with(part);
@@ -305,6 +344,14 @@ fn word_fits(pattern: &str, word: &str) -> bool {
         }
     }
     true
+}
+
+/// The same of a word that bash puts something into: anything, or, where the pattern has a `*`, nothing.
+fn word_may_fit(pattern: &str, word: &str) -> bool {
+    if word.contains(ANYTHING) && !pattern.contains('*') {
+        return word_fits(word, ANYTHING, pattern);
+    }
+    word_fits(pattern, '*', &word.replace(ANYTHING, ""))
 }
 
 #[cfg(test)]

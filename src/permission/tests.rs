@@ -712,6 +712,18 @@ fn always_allow_proposes_a_rule_no_wider_than_sensible() {
         ("mawk -f a.awk", Some(&["Bash(mawk -f a.awk)"])),
         ("/lib64/ld-linux-x86-64.so.2 ./a", Some(&["Bash(/lib64/ld-linux-x86-64.so.2 ./a)"])),
         ("docker exec box ls", Some(&["Bash(docker exec box ls)"])),
+        ("docker-compose -f a exec box ls", Some(&["Bash(docker-compose -f a exec box ls)"])),
+        ("docker-compose -f a ps -q", Some(&["Bash(docker-compose -f a ps *)"])),
+        ("podman-compose run box ls", Some(&["Bash(podman-compose run box ls)"])),
+        ("nerdctl compose exec box ls", Some(&["Bash(nerdctl compose exec box ls)"])),
+        ("oc -n x exec box ls", Some(&["Bash(oc -n x exec box ls)"])),
+        ("oc rsh box ls", Some(&["Bash(oc rsh box ls)"])),
+        ("gmake all", Some(&["Bash(gmake all)"])),
+        ("bsdtar tf a.tar", Some(&["Bash(bsdtar tf a.tar)"])),
+        ("gsed -n 1p a.txt b.txt", Some(&["Bash(gsed -n 1p a.txt b.txt)"])),
+        ("cmake -P a.cmake", Some(&["Bash(cmake -P a.cmake)"])),
+        ("cmake --build build", Some(&["Bash(cmake --build build)"])),
+        ("gcc -c a.c", Some(&["Bash(gcc *)"])),
         ("docker compose exec box ls", Some(&["Bash(docker compose exec box ls)"])),
         ("set -e", Some(&["Bash(set -e)"])),
         ("rm a.rs", None),
@@ -797,9 +809,84 @@ fn what_a_rule_asks_about_is_asked_in_every_way_to_write_it() {
     let allowed = "allow: allow Bash (user configuration)";
     check(AutoEdit, &rules, &bash("git log --format=commit"), allowed);
     check(AutoEdit, &rules, &bash("make \"$x\""), allowed);
+    let deploy = ["--deny Bash(npm run deploy:*)"];
+    let denied = "COMMAND_BLOCKED: --deny Bash(npm run deploy:*)";
+    for line in ["$x npm run deploy:prod", "eval \"$x npm run deploy:prod\"", "$x npm run deploy"] {
+        check(Full, &deploy, &bash(line), denied);
+    }
+    check(Full, &deploy, &bash("$x npm run deployed"), "allow: mode full");
     let denied = "COMMAND_BLOCKED: --deny Bash(rm:*)";
     check(Full, &["--deny Bash(rm:*)"], &bash("rm a.txt"), denied);
     check(Full, &["--deny Bash(rm:*)"], &bash("git -c alias.z='!rm a.txt' z"), denied);
+}
+
+#[test]
+fn what_bash_puts_into_a_name_makes_no_other_command_of_it() {
+    let rules = ["--deny Bash(touch *)", "--deny Bash(git push)"];
+    for line in [
+        "tou``ch n",
+        "tou$@ch n",
+        "tou$*ch n",
+        "tou${x}ch n",
+        "tou$(echo \"$(:)\")ch n",
+        "x=tou; ${x}ch n",
+        "x=tou y=ch; $x$y n",
+        "x=tou; x+=ch; $x n",
+        "x=touch; $x n",
+        "${x:-touch} n",
+        "$(printf tou)ch n",
+        "/usr/bin/t?uch n",
+        "a | xargs tou$@ch",
+        "eval \"tou${x}ch n\"",
+        "x=tou; eval \"${x}ch n\"",
+        "git pu$@sh",
+        "git -C . pu${x}sh origin",
+        "x=push; git $x",
+    ] {
+        let (tool, effect) = bash(line);
+        let ruling = shown(&policy(Full, &rules).rule_on(tool, &effect, &Files));
+        assert!(ruling.starts_with("COMMAND_BLOCKED: --deny"), "{line}: {ruling}");
+    }
+    for line in [
+        "$CC a.c",
+        "${x}cc a.c",
+        "$HOME/bin/x n",
+        "./$x.sh n",
+        "x=foo; $x n",
+        "git $x",
+        "git pull \"$x\"",
+        "git log \"$x-push\"",
+        "echo tou$(:)ch n",
+    ] {
+        check(Full, &rules, &bash(line), "allow: mode full");
+    }
+    let rules = ["--deny Bash(docker compose down *)"];
+    let denied = "COMMAND_BLOCKED: --deny Bash(docker compose down *)";
+    for line in ["docker compose -f a down", "docker -D compose --file=a -p b down -v"] {
+        check(Full, &rules, &bash(line), denied);
+    }
+    check(Full, &rules, &bash("docker compose -f down up"), "allow: mode full");
+}
+
+#[test]
+fn many_stars_cost_no_more_than_one() {
+    let rules = ["--deny Bash(echo * * * * * * b)", "--deny Bash(echo * a * a * a *b)"];
+    check(Full, &rules, &bash(&format!("echo{}", " a".repeat(5_000))), "allow: mode full");
+    let denied = "COMMAND_BLOCKED: --deny Bash(echo * * * * * * b)";
+    check(Full, &rules, &bash(&format!("echo{} b", " a".repeat(1_000))), denied);
+    let (tool, effect) = bash("echo a b a b c");
+    for (rule, expected) in [
+        ("Bash(echo * b *)", true),
+        ("Bash(echo * b c)", true),
+        ("Bash(* c)", true),
+        ("Bash(echo * b)", false),
+        ("Bash(echo * a c)", false),
+    ] {
+        let mut policy = policy(Ask, &[]);
+        policy.allow([Rule::parse(rule).expect(rule)]);
+        let is_allowed = matches!(policy.rule_on(tool, &effect, &Files), Ruling::Allow(_));
+        assert_eq!(is_allowed, expected, "{rule}");
+    }
 }
 
 mod properties {

@@ -1774,3 +1774,21 @@ fn a_folder_of_caches_that_is_a_link_is_written() {
         assert_eq!(stdout, "kept\n", "{} {:?}", place.backend, place.user);
     }
 }
+
+#[test]
+fn a_folder_of_the_agents_own_that_can_not_be_made_is_told() {
+    for place in places() {
+        // Where its configuration would lie, a command may put another one.
+        let config = place.test.root().join("own");
+        write(&config, "in the way\n");
+        let env = vec![("XDG_CONFIG_HOME".to_owned(), config.display().to_string())];
+        let place = Place { env, ..place };
+        write(&place.test.root().parent().unwrap().join("script"), "text: done");
+        let args = ["run", "task", "--model", "script:../script", "--output-format", "stream-json"];
+        let done = Done::new(&place.command(&args).output().unwrap()).expect_code(0);
+        let gaps = done.lines()[0]["sandbox"]["gaps"].to_string();
+        let expected =
+            format!("{} is not there and can not be made", config.join("agent").display());
+        assert!(gaps.contains(&expected), "{gaps}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use code_agent::permission::{Line, Policy};
+use code_agent::permission::{Line, Origin, Places, Policy, Rule, Verb};
 use code_agent::protocol::control::{PermissionMode, Ruling};
 use code_agent::protocol::tool::Effect;
 use code_agent::workspace::Workspace;
@@ -292,4 +292,64 @@ fn rules_count_by_where_they_stand() {
     let test = Test::new().file(".agent/config.toml", deny).script(script);
     let ruling = decided(&test, &["--allow", "Bash"]);
     assert_eq!(ruling, "refuse: deny Bash(make) (project configuration)", "trusted or not");
+}
+
+/// The options that a text names: `--allow 'Read(.env)'`.
+fn options_in(text: &str) -> Vec<&str> {
+    text.split("--allow '").skip(1).filter_map(|rest| rest.split('\'').next()).collect()
+}
+
+#[test]
+fn what_a_refusal_says_would_allow_it_allows_it() {
+    let (_test, workspace) = project();
+    let cases = corpus();
+    let secret = cases.iter().filter(|case| case.verdict == "secret");
+    let more =
+        ["cat ./.env | sort", "cd src && cat ../.env | sort", "cat .env sub/../id_rsa | sort"];
+    let commands: Vec<&str> = secret.map(|case| case.command.as_str()).chain(more).collect();
+    assert!(commands.len() > 50, "{}", commands.len());
+    let places = Places {
+        project: workspace.root().display().to_string(),
+        home: std::env::home_dir().map(|home| home.display().to_string()),
+    };
+    for command in commands {
+        let effect = Effect::Command {
+            command: command.to_owned(),
+            directory: ".".to_owned(),
+            reads_only: false,
+            background: false,
+        };
+        let policy = Policy::new(PermissionMode::AutoEdit, true).at(places.clone());
+        let Ruling::Refuse(_, refused) = policy.rule_on("Bash", &effect, &workspace) else {
+            panic!("{command} is refused")
+        };
+        let rules: Vec<Rule> =
+            options_in(&refused.text).into_iter().map(|rule| Rule::parse(rule).unwrap()).collect();
+        assert!(!rules.is_empty(), "{command}: {}", refused.text);
+        let policy = policy.with(Verb::Allow, Origin::CommandLine, rules);
+        let ruling = policy.rule_on("Bash", &effect, &workspace);
+        let is_refused = matches!(&ruling, Ruling::Refuse(_, reason) if reason.rule == "secrets");
+        assert!(!is_refused, "{command}: {}\n{ruling:?}", refused.text);
+    }
+}
+
+#[test]
+fn a_file_is_the_same_by_each_of_its_names() {
+    let (test, _) = project();
+    let test = test.file("web/.env", "KEY=2\n").file("web/new.txt", "3\n");
+    for command in
+        ["cat ./.env | sort", "cat ./web/.env | sort", "cd web && cat .env ../.env | wc -l"]
+    {
+        let envelope = call(&test, command, &[]);
+        assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{command}");
+        let text = envelope["error"]["message"].as_str().unwrap().to_owned();
+        let options = options_in(&text).into_iter().flat_map(|rule| ["--allow", rule]);
+        let envelope = call(&test, command, &options.collect::<Vec<_>>());
+        assert_eq!(envelope["status"], "success", "{command}: {text}: {envelope}");
+    }
+    let denied = ["--deny", "Read(./new.txt)"];
+    let envelope = call(&test, "cd web && cat new.txt | sort", &denied);
+    assert_eq!(envelope["status"], "success", "{envelope}");
+    let envelope = call(&test, "cd web && cat ../new.txt | sort", &denied);
+    assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{envelope}");
 }

@@ -84,6 +84,9 @@ const GUARDS: [&str; 27] = [
     "signature",
     "signatures",
 ];
+/// Those of them that any sentence may hold: there they count as what is called, `--locked` or in backquotes.
+const OF_PROSE: [&str; 7] =
+    ["locked", "deny", "strict", "warnings", "sandbox", "frozen", "immutable"];
 /// Values that switch something off.
 const OFF: [&str; 7] = ["no", "off", "false", "0", "none", "never", "disabled"];
 /// Words of sentences that leave something out.
@@ -174,19 +177,36 @@ pub(super) fn gets_past(fix: &Fix, head: &str, said: &str) -> bool {
 pub(in crate::learning) fn names_a_way_past(text: &str, said: &str) -> bool {
     let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '(' | ')' | '“' | '”');
     let is_mark = |c: char| c.is_ascii_punctuation() && !matches!(c, '-' | '_' | '$' | '/');
-    let pieces: Vec<Vec<&str>> = text
-        .split(|c: char| c == '`' || (!c.is_ascii() && c.is_alphabetic()))
-        .map(|piece| piece.split(is_end).map(|word| word.trim_matches(is_mark)).collect())
+    // Every second piece stands between backquotes.
+    let pieces: Vec<(bool, Vec<&str>)> = text
+        .split('`')
+        .enumerate()
+        .flat_map(|(n, piece)| {
+            let pieces = piece.split(|c: char| !c.is_ascii() && c.is_alphabetic());
+            pieces.map(move |piece| (n % 2 == 1, piece))
+        })
+        .map(|(is_called, piece)| {
+            (is_called, piece.split(is_end).map(|word| word.trim_matches(is_mark)).collect())
+        })
         .collect();
-    let words: Vec<String> = pieces.iter().flatten().flat_map(|word| parts_of(word)).collect();
+    let words: Vec<String> =
+        pieces.iter().flat_map(|(_, words)| words).flat_map(|word| parts_of(word)).collect();
     let telling: Vec<&String> = words
         .iter()
         .filter(|word| !["a", "an", "any", "its", "the"].contains(&word.as_str()))
         .collect();
     let leaves = |word: &&String| LEAVES.contains(&word.as_str());
     let leaves_out = text_leaves_out(text) || telling.iter().any(leaves);
-    let names_one = || telling.iter().any(|word| GUARDS.contains(&word.as_str()));
-    pieces.iter().any(|words| overrides(words, runs_curl(text)))
+    let names_one = || {
+        pieces.iter().any(|(is_called, words)| {
+            words.iter().any(|word| {
+                let is_called = *is_called || word.starts_with('-');
+                let counts = |part: &&String| is_called || !OF_PROSE.contains(&part.as_str());
+                parts_of(word).iter().filter(counts).any(|part| GUARDS.contains(&part.as_str()))
+            })
+        })
+    };
+    pieces.iter().any(|(_, words)| overrides(words, runs_curl(text)))
         || (leaves_out && names_one())
         || (text.contains('`') && speaks_of_loss(said))
 }

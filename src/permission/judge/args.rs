@@ -14,50 +14,77 @@ pub(in super::super) struct Args<'a> {
     pub(super) ground: &'a dyn Ground,
 }
 
+/// What a word behind the program is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Part {
+    /// An option before what the program is told to do, or its value.
+    Global,
+    /// An option behind that.
+    Option,
+    /// No option.
+    Operand,
+}
+
 impl<'a> Args<'a> {
     /// All words behind the program.
-    pub(super) fn words(&self) -> impl Iterator<Item = &'a Word> + use<'a> {
+    pub(super) fn words(&self) -> impl Iterator<Item = &'a Word> + Clone + use<'a> {
         self.run.words.iter().skip(1)
     }
 
     /// The words that are no options; behind `--` all.
     pub(super) fn operands(&self) -> impl Iterator<Item = &'a Word> + use<'a> {
+        self.parts().filter(|(_, part)| *part == Part::Operand).map(|(word, _)| word)
+    }
+
+    /// All words behind the program, and what each is.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&'a Word, Part)> + use<'a> {
         let mut is_over = false;
-        let mut skips = false;
+        let mut is_value = false;
         let name = self.run.name();
         let mut values = global_values(name);
-        let mut is_first = true;
-        self.words().filter(move |word| {
-            if std::mem::take(&mut skips) {
-                return false;
+        // What it is told to do is not known yet.
+        let mut is_before = true;
+        self.words().map(move |word| {
+            let text = word.text.as_str();
+            let option = if is_before { Part::Global } else { Part::Option };
+            if std::mem::take(&mut is_value) {
+                return (word, option);
             }
             if is_over {
-                return true;
+                return (word, Part::Operand);
             }
-            if word.text == "--" {
+            if text == "--" {
                 is_over = true;
-                return false;
+                return (word, option);
             }
-            if word.text.starts_with('-') && word.text.len() > 1 {
-                skips = is_first && values.contains(&word.text.as_str());
-                return false;
+            if text.starts_with('-') && text.len() > 1 {
+                is_value = is_before && values.contains(&text);
+                return (word, option);
             }
             // `cargo +nightly`
-            if is_first && word.text.starts_with('+') {
-                return false;
+            if is_before && text.starts_with('+') {
+                return (word, option);
             }
             // `docker compose -f x down`
-            if is_first {
-                values = values_behind(name, &word.text);
-                is_first = !values.is_empty();
+            if is_before {
+                values = values_behind(name, text);
+                is_before = !values.is_empty();
             }
-            true
+            (word, Part::Operand)
         })
+    }
+
+    /// The words behind those that say what it is told to do.
+    fn behind(&self, sub: &str) -> impl Iterator<Item = &'a Word> + Clone + use<'a> {
+        let last = self.operands().nth(sub.split(' ').count() - 1);
+        let mut words = self.words();
+        words.find(|word| last.is_some_and(|last| std::ptr::eq(*word, last)));
+        words
     }
 
     /// It has this option: `-x` also among others, `--long` also with a value, or shortened.
     pub(super) fn has(&self, option: &str) -> bool {
-        self.words().take_while(|word| word.text != "--").any(|word| is_option(word, option))
+        has(self.words(), option)
     }
 
     /// One of these options stands before the first word behind these: what follows is a command with
@@ -110,24 +137,11 @@ impl<'a> Args<'a> {
 
     /// The same, also where it would be the value of another one: to be certain that it has it not.
     pub(super) fn may_have(&self, option: &str) -> bool {
-        let is_short = option.len() == 2;
-        let may_be = |word: &Word| {
-            is_short
-                && word.text.starts_with('-')
-                && !word.text.starts_with("--")
-                && word.text.contains(&option[1..])
-        };
-        // Git takes any beginning that can be no other option.
-        let is_begun = |word: &Word| {
-            let name = word.text.strip_prefix("--").and_then(|given| given.split('=').next());
-            let long = option.strip_prefix("--");
-            name.zip(long).is_some_and(|(name, long)| !name.is_empty() && long.starts_with(name))
-        };
-        self.has(option) || self.words().any(|word| may_be(word) || is_begun(word))
+        may_have(self.words(), option)
     }
 
     /// It has this option for certain: by itself, or among a few letters that take no value.
-    fn surely_has(&self, option: &str) -> bool {
+    pub(super) fn surely_has(&self, option: &str) -> bool {
         let is_it = |word: &Word| {
             let letters = word.text.strip_prefix('-').unwrap_or_default();
             let name = word.text.split('=').next().unwrap_or_default();
@@ -184,11 +198,17 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// Its first words are one of these.
+    /// What it is told to do is one of these.
     fn any_sub(&self, subs: &[&str]) -> bool {
-        let Some(first) = self.operands().next() else { return false };
-        let begins = |sub: &&&str| sub.split(' ').next() == Some(first.text.as_str());
-        subs.iter().filter(begins).any(|sub| self.sub_is(sub))
+        self.fitting(subs).next().is_some()
+    }
+
+    /// Those of these that it is told to do. (The first word is looked at once: tables of git's are long.)
+    fn fitting<'s>(&self, subs: &'s [&'s str]) -> impl Iterator<Item = &'s str> {
+        let first = self.operands().next().map(|first| first.text.as_str());
+        let begins =
+            move |sub: &&str| first.is_some_and(|first| sub.split(' ').next() == Some(first));
+        subs.iter().copied().filter(begins).filter(|sub| self.sub_is(sub))
     }
 
     /// A word of it may name something in `.git`: git writes there what it keeps itself, and where it is told to
@@ -216,14 +236,14 @@ impl<'a> Args<'a> {
 
     /// Whether it is so. What is `grave` is better suspected than missed; what exempts has to be certain.
     pub(super) fn fit(&self, when: &When, is_grave: bool) -> bool {
-        let has = |option: &str| if is_grave { self.may_have(option) } else { self.has(option) };
-        let any = |options: &[&str]| options.iter().any(|option| has(option));
         match when {
             When::Always => true,
-            When::Has(options) => any(options),
+            When::Has(options) => has_any(&self.words(), options, is_grave),
             When::HasNot(options) => !options.iter().any(|option| self.may_have(option)),
             When::Sub(subs) => self.any_sub(subs),
-            When::SubHas(subs, options) => self.any_sub(subs) && any(options),
+            When::SubHas(subs, options) => {
+                self.fitting(subs).any(|sub| has_any(&self.behind(sub), options, is_grave))
+            }
             When::SubHasNot(subs, options) => {
                 self.any_sub(subs) && !options.iter().any(|option| self.surely_has(option))
             }
@@ -501,6 +521,14 @@ impl<'a> Args<'a> {
         is_dry
     }
 
+    /// `git apply` that takes away what a patch brought, and does not only look.
+    pub(super) fn applies_back(&self) -> bool {
+        let looks = ["--check", "--stat", "--numstat", "--summary"];
+        let only_looks =
+            looks.iter().any(|option| self.surely_has(option)) && !self.may_have("--apply");
+        ["-R", "--reverse"].iter().any(|option| self.may_have(option)) && !only_looks
+    }
+
     /// `git restore` of files, and not of the index alone.
     pub(super) fn restores_files(&self) -> bool {
         let is_staged = self.has("--staged") || self.has("-S");
@@ -528,53 +556,25 @@ impl<'a> Args<'a> {
 
     /// A statement among its words or in its input drops or empties something.
     pub(super) fn drops(&self) -> bool {
-        let input = match &self.run.input {
-            Input::Text(text) => Some(text),
-            Input::None | Input::Pipe | Input::File(_) => None,
-        };
-        self.words().chain(input).any(|word| {
+        self.words().chain(self.text_given()).any(|word| {
             let text = word.text.to_ascii_lowercase();
-            let words: Vec<&str> = text
-                .split(|char: char| !char.is_ascii_alphanumeric() && char != '_')
-                .filter(|word| !word.is_empty())
-                .collect();
-            let drops = words.windows(2).any(|pair| {
-                matches!(
-                    pair,
-                    [
-                        "drop",
-                        "table"
-                            | "database"
-                            | "schema"
-                            | "view"
-                            | "index"
-                            | "column"
-                            | "user"
-                            | "role"
-                    ] | ["truncate", _]
-                )
-            });
-            // `where 1` holds for all.
-            let holds_always = |word: &&str| *word == "true" || word.parse::<u64>().is_ok();
-            let chooses = words
-                .iter()
-                .position(|word| *word == "where")
-                .is_some_and(|at| !words[at + 1..].iter().all(holds_always));
-            let deletes = words.windows(2).any(|pair| pair == ["delete", "from"]) && !chooses;
-            drops || deletes || text.contains("dropdatabase")
+            text.split(';').any(drops) || text.contains("dropdatabase")
         })
     }
 
-    /// A statement of sqlite's own runs a program.
+    /// A command of sqlite's own runs a program.
     pub(super) fn runs_from_sqlite(&self) -> bool {
-        let input = match &self.run.input {
+        let database = self.operands().next();
+        let is_other = |word: &&Word| !database.is_some_and(|own| std::ptr::eq(*word, own));
+        let mut texts = self.words().filter(is_other).chain(self.text_given());
+        texts.any(|word| word.text.lines().any(sqlite_runs))
+    }
+
+    fn text_given(&self) -> Option<&'a Word> {
+        match &self.run.input {
             Input::Text(text) => Some(text),
             Input::None | Input::Pipe | Input::File(_) => None,
-        };
-        self.words().chain(input).any(|word| {
-            let begins = |line: &str| [".sh", ".sy"].iter().any(|begin| line.starts_with(begin));
-            word.text.lines().any(|line| begins(line.trim_start()))
-        })
+        }
     }
 
     /// What is there is cut off; a file that is not there is made.
@@ -661,6 +661,42 @@ fn global_values(program: &str) -> &'static [&'static str] {
     GLOBAL_VALUES.iter().find(|(own, _)| *own == program).map_or(&[], |(_, values)| values)
 }
 
+/// One of them is one of these options, or may be where it is `grave`.
+fn has_any<'a>(
+    words: &(impl Iterator<Item = &'a Word> + Clone),
+    options: &[&str],
+    is_grave: bool,
+) -> bool {
+    let has = |option: &&str| {
+        if is_grave { may_have(words.clone(), option) } else { has(words.clone(), option) }
+    };
+    options.iter().any(has)
+}
+
+/// One of them is this option.
+fn has<'a>(words: impl Iterator<Item = &'a Word>, option: &str) -> bool {
+    let mut words = words.take_while(|word| word.text != "--");
+    words.any(|word| is_option(word, option))
+}
+
+/// One of them is, or may be, this option.
+fn may_have<'a>(words: impl Iterator<Item = &'a Word> + Clone, option: &str) -> bool {
+    let is_short = option.len() == 2;
+    let may_be = |word: &Word| {
+        is_short
+            && word.text.starts_with('-')
+            && !word.text.starts_with("--")
+            && word.text.contains(&option[1..])
+    };
+    // Git takes any beginning that can be no other option.
+    let is_begun = |word: &Word| {
+        let name = word.text.strip_prefix("--").and_then(|given| given.split('=').next());
+        let long = option.strip_prefix("--");
+        name.zip(long).is_some_and(|(name, long)| !name.is_empty() && long.starts_with(name))
+    };
+    has(words.clone(), option) || words.into_iter().any(|word| may_be(word) || is_begun(word))
+}
+
 /// `-x` also among others, `--long` also with a value, or shortened.
 fn is_option(word: &Word, option: &str) -> bool {
     let text = word.text.as_str();
@@ -684,6 +720,43 @@ fn is_option(word: &Word, option: &str) -> bool {
             })
         }
     }
+}
+
+/// The statement, in small letters, takes a table or all that is in it away.
+fn drops(statement: &str) -> bool {
+    let code: Vec<&str> = statement.lines().filter_map(|line| line.split("-- ").next()).collect();
+    let code = code.join(" ");
+    let words: Vec<&str> = code
+        .split(|char: char| !char.is_ascii_alphanumeric() && char != '_')
+        .filter(|word| !word.is_empty())
+        .collect();
+    // `where 1` holds for all.
+    let holds_always = |word: &&str| *word == "true" || word.parse::<u64>().is_ok();
+    let chooses = |words: &[&str]| {
+        let at = words.iter().position(|word| *word == "where");
+        at.is_some_and(|at| !words[at + 1..].iter().all(holds_always))
+    };
+    words.windows(2).enumerate().any(|(at, pair)| match pair {
+        ["drop", what] => {
+            ["table", "database", "schema", "view", "index", "column", "user", "role"]
+                .contains(what)
+        }
+        ["truncate", _] => true,
+        ["delete", "from"] => !chooses(&words[at + 2..]),
+        _ => false,
+    })
+}
+
+/// `.shell make`, `.sy make`, `.once |make`
+fn sqlite_runs(line: &str) -> bool {
+    let Some(command) = line.trim_start().strip_prefix('.') else { return false };
+    let mut words = command.split_ascii_whitespace();
+    let Some(name) = words.next() else { return false };
+    // A beginning that can be no other command is enough.
+    let is_one = |of: &[&str]| of.iter().any(|whole| whole.starts_with(name)) && name.len() > 1;
+    is_one(&["shell", "system"])
+        || is_one(&["once", "output", "import", "read"])
+            && words.any(|word| word.trim_start_matches(['"', '\'']).starts_with('|'))
 }
 
 /// In a statement of `awk` that prints, `>` names a file; anywhere else it compares.

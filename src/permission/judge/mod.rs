@@ -14,7 +14,7 @@ mod table;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use args::Args;
+use args::{Args, Part};
 pub(super) use shows::{IsIt, Suspicion, fragments, shows};
 pub(super) use survey::Survey;
 pub(super) use table::Class;
@@ -477,13 +477,12 @@ pub(super) fn notes(line: &Line, directory: &str, ground: &dyn Ground) -> Option
     instead::note(line, directory, ground)
 }
 
-/// The program and its words from the first on that is no option: `git push` of `git -C x push`.
-pub(super) fn without_globals(run: &Run) -> Vec<String> {
+/// The program and its words but the options before what it is told to do: `docker compose down -v` of
+/// `docker -D compose -f x down -v`.
+pub(super) fn without_globals(run: &Run) -> Vec<&Word> {
     let args = Args { run, directory: "", ground: &Nowhere };
-    let first = args.operands().next();
-    let at = run.words.iter().position(|word| first.is_some_and(|first| std::ptr::eq(word, first)));
-    let words = run.words.iter().take(1).chain(run.words.iter().skip(at.unwrap_or(usize::MAX)));
-    words.map(|word| word.text.clone()).collect()
+    let own = args.parts().filter(|(_, part)| *part != Part::Global).map(|(word, _)| word);
+    run.words.iter().take(1).chain(own).collect()
 }
 
 /// A ground of which nothing is known.

@@ -2,6 +2,8 @@
 //!
 //! What is known only when it runs (`cat $(…)`, a script, `git log -p`) is not seen.
 
+use std::borrow::Cow;
+
 use super::args::Args;
 use super::everything::INTERPRETERS;
 use super::folders::{found, searched};
@@ -11,7 +13,7 @@ use super::table::{COPIES, NAMES_ONLY, SEARCHES, SHOWS};
 use super::{Ground, Place, Reach};
 use crate::permission::line::Line;
 use crate::permission::paths::holds_a_key;
-use crate::permission::shell::{Effects, How, Input, Kind, Run, SHELLS, Word};
+use crate::permission::shell::{Effects, How, Input, Kind, Run, SHELLS, Word, join};
 
 /// What of a line is taken for a name of a file that it shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +125,7 @@ pub(in super::super) fn shows(
     suspicion: Suspicion,
 ) -> Option<String> {
     let directory = if directory == "." { "" } else { directory };
-    let by = |command| move |path: &str| is_it(command, path);
+    let by = |command| move |path: &str| is_it(command, &as_rules_say(path));
     let is_it = &by(None);
     let is_long = line.runs().len() > MOST_FOLLOWED;
     let flow = |reach| Flow { line, directory, ground, reach, is_it };
@@ -151,6 +153,14 @@ pub(in super::super) fn shows(
             let mut words = fragments(line.text()).filter(|_| !is_all_known);
             words.find(|word| is_it(word)).map(ToOwned::to_owned)
         })
+        .map(|path| as_rules_say(&path).into_owned())
+}
+
+/// `./a/../b` is `b` for a rule.
+fn as_rules_say(path: &str) -> Cow<'_, str> {
+    let is_plain = |part: &str| !matches!(part, "" | "." | "..");
+    let names = path.strip_prefix('/').unwrap_or(path);
+    if names.split('/').all(is_plain) { path.into() } else { join("", path).into() }
 }
 
 /// It may show a file whose name is known only when it runs.
@@ -400,12 +410,14 @@ impl<'a> Looker<'a> {
 
     /// The path of a word, if it is one of them.
     fn at(&self, word: &Word) -> Option<String> {
-        if (self.is_it)(&word.text) {
-            return Some(word.text.clone());
+        // Where it is not known from where it is seen, it is what is written.
+        let mut paths = self.args.known_paths(word);
+        if paths.is_empty() {
+            paths.push(word.text.clone());
         }
-        let paths = self.args.known_paths(word).into_iter();
         // Behind a link lies another name.
-        paths.map(|path| self.ground.real(&path)).find(|path| (self.is_it)(path))
+        let mut names = paths.into_iter().flat_map(|path| [self.ground.real(&path), path]);
+        names.find(|path| (self.is_it)(path))
     }
 
     /// What of the files that a pattern stands for is one of them.

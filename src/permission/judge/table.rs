@@ -234,7 +234,7 @@ pub(super) const TABLE: &[Entry] = &[
     entry(
         Destructive,
         &["git"],
-        SubHas(&["apply"], &["-R", "--reverse"]),
+        Is(|args| args.sub_is("apply") && args.applies_back()),
         "it takes changes away: `Edit`, or `git revert` for what is committed",
     ),
     entry(
@@ -306,7 +306,7 @@ pub(super) const TABLE: &[Entry] = &[
         Destructive,
         &["sqlite3", "sqlite"],
         Is(|args| args.runs_from_sqlite()),
-        "what `.shell` and `.system` run is not read here: run it by itself",
+        "what `.shell`, `.system` and `.once |…` run is not read here: run it by itself",
     ),
     entry(
         Destructive,
@@ -320,7 +320,7 @@ pub(super) const TABLE: &[Entry] = &[
     ),
     entry(
         Destructive,
-        &["docker", "podman"],
+        &["docker", "podman", "nerdctl"],
         Sub(&[
             "system prune",
             "volume rm",
@@ -333,7 +333,7 @@ pub(super) const TABLE: &[Entry] = &[
     ),
     entry(
         Destructive,
-        &["docker", "podman"],
+        &["docker", "podman", "nerdctl"],
         SubHas(
             &["rm", "container rm", "compose rm", "rmi", "image rm"],
             &["-v", "--volumes", "-f", "--force"],
@@ -342,11 +342,22 @@ pub(super) const TABLE: &[Entry] = &[
     ),
     entry(
         Destructive,
-        &["docker", "podman"],
+        &["docker", "podman", "nerdctl"],
         SubHas(&["compose down"], &["-v", "--volumes"]),
         LOST,
     ),
-    entry(Destructive, &["docker-compose"], SubHas(&["down"], &["-v", "--volumes"]), LOST),
+    entry(
+        Destructive,
+        &["docker-compose", "podman-compose"],
+        SubHas(&["down"], &["-v", "--volumes"]),
+        LOST,
+    ),
+    entry(
+        Destructive,
+        &["docker-compose", "podman-compose"],
+        SubHas(&["rm"], &["-v", "--volumes", "-f", "--force"]),
+        LOST,
+    ),
     entry(Destructive, &["kubectl", "oc"], Sub(&["delete", "drain", "replace"]), LOST),
     entry(Destructive, &["helm"], Sub(&["uninstall", "delete", "del", "un"]), LOST),
     entry(
@@ -585,11 +596,11 @@ pub(super) const TABLE: &[Entry] = &[
     ),
     entry(
         Network,
-        &["docker", "podman"],
+        &["docker", "podman", "nerdctl"],
         Sub(&["pull", "push", "login", "search", "run", "build", "compose", "buildx"]),
         FETCHES,
     ),
-    entry(Network, &["docker-compose"], Always, FETCHES),
+    entry(Network, &["docker-compose", "podman-compose"], Always, FETCHES),
     entry(Network, &["openssl"], Sub(&["s_client", "s_time", "ocsp"]), TALKS),
     entry(
         Network,
@@ -1359,6 +1370,24 @@ const COMPOSE_VALUES: &[&str] = &[
     "--progress",
 ];
 
+const SQLITE_VALUES: &[&str] = &[
+    "-cmd",
+    "-init",
+    "-separator",
+    "-newline",
+    "-nullvalue",
+    "-vfs",
+    "-maxsize",
+    "-mmap",
+    "-heap",
+    "--cmd",
+    "--init",
+    "--separator",
+    "--newline",
+    "--nullvalue",
+    "--vfs",
+];
+
 const KUBECTL_VALUES: &[&str] = &[
     "-n",
     "--namespace",
@@ -1420,6 +1449,14 @@ pub(in super::super) const GLOBAL_VALUES: &[(&str, &[&str])] = &[
     ("docker compose", COMPOSE_VALUES),
     ("docker-compose", COMPOSE_VALUES),
     ("podman compose", COMPOSE_VALUES),
+    ("podman-compose", COMPOSE_VALUES),
+    ("nerdctl compose", COMPOSE_VALUES),
+    (
+        "nerdctl",
+        &["-n", "--namespace", "-a", "--address", "-H", "--host", "--snapshotter", "--cni-path"],
+    ),
+    ("sqlite3", SQLITE_VALUES),
+    ("sqlite", SQLITE_VALUES),
     (
         "podman",
         &["--url", "--connection", "-c", "--log-level", "--root", "--runroot", "--storage-driver"],
