@@ -6,8 +6,10 @@ use super::args::Args;
 use super::everything::INTERPRETERS;
 use super::folders::{found, searched};
 use super::handed::{Flow, MOST_FOLLOWED, runs_what_it_finds};
+use super::sed::{Call, Deed};
 use super::survey::Survey;
 use super::table::{COPIES, NAMES_ONLY, SEARCHES, SHOWS};
+use super::values::Values;
 use super::{Ground, Place, Reach};
 use crate::permission::line::Line;
 use crate::permission::paths::holds_a_key;
@@ -74,16 +76,36 @@ const PRINTS: &[&str] = &[
     "spawn",
     "exec",
     "`",
-    "throw",
-    "raise",
-    "assert",
-    "exit(",
     "stderr",
     "os.write",
     "writeSync",
     "logging",
-    "die",
-    "warn",
+];
+
+/// Words with which a program complains, of what it has read as of anything else.
+const COMPLAINS: &[&str] =
+    &["throw", "raise", "assert", "exit", "die", "warn", "warning", "fail", "abort", "croak"];
+
+/// Texts with which a file is read, besides settings that are loaded by others.
+const OPENS: &[&str] = &[
+    "open(",
+    "open ",
+    "readFile",
+    "readText",
+    "read_text",
+    "read_bytes",
+    "readlines",
+    "file_get_contents",
+    "File.read",
+    "File.new",
+    "IO.read",
+    "io.lines",
+    "Bun.file",
+    "createReadStream",
+    "file(",
+    "slurp",
+    "<>",
+    "ARGV",
 ];
 
 /// Options of programs that show what they read, or repeat it in what they complain of, with the file that they
@@ -126,12 +148,13 @@ pub(in super::super) fn shows(
     let by = |command| move |path: &str| is_it(command, path);
     let is_it = &by(None);
     let is_long = line.runs().len() > MOST_FOLLOWED;
-    let flow = |reach| Flow { line, directory, ground, reach, is_it };
+    let values = &Values::of(line, ground);
+    let flow = |reach| Flow { line, directory, ground, values, reach, is_it };
     let reads_unknown = || line.runs().iter().any(reads_unknown);
     let found = (0..line.runs().len()).find_map(|n| {
         let run = &line.runs()[n];
         let args = Args { run, directory, ground };
-        Looker { line, n, args, ground, is_it: &by(Some(run.of)), suspicion }.look()
+        Looker { line, n, args, ground, values, is_it: &by(Some(run.of)), suspicion }.look()
     });
     found
         .or_else(|| {
@@ -177,6 +200,7 @@ struct Looker<'a> {
     n: usize,
     args: Args<'a>,
     ground: &'a Survey<'a>,
+    values: &'a Values<'a>,
     is_it: &'a (dyn Fn(&str) -> bool + Sync),
     suspicion: Suspicion,
 }
@@ -252,8 +276,8 @@ impl<'a> Looker<'a> {
     }
 
     fn flow<'b>(&'b self, is_it: &'b (dyn Fn(&str) -> bool + Sync)) -> Flow<'b> {
-        let (directory, ground) = (self.args.directory, self.ground);
-        Flow { line: self.line, directory, ground, reach: self.suspicion.reach(), is_it }
+        let (directory, ground, values) = (self.args.directory, self.ground, self.values);
+        Flow { line: self.line, directory, ground, values, reach: self.suspicion.reach(), is_it }
     }
 
     /// A program that is not known, or one that shows the files that it is given.
@@ -358,21 +382,12 @@ impl<'a> Looker<'a> {
         let command = sub.map(|sub| format!("{name} {}", sub.text)).unwrap_or_default();
         let own =
             FILE_OPTIONS.iter().filter(|(program, _)| *program == name || *program == command);
-        let options: Vec<&str> = own.flat_map(|(_, options)| options.iter().copied()).collect();
-        // (What `xargs` runs has options of its own.)
-        let words: Vec<&Word> = self.args.words().take_while(|word| word.text != "--").collect();
-        words.iter().enumerate().find_map(|(at, word)| {
-            options.iter().find_map(|option| {
-                let rest = word.text.strip_prefix(option)?;
-                match rest.strip_prefix('=').unwrap_or(rest) {
-                    "" => self.at(words.get(at + 1)?),
-                    // `-a.env`, and not `--files` for `--file`
-                    path if rest.starts_with('=') || option.len() == 2 => {
-                        self.at(&Word { text: path.to_owned(), kind: word.kind })
-                    }
-                    _ => None,
-                }
-            })
+        let options: Vec<&'static str> =
+            own.flat_map(|(_, options)| options.iter().copied()).collect();
+        let files = self.args.values_of(&options);
+        files.iter().find_map(|word| {
+            let values = self.values.behind(word);
+            values.iter().find_map(|word| self.at(word))
         })
     }
 
@@ -471,6 +486,9 @@ impl<'a> Looker<'a> {
         };
         let named =
             |text: &Word| fragments(&text.text).find_map(|text| self.at(&Word::literal(text)));
+        if name == "sed" {
+            return self.read_by_sed();
+        }
         match self.suspicion {
             Suspicion::Any => {
                 let is_data = SHOWS.contains(&name) || NAMES_ONLY.contains(&name) || name == "git";
@@ -478,16 +496,12 @@ impl<'a> Looker<'a> {
             }
             // A program that loads its settings goes on; one that is written here to print them does not.
             Suspicion::Known => {
-                if name == "sed" {
-                    return self.args.words().find_map(|script| self.read_by_sed(&script.text));
-                }
                 let is_program = INTERPRETERS.contains(&name) || matches!(name, "awk" | "gawk");
                 let texts = self.args.words().chain(input).filter(|_| is_program);
-                let is_printed = matches!(name, "node" | "bun") && self.args.has("-p");
+                let is_printed = matches!(name, "node" | "deno" | "bun")
+                    && ["-p", "--print"].iter().any(|own| self.args.has(own));
                 texts
-                    .filter(|text| {
-                        is_printed || PRINTS.iter().any(|print| text.text.contains(print))
-                    })
+                    .filter(|text| is_printed || prints(&text.text))
                     .filter(|text| !name.ends_with("awk") || text.text.contains("getline"))
                     .find_map(named)
                     .filter(|path| self.ground.look(path) == Place::File)
@@ -495,21 +509,27 @@ impl<'a> Looker<'a> {
         }
     }
 
-    /// `sed 'r file'`
-    fn read_by_sed(&self, script: &str) -> Option<String> {
-        let mut reads = script.match_indices(['r', 'R', 'e']).filter(|(at, _)| {
-            let before = script[..*at].chars().next_back();
-            before.is_none_or(|char| char.is_ascii_digit() || "$/;{}! \nIM".contains(char))
-        });
-        reads.find_map(|(at, command)| {
-            let text = script[at + 1..].split([';', '\n', '}']).next()?.trim();
-            match command {
-                // `1e cat file`
-                "e" => fragments(text).find_map(|text| self.at(&Word::literal(text))),
-                _ => self.at(&Word::literal(text)).filter(|_| !text.is_empty()),
+    /// `sed 'r file'`, `sed '1e cat file'`
+    fn read_by_sed(&self) -> Option<String> {
+        let call = Call::of(&self.args);
+        let word = |text: &str| Word { text: text.to_owned(), kind: call.script.kind };
+        call.deeds().into_iter().find_map(|deed| match deed {
+            Deed::Reads(path) => self.at(&word(path)),
+            Deed::Runs(text) => {
+                let mut parts = fragments(text).take_while(|_| self.ground.spend(1));
+                parts.find_map(|text| self.at(&word(text)))
             }
+            Deed::Writes(_) => None,
         })
     }
+}
+
+/// The text of a program writes out again what it reads, or complains of it.
+fn prints(text: &str) -> bool {
+    let is_in = |print: &&str| text.contains(*print);
+    let mut words = text.split(|char: char| !char.is_ascii_alphanumeric() && char != '_');
+    PRINTS.iter().any(is_in)
+        || OPENS.iter().any(is_in) && words.any(|word| COMPLAINS.contains(&word))
 }
 
 /// What in a text may be a path: `x.txt` in `open("x.txt")`, `HEAD:x.txt`, `if=x.txt`, `-fx.txt`.
