@@ -367,8 +367,10 @@ impl<'a> Looker<'a> {
         let begins_with_it = (searches || name == "sed") && !has_pattern;
         let mut operands: Vec<&Word> =
             self.args.operands().skip(usize::from(begins_with_it)).collect();
-        // The last word of a copy is what is written.
-        let n_written = usize::from(matches!(name, "cp" | "mv" | "ln" | "install"));
+        // The last word of a copy is what is written, where that does not stand in front.
+        let is_copy = matches!(name, "cp" | "mv" | "ln" | "install");
+        let is_in_front = || !self.args.values_of(&["-t", "--target-directory"]).is_empty();
+        let n_written = usize::from(is_copy && !is_in_front());
         operands.truncate(operands.len().saturating_sub(n_written));
         if self.suspicion == Suspicion::Any {
             operands.extend(self.args.words().filter(|word| word.text.starts_with('-')));

@@ -11,8 +11,9 @@ use crate::permission::line::Line;
 use crate::permission::paths::guarded;
 use crate::permission::shell::{Kind, Word, join};
 
-/// What a look at a path costs, in values that are compared.
+/// What a look at a path costs, in values that are compared, and what it costs to put one together.
 const A_LOOK: usize = 10;
+const A_PATH: usize = 5;
 
 /// What happens to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,6 +24,24 @@ enum Change {
     MovedTo,
     /// It goes, with all that is in it.
     Gone,
+}
+
+/// What a line changes, in the order in which it says so.
+#[derive(Default)]
+struct Touched {
+    paths: Vec<(String, Change)>,
+    seen: HashSet<(String, Change)>,
+    /// Folders whose files come to lie in others.
+    filled: Vec<(String, String)>,
+}
+
+impl Touched {
+    fn add(&mut self, path: String, change: Change) {
+        let touched = (path, change);
+        if self.seen.insert(touched.clone()) {
+            self.paths.push(touched);
+        }
+    }
 }
 
 /// The files that the line, run in this folder, takes away, overwrites or moves something to, where they are
@@ -40,7 +59,7 @@ pub(in super::super) fn removes(line: &Line, directory: &str, ground: &dyn Groun
         }
         Some(Place::Folder | Place::Project | Place::Above | Place::Elsewhere) | None => false,
     };
-    let touched = touched(line, directory, ground).into_iter();
+    let touched = touched(line, directory, ground).paths.into_iter();
     let kept = touched.filter(|(path, change)| is_kept(path, *change)).map(|(path, _)| path);
     kept.collect::<BTreeSet<String>>().into_iter().collect()
 }
@@ -52,25 +71,39 @@ pub(in super::super) fn changes(
     ground: &Survey<'_>,
     is_it: &(dyn Fn(&str) -> bool + Sync),
 ) -> Option<String> {
-    touched(line, directory, ground).into_iter().find_map(|(path, change)| {
-        if !ground.spend(A_LOOK) {
-            return None;
-        }
-        let real = ground.real(&path);
+    let touched = touched(line, directory, ground);
+    let found = touched.paths.into_iter().find_map(|(path, change)| {
+        // (A name that fits is enough where no more can be looked at.)
+        let can_look = ground.spend(A_LOOK);
+        let real = if can_look { ground.real(&path) } else { path.clone() };
         if is_it(&real) {
             return Some(real);
         }
-        // (Where nothing lies below, there is nothing to take away.)
-        let is_gone = change == Change::Gone && ground.look(&path) == Place::Folder;
-        is_gone.then(|| ground.find(&path, Reach::All, is_it)).flatten()
+        let is_gone = can_look && change == Change::Gone;
+        let is_folder =
+            is_gone && matches!(ground.look(&path), Place::Folder | Place::Project);
+        is_folder.then(|| ground.find(&path, Reach::All, is_it)).flatten()
+    });
+    found.or_else(|| {
+        let mut filled = touched.filled.into_iter();
+        filled.find_map(|(from, to)| {
+            if !ground.spend(A_LOOK) || ground.look(&from) != Place::Folder {
+                return None;
+            }
+            let from = ground.real(&from);
+            let place =
+                |path: &str| Some(join(&to, path.strip_prefix(&from)?.trim_start_matches('/')));
+            let is_there = |path: &str| place(path).is_some_and(|path| is_it(&path));
+            place(&ground.find(&from, Reach::All, &is_there)?)
+        })
     })
 }
 
 /// What the line, run in this folder, changes, as far as it is named.
-fn touched(line: &Line, directory: &str, ground: &Survey<'_>) -> HashSet<(String, Change)> {
+fn touched(line: &Line, directory: &str, ground: &Survey<'_>) -> Touched {
     let directory = if directory == "." { "" } else { directory };
     let values = Values::of(line, ground);
-    let mut touched = HashSet::new();
+    let mut touched = Touched::default();
     for run in line.runs() {
         let args = Args { run, directory, ground };
         Toucher { args, values: &values, ground, touched: &mut touched }.look();
@@ -82,7 +115,7 @@ struct Toucher<'a, 'b> {
     args: Args<'b>,
     values: &'a Values<'b>,
     ground: &'a Survey<'b>,
-    touched: &'a mut HashSet<(String, Change)>,
+    touched: &'a mut Touched,
 }
 
 impl<'b> Toucher<'_, 'b> {
@@ -141,7 +174,7 @@ impl<'b> Toucher<'_, 'b> {
 
     fn add(&mut self, word: &Word, change: Change) {
         for path in self.places(word) {
-            self.touched.insert((path, change));
+            self.touched.add(path, change);
         }
     }
 
@@ -160,33 +193,42 @@ impl<'b> Toucher<'_, 'b> {
 
     fn put_to(&mut self, target: &Word, sources: &[&Word], change: Change) {
         let targets = self.places(target);
+        for target in &targets {
+            self.touched.add(target.clone(), change);
+        }
         for source in sources {
-            for name in self.names(source) {
-                for target in &targets {
-                    if !self.ground.spend(1) {
-                        return;
-                    }
-                    self.touched.insert((join(target, &name), change));
+            // (`cp -r a/. b` puts what is in it there.)
+            let name = source.known().map(|text| last(text).to_owned());
+            let mut paths: Vec<Option<String>> =
+                self.places(source).into_iter().map(Some).collect();
+            if paths.is_empty() && name.is_some() {
+                paths.push(None);
+            }
+            for (path, target) in
+                paths.iter().flat_map(|one| targets.iter().map(move |to| (one, to)))
+            {
+                if !self.ground.spend(A_PATH) {
+                    return;
                 }
+                let path = path.as_deref();
+                let name = name.as_deref().or(path.map(last)).unwrap_or_default();
+                let within = join(target, name);
+                if let Some(path) = path {
+                    if self.ground.look(target) == Place::Nothing {
+                        self.touched.filled.push((path.to_owned(), target.clone()));
+                    }
+                    self.touched.filled.push((path.to_owned(), within.clone()));
+                }
+                self.touched.add(within, change);
             }
         }
-        self.touched.extend(targets.into_iter().map(|target| (target, change)));
-    }
-
-    /// The names of the files that a word stands for, without their folders.
-    fn names(&self, word: &Word) -> HashSet<String> {
-        let last = |path: &str| path.trim_end_matches('/').rsplit('/').next().map(str::to_owned);
-        let known = word.known().and_then(last);
-        known.into_iter().chain(self.places(word).iter().filter_map(|path| last(path))).collect()
     }
 
     /// The files that a word names: itself, by a pattern, or by variables that the line sets.
-    fn places(&self, word: &Word) -> HashSet<String> {
-        let mut places = HashSet::new();
+    fn places(&self, word: &Word) -> BTreeSet<String> {
+        let is_variable = word.kind == Kind::Variable;
+        let mut places = BTreeSet::new();
         for word in self.values.behind(word).iter() {
-            if !self.ground.spend(1) {
-                break;
-            }
             if word.kind == Kind::Pattern {
                 let pattern = Word { text: word.text.clone(), kind: Kind::Literal };
                 let patterns = self.args.paths(&pattern).unwrap_or_default();
@@ -195,7 +237,15 @@ impl<'b> Toucher<'_, 'b> {
             } else {
                 places.extend(self.args.paths(word).unwrap_or_default());
             }
+            if is_variable && !self.ground.spend(A_PATH) {
+                break;
+            }
         }
         places
     }
+}
+
+/// The last name of a path.
+fn last(path: &str) -> &str {
+    path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
 }
