@@ -1,5 +1,6 @@
 //! Which files a line takes away, overwrites or moves, as far as its words name them.
 
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashSet};
 
 use super::args::Args;
@@ -14,6 +15,8 @@ use crate::permission::shell::{Kind, Word, join};
 /// What a look at a path costs, in values that are compared, and what it costs to put one together.
 const A_LOOK: usize = 10;
 const A_PATH: usize = 5;
+/// So many paths of a line are looked at, whatever was spent to find their names.
+const MOST_LOOKS: usize = 20_000;
 
 /// What happens to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,7 +51,11 @@ impl Touched {
 /// named: what they are should be kept before.
 pub(in super::super) fn removes(line: &Line, directory: &str, ground: &dyn Ground) -> Vec<String> {
     let ground = &Survey::new(ground);
-    let look = |path: &str| ground.spend(A_LOOK).then(|| ground.look(path));
+    let left = Cell::new(MOST_LOOKS);
+    let look = |path: &str| {
+        left.set(left.get().checked_sub(1)?);
+        Some(ground.look(path))
+    };
     let is_kept = |path: &str, change: Change| match look(path) {
         Some(Place::File) => change == Change::Written || guarded(path).is_none(),
         // It is created: an undo takes it away again.
@@ -72,22 +79,21 @@ pub(in super::super) fn changes(
     is_it: &(dyn Fn(&str) -> bool + Sync),
 ) -> Option<String> {
     let touched = touched(line, directory, ground);
-    let found = touched.paths.into_iter().find_map(|(path, change)| {
+    let found = touched.paths.into_iter().enumerate().find_map(|(n, (path, change))| {
         // (A name that fits is enough where no more can be looked at.)
-        let can_look = ground.spend(A_LOOK);
+        let can_look = n < MOST_LOOKS;
         let real = if can_look { ground.real(&path) } else { path.clone() };
         if is_it(&real) {
             return Some(real);
         }
         let is_gone = can_look && change == Change::Gone;
-        let is_folder =
-            is_gone && matches!(ground.look(&path), Place::Folder | Place::Project);
+        let is_folder = is_gone && matches!(ground.look(&path), Place::Folder | Place::Project);
         is_folder.then(|| ground.find(&path, Reach::All, is_it)).flatten()
     });
     found.or_else(|| {
-        let mut filled = touched.filled.into_iter();
+        let mut filled = touched.filled.into_iter().take(MOST_LOOKS);
         filled.find_map(|(from, to)| {
-            if !ground.spend(A_LOOK) || ground.look(&from) != Place::Folder {
+            if ground.look(&from) != Place::Folder {
                 return None;
             }
             let from = ground.real(&from);
@@ -192,10 +198,12 @@ impl<'b> Toucher<'_, 'b> {
     }
 
     fn put_to(&mut self, target: &Word, sources: &[&Word], change: Change) {
-        let targets = self.places(target);
-        for target in &targets {
+        let targets = self.places(target).into_iter().map(|target| {
             self.touched.add(target.clone(), change);
-        }
+            let is_new = self.ground.spend(A_LOOK) && self.ground.look(&target) == Place::Nothing;
+            (target, is_new)
+        });
+        let targets: Vec<(String, bool)> = targets.collect();
         for source in sources {
             // (`cp -r a/. b` puts what is in it there.)
             let name = source.known().map(|text| last(text).to_owned());
@@ -204,17 +212,18 @@ impl<'b> Toucher<'_, 'b> {
             if paths.is_empty() && name.is_some() {
                 paths.push(None);
             }
-            for (path, target) in
+            let is_many = paths.len() * targets.len() > 1;
+            for (path, (target, is_new)) in
                 paths.iter().flat_map(|one| targets.iter().map(move |to| (one, to)))
             {
-                if !self.ground.spend(A_PATH) {
+                if is_many && !self.ground.spend(A_LOOK) {
                     return;
                 }
                 let path = path.as_deref();
                 let name = name.as_deref().or(path.map(last)).unwrap_or_default();
                 let within = join(target, name);
                 if let Some(path) = path {
-                    if self.ground.look(target) == Place::Nothing {
+                    if *is_new {
                         self.touched.filled.push((path.to_owned(), target.clone()));
                     }
                     self.touched.filled.push((path.to_owned(), within.clone()));
@@ -248,4 +257,67 @@ impl<'b> Toucher<'_, 'b> {
 /// The last name of a path.
 fn last(path: &str) -> &str {
     path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ground on which nothing stands, and which counts who looks.
+    #[derive(Default)]
+    struct Empty(Cell<usize>);
+
+    impl Ground for Empty {
+        fn look(&self, _: &str) -> Place {
+            self.0.set(self.0.get() + 1);
+            Place::Nothing
+        }
+
+        fn real(&self, path: &str) -> String {
+            self.0.set(self.0.get() + 1);
+            path.to_owned()
+        }
+    }
+
+    /// Whether a line is seen to change `hidden/keys.txt`, and how often something is looked at for it.
+    fn seen(line: &str) -> (bool, usize) {
+        let (line, ground) = (Line::part(line), Empty::default());
+        let is_it = |path: &str| path == "hidden/keys.txt";
+        _ = removes(&line, ".", &ground);
+        let found = changes(&line, ".", &Survey::new(&ground), &is_it);
+        (found.is_some(), ground.0.get())
+    }
+
+    #[test]
+    fn what_stands_there_twice_is_looked_at_once() {
+        let many = format!("{}{}", "x=a;".repeat(500), "true >$x >$x >$x;".repeat(200));
+        assert_eq!(seen(&many), (false, 2));
+    }
+
+    #[test]
+    fn of_too_many_values_some_are_looked_at_and_names_are_still_read() {
+        let sets: String = (0..300).map(|n| format!("x=a{n};y=b{n};")).collect();
+        for many in [
+            format!("{sets}{}", "true >$x/$y >$y/$x;".repeat(100)),
+            format!("{sets}{}", "cp $x $y; mv -t $x $y;".repeat(100)),
+            format!("{sets}false && cp {} $x", "$y ".repeat(1000)),
+        ] {
+            let (found, looks) = seen(&many);
+            assert!(!found && (1..200_000).contains(&looks), "{looks}");
+            let plain = [">hidden/keys.txt", "; cp a/keys.txt hidden", "; rm hidden/keys.txt"];
+            for line in plain {
+                assert!(seen(&format!("{many}{line}")).0, "{line}");
+            }
+        }
+        let doubled: String = (0..40).map(|n| format!("x{n}=$x{m}$x{m};", m = n + 1)).collect();
+        assert!(!seen(&format!("{doubled}x40=a; echo > $x0")).0);
+    }
+
+    #[test]
+    fn git_is_followed_through_a_few_folders() {
+        let git = |n: usize| format!("git -C hidden {} rm keys.txt", "-C . ".repeat(n));
+        assert!(seen(&git(0)).0 && seen(&git(7)).0 && !seen(&git(8)).0);
+        assert!(seen("git -c a=b --no-pager -C hidden -c c=d rm -f keys.txt").0);
+        assert!(!seen("git -c -C -c hidden rm keys.txt").0);
+    }
 }

@@ -256,3 +256,44 @@ fn length_of_name(text: &str) -> usize {
         _ => text.find(|char| !is_name(char)).unwrap_or(text.len()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the last word of a line may stand for; `?` stands behind what is not known.
+    fn check(line: &str, expected: &[&str]) {
+        let line = Line::part(line);
+        let survey = Survey::new(&Nowhere);
+        let word = line.runs().last().and_then(|run| run.words.last()).expect("a word");
+        let found = Values::of(&line, &survey).behind(word);
+        let found = found.iter().map(|word| match word.kind {
+            Kind::Variable | Kind::Output => format!("{}?", word.text),
+            Kind::Literal | Kind::Home | Kind::Pattern => word.text.clone(),
+        });
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{}", line.text());
+    }
+
+    #[test]
+    fn values_are_put_in_the_places_of_variables() {
+        check("x=a; y=b; cat $x/${y}.c", &["a/b.c"]);
+        check("x=a; x=b; cat $x$x", &["aa", "ab", "ba", "bb"]);
+        check("for f in a b; do x=$f.c; cat d/$x; done", &["d/a.c", "d/b.c"]);
+        check("x=y; y=a; cat ${!x}", &["a"]);
+        check("x=(a b); cat \"${x[@]}\"", &["a", "b"]);
+        check("x=*.c; cat d/$x", &["d/*.c"]);
+        check("cat ${x:-a}${y-${z=b}}", &["ab", "a", "b", ""]);
+    }
+
+    #[test]
+    fn what_is_changed_on_the_way_or_not_known_is_told_so() {
+        check("x=a.b; cat ${x%.b}.c", &["a.b.c", "a.b"]);
+        check("x=$x; cat $x.c", &["$x.c?", ".c"]);
+        check("cat $HOME/a", &["$HOME/a?"]);
+        check("read x; cat $x", &["$x?"]);
+        check("x=$(ls); cat a/$x", &["$(ls)?"]);
+        check("cat $((1 + 1)).c", &["$((1 + 1)).c?"]);
+        check("f() { cat $1; }; f a; cat .$1", &[".a", ".$1?"]);
+        check("cat $x.c", &["$x.c?", ".c"]);
+    }
+}
