@@ -243,6 +243,25 @@ fn files_that_a_command_takes_away_come_back_with_the_undo() {
 }
 
 #[test]
+fn what_is_moved_by_options_or_named_by_variables_comes_back_too() {
+    let line = "mv -t sub b.txt && mv -b c.txt a.txt; x=d.txt; echo 2 > $x; rm -r *.md";
+    let script = format!("call: Bash {}\n---\nexpect: success\ntext: ok", json!({"command": line}));
+    let files = ["a.txt", "b.txt", "c.txt", "d.txt", "e.md"];
+    let test = Test::new().file("sub/x", "").script(&script);
+    let test = files.iter().fold(test, |test, name| test.file(name, name));
+    test.run(&["task", "--allow", "Bash"]).expect_code(0);
+    assert_eq!(test.read("d.txt"), "2\n");
+    assert!(files[1..3].iter().chain(&files[4..]).all(|name| !test.root().join(name).exists()));
+    test.agent(&["session", "undo"]).expect_code(0).expect_stdout(
+        "turn 1\n  a.txt: restored\n  b.txt: restored\n  c.txt: restored\n  d.txt: restored\n  \
+         e.md: restored\n  sub/b.txt: removed\n",
+    );
+    for name in files {
+        assert_eq!(test.read(name), name);
+    }
+}
+
+#[test]
 fn a_pipeline_runs_and_the_tool_is_named() {
     let (test, _) = project();
     let envelope = call(&test, "grep -n main src/main.rs | sort | uniq", &["--allow", "Bash"]);
