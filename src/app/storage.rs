@@ -43,12 +43,11 @@ impl Storage {
         let inside = Self { sessions: own.join("sessions"), notice: None };
         let elsewhere = elsewhere(root, dirs);
         match check(&own) {
-            Ok(()) => inside,
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 Self::elsewhere(root, dirs, &own, &error)
             }
             Err(_) if elsewhere.is_dir() => Self { sessions: elsewhere, notice: None },
-            Err(_) => inside,
+            Ok(()) | Err(_) => inside,
         }
     }
 

@@ -65,9 +65,9 @@ impl Places {
     /// user's, which he did not mean to send.
     pub(super) fn commands(&self) -> Vec<OwnCommand> {
         let in_project = self.root.join(AGENT_DIR).join("commands");
-        let mut commands = commands_in(&in_project, |path| read_small_text_without_links(path));
+        let mut commands = commands_in(&in_project, read_small_text_without_links);
         if let Some(own) = &self.commands {
-            let own = commands_in(own, |path| read_small_text(path));
+            let own = commands_in(own, read_small_text);
             commands.retain(|command| own.iter().all(|own| own.name != command.name));
             commands.extend(own);
         }
