@@ -82,7 +82,8 @@ fn freezes(sentence: &str, only_looks: bool) -> bool {
     static LIST: LazyLock<Regex> = LazyLock::new(|| {
         expression(&format!(r"\b({VERB}|{OTHER}),(?: or| and)? ({VERB}|{OTHER})\b"))
     });
-    let sentence = &LIST.replace_all(sentence, "$1 or $2");
+    let pairs = LIST.replace_all(sentence, "$1 or $2");
+    let sentence = &LIST.replace_all(&pairs, "$1 or $2");
     let clauses: Vec<&str> = clauses(sentence).collect();
     let is_limited = |n: usize| {
         let others = clauses.iter().enumerate().filter(|(other, _)| *other != n);
@@ -136,11 +137,11 @@ fn clauses(sentence: &str) -> impl Iterator<Item = &str> {
 }
 
 /// All that there is: the object of a freeze.
-const ANYTHING: &str = r"(?:anything|any (?:\w+ )?(?:files?|code|thing)|any of (?:it|this|that|the (?:files|code))|an?y? (?:single )?(?:file|line|byte|thing|character)(?: of (?:the )?code)?|(?:the |my |our |this )?(?:whole |entire )?(?:files|code|codebase|source|sources|repo|repository|project|working tree))";
+const ANYTHING: &str = r"(?:anything|any (?:\w+ )?(?:files?|code|thing)|any of (?:it|this|that|(?:the|my|our|these) (?:\w+ )?(?:files|code))|an?y? (?:single )?(?:file|line|byte|thing|character)(?: of (?:the )?code)?|(?:the |my |our |this )?(?:whole |entire )?(?:files|code|codebase|source|sources|repo|repository|project|working tree))";
 /// The same, of what is to stay.
 const ALL: &str = r"(?:everything|all of it|all(?: of)?(?: the| my| our)? (?:files|code|sources)|every file|(?:the |my |our |this )?(?:whole |entire )?(?:files|code|codebase|source|sources|repo|repository|project|working tree))";
 /// What may follow without taking anything back.
-const TAIL: &str = r"(?:\s+(?:just yet|yet|for now|for the (?:moment|time being)|right now|now|at all|please|today|here|whatsoever|ok|okay|though|in any way|under any circumstances|in (?:this|the) (?:session|repo|repository|project|codebase|code)|(?:to|in) (?:the|my|our|any) (?:code|files?|codebase|repo|repository|project)|anywhere|thanks))*(?:\s+(?:until|till|before|unless|while|without (?:my|our|asking|checking|telling|talking|consulting|permission|approval))\b.*)?$";
+const TAIL: &str = r"(?:\s+(?:just yet|yet|for now|for the (?:moment|time being)|right now|now|at all|please|today|(?:to|on) (?:the )?disk|at this (?:point|stage)|here|whatsoever|ok|okay|though|in any way|under any circumstances|in (?:this|the) (?:session|repo|repository|project|codebase|code)|(?:to|in) (?:the|my|our|any) (?:code|files?|codebase|repo|repository|project)|anywhere|thanks))*(?:\s+(?:until|till|before|unless|while|without (?:my|our|asking|checking|telling|talking|consulting|permission|approval))\b.*)?$";
 const VERB: &str = "(?:change|modify|edit|touch|alter|write(?: to)?|rewrite|update|fix|implement)";
 /// What is a part of all changes.
 const OTHER: &str = "(?:delete|remove|commit|overwrite|move|rename|create|add)";
@@ -165,8 +166,7 @@ static FREEZES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let zh_all = "(?:任何一?|一切|所有|我的|这些|现有的?|一)?(?:的)?(?:东西|文件|代码|内容|地方|源码|源代码|项目|仓库|行代码|个文件|个字)?";
     let zh_thing = "(?:任何|所有|一切|我的|这些|现有的?|整个)?的?(?:东西|文件|代码|源码|源代码|项目|仓库|一行代码|什么)";
     let zh_tail = "(?:了|哦|啊|吧|呢|哈|先|它|谢谢|\\s)*$";
-    let zh_until =
-        "(?:在?我?.{0,12}(?:之前|以前|前)[^改动]{0,4}|未经我的?(?:允许|同意|许可|批准)(?:都|就)?)?";
+    let zh_until = "(?:在?我?.{0,12}(?:之前|以前|前)[^改动]{0,4}|(?:未经|没有|没经过)我的?(?:允许|同意|许可|批准)(?:都|就)?)?";
     [
         format!(r"{NOT} {verbs} {ANYTHING}{TAIL}"),
         format!(r"{NOT} (?:make|do|apply) (?:any )?(?:\w+ )?{EDITS}{TAIL}"),
@@ -187,13 +187,14 @@ static FREEZES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         format!(r"^(?:keep your )?hands off(?: {ANYTHING})?{TAIL}"),
         format!(r"^(?:stop|hold off|refrain from|avoid|wait with) (?:on |with )?(?:any |all |the |making )*(?:{DOING}|{EDITS})(?: {ANYTHING})?{TAIL}"),
         format!(r"\b(?:{ASK})(?: first)? before (?:you )?{START} (?:{ANYTHING}|any (?:\w+ )?{EDITS})$"),
+        format!(r"^{ALL} (?:stays|remains) {stays}{TAIL}"),
         format!(r"^(?:leave|keep) {ALL} {stays}{TAIL}"),
         format!("^{zh_until}{zh_not}(?:再|去|先|急着|擅自)?{zh_verb}{zh_all}{zh_tail}"),
         format!("^{zh_until}{zh_not}(?:再|先)?(?:做|作|进行)(?:任何|什么)?(?:代码)?(?:修改|改动|更改|变更|编辑){zh_tail}"),
         format!("^{zh_thing}(?:都|也|先|暂时|现在|一律)*{zh_not}(?:再|去|先)?{zh_verb}动?{zh_tail}"),
         format!("^(?:请)?保持(?:任何|所有|一切|全部)?的?(?:文件|代码|项目|仓库)(?:不变|原样|不动){zh_tail}"),
         format!("^(?:修改|改动|改|动手|动)(?:代码|文件|任何(?:东西|文件|代码))?(?:之前|以前|前)(?:必须|一定|都|请|先|要)*(?:问|告诉|征求)(?:一下|过)?我{zh_tail}"),
-        format!("^(?:先)?(?:只|仅)(?:看|读|分析|讨论|查看|阅读)(?:代码|看)?(?:不|别|不要)?(?:改|动|写|修改|改动)?{zh_tail}"),
+        format!("^(?:先|这次|今天|目前|暂时)*(?:只|仅)(?:看|读|分析|讨论|查看|阅读)(?:代码|看)?(?:不|别|不要)?(?:改|动|写|修改|改动)?{zh_tail}"),
         format!("(?:切换到|切到|进入|保持|改为|用|处于)只读(?:模式|状态)?{zh_tail}"),
         format!("^只读(?:模式)?{zh_tail}"),
     ]
@@ -211,15 +212,17 @@ static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
 /// "Don't fix it yet": whatever it is, nothing is to be done now.
 static NOT_YET: LazyLock<Regex> = LazyLock::new(|| {
     expression(&format!(
-        r"{NOT} (?:fix|implement|solve|repair|patch) (?:it|this|that|them|the (?:bug|issue|problem))(?: (?:just yet|yet|for now|right now))+{TAIL}"
+        r"{NOT} (?:{MEND} {IT}|edit|modify|code|implement)(?: (?:just yet|yet|for now|right now))+{TAIL}"
     ))
 });
 /// "Don't fix it": a freeze only where the message asks to look, and for nothing else.
 static NOT_IT: LazyLock<Regex> = LazyLock::new(|| {
     expression(&format!(
-        r"{NOT} (?:fix|implement|solve|repair|patch) (?:it|this|that|them|the (?:bug|issue|problem)){TAIL}"
+        r"{NOT} (?:{MEND} {IT}{TAIL}|(?:change|edit|write|apply|make|add) (?:it|them|that)(?: (?:just yet|yet|for now|right now))+{TAIL})|\b(?:do not|don't) (?:actually|really) (?:change|edit|write|apply|make|do) (?:it|them|that){TAIL}"
     ))
 });
+const MEND: &str = "(?:fix|implement|solve|repair|patch)";
+const IT: &str = "(?:it|this|that|them|the (?:bug|issue|problem))";
 /// "… without changing anything": a freeze only where the rest asks to look.
 static WITHOUT: LazyLock<Regex> =
     LazyLock::new(|| expression(&format!(r"\bwithout {DOING} {ANYTHING}{TAIL}")));
@@ -243,13 +246,13 @@ static INSTEAD: LazyLock<Regex> = LazyLock::new(|| {
 /// An order to change something.
 static CHANGES: LazyLock<Regex> = LazyLock::new(|| {
     expression(
-        r"^(?:fix|repair|change|edit|update|add|rename|implement|refactor|delete|replace|bump|correct) |^(?:请|帮我)*(?:修复|修一下|重构|添加|增加|实现|重命名)",
+        r"^(?:fix|repair|change|edit|update|add|rename|implement|refactor|delete|replace|bump|correct) |^(?:请|帮我)*(?:修改|更新|修复|修一下|重构|添加|增加|实现|重命名)",
     )
 });
 /// What follows stands somewhere.
 static CITES: LazyLock<Regex> = LazyLock::new(|| {
     expression(
-        r"\b(?:file|readme|comments?|docs?|documentation|logs?|message|header|error|tests?|script|note|page|output|prompt|it)\b.*\b(?:says?|reads?|warns?|states?|prints?|shows?)$|(?:注释|文档|文件|日志|页面|报错|提示|脚本).{0,6}(?:写着|说|写道|显示|提示)$",
+        r"\b(?:file|readme|comments?|docs?|documentation|logs?|message|header|error|tests?|script|note|page|output|prompt|it|linter|compiler|ci|build|tool|server|program|app|bot)\b.*\b(?:says?|reads?|warns?|states?|prints?|shows?)$|(?:注释|文档|文件|日志|页面|报错|提示|脚本).{0,6}(?:写着|说|写道|显示|提示)$",
     )
 });
 
@@ -258,7 +261,7 @@ const NOW: &str = r"(?:,? (?:now|then|again|please|right away|right now|at once|
 /// Who goes ahead.
 const GO: &str = r"^(?:you (?:can|may) |let's |just |i (?:say|said) )?(?:now )?(?:go ahead|proceed|go for it|do (?:it|so|that|them|all of (?:it|that)))";
 /// What is done to files, whatever follows.
-const ACT: &str = r"(?:change|edit|modify|fix|implement|refactor|rename|touch|commit|delete|remove|update|apply|patch|repair|carry out|rewrite|replace|move|add|create|write|do (?:it|that|so)$|make (?:the|these|those|your|all|any|that|this)(?: \w+){0,3} (?:changes?|edits?|modifications?|fix(?:es)?|corrections?)|(?:start|begin) (?:editing|changing|coding|implementing|fixing|writing code))\b";
+const ACT: &str = r"(?:change|edit|modify|fix|implement|refactor|rename|touch|commit|delete|remove|update|apply|patch|repair|carry out|rewrite|replace|move|add|create|write|do (?:it|that|so)$|make (?:(?:the|these|those|your|all|any|that|this) )?(?:\w+ ){0,3}(?:changes?|edits?|modifications?|fix(?:es)?|corrections?)|(?:start|begin) (?:editing|changing|coding|implementing|fixing|writing code|making (?:the |these )?(?:changes|edits)))\b";
 
 /// Changes are welcome again, and nothing else follows.
 static LIFTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
@@ -268,7 +271,7 @@ static LIFTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let zh_all = "(?:任何|所有|这些|那些|全部|我的)?(?:东西|文件|代码|内容|项目|它们?)?";
     [
         format!("{GO}{NOW}"),
-        format!(r"{GO} with (?:the|your|this|that|these|those|all|all the|my) (?:\w+ ){{0,3}}(?:plan|proposal|suggestion|change|edit|fix|patch|implementation|refactor|refactoring|rename|migration|update|rewrite|modification)(?:e?s)?{NOW}"),
+        format!(r"{GO} with (?:(?:the|your|this|that|these|those|all|all the|my) )?(?:\w+ ){{0,3}}(?:plan|proposal|suggestion|change|edit|fix|patch|implementation|refactor|refactoring|rename|migration|update|rewrite|modification|(?:option|variant|alternative|approach) \w+)(?:e?s)?{NOW}"),
         format!(r"{may}(?:apply|implement|carry out|execute|follow) (?:the|your|this|that|these|those) (?:\w+ )?(?:plan|proposal|suggestion|idea)s?{NOW}"),
         format!(r"{may}make (?:it so|(?:the|these|those|your|all|all the|that|this)(?: \w+){{0,3}} (?:changes?|edits?|modifications?|fix(?:es)?|corrections?)){NOW}"),
         format!(r"^you (?:can|may) (?:now )?(?:start|begin){NOW}"),
@@ -279,10 +282,11 @@ static LIFTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         format!(r"^(?:(?:you have )?(?:permission granted|(?:a |the |my )?green light)|you have my (?:ok|okay|approval|go-?ahead|permission)){NOW}"),
         format!(r"^(?:changes|edits) are (?:now )?(?:fine|ok|okay|allowed|welcome|possible){NOW}"),
         format!(r"^i say so{NOW}"),
-        format!("^(?:我说)?(?:可以|能)(?:开始|直接|随便)*{zh_act}{zh_all}{zh_end}"),
+        format!(r"^(?:fix|repair|change|implement) (?:it|this|that|them|all of (?:it|them|that)){NOW}"),
+        format!("^(?:我说)?(?:可以|能)(?:开始|直接|随便)*(?:{zh_act})+{zh_all}{zh_end}"),
         format!("^(?:就|开始|继续|直接)*(?:{zh_act}|写){zh_all}吧$"),
-        "^(?:那就)?开始吧$".to_owned(),
-        format!("^(?:开始|继续){zh_act}{zh_all}{zh_end}"),
+        "^(?:那就)?开始吧$|^(?:那就|就)?(?:这么|这样)(?:改|做|办)吧?$".to_owned(),
+        format!("^(?:开始|继续)(?:{zh_act})+{zh_all}{zh_end}"),
         format!("^(?:解除|取消|结束)(?:冻结|只读|限制)(?:模式|状态)?{zh_end}"),
         format!("^(?:就)?按照?(?:这个|你的|此|上面的|你说的)?(?:方案|计划|思路)?(?:来|去)?(?:改|做|来|修改|执行|实施){zh_end}"),
         format!("^(?:我)?(?:同意|批准)(?:修改|改|(?:你的|这个)?(?:方案|计划|修改))?{zh_end}"),
@@ -306,7 +310,7 @@ static ALLOWS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 /// What is made is an answer, or nothing but a thought.
 static SPEAKS: LazyLock<Regex> = LazyLock::new(|| {
     expression(
-        r"\b(?:explain|explanation|describe|description|analy[sz]e|analysis|read|reading|think|thoughts?|mind|head|idea|theory|paper|mentally|summari[sz]e|summary|review|plan|outline|overview|reports?|proposal|draft|sketch|list|answer|reply|response|message|questions?|topic|subject|wording|discuss|discussion|look|tell|show|verbally|dry[- ]run|in words|write (?:down|to|me|us)|chat|simulate|comparison|estimate)\b|总结|报告|说明|分析|解释|方案|计划|想法|看法|主意|脑|思路|回答|讨论",
+        r"\b(?:explain|explanation|describe|description|analy[sz]e|analysis|read|reading|think|thoughts?|mind|head|idea|theory|paper|mentally|summari[sz]e|summary|review|plan|outline|overview|reports?|proposal|draft|sketch|list|answer|reply|response|message|questions?|topic|subject|wording|discuss|discussion|look|tell|show|verbally|dry[- ]run|in words|write (?:down|(?:to )?(?:me|us))|chat|simulate|comparison|estimate)\b|总结|报告|说明|分析|解释|方案|计划|想法|看法|主意|脑|思路|回答|讨论",
     )
 });
 /// Looking comes first, or is all.
