@@ -78,10 +78,7 @@ fn freezes(sentence: &str, only_looks: bool) -> bool {
     if BEFORE.is_match(sentence) {
         return true;
     }
-    // A list of verbs is one verb.
-    static LIST: LazyLock<Regex> = LazyLock::new(|| {
-        expression(&format!(r"\b({VERB}|{OTHER}),(?: or| and)? ({VERB}|{OTHER})\b"))
-    });
+    // Of three, the second pass finds the last two.
     let pairs = LIST.replace_all(sentence, "$1 or $2");
     let sentence = &LIST.replace_all(&pairs, "$1 or $2");
     let clauses: Vec<&str> = clauses(sentence).collect();
@@ -109,6 +106,10 @@ fn freezes(sentence: &str, only_looks: bool) -> bool {
     }
     false
 }
+
+/// Verbs with a comma between them, which parts no clauses.
+static LIST: LazyLock<Regex> =
+    LazyLock::new(|| expression(&format!(r"\b({VERB}|{OTHER}),(?: or| and)? ({VERB}|{OTHER})\b")));
 
 /// The message asks to look at something and for no change.
 fn only_looks(sentences: &[Sentence]) -> bool {

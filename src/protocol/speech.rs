@@ -235,8 +235,8 @@ const EMPHASIS: [char; 2] = ['*', '_'];
 fn without_emphasis(own: &str) -> String {
     static MARKS: LazyLock<Regex> =
         LazyLock::new(|| expression(r"\*\*|__|(^|[\s(])[*_]([^\s*_./])"));
-    let own = MARKS.replace_all(own, "$1$2");
     static ENDS: LazyLock<Regex> = LazyLock::new(|| expression(r"([^\s*_/])[*_]([\s,.:;!?)]|$)"));
+    let own = MARKS.replace_all(own, "$1$2");
     ENDS.replace_all(&own, "$1$2").into_owned()
 }
 

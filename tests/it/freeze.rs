@@ -102,6 +102,12 @@ fn while_nothing_may_be_changed_a_check_writes_nothing() {
     let finished = &said.events_of("check.finished")[0];
     let tail = finished["tail"].as_str().unwrap();
     assert!(tail.contains("nothing may be changed") || tail.contains("change nothing"), "{tail}");
+    // Where nothing would keep it from writing, it is not run.
+    let bare = Test::new().script("text: it is so");
+    let off = ["--set", "sandbox.enabled=false"];
+    let done = bare.run(&[&["-v", TOLD, "--check", "touch chk.txt"][..], &off[..]].concat());
+    assert!(!bare.root().join("chk.txt").exists());
+    done.expect_stderr("without a sandbox nothing keeps a check from it");
     // What it needs for itself it writes, and what only looks passes.
     let looks = Test::new().script("text: it is so").file("a.txt", "one\n");
     let done = looks.run(&[TOLD, "--check", "cp a.txt $TMPDIR/b && grep one $TMPDIR/b"]);
