@@ -246,6 +246,11 @@ impl Exec {
         self
     }
 
+    /// Commands run in a sandbox.
+    pub fn is_sandboxed(&self) -> bool {
+        self.sandbox.is_some()
+    }
+
     /// Runs it. Returns when the shell has exited; on timeout or cancellation, and if this future is
     /// dropped, its whole process tree ends.
     ///

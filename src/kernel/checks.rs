@@ -1,16 +1,19 @@
 //! Checks: the commands that decide whether the task is done.
 
-use std::path::Path;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::exec::{Command, Exec};
+use crate::exec::Command;
 use crate::protocol::event::{Body, Events};
+use crate::registry::Registry;
 
 /// How much of a check's output is evidence, in lines and in bytes.
 const TAIL_LINES: usize = 40;
 const TAIL_BYTES: usize = 3 * 1024;
+/// Why a check is not run where nothing would keep it from writing.
+const UNGUARDED: &str =
+    "nothing may be changed at present, and without a sandbox nothing keeps a check from it";
 
 /// The commands that decide whether the task is done (`--check`, `[checks]`).
 #[derive(Clone, Debug, Default)]
@@ -39,31 +42,39 @@ pub(super) struct FailedCheck {
 }
 
 impl Checks {
-    /// Runs them one after the other, up to the first that does not pass.
+    /// Runs them one after the other, up to the first that does not pass. While nothing may be changed they write
+    /// nothing but their private folder, or do not run.
     pub(super) async fn run(
         &self,
         events: &Events,
-        exec: &Exec,
-        root: &Path,
+        registry: &Registry,
         cancel: &CancellationToken,
     ) -> Result<Vec<PassedCheck>, FailedCheck> {
+        let exec = &registry.cx().exec;
+        let read_only = registry.changes_nothing();
         let mut all = Vec::with_capacity(self.commands.len());
         for command in &self.commands {
             let started = events.clock().now();
-            let line = Command::new(command.clone(), root.to_path_buf(), self.timeout);
-            let (exit_code, how, output, unfit) = match exec.run(line, cancel).await {
+            let root = registry.root().to_path_buf();
+            let line = Command { read_only, ..Command::new(command.clone(), root, self.timeout) };
+            let outcome = if read_only && !exec.is_sandboxed() {
+                Err(UNGUARDED.to_owned())
+            } else {
+                exec.run(line, cancel).await.map_err(|error| error.to_string())
+            };
+            let (exit_code, how, output, unfit) = match outcome {
                 Ok(outcome) => {
                     let how = outcome.how();
-                    let output = format!("{}{}", outcome.stdout.text, outcome.stderr.text);
+                    let mut output = format!("{}{}", outcome.stdout.text, outcome.stderr.text);
+                    if let Some(refused) = &outcome.refused {
+                        output.push_str(&format!("({refused})\n"));
+                    }
                     let unfit = (outcome.exit_code == Some(127))
                         .then(|| missing_program(command, &outcome.stderr.text))
                         .flatten();
                     (outcome.exit_code, how, output, unfit)
                 }
-                Err(error) => {
-                    let why = error.to_string();
-                    (None, "could not start".to_owned(), why.clone(), Some(why))
-                }
+                Err(why) => (None, "could not start".to_owned(), why.clone(), Some(why)),
             };
             let tail = tail(&output);
             let passed = exit_code == Some(0);

@@ -49,10 +49,8 @@ impl Kernel {
                 .text
                 .push_str("\n\n(cut off here by the length limit of the model's answers)");
         }
-        let registry = &self.parts.registry;
-        let cx = registry.cx();
         let cancel = self.parts.control.cancel();
-        let checks = self.parts.checks.run(&self.parts.events, &cx.exec, registry.root(), &cancel);
+        let checks = self.parts.checks.run(&self.parts.events, &self.parts.registry, &cancel);
         let schema = self.parts.answer_schema.as_ref();
         match turn.completion.gate(&prompts, &self.plan, &turn.draft.text, schema, checks).await {
             Gate::Accepted(ending) => match Box::pin(self.second_look(turn)).await {

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::protocol::speech::{self, expression, led_by, sentences};
+use crate::protocol::speech::{self, Sentence, expression, led_by, sentences};
 
 /// What a message says about changes as such.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,11 +27,15 @@ pub fn heard(message: &str, frozen: bool) -> Option<Heard> {
         return None;
     }
     let sentences = sentences(message);
-    let said = || sentences.iter().filter(|sentence| !sentence.is_question());
-    if let Some(sentence) = said().find(|sentence| freezes(&sentence.own)) {
+    let only_looks = only_looks(&sentences);
+    let said = |sentence: &&Sentence| !sentence.is_question();
+    if let Some(sentence) = sentences.iter().filter(said).find(|it| freezes(&it.own, only_looks)) {
         return Some(Heard::Freeze(sentence.text.clone()));
     }
-    let lifting = said().find(|sentence| frozen && lifts(&sentence.own));
+    if !frozen || sentences.iter().any(|sentence| LOOKS_FIRST.is_match(&sentence.own)) {
+        return None;
+    }
+    let lifting = sentences.iter().find(|sentence| lifts(sentence));
     lifting.map(|sentence| Heard::Lift(sentence.text.clone()))
 }
 
@@ -56,29 +60,71 @@ const HINTS: &[&str] = &[
     "avoid",
     "before",
     "leave",
+    "keep",
+    "wait",
+    "stay",
+    "treat",
+    "保持",
+    "前",
     "不",
     "别",
     "勿",
+    "禁",
     "只",
     "仅",
 ];
 
-fn freezes(sentence: &str) -> bool {
-    let mut clauses = clauses(sentence).peekable();
-    while let Some(clause) = clauses.next() {
+fn freezes(sentence: &str, only_looks: bool) -> bool {
+    if BEFORE.is_match(sentence) {
+        return true;
+    }
+    // Of three, the second pass finds the last two.
+    let pairs = LIST.replace_all(sentence, "$1 or $2");
+    let sentence = &LIST.replace_all(&pairs, "$1 or $2");
+    let clauses: Vec<&str> = clauses(sentence).collect();
+    let is_limited = |n: usize| {
+        let others = clauses.iter().enumerate().filter(|(other, _)| *other != n);
+        let mut others = others.map(|(other, clause)| (other > n, clause));
+        others.any(|(is_behind, clause)| {
+            EXCEPT.is_match(clause)
+                || CHANGES.is_match(clause)
+                || is_behind && INSTEAD.is_match(clause)
+        })
+    };
+    for (n, clause) in clauses.iter().enumerate() {
         let is_freeze = FREEZES.iter().any(|freeze| freeze.is_match(clause))
-            || WITHOUT.is_match(clause) && LOOKS.is_match(sentence);
-        let is_limited = clauses.peek().is_some_and(|next| EXCEPT.is_match(next));
-        if is_freeze && !is_limited {
+            || WITHOUT.is_match(clause) && LOOKS.is_match(sentence)
+            || NOT_YET.is_match(clause)
+            || NOT_IT.is_match(clause) && only_looks;
+        if is_freeze && !is_limited(n) {
             return true;
+        }
+        // What a file or a program says is not the user's word.
+        if CITES.is_match(clause) {
+            return false;
         }
     }
     false
 }
 
-fn lifts(sentence: &str) -> bool {
-    !NOT.is_match(sentence)
-        && clauses(sentence).any(|clause| LIFTS.iter().any(|l| l.is_match(clause)))
+/// Verbs with a comma between them, which parts no clauses.
+static LIST: LazyLock<Regex> =
+    LazyLock::new(|| expression(&format!(r"\b({VERB}|{OTHER}),(?: or| and)? ({VERB}|{OTHER})\b")));
+
+/// The message asks to look at something and for no change.
+fn only_looks(sentences: &[Sentence]) -> bool {
+    sentences.iter().any(|sentence| LOOKS.is_match(&sentence.own))
+        && !sentences.iter().any(|it| clauses(&it.own).any(|clause| CHANGES.is_match(clause)))
+}
+
+/// In doubt it lifts nothing.
+fn lifts(sentence: &Sentence) -> bool {
+    sentence.grants()
+        && !clauses(&sentence.own).any(|clause| LOOKS_ON.is_match(clause))
+        && clauses(&sentence.own).any(|clause| {
+            let any = |forms: &[Regex]| forms.iter().any(|form| form.is_match(clause));
+            any(&LIFTS) || any(&ALLOWS) && !SPEAKS.is_match(clause)
+        })
 }
 
 /// Parts of a sentence without the words that only lead to one.
@@ -92,88 +138,194 @@ fn clauses(sentence: &str) -> impl Iterator<Item = &str> {
 }
 
 /// All that there is: the object of a freeze.
-const ANYTHING: &str = r"(?:anything|any (?:\w+ )?(?:files?|code|thing)|any of (?:it|this|that|the (?:files|code))|(?:the |my |our )?(?:files|code|codebase|source|repo|repository|project))";
+const ANYTHING: &str = r"(?:anything|any (?:\w+ )?(?:files?|code|thing)|any of (?:it|this|that|(?:the|my|our|these) (?:\w+ )?(?:files|code))|an?y? (?:single )?(?:file|line|byte|thing|character)(?: of (?:the )?code)?|(?:the |my |our |this )?(?:whole |entire )?(?:files|code|codebase|source|sources|repo|repository|project|working tree))";
+/// The same, of what is to stay.
+const ALL: &str = r"(?:everything|all of it|all(?: of)?(?: the| my| our)? (?:files|code|sources)|every file|(?:the |my |our |this )?(?:whole |entire )?(?:files|code|codebase|source|sources|repo|repository|project|working tree))";
 /// What may follow without taking anything back.
-const TAIL: &str = r"(?:\s+(?:yet|for now|for the moment|right now|now|at all|please|today|here|whatsoever|ok|okay|though))*(?:\s+(?:until|till|before|unless|without|while)\s.*)?$";
+const TAIL: &str = r"(?:\s+(?:just yet|yet|for now|for the (?:moment|time being)|right now|now|at all|please|today|(?:to|on) (?:the )?disk|at this (?:point|stage)|here|whatsoever|ok|okay|though|in any way|under any circumstances|in (?:this|the) (?:session|repo|repository|project|codebase|code)|(?:to|in) (?:the|my|our|any) (?:code|files?|codebase|repo|repository|project)|anywhere|thanks))*(?:\s+(?:until|till|before|unless|while|without (?:my|our|asking|checking|telling|talking|consulting|permission|approval))\b.*)?$";
+const VERB: &str = "(?:change|modify|edit|touch|alter|write(?: to)?|rewrite|update|fix|implement)";
+/// What is a part of all changes.
+const OTHER: &str = "(?:delete|remove|commit|overwrite|move|rename|create|add)";
+const OR: &str = "(?: or | and |/)";
+const DONE: &str = "(?:changed|edited|modified|touched|altered|written|updated)";
+const DOING: &str = "(?:editing|changing|writing|modifying|touching|altering)";
+const EDITS: &str = "(?:changes?|edits?|modifications?|writes?)";
+/// How a prohibition begins: with an order, or of whom it is said to. "These settings don't change anything" is none.
+const NOT: &str = r"(?:(?:^|\b(?:and|but|so|please|just|then|also|now|or|you|we|though|ok|okay|again|really|absolutely|that|instead|yet|circumstances|case) )(?:do not|don't|dont|never)|\b(?:you|we|you're|you are)(?: (?:really|absolutely|still))? (?:must not|mustn't|may not|shouldn't|should not|can't|cannot|can not|are not to|not to|(?:are not|aren't|not) (?:allowed|permitted|supposed) to)|^not to|\b(?:told|want|ask|asked|beg|prefer|warned) you not to|\bi (?:do not|don't|dont|never) (?:want|wish) (?:you|us|anybody|anyone) to|\bi(?:'d| would) (?:rather|prefer)(?: it)?(?: if| that)? you (?:didn't|did not|don't|do not)|^under no circumstances)(?: (?:yet|even|ever|just|you|actually|please|dare(?: to)?))*";
+/// What the user wants to be asked with.
+const ASK: &str = r"(?:ask|check with|consult|tell|talk to) (?:me|us)|wait for (?:me|my (?:ok|okay|approval|go-?ahead|confirmation|word|permission))";
+/// What the user wants to be asked before.
+const START: &str =
+    "(?:mak(?:e|ing)|chang(?:e|ing)|edit(?:ing)?|modify(?:ing)?|touch(?:ing)?|writ(?:e|ing))";
 
 static FREEZES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    let not =
-        r"(?:do not|don't|dont|must not|mustn't|shouldn't|should not|never|not to|can't|cannot)";
-    let verb = r"(?:change|modify|edit|touch|alter|write(?: to)?|rewrite|update|fix|implement|commit|delete|overwrite)";
-    let verbs = format!("{verb}(?:(?:,| or| and|/) ?{verb})*");
-    let zh_not = "(?:不要|不许|不准|不得|不能|不可以?|先别|先不要?|先勿|别|勿|请勿|切勿|千万别|千万不要|暂时不要?|暂时别|暂不)";
-    let zh_verb = "(?:修改|改动|更改|变更|编辑|改写|改|动|碰|写入?|动手)";
-    let zh_all = "(?:任何|一切|所有|我的|这些|现有的?)?(?:的)?(?:东西|文件|代码|内容|地方|源码|源代码|项目|仓库)?";
-    let zh_tail = "(?:了|哦|啊|吧|呢|哈|先|谢谢|\\s)*$";
-    let zh_until = "(?:在?我?.{0,12}(?:之前|以前|前)[^改动]{0,4})?";
+    // What is only deleted, committed or overwritten is a part of all changes.
+    let verbs = format!("(?:{OTHER}{OR})*{VERB}(?:{OR}(?:{VERB}|{OTHER}))*");
+    let stays = r"(?:alone|as (?:it is|they are|is)|exactly as (?:it is|they are)|untouched|unchanged|unmodified|intact)";
+    let zh_not = "(?:不要|不许|不准|不得|不能|不可以?|不允许|不应该?|还不要?|还别|先别|先不要?|先勿|别|勿|请勿|切勿|千万别|千万不要|绝对不要|绝不要|暂时不要?|暂时别|暂不|禁止|严禁|我?不希望你?|我?不想让?你)";
+    let zh_verb = "(?:修改|改动|更改|变更|编辑|改写|修复|改|动|碰|写入?|动手|实现)";
+    let zh_all = "(?:任何一?|一切|所有|我的|这些|现有的?|一)?(?:的)?(?:东西|文件|代码|内容|地方|源码|源代码|项目|仓库|行代码|个文件|个字)?";
+    let zh_thing = "(?:任何|所有|一切|我的|这些|现有的?|整个)?的?(?:东西|文件|代码|源码|源代码|项目|仓库|一行代码|什么)";
+    let zh_tail = "(?:了|哦|啊|吧|呢|哈|先|它|谢谢|\\s)*$";
+    let zh_until = "(?:在?我?.{0,12}(?:之前|以前|前)[^改动]{0,4}|(?:未经|没有|没经过)我的?(?:允许|同意|许可|批准)(?:都|就)?)?";
     [
-        format!(r"\b{not} (?:(?:yet|even|ever|just|you|actually) )?{verbs} {ANYTHING}{TAIL}"),
-        format!(r"\b{not} (?:make|do|apply|commit) (?:any )?(?:\w+ )?(?:changes?|edits?|modifications?|writes?){TAIL}"),
-        r"^(?:make |absolutely |with )?no (?:code |file )?(?:changes|edits|modifications|writes)(?: (?:yet|for now|please|allowed|at all|until .*|before .*))*$".to_owned(),
-        format!(r"^(?:make |do )?nothing (?:is|may|must|shall|should|can) (?:to )?(?:be )?(?:changed|edited|modified|touched|written){TAIL}"),
+        format!(r"{NOT} {verbs} {ANYTHING}{TAIL}"),
+        format!(r"{NOT} (?:make|do|apply) (?:any )?(?:\w+ )?{EDITS}{TAIL}"),
+        format!(r"{NOT} (?:do|start) (?:anything|coding|editing|changing(?: {ANYTHING})?|implementing(?: {ANYTHING})?|with the (?:changes|edits|implementation))(?: yet| for now| right now| until .*| before .*)+$"),
+        format!(r"\bi (?:do not|don't|dont|never) want you {DOING} {ANYTHING}{TAIL}"),
+        format!(r"\bi (?:do not|don't|dont) want (?:any (?:\w+ )?{EDITS}|{ANYTHING} (?:to be )?{DONE}|to see any {EDITS}){TAIL}"),
+        format!(r"^(?:make |absolutely |with |i want |there (?:must|should|shall) be )?no (?:code |file )?(?:changes|edits|modifications|writes)(?: allowed)?{TAIL}"),
+        format!(r"^(?:make |do )?nothing (?:is|may|must|shall|should|can) (?:to )?(?:be )?{DONE}{TAIL}"),
+        format!(r"^do nothing (?:to {ALL}{TAIL}|(?:yet|for now)$)"),
+        format!(r"^(?:no files?|none of the files) (?:may|must|shall|should|is to|are to) be {DONE}{TAIL}"),
+        format!(r"^(?:the |my |our )?(?:files|code|codebase|repo|repository|project) (?:(?:must|may|should|shall) (?:not|never) be {DONE}|(?:must|should|shall|has to|have to|is to|are to) (?:stay|remain|be left) {stays}){TAIL}"),
         r"^(?:let's |you )?(?:just|only) (?:look|read|browse)(?: (?:around|at it|at this|it|through it|please|for now))*$".to_owned(),
         r"^look(?:,)? (?:but |and )?(?:do not|don't) touch".to_owned(),
-        r"^(?:look|read)(?: |-)only(?: mode)?(?: (?:please|for now|from now on|until .*))*$".to_owned(),
+        r"^(?:look|read|analysis|planning|explanations?)(?: |-)only(?: mode)?(?: (?:please|for now|from now on|until .*))*$".to_owned(),
         format!(r"\b(?:stay|switch|go|be|keep|remain|work)(?: (?:in|to|into|it))? read-?only(?: mode)?{TAIL}"),
+        format!(r"^treat {ALL} as (?:read-?only|immutable|frozen|untouchable|off[- ]limits){TAIL}"),
+        format!(r"^this is (?:a |strictly )*read-?only (?:task|session|job|question|request|review){TAIL}"),
         format!(r"^(?:keep your )?hands off(?: {ANYTHING})?{TAIL}"),
-        format!(r"^(?:stop|hold off|refrain from|avoid) (?:on )?(?:any |all |making )*(?:editing|changing|writing|modifying|changes|edits|modifications|touching)(?: {ANYTHING})?{TAIL}"),
-        format!(r"\b(?:ask|check with|wait for|consult) (?:me|my (?:ok|okay|approval|go-?ahead|confirmation|word|permission))(?: first)? before (?:you )?(?:mak(?:e|ing)|chang(?:e|ing)|edit(?:ing)?|modify(?:ing)?|touch(?:ing)?|writ(?:e|ing)) (?:{ANYTHING}|any (?:\w+ )?(?:changes?|edits?))$"),
-        format!(r"^leave {ANYTHING} (?:alone|as (?:it is|they are|is)|untouched|unchanged){TAIL}"),
-        format!("^{zh_until}{zh_not}(?:再|去|先|急着)?{zh_verb}{zh_all}{zh_tail}"),
+        format!(r"^(?:stop|hold off|refrain from|avoid|wait with) (?:on |with )?(?:any |all |the |making )*(?:{DOING}|{EDITS})(?: {ANYTHING})?{TAIL}"),
+        format!(r"\b(?:{ASK})(?: first)? before (?:you )?{START} (?:{ANYTHING}|any (?:\w+ )?{EDITS})$"),
+        format!(r"^{ALL} (?:stays|remains) {stays}{TAIL}"),
+        format!(r"^(?:leave|keep) {ALL} {stays}{TAIL}"),
+        format!("^{zh_until}{zh_not}(?:再|去|先|急着|擅自)?{zh_verb}{zh_all}{zh_tail}"),
         format!("^{zh_until}{zh_not}(?:再|先)?(?:做|作|进行)(?:任何|什么)?(?:代码)?(?:修改|改动|更改|变更|编辑){zh_tail}"),
-        format!("^(?:先)?(?:只|仅)(?:看|读|分析|讨论|查看|阅读)(?:代码|看)?(?:不|别|不要)?(?:改|动|写|修改|改动)?{zh_tail}"),
+        format!("^{zh_thing}(?:都|也|先|暂时|现在|一律)*{zh_not}(?:再|去|先)?{zh_verb}动?{zh_tail}"),
+        format!("^(?:请)?保持(?:任何|所有|一切|全部)?的?(?:文件|代码|项目|仓库)(?:不变|原样|不动){zh_tail}"),
+        format!("^(?:修改|改动|改|动手|动)(?:代码|文件|任何(?:东西|文件|代码))?(?:之前|以前|前)(?:必须|一定|都|请|先|要)*(?:问|告诉|征求)(?:一下|过)?我{zh_tail}"),
+        format!("^(?:先|这次|今天|目前|暂时)*(?:只|仅)(?:看|读|分析|讨论|查看|阅读)(?:代码|看)?(?:不|别|不要)?(?:改|动|写|修改|改动)?{zh_tail}"),
         format!("(?:切换到|切到|进入|保持|改为|用|处于)只读(?:模式|状态)?{zh_tail}"),
         format!("^只读(?:模式)?{zh_tail}"),
-        format!("^(?:任何|所有)(?:东西|文件|代码)?都?(?:不要|别|不许|不能)(?:修改|改|动|碰)(?:动)?{zh_tail}"),
     ]
     .iter()
     .map(|text| expression(text))
     .collect()
 });
 
-/// "… without changing anything": a freeze only where the rest asks to look.
-static WITHOUT: LazyLock<Regex> = LazyLock::new(|| {
+/// "Before you change anything, ask me": in two clauses.
+static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
     expression(&format!(
-        r"\bwithout (?:changing|modifying|editing|touching|altering|writing) {ANYTHING}{TAIL}"
+        r"^(?:please |and |but |ok |so )*before (?:you )?{START} (?:{ANYTHING}|any (?:\w+ )?{EDITS}), ?(?:please )?(?:{ASK})(?: first)?[.!]*$"
     ))
 });
+/// "Don't fix it yet": whatever it is, nothing is to be done now.
+static NOT_YET: LazyLock<Regex> = LazyLock::new(|| {
+    expression(&format!(
+        r"{NOT} (?:{MEND} {IT}|edit|modify|code|implement)(?: (?:just yet|yet|for now|right now))+{TAIL}"
+    ))
+});
+/// "Don't fix it": a freeze only where the message asks to look, and for nothing else.
+static NOT_IT: LazyLock<Regex> = LazyLock::new(|| {
+    expression(&format!(
+        r"{NOT} (?:{MEND} {IT}{TAIL}|(?:change|edit|write|apply|make|add) (?:it|them|that)(?: (?:just yet|yet|for now|right now))+{TAIL})|\b(?:do not|don't) (?:actually|really) (?:change|edit|write|apply|make|do) (?:it|them|that){TAIL}"
+    ))
+});
+const MEND: &str = "(?:fix|implement|solve|repair|patch)";
+const IT: &str = "(?:it|this|that|them|the (?:bug|issue|problem))";
+/// "… without changing anything": a freeze only where the rest asks to look.
+static WITHOUT: LazyLock<Regex> =
+    LazyLock::new(|| expression(&format!(r"\bwithout {DOING} {ANYTHING}{TAIL}")));
 static LOOKS: LazyLock<Regex> = LazyLock::new(|| {
     expression(
         r"\b(?:explain|describe|look|analy[sz]e|review|tell|show|find|summari[sz]e|investigate|check|plan|propose|suggest|list|read|think|inspect|study|audit)\b",
     )
 });
-/// What follows takes something out of it.
+/// Another part takes something out of it.
 static EXCEPT: LazyLock<Regex> = LazyLock::new(|| {
     expression(
-        r"^(?:except|other than|apart from|aside from|besides|unless it|only (?:change|edit|fix|touch)|(?:just|instead|do|then|you (?:can|may)|only) ?(?:change|edit|fix|update|add|write|rename|move|remove|touch)|(?:fix|change|edit|update|add|write|rename|remove|implement) |除了|除|只改|只修改|仅修改|但(?:是)?(?:可以)?(?:改|修改))",
+        r"^(?:except|other than|apart from|aside from|besides|unless it|only (?:change|edit|fix|touch)|除了|除|只改|只修改|仅修改|但(?:是)?(?:可以)?(?:改|修改))",
+    )
+});
+/// What follows is to be changed after all.
+static INSTEAD: LazyLock<Regex> = LazyLock::new(|| {
+    expression(
+        r"^(?:just|instead|do|then|you (?:can|may)|only) ?(?:change|edit|fix|update|add|write|rename|move|remove|touch)|^(?:write|remove) ",
+    )
+});
+/// An order to change something.
+static CHANGES: LazyLock<Regex> = LazyLock::new(|| {
+    expression(
+        r"^(?:fix|repair|change|edit|update|add|rename|implement|refactor|delete|replace|bump|correct) |^(?:请|帮我)*(?:修改|更新|修复|修一下|重构|添加|增加|实现|重命名)",
+    )
+});
+/// What follows stands somewhere.
+static CITES: LazyLock<Regex> = LazyLock::new(|| {
+    expression(
+        r"\b(?:file|readme|comments?|docs?|documentation|logs?|message|header|error|tests?|script|note|page|output|prompt|it|linter|compiler|ci|build|tool|server|program|app|bot)\b.*\b(?:says?|reads?|warns?|states?|prints?|shows?)$|(?:注释|文档|文件|日志|页面|报错|提示|脚本).{0,6}(?:写着|说|写道|显示|提示)$",
     )
 });
 
-static NOT: LazyLock<Regex> = LazyLock::new(|| {
-    expression(
-        r"\b(?:don't|do not|dont|not|never|before|until|once|when|if|after)\b|不|别|勿|之前|等我",
-    )
-});
+/// What may follow a permission that is for all changes.
+const NOW: &str = r"(?:,? (?:now|then|again|please|right away|right now|at once|freely|as (?:planned|you (?:proposed|suggested|said)|discussed|described)))*$";
+/// Who goes ahead.
+const GO: &str = r"^(?:you (?:can|may) |let's |just |i (?:say|said) )?(?:now )?(?:go ahead|proceed|go for it|do (?:it|so|that|them|all of (?:it|that)))";
+/// What is done to files, whatever follows.
+const ACT: &str = r"(?:change|edit|modify|fix|implement|refactor|rename|touch|commit|delete|remove|update|apply|patch|repair|carry out|rewrite|replace|move|add|create|write|do (?:it|that|so)$|make (?:(?:the|these|those|your|all|any|that|this) )?(?:\w+ ){0,3}(?:changes?|edits?|modifications?|fix(?:es)?|corrections?)|(?:start|begin) (?:editing|changing|coding|implementing|fixing|writing code|making (?:the |these )?(?:changes|edits)))\b";
+
+/// Changes are welcome again, and nothing else follows.
 static LIFTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    let may = r"^(?:let's |you (?:can|may) )?(?:now )?";
+    let zh_end = "(?:了|吧|啦|咯|就行|就好|\\s)*$";
+    let zh_act = "(?:修改|改动|改|动手|动|写代码|编辑|实施|执行)";
+    let zh_all = "(?:任何|所有|这些|那些|全部|我的)?(?:东西|文件|代码|内容|项目|它们?)?";
     [
-        r"^(?:you (?:can|may|could) )?(?:now )?(?:go ahead|proceed|go for it|do it|do so)\b",
-        r"^(?:let's |you (?:can|may) )?(?:now )?(?:make|apply|implement|carry out) (?:it|them|that|this|your|the|all|these|those)\b",
-        r"^you(?:'re| are)? (?:can|may|free to|allowed to|welcome to)(?: now)? (?:change|edit|modify|write|start|make|touch|implement|fix)\b",
-        r"^(?:lift|end|cancel|remove|drop) (?:the |that )?(?:freeze|read-?only|ban)",
-        r"^(?:unfreeze|thaw|approved|permission granted|green light|you have my (?:ok|okay|approval|go-?ahead))\b",
-        r"^(?:start|begin|resume) (?:editing|changing|coding|writing|implementing|with the (?:changes|edits|implementation))\b",
-        r"^(?:changes|edits) are (?:fine|ok|okay|allowed|welcome)\b",
-        r"^i say so\b",
-        r"^(?:可以|能)(?:开始)?(?:修改|改|动手|动|写|编辑|实施|执行)",
-        r"^(?:就|开始|继续)?(?:动手|修改|改|写|执行|实施)(?:代码|文件)?(?:吧|了)$",
-        r"^(?:开始|继续)(?:修改|改|动手|写代码|实施|执行)",
-        r"^(?:解除|取消|结束)(?:冻结|只读|限制)",
-        r"^(?:就)?按(?:这个|你的|此)?(?:方案|计划|思路)?(?:改|做|来|修改|执行)",
-        r"^(?:我)?(?:同意|批准)(?:了|修改|改)?",
+        format!("{GO}{NOW}"),
+        format!(r"{GO} with (?:(?:the|your|this|that|these|those|all|all the|my) )?(?:\w+ ){{0,3}}(?:plan|proposal|suggestion|change|edit|fix|patch|implementation|refactor|refactoring|rename|migration|update|rewrite|modification|(?:option|variant|alternative|approach) \w+)(?:e?s)?{NOW}"),
+        format!(r"{may}(?:apply|implement|carry out|execute|follow) (?:the|your|this|that|these|those) (?:\w+ )?(?:plan|proposal|suggestion|idea)s?{NOW}"),
+        format!(r"{may}make (?:it so|(?:the|these|those|your|all|all the|that|this)(?: \w+){{0,3}} (?:changes?|edits?|modifications?|fix(?:es)?|corrections?)){NOW}"),
+        format!(r"^you (?:can|may) (?:now )?(?:start|begin){NOW}"),
+        format!(r"^(?:you (?:can|may) )?(?:now )?(?:start|begin|resume) (?:editing|changing|coding|implementing|fixing|writing(?: the)? code|with the (?:changes|edits|implementation|fix(?:es)?)){NOW}"),
+        format!(r"^(?:lift|end|cancel|remove|drop) (?:the |that |this |your )?(?:freeze|read-?only(?: mode)?|ban){NOW}"),
+        format!(r"^(?:unfreeze|thaw)(?: (?:it|everything|all|the (?:files|code|repo|project)))?{NOW}"),
+        format!(r"^(?:(?:the|your|this|that) (?:plan|proposal|change|fix|patch)(?:e?s)? (?:is|are) )?approved{NOW}"),
+        format!(r"^(?:(?:you have )?(?:permission granted|(?:a |the |my )?green light)|you have my (?:ok|okay|approval|go-?ahead|permission)){NOW}"),
+        format!(r"^(?:changes|edits) are (?:now )?(?:fine|ok|okay|allowed|welcome|possible){NOW}"),
+        format!(r"^i say so{NOW}"),
+        format!(r"^(?:fix|repair|change|implement) (?:it|this|that|them|all of (?:it|them|that)){NOW}"),
+        format!("^(?:我说)?(?:可以|能)(?:开始|直接|随便)*(?:{zh_act})+{zh_all}{zh_end}"),
+        format!("^(?:就|开始|继续|直接)*(?:{zh_act}|写){zh_all}吧$"),
+        "^(?:那就)?开始吧$|^(?:那就|就)?(?:这么|这样)(?:改|做|办)吧?$".to_owned(),
+        format!("^(?:开始|继续)(?:{zh_act})+{zh_all}{zh_end}"),
+        format!("^(?:解除|取消|结束)(?:冻结|只读|限制)(?:模式|状态)?{zh_end}"),
+        format!("^(?:就)?按照?(?:这个|你的|此|上面的|你说的)?(?:方案|计划|思路)?(?:来|去)?(?:改|做|来|修改|执行|实施){zh_end}"),
+        format!("^(?:我)?(?:同意|批准)(?:修改|改|(?:你的|这个)?(?:方案|计划|修改))?{zh_end}"),
     ]
     .iter()
     .map(|text| expression(text))
     .collect()
+});
+/// What is named may be changed again.
+static ALLOWS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    [
+        format!(r"{GO}(?: now)? (?:and|to) (?:then |now |please )?{ACT}"),
+        format!(r"^you(?:'re| are)? (?:can|may|free to|allowed to|welcome to|now allowed to|have my permission to)(?: now| also| again)? {ACT}"),
+        r"^(?:let's |you (?:can|may) )?(?:now )?(?:(?:implement|carry out) (?:it|them|that|this|your|the|all|these|those)|apply (?:it|them|all|these|those|your|(?:the|this|that) (?:\w+ ){0,2}(?:change|edit|fix|patch|diff|modification|refactoring|rename|update)(?:e?s)?))\b".to_owned(),
+        "^(?:可以|能)(?:开始|直接)?(?:修改|改|编辑)[^变]{1,20}(?:了|吧|啦)$".to_owned(),
+    ]
+    .iter()
+    .map(|text| expression(text))
+    .collect()
+});
+/// What is made is an answer, or nothing but a thought.
+static SPEAKS: LazyLock<Regex> = LazyLock::new(|| {
+    expression(
+        r"\b(?:explain|explanation|describe|description|analy[sz]e|analysis|read|reading|think|thoughts?|mind|head|idea|theory|paper|mentally|summari[sz]e|summary|review|plan|outline|overview|reports?|proposal|draft|sketch|list|answer|reply|response|message|questions?|topic|subject|wording|discuss|discussion|look|tell|show|verbally|dry[- ]run|in words|write (?:down|(?:to )?(?:me|us))|chat|simulate|comparison|estimate)\b|总结|报告|说明|分析|解释|方案|计划|想法|看法|主意|脑|思路|回答|讨论",
+    )
+});
+/// Looking comes first, or is all.
+static LOOKS_FIRST: LazyLock<Regex> = LazyLock::new(|| {
+    let look = r"(?:explain|describ|look|analy[sz]|review|read|summari[sz]|think|plan|inspect|discuss|stud)\w*";
+    expression(&format!(
+        r"\b(?:only|just|first),? {look}\b|\b{look}(?: \w+){{0,3}} (?:first|only)\b|先.{{0,4}}(?:分析|看|读|解释|说明|总结|讨论)"
+    ))
+});
+/// It goes on with looking.
+static LOOKS_ON: LazyLock<Regex> = LazyLock::new(|| {
+    expression(
+        r"^(?:explain|describe|look (?:at|into|through|for|around)|analy[sz]e|review|tell|show|find|summari[sz]e|investigate|check|plan|propose|suggest|list|read|think|inspect|study|audit|discuss|continue|compare|outline|sketch|draft)\b|^(?:先|再|继续|然后|接着|请)*(?:分析|看|读|阅读|解释|说明|总结|讨论|描述|检查|调查|研究|列|告诉|思考|想|规划|计划|评审)",
+    )
 });
 
 #[cfg(test)]

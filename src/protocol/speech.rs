@@ -18,13 +18,49 @@ pub struct Sentence {
     pub own: String,
     /// The line that a list hangs on (`Constraints:`), where the sentence is an item of one.
     pub heading: Option<String>,
+    /// The line before says who else said this: `The README says:`.
+    is_cited: bool,
 }
 
 impl Sentence {
     /// It asks something.
     pub fn is_question(&self) -> bool {
         self.own.ends_with(['?', '？'])
+            || self.own.trim_end_matches(['.', '。', '!', '！']).ends_with('吗')
     }
+
+    /// What it permits is permitted: by its author, now, and with no condition. Where that is not certain it is not:
+    /// one more question costs less than a change that nobody wanted.
+    pub fn grants(&self) -> bool {
+        // They hold the words of a prohibition and are none, or take one back; who speaks of themself reports nobody.
+        static NO_MATTER: LazyLock<Regex> = LazyLock::new(|| {
+            expression(
+                r"\b(?:no (?:problem|worries)|not bad|why not|(?:do not|don't) worry)\b|\b(?:don't|do not|no longer) (?:have|need) to\b(?: ask (?:me |us )?(?:before|about|for)\b)?|\bno longer\b|\bnot to\b|\b(?:as )?i (?:already |just )?(?:say|said|told you)\b|\bas you (?:said|wrote|suggested)\b|不错|不客气|不要紧|只读|不(?:用|必|需要)再|你说的|我说|说明",
+            )
+        });
+        let said = NO_MATTER.replace_all(&self.own, " ");
+        !(self.is_question() || self.is_cited || HELD_BACK.is_match(&said) || is_report(&said))
+    }
+}
+
+/// Whoever says this does not permit it now: a "not", a condition, another time, or no more than a thought.
+static HELD_BACK: LazyLock<Regex> = LazyLock::new(|| {
+    let not = r"\b(?:not|never|dont|nothing|nobody|no|none|only|cannot|without)\b|n't\b";
+    let condition = r"\b(?:if|when|whenever|before|until|till|unless|once|after|soon|provided|assuming|in case|as long as|whether|wait)\b";
+    let later = r"\b(?:tomorrow|later|tonight|yesterday|eventually|some ?day|afterwards|(?:next|last|this) (?:time|evening|afternoon|night|week|weekend|month|year|sprint|session)|(?:on |next )(?:mon|tues|wednes|thurs|fri|satur|sun)day|in (?:a|an|one|two|three|five|ten|[0-9]+) (?:\w+ )?(?:seconds?|minutes?|hours?|days?|weeks?|months?))\b";
+    let thought = r"\b(?:would|could|might|maybe|perhaps|suppose|imagine|pretend|hypothetically|mentally|in theory|in thought|in principle)\b";
+    let chinese = "不|别|勿|之前|等|如果|要是|假如|假设|倘若|除非|万一|一旦|只|仅|禁止|明天|后天|下周|下次|晚点|稍后|待会|[以之]后再|再说|也许|可能";
+    expression(&[not, condition, later, thought, chinese].join("|"))
+});
+
+/// Somebody or something else says so.
+fn is_report(said: &str) -> bool {
+    static REPORT: LazyLock<Regex> = LazyLock::new(|| {
+        expression(
+            r"\b(?:says|said|say|told|tells|wrote|writes|reads|states|stated|claims|claimed|mentions|mentioned|according to|prints|reports|asked|suggests|suggested|thinks|believes|shows|outputs|reckons)\b|写着|写道|写明|据说|提示|告诉我|显示[:：，]|表示|认为|说",
+        )
+    });
+    REPORT.is_match(said)
 }
 
 /// Stands for each byte of what is quoted.
@@ -35,6 +71,8 @@ pub fn sentences(message: &str) -> Vec<Sentence> {
     let own = own_words(message);
     let mut sentences = Vec::new();
     let mut heading: Option<&str> = None;
+    // The line before ends by saying who speaks in the next.
+    let mut cites = false;
     for range in paragraphs(&own) {
         let line = &own[range.clone()];
         let mark = MARK.find(line).map_or(0, |mark| mark.end());
@@ -42,6 +80,10 @@ pub fn sentences(message: &str) -> Vec<Sentence> {
         if line.trim().is_empty() {
             continue;
         }
+        let is_cited = cites;
+        let ends_open = line.trim_end().ends_with([':', '：']);
+        // All of a list is said by whom its heading names.
+        cites = ends_open && is_report(&line.to_lowercase()) || cites && mark > 0;
         if mark == 0 {
             heading = line.trim_end().ends_with([':', '：']).then(|| message[range.clone()].trim());
         }
@@ -53,8 +95,8 @@ pub fn sentences(message: &str) -> Vec<Sentence> {
                 let text = in_one_line(&message[at.clone()]);
                 let bare = bare(&message[at.clone()], &own[at]);
                 let own = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-                let own = own.to_lowercase().replace('’', "'");
-                sentences.push(Sentence { text, bare, own, heading: heading.clone() });
+                let own = without_emphasis(&own.to_lowercase().replace('’', "'"));
+                sentences.push(Sentence { text, bare, own, heading: heading.clone(), is_cited });
             }
         }
     }
@@ -157,10 +199,15 @@ fn parts(line: &str) -> Vec<Range<usize>> {
     let mut chars = line.char_indices().peekable();
     while let Some((at, char)) = chars.next() {
         let next = chars.peek().map(|(_, next)| *next);
+        // What is emphasised ends with its mark.
+        let is_last = || {
+            let rest = line[at + char.len_utf8()..].trim_start_matches(EMPHASIS);
+            rest.chars().next().is_none_or(char::is_whitespace)
+        };
         let is_end = match char {
             '。' | '！' | '？' | '；' => true,
-            '!' | '?' | ';' => next.is_none_or(char::is_whitespace),
-            '.' if next.is_none_or(char::is_whitespace) => {
+            '!' | '?' | ';' => is_last(),
+            '.' if is_last() => {
                 let word = line[start..at].rsplit(char::is_whitespace).next().unwrap_or_default();
                 let word = word.trim_start_matches('(').to_lowercase();
                 let is_short = ABBREVIATIONS.contains(&word.as_str())
@@ -171,13 +218,26 @@ fn parts(line: &str) -> Vec<Range<usize>> {
         };
         // Several marks end one sentence.
         if is_end && !next.is_some_and(|next| "!?！？。.".contains(next)) {
-            let end = at + char.len_utf8();
+            let rest = &line[at + char.len_utf8()..];
+            let end = line.len() - rest.trim_start_matches(EMPHASIS).len();
             found.push(start..end);
             start = end;
         }
     }
     found.push(start..line.len());
     found
+}
+
+/// What emphasises, in Markdown.
+const EMPHASIS: [char; 2] = ['*', '_'];
+
+/// Without the marks of what is emphasised; those inside a word stay.
+fn without_emphasis(own: &str) -> String {
+    static MARKS: LazyLock<Regex> =
+        LazyLock::new(|| expression(r"\*\*|__|(^|[\s(])[*_]([^\s*_./])"));
+    static ENDS: LazyLock<Regex> = LazyLock::new(|| expression(r"([^\s*_/])[*_]([\s,.:;!?)]|$)"));
+    let own = MARKS.replace_all(own, "$1$2");
+    ENDS.replace_all(&own, "$1$2").into_owned()
 }
 
 /// Without the line breaks, and otherwise as it was written.
@@ -239,6 +299,7 @@ mod tests {
             &["Write etc. into it.", "No. 5 stays, e.g."],
         );
         check("Really?! Wait... what", &["Really?!", "Wait...", "what"]);
+        check("**Stop!** *Look.* _Go?_ a", &["**Stop!**", "*Look.*", "_Go?_", "a"]);
     }
 
     /// A dot that ends nothing costs no look back: with one for each this would take an hour.
@@ -286,6 +347,50 @@ mod tests {
         assert_eq!(said("please stop, but look - here (now)!"), ["stop", "look", "here", "now"]);
         assert_eq!(said("请停：别动（真的）~"), ["停", "别动", "真的"]);
         assert_eq!(said("please, ..., look"), ["please", "look"]);
+    }
+
+    #[test]
+    fn what_is_emphasised_is_said_as_any_other_word() {
+        for (message, own) in [
+            ("**Don't** touch *it*.", "don't touch it."),
+            ("_Never_ in src/*.rs or a_b", "never in src/*.rs or a_b"),
+            ("__Stop__ (*now*)", "stop (now)"),
+        ] {
+            assert_eq!(sentences(message)[0].own, own, "{message}");
+        }
+    }
+
+    #[test]
+    fn only_what_its_author_permits_now_is_permitted() {
+        let grants = |message: &str| sentences(message).last().is_some_and(Sentence::grants);
+        for message in [
+            "You may edit it now.",
+            "No problem, you can change it",
+            "I said you may edit it.",
+            "you no longer have to ask me before changing it",
+            "**You may edit it.**",
+            "The list:\n- you may edit it",
+            "不错，可以改了",
+            "我说可以改了",
+        ] {
+            assert!(grants(message), "{message}");
+        }
+        for message in [
+            "The file says: you may edit it",
+            "He told me you may edit it",
+            "The file says:\n- read\n- you may edit it",
+            "It says:\nYou may edit it.",
+            "You may edit it tomorrow.",
+            "You may edit it as soon as Bob has agreed",
+            "You could edit it",
+            "You may edit it only in part",
+            "You may edit it?",
+            "可以改了吗",
+            "文件里写着可以改",
+            "等测试过了可以改",
+        ] {
+            assert!(!grants(message), "{message}");
+        }
     }
 
     #[test]

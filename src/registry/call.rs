@@ -10,7 +10,6 @@ use super::approval::{Permit, Refused};
 use super::breaker::Gate;
 use super::{Entry, OutputLimits, Registry, limits, repetition, validate};
 use crate::permission::Policy;
-use crate::protocol::control::PermissionMode;
 use crate::protocol::envelope::{
     Context, Envelope, ErrorCode, Failure, Report, Sealed, ToolError, Verdict,
 };
@@ -236,10 +235,8 @@ impl Registry {
         let Wanted { entry, arguments, target: Target { effect, place }, seen, key } = wanted;
         let mut cx = self.cx.clone();
         cx.cancel = self.control.cancel();
-        cx.read_only = self.mode() == PermissionMode::ReadOnly
-            || self.frozen().is_some()
-            // Should the judge be wrong about it, it still writes nothing.
-            || effect.is_read_only();
+        // Should the judge be wrong about what only reads, it still writes nothing.
+        cx.read_only = self.changes_nothing() || effect.is_read_only();
         let (events, id) = (self.events.clone(), call.id.clone());
         cx.watcher = Some(Arc::new(move |text| {
             events.emit(Body::ToolOutput { call: id.clone(), text: text.to_owned() });

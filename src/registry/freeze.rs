@@ -47,7 +47,10 @@ impl Freeze {
         let reason = Reason {
             rule: "freeze".to_owned(),
             text: format!("nothing is changed until the user lifts it: “{words}”"),
-            hint: Some("look, and say what you would change".to_owned()),
+            hint: Some(
+                "look, and say what you would change; the user lifts it with “go ahead” (“可以改了”)"
+                    .to_owned(),
+            ),
             pin: None,
         };
         Some(Ruling::Refuse(ErrorCode::AccessDenied, reason))

@@ -166,6 +166,11 @@ impl Registry {
         self.state().freeze.words().map(str::to_owned)
     }
 
+    /// Commands write nothing now: the user wants it so, or the mode.
+    pub fn changes_nothing(&self) -> bool {
+        self.mode() == PermissionMode::ReadOnly || self.frozen().is_some()
+    }
+
     /// How freely the agent may act now; what the person wished meanwhile is taken first.
     pub fn mode(&self) -> PermissionMode {
         if let Some(mode) = self.control.take_mode()

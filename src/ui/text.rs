@@ -161,7 +161,9 @@ impl Sink for Text {
             }
             Body::Frozen { by: FreezeCause::User, words } => {
                 let words = shorten(&words.replace('\n', " "), 120);
-                self.progress(&format!("  ❄ nothing is changed until you lift it: “{words}”"));
+                self.progress(&format!(
+                    "  ❄ nothing is changed until you lift it (say “go ahead”): “{words}”"
+                ));
             }
             Body::Thawed { words } => {
                 let words = shorten(&words.replace('\n', " "), 120);

@@ -1,5 +1,8 @@
 //! "Don't change anything until I say so" holds in code.
 
+use std::path::Path;
+
+use code_agent::permission::{Heard, heard};
 use serde_json::json;
 
 use crate::support::Test;
@@ -16,7 +19,7 @@ fn nothing_is_changed_until_the_user_lifts_it() {
     let told = "Look first. Don't change anything until I say so.";
     let done = test.run(&["-v", "--yolo", "--allow", "Write", told]).expect_code(0);
     done.expect_stderr(
-        "❄ nothing is changed until you lift it: “Don't change anything until I say so.”",
+        "❄ nothing is changed until you lift it (say “go ahead”): “Don't change anything until I say so.”",
     );
     assert!(!test.root().join("a.txt").exists());
     let frozen = &test.events_of("freeze.set")[0];
@@ -59,6 +62,64 @@ fn what_is_masked_in_the_record_forbids_no_less() {
             assert!(pin["text"].as_str().unwrap().contains("[redacted:extra]"), "{pin}");
         }
     }
+}
+
+/// The lines of a labelled file that are heard otherwise than they say.
+fn heard_wrongly(file: &str, is_heard: impl Fn(&str) -> bool) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/freeze").join(file);
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines = text.lines().filter(|line| {
+        let (label, message) = line.split_once(' ').unwrap();
+        assert!(matches!(label, "+" | "-"), "{line:?} has no label");
+        is_heard(&message.replace("\\n", "\n")) != (label == "+")
+    });
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn what_forbids_every_change_is_told_from_what_forbids_some() {
+    for file in ["freezes_en.txt", "freezes_zh.txt"] {
+        let freezes = |message: &str| matches!(heard(message, false), Some(Heard::Freeze(_)));
+        assert_eq!(heard_wrongly(file, freezes), [""; 0], "{file}");
+    }
+}
+
+#[test]
+fn only_a_permission_for_now_lifts() {
+    for file in ["lifts_en.txt", "lifts_zh.txt"] {
+        let lifts = |message: &str| matches!(heard(message, true), Some(Heard::Lift(_)));
+        assert_eq!(heard_wrongly(file, lifts), [""; 0], "{file}");
+    }
+}
+
+#[test]
+fn while_nothing_may_be_changed_a_check_writes_nothing() {
+    const TOLD: &str = "Don't change anything until I say so.";
+    let said = Test::new().script("text: it is so");
+    let done = said.run(&["-v", TOLD, "--check", "touch chk.txt"]);
+    assert!(!said.root().join("chk.txt").exists());
+    assert_ne!(done.code, Some(0), "{done:?}");
+    let finished = &said.events_of("check.finished")[0];
+    let tail = finished["tail"].as_str().unwrap();
+    assert!(tail.contains("nothing may be changed") || tail.contains("change nothing"), "{tail}");
+    // Where nothing would keep it from writing, it is not run.
+    let bare = Test::new().script("text: it is so");
+    let off = ["--set", "sandbox.enabled=false"];
+    let done = bare.run(&[&["-v", TOLD, "--check", "touch chk.txt"][..], &off[..]].concat());
+    assert!(!bare.root().join("chk.txt").exists());
+    done.expect_stderr("without a sandbox nothing keeps a check from it");
+    // What it needs for itself it writes, and what only looks passes.
+    let looks = Test::new().script("text: it is so").file("a.txt", "one\n");
+    let done = looks.run(&[TOLD, "--check", "cp a.txt $TMPDIR/b && grep one $TMPDIR/b"]);
+    if tail.contains("without a sandbox") {
+        crate::support::say("SKIPPED: no sandbox here, so no check runs in a freeze");
+        return;
+    }
+    done.expect_code(0);
+    // Lifted, it writes as ever.
+    let said = said.script("text: it is so");
+    said.run(&["-c", "go ahead", "--check", "touch chk.txt"]).expect_code(0);
+    assert!(said.root().join("chk.txt").exists());
 }
 
 #[test]

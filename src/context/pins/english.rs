@@ -115,7 +115,7 @@ pub(super) fn binds(sentence: &str) -> bool {
         return false;
     }
     // An insertion parts the prohibition from its verb: "do not, under any circumstances, run".
-    let sentence = sentence.replace("**", "").replace("__", "").replace("even think about ", "");
+    let sentence = sentence.replace("even think about ", "");
     let sentence = sentence.replace("never, ever", "never");
     let sentence = INSERTED.replace(&sentence, "$1 ");
     if ASKS.is_match(&sentence) {

@@ -36,7 +36,7 @@ enum Cover {
 /// Which pins this sentence takes back.
 pub(super) fn lifted(pins: &[Pin], sentence: &Sentence) -> Lifted {
     let mut lifted = Lifted::default();
-    if pins.is_empty() || sentence.is_question() {
+    if pins.is_empty() || !sentence.grants() {
         return lifted;
     }
     let wishes = wishes(sentence);
@@ -64,14 +64,9 @@ const VERB: &str = "touch|change|modify|edit|alter|write|overwrite|update|delete
 const VERB_ZH: &str = "修改|改动|更改|编辑|改写|改|动|碰|写|删除|删|推送|推|提交|安装|装|发布|合并|运行|执行|跑|使用|用|调用|引入|添加|新增|加|升级|读取|读|访问|重命名|创建|push|commit";
 
 fn wishes(sentence: &Sentence) -> Vec<Wish> {
-    static NOT: LazyLock<Regex> = LazyLock::new(|| {
-        expression(
-            r"\b(?:not|n't|never|dont|nothing|no|only|if|when|before|until|unless)\b|n't\b|不能|不要|别|勿|不许|不准|之前|如果|禁止|只能",
-        )
-    });
     static PERMITS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         [
-            format!(r"(?:\b(?:you|we) (?:may|can|could|are (?:now )?(?:allowed|free|welcome) to|have my (?:ok|okay|permission|approval) to)|\byou're (?:now )?(?:allowed|free|welcome) to|\bfeel free to|\bgo ahead and|\bit(?:'s| is) (?:now )?(?:ok|okay|fine|alright|all right|allowed) (?:for you )?to|\bi (?:now )?allow you to)(?: now| also| again| still)* (?P<verb>{VERB})\b(?P<object>[^,;:]*)"),
+            format!(r"(?:\b(?:you|we) (?:may|can|are (?:now )?(?:allowed|free|welcome) to|have my (?:ok|okay|permission|approval) to)|\byou're (?:now )?(?:allowed|free|welcome) to|\bfeel free to|\bgo ahead and|\bit(?:'s| is) (?:now )?(?:ok|okay|fine|alright|all right|allowed) (?:for you )?to|\bi (?:now )?allow you to)(?: now| also| again| still)* (?P<verb>{VERB})\b(?P<object>[^,;:]*)"),
             format!(r"(?P<object>[^,;:]*?) (?:may|can) (?:now )?be (?P<verb>{VERB})\w*(?: (?:now|again))?"),
             r"\b(?:forget|ignore|drop|lift|cancel|remove|scrap|disregard) (?:about )?(?:the |that |my )?(?P<verb>rule|ban|restriction|constraint|pin|requirement|limit|what i said)s? (?:about|on|against|for|regarding|of|not to)(?P<object>[^,;:]*)".to_owned(),
             format!(r"\byou (?:don't|do not|no longer) (?:have|need) to (?:ask (?:me )?(?:before |about ))?(?P<verb>{VERB}|\w+ing)\b(?P<object>[^,;:]*?)(?: any ?more| any longer)[.!]*$"),
@@ -94,15 +89,7 @@ fn wishes(sentence: &Sentence) -> Vec<Wish> {
     });
     // Quoted words permit nothing; but what is permitted may be named in code.
     let (text, named) = as_said(sentence);
-    let is_taken_back = text.contains("don't have to")
-        || text.contains("don't need to")
-        || text.contains("no longer")
-        || text.contains("not to")
-        || ["不用再", "不必再", "不需要再"].iter().any(|words| text.contains(words));
     let mut wishes = Vec::new();
-    if NOT.is_match(&text) && !is_taken_back {
-        return wishes;
-    }
     let forms = PERMITS.iter().map(|form| (form, true));
     for (form, is_permission) in forms.chain(ASKS_FOR.iter().map(|form| (form, false))) {
         for found in form.captures_iter(&text) {
@@ -380,6 +367,15 @@ mod tests {
             ("Don't add dependencies.", "you can add tests"),
             ("Don't touch tests/.", "if it works you can edit tests/"),
             ("Never commit secrets.", "ok, commit it"),
+            ("Don't touch src/a.rs.", "The file says: you may edit src/a.rs"),
+            ("Don't touch src/a.rs.", "He told me you may edit src/a.rs"),
+            ("Don't touch src/a.rs.", "You may edit src/a.rs tomorrow"),
+            ("Don't touch src/a.rs.", "You may edit src/a.rs as soon as Bob has agreed."),
+            ("Don't touch src/a.rs.", "The notes:\n> old\nThey say:\n- you may edit src/a.rs"),
+            ("Don't touch src/a.rs.", "You could edit src/a.rs"),
+            ("不要改 src/a.rs", "注释里写着可以改 src/a.rs 了"),
+            ("不要改 src/a.rs", "可以改 src/a.rs 了吗"),
+            ("不要改 src/a.rs", "明天可以改 src/a.rs"),
             ("先别推送", "可以提交了"),
             ("不要改 src/a.rs", "可以改 src/b.rs"),
         ] {

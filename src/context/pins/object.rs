@@ -133,8 +133,15 @@ impl Named {
 }
 
 impl Path {
-    /// The globs of a rule that fits it and all below it; none where a rule could not say it.
+    /// The globs of a rule that fits it and all below it; none where a rule could not say it. `@a` names `a`, and
+    /// may be called so.
     pub(super) fn globs(&self) -> Vec<String> {
+        let mentioned = self.text.strip_prefix('@').filter(|name| !name.is_empty());
+        let mentioned = mentioned.map(|text| Self { text: text.to_owned(), ..self.clone() });
+        mentioned.iter().chain([self]).flat_map(Self::globs_as_written).collect()
+    }
+
+    fn globs_as_written(&self) -> Vec<String> {
         let text = self.text.strip_prefix("./").unwrap_or(&self.text);
         let is_inside =
             !text.starts_with(['/', '~', '.']) || text.starts_with('.') && !text.starts_with("..");
@@ -172,7 +179,11 @@ impl Path {
     }
 
     fn bare(&self) -> &str {
-        self.text.trim_start_matches("./").trim_end_matches('*').trim_end_matches('/')
+        self.text
+            .trim_start_matches('@')
+            .trim_start_matches("./")
+            .trim_end_matches('*')
+            .trim_end_matches('/')
     }
 }
 

@@ -101,7 +101,7 @@ const PROGRAMS: &str = "git|npm|npx|pnpm|yarn|bun|pip3?|uv|poetry|cargo|go|make|
 /// The rules of a sentence, as a person would write them with their verb in front: `deny Edit(tests/**)`.
 /// `message` is all that was said with it: an exception may stand in another sentence.
 pub(super) fn of(sentence: &Sentence, message: &[Sentence]) -> Vec<String> {
-    let mut named = Named::of(&sentence.text);
+    let mut named = Named::of(unwrapped(&sentence.text));
     let asks;
     (named.form, asks) = asking(&named.form);
     if EXCEPT.is_match(&named.form) {
@@ -111,6 +111,12 @@ pub(super) fn of(sentence: &Sentence, message: &[Sentence]) -> Vec<String> {
     let patterns =
         commands(&named).or_else(|| files(&named, sentence, message)).unwrap_or_default();
     patterns.into_iter().map(|pattern| format!("{verb} {pattern}")).collect()
+}
+
+/// Without the marks of Markdown around all of it.
+fn unwrapped(text: &str) -> &str {
+    let inner = |mark| text.strip_prefix(mark)?.strip_suffix(mark);
+    ["**", "__", "*", "_"].into_iter().find_map(inner).unwrap_or(text)
 }
 
 /// The form without the words that make of a prohibition a demand to be asked, and whether it had any.
@@ -319,6 +325,8 @@ static CHANGES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         format!("{NOT} {verbs} {list}{END}"),
         format!("{ASK}(?:{gerund}|{verbs}) {list}{END}"),
+        format!(r"(?:^|[,;] |\b(?:and|but|please) )(?:try to )?(?:avoid|refrain from|stop) (?:any )?(?:{gerund}|(?:making )?changes (?:to|in)) {list}{END}"),
+        format!(r"(?:^|[,;] |\b(?:and|but|please|make) )no (?:changes|edits|modifications) (?:to|in) {list}{END}"),
         format!(r"^.*\bwithout (?:ever )?{gerund} {list}{END}"),
         format!(r"(?:^|[,;] |\b(?:and|but|please) )(?:leave|keep) {list} (?:alone|untouched|unchanged|as (?:it is|is|they are)|exactly as (?:it is|they are)){END}"),
         format!(r"(?:^|[,;] |\b(?:and|but|please) )(?:keep your |keep )?(?:hands off|stay out of|stay away from|keep out of|stay clear of) {list}{END}"),
@@ -438,6 +446,12 @@ mod tests {
             ("Fix the bug without touching migrations/.", "deny", &["migrations/**"]),
             ("Never change the migrations folder, it is generated", "deny", &["**/migrations/**"]),
             ("You must not change Cargo.lock", "deny", &["Cargo.lock"]),
+            ("Don't edit @src/a.rs", "deny", &["src/a.rs", "@src/a.rs"]),
+            ("Please avoid editing src/a.rs", "deny", &["src/a.rs"]),
+            ("Fix it, but refrain from changing src/a.rs.", "deny", &["src/a.rs"]),
+            ("Stop editing src/a.rs!", "deny", &["src/a.rs"]),
+            ("No changes to Cargo.lock please", "deny", &["Cargo.lock"]),
+            ("**Don't edit src/a.rs.**", "deny", &["src/a.rs"]),
             ("Leave Cargo.lock untouched.", "deny", &["Cargo.lock"]),
             ("Hands off infra/, a/ and b/c.", "deny", &["infra/**", "a/**", "b/c", "b/c/**"]),
             ("docs/ is off limits", "deny", &["docs/**"]),
@@ -532,6 +546,8 @@ mod tests {
             "只能改 src/parser.rs。",
             "不要改变 src/a.rs 的行为",
             "No new dependencies please",
+            "Avoid editing src/a.rs if you can",
+            "Avoid changing the format of Cargo.toml",
         ] {
             assert_eq!(rules(message), [""; 0], "{message}");
         }

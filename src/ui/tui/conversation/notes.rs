@@ -46,7 +46,8 @@ impl Conversation {
             // What an interrupt froze thaws with the next message.
             Body::Frozen { by: FreezeCause::User, words } => {
                 self.frozen = Some(words.clone());
-                let text = format!("nothing is changed until you lift it: “{words}”");
+                let text =
+                    format!("nothing is changed until you lift it (say “go ahead”): “{words}”");
                 self.note(Tone::Quiet, &text);
             }
             Body::Thawed { .. } => self.frozen = None,
