@@ -396,7 +396,7 @@ git -C sub config core.fsmonitor $PWD/x.sh && git config diff.external $PWD/x.sh
 git config diff.x.textconv $PWD/x.sh && git config filter.f.clean $PWD/x.sh
 echo 'a.txt diff=x' > .gitattributes && echo 'b.txt filter=f' >> .gitattributes
 echo b > b.txt && git add a.txt sub && COMMIT && rm -f ran && echo all done";
-    test.write("set-up.sh", &set_up.replace("COMMIT", commit));
+    test.write("set-up.sh", set_up.replace("COMMIT", commit));
     pty.say("!bash -e set-up.sh");
     pty.wait_for("    all done");
     _ = std::fs::remove_file(&outside);
