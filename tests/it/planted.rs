@@ -146,6 +146,7 @@ fn a_folder_of_the_agents_own_that_is_a_link_keeps_nothing() {
     // A link that came later: those from before are not there, and that is said.
     let test = Test::new().script("text: ok");
     test.run(&["task"]).expect_code(0);
+    fs::remove_dir(test.root().join(".agent/undo")).unwrap();
     symlink("elsewhere", test.root().join(".agent/undo")).unwrap();
     test.agent(&["session", "list"]).expect_stderr("sessions are kept in");
     test.run(&["-c", "more"]).expect_code(2).expect_stderr("undo in it is");
