@@ -149,7 +149,7 @@ fn a_folder_of_the_agents_own_that_is_a_link_keeps_nothing() {
     fs::remove_dir(test.root().join(".agent/undo")).unwrap();
     symlink("elsewhere", test.root().join(".agent/undo")).unwrap();
     test.agent(&["session", "list"]).expect_stderr("sessions are kept in");
-    test.run(&["-c", "more"]).expect_code(2).expect_stderr("undo in it is");
+    test.run(&["-c", "more"]).expect_code(2).expect_stderr("undo is a link");
     let test = Test::new().script("text: ok");
     fs::create_dir(test.root().join(".agent")).unwrap();
     symlink(test.home().join("new"), test.root().join(".agent/.gitignore")).unwrap();
