@@ -305,7 +305,10 @@ fn a_session_goes_on_in_its_mode_unless_it_is_told_another() {
     goes_on_in(&["--permission-mode", "auto-edit"], "auto-edit");
     goes_on_in(&[], "auto-edit");
     goes_on_in(&["--yolo"], "full");
-    goes_on_in(&["--trust"], "full");
+    // Mode `full` is given by a person, each time; what a folder that is trusted says is no person.
+    goes_on_in(&["--trust"], "auto-edit");
+    goes_on_in(&["--permission-mode", "ask"], "ask");
+    goes_on_in(&["--permission-mode", "auto-edit"], "auto-edit");
     // A record in a folder that nobody trusts frees nobody.
     goes_on_in(&[], "auto-edit");
     goes_on_in(&["--set", "permissions.mode=ask"], "ask");
