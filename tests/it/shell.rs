@@ -23,6 +23,8 @@ const HEADINGS: &[&str] = &[
     "secret",
     "never",
     "sandbox",
+    "denied",
+    "spared",
 ];
 
 pub(crate) struct Case {
@@ -72,6 +74,8 @@ fn project() -> (Test, Workspace) {
         .file("src/main.rs", "fn main() {}\n")
         .file("src/lib.rs", "")
         .file("sub/x.txt", "x\n")
+        .file("hidden/keys.txt", "k\n")
+        .file("o/keys.txt", "o\n")
         .file("name with space.txt", "")
         .file("build/x", "")
         .file("target/x", "");
@@ -85,7 +89,7 @@ fn project() -> (Test, Workspace) {
 }
 
 /// What is said of a command, and what besides.
-fn verdict(command: &str, mode: PermissionMode, workspace: &Workspace) -> (String, String) {
+fn verdict(command: &str, policy: &Policy, workspace: &Workspace) -> (String, String) {
     let line = Line::read(command);
     let reads_only = line.is_read_only();
     let effect = Effect::Command {
@@ -94,7 +98,7 @@ fn verdict(command: &str, mode: PermissionMode, workspace: &Workspace) -> (Strin
         reads_only,
         background: false,
     };
-    match Policy::new(mode, true).rule_on("Bash", &effect, workspace) {
+    match policy.rule_on("Bash", &effect, workspace) {
         Ruling::Allow(_) => {
             let removed = line.removes(".", workspace).join(" ");
             let word = match (reads_only, line.writes_git(".", workspace)) {
@@ -119,14 +123,24 @@ fn verdict(command: &str, mode: PermissionMode, workspace: &Workspace) -> (Strin
 fn every_command_of_the_corpus_gets_its_verdict() {
     let (_test, workspace) = project();
     let mut wrong = Vec::new();
+    let plain = Policy::new(PermissionMode::AutoEdit, true);
+    let rule = |verb, text| (verb, Origin::CommandLine, [Rule::parse(text).unwrap()]);
+    let (deny, allow) = (rule(Verb::Deny, "Edit(hidden/**)"), rule(Verb::Allow, "Bash"));
+    let guarding = plain.clone().with(deny.0, deny.1, deny.2).with(allow.0, allow.1, allow.2);
     let cases = corpus();
     assert!(cases.len() >= 300, "{}", cases.len());
     for Case { place, verdict: expected, command, expected: besides } in &cases {
-        let (said, what) = verdict(command, PermissionMode::AutoEdit, &workspace);
+        let policy = match expected.as_str() {
+            "denied" | "spared" => &guarding,
+            _ => &plain,
+        };
+        let (said, what) = verdict(command, policy, &workspace);
         // Both say that it runs, and that nothing more is known of it.
         let word = match (expected.as_str(), said.as_str()) {
             ("sandbox", "runs") => "sandbox",
             ("undo", "runs" | "git") => "undo",
+            ("spared", "runs" | "git" | "reads") => "spared",
+            ("denied", "--deny Edit(hidden/**)") => "denied",
             (_, word) => word,
         };
         let fits = match (expected.as_str(), besides) {
@@ -154,7 +168,7 @@ fn what_is_never_run_is_not_run_in_any_mode() {
     let (_test, workspace) = project();
     for case in corpus().iter().filter(|case| case.verdict == "never") {
         for mode in [PermissionMode::ReadOnly, PermissionMode::Ask, PermissionMode::Full] {
-            let (said, _) = verdict(&case.command, mode, &workspace);
+            let (said, _) = verdict(&case.command, &Policy::new(mode, true), &workspace);
             assert_eq!(said, "never", "{} in {mode:?}: {}", case.place, case.command);
         }
     }
@@ -228,6 +242,25 @@ fn files_that_a_command_takes_away_come_back_with_the_undo() {
     assert!(!test.root().join("sub/c.txt").exists());
     let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
     assert_eq!(mode & 0o777, 0o750);
+}
+
+#[test]
+fn what_is_moved_by_options_or_named_by_variables_comes_back_too() {
+    let line = "mv -t sub b.txt && mv -b c.txt a.txt; x=d.txt; echo 2 > $x; rm -r *.md";
+    let script = format!("call: Bash {}\n---\nexpect: success\ntext: ok", json!({"command": line}));
+    let files = ["a.txt", "b.txt", "c.txt", "d.txt", "e.md"];
+    let test = Test::new().file("sub/x", "").script(&script);
+    let test = files.iter().fold(test, |test, name| test.file(name, name));
+    test.run(&["task", "--allow", "Bash"]).expect_code(0);
+    assert_eq!(test.read("d.txt"), "2\n");
+    assert!(files[1..3].iter().chain(&files[4..]).all(|name| !test.root().join(name).exists()));
+    test.agent(&["session", "undo"]).expect_code(0).expect_stdout(
+        "turn 1\n  a.txt: restored\n  b.txt: restored\n  c.txt: restored\n  d.txt: restored\n  \
+         e.md: restored\n  sub/b.txt: removed\n",
+    );
+    for name in files {
+        assert_eq!(test.read(name), name);
+    }
 }
 
 #[test]

@@ -7,6 +7,68 @@ use crate::permission::shell::{
     Dir, Effects, Input, Kind, Run, Word, is_harmless_setting, join, path_of,
 };
 
+/// So many `-C` of git are followed.
+const MOST_MOVES: usize = 8;
+
+/// The options of programs that take a value, as letters and by name, and letters whose value can only be attached.
+/// (`sort -k 2 -uo x`: without these it is not certain which word is what.)
+const WITH_VALUE: &[(&[&str], &str, &str, &[&str])] = &[
+    (
+        &["sort"],
+        "kotST",
+        "",
+        &[
+            "--key",
+            "--output",
+            "--field-separator",
+            "--buffer-size",
+            "--temporary-directory",
+            "--batch-size",
+            "--compress-program",
+            "--files0-from",
+            "--parallel",
+            "--random-source",
+        ],
+    ),
+    (&["cp", "mv", "ln"], "tS", "", &["--target-directory", "--suffix"]),
+    (
+        &["install"],
+        "tSmog",
+        "",
+        &["--target-directory", "--suffix", "--mode", "--owner", "--group", "--strip-program"],
+    ),
+    (&["sed"], "efl", "i", &["--expression", "--file", "--line-length"]),
+    (
+        &["xargs"],
+        "adEILnPs",
+        "eil",
+        &[
+            "--arg-file",
+            "--delimiter",
+            "--max-args",
+            "--max-procs",
+            "--max-chars",
+            "--process-slot-var",
+        ],
+    ),
+    (
+        &["patch"],
+        "BdDFgioprVYz",
+        "",
+        &["--directory", "--input", "--output", "--strip", "--reject-file", "--prefix", "--suffix"],
+    ),
+    (&["diff"], "FILSUCWXx", "", &["--to-file", "--from-file", "--exclude", "--exclude-from"]),
+    (&["truncate"], "sr", "", &["--size", "--reference"]),
+    (&["touch"], "drt", "", &["--date", "--reference"]),
+    (&["shred"], "ns", "", &["--iterations", "--size", "--random-source"]),
+];
+
+/// The words of a command as its program takes them.
+struct Given<'a> {
+    options: Vec<(&'a str, Option<Word>)>,
+    operands: Vec<&'a Word>,
+}
+
 /// A command and where it runs.
 pub(in super::super) struct Args<'a> {
     pub(super) run: &'a Run,
@@ -305,12 +367,23 @@ impl<'a> Args<'a> {
         if !self.is_git() {
             return Vec::new();
         }
-        let verb = self.operands().next();
-        let mut before =
-            self.words().take_while(|word| !verb.is_some_and(|verb| std::ptr::eq(*word, verb)));
+        let values = global_values("git");
         let mut there = Vec::new();
-        while before.any(|word| word.text == "-C") {
-            let Some(folder) = before.next() else { break };
+        let mut n_moves = 0;
+        let mut words = self.words();
+        while let Some(word) = words.next().filter(|word| word.text.starts_with('-')) {
+            if word.text != "-C" {
+                if values.contains(&word.text.as_str()) {
+                    words.next();
+                }
+                continue;
+            }
+            let Some(folder) = words.next() else { break };
+            n_moves += 1;
+            // Nobody goes that way, and to follow it for each word takes long.
+            if n_moves > MOST_MOVES {
+                return vec![None];
+            }
             let from = if there.is_empty() { here } else { &there };
             there = from.iter().map(|dir| path_of(dir, folder)).collect();
         }
@@ -348,105 +421,136 @@ impl<'a> Args<'a> {
         self.run.name() == "git"
     }
 
-    /// The files that `rm`, `git rm` or `unlink` removes, where all are named.
-    pub(super) fn removed(&self) -> Option<Vec<String>> {
+    /// `rm`, `git rm` or `unlink` of files that are all named.
+    pub(super) fn removes_literal_files(&self) -> bool {
         let is_recursive =
             ["-r", "-R", "--recursive", "-d", "--dir"].iter().any(|option| self.has(option));
         let is_shred = self.run.words[0].text == "shred";
         if is_shred || self.is_git() && self.git_is_elsewhere() {
-            return None;
+            return false;
         }
-        let operands = self.operands().skip(usize::from(self.is_git()));
-        operands
-            .map(|word| {
-                let (path, place) = self.file(word)?;
+        let mut operands = self.operands().skip(usize::from(self.is_git()));
+        operands.all(|word| {
+            self.file(word).is_some_and(|(_, place)| {
                 // Of what is not there yet nobody knows what it will be.
-                let is_certain = !is_recursive || place == Place::File && !word.text.ends_with('/');
-                is_certain.then_some(path)
+                !is_recursive || place == Place::File && !word.text.ends_with('/')
             })
-            .collect()
+        })
     }
 
-    pub(super) fn removes_literal_files(&self) -> bool {
-        self.removed().is_some()
-    }
-
-    /// The files that `mv`, `git mv` or `cp` takes away or overwrites, where all are named.
-    pub(super) fn moved(&self) -> Option<Vec<String>> {
+    /// `mv` or `git mv` of files, to a place of the project, that are all named.
+    pub(super) fn moves_literal_files(&self) -> bool {
         let elsewhere = ["-t", "--target-directory", "-T", "-b", "--backup"];
         if elsewhere.iter().any(|option| self.has(option))
             || self.is_git() && self.git_is_elsewhere()
         {
-            return None;
+            return false;
         }
         let operands: Vec<&Word> = self.operands().skip(usize::from(self.is_git())).collect();
-        let (target, sources) = operands.split_last()?;
-        let mut touched = Vec::new();
-        let (target_path, target_place) = self.place(target).filter(|_| target.is_literal())?;
-        for source in sources {
-            let (path, place) = self.file(source)?;
-            if place == Place::Nothing {
-                continue;
-            }
-            let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
-            touched.push(path);
-            if matches!(target_place, Place::Folder | Place::Project) {
-                let within = join(&target_path, &name);
-                match self.ground.look(&within) {
-                    Place::File | Place::Nothing if guarded(&within).is_none() => {
-                        touched.push(within);
-                    }
-                    _ => return None,
-                }
-            }
-        }
-        match target_place {
-            Place::File | Place::Nothing if guarded(&target_path).is_none() => {
-                touched.push(target_path);
-            }
-            Place::Folder | Place::Project if guarded(&target_path).is_none() => {}
-            _ => return None,
-        }
-        Some(touched)
-    }
-
-    /// The places that `cp` may overwrite, as far as they are named.
-    pub(super) fn copied(&self) -> Option<Vec<String>> {
-        let mut operands: Vec<&Word> = self.operands().collect();
-        let in_front = self.after_options(&["-t", "--target-directory"]);
-        let target = match in_front.first() {
-            Some(target) => {
-                operands.retain(|word| *word != target);
-                target
-            }
-            None => operands.pop()?,
+        let Some((target, sources)) = operands.split_last() else { return false };
+        let Some((to, place)) = self.place(target).filter(|_| target.is_literal()) else {
+            return false;
         };
-        let sources = operands;
-        let targets = self.paths(target)?;
-        let names = sources.iter().filter_map(|word| word.known()?.rsplit('/').next());
-        let within = names.flat_map(|name| targets.iter().map(move |target| join(target, name)));
-        Some(within.chain(targets.iter().cloned()).collect())
-    }
-
-    /// What stands behind these options: attached, or in the next word.
-    fn after_options(&self, options: &[&str]) -> Vec<Word> {
-        let words: Vec<&Word> = self.words().collect();
-        let found = words.iter().enumerate().filter_map(|(at, word)| {
-            options.iter().find_map(|option| {
-                let rest = word.text.strip_prefix(option)?;
-                let value = rest.strip_prefix('=').unwrap_or(rest);
-                if value.is_empty() {
-                    return words.get(at + 1).map(|word| (*word).clone());
-                }
-                let is_attached = option.len() == 2 || rest.starts_with('=');
-                is_attached.then(|| Word { text: value.to_owned(), kind: word.kind })
+        let is_folder = matches!(place, Place::Folder | Place::Project);
+        let is_free = |within: &str| {
+            matches!(self.ground.look(within), Place::File | Place::Nothing)
+                && guarded(within).is_none()
+        };
+        let mut sources = sources.iter();
+        (is_folder || matches!(place, Place::File | Place::Nothing))
+            && guarded(&to).is_none()
+            && sources.all(|source| {
+                self.file(source).is_some_and(|(path, place)| {
+                    let name = path.rsplit('/').next().unwrap_or(&path);
+                    place == Place::Nothing || !is_folder || is_free(&join(&to, name))
+                })
             })
-        });
-        found.collect()
     }
 
-    /// The files that options say to write: `sort -o`, `find -fprint`, `git log --output=`.
-    pub(super) fn written_by_option(&self) -> Vec<String> {
+    /// What stands behind these options: attached, or in the next word, also among letters (`-uo x`) and
+    /// shortened (`--out=x`).
+    pub(super) fn values_of(&self, options: &[&'static str]) -> Vec<Word> {
+        let given = self.given(options).options.into_iter();
+        given.filter(|(name, _)| options.contains(name)).filter_map(|(_, value)| value).collect()
+    }
+
+    /// One of these options is given, and not as the value of another one.
+    pub(super) fn gives(&self, options: &[&str]) -> bool {
+        self.given(&[]).options.iter().any(|(name, _)| {
+            options
+                .iter()
+                .any(|option| option.strip_prefix('-') == Some(*name) || is_begun(option, name))
+        })
+    }
+
+    /// The words that are neither options nor the values of some.
+    pub(super) fn own_operands(&self) -> Vec<&'a Word> {
+        self.given(&[]).operands
+    }
+
+    /// Takes the words apart; these options take a value as well.
+    fn given(&self, with_value: &[&'static str]) -> Given<'a> {
+        let name = self.run.name();
+        let own = WITH_VALUE.iter().find(|(programs, ..)| programs.contains(&name));
+        let (letters, attached, long) =
+            own.map_or(("", "", &[] as &[&'static str]), |own| (own.1, own.2, own.3));
+        let all = || with_value.iter().chain(long).copied();
+        let mut given = Given { options: Vec::new(), operands: Vec::new() };
+        let mut words = self.words();
+        while let Some(word) = words.next() {
+            let text = word.text.as_str();
+            let value_at = |at: usize| Word { text: text[at..].to_owned(), kind: word.kind };
+            if text == "--" {
+                break;
+            }
+            if text.len() < 2 || !text.starts_with('-') {
+                given.operands.push(word);
+                // What it runs has options of its own.
+                if name == "xargs" {
+                    break;
+                }
+            } else if let Some(exact) = all().find(|option| *option == text) {
+                given.options.push((exact, words.next().cloned()));
+            } else if text.starts_with("--") {
+                let end = text.find('=').unwrap_or(text.len());
+                let known = all().find(|option| *option == &text[..end]);
+                let known = known.or_else(|| all().find(|option| is_begun(option, &text[..end])));
+                let value = if end < text.len() {
+                    Some(value_at(end + 1))
+                } else if known.is_some() {
+                    words.next().cloned()
+                } else {
+                    None
+                };
+                given.options.push((known.unwrap_or(&text[..end]), value));
+            } else {
+                for (at, letter) in text.char_indices().skip(1) {
+                    let end = at + letter.len_utf8();
+                    let is_it = |option: &&&str| option.strip_prefix('-') == Some(&text[at..end]);
+                    let asked = with_value.iter().find(is_it).copied();
+                    if attached.contains(letter) {
+                        given.options.push((&text[at..end], Some(value_at(end))));
+                        break;
+                    }
+                    if asked.is_none() && !letters.contains(letter) {
+                        given.options.push((&text[at..end], None));
+                        continue;
+                    }
+                    let value = match &text[end..] {
+                        "" => words.next().cloned(),
+                        rest => Some(value_at(end + usize::from(rest.starts_with('=')))),
+                    };
+                    given.options.push((asked.unwrap_or(&text[at..end]), value));
+                    break;
+                }
+            }
+        }
+        given.operands.extend(words);
+        given
+    }
+
+    /// What options say to write: `sort -o`, `find -fprint`, `git log --output=`.
+    pub(super) fn written_by_option(&self) -> Vec<Word> {
         let options: &[&str] = match self.run.name() {
             "sort" | "patch" => &["-o", "--output"],
             "find" => &["-fprint", "-fprint0", "-fprintf", "-fls"],
@@ -454,17 +558,12 @@ impl<'a> Args<'a> {
             "git" => &["--output"],
             _ => return Vec::new(),
         };
-        let words = self.after_options(options);
-        words.iter().filter_map(|word| self.paths(word)).flatten().collect()
+        self.values_of(options)
     }
 
     /// What the scripts of a `sed` do besides to the text.
     pub(super) fn sed(&self) -> Effects {
         Effects::of(&self.run.words[1..])
-    }
-
-    pub(super) fn moves_literal_files(&self) -> bool {
-        self.moved().is_some()
     }
 
     fn git_is_elsewhere(&self) -> bool {
@@ -757,6 +856,11 @@ fn sqlite_runs(line: &str) -> bool {
     is_one(&["shell", "system"])
         || is_one(&["once", "output", "import", "read"])
             && words.any(|word| word.trim_start_matches(['"', '\'']).starts_with('|'))
+}
+
+/// An option of a long name, shortened.
+fn is_begun(option: &str, given: &str) -> bool {
+    given.len() > 2 && option.starts_with("--") && option.starts_with(given)
 }
 
 /// In a statement of `awk` that prints, `>` names a file; anywhere else it compares.

@@ -1,7 +1,7 @@
 //! What would take away the whole project, home or system, or run what nobody has seen.
 
 use super::args::Args;
-use super::handed::names_variable;
+use super::values::names_variable;
 use super::{Ground, Place};
 use crate::permission::line::Line;
 use crate::permission::shell::{

@@ -14,9 +14,10 @@ use super::instead::extended;
 use super::shows::{counts, fragments};
 use super::survey::Survey;
 use super::table::SEARCHES;
+use super::values::{Values, names_argument};
 use super::{Ground, Reach};
 use crate::permission::line::Line;
-use crate::permission::shell::{How, Input, Kind, Run, SHELLS, Word};
+use crate::permission::shell::{How, Input, Kind, Run, Word};
 use crate::protocol::nests_too_deep;
 
 /// Through so many searches names are followed.
@@ -30,6 +31,7 @@ pub(super) struct Flow<'a> {
     pub(super) line: &'a Line,
     pub(super) directory: &'a str,
     pub(super) ground: &'a Survey<'a>,
+    pub(super) values: &'a Values<'a>,
     /// Where what goes through folders is followed to.
     pub(super) reach: Reach,
     pub(super) is_it: &'a (dyn Fn(&str) -> bool + Sync),
@@ -42,63 +44,31 @@ impl<'a> Flow<'a> {
 
     /// The first file of this kind whose name this command of the line may get from elsewhere in it, for its words.
     pub(super) fn handed(&self, n: usize) -> Option<String> {
-        let mut followed = HashSet::new();
         let mut words = self.line.runs()[n].words.iter().skip(1);
-        words.find_map(|word| self.behind(word, n, &mut followed))
+        let mut followed = HashSet::new();
+        words.find_map(|word| followed.insert(&word.text).then(|| self.behind(word, n)).flatten())
     }
 
     /// The same for its input: `done < "$f"`.
     pub(super) fn handed_as_input(&self, n: usize) -> Option<String> {
-        let mut followed = HashSet::new();
         let mut redirects = self.line.runs()[n].redirects.iter().filter(|to| to.how == How::Read);
-        redirects.find_map(|to| self.behind(&to.target, n, &mut followed))
+        redirects.find_map(|to| self.behind(&to.target, n))
     }
 
-    /// What a word may stand for that is known only when the command runs. Each text is followed once for a question.
-    fn behind(&self, word: &'a Word, n: usize, followed: &mut HashSet<&'a str>) -> Option<String> {
+    /// What a word may stand for that is known only when the command runs.
+    fn behind(&self, word: &Word, n: usize) -> Option<String> {
         let is_unknown = matches!(word.kind, Kind::Variable | Kind::Output);
-        if word.text.starts_with('-') || !is_unknown || !followed.insert(&word.text) {
+        if word.text.starts_with('-') || !is_unknown {
             return None;
         }
-        if word.kind == Kind::Output {
-            return self.put_there(word, n);
-        }
         let run = &self.line.runs()[n];
-        if let Some(found) = self.by_default(word, run) {
-            return Some(found);
-        }
-        let mut is_bound = false;
-        for binding in self.line.bindings() {
-            if !self.ground.spend(1) {
-                return None;
-            }
-            if !names_variable(&word.text, &binding.name) {
-                continue;
-            }
-            is_bound = true;
-            let found = binding.words.iter().find_map(|value| match value.kind {
-                Kind::Variable | Kind::Output => self.behind(value, n, followed),
-                Kind::Literal | Kind::Home | Kind::Pattern => {
-                    if !self.ground.spend(1) {
-                        return None;
-                    }
-                    let put_in = put_in(&word.text, &binding.name, &value.text);
-                    self.named(run, &Word { text: put_in, kind: value.kind })
-                }
-            });
-            if found.is_some() {
-                return found;
-            }
-        }
-        if is_bound { None } else { self.set_by_others(&word.text, run) }
-    }
-
-    /// `${x:-file}`
-    fn by_default(&self, word: &Word, run: &'a Run) -> Option<String> {
-        let (begin, rest) = word.text.split_once("${")?;
-        let (inner, end) = rest.split_once('}')?;
-        let value = inner.split_once(['-', '=', '+']).map(|(_, value)| value)?;
-        self.named(run, &Word::literal(format!("{begin}{value}{end}")))
+        let values = self.values.behind(word);
+        let mut values = values.iter().take_while(|_| self.ground.spend(1));
+        values.find_map(|value| match value.kind {
+            Kind::Output => self.put_there(value, n),
+            Kind::Variable => self.named(run, value).or_else(|| self.set_by_others(&value.text)),
+            Kind::Literal | Kind::Home | Kind::Pattern => self.named(run, value),
+        })
     }
 
     /// What `$(…)` writes, or what `find -exec` and `xargs` put in.
@@ -118,50 +88,15 @@ impl<'a> Flow<'a> {
         self.written_by(|_, inner| inner.nesting > run.nesting && is_own(inner))
     }
 
-    /// What a variable may be that no assignment and no loop sets: an argument of a script or function of the
-    /// line, or what `read` and its kin read. The environment's own are none of these.
-    fn set_by_others(&self, text: &str, run: &'a Run) -> Option<String> {
-        let runs = self.line.runs();
-        let is_read = || {
-            let readers =
-                runs.iter().filter(|run| matches!(run.name(), "read" | "mapfile" | "readarray"));
-            readers
-                .flat_map(|run| run.words.iter().skip(1).map(|word| word.text.as_str()))
-                .chain(["REPLY", "MAPFILE"])
-                .any(|name| !name.is_empty() && names_variable(text, name))
-        };
-        let is_argument = is_argument(text);
-        if !is_argument && !is_read() {
+    /// What a variable may be that no assignment and no loop sets: an argument that another command gives a script
+    /// or function of the line, or what `read` and its kin read. The environment's own are none of these.
+    fn set_by_others(&self, text: &str) -> Option<String> {
+        if !names_argument(text) && !self.values.is_read(text) {
             return None;
         }
-        let functions = &self.line.script().functions;
-        let arguments = |run: &'a Run| -> Vec<&'a Word> {
-            let (name, args) = (run.name(), self.args(run));
-            if SHELLS.contains(&name) {
-                // The first is the script.
-                args.operands().skip(1).collect()
-            } else if name == "set" || functions.iter().any(|own| own == name) {
-                args.words().collect()
-            } else {
-                Vec::new()
-            }
-        };
+        let mut runs = self.line.runs().iter();
         self.written_by(|_, run| run.writes_pipe || runs_what_it_finds(&self.args(run)))
-            .or_else(|| {
-                let mut given = runs.iter().filter(|_| is_argument).flat_map(arguments);
-                // `f() { cat .$1; }; f env`
-                let put_in = |word: &Word| {
-                    let mut names = ["1", "2", "3", "@", "*"].iter();
-                    names.find_map(|name| {
-                        let is_it =
-                            names_variable(text, name) || text.contains(&format!("${name}"));
-                        let text = put_in(text, name, &word.text);
-                        self.named(run, &Word { text, kind: word.kind }).filter(|_| is_it)
-                    })
-                };
-                given.find_map(|word| self.named(run, word).or_else(|| put_in(word)))
-            })
-            .or_else(|| runs.iter().find_map(|run| self.in_text(run)))
+            .or_else(|| runs.find_map(|run| self.in_text(run)))
     }
 
     /// One of the names that anything in the line may hand on: of a line that is too long to be followed.
@@ -295,31 +230,6 @@ pub(super) fn runs_what_it_finds(args: &Args<'_>) -> bool {
 
 fn texts(run: &Run) -> Vec<&str> {
     run.words.iter().map(|word| word.text.as_str()).collect()
-}
-
-/// `$1`, `${1%.*}`, `$@`, `$*` stands in a text.
-fn is_argument(text: &str) -> bool {
-    text.match_indices('$').any(|(at, _)| {
-        let rest = text[at + 1..].strip_prefix('{').unwrap_or(&text[at + 1..]);
-        rest.starts_with(|char: char| char.is_ascii_digit() || "@*".contains(char))
-    })
-}
-
-/// `$name`, `${name}`, `${name%.*}` stands in a text.
-pub(super) fn names_variable(text: &str, name: &str) -> bool {
-    text.match_indices('$').any(|(at, _)| {
-        let rest = text[at + 1..].strip_prefix('{').unwrap_or(&text[at + 1..]);
-        rest.strip_prefix(name).is_some_and(|rest| {
-            !rest.starts_with(|char: char| char.is_ascii_alphanumeric() || char == '_')
-        })
-    })
-}
-
-/// The text with a value in the variable's place.
-fn put_in(text: &str, name: &str, value: &str) -> String {
-    let put_in = text.replace(&format!("${{{name}}}"), value).replace(&format!("${name}"), value);
-    // `${name%.*}` is taken for all of it.
-    if put_in.contains('$') { value.to_owned() } else { put_in }
 }
 
 /// A search that lets some names through.

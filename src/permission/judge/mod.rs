@@ -11,6 +11,8 @@ mod shows;
 mod spared;
 mod survey;
 mod table;
+mod touched;
+mod values;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -23,9 +25,10 @@ pub(super) use survey::Survey;
 pub(super) use table::Class;
 use table::{Entry, READ_INPUT, TABLE};
 pub(super) use table::{GLOBAL_FLAGS, GLOBAL_VALUES};
+pub(super) use touched::{changes, removes};
 
 use super::line::Line;
-use super::shell::{By, How, Input, Kind, Run, Word};
+use super::shell::{By, How, Input, Run, Word};
 use crate::protocol::tool::Effect;
 
 /// What stands at a path. Whoever asks for a ruling tells it: this room looks at no file.
@@ -380,86 +383,6 @@ pub(super) fn writes_git(line: &Line, directory: &str, ground: &dyn Ground) -> b
         && line.script().functions.is_empty()
         && has(line, Class::Git)
         && line.runs().iter().all(|run| !run.sets_variables && is_harmless(run))
-}
-
-/// The files that the line, run in this folder, takes away, overwrites or moves something to, where they are
-/// named: what they are should be kept before.
-pub(super) fn removes(line: &Line, directory: &str, ground: &dyn Ground) -> Vec<String> {
-    let mut files = touched(line, directory, ground);
-    files.retain(|(path, moves)| match ground.look(path) {
-        Place::File => true,
-        // It is created: an undo takes it away again.
-        Place::Nothing => *moves,
-        Place::Folder | Place::Project | Place::Above | Place::Elsewhere => false,
-    });
-    let mut files: Vec<String> = files.into_iter().map(|(path, _)| path).collect();
-    files.sort();
-    files.dedup();
-    files
-}
-
-/// A file of this kind that the line, run in this folder, is known to change.
-pub(super) fn changes(
-    line: &Line,
-    directory: &str,
-    ground: &dyn Ground,
-    is_it: &dyn Fn(&str) -> bool,
-) -> Option<String> {
-    let files = touched(line, directory, ground).into_iter();
-    files.map(|(path, _)| ground.real(&path)).find(|path| is_it(path))
-}
-
-/// What the line, run in this folder, takes away or writes, as far as it is named, and whether something is
-/// moved there.
-fn touched(line: &Line, directory: &str, ground: &dyn Ground) -> Vec<(String, bool)> {
-    let directory = if directory == "." { "" } else { directory };
-    let mut files = Vec::new();
-    for run in line.runs() {
-        let args = Args { run, directory, ground };
-        let name = run.name();
-        let named = || args.operands().flat_map(|word| places(line, &args, word)).collect();
-        let touched = match name {
-            "rm" | "unlink" => args.removed(),
-            "mv" => args.moved(),
-            "cp" | "install" | "ln" => args.copied(),
-            "dd" => Some(
-                args.words().filter_map(|word| args.paths(&word.after("of=")?)).flatten().collect(),
-            ),
-            "tee" | "truncate" | "touch" | "patch" => Some(named()),
-            // `uniq IN OUT`
-            "uniq" => args.operands().nth(1).and_then(|word| args.paths(word)),
-            "git" if args.sub_is("rm") => args.removed(),
-            "git" if args.sub_is("mv") => args.moved(),
-            "sed" | "perl" if args.has("-i") || args.may_have("--in-place") => Some(named()),
-            "sed" => {
-                let files = args.sed().writes.into_iter().map(Word::literal);
-                Some(files.filter_map(|word| args.paths(&word)).flatten().collect())
-            }
-            _ => None,
-        };
-        let touched = touched.unwrap_or_default().into_iter().chain(args.written_by_option());
-        let moves = name == "mv" || name == "git" && args.sub_is("mv");
-        let written = run.redirects.iter().filter_map(|to| to.writes());
-        let written = written.flat_map(|word| places(line, &args, word));
-        let all = touched.chain(written);
-        files.extend(all.map(|path| (path, moves)));
-    }
-    files
-}
-
-/// The files that a word names: itself, by a pattern, or by a variable that the line sets.
-fn places(line: &Line, args: &Args<'_>, word: &Word) -> Vec<String> {
-    let named = match word.kind {
-        Kind::Pattern => return args.expanded(word),
-        Kind::Variable => {
-            let name = word.text.trim_start_matches(['$', '{']).trim_end_matches('}');
-            let values = line.bindings().iter().filter(|binding| binding.name == name);
-            let values = values.flat_map(|binding| &binding.words);
-            values.chain([word]).flat_map(|value| args.known_paths(value)).collect()
-        }
-        Kind::Literal | Kind::Home | Kind::Output => args.known_paths(word),
-    };
-    [named, args.expanded(word)].concat()
 }
 
 /// A command of the line that reads standard input, and is given none.

@@ -8,8 +8,10 @@ use super::args::Args;
 use super::everything::INTERPRETERS;
 use super::folders::{found, searched};
 use super::handed::{Flow, MOST_FOLLOWED, runs_what_it_finds};
+
 use super::survey::Survey;
 use super::table::{COPIES, NAMES_ONLY, SEARCHES, SHOWS};
+use super::values::Values;
 use super::{Ground, Place, Reach};
 use crate::permission::line::Line;
 use crate::permission::paths::holds_a_key;
@@ -76,16 +78,36 @@ const PRINTS: &[&str] = &[
     "spawn",
     "exec",
     "`",
-    "throw",
-    "raise",
-    "assert",
-    "exit(",
     "stderr",
     "os.write",
     "writeSync",
     "logging",
-    "die",
-    "warn",
+];
+
+/// Words with which a program complains, of what it has read as of anything else.
+const COMPLAINS: &[&str] =
+    &["throw", "raise", "assert", "exit", "die", "warn", "warning", "fail", "abort", "croak"];
+
+/// Texts with which a file is read, besides settings that are loaded by others.
+const OPENS: &[&str] = &[
+    "open(",
+    "open ",
+    "readFile",
+    "readText",
+    "read_text",
+    "read_bytes",
+    "readlines",
+    "file_get_contents",
+    "File.read",
+    "File.new",
+    "IO.read",
+    "io.lines",
+    "Bun.file",
+    "createReadStream",
+    "file(",
+    "slurp",
+    "<>",
+    "ARGV",
 ];
 
 /// Options of programs that show what they read, or repeat it in what they complain of, with the file that they
@@ -128,12 +150,13 @@ pub(in super::super) fn shows(
     let by = |command| move |path: &str| is_it(command, &as_rules_say(path));
     let is_it = &by(None);
     let is_long = line.runs().len() > MOST_FOLLOWED;
-    let flow = |reach| Flow { line, directory, ground, reach, is_it };
+    let values = &Values::of(line, ground);
+    let flow = |reach| Flow { line, directory, ground, values, reach, is_it };
     let reads_unknown = || line.runs().iter().any(reads_unknown);
     let found = (0..line.runs().len()).find_map(|n| {
         let run = &line.runs()[n];
         let args = Args { run, directory, ground };
-        Looker { line, n, args, ground, is_it: &by(Some(run.of)), suspicion }.look()
+        Looker { line, n, args, ground, values, is_it: &by(Some(run.of)), suspicion }.look()
     });
     found
         .or_else(|| {
@@ -187,6 +210,7 @@ struct Looker<'a> {
     n: usize,
     args: Args<'a>,
     ground: &'a Survey<'a>,
+    values: &'a Values<'a>,
     is_it: &'a (dyn Fn(&str) -> bool + Sync),
     suspicion: Suspicion,
 }
@@ -262,8 +286,8 @@ impl<'a> Looker<'a> {
     }
 
     fn flow<'b>(&'b self, is_it: &'b (dyn Fn(&str) -> bool + Sync)) -> Flow<'b> {
-        let (directory, ground) = (self.args.directory, self.ground);
-        Flow { line: self.line, directory, ground, reach: self.suspicion.reach(), is_it }
+        let (directory, ground, values) = (self.args.directory, self.ground, self.values);
+        Flow { line: self.line, directory, ground, values, reach: self.suspicion.reach(), is_it }
     }
 
     /// A program that is not known, or one that shows the files that it is given.
@@ -353,8 +377,10 @@ impl<'a> Looker<'a> {
         let begins_with_it = (searches || name == "sed") && !has_pattern;
         let mut operands: Vec<&Word> =
             self.args.operands().skip(usize::from(begins_with_it)).collect();
-        // The last word of a copy is what is written.
-        let n_written = usize::from(matches!(name, "cp" | "mv" | "ln" | "install"));
+        // The last word of a copy is what is written, where that does not stand in front.
+        let is_copy = matches!(name, "cp" | "mv" | "ln" | "install");
+        let is_in_front = || !self.args.values_of(&["-t", "--target-directory"]).is_empty();
+        let n_written = usize::from(is_copy && !is_in_front());
         operands.truncate(operands.len().saturating_sub(n_written));
         if self.suspicion == Suspicion::Any {
             operands.extend(self.args.words().filter(|word| word.text.starts_with('-')));
@@ -368,21 +394,12 @@ impl<'a> Looker<'a> {
         let command = sub.map(|sub| format!("{name} {}", sub.text)).unwrap_or_default();
         let own =
             FILE_OPTIONS.iter().filter(|(program, _)| *program == name || *program == command);
-        let options: Vec<&str> = own.flat_map(|(_, options)| options.iter().copied()).collect();
-        // (What `xargs` runs has options of its own.)
-        let words: Vec<&Word> = self.args.words().take_while(|word| word.text != "--").collect();
-        words.iter().enumerate().find_map(|(at, word)| {
-            options.iter().find_map(|option| {
-                let rest = word.text.strip_prefix(option)?;
-                match rest.strip_prefix('=').unwrap_or(rest) {
-                    "" => self.at(words.get(at + 1)?),
-                    // `-a.env`, and not `--files` for `--file`
-                    path if rest.starts_with('=') || option.len() == 2 => {
-                        self.at(&Word { text: path.to_owned(), kind: word.kind })
-                    }
-                    _ => None,
-                }
-            })
+        let options: Vec<&'static str> =
+            own.flat_map(|(_, options)| options.iter().copied()).collect();
+        let files = self.args.values_of(&options);
+        files.iter().find_map(|word| {
+            let values = self.values.behind(word);
+            values.iter().find_map(|word| self.at(word))
         })
     }
 
@@ -474,6 +491,9 @@ impl<'a> Looker<'a> {
         };
         let named =
             |text: &Word| fragments(&text.text).find_map(|text| self.at(&Word::literal(text)));
+        if name == "sed" {
+            return self.read_by_sed();
+        }
         match self.suspicion {
             Suspicion::Any => {
                 let is_data = SHOWS.contains(&name) || NAMES_ONLY.contains(&name) || name == "git";
@@ -482,27 +502,38 @@ impl<'a> Looker<'a> {
             // A program that loads its settings goes on; one that is written here to print them does not.
             Suspicion::Known => {
                 if name == "sed" {
-                    let Effects { reads, runs, .. } = self.args.sed();
-                    let reads = reads.iter().find_map(|file| self.at(&Word::literal(file)));
-                    return reads.or_else(|| {
-                        // `1e cat file`
-                        let mut named = runs.iter().flat_map(|command| fragments(command));
-                        named.find_map(|text| self.at(&Word::literal(text)))
-                    });
+                    return self.read_by_sed();
                 }
                 let is_program = INTERPRETERS.contains(&name) || matches!(name, "awk" | "gawk");
                 let texts = self.args.words().chain(input).filter(|_| is_program);
-                let is_printed = matches!(name, "node" | "bun") && self.args.has("-p");
+                let is_printed = matches!(name, "node" | "deno" | "bun")
+                    && ["-p", "--print"].iter().any(|own| self.args.has(own));
                 texts
-                    .filter(|text| {
-                        is_printed || PRINTS.iter().any(|print| text.text.contains(print))
-                    })
+                    .filter(|text| is_printed || prints(&text.text))
                     .filter(|text| !name.ends_with("awk") || text.text.contains("getline"))
                     .find_map(named)
                     .filter(|path| self.ground.look(path) == Place::File)
             }
         }
     }
+
+    /// `sed 'r file'`, `sed '1e cat file'`
+    fn read_by_sed(&self) -> Option<String> {
+        let Effects { reads, runs, kind, .. } = self.args.sed();
+        let word = |text: &str| Word { text: text.to_owned(), kind };
+        let parts = || runs.iter().flat_map(|command| fragments(command));
+        reads.iter().find_map(|file| self.at(&word(file))).or_else(|| {
+            parts().take_while(|_| self.ground.spend(1)).find_map(|text| self.at(&word(text)))
+        })
+    }
+}
+
+/// The text of a program writes out again what it reads, or complains of it.
+fn prints(text: &str) -> bool {
+    let is_in = |print: &&str| text.contains(*print);
+    let mut words = text.split(|char: char| !char.is_ascii_alphanumeric() && char != '_');
+    PRINTS.iter().any(is_in)
+        || OPENS.iter().any(is_in) && words.any(|word| COMPLAINS.contains(&word))
 }
 
 /// What in a text may be a path: `x.txt` in `open("x.txt")`, `HEAD:x.txt`, `if=x.txt`, `-fx.txt`.

@@ -114,6 +114,7 @@ impl Ground for Survey<'_> {
 mod tests {
     use super::super::Line;
     use super::super::handed::Flow;
+    use super::super::values::Values;
     use super::*;
 
     /// Folders full of files.
@@ -136,7 +137,9 @@ mod tests {
         let survey = Survey::new(&many);
         let is_it = |path: &str| path == ".env";
         let reach = Reach::Own;
-        let flow = Flow { line: &line, directory: "", ground: &survey, reach, is_it: &is_it };
+        let values = Values::of(&line, &survey);
+        let (ground, values) = (&survey, &values);
+        let flow = Flow { line: &line, directory: "", ground, values, reach, is_it: &is_it };
         for n in 0..line.runs().len() {
             assert_eq!(flow.handed(n), None);
         }

@@ -1,6 +1,6 @@
 //! Scripts of `sed`: what they do besides to the text that they are given.
 
-use super::Word;
+use super::{Kind, Word};
 
 /// What its scripts read, write and run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub(in super::super) struct Effects {
     pub(in super::super) writes: Vec<String>,
     /// `e command`, and `b` of `s/a/b/e`; nothing for a line that it is given, or a part of one.
     pub(in super::super) runs: Vec<String>,
+    /// How far all of these texts are known.
+    pub(in super::super) kind: Kind,
     /// That may not be all: a script lies in a file, is known only when it runs, or was not read to its end.
     pub(in super::super) is_cut: bool,
 }
@@ -21,6 +23,7 @@ impl Effects {
         let scripts = scripts(words);
         let texts: Vec<&str> = scripts.iter().map(|word| word.text.as_str()).collect();
         let mut effects = effects(&texts.join("\n"));
+        effects.kind = scripts.iter().map(|word| word.kind).max().unwrap_or_default();
         effects.is_cut |= scripts.is_empty() || !scripts.iter().all(Word::is_literal);
         effects
     }
@@ -231,11 +234,10 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::permission::shell::Kind;
 
     /// What it reads, writes and runs, in this order; `?` where it was not read to its end.
     fn check(script: &str, expected: &str) {
-        let Effects { reads, writes, runs, is_cut } = effects(script);
+        let Effects { reads, writes, runs, is_cut, .. } = effects(script);
         let shown = [("<", reads), (">", writes), ("!", runs)];
         let shown =
             shown.iter().flat_map(|(sign, all)| all.iter().map(move |one| format!("{sign}{one}")));

@@ -15,9 +15,10 @@ pub(in super::super) struct Word {
 }
 
 /// How far a word is known: the least of its parts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(in super::super) enum Kind {
     /// The command gets this very text.
+    #[default]
     Literal,
     /// `*`, `?`, `[…]`: names of files.
     Pattern,

@@ -1,0 +1,319 @@
+//! Which files a line takes away, overwrites or moves, as far as its words name them.
+
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashSet};
+
+use super::args::Args;
+use super::survey::Survey;
+use super::values::Values;
+use super::{Ground, Place, Reach};
+use crate::permission::line::Line;
+use crate::permission::paths::guarded;
+use crate::permission::shell::{Effects, Kind, Word, join};
+
+/// What a look at a path costs, in values that are compared, and what it costs to put one together.
+const A_LOOK: usize = 10;
+const A_PATH: usize = 5;
+/// So many paths of a line are looked at, whatever was spent to find their names.
+const MOST_LOOKS: usize = 20_000;
+
+/// What happens to a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Change {
+    /// It is written.
+    Written,
+    /// Something is moved there.
+    MovedTo,
+    /// It goes, with all that is in it.
+    Gone,
+}
+
+/// What a line changes, in the order in which it says so.
+#[derive(Default)]
+struct Touched {
+    paths: Vec<(String, Change)>,
+    seen: HashSet<(String, Change)>,
+    /// Folders whose files come to lie in others.
+    filled: Vec<(String, String)>,
+}
+
+impl Touched {
+    fn add(&mut self, path: String, change: Change) {
+        let touched = (path, change);
+        if self.seen.insert(touched.clone()) {
+            self.paths.push(touched);
+        }
+    }
+}
+
+/// The files that the line, run in this folder, takes away, overwrites or moves something to, where they are
+/// named: what they are should be kept before.
+pub(in super::super) fn removes(line: &Line, directory: &str, ground: &dyn Ground) -> Vec<String> {
+    let ground = &Survey::new(ground);
+    let left = Cell::new(MOST_LOOKS);
+    let look = |path: &str| {
+        left.set(left.get().checked_sub(1)?);
+        Some(ground.look(path))
+    };
+    let is_kept = |path: &str, change: Change| match look(path) {
+        Some(Place::File) => change == Change::Written || guarded(path).is_none(),
+        // It is created: an undo takes it away again.
+        Some(Place::Nothing) => {
+            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let is_folder = || folder.is_empty() || look(folder) != Some(Place::Nothing);
+            change == Change::MovedTo && guarded(path).is_none() && is_folder()
+        }
+        Some(Place::Folder | Place::Project | Place::Above | Place::Elsewhere) | None => false,
+    };
+    let touched = touched(line, directory, ground).paths.into_iter();
+    let kept = touched.filter(|(path, change)| is_kept(path, *change)).map(|(path, _)| path);
+    kept.collect::<BTreeSet<String>>().into_iter().collect()
+}
+
+/// A file of this kind that the line, run in this folder, is known to change.
+pub(in super::super) fn changes(
+    line: &Line,
+    directory: &str,
+    ground: &Survey<'_>,
+    is_it: &(dyn Fn(&str) -> bool + Sync),
+) -> Option<String> {
+    let touched = touched(line, directory, ground);
+    let found = touched.paths.into_iter().enumerate().find_map(|(n, (path, change))| {
+        // (A name that fits is enough where no more can be looked at.)
+        let can_look = n < MOST_LOOKS;
+        let real = if can_look { ground.real(&path) } else { path.clone() };
+        if is_it(&real) {
+            return Some(real);
+        }
+        let is_gone = can_look && change == Change::Gone;
+        let is_folder = is_gone && matches!(ground.look(&path), Place::Folder | Place::Project);
+        is_folder.then(|| ground.find(&path, Reach::All, is_it)).flatten()
+    });
+    found.or_else(|| {
+        let mut filled = touched.filled.into_iter().take(MOST_LOOKS);
+        filled.find_map(|(from, to)| {
+            if ground.look(&from) != Place::Folder {
+                return None;
+            }
+            let from = ground.real(&from);
+            let place =
+                |path: &str| Some(join(&to, path.strip_prefix(&from)?.trim_start_matches('/')));
+            let is_there = |path: &str| place(path).is_some_and(|path| is_it(&path));
+            place(&ground.find(&from, Reach::All, &is_there)?)
+        })
+    })
+}
+
+/// What the line, run in this folder, changes, as far as it is named.
+fn touched(line: &Line, directory: &str, ground: &Survey<'_>) -> Touched {
+    let directory = if directory == "." { "" } else { directory };
+    let values = Values::of(line, ground);
+    let mut touched = Touched::default();
+    for run in line.runs() {
+        let args = Args { run, directory, ground };
+        Toucher { args, values: &values, ground, touched: &mut touched }.look();
+    }
+    touched
+}
+
+struct Toucher<'a, 'b> {
+    args: Args<'b>,
+    values: &'a Values<'b>,
+    ground: &'a Survey<'b>,
+    touched: &'a mut Touched,
+}
+
+impl<'b> Toucher<'_, 'b> {
+    fn look(&mut self) {
+        let run = self.args.run;
+        let (written, moved, gone) = (Change::Written, Change::MovedTo, Change::Gone);
+        match run.name() {
+            "rm" | "unlink" | "rmdir" | "shred" => self.add_all(self.args.own_operands(), gone),
+            "mv" => {
+                let sources = self.put(moved);
+                self.add_all(sources, gone);
+            }
+            "cp" | "install" | "ln" => _ = self.put(written),
+            "dd" => {
+                let files: Vec<Word> =
+                    self.args.words().filter_map(|word| word.after("of=")).collect();
+                self.add_all(&files, written);
+            }
+            "tee" | "truncate" | "touch" | "patch" => {
+                self.add_all(self.args.own_operands(), written);
+            }
+            // `uniq IN OUT`
+            "uniq" => self.add_all(self.args.operands().nth(1), written),
+            "git" if self.args.sub_is("rm") => self.add_all(self.args.operands().skip(1), gone),
+            "git" if self.args.sub_is("mv") => {
+                let mut operands: Vec<&Word> = self.args.operands().skip(1).collect();
+                if let Some(target) = operands.pop() {
+                    self.put_to(target, &operands, moved);
+                    self.add_all(operands, gone);
+                }
+            }
+            "sed" => {
+                if self.args.gives(&["-i", "--in-place"]) {
+                    let is_given = |option| self.args.gives(&[option]);
+                    let has_script =
+                        ["-e", "--expression", "-f", "--file"].into_iter().any(is_given);
+                    let files = self.args.own_operands().into_iter();
+                    self.add_all(files.skip(usize::from(!has_script)), written);
+                }
+                let Effects { writes, kind, .. } = self.args.sed();
+                let writes: Vec<Word> =
+                    writes.into_iter().map(|text| Word { text, kind }).collect();
+                self.add_all(&writes, written);
+            }
+            "perl" if self.args.has("-i") => self.add_all(self.args.operands(), written),
+            _ => {}
+        }
+        self.add_all(&self.args.written_by_option(), written);
+        self.add_all(run.redirects.iter().filter_map(|to| to.writes()), written);
+    }
+
+    fn add_all<'w>(&mut self, words: impl IntoIterator<Item = &'w Word>, change: Change) {
+        for word in words {
+            self.add(word, change);
+        }
+    }
+
+    fn add(&mut self, word: &Word, change: Change) {
+        for path in self.places(word) {
+            self.touched.add(path, change);
+        }
+    }
+
+    /// Notes where `mv`, `cp` and their kin put what they are given, and tells what that is.
+    fn put(&mut self, change: Change) -> Vec<&'b Word> {
+        let mut sources = self.args.own_operands();
+        let target = match self.args.values_of(&["-t", "--target-directory"]).into_iter().next() {
+            Some(target) => Some(target),
+            None => sources.pop().cloned(),
+        };
+        if let Some(target) = target {
+            self.put_to(&target, &sources, change);
+        }
+        sources
+    }
+
+    fn put_to(&mut self, target: &Word, sources: &[&Word], change: Change) {
+        let targets = self.places(target).into_iter().map(|target| {
+            self.touched.add(target.clone(), change);
+            let is_new = self.ground.spend(A_LOOK) && self.ground.look(&target) == Place::Nothing;
+            (target, is_new)
+        });
+        let targets: Vec<(String, bool)> = targets.collect();
+        for source in sources {
+            // (`cp -r a/. b` puts what is in it there.)
+            let name = source.known().map(|text| last(text).to_owned());
+            let mut paths: Vec<Option<String>> =
+                self.places(source).into_iter().map(Some).collect();
+            if paths.is_empty() && name.is_some() {
+                paths.push(None);
+            }
+            let is_many = paths.len() * targets.len() > 1;
+            for (path, (target, is_new)) in
+                paths.iter().flat_map(|one| targets.iter().map(move |to| (one, to)))
+            {
+                if is_many && !self.ground.spend(A_LOOK) {
+                    return;
+                }
+                let path = path.as_deref();
+                let name = name.as_deref().or(path.map(last)).unwrap_or_default();
+                let within = join(target, name);
+                if let Some(path) = path {
+                    if *is_new {
+                        self.touched.filled.push((path.to_owned(), target.clone()));
+                    }
+                    self.touched.filled.push((path.to_owned(), within.clone()));
+                }
+                self.touched.add(within, change);
+            }
+        }
+    }
+
+    /// The files that a word names: itself, by a pattern, or by variables that the line sets.
+    fn places(&self, word: &Word) -> BTreeSet<String> {
+        let is_variable = word.kind == Kind::Variable;
+        let mut places = BTreeSet::new();
+        for word in self.values.behind(word).iter() {
+            if word.kind != Kind::Pattern {
+                places.extend(self.args.known_paths(word));
+            }
+            places.extend(self.args.expanded(word));
+            if is_variable && !self.ground.spend(A_PATH) {
+                break;
+            }
+        }
+        places
+    }
+}
+
+/// The last name of a path.
+fn last(path: &str) -> &str {
+    path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ground on which nothing stands, and which counts who looks.
+    #[derive(Default)]
+    struct Empty(Cell<usize>);
+
+    impl Ground for Empty {
+        fn look(&self, _: &str) -> Place {
+            self.0.set(self.0.get() + 1);
+            Place::Nothing
+        }
+
+        fn real(&self, path: &str) -> String {
+            self.0.set(self.0.get() + 1);
+            path.to_owned()
+        }
+    }
+
+    /// Whether a line is seen to change `hidden/keys.txt`, and how often something is looked at for it.
+    fn seen(line: &str) -> (bool, usize) {
+        let (line, ground) = (Line::part(line), Empty::default());
+        let is_it = |path: &str| path == "hidden/keys.txt";
+        _ = removes(&line, ".", &ground);
+        let found = changes(&line, ".", &Survey::new(&ground), &is_it);
+        (found.is_some(), ground.0.get())
+    }
+
+    #[test]
+    fn what_stands_there_twice_is_looked_at_once() {
+        let many = format!("{}{}", "x=a;".repeat(500), "true >$x >$x >$x;".repeat(200));
+        assert_eq!(seen(&many), (false, 2));
+    }
+
+    #[test]
+    fn of_too_many_values_some_are_looked_at_and_names_are_still_read() {
+        let sets: String = (0..300).map(|n| format!("x=a{n};y=b{n};")).collect();
+        for many in [
+            format!("{sets}{}", "true >$x/$y >$y/$x;".repeat(100)),
+            format!("{sets}{}", "cp $x $y; mv -t $x $y;".repeat(100)),
+            format!("{sets}false && cp {} $x", "$y ".repeat(1000)),
+        ] {
+            let (found, looks) = seen(&many);
+            assert!(!found && (1..200_000).contains(&looks), "{looks}");
+            let plain = [">hidden/keys.txt", "; cp a/keys.txt hidden", "; rm hidden/keys.txt"];
+            for line in plain {
+                assert!(seen(&format!("{many}{line}")).0, "{line}");
+            }
+        }
+        let doubled: String = (0..40).map(|n| format!("x{n}=$x{m}$x{m};", m = n + 1)).collect();
+        assert!(!seen(&format!("{doubled}x40=a; echo > $x0")).0);
+    }
+
+    #[test]
+    fn git_is_followed_through_a_few_folders() {
+        let git = |n: usize| format!("git -C hidden {} rm keys.txt", "-C . ".repeat(n));
+        assert!(seen(&git(0)).0 && seen(&git(7)).0 && !seen(&git(8)).0);
+        assert!(seen("git -c a=b --no-pager -C hidden -c c=d rm -f keys.txt").0);
+        assert!(!seen("git -c -C -c hidden rm keys.txt").0);
+    }
+}
