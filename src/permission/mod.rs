@@ -234,6 +234,19 @@ impl Policy {
             let text = format!("a rule asks before {path} is changed, whichever way");
             return Some(Ruling::Ask(self.reason_of(entry, text)));
         }
+        // (What it denies it may deny of this too.)
+        let guards = |entry: &&Entry| {
+            entry.verb != Verb::Allow
+                && CHANGES.contains(&entry.rule.tool())
+                && !entry.rule.is_bare()
+        };
+        let is_patch = |(line, _): &(Line, Findings)| judge::changes_what_a_patch_names(line);
+        if let Some(entry) = self.entries.iter().find(guards)
+            && question.command.as_ref().is_some_and(is_patch)
+        {
+            let text = "a rule guards files, and which files a patch changes stands in the patch";
+            return Some(Ruling::Ask(self.reason_of(entry, text)));
+        }
         let withheld = self.withheld();
         let asks = |_, path: &str| withheld.asks(question.tool, path).is_some();
         let path = question.shows(withheld.has(Verb::Ask), &asks, Suspicion::Any)?;

@@ -25,7 +25,7 @@ pub(super) use survey::Survey;
 pub(super) use table::Class;
 use table::{Entry, READ_INPUT, TABLE};
 pub(super) use table::{GLOBAL_FLAGS, GLOBAL_VALUES};
-pub(super) use touched::{changes, removes};
+pub(super) use touched::{changes, changes_what_a_patch_names, removes};
 
 use super::line::Line;
 use super::shell::{By, How, Input, Run, Word};

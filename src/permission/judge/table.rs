@@ -1330,6 +1330,7 @@ pub(super) const SHOWS: &[&str] = &[
     "pg",
     "mapfile",
     "readarray",
+    "history",
 ];
 
 /// Those of them that write to another file, or send to another machine, what they are given, and show nothing of
