@@ -5,7 +5,7 @@ use super::values::names_variable;
 use super::{Ground, Place};
 use crate::permission::line::Line;
 use crate::permission::shell::{
-    How, Input, Kind, Redirect, Run, SHELLS, Script, Simple, Word, path_of,
+    How, Input, Kind, Redirect, Run, SHELLS, Script, Simple, Word, alternatives, path_of,
 };
 
 /// What fetches a text from elsewhere.
@@ -189,7 +189,7 @@ pub(super) fn moves(args: &Args<'_>) -> bool {
 
 /// The word names one of these, or all that is in it.
 fn covers(args: &Args<'_>, word: &Word, places: &[Place]) -> bool {
-    if let Some(words) = braced(word) {
+    if let Some(words) = alternatives(word) {
         return words.iter().any(|word| covers(args, word, places));
     }
     let text = word.text.replace("$(pwd)", "$PWD").replace("`pwd`", "$PWD");
@@ -219,40 +219,6 @@ fn covers(args: &Args<'_>, word: &Word, places: &[Place]) -> bool {
     let folders = args.folders_of_operand(&word);
     let mut paths = folders.iter().filter_map(|folder| path_of(folder, &word));
     paths.any(|path| places.contains(&place_of(args, &path)))
-}
-
-/// The words that `a{b,c}` stands for, by its first braces; `None` where it has none.
-fn braced(word: &Word) -> Option<Vec<Word>> {
-    // So many are put together: more is written by nobody.
-    const MOST: usize = 512;
-    let text = word.text.as_str();
-    let is_open = |at: &usize| text[..*at].chars().next_back() != Some('$');
-    let open = text.match_indices('{').map(|(at, _)| at).find(is_open)?;
-    let (mut depth, mut parts, mut begin) = (0_usize, Vec::new(), open + 1);
-    let mut rest = None;
-    for (at, char) in text.char_indices().skip_while(|(at, _)| *at <= open) {
-        match char {
-            '{' => depth += 1,
-            ',' if depth == 0 => {
-                parts.push(&text[begin..at]);
-                begin = at + 1;
-            }
-            '}' if depth == 0 => {
-                parts.push(&text[begin..at]);
-                rest = Some(&text[at + 1..]);
-                break;
-            }
-            '}' => depth -= 1,
-            _ => {}
-        }
-    }
-    let rest = rest.filter(|_| {
-        let is_few = text.matches(',').count() < MOST && text.matches('{').count() <= 4;
-        parts.len() > 1 && is_few && word.kind != Kind::Literal && word.kind != Kind::Output
-    })?;
-    let put =
-        |part: &&str| Word { text: format!("{}{part}{rest}", &text[..open]), kind: word.kind };
-    Some(parts.iter().map(put).collect())
 }
 
 fn place_of(args: &Args<'_>, path: &str) -> Place {

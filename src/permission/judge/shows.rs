@@ -654,9 +654,11 @@ impl<'a> Looker<'a> {
                 let is_printed = matches!(name, "node" | "deno" | "bun")
                     && ["-p", "--print"].iter().any(|own| self.args.has(own));
                 texts
-                    .filter(|text| match is_database {
-                        true => READS_IN_DATABASE.iter().any(|own| text.text.contains(own)),
-                        false => is_printed || prints(&text.text),
+                    .filter(|text| {
+                        if is_database {
+                            return READS_IN_DATABASE.iter().any(|own| text.text.contains(own));
+                        }
+                        is_printed || prints(&text.text)
                     })
                     .filter(|text| !name.ends_with("awk") || text.text.contains("getline"))
                     .find_map(named)

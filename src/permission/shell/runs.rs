@@ -346,7 +346,7 @@ impl Runs {
         if name == "watch" && !words.is_empty() {
             return self.text(&joined(&words), run, depth);
         }
-        self.inner(&Run { sets_variables, directories, ..run.clone() }, words, depth);
+        self.inner(&Run { directories, sets_variables, ..run.clone() }, words, depth);
     }
 
     /// What `find -exec … ;` and `fd -x …` run.
