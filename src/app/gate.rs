@@ -327,7 +327,12 @@ fn policy(
 ) -> Result<Policy, OpenError> {
     let home = std::env::home_dir().map(|home| home.display().to_string());
     let places = Places { project: root.display().to_string(), home };
-    let mut policy = Policy::new(mode, is_sandboxed).at(places);
+    let sandbox = &loaded.config.sandbox;
+    let is_temporary = |folder: &String| folder.starts_with("/tmp");
+    let own_temporary = !sandbox.extra_writable.iter().any(is_temporary);
+    let mut policy = Policy::new(mode, is_sandboxed)
+        .with_own(sandbox.network == SandboxNetwork::Loopback, own_temporary)
+        .at(places);
     let all = tools::all();
     let tools: Vec<&str> = all.iter().map(|tool| tool.spec().name).collect();
     for (list, text, origin) in &loaded.rules {

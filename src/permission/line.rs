@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
 
 use super::filled::Values;
-use super::judge::{self, Class, Ground};
+use super::judge::{self, Class, Ground, Own};
 use super::shell::{Binding, Pipeline, Run, Runs, Script};
 
 /// Words after which a command is not what its text says, or is only a part of one.
@@ -83,6 +83,11 @@ impl Line {
     /// A command of it talks to other machines.
     pub fn needs_network(&self) -> bool {
         judge::has(self, Class::Network)
+    }
+
+    /// The same, where a sandbox has this of its own.
+    pub(super) fn needs_network_beyond(&self, own: Own) -> bool {
+        judge::has_beyond(self, Class::Network, own)
     }
 
     /// The files of the project that it takes away or overwrites, as far as they are named: what they are

@@ -26,7 +26,7 @@ use crate::protocol::envelope::ErrorCode;
 use crate::protocol::tool::Effect;
 
 use filled::Values;
-use judge::{Class, Findings, Instead, IsIt, Survey, Suspicion};
+use judge::{Class, Findings, Instead, IsIt, Own, Survey, Suspicion};
 use paths::Guarded;
 use shell::Simple;
 
@@ -43,6 +43,8 @@ pub use statuses::Ran;
 pub struct Policy {
     mode: PermissionMode,
     is_sandboxed: bool,
+    /// What of the sandbox is nobody else's.
+    own: Own,
     entries: Arc<Vec<Entry>>,
     places: Arc<Places>,
     /// The words of the pins that have rules.
@@ -87,7 +89,19 @@ impl Policy {
     /// No rules yet. In a sandbox commands may run without a rule in the mode that edits.
     pub fn new(mode: PermissionMode, is_sandboxed: bool) -> Self {
         let (entries, places, pins) = Default::default();
-        Self { mode, is_sandboxed, entries, places, pins }
+        let own = Own { loopback: false, temporary: is_sandboxed };
+        Self { mode, is_sandboxed, own, entries, places, pins }
+    }
+
+    /// What the sandbox has of its own: a loopback interface, and temporary folders in which nothing of anybody's
+    /// lies.
+    #[must_use]
+    pub fn with_own(mut self, loopback: bool, temporary: bool) -> Self {
+        self.own = Own {
+            loopback: self.is_sandboxed && loopback,
+            temporary: self.is_sandboxed && temporary,
+        };
+        self
     }
 
     /// Patterns that begin at the root of all or at the home are about paths seen from here.
@@ -135,7 +149,7 @@ impl Policy {
     /// May this tool do this? The ground says what stands at the paths that a command names.
     pub fn rule_on(&self, tool: &str, effect: &Effect, ground: &dyn Ground) -> Ruling {
         let ground = &Survey::new(ground);
-        let command = judge::findings(effect, ground);
+        let command = judge::findings(effect, ground, self.own);
         let question = Question { tool, effect, command, places: &self.places, ground };
         let ruling = GUARDS.iter().find_map(|guard| guard(self, &question));
         ruling.unwrap_or_else(|| self.by_mode(&question))
@@ -145,8 +159,10 @@ impl Policy {
     /// allows everything: it has the user's network. What only the sandbox lets run does not.
     pub fn gives_network(&self, tool: &str, effect: &Effect, ground: &dyn Ground) -> bool {
         let ground = &Survey::new(ground);
-        let Some(command) = judge::findings(effect, ground) else { return false };
-        if !command.0.needs_network() {
+        let Some(command) = judge::findings(effect, ground, self.own) else {
+            return false;
+        };
+        if !command.0.needs_network_beyond(self.own) {
             return false;
         }
         let command = Some(command);
@@ -156,9 +172,9 @@ impl Policy {
     }
 
     /// The command talks to other machines: whoever allows it gives it the user's network.
-    pub fn needs_network(effect: &Effect) -> bool {
+    pub fn needs_network(&self, effect: &Effect) -> bool {
         match effect {
-            Effect::Command { command, .. } => Line::read(command).needs_network(),
+            Effect::Command { command, .. } => Line::read(command).needs_network_beyond(self.own),
             Effect::Read { .. } | Effect::Write { .. } | Effect::Job { .. } | Effect::Plan => false,
         }
     }
@@ -166,7 +182,7 @@ impl Policy {
     /// By itself, whatever rules and modes say, it may be done without asking: a command that destroys nothing,
     /// reaches no other machine and is not one of those that are never run.
     pub fn is_harmless(effect: &Effect, ground: &dyn Ground) -> bool {
-        judge::findings(effect, ground).is_none_or(|(line, findings)| {
+        judge::findings(effect, ground, Own::default()).is_none_or(|(line, findings)| {
             line.is_understood()
                 && !line.is_too_long()
                 && findings.never.is_none()
@@ -216,6 +232,19 @@ impl Policy {
     fn asked_about_files(&self, question: &Question<'_>) -> Option<Ruling> {
         if let Some((entry, path)) = self.changed_by_command(question, Verb::Ask) {
             let text = format!("a rule asks before {path} is changed, whichever way");
+            return Some(Ruling::Ask(self.reason_of(entry, text)));
+        }
+        // (What it denies it may deny of this too.)
+        let guards = |entry: &&Entry| {
+            entry.verb != Verb::Allow
+                && CHANGES.contains(&entry.rule.tool())
+                && !entry.rule.is_bare()
+        };
+        let is_patch = |(line, _): &(Line, Findings)| judge::changes_what_a_patch_names(line);
+        if let Some(entry) = self.entries.iter().find(guards)
+            && question.command.as_ref().is_some_and(is_patch)
+        {
+            let text = "a rule guards files, and which files a patch changes stands in the patch";
             return Some(Ruling::Ask(self.reason_of(entry, text)));
         }
         let withheld = self.withheld();

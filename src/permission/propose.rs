@@ -2,7 +2,7 @@
 
 use super::Line;
 use super::judge::{self, Class, GLOBAL_FLAGS, GLOBAL_VALUES};
-use super::shell::Simple;
+use super::shell::{How, Simple};
 use crate::protocol::tool::Effect;
 
 /// Programs whose first word says what they do: `cargo test`.
@@ -66,6 +66,43 @@ const HAS_VERBS: &[&str] = &[
 ];
 /// Their words behind which another says what they do: `npm run test`.
 const RUNNERS: &[&str] = &["run", "exec", "compose", "tool", "nextest"];
+/// The same of some programs alone: `docker container ls`, `gh pr view`.
+const GROUPS: &[(&[&str], &[&str])] = &[
+    (
+        &["docker", "podman", "nerdctl"],
+        &[
+            "builder",
+            "buildx",
+            "config",
+            "container",
+            "context",
+            "image",
+            "imagetools",
+            "machine",
+            "manifest",
+            "network",
+            "node",
+            "pod",
+            "secret",
+            "service",
+            "stack",
+            "swarm",
+            "system",
+            "trust",
+            "volume",
+        ],
+    ),
+    (
+        &["gh"],
+        &[
+            "auth", "cache", "gist", "issue", "label", "pr", "project", "release", "repo",
+            "secret", "variable", "workflow",
+        ],
+    ),
+    (&["kubectl", "oc"], &["auth", "cluster-info", "create", "rollout", "set", "top"]),
+    (&["helm"], &["dependency", "get", "registry", "repo", "search", "show"]),
+    (&["uv"], &["pip", "python"]),
+];
 /// Programs that run what they are given: a rule for them would allow anything.
 const RUN_ANYTHING: &[&str] = &[
     "env",
@@ -159,13 +196,8 @@ const RUN_ANYTHING: &[&str] = &[
     "read",
     "getopts",
     "unset",
-    // An option or a word of theirs names what they run: `make SHELL=…`, `sed 1e…`, `tar --checkpoint-action=…`.
     "make",
-    "sed",
-    "tar",
-    "zip",
-    "mawk",
-    "nawk",
+    "bmake",
     "nodejs",
     "toybox",
     "setpriv",
@@ -174,40 +206,113 @@ const RUN_ANYTHING: &[&str] = &[
     "dotenv",
     "cross-env",
     "hyperfine",
-    "valgrind",
     "m4",
-    "bmake",
-    "bsdtar",
     "cmake",
     "ctest",
+    "ipython",
+    "jshell",
+    "groovy",
+    "scala",
+    "kotlin",
+    "elixir",
+    "iex",
+    "erl",
+    "ghci",
+    "runghc",
+    "R",
+    "octave",
+    "swipl",
+    "ocaml",
+    "racket",
+    "sbcl",
+    "tsx",
+    "ts-node",
+    "java",
+    "pyenv",
+    "rbenv",
+    "nodenv",
+    "nvm",
+    "asdf",
+    "mise",
+    "fakeroot",
+    "fakechroot",
+    "faketime",
+    "proot",
+    "ltrace",
+    "prlimit",
+    "xvfb-run",
+    "dbus-run-session",
+    "unbuffer",
+    "bwrap",
+    "firejail",
+    // A line of theirs may name a program: `.shell`, `\\!`, `COPY … TO PROGRAM`.
+    "psql",
+    "mysql",
+    "mariadb",
+    "sqlite3",
+    "sqlite",
+    "duckdb",
+    "mongosh",
 ];
-/// Git's commands with options that name what they run, or that set what git runs.
-const GIT_RUNS_ANYTHING: &[&str] = &[
-    "ls-remote",
-    "push",
-    "fetch",
-    "fetch-pack",
-    "send-pack",
-    "pull",
-    "clone",
-    "init",
-    "grep",
-    "config",
-    "archive",
-    "rebase",
-    "bisect",
-    "submodule",
-    "difftool",
-    "mergetool",
-    "filter-branch",
-    "send-email",
-    "for-each-repo",
+/// An option or a word of theirs names what they run, and their input is no more than data: `sort
+/// --compress-program=…`, `sed 1e…`, `tar --checkpoint-action=…`, `rg --pre …`, `man -P …`.
+const OPTIONS_RUN_ANYTHING: &[&str] = &[
+    "sed", "awk", "gawk", "mawk", "nawk", "tar", "bsdtar", "zip", "valgrind", "sort", "split",
+    "man", "less", "more", "most", "bat", "batcat", "rg", "ag", "ack", "perf", "coverage",
 ];
-/// They run what follows, in a container.
-const CONTAINERS: &[&str] =
-    &["docker", "docker-compose", "podman", "podman-compose", "nerdctl", "kubectl", "oc"];
-/// Their words that do so.
-const RUN_INSIDE: &[&str] = &["exec", "run", "rsh", "debug"];
+/// Words of programs behind which anything can be run, or with which is set what they run.
+const WIDE_VERBS: &[(&[&str], &[&str])] = &[
+    (
+        &["git"],
+        &[
+            "ls-remote",
+            "push",
+            "fetch",
+            "fetch-pack",
+            "send-pack",
+            "pull",
+            "clone",
+            "init",
+            "grep",
+            "config",
+            "archive",
+            "rebase",
+            "bisect",
+            "submodule",
+            "difftool",
+            "mergetool",
+            "filter-branch",
+            "send-email",
+            "for-each-repo",
+            "shell",
+            "hook",
+            "daemon",
+            "upload-pack",
+            "receive-pack",
+            "http-backend",
+            "instaweb",
+            "web--browse",
+            "remote-ext",
+            "svn",
+            "p4",
+        ],
+    ),
+    (
+        &["docker", "docker-compose", "podman", "podman-compose", "nerdctl", "kubectl", "oc"],
+        &[
+            "exec", "run", "rsh", "debug", "create", "build", "bake", "attach", "play", "kube",
+            "cp", "plugin", "config",
+        ],
+    ),
+    (
+        &["npm", "pnpm", "yarn"],
+        &["dlx", "exec", "x", "create", "init", "explore", "config", "set", "node"],
+    ),
+    (&["gh"], &["extension", "ext", "alias", "api", "codespace", "config"]),
+    (&["helm"], &["plugin"]),
+    (&["go"], &["env"]),
+    (&["pip", "pip3", "poetry", "bundle", "composer"], &["config"]),
+];
 
 /// Why there is no rule where the words before a verb are not known.
 const UNREAD: &str = "no pattern fits these words before what the program is told to do";
@@ -268,9 +373,8 @@ pub(super) fn rule_for(simple: &Simple) -> Result<String, &'static str> {
     let name = program.rsplit('/').next().unwrap_or(program);
     let mut verbs = vec![name];
     let mut words = simple.words.iter().skip(1);
-    while HAS_VERBS.contains(&name)
-        && (verbs.len() == 1 || RUNNERS.contains(&verbs[verbs.len() - 1]))
-    {
+    let is_group = |word: &str| RUNNERS.contains(&word) || any(GROUPS, name, word);
+    while HAS_VERBS.contains(&name) && (verbs.len() == 1 || is_group(verbs[verbs.len() - 1])) {
         let Some(word) = words.next() else { break };
         // The options before a verb belong to the rule: elsewhere, or told otherwise, it may do something else.
         match word.known() {
@@ -294,25 +398,36 @@ pub(super) fn rule_for(simple: &Simple) -> Result<String, &'static str> {
     if verbs.len() == 1 && leading.len() > 1 || !leading.iter().all(|word| can_say(word)) {
         return exact(simple).ok_or(UNREAD);
     }
-    // `python3.12` is `python`, and `gsed` is GNU's.
-    let is_version = |char: char| char.is_ascii_digit() || matches!(char, '.' | '-');
-    let is_wide = |word: &&str| {
-        let plain = word.trim_end_matches(is_version);
-        let names = [Some(*word), Some(plain), plain.strip_prefix('g')];
-        names.into_iter().flatten().any(|name| RUN_ANYTHING.contains(&name))
-            || word.starts_with("ld-linux")
-    };
-    let is_wide_verb = |verb: &&str| {
-        name == "git" && GIT_RUNS_ANYTHING.contains(verb)
-            || CONTAINERS.contains(&name) && RUN_INSIDE.contains(verb)
-    };
-    if is_wide(&name)
-        || verbs.iter().skip(1).any(is_wide_verb)
-        || verbs.len() > 2 && verbs.last().is_some_and(is_wide)
+    let behind_runner = verbs.len() > 2;
+    let asked = || verbs.last().filter(|_| behind_runner);
+    let runs = |list: &[&str]| is_one(list, name) || asked().is_some_and(|word| is_one(list, word));
+    let is_given_code = simple.reads_pipe
+        || simple.redirects.iter().any(|to| matches!(to.how, How::Read | How::Text));
+    if runs(RUN_ANYTHING) && is_given_code {
+        return Err("no pattern fits what a program that runs anything is given as its input");
+    }
+    let talks = !HAS_VERBS.contains(&name) && judge::can_be(name, Class::Network);
+    if runs(RUN_ANYTHING)
+        || runs(OPTIONS_RUN_ANYTHING)
+        || talks
+        || verbs.iter().skip(1).any(|verb| any(WIDE_VERBS, name, verb))
     {
         return exact(simple).ok_or("no pattern fits these words of a program that runs anything");
     }
     Ok(format!("Bash({} *)", leading.join(" ")))
+}
+
+/// The program is one of these: `python3.12` is `python`, and `gsed` is GNU's.
+fn is_one(list: &[&str], program: &str) -> bool {
+    let is_version = |char: char| char.is_ascii_digit() || matches!(char, '.' | '-');
+    let plain = program.trim_end_matches(is_version);
+    let names = [Some(program), Some(plain), plain.strip_prefix('g')];
+    names.into_iter().flatten().any(|name| list.contains(&name)) || program.starts_with("ld-linux")
+}
+
+/// The word stands in the table for this program.
+fn any(table: &[(&[&str], &[&str])], program: &str, word: &str) -> bool {
+    table.iter().any(|(programs, words)| programs.contains(&program) && words.contains(&word))
 }
 
 /// The command with all of its words, where a pattern can say them.

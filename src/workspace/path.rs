@@ -141,9 +141,12 @@ impl Workspace {
         !look_at(&path.absolute).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Whether the project lies in this folder, or the folder is its root itself, wherever it leads.
+    /// Whether the project, or a folder that belongs to it, lies in this folder, or is this folder itself, wherever
+    /// it leads.
     pub fn is_in(&self, folder: &Path) -> bool {
-        fs::canonicalize(self.root.join(folder)).is_ok_and(|real| self.root.starts_with(real))
+        fs::canonicalize(self.root.join(folder)).is_ok_and(|real| {
+            self.root.starts_with(&real) || self.extra.iter().any(|extra| extra.starts_with(&real))
+        })
     }
 
     /// What the file system says of a path, without following it or a link that was put in its way.

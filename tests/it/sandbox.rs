@@ -502,6 +502,9 @@ fn loopback_is_the_commands_own_or_an_error() {
         }
         let script = format!("./attack pair; ./attack tcp {port}; ./attack call 41 40 1 0");
         assert_eq!(place.stdout(&script), "ok\nECONNREFUSED\nEPERM\n", "{:?}", place.user);
+        // A line that names no other machine stays there, whoever allows it.
+        let named = format!("(: < /dev/tcp/127.0.0.1/{port}) 2>&- && echo open || echo closed");
+        assert_eq!(place.stdout(&named), "closed\n", "{:?}", place.user);
         assert!(tcp.accept().is_err());
         // What one command of a session serves the next one reaches, and nobody else.
         let serve = "./attack serve > port & until [ -s port ]; do sleep 0.01; done";

@@ -78,6 +78,7 @@ fn project() -> (Test, Workspace) {
         .file("o/keys.txt", "o\n")
         .file("name with space.txt", "")
         .file("build/x", "")
+        .file("node_modules/.bin/tsc", "")
         .file("target/x", "");
     let root = test.root();
     std::os::unix::fs::symlink("..", root.join("up")).unwrap();
@@ -385,4 +386,89 @@ fn a_file_is_the_same_by_each_of_its_names() {
     assert_eq!(envelope["status"], "success", "{envelope}");
     let envelope = call(&test, "cd web && cat ../new.txt | sort", &denied);
     assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{envelope}");
+}
+
+#[test]
+fn a_sandbox_with_a_loopback_of_its_own_asks_nobody_about_this_machine() {
+    let (_test, workspace) = project();
+    let policy = || Policy::new(PermissionMode::AutoEdit, true);
+    let own = policy().with_own(true, true);
+    let effect = |command: &str| Effect::Command {
+        command: command.to_owned(),
+        directory: ".".to_owned(),
+        reads_only: false,
+        background: false,
+    };
+    let asks = |policy: &Policy, command: &str| {
+        matches!(policy.rule_on("Bash", &effect(command), &workspace), Ruling::Ask(_))
+    };
+    for command in [
+        "curl 127.0.0.1:8123",
+        "curl -s http://localhost:8123/a?b=c -o out.json",
+        "curl -X POST -d x=1 http://127.0.0.1:8123/",
+        "curl -fsS 'http://[::1]:8123/'",
+        "wget -qO- http://localhost:8123",
+        "nc -z localhost 8123",
+        "echo hi | nc 127.0.0.1 8123",
+        ": < /dev/tcp/127.0.0.1/8123",
+        "make serve & curl localhost:8123/health",
+    ] {
+        assert!(!asks(&own, command) && !own.needs_network(&effect(command)), "{command}");
+        assert!(asks(&policy(), command), "{command}");
+    }
+    for command in [
+        "curl localhost.example.com",
+        "curl localhost:8123 https://example.com",
+        "curl localhost:8123 example.com",
+        "curl -x http://proxy:1 localhost:8123",
+        "curl http://localhost@example.com/",
+        "curl \"$url\"",
+        "nc example.com 80",
+        "ssh localhost true",
+        ": < /dev/tcp/example.com/80",
+        "curl localhost:8123; git fetch",
+    ] {
+        assert!(asks(&own, command) && own.needs_network(&effect(command)), "{command}");
+    }
+    // Without a sandbox there is nothing of its own.
+    let bare = Policy::new(PermissionMode::Full, false).with_own(true, true);
+    assert!(bare.needs_network(&effect("curl localhost:8123")));
+    let options = [Rule::parse("Bash").unwrap()];
+    let bare =
+        Policy::new(PermissionMode::AutoEdit, false).with(Verb::Allow, Origin::UserFile, options);
+    assert!(asks(&bare, "rm -rf /tmp/x"));
+}
+
+#[test]
+fn what_a_patch_names_is_asked_about_where_a_rule_guards_files() {
+    let (test, _) = project();
+    for command in ["git apply x.patch", "git am x.patch", "patch -p1 < x.patch"] {
+        let envelope = call(&test, command, &["--allow", "Bash", "--deny", "Edit(a.txt)"]);
+        assert_eq!(envelope["error"]["code"], "APPROVAL_REQUIRED", "{command}: {envelope}");
+    }
+}
+
+#[test]
+fn a_file_that_a_rule_keeps_from_being_read_is_not_read_under_another_name() {
+    let (test, _) = project();
+    for command in [
+        "env -C sub cat x.txt | cat",
+        "env --chdir=sub cat x.txt | cat",
+        "sed 'r sub/x.txt' a.txt",
+        "git mv sub/x.txt y.txt",
+        "git checkout-index --prefix=y/ sub/x.txt",
+        "git checkout-index -a --prefix=y/",
+    ] {
+        let envelope = call(&test, command, &["--allow", "Bash", "--deny", "Read(sub/x.txt)"]);
+        assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{command}: {envelope}");
+    }
+}
+
+#[test]
+fn a_folder_that_has_another_name_is_left_alone_by_the_undo() {
+    let script = "call: Bash {\"command\": \"mv src lib\"}\n---\nexpect: success\ntext: ok";
+    let test = Test::new().file("src/a.rs", "one\n").script(script);
+    test.run(&["task", "--permission-mode", "auto-edit"]).expect_code(0);
+    test.agent(&["session", "undo"]);
+    assert_eq!(test.read("lib/a.rs"), "one\n");
 }

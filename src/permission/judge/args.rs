@@ -554,6 +554,9 @@ impl<'a> Args<'a> {
         let options: &[&str] = match self.run.name() {
             "sort" | "patch" => &["-o", "--output"],
             "find" => &["-fprint", "-fprint0", "-fprintf", "-fls"],
+            "curl" => &["-o", "--output", "-D", "--dump-header", "-c", "--cookie-jar"],
+            "wget" => &["-O", "--output-document", "-o", "--output-file"],
+            "gcc" | "g++" | "cc" | "clang" => &["-o"],
             "git" if self.sub_is("archive") => &["-o", "--output"],
             "git" => &["--output"],
             _ => return Vec::new(),

@@ -5,7 +5,7 @@ use super::values::names_variable;
 use super::{Ground, Place};
 use crate::permission::line::Line;
 use crate::permission::shell::{
-    How, Input, Kind, Redirect, Run, SHELLS, Script, Simple, Word, path_of,
+    How, Input, Kind, Redirect, Run, SHELLS, Script, Simple, Word, alternatives, path_of,
 };
 
 /// What fetches a text from elsewhere.
@@ -104,6 +104,7 @@ pub(super) fn removes_what_is_listed(line: &Line, directory: &str, ground: &dyn 
                 let here = |own: &Run| Run { directories: run.directories.clone(), ..own.clone() };
                 let mut own = inner.runs().iter().skip(1).map(here);
                 own.next().is_some_and(|first| lists(&first)) && own.all(|run| keeps_all(&run))
+                    || with_folders && covers(&args, word, ALL)
             }
             Kind::Literal | Kind::Pattern | Kind::Home | Kind::Variable => {
                 with_folders && covers(&args, word, ALL)
@@ -188,6 +189,9 @@ pub(super) fn moves(args: &Args<'_>) -> bool {
 
 /// The word names one of these, or all that is in it.
 fn covers(args: &Args<'_>, word: &Word, places: &[Place]) -> bool {
+    if let Some(words) = alternatives(word) {
+        return words.iter().any(|word| covers(args, word, places));
+    }
     let text = word.text.replace("$(pwd)", "$PWD").replace("`pwd`", "$PWD");
     if text.starts_with("$(git rev-parse --show-toplevel)") {
         return places.contains(&Place::Project) && !text.contains("toplevel)/");

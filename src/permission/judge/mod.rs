@@ -8,6 +8,7 @@ mod folders;
 mod handed;
 mod instead;
 mod shows;
+mod spared;
 mod survey;
 mod table;
 mod touched;
@@ -18,11 +19,13 @@ use std::sync::LazyLock;
 
 use args::{Args, Part};
 pub(super) use shows::{IsIt, Suspicion, fragments, shows};
+pub(super) use spared::Own;
+use spared::is_spared;
 pub(super) use survey::Survey;
 pub(super) use table::Class;
 use table::{Entry, READ_INPUT, TABLE};
 pub(super) use table::{GLOBAL_FLAGS, GLOBAL_VALUES};
-pub(super) use touched::{changes, removes};
+pub(super) use touched::{changes, changes_what_a_patch_names, removes};
 
 use super::line::Line;
 use super::shell::{By, How, Input, Run, Word};
@@ -158,7 +161,7 @@ fn classes(args: &Args<'_>) -> Vec<&'static Entry> {
         | Class::Network
         | Class::Destructive
         | Class::Never
-        | Class::Git => args.fit(&entry.when, is_grave(entry)),
+        | Class::Git => args.fit(&entry.when, is_grave(entry)) && !is_spared(entry.class, args),
     };
     let mut entries: Vec<&Entry> = entries_of(&name.text).filter(fits).collect();
     if args.run.path.is_some() {
@@ -173,11 +176,11 @@ fn classes(args: &Args<'_>) -> Vec<&'static Entry> {
 }
 
 /// The line of an effect that runs one, and what is found in it.
-pub(super) fn findings(effect: &Effect, ground: &dyn Ground) -> Option<(Line, Findings)> {
+pub(super) fn findings(effect: &Effect, ground: &dyn Ground, own: Own) -> Option<(Line, Findings)> {
     match effect {
         Effect::Command { command, directory, background, .. } => {
             let line = Line::read(command);
-            let findings = judge(&line, directory, *background, ground);
+            let findings = judge(&line, directory, *background, ground, own);
             Some((line, findings))
         }
         Effect::Read { .. } | Effect::Write { .. } | Effect::Job { .. } | Effect::Plan => None,
@@ -185,7 +188,14 @@ pub(super) fn findings(effect: &Effect, ground: &dyn Ground) -> Option<(Line, Fi
 }
 
 /// Looks at every command of a line that runs in this folder.
-fn judge(line: &Line, directory: &str, background: bool, ground: &dyn Ground) -> Findings {
+fn judge(
+    line: &Line,
+    directory: &str,
+    background: bool,
+    ground: &dyn Ground,
+    own: Own,
+) -> Findings {
+    let own = own.of(line);
     let directory = if directory == "." { "" } else { directory };
     let mut found = Findings::default();
     if everything::is_fork_bomb(line.text(), line.script()) {
@@ -199,7 +209,7 @@ fn judge(line: &Line, directory: &str, background: bool, ground: &dyn Ground) ->
         if found.never.is_some() {
             break;
         }
-        look_at(run, directory, background, ground, &mut found);
+        look_at(run, directory, background, ground, own, &mut found);
     }
     // What is too long is not run at all.
     if !line.is_understood() && !line.is_too_long() && found.never.is_none() {
@@ -240,7 +250,7 @@ fn guess(text: &str, directory: &str, ground: &dyn Ground, found: &mut Findings)
     let line = Line::part(&commands.join(";"));
     let mut guessed = Findings::default();
     for run in line.runs() {
-        look_at(run, directory, false, ground, &mut guessed);
+        look_at(run, directory, false, ground, Own::default(), &mut guessed);
     }
     if guessed.never.is_some() {
         let why = "a part that is not understood looks like it deletes everything".to_owned();
@@ -254,6 +264,7 @@ fn look_at(
     directory: &str,
     background: bool,
     ground: &dyn Ground,
+    own: Own,
     found: &mut Findings,
 ) {
     let args = Args { run, directory, ground };
@@ -261,7 +272,7 @@ fn look_at(
         let target = to.target.text.as_str();
         if to.how == How::Write && everything::is_device(target) {
             found.never = Some("it would overwrite a device");
-        } else if target.starts_with("/dev/tcp/") || target.starts_with("/dev/udp/") {
+        } else if own.is_left_by(to) {
             found.asks.push((run.of, Class::Network, "it talks to other machines".to_owned()));
         }
     }
@@ -271,6 +282,7 @@ fn look_at(
             Class::Never => found.never = found.never.or(Some(entry.why)),
             // Who starts it in the background wants it to go on.
             Class::Endless if background => {}
+            class if own.suffices(class, &args) => {}
             Class::Interactive | Class::Endless if found.instead.is_none() => {
                 found.instead = Some(Instead {
                     is_tool: false,
@@ -312,18 +324,25 @@ pub(super) fn is_read_only(line: &Line) -> bool {
         })
 }
 
+/// A program of this name may be of this class.
+pub(super) fn can_be(name: &str, class: Class) -> bool {
+    entries_of(name).any(|entry| entry.class == class)
+}
+
 /// A command of this class is among those that may run.
 pub(super) fn has(line: &Line, class: Class) -> bool {
+    has_beyond(line, class, Own::default())
+}
+
+/// The same, and what is the sandbox's own does not suffice for it.
+pub(super) fn has_beyond(line: &Line, class: Class, own: Own) -> bool {
+    let own = own.of(line);
     line.runs().iter().any(|run| {
         let args = Args { run, directory: "", ground: &Nowhere };
-        classes(&args).iter().any(|entry| entry.class == class)
-            || class == Class::Network
-                && run.redirects.iter().filter(|to| matches!(to.how, How::Read | How::Write)).any(
-                    |to| {
-                        to.target.text.starts_with("/dev/tcp/")
-                            || to.target.text.starts_with("/dev/udp/")
-                    },
-                )
+        let mut of_it = classes(&args).into_iter().filter(|entry| entry.class == class);
+        let read = || run.redirects.iter().filter(|to| matches!(to.how, How::Read | How::Write));
+        of_it.any(|_| !own.suffices(class, &args))
+            || class == Class::Network && read().any(|to| own.is_left_by(to))
     })
 }
 

@@ -8,7 +8,6 @@ use super::args::Args;
 use super::everything::INTERPRETERS;
 use super::folders::{found, searched};
 use super::handed::{Flow, MOST_FOLLOWED, runs_what_it_finds};
-
 use super::survey::Survey;
 use super::table::{COPIES, NAMES_ONLY, SEARCHES, SHOWS};
 use super::values::Values;
@@ -56,7 +55,28 @@ const GIT_SHOWS: &[&str] = &[
     "diff-index",
     "diff-files",
     "bundle",
+    "interpret-trailers",
+    "mailinfo",
 ];
+
+/// They complain of what they do not understand with the line that it stands in, or write out what they read.
+const COMPILERS: &[&str] = &["gcc", "g++", "cc", "c++", "clang", "clang++", "cpp"];
+
+/// Modules of python that write out the file that they are given.
+const SHOWING_MODULES: &[&str] =
+    &["base64", "json.tool", "tokenize", "gzip", "quopri", "ast", "pygments", "tarfile", "zipfile"];
+
+/// What `openssl` does that shows certificates and sums, and never a key.
+const SHOWS_NO_KEY: &[&str] = &["x509", "verify", "crl", "dgst", "req"];
+
+/// Programs that show variables, or set what shows them.
+const SHOW_VARIABLES: &[&str] = &[
+    "env", "printenv", "export", "declare", "typeset", "readonly", "local", "compgen", "set",
+    "shopt", "trap", "ps", "history",
+];
+
+/// Variables that name a file which the shell behind them runs.
+const RUN_BY_SHELLS: &[&str] = &["BASH_ENV=", "ENV="];
 
 /// Those whose answer is no more than a number or a sum.
 const COUNTS: &[&str] = &["wc", "md5sum", "sha1sum", "sha256sum", "sha512sum", "b2sum", "cksum"];
@@ -110,10 +130,17 @@ const OPENS: &[&str] = &[
     "ARGV",
 ];
 
+/// What reads a file in a statement.
+const READS_IN_DATABASE: &[&str] =
+    &["readfile(", ".read", ".import", "read_text(", "read_blob(", "read_csv"];
+
 /// Options of programs that show what they read, or repeat it in what they complain of, with the file that they
 /// read: attached, or in the next word.
 const FILE_OPTIONS: &[(&str, &[&str])] = &[
     ("diff", &["--to-file", "--from-file"]),
+    ("date", &["-f", "--file"]),
+    ("du", &["--files0-from"]),
+    ("find", &["-files0-from"]),
     ("sort", &["--files0-from"]),
     ("wc", &["--files0-from"]),
     ("xargs", &["-a", "--arg-file"]),
@@ -196,8 +223,30 @@ fn reads_unknown(run: &Run) -> bool {
 /// Of what it reads it writes no more than how much it is.
 pub(super) fn counts(args: &Args<'_>) -> bool {
     let name = args.run.name();
-    COUNTS.contains(&name)
-        || SEARCHES.contains(&name) && ["-c", "-q"].iter().any(|own| args.has(own))
+    COUNTS.contains(&name) || SEARCHES.contains(&name) && only_counts(args)
+}
+
+/// A search that says whether, or how often, it finds something; and the word that says so is no value of another
+/// option.
+fn only_counts(args: &Args<'_>) -> bool {
+    const COUNTING: &[&str] = &["--quiet", "--silent", "--count"];
+    let is_cluster = |text: &str| {
+        text.strip_prefix('-').is_some_and(|letters| {
+            letters.contains(['c', 'q'])
+                && letters.chars().all(|letter| "cqivwxFEGPHhnsrR".contains(letter))
+        })
+    };
+    let takes_next = |text: &str| {
+        text.starts_with('-')
+            && (text.starts_with("--") && !text.contains('=')
+                || text.ends_with(['e', 'f', 'm', 'A', 'B', 'C', 'd', 'D', 'g', 't', 'T']))
+    };
+    let words: Vec<&Word> = args.words().take_while(|word| word.text != "--").collect();
+    words.iter().enumerate().any(|(at, word)| {
+        let is_value = at > 0 && takes_next(&words[at - 1].text);
+        let counts = COUNTING.contains(&word.text.as_str()) || is_cluster(&word.text);
+        counts && !is_value && word.is_literal()
+    })
 }
 
 fn has_xargs(line: &Line) -> bool {
@@ -221,7 +270,11 @@ impl<'a> Looker<'a> {
         // Names that one command writes are read by another.
         let hands_on = run.writes_pipe && has_xargs(self.line) || runs_what_it_finds(&self.args);
         let read = run.redirects.iter().filter(|to| to.how == How::Read).map(|to| &to.target);
+        if self.loads_settings_only() {
+            return None;
+        }
         let named = read.chain(self.operands(hands_on)).find_map(|word| self.named(word));
+        let named = named.or_else(|| self.run_by_a_shell());
         let named = named.or_else(|| self.by_option());
         named.or_else(|| self.in_texts()).or_else(|| self.met()).or_else(|| {
             let is_handed_on =
@@ -230,12 +283,69 @@ impl<'a> Looker<'a> {
         })
     }
 
+    /// `BASH_ENV=.env bash -c 'echo $KEY'`
+    fn run_by_a_shell(&self) -> Option<String> {
+        let set = self.line.script().commands.get(self.args.run.of)?.assignments.iter();
+        let set = set.filter(|_| SHELLS.contains(&self.name()));
+        let mut files = set.filter_map(|word| RUN_BY_SHELLS.iter().find_map(|own| word.after(own)));
+        files.find_map(|file| self.at(&file))
+    }
+
+    /// `. ./.env && npm start`: the shell loads settings for programs, and nothing of the line shows a variable.
+    fn loads_settings_only(&self) -> bool {
+        let is_settings = |word: &&Word| {
+            let name = word.text.rsplit('/').next().unwrap_or_default();
+            word.is_literal() && (name == ".env" || name.starts_with(".env."))
+        };
+        let is_source = |run: &Run| matches!(run.name(), "." | "source");
+        let run = self.args.run;
+        let is_it = self.suspicion == Suspicion::Known
+            && is_source(run)
+            && run.words.len() == 2
+            && run.words.iter().skip(1).all(|word| is_settings(&word));
+        let is_plain =
+            |word: &Word| matches!(word.kind, Kind::Literal | Kind::Pattern | Kind::Home);
+        let exports = |run: &Run| {
+            let words: Vec<&str> = run.words.iter().map(|word| word.text.as_str()).collect();
+            matches!(words[..], ["set", "-a" | "+a"] | ["set", "-o" | "+o", "allexport"])
+        };
+        let shows_none = |run: &Run| {
+            let name = run.name();
+            let has_text = ["-c", "-e", "-p", "-m", "-r"]
+                .iter()
+                .any(|own| run.words.iter().skip(1).any(|word| word.text.starts_with(own)));
+            exports(run)
+                || run.words.iter().all(is_plain)
+                    && run.redirects.iter().all(|to| is_plain(&to.target) && to.how != How::Text)
+                    && run.input == Input::None
+                    && !SHOW_VARIABLES.contains(&name)
+                    && !SHELLS.contains(&name)
+                    && !(INTERPRETERS.contains(&name) && (has_text || run.words.len() < 2))
+                    && !name.ends_with("awk")
+        };
+        let is_quiet = || {
+            let commands = &self.line.script().commands;
+            commands.iter().all(|command| command.assignments.iter().all(is_plain))
+                && !self.line.text().contains('$')
+                && self.line.runs().iter().all(|run| is_source(run) || shows_none(run))
+                && self.line.runs().iter().any(|run| !is_source(run) && !exports(run))
+        };
+        is_it && is_quiet()
+    }
+
     /// What it shows without having been told its name here: in folders, or told by another command.
     fn met(&self) -> Option<String> {
         let (name, args, is_it) = (self.name(), &self.args, self.is_it);
         let searches = SEARCHES.contains(&name) || name == "git" && args.sub_is("grep");
         if self.suspicion == Suspicion::Any {
             let shows = searches || SHOWS.contains(&name) || name == "7z";
+            // `git checkout-index -a --prefix=out/` puts each file there a second time.
+            let puts_all = name == "git"
+                && args.sub_is("checkout-index")
+                && ["-a", "--all"].iter().any(|own| args.has(own));
+            if puts_all {
+                return self.ground.find("", Reach::All, is_it);
+            }
             return shows.then(|| self.handed(is_it).or_else(|| self.below(is_it))).flatten();
         }
         let is_counted = || COUNTS.contains(&name) || self.is_counted();
@@ -297,7 +407,16 @@ impl<'a> Looker<'a> {
         // (What `tee` names it writes, and so does `sed -i`.)
         let changes = args.has("-i") && matches!(name, "sed" | "perl" | "ruby");
         let is_unknown = args.run.words.first().is_some_and(|program| !program.is_literal());
-        (is_unknown || SHOWS.contains(&name) && name != "tee" || goes_by_line) && !changes
+        if name == "openssl"
+            && args.operands().next().is_some_and(|sub| SHOWS_NO_KEY.contains(&sub.text.as_str()))
+        {
+            return false;
+        }
+        (is_unknown
+            || COMPILERS.contains(&name)
+            || SHOWS.contains(&name) && name != "tee"
+            || goes_by_line)
+            && !changes
     }
 
     /// Of what it writes nothing more is seen than how much it is.
@@ -356,16 +475,21 @@ impl<'a> Looker<'a> {
             Suspicion::Known if name == "git" => self.git_shows(),
             Suspicion::Known if name == "xargs" => false,
             // As a script of theirs: they tell what they do not understand.
+            Suspicion::Known if self.runs_showing_module() => true,
             Suspicion::Known if SHELLS.contains(&name) || INTERPRETERS.contains(&name) => {
                 let has_text = ["-c", "-e", "-m"].iter().any(|own| self.args.has(own));
                 let n_scripts = if self.shows_what_it_is_given() { usize::MAX } else { 1 };
                 let scripts = self.args.operands().take(n_scripts);
                 return scripts.filter(|_| !has_text || n_scripts > 1).collect();
             }
-            Suspicion::Known => searches || self.shows_what_it_is_given(),
-            Suspicion::Any if name == "git" => {
-                self.args.operands().next().is_some_and(|sub| GIT_SHOWS.contains(&&*sub.text))
+            Suspicion::Known => {
+                (searches && !only_counts(&self.args) || self.shows_what_it_is_given())
+                    && !self.renames_a_secret()
             }
+            // (What is moved, or put elsewhere from the index, has another name then.)
+            Suspicion::Any if name == "git" => self.args.operands().next().is_some_and(|sub| {
+                GIT_SHOWS.contains(&&*sub.text) || matches!(&*sub.text, "mv" | "checkout-index")
+            }),
             Suspicion::Any => hands_on || !NAMES_ONLY.contains(&name),
         };
         if !is_suspect {
@@ -386,6 +510,25 @@ impl<'a> Looker<'a> {
             operands.extend(self.args.words().filter(|word| word.text.starts_with('-')));
         }
         operands
+    }
+
+    /// `mv .env .env.bak`: under its new name it is one of them too.
+    fn renames_a_secret(&self) -> bool {
+        let operands: Vec<&Word> = self.args.operands().collect();
+        let [from, to] = operands.as_slice() else { return false };
+        let options = ["-t", "--target-directory"];
+        self.name() == "mv"
+            && from.is_literal()
+            && to.is_literal()
+            && self.args.values_of(&options).is_empty()
+            && self.at(to).is_some()
+    }
+
+    /// `python3 -m base64 FILE`
+    fn runs_showing_module(&self) -> bool {
+        let mut words = self.args.words().skip_while(|word| word.text != "-m").skip(1);
+        self.name().starts_with("python")
+            && words.next().is_some_and(|module| SHOWING_MODULES.contains(&module.text.as_str()))
     }
 
     /// The file of this kind that an option says to read.
@@ -504,12 +647,19 @@ impl<'a> Looker<'a> {
                 if name == "sed" {
                     return self.read_by_sed();
                 }
-                let is_program = INTERPRETERS.contains(&name) || matches!(name, "awk" | "gawk");
+                let is_database = matches!(name, "sqlite3" | "sqlite" | "duckdb");
+                let is_program =
+                    INTERPRETERS.contains(&name) || matches!(name, "awk" | "gawk") || is_database;
                 let texts = self.args.words().chain(input).filter(|_| is_program);
                 let is_printed = matches!(name, "node" | "deno" | "bun")
                     && ["-p", "--print"].iter().any(|own| self.args.has(own));
                 texts
-                    .filter(|text| is_printed || prints(&text.text))
+                    .filter(|text| {
+                        if is_database {
+                            return READS_IN_DATABASE.iter().any(|own| text.text.contains(own));
+                        }
+                        is_printed || prints(&text.text)
+                    })
                     .filter(|text| !name.ends_with("awk") || text.text.contains("getline"))
                     .find_map(named)
                     .filter(|path| self.ground.look(path) == Place::File)

@@ -184,7 +184,7 @@ pub(super) const TABLE: &[Entry] = &[
     entry(
         Destructive,
         &["mv"],
-        Is(|args| !args.moves_literal_files()),
+        Is(|args| !args.moves_literal_files() && !args.moves_folder_to_free_name()),
         "folders, patterns and what is not known by name are moved over what is there",
     ),
     entry(
@@ -204,7 +204,7 @@ pub(super) const TABLE: &[Entry] = &[
     entry(Destructive, &["rclone"], Sub(&["delete", "purge", "sync"]), LOST),
     entry(Destructive, &["crontab"], Has(&["-r"]), LOST),
     // Destructive: git.
-    entry(Destructive, &["git"], SubHas(&["reset"], &["--hard", "--merge", "--keep"]), UNSAVED),
+    entry(Destructive, &["git"], SubHas(&["reset"], &["--hard", "--merge"]), UNSAVED),
     entry(
         Destructive,
         &["git"],
@@ -259,7 +259,8 @@ pub(super) const TABLE: &[Entry] = &[
         Is(|args| args.sub_is("branch") && args.has("-M") && args.operands().count() > 2),
         LOST,
     ),
-    entry(Destructive, &["git"], SubHas(&["branch", "tag"], &["-d", "--delete"]), LOST),
+    entry(Destructive, &["git"], Is(|args| args.deletes_branch_by_force()), LOST),
+    entry(Destructive, &["git"], SubHas(&["tag"], &["-d", "--delete"]), LOST),
     entry(Destructive, &["git"], SubHas(&["update-ref"], &["-d", "--stdin"]), LOST),
     entry(Destructive, &["git"], SubHas(&["gc"], &["--prune"]), LOST),
     entry(
@@ -278,7 +279,9 @@ pub(super) const TABLE: &[Entry] = &[
     entry(
         Destructive,
         &["git"],
-        Is(|args| args.sub_is("mv") && !args.moves_literal_files()),
+        Is(|args| {
+            args.sub_is("mv") && !args.moves_literal_files() && !args.moves_folder_to_free_name()
+        }),
         "folders, patterns and what is not known by name are moved over what is there",
     ),
     // Destructive: data and services.
@@ -1220,6 +1223,24 @@ pub(super) const TABLE: &[Entry] = &[
     ),
 ];
 
+/// What the lines above do not mean.
+pub(super) const SPARED: &[(Class, &[&str], When)] = &[
+    // What wants no network needs none.
+    (Network, &["npx"], Has(&["--no-install", "--no", "--offline"])),
+    (Network, &["npx"], Is(|args| args.runs_installed())),
+    (Network, &["npm", "pnpm", "yarn", "bun", "uv", "uvx", "conda", "mamba"], Has(&["--offline"])),
+    (Network, &["cargo"], Has(&["--offline", "--frozen"])),
+    (Network, &["pip", "pip3", "python", "python3"], Has(&["--no-index"])),
+    (Network, &["git"], Is(|args| args.is_about_a_path())),
+    // What is kept on this machine.
+    (Network, &["apt"], Sub(&["list", "show", "search", "policy", "depends", "rdepends"])),
+    (Network, &["helm"], Sub(&["lint", "create", "env"])),
+    (Network, &["helm"], Is(|args| args.renders_a_folder())),
+    (Network, &["docker", "podman", "nerdctl"], Sub(&["compose config"])),
+    (Network, &["docker-compose", "podman-compose"], Sub(&["config"])),
+    (Destructive, &["cargo", "npm", "pnpm", "uv"], Is(|args| args.publishes_nothing())),
+];
+
 /// Programs that show or send what the files hold that are named to them.
 pub(super) const SHOWS: &[&str] = &[
     "cat",
@@ -1309,6 +1330,7 @@ pub(super) const SHOWS: &[&str] = &[
     "pg",
     "mapfile",
     "readarray",
+    "history",
 ];
 
 /// Those of them that write to another file, or send to another machine, what they are given, and show nothing of

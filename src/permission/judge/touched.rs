@@ -104,6 +104,20 @@ pub(in super::super) fn changes(
     })
 }
 
+/// It changes files that something else names than the line: a patch.
+pub(in super::super) fn changes_what_a_patch_names(line: &Line) -> bool {
+    const LOOKS: &[&str] = &["--check", "--stat", "--numstat", "--summary", "--cached"];
+    line.runs().iter().any(|run| {
+        let args = Args { run, directory: "", ground: &super::Nowhere };
+        let looks = LOOKS.iter().any(|option| args.surely_has(option));
+        match run.name() {
+            "git" => args.sub_is("am") || args.sub_is("apply") && !looks,
+            "patch" => args.own_operands().is_empty() && !args.surely_has("--dry-run"),
+            _ => false,
+        }
+    })
+}
+
 /// What the line, run in this folder, changes, as far as it is named.
 fn touched(line: &Line, directory: &str, ground: &Survey<'_>) -> Touched {
     let directory = if directory == "." { "" } else { directory };
@@ -165,11 +179,53 @@ impl<'b> Toucher<'_, 'b> {
                     writes.into_iter().map(|text| Word { text, kind }).collect();
                 self.add_all(&writes, written);
             }
+            "gzip" | "gunzip" | "bzip2" | "bunzip2" | "xz" | "unxz" | "lzma" | "unlzma"
+            | "compress" | "uncompress"
+                if !self.args.gives(LEAVES) =>
+            {
+                self.add_all(self.args.operands(), gone);
+            }
+            // `zip -m a.zip FILE`: the first is written, the others are taken into it.
+            "zip" => {
+                let mut operands = self.args.operands();
+                self.add_all(operands.next(), written);
+                if self.args.gives(&["-m", "--move"]) {
+                    self.add_all(operands, gone);
+                }
+            }
+            "tar" | "bsdtar" => self.add_all(&self.unpacked(), written),
+            "awk" | "gawk" | "mawk" | "nawk" => {
+                for path in self.args.words().flat_map(|word| printed_to(&word.text)) {
+                    self.add(&Word::literal(path), written);
+                }
+            }
             "perl" if self.args.has("-i") => self.add_all(self.args.operands(), written),
             _ => {}
         }
         self.add_all(&self.args.written_by_option(), written);
         self.add_all(run.redirects.iter().filter_map(|to| to.writes()), written);
+    }
+
+    /// What `tar xf a.tar FILE` is told to unpack.
+    fn unpacked(&self) -> Vec<Word> {
+        let is_cluster = |at: usize, text: &str| {
+            at == 0 && !text.starts_with('-') || text.starts_with('-') && !text.starts_with("--")
+        };
+        let words: Vec<&Word> = self.args.words().collect();
+        let mut letters = words.iter().enumerate().filter(|(at, word)| is_cluster(*at, &word.text));
+        let unpacks = letters.any(|(_, word)| word.text.contains('x'))
+            || self.args.has("--extract")
+            || self.args.has("--get");
+        let mut members = Vec::new();
+        for (at, word) in words.iter().enumerate().filter(|_| unpacks) {
+            let before = at.checked_sub(1).map(|before| words[before].text.as_str());
+            let is_archive =
+                before.is_some_and(|text| is_cluster(at - 1, text) && text.ends_with(['f', 'C']));
+            if !is_archive && !is_cluster(at, &word.text) && !word.text.starts_with("--") {
+                members.push((*word).clone());
+            }
+        }
+        members
     }
 
     fn add_all<'w>(&mut self, words: impl IntoIterator<Item = &'w Word>, change: Change) {
@@ -248,6 +304,31 @@ impl<'b> Toucher<'_, 'b> {
         }
         places
     }
+}
+
+/// With these a program that packs files leaves them where they are.
+const LEAVES: &[&str] = &[
+    "-c",
+    "--stdout",
+    "--to-stdout",
+    "-k",
+    "--keep",
+    "-l",
+    "--list",
+    "-t",
+    "--test",
+    "-V",
+    "--version",
+    "-h",
+    "--help",
+];
+
+/// The files behind `>` in a program of `awk`.
+fn printed_to(program: &str) -> impl Iterator<Item = &str> {
+    program.split('>').skip(1).filter_map(|rest| {
+        let text = rest.trim_start().strip_prefix('"')?;
+        text.split_once('"').map(|(path, _)| path)
+    })
 }
 
 /// The last name of a path.

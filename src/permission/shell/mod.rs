@@ -14,7 +14,7 @@ use std::ops::Range;
 pub(super) use place::{Dir, Folders, join, path_of};
 pub(super) use runs::{Binding, By, Input, Run, Runs, SHELLS, is_harmless_setting};
 pub(super) use sed::Effects;
-pub(super) use word::{Kind, Word};
+pub(super) use word::{Kind, Word, alternatives};
 
 /// A text that bash runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -121,6 +121,18 @@ impl Runs {
             .flat_map(|simple| simple.assignments.iter().chain(&simple.words));
         self.bindings.extend(set.filter_map(binding));
         for (n, simple) in script.commands.iter().enumerate() {
+            // What the shell behind it runs before each line that it reads.
+            for text in simple
+                .assignments
+                .iter()
+                .chain(&simple.words)
+                .filter_map(|word| word.after("PROMPT_COMMAND="))
+            {
+                let run = by.cloned().unwrap_or_else(|| run_of(simple, n));
+                if let Some(depth) = depth.checked_sub(1) {
+                    self.text(&text, &Run { input: Input::None, ..run }, depth);
+                }
+            }
             let mut run = run_of(simple, by.map_or(n, |by| by.of));
             if run.input == Input::Pipe
                 && let Some(text) = n.checked_sub(1).and_then(|n| said(&script.commands[n]))
@@ -305,6 +317,20 @@ impl Runs {
             }
         }
         let mut words = arguments.get(at..).unwrap_or_default().to_vec();
+        let mut directories = run.directories.clone();
+        if name == "env" {
+            let own = &arguments[..at.min(arguments.len())];
+            for (n, word) in own.iter().enumerate() {
+                let folder = word.after("--chdir=").or_else(|| match word.text.as_str() {
+                    "-C" | "--chdir" => own.get(n + 1).cloned(),
+                    text if text.starts_with("-C") => word.after("-C"),
+                    _ => None,
+                });
+                if let Some(folder) = folder {
+                    directories.change(&[folder]);
+                }
+            }
+        }
         if name == "xargs" && !words.is_empty() {
             unknown_words(&mut words, replaced(arguments, at));
         }
@@ -320,7 +346,7 @@ impl Runs {
         if name == "watch" && !words.is_empty() {
             return self.text(&joined(&words), run, depth);
         }
-        self.inner(&Run { sets_variables, ..run.clone() }, words, depth);
+        self.inner(&Run { directories, sets_variables, ..run.clone() }, words, depth);
     }
 
     /// What `find -exec … ;` and `fd -x …` run.

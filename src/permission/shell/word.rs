@@ -69,6 +69,17 @@ pub(super) fn words(text: &str, at: Range<usize>, holes: &Holes) -> Vec<Word> {
     vec![read(text, at, holes)]
 }
 
+/// The words that braces make of one that was read whole, as bash puts something into it: `$HOME/{a,b}`.
+pub(in super::super) fn alternatives(word: &Word) -> Option<Vec<Word>> {
+    let mut made = Vec::new();
+    let is_replaced = matches!(word.kind, Kind::Variable | Kind::Home);
+    let is_some = is_replaced
+        && word.text.contains('{')
+        && expand(word.text.clone(), &mut made)
+        && made.len() > 1;
+    is_some.then(|| made.into_iter().map(|text| Word { text, kind: word.kind }).collect())
+}
+
 /// Adds what `a{b,c}d` stands for; `false` where it is too many.
 fn expand(raw: String, made: &mut Vec<String>) -> bool {
     let opens = raw.match_indices('{').take(MOST_ALTERNATIVES);

@@ -1,0 +1,210 @@
+//! What a line of the table does not mean: commands of its programs that do nothing of the kind, and those that
+//! stay within what the sandbox has of its own.
+
+use super::args::Args;
+use super::table::{Class, SPARED};
+use super::{Place, table};
+use crate::permission::line::Line;
+use crate::permission::shell::{Kind, Redirect, Word};
+
+/// What a command finds in the sandbox, and nobody else does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Own {
+    /// A loopback interface.
+    pub(in super::super) loopback: bool,
+    /// `/tmp`, and the folder that `$TMPDIR` names.
+    pub(in super::super) temporary: bool,
+}
+
+impl Own {
+    /// The same for a line, which may give `TMPDIR` another value.
+    pub(super) fn of(self, line: &Line) -> Self {
+        let mut before = line.text().split("TMPDIR");
+        let n_named = before.clone().count() - 1;
+        let is_kept = before.by_ref().take(n_named).all(|text| text.ends_with(['$', '{']));
+        Self { temporary: self.temporary && line.is_known() && is_kept, ..self }
+    }
+
+    /// The command needs no more than this, whatever its program is known for.
+    pub(super) fn suffices(self, class: Class, args: &Args<'_>) -> bool {
+        match class {
+            Class::Network => self.loopback && args.talks_to_itself(),
+            Class::Destructive => self.temporary && args.removes_temporary_files(),
+            Class::Reads | Class::Git | Class::Interactive | Class::Endless | Class::Never => false,
+        }
+    }
+
+    /// The redirection talks to other machines.
+    pub(super) fn is_left_by(self, to: &Redirect) -> bool {
+        let mut begins = ["/dev/tcp/", "/dev/udp/"].iter();
+        let address = begins.find_map(|begin| to.target.text.strip_prefix(begin));
+        address.is_some_and(|address| !(self.loopback && is_local(address)))
+    }
+}
+
+/// A command of this class, by the table, is spared.
+pub(super) fn is_spared(class: Class, args: &Args<'_>) -> bool {
+    let name = args.run.name();
+    let mut spared =
+        SPARED.iter().filter(|(own, programs, _)| *own == class && programs.contains(&name));
+    // (That it is certain is for each line to see to.)
+    spared.any(|(_, _, when): &(_, _, table::When)| args.fit(when, false))
+}
+
+impl Args<'_> {
+    /// `npx tsc` of a program that the project has.
+    pub(super) fn runs_installed(&self) -> bool {
+        let fetches = ["-p", "--package", "-c", "--call", "-y", "--yes"];
+        let program = self.words().next().and_then(Word::known);
+        program.filter(|name| !name.starts_with('-') && !name.contains('/')).is_some_and(|name| {
+            let own = Word::literal(format!("node_modules/.bin/{name}"));
+            // (It is a link, mostly.)
+            let is_there =
+                |path: &String| !path.starts_with(['/', '~', '.']) || path.starts_with("./");
+            !fetches.contains(&name)
+                && self.paths(&own).is_some_and(|paths| {
+                    paths
+                        .iter()
+                        .all(|path| is_there(path) && self.ground.look(path) != Place::Nothing)
+                })
+        })
+    }
+
+    /// Git, of a repository that is named by its path.
+    pub(super) fn is_about_a_path(&self) -> bool {
+        let subs = ["clone", "ls-remote", "fetch", "pull"];
+        let recurses = ["--recurse-submodules", "--recursive"];
+        let mut operands = self.operands();
+        operands.next().is_some_and(|sub| subs.contains(&sub.text.as_str()))
+            && !recurses.iter().any(|option| self.may_have(option))
+            && self.has_known_words()
+            && operands.next().is_some_and(|repository| {
+                let text = repository.text.as_str();
+                let is_path = matches!(text, "." | "..")
+                    || text.starts_with(['/', '~'])
+                    || text.starts_with("./")
+                    || text.starts_with("../");
+                let is_there = || {
+                    !text.contains(':')
+                        && matches!(self.place(repository), Some((_, Place::Folder | Place::File)))
+                };
+                is_path || self.sub_is("clone") && is_there()
+            })
+    }
+
+    /// `helm template ./chart`
+    pub(super) fn renders_a_folder(&self) -> bool {
+        let is_folder =
+            |word: &Word| matches!(self.place(word), Some((_, Place::Folder | Place::Project)));
+        self.sub_is("template")
+            && self.operands().skip(1).any(is_folder)
+            && !self.may_have("--repo")
+    }
+
+    /// It says what it would publish, for certain: the option takes no value that would turn it.
+    pub(super) fn publishes_nothing(&self) -> bool {
+        let mut words = self.words().take_while(|word| word.text != "--");
+        self.sub_is("publish")
+            && words.clone().any(|word| word.is_literal() && word.text == "--dry-run")
+            && words.all(|word| {
+                word.is_literal()
+                    && word.text != "false"
+                    && !word.text.starts_with("--no-")
+                    && !word.text.starts_with("--dry-run=")
+            })
+    }
+
+    /// `git branch -d`, which takes away no more than what is merged, but by force.
+    pub(super) fn deletes_branch_by_force(&self) -> bool {
+        let may_have = |options: &[&str]| options.iter().any(|option| self.may_have(option));
+        self.sub_is("branch") && may_have(&["-d", "--delete"]) && may_have(&["-f", "--force"])
+    }
+
+    /// `mv a b`, by which a folder has another name or lies in another folder, and nothing is lost.
+    pub(super) fn moves_folder_to_free_name(&self) -> bool {
+        let is_git = self.run.name() == "git";
+        let mut words = self.words().skip(usize::from(is_git));
+        let operands: Vec<&Word> = self.operands().skip(usize::from(is_git)).collect();
+        let [from, to] = operands.as_slice() else { return false };
+        let place = |word: &Word| self.place(word).filter(|_| word.is_literal());
+        let (Some((source, Place::Folder)), Some((target, at_target))) = (place(from), place(to))
+        else {
+            return false;
+        };
+        let is_guarded = |path: &str| crate::permission::paths::guarded(path).is_some();
+        let name = source.rsplit('/').next().unwrap_or(&source);
+        let within = crate::permission::shell::join(&target, name);
+        words.all(|word| {
+            !word.text.starts_with('-') || matches!(word.text.as_str(), "-v" | "-n" | "-i")
+        }) && !is_guarded(&source)
+            && !is_guarded(&within)
+            && match at_target {
+                Place::Nothing => true,
+                Place::Folder | Place::Project => self.ground.look(&within) == Place::Nothing,
+                Place::File | Place::Above | Place::Elsewhere => false,
+            }
+    }
+
+    /// `rm` of what lies in the sandbox's own temporary folders, and nowhere else.
+    fn removes_temporary_files(&self) -> bool {
+        const OWN: &[&str] = &["$TMPDIR/", "${TMPDIR}/", "${TMPDIR:-/tmp}/"];
+        let is_temporary = |word: &Word| match word.kind {
+            Kind::Variable => {
+                let rest = OWN.iter().find_map(|own| word.text.strip_prefix(own));
+                rest.is_some_and(|rest| {
+                    !rest.trim_matches('/').is_empty()
+                        && !rest.contains('$')
+                        && rest.split('/').all(|name| !matches!(name, "." | ".."))
+                })
+            }
+            Kind::Literal => {
+                let is_it = |path: &String| {
+                    path.starts_with("/tmp/") && self.ground.look(path) == Place::Elsewhere
+                };
+                self.paths(word).is_some_and(|paths| !paths.is_empty() && paths.iter().all(is_it))
+            }
+            Kind::Pattern | Kind::Home | Kind::Output => false,
+        };
+        let mut operands = self.operands().peekable();
+        self.run.name() == "rm" && operands.peek().is_some() && operands.all(is_temporary)
+    }
+
+    /// It names this machine, and no other. (What it reaches besides is not there: it has no more than the loopback
+    /// of the sandbox.)
+    fn talks_to_itself(&self) -> bool {
+        const TALKERS: &[&str] =
+            &["curl", "wget", "wget2", "http", "xh", "nc", "ncat", "netcat", "telnet"];
+        let is_address = |word: &&Word| word.text.contains("://") || is_local(&word.text);
+        let mut addresses = self.words().filter(is_address).peekable();
+        // What follows an option may be its value.
+        let words: Vec<&Word> = self.words().collect();
+        let is_host = |(at, word): (usize, &&Word)| {
+            let is_value = at > 0 && words[at - 1].text.starts_with('-');
+            !is_value
+                && !word.text.starts_with('-')
+                && !word.text.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        TALKERS.contains(&self.run.name())
+            && addresses.peek().is_some()
+            && addresses.all(|word| is_local(&word.text))
+            && words
+                .iter()
+                .enumerate()
+                .filter(|(at, word)| is_host((*at, word)))
+                .all(|(_, word)| is_local(&word.text))
+    }
+}
+
+/// An address of this machine, with or without what stands around it in a URL.
+fn is_local(address: &str) -> bool {
+    let address = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let end = address.find(['/', '?', '#']).unwrap_or(address.len());
+    let host = address[..end].rsplit('@').next().unwrap_or_default();
+    let host = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((inside, _)) => inside,
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback() || ip.is_unspecified())
+}
