@@ -28,7 +28,11 @@ struct Place {
 
 impl Place {
     fn new(backend: &'static str, user: Option<u32>) -> Self {
-        let test = Test::new_in(Path::new(env!("CARGO_TARGET_TMPDIR")));
+        Self::new_in(Path::new(env!("CARGO_TARGET_TMPDIR")), backend, user)
+    }
+
+    fn new_in(parent: &Path, backend: &'static str, user: Option<u32>) -> Self {
+        let test = Test::new_in(parent);
         let place = Self { test, backend, user, settings: Vec::new(), env: Vec::new() };
         std::fs::create_dir_all(place.outside()).unwrap();
         // Root's git looks at folders that belong to another user here, and the other way round.
@@ -116,6 +120,10 @@ fn is_root() -> bool {
 
 /// Every box that this system has.
 fn places() -> Vec<Place> {
+    places_in(Path::new(env!("CARGO_TARGET_TMPDIR")))
+}
+
+fn places_in(parent: &Path) -> Vec<Place> {
     let mut users = vec![None];
     if is_root() {
         users.push(Some(NOBODY));
@@ -125,7 +133,7 @@ fn places() -> Vec<Place> {
     let mut places = Vec::new();
     for user in users {
         for backend in ["namespaces", "landlock"] {
-            let place = Place::new(backend, user);
+            let place = Place::new_in(parent, backend, user);
             if place.works() {
                 places.push(place);
             } else {
@@ -928,6 +936,34 @@ fn a_command_whose_supervisor_ends_while_it_is_set_up_does_not_run() {
         assert!(message.contains("supervisor was ended"), "{envelope}");
         assert_eq!(running(&format!("sleep 1000.{id}")), [""; 0]);
         assert!(!place.test.root().join("started").exists());
+        batch.end();
+    }
+}
+
+#[test]
+fn what_lies_above_a_home_or_a_project_below_tmp_can_not_be_moved() {
+    for place in places_in(Path::new("/tmp")) {
+        if place.backend == "landlock" {
+            continue;
+        }
+        write(&place.home().join(".ssh/id_rsa"), "a secret key\n");
+        let mut batch = session(&place);
+        let above = place.home().parent().unwrap().to_owned();
+        let (above, name) = (above.display(), above.file_name().unwrap().to_str().unwrap());
+        // In its place there would be a way past what covers the secret.
+        let attack = format!(
+            "exec 2>/dev/null; cd /tmp; mv {above} /tmp/real && ln -s /tmp/real {above} && echo moved; \
+             mv /var/tmp/{name} /var/tmp/real && echo moved; rmdir {above} && echo removed; \
+             echo x > {above}/free && cat {above}/free"
+        );
+        write(&place.test.root().join("script.sh"), &attack);
+        for _ in 0..2 {
+            let done = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
+            assert_eq!(done["data"]["stdout"], "x\n", "{:?} {done}", place.user);
+        }
+        let done =
+            batch.call("Bash", &json!({"command": "cat ~/.ssh/id_rsa; echo y > own; cat own"}));
+        assert_eq!(done["data"]["stdout"], "y\n", "{:?} {done}", place.user);
         batch.end();
     }
 }

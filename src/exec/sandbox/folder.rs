@@ -76,12 +76,15 @@ impl Folder {
         path.strip_prefix(tables::RUNTIME).is_ok_and(|name| self.runtime.join(name).is_dir())
     }
 
-    /// Makes a place in the private /tmp for what lies there outside.
-    pub(super) fn make_place(&self, path: &Path) {
-        let mut shared = tables::SHARED_TEMPORARY.iter();
-        if let Some(below) = shared.find_map(|shared| path.strip_prefix(shared).ok()) {
-            _ = make_below(&self.temporary, below);
-        }
+    /// Makes a place in the private /tmp for what lies there outside. Gives the folders above it: where they lie,
+    /// and what they are called in the box. The outer ones sort first.
+    pub(super) fn make_place(&self, path: &Path) -> Vec<(PathBuf, PathBuf)> {
+        let shared = tables::SHARED_TEMPORARY.iter().map(Path::new);
+        let mut below = shared.filter_map(|shared| Some((shared, path.strip_prefix(shared).ok()?)));
+        let Some((shared, below)) = below.next() else { return Vec::new() };
+        _ = make_below(&self.temporary, below);
+        let above = below.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+        above.map(|above| (self.temporary.join(above), shared.join(above))).collect()
     }
 
     /// What commands have for caches where there is no home to keep them in. Not in their /tmp: there they

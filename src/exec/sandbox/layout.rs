@@ -96,13 +96,24 @@ impl Sandbox {
                 }
             }
         }
-        // A home that lies in a shared temporary folder is a home all the same.
+        let cache = self.cache();
+        let places = self.writable.iter().chain([&cache]).filter(|path| path.is_dir());
+        let places: Vec<&PathBuf> = places.collect();
+        // What lies in a shared temporary folder has its place in the private one. The folders above that are mounts
+        // of their own, in every box: else a command could put something else there while the next is set up.
+        let mut on_the_way = BTreeSet::new();
+        for path in self.homes.iter().chain(places.iter().copied()) {
+            on_the_way.extend(self.folder.make_place(path));
+        }
+        for (from, to) in &on_the_way {
+            bind(from, to, Access::Write);
+        }
+        // A home there is a home all the same.
         for home in self.homes.iter().filter(|home| is_covered(home)) {
-            self.folder.make_place(home);
             bind(home, home, Access::Read);
         }
         let access = if grants.read_only { Access::Read } else { Access::Write };
-        for path in self.writable.iter().chain([&self.cache()]).filter(|path| path.is_dir()) {
+        for path in places {
             bind(path, path, access);
         }
         // A folder above something that is covered is a mount of its own: else it could be renamed, and
