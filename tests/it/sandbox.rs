@@ -981,6 +981,156 @@ fn what_a_command_leaves_running_is_told_and_ends_with_the_session() {
     }
 }
 
+/// Waits for the test's word, and does this when the command that it belongs to has ended.
+fn later(line: &str) -> String {
+    format!("until [ -e go ]; do sleep 0.02; done; {line}; touch over")
+}
+
+fn let_go(place: &Place) {
+    place.test.write("go", "");
+    wait_until("what was left has run", || place.test.root().join("over").exists());
+    for name in ["go", "over"] {
+        std::fs::remove_file(place.test.root().join(name)).unwrap();
+    }
+}
+
+#[test]
+fn what_changes_after_a_command_is_told_with_the_next_one() {
+    if !has("git", "what_changes_after_a_command_is_told_with_the_next_one") {
+        return;
+    }
+    for place in places() {
+        git(&place, REPOSITORY);
+        let script = later("echo x > .git/hooks/later; echo x > .git/refs/later");
+        write(&place.test.root().join("script.sh"), &script);
+        write(&place.test.root().join("touch.sh"), "touch y\n");
+        let touch = json!({"command": "bash ./touch.sh"});
+        let mut batch = session(&place);
+        for input in [
+            json!({"command": "setsid bash ./script.sh >/dev/null 2>&1 & true"}),
+            json!({"command": "bash ./script.sh", "background": true}),
+        ] {
+            let told = batch.call("Bash", &input);
+            assert!(!told["text"].as_str().unwrap().contains("must not change"), "{told}");
+            let_go(&place);
+            // What git does itself is not what was left.
+            for line in ["git add own", "git -c user.name=a -c user.email=a@b commit -q -m second"]
+            {
+                let told = batch.call("Bash", &json!({"command": line}));
+                let text = told["text"].as_str().unwrap();
+                let is_told = line == "git add own" && place.backend == "landlock";
+                assert_eq!(text.contains(".git/hooks/later"), is_told, "{input} {line}: {told}");
+                assert_eq!(text.contains(".git/refs/later"), is_told, "{input} {line}: {told}");
+                assert!(!text.contains(".git/HEAD"), "{told}");
+            }
+            let told = batch.call("Bash", &touch);
+            assert!(!told["text"].as_str().unwrap().contains("was changed"), "{told}");
+            let remove =
+                "rm -f .git/hooks/later .git/refs/later; git reset -q --soft HEAD^; git reset -q";
+            git(&place, remove);
+            batch.call("Bash", &touch);
+        }
+        batch.end();
+    }
+}
+
+#[test]
+fn what_a_hook_leaves_behind_changes_in_settings_is_told() {
+    if !has("git", "what_a_hook_leaves_behind_changes_in_settings_is_told") {
+        return;
+    }
+    for place in places() {
+        git(&place, REPOSITORY);
+        git(&place, "git config core.hooksPath own-hooks");
+        let hook = place.test.root().join("own-hooks/pre-commit");
+        let line = later("printf '[core]\\n\\tfsmonitor = evil\\n' >> .git/config");
+        let script = format!("#!/bin/sh\nsetsid sh -c \"{line}\" >/dev/null 2>&1 &\n");
+        write(&hook, &script);
+        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+        write(&place.test.root().join("touch.sh"), "touch y\n");
+        let mut batch = session(&place);
+        batch.call("Bash", &json!({"command": "git commit -q --allow-empty -m second"}));
+        let_go(&place);
+        assert!(place.test.read(".git/config").contains("fsmonitor = evil"));
+        let told = batch.call("Bash", &json!({"command": "bash ./touch.sh"}));
+        let text = told["text"].as_str().unwrap();
+        assert!(text.contains("must not change was changed"), "{} {told}", place.backend);
+        assert!(text.contains(".git/config"), "{} {told}", place.backend);
+        batch.end();
+    }
+}
+
+#[test]
+fn what_changes_up_to_the_end_of_a_session_is_told_to_the_user() {
+    for place in places().into_iter().filter(|place| place.backend == "landlock") {
+        write(&place.test.root().join(".agent/skills/a/SKILL.md"), "one\n");
+        write(&place.test.root().join("script.sh"), &later("echo x > .agent/skills/a/SKILL.md"));
+        let mut command = place.command(&["tool", "batch"]);
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        let call = json!({"id": 0, "name": "Bash", "input": {
+            "command": "bash ./script.sh", "background": true,
+        }});
+        let mut stdin = child.stdin.take().unwrap();
+        std::io::Write::write_all(&mut stdin, format!("{call}\n").as_bytes()).unwrap();
+        let_go(&place);
+        drop(stdin);
+        let done = Done::new(&child.wait_with_output().unwrap());
+        assert!(done.stderr.contains(".agent/skills/a/SKILL.md"), "{done:?}");
+    }
+}
+
+#[test]
+fn names_that_git_writes_are_left_out_where_git_writes_them_alone() {
+    for place in places().into_iter().filter(|place| place.backend == "landlock") {
+        let root = place.test.root();
+        for folder in ["", "modules/index/", "modules/in/logs/", "worktrees/lfs/"] {
+            for name in ["HEAD", "logs/HEAD", "index", "hooks/logs/pre", "refs/index"] {
+                write(&root.join(".git").join(folder).join(name), "one\n");
+            }
+        }
+        write(&root.join(".agent/skills/logs/SKILL.md"), "one\n");
+        write(&root.join(".agent/skills/a.lock"), "one\n");
+        let told = place.script("for f in $(find .git .agent -type f); do echo two > $f; done");
+        let text = told["text"].as_str().unwrap();
+        let told =
+            |name: &str| assert!(text.contains(&format!("project/{name}")), "{name}: {text}");
+        let untold =
+            |name: &str| assert!(!text.contains(&format!("project/{name}")), "{name}: {text}");
+        for folder in ["", "modules/index/", "modules/in/logs/", "worktrees/lfs/"] {
+            for name in ["HEAD", "hooks/logs/pre", "refs/index"] {
+                told(&format!(".git/{folder}{name}"));
+            }
+            for name in ["logs/HEAD", "index"] {
+                untold(&format!(".git/{folder}{name}"));
+            }
+        }
+        told(".agent/skills/logs/SKILL.md");
+        told(".agent/skills/a.lock");
+    }
+}
+
+#[test]
+fn another_spelling_of_what_is_protected_is_said() {
+    for place in places() {
+        let (here, other) = (place.test.root().join(".git"), place.test.root().join(".GIT"));
+        std::fs::create_dir(&here).unwrap();
+        let gaps = || {
+            let mut command = place.command(&["doctor", "--offline", "--set", "model=ollama/q"]);
+            Done::new(&command.output().unwrap()).stdout.contains("ignores case")
+        };
+        std::fs::create_dir(&other).unwrap();
+        assert!(!gaps(), "another folder is another folder");
+        for folder in [&here, &other] {
+            std::fs::remove_dir(folder).unwrap();
+        }
+        // As a file system that ignores case shows it: the same file under both names.
+        write(&here, "gitdir: elsewhere\n");
+        std::fs::hard_link(&here, &other).unwrap();
+        assert!(gaps(), "{}", place.backend);
+    }
+}
+
 /// What the supervisors of an agent are copied from: its one child that waits.
 fn stand_by(agent: u32) -> Vec<Pid> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
