@@ -1417,6 +1417,48 @@ fn where_the_home_is_the_project_its_startup_files_are_not_written() {
 }
 
 #[test]
+fn secrets_in_a_writable_folder_are_not_read() {
+    for place in places().into_iter().filter(|place| place.backend == "landlock") {
+        let home = place.test.root();
+        let env = vec![("HOME".to_owned(), home.display().to_string())];
+        let place = Place { env, ..place };
+        for secret in [".ssh/id", ".config/gh/hosts.yml", ".netrc"] {
+            write(&home.join(secret), "a secret\n");
+        }
+        write(&home.join("own"), "own\n");
+        let mut batch = session(&place);
+        let attack = "exec 2>/dev/null; mkdir -p sub; cat .ssh/id .netrc .config/gh/*; mv .ssh s; mv .config c; \
+            mv .config/gh .config/g; mv .ssh/id sub/id; mv .ssh/id id; ln .ssh/id sub/id; cp -r .ssh c; \
+            ln .netrc l; ln .netrc sub/l; cat l; mv .netrc n; mv n sub/n; cat n sub/n; true";
+        write(&home.join("script.sh"), attack);
+        let done = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
+        assert_eq!(done["data"]["stdout"], "", "{done}");
+        // A file has another name now, and nobody reads it there.
+        assert!(done["text"].as_str().unwrap().contains("project/.netrc"), "{done}");
+        let read = "cat s/* n l c/* id sub/* .config/g/* .ssh/id 2>/dev/null; true";
+        write(&home.join("script.sh"), read);
+        let done = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
+        assert_eq!(done["data"]["stdout"], "", "{done}");
+        for secret in [".ssh/id", ".config/gh/hosts.yml"] {
+            assert_eq!(place.test.read(secret), "a secret\n");
+        }
+        write(&home.join("script.sh"), "echo x >> .ssh/id");
+        let done = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
+        assert!(done["text"].as_str().unwrap().contains("project/.ssh/id"), "{done}");
+        // Work goes on beside them, and in what one command made in the next.
+        let work = "set -e; echo mine > o; mv o own; echo a > sub/a; mkdir sub/deep; mv sub/a sub/deep/; cat sub/deep/a; \
+                    rm -r sub/deep; mkdir made; echo b > made/b; echo c > new; rm script.sh";
+        write(&home.join("script.sh"), work);
+        let done = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
+        assert_eq!(done["data"]["stdout"], "a\n", "{done}");
+        write(&home.join("script.sh"), "cat own made/b new");
+        let done = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
+        assert_eq!(done["data"]["stdout"], "mine\nb\nc\n", "{done}");
+        batch.end();
+    }
+}
+
+#[test]
 fn what_lies_above_something_protected_can_not_be_moved() {
     for place in places().into_iter().filter(|place| place.backend == "namespaces") {
         let root = place.test.root();

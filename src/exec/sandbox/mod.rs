@@ -156,6 +156,8 @@ pub struct Sandbox {
     found: git::Found,
     /// Found when the first command needs them.
     sockets: OnceLock<Vec<PathBuf>>,
+    /// As they were when the session began.
+    hidden_files: OnceLock<Vec<plan::FileId>>,
 }
 
 /// What the commands of a session share.
@@ -198,6 +200,7 @@ impl Sandbox {
             session: None,
             found,
             sockets: OnceLock::new(),
+            hidden_files: OnceLock::new(),
             settings,
         };
         let abi = sys::landlock_abi();
@@ -406,6 +409,13 @@ impl Sandbox {
             gap(true, "sockets of local services (docker, ssh-agent, dbus) can be connected to");
             gap(true, "names in folders of secrets can be listed, their content not read");
             gap(true, "in mode read-only, mode and times of the user's own files can be changed");
+            let secrets = self.secrets();
+            let is_above = |root: &PathBuf| secrets.iter().any(|path| path.starts_with(root));
+            gap(
+                self.writable.iter().any(is_above),
+                "secrets in a writable folder can be written (a change is reported), not read; what a command makes \
+                 directly beside them it can only write (no sed -i, no linker), and the next one read",
+            );
             gap(abi < 2, "files can not be moved between folders (kernel before 5.19)");
             gap(abi < 3, "files outside can be truncated (kernel before 6.2)");
             gap(
