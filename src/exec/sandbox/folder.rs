@@ -184,7 +184,9 @@ fn open_up(folder: &Path) {
     let inner: Vec<PathBuf> = inner.map(|entry| folder.join(entry.file_name())).collect();
     // Folders may lie deeper in each other than descriptors can be held.
     drop(opened);
-    inner.iter().for_each(|folder| open_up(folder));
+    for folder in &inner {
+        open_up(folder);
+    }
 }
 
 #[cfg(test)]
