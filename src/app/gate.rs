@@ -111,8 +111,8 @@ pub(super) fn begin_sandbox(
         writable.push(path);
     }
     let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
-    // The agent's own: its configuration, what it learnt elsewhere, and files as they were before a change.
-    let mut hidden = vec![root.join(AGENT_DIR).join("undo")];
+    // The agent's own: its configuration, and what it learnt elsewhere.
+    let mut hidden = Vec::new();
     let mut gaps = Vec::new();
     let mut not_made = |folder: &Path, error: std::io::Error| {
         let folder = folder.display();

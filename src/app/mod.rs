@@ -32,7 +32,7 @@ pub use undo::{Files, Recorded, Rewind, Rewound};
 
 use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
-use crate::exec::Exec;
+use crate::exec::{Exec, changed_meanwhile};
 use crate::kernel::{AnswerSchema, Aside, Kernel, Limits, Parts, Purse, Speaker};
 use crate::permission::Withheld;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
@@ -299,21 +299,36 @@ impl Session {
             }
             learning.ready().await;
         }
-        let run = self.kernel.run(input);
-        tokio::pin!(run);
-        let timeout = self.timeout;
-        let mut finished = tokio::select! {
-            // The work first: when it is done, nothing else is begun.
-            biased;
-            finished = &mut run => finished,
-            () = tokio::time::sleep(timeout.unwrap_or_default()), if timeout.is_some() => {
-                self.control.interrupt(Interrupt::Timeout);
-                run.await
+        let mut finished = {
+            let run = self.kernel.run(input);
+            tokio::pin!(run);
+            let timeout = self.timeout;
+            tokio::select! {
+                // The work first: when it is done, nothing else is begun.
+                biased;
+                finished = &mut run => finished,
+                () = tokio::time::sleep(timeout.unwrap_or_default()), if timeout.is_some() => {
+                    self.control.interrupt(Interrupt::Timeout);
+                    run.await
+                }
+                never = beside(&mut self.asking) => match never {},
             }
-            never = beside(&mut self.asking) => match never {},
         };
         finished.result = self.events.masker().mask(&finished.result).into_owned();
+        self.tell_changed(&self.exec.changed_meanwhile());
         finished
+    }
+
+    /// Tells the user: the model has had its say.
+    fn tell_changed(&self, changed: &[PathBuf]) {
+        if !changed.is_empty() {
+            self.events.emit(Body::Error {
+                source: "sandbox".to_owned(),
+                message: changed_meanwhile(changed),
+                retry_in_ms: None,
+                attempt: None,
+            });
+        }
     }
 
     /// What goes on while nobody works: earlier failures are asked about.
@@ -337,8 +352,9 @@ impl Session {
     }
 
     /// Ends the session: what commands left running is ended, and the summary is written.
-    pub fn close(self) {
-        self.exec.shutdown();
+    pub async fn close(self) {
+        let changed = self.exec.close().await;
+        self.tell_changed(&changed);
         if let Some(learning) = &self.learning {
             learning.end();
         }

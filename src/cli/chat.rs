@@ -112,7 +112,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         let next = converse(&mut session, &options, &places, &mut chat).await;
         let id = session.log_path.is_some().then(|| session.id().to_owned());
         mode = Some(session.mode());
-        session.close();
+        session.close().await;
         match next {
             Next::Quit => break id,
             Next::Rewind(turn) => {

@@ -75,7 +75,7 @@ async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
     let mut session = Session::open(options, control.clone(), vec![somebody_else]).await?;
     let finished = session.run(TASK).await;
     let log = session.log_path.clone();
-    session.close();
+    session.close().await;
 
     if let Some(path) = &log
         && let Ok(loaded) = record::load(path)

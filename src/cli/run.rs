@@ -95,7 +95,7 @@ async fn work(
         ui::tell(notice);
     }
     let finished = session.run(task).await;
-    session.close();
+    session.close().await;
     if let (Some(path), Some(file)) = (&args.output_file, &mut output_file)
         && let Err(error) = writeln!(file, "{}", finished.result.trim_end())
     {

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use super::options::{self, ToolOptions};
 use crate::app::{self, Gate, OpenError, Storage, SystemClock};
 use crate::config::UserDirs;
+use crate::exec::changed_meanwhile;
 use crate::protocol::Object;
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::envelope::{Envelope, ErrorCode, Sealed, ToolError};
@@ -112,7 +113,7 @@ fn call(args: &CallArgs) -> u8 {
         // Standard output is a way out of the program like any other.
         let answer = tools.gate.events.masker().json(&envelope);
         ui::print(&(answer + "\n"));
-        tools.close();
+        tools.close().await;
         let code = u8::from(envelope.error().is_some());
         control.interrupted().map_or(code, |interrupt| interrupt.ending().exit_code())
     };
@@ -173,7 +174,7 @@ fn batch(args: &BatchArgs) -> u8 {
                 }
             }
         }
-        tools.close();
+        tools.close().await;
         control.interrupted().map_or(code, |interrupt| interrupt.ending().exit_code())
     };
     super::block_on(work, &control)
@@ -224,8 +225,11 @@ struct Tools {
 
 impl Tools {
     /// Ends what commands left running, and the session.
-    fn close(self) {
-        self.gate.exec.shutdown();
+    async fn close(self) {
+        let changed = self.gate.exec.close().await;
+        if !changed.is_empty() {
+            ui::tell(&changed_meanwhile(&changed));
+        }
         if let Some(summary) = &self.summary {
             self.gate.events.emit(Body::SessionSummary(summary.summary()));
         }

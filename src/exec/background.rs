@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::capture::{Capture, Kept};
 use super::running::{Left, Running};
-use super::sandbox::Watch;
+use super::sandbox::{Grants, Watch};
 use super::{Captured, Ended, LeftRunning, exit_of};
 
 /// So many may run at the same time.
@@ -86,6 +86,7 @@ struct Job {
     questions: mpsc::Sender<Question>,
     cancel: CancellationToken,
     state: Arc<AtomicU8>,
+    grants: Grants,
 }
 
 /// What becomes of a job: it runs; it ended, and left processes or none.
@@ -117,8 +118,7 @@ pub(super) struct Started {
     pub(super) capture: Capture<'static>,
     pub(super) timeout: Option<Duration>,
     pub(super) watch: Option<Watch>,
-    /// It does not run in a box that it can not write from.
-    pub(super) may_write: bool,
+    pub(super) grants: Grants,
 }
 
 impl Background {
@@ -141,8 +141,9 @@ impl Background {
         if *paused.borrow() {
             paused.mark_changed();
         }
+        let grants = started.grants;
         jobs.tasks.spawn(attend(started, asked, paused, cancel.clone(), Arc::clone(&state)));
-        jobs.by_id.insert(id.clone(), Job { questions, cancel, state });
+        jobs.by_id.insert(id.clone(), Job { questions, cancel, state, grants });
         // What ended long ago is forgotten.
         let ended = jobs.by_id.iter().filter(|(_, job)| job.state() == ENDED);
         let ended: Vec<String> = ended.map(|(id, _)| id.clone()).collect();
@@ -155,6 +156,13 @@ impl Background {
     /// The ids there are.
     pub(super) fn ids(&self) -> Vec<String> {
         self.jobs().by_id.keys().cloned().collect()
+    }
+
+    /// What those were given that run, or left processes.
+    pub(super) fn grants(&self) -> Vec<Grants> {
+        let jobs = self.jobs();
+        let living = jobs.by_id.values().filter(|job| job.state() != ENDED);
+        living.map(|job| job.grants).collect()
     }
 
     /// What is new; waits that long for output or the end. `None`: there is no such command.
@@ -192,20 +200,21 @@ impl Background {
             while *paused.borrow_and_update() {
                 if timeout(HOLD, paused.changed()).await.is_err() {
                     let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
-                    left.iter_mut().filter(|left| left.may_write).for_each(Left::hold);
+                    left.iter_mut().filter(|left| left.grants.may_write()).for_each(Left::hold);
                 }
             }
         });
         jobs.holds = Some(task);
     }
 
-    /// Ends them all.
-    pub(super) fn shutdown(&self) {
+    /// Ends them all, and gives what is over when they have ended.
+    pub(super) fn shutdown(&self) -> JoinSet<()> {
         let mut jobs = self.jobs();
         jobs.by_id.clear();
         // Each takes its processes along.
         jobs.tasks.abort_all();
-        (jobs.tasks, jobs.holds) = (JoinSet::new(), None);
+        jobs.holds = None;
+        std::mem::take(&mut jobs.tasks)
     }
 
     fn jobs(&self) -> MutexGuard<'_, Jobs> {
@@ -234,7 +243,8 @@ async fn attend(
     cancel: CancellationToken,
     state: Arc<AtomicU8>,
 ) {
-    let Started { mut running, mut capture, timeout, watch, may_write } = started;
+    let Started { mut running, mut capture, timeout, watch, grants } = started;
+    let may_write = grants.may_write();
     let begun = Instant::now();
     let deadline = begun + timeout.unwrap_or(LONG);
     let mut look = begun;
@@ -290,7 +300,7 @@ async fn attend(
         running.end().await;
     }
     let left_running = running.settle(&mut capture).await;
-    let mut left = if left_running.is_empty() { None } else { running.leave(may_write) };
+    let mut left = if left_running.is_empty() { None } else { running.leave(grants) };
     capture.close();
     let mut end = end(ended, status, watch);
     (end.error, end.left_running) = (error, left_running);

@@ -15,6 +15,7 @@ mod stages;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -47,6 +48,8 @@ pub use stages::Statuses;
 
 /// How a command's directory is opened.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
+/// So many of the files that changed are named.
+const MOST_NAMED: usize = 20;
 /// Linux takes no longer word (`MAX_ARG_STRLEN`, its end included).
 const LONGEST_WORD: usize = 128 * 1024;
 
@@ -91,11 +94,6 @@ impl Command<'_> {
         }
     }
 
-    /// It does not run in a box that it can not write from.
-    fn may_write(&self) -> bool {
-        !self.read_only
-    }
-
     fn grants(&self) -> Grants {
         let git = self.writes_git && !self.read_only;
         Grants { git, network: self.network, read_only: self.read_only }
@@ -128,6 +126,8 @@ pub struct Outcome {
     pub refused: Option<String>,
     /// Protected files (`.git`, `.agent`, start-up files) that it changed where nothing prevents that.
     pub protected_changed: Vec<PathBuf>,
+    /// The same, changed since the command before it by what earlier ones left running; or by somebody else.
+    pub changed_meanwhile: Vec<PathBuf>,
     /// How long it took.
     pub time: Duration,
     /// How long it could have taken.
@@ -209,6 +209,16 @@ pub struct Exec {
     sandbox: Option<Sandbox>,
     left: Arc<Mutex<Vec<Left>>>,
     background: Background,
+    lookout: Mutex<Lookout>,
+}
+
+/// What is protected, as long as somebody is left who may change it.
+#[derive(Debug, Default)]
+struct Lookout {
+    /// How it was at the last look.
+    watch: Option<Watch>,
+    /// What had changed then, and nobody was told.
+    untold: BTreeSet<PathBuf>,
 }
 
 /// What one command was started with.
@@ -236,6 +246,7 @@ impl Exec {
             sandbox: None,
             left: Arc::default(),
             background: Background::default(),
+            lookout: Mutex::default(),
         }
     }
 
@@ -266,7 +277,11 @@ impl Exec {
         let mut capture = Capture::new(command.whole_output.take(), watcher.map(Live::new));
         let (directory, timeout, grants) =
             (command.directory.clone(), command.timeout, command.grants());
-        let may_write = command.may_write();
+        let may_write = grants.may_write();
+        // (Who only reads may run beside one that has more.)
+        if may_write {
+            self.look_again(grants.git);
+        }
         let Some(started) = cancel.run_until_cancelled(self.start(command)).await else {
             return Ok(outcome(Ended::Cancelled, None, capture, begun));
         };
@@ -280,7 +295,7 @@ impl Exec {
         if !left.is_empty() {
             let mut others = self.left();
             others.retain_mut(|other| !other.is_over());
-            others.extend(running.leave(may_write));
+            others.extend(running.leave(grants));
             drop(others);
             // The user may have forbidden changes while it ran.
             if may_write && self.background.is_paused() {
@@ -289,7 +304,13 @@ impl Exec {
         }
         outcome.left_running = left;
         outcome.timeout = timeout;
+        if may_write {
+            // First, so that nothing falls between the two.
+            self.look_again(false);
+            outcome.changed_meanwhile = self.untold();
+        }
         outcome.protected_changed = watch.map(|watch| watch.changed()).unwrap_or_default();
+        outcome.changed_meanwhile.retain(|path| !outcome.protected_changed.contains(path));
         if let Some(sandbox) = &self.sandbox {
             let stderr = &outcome.stderr.text;
             outcome.refused = sandbox.explain(stderr, &directory, grants);
@@ -311,11 +332,19 @@ impl Exec {
             return Err(Error::TooMany(background::MAX_JOBS));
         }
         let capture = Capture::keeping_all(command.whole_output.take());
-        let may_write = command.may_write();
+        let grants = command.grants();
+        if grants.may_write() {
+            self.look_again(grants.git);
+        }
         let started = cancel.run_until_cancelled(self.start(command)).await;
         let Started { running, watch, .. } = started.ok_or(Error::Cancelled)??;
-        let started = background::Started { running, capture, timeout, watch, may_write };
-        Ok(self.background.add(started))
+        let before = watch.clone().filter(|_| grants.may_write());
+        let started = background::Started { running, capture, timeout, watch, grants };
+        let id = self.background.add(started);
+        let mut lookout = self.lookout();
+        lookout.watch = lookout.watch.take().or(before);
+        drop(lookout);
+        Ok(id)
     }
 
     /// Everything that runs in the background and may change something stands still until it is to go
@@ -324,7 +353,7 @@ impl Exec {
         self.background.set_paused(is_paused);
         let mut left = self.left();
         let mut has_left = false;
-        for left in left.iter_mut().filter(|left| left.may_write) {
+        for left in left.iter_mut().filter(|left| left.grants.may_write()) {
             left.set_paused(is_paused);
             has_left = true;
         }
@@ -351,9 +380,57 @@ impl Exec {
 
     /// Ends everything that commands left running, and all background commands.
     pub fn shutdown(&self) {
-        self.background.shutdown();
+        drop(self.background.shutdown());
         let left = std::mem::take(&mut *self.left());
         drop(left);
+    }
+
+    /// The same; gives what of the protected files they changed up to their end and nobody was told.
+    pub async fn close(&self) -> Vec<PathBuf> {
+        let mut tasks = self.background.shutdown();
+        while tasks.join_next().await.is_some() {}
+        self.shutdown();
+        self.changed_meanwhile()
+    }
+
+    /// The protected files that changed while something ran in the background or was left running, and of which nobody
+    /// was told.
+    pub fn changed_meanwhile(&self) -> Vec<PathBuf> {
+        self.look_again(false);
+        self.untold()
+    }
+
+    fn untold(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.lookout().untold).into_iter().collect()
+    }
+
+    /// Looks what changed since the last time, if there was somebody to change it. From here on somebody may write
+    /// repositories, where that is so.
+    fn look_again(&self, with_git: bool) {
+        let Some(sandbox) = &self.sandbox else { return };
+        // Before the look: who ends after it is looked after once more.
+        let living = self.living();
+        let mut lookout = self.lookout();
+        // The new look before the comparison with the old one: between them nothing is lost.
+        let now = living.map(|living| {
+            sandbox.watch(Grants { git: living.git || with_git, ..Grants::default() })
+        });
+        let before = std::mem::replace(&mut lookout.watch, now);
+        lookout.untold.extend(before.iter().flat_map(Watch::changed));
+    }
+
+    /// What those may do together that may write and are not over.
+    fn living(&self) -> Option<Grants> {
+        let mut left = self.left();
+        left.retain_mut(|left| !left.is_over());
+        let mut all: Vec<Grants> = left.iter().map(|left| left.grants).collect();
+        all.extend(self.background.grants());
+        let git = all.iter().any(|grants| grants.git);
+        all.iter().any(|grants| grants.may_write()).then(|| Grants { git, ..Grants::default() })
+    }
+
+    fn lookout(&self) -> MutexGuard<'_, Lookout> {
+        self.lookout.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn left(&self) -> MutexGuard<'_, Vec<Left>> {
@@ -472,6 +549,20 @@ impl Drop for Exec {
     }
 }
 
+/// The files that [`Exec::changed_meanwhile`] names, in words.
+pub fn changed_meanwhile(paths: &[PathBuf]) -> String {
+    let first: Vec<String> =
+        paths.iter().take(MOST_NAMED).map(|path| path.display().to_string()).collect();
+    let more = match paths.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    format!(
+        "while something ran in the background or was left running, what commands must not change was changed: {}{more}",
+        first.join(", ")
+    )
+}
+
 /// `0.25 s`, `120 s`.
 pub fn seconds(time: Duration) -> String {
     // Nobody wants to read of less.
@@ -502,6 +593,7 @@ fn outcome(
         full_output_error: kept.full_output_error,
         refused: None,
         protected_changed: Vec::new(),
+        changed_meanwhile: Vec::new(),
         time: begun.elapsed(),
         timeout: Duration::ZERO,
     }

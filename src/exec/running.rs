@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::capture::{Capture, Source};
 use super::process::Family;
-use super::sandbox::{Message, Supervisor};
+use super::sandbox::{Grants, Message, Supervisor};
 use super::{Ended, LeftRunning};
 
 /// How long output is still read once the shell has exited: what a child it left behind holds open
@@ -77,8 +77,8 @@ impl Tree {
 #[derive(Debug)]
 pub(super) struct Left {
     tree: Tree,
-    /// It was not started in a box that it can not write from: it stands still while nothing may be changed.
-    pub(super) may_write: bool,
+    /// What may write stands still while nothing may be changed.
+    pub(super) grants: Grants,
     /// Held open: a program that writes to a closed pipe dies of it.
     _unread: Vec<Arc<File>>,
 }
@@ -245,7 +245,7 @@ impl Running {
 
     /// Hands over what outlived the shell; from here on it ends with its new owner. Its output is
     /// read to nowhere: a server that nobody reads from would stand still or die of SIGPIPE.
-    pub(super) fn leave(mut self, may_write: bool) -> Option<Left> {
+    pub(super) fn leave(mut self, grants: Grants) -> Option<Left> {
         let mut unread = Vec::new();
         for pipe in [self.pipes.stdout.take_descriptor(), self.pipes.stderr.take_descriptor()] {
             let Some(descriptor) = pipe else { continue };
@@ -265,7 +265,7 @@ impl Running {
         if let Tree::Supervised(supervisor, _) = &mut tree {
             supervisor.leave();
         }
-        Some(Left { tree, may_write, _unread: unread })
+        Some(Left { tree, grants, _unread: unread })
     }
 }
 

@@ -17,7 +17,9 @@ use serde_json::{Value, json};
 use stages::Pipelines;
 
 use super::{Target, Tool, ToolCx, blocking, filled_in, parse, spec};
-use crate::exec::{self, Command, Ended, Outcome, Statuses, Watcher, WholeOutput, seconds};
+use crate::exec::{
+    self, Command, Ended, Outcome, Statuses, Watcher, WholeOutput, changed_meanwhile, seconds,
+};
 use crate::permission::Line;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
@@ -312,6 +314,9 @@ fn in_words(mut notes: Vec<String>, outcome: &Outcome, files_changed: &[String])
             "it changed what commands must not change, so undo that and tell the user: {}",
             changed.join(", ")
         ));
+    }
+    if !outcome.changed_meanwhile.is_empty() {
+        notes.push(format!("{}, so tell the user", changed_meanwhile(&outcome.changed_meanwhile)));
     }
     if !files_changed.is_empty() {
         let files = files_changed.join(", ");

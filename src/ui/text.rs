@@ -205,7 +205,9 @@ impl Sink for Text {
                 let attempt = attempt.unwrap_or_default();
                 self.progress(&format!("  ! try {attempt}: {message}; again in {delay} ms"));
             }
-            Body::Error { source, message, .. } if source == "workspace" || source == "memory" => {
+            Body::Error { source, message, .. }
+                if ["workspace", "memory", "sandbox"].contains(&source.as_str()) =>
+            {
                 put(self.err.as_mut(), &format!("agent: {message}\n"));
             }
             Body::TurnFinished(finished) => self.finished(finished),

@@ -28,7 +28,11 @@ struct Place {
 
 impl Place {
     fn new(backend: &'static str, user: Option<u32>) -> Self {
-        let test = Test::new_in(Path::new(env!("CARGO_TARGET_TMPDIR")));
+        Self::new_in(Path::new(env!("CARGO_TARGET_TMPDIR")), backend, user)
+    }
+
+    fn new_in(parent: &Path, backend: &'static str, user: Option<u32>) -> Self {
+        let test = Test::new_in(parent);
         let place = Self { test, backend, user, settings: Vec::new(), env: Vec::new() };
         std::fs::create_dir_all(place.outside()).unwrap();
         // Root's git looks at folders that belong to another user here, and the other way round.
@@ -116,6 +120,10 @@ fn is_root() -> bool {
 
 /// Every box that this system has.
 fn places() -> Vec<Place> {
+    places_in(Path::new(env!("CARGO_TARGET_TMPDIR")))
+}
+
+fn places_in(parent: &Path) -> Vec<Place> {
     let mut users = vec![None];
     if is_root() {
         users.push(Some(NOBODY));
@@ -125,7 +133,7 @@ fn places() -> Vec<Place> {
     let mut places = Vec::new();
     for user in users {
         for backend in ["namespaces", "landlock"] {
-            let place = Place::new(backend, user);
+            let place = Place::new_in(parent, backend, user);
             if place.works() {
                 places.push(place);
             } else {
@@ -936,6 +944,34 @@ fn a_command_whose_supervisor_ends_while_it_is_set_up_does_not_run() {
 }
 
 #[test]
+fn what_lies_above_a_home_or_a_project_below_tmp_can_not_be_moved() {
+    for place in places_in(Path::new("/tmp")) {
+        if place.backend == "landlock" {
+            continue;
+        }
+        write(&place.home().join(".ssh/id_rsa"), "a secret key\n");
+        let mut batch = session(&place);
+        let above = place.home().parent().unwrap().to_owned();
+        let (above, name) = (above.display(), above.file_name().unwrap().to_str().unwrap());
+        // In its place there would be a way past what covers the secret.
+        let attack = format!(
+            "exec 2>/dev/null; cd /tmp; mv {above} /tmp/real && ln -s /tmp/real {above} && echo moved; \
+             mv /var/tmp/{name} /var/tmp/real && echo moved; rmdir {above} && echo removed; \
+             echo x > {above}/free && cat {above}/free"
+        );
+        write(&place.test.root().join("script.sh"), &attack);
+        for _ in 0..2 {
+            let done = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
+            assert_eq!(done["data"]["stdout"], "x\n", "{:?} {done}", place.user);
+        }
+        let done =
+            batch.call("Bash", &json!({"command": "cat ~/.ssh/id_rsa; echo y > own; cat own"}));
+        assert_eq!(done["data"]["stdout"], "y\n", "{:?} {done}", place.user);
+        batch.end();
+    }
+}
+
+#[test]
 fn what_a_command_leaves_running_is_told_and_ends_with_the_session() {
     for (n, place) in (0..).zip(places()) {
         let id = format!("{}{n}7302", std::process::id());
@@ -945,6 +981,156 @@ fn what_a_command_leaves_running_is_told_and_ends_with_the_session() {
         let left = &envelope["data"]["left_running"];
         assert_eq!(left[0]["name"], format!("sleep 1000.{id}"), "{envelope}");
         assert_eq!(running(&id), [""; 0], "{} {:?}", place.backend, place.user);
+    }
+}
+
+/// Waits for the test's word, and does this when the command that it belongs to has ended.
+fn later(line: &str) -> String {
+    format!("until [ -e go ]; do sleep 0.02; done; {line}; touch over")
+}
+
+fn let_go(place: &Place) {
+    place.test.write("go", "");
+    wait_until("what was left has run", || place.test.root().join("over").exists());
+    for name in ["go", "over"] {
+        std::fs::remove_file(place.test.root().join(name)).unwrap();
+    }
+}
+
+#[test]
+fn what_changes_after_a_command_is_told_with_the_next_one() {
+    if !has("git", "what_changes_after_a_command_is_told_with_the_next_one") {
+        return;
+    }
+    for place in places() {
+        git(&place, REPOSITORY);
+        let script = later("echo x > .git/hooks/later; echo x > .git/refs/later");
+        write(&place.test.root().join("script.sh"), &script);
+        write(&place.test.root().join("touch.sh"), "touch y\n");
+        let touch = json!({"command": "bash ./touch.sh"});
+        let mut batch = session(&place);
+        for input in [
+            json!({"command": "setsid bash ./script.sh >/dev/null 2>&1 & true"}),
+            json!({"command": "bash ./script.sh", "background": true}),
+        ] {
+            let told = batch.call("Bash", &input);
+            assert!(!told["text"].as_str().unwrap().contains("must not change"), "{told}");
+            let_go(&place);
+            // What git does itself is not what was left.
+            for line in ["git add own", "git -c user.name=a -c user.email=a@b commit -q -m second"]
+            {
+                let told = batch.call("Bash", &json!({"command": line}));
+                let text = told["text"].as_str().unwrap();
+                let is_told = line == "git add own" && place.backend == "landlock";
+                assert_eq!(text.contains(".git/hooks/later"), is_told, "{input} {line}: {told}");
+                assert_eq!(text.contains(".git/refs/later"), is_told, "{input} {line}: {told}");
+                assert!(!text.contains(".git/HEAD"), "{told}");
+            }
+            let told = batch.call("Bash", &touch);
+            assert!(!told["text"].as_str().unwrap().contains("was changed"), "{told}");
+            let remove =
+                "rm -f .git/hooks/later .git/refs/later; git reset -q --soft HEAD^; git reset -q";
+            git(&place, remove);
+            batch.call("Bash", &touch);
+        }
+        batch.end();
+    }
+}
+
+#[test]
+fn what_a_hook_leaves_behind_changes_in_settings_is_told() {
+    if !has("git", "what_a_hook_leaves_behind_changes_in_settings_is_told") {
+        return;
+    }
+    for place in places() {
+        git(&place, REPOSITORY);
+        git(&place, "git config core.hooksPath own-hooks");
+        let hook = place.test.root().join("own-hooks/pre-commit");
+        let line = later("printf '[core]\\n\\tfsmonitor = evil\\n' >> .git/config");
+        let script = format!("#!/bin/sh\nsetsid sh -c \"{line}\" >/dev/null 2>&1 &\n");
+        write(&hook, &script);
+        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+        write(&place.test.root().join("touch.sh"), "touch y\n");
+        let mut batch = session(&place);
+        batch.call("Bash", &json!({"command": "git commit -q --allow-empty -m second"}));
+        let_go(&place);
+        assert!(place.test.read(".git/config").contains("fsmonitor = evil"));
+        let told = batch.call("Bash", &json!({"command": "bash ./touch.sh"}));
+        let text = told["text"].as_str().unwrap();
+        assert!(text.contains("must not change was changed"), "{} {told}", place.backend);
+        assert!(text.contains(".git/config"), "{} {told}", place.backend);
+        batch.end();
+    }
+}
+
+#[test]
+fn what_changes_up_to_the_end_of_a_session_is_told_to_the_user() {
+    for place in places().into_iter().filter(|place| place.backend == "landlock") {
+        write(&place.test.root().join(".agent/skills/a/SKILL.md"), "one\n");
+        write(&place.test.root().join("script.sh"), &later("echo x > .agent/skills/a/SKILL.md"));
+        let mut command = place.command(&["tool", "batch"]);
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        let call = json!({"id": 0, "name": "Bash", "input": {
+            "command": "bash ./script.sh", "background": true,
+        }});
+        let mut stdin = child.stdin.take().unwrap();
+        std::io::Write::write_all(&mut stdin, format!("{call}\n").as_bytes()).unwrap();
+        let_go(&place);
+        drop(stdin);
+        let done = Done::new(&child.wait_with_output().unwrap());
+        assert!(done.stderr.contains(".agent/skills/a/SKILL.md"), "{done:?}");
+    }
+}
+
+#[test]
+fn names_that_git_writes_are_left_out_where_git_writes_them_alone() {
+    for place in places().into_iter().filter(|place| place.backend == "landlock") {
+        let root = place.test.root();
+        for folder in ["", "modules/index/", "modules/in/logs/", "worktrees/lfs/"] {
+            for name in ["HEAD", "logs/HEAD", "index", "hooks/logs/pre", "refs/index"] {
+                write(&root.join(".git").join(folder).join(name), "one\n");
+            }
+        }
+        write(&root.join(".agent/skills/logs/SKILL.md"), "one\n");
+        write(&root.join(".agent/skills/a.lock"), "one\n");
+        let told = place.script("for f in $(find .git .agent -type f); do echo two > $f; done");
+        let text = told["text"].as_str().unwrap();
+        let told =
+            |name: &str| assert!(text.contains(&format!("project/{name}")), "{name}: {text}");
+        let untold =
+            |name: &str| assert!(!text.contains(&format!("project/{name}")), "{name}: {text}");
+        for folder in ["", "modules/index/", "modules/in/logs/", "worktrees/lfs/"] {
+            for name in ["HEAD", "hooks/logs/pre", "refs/index"] {
+                told(&format!(".git/{folder}{name}"));
+            }
+            for name in ["logs/HEAD", "index"] {
+                untold(&format!(".git/{folder}{name}"));
+            }
+        }
+        told(".agent/skills/logs/SKILL.md");
+        told(".agent/skills/a.lock");
+    }
+}
+
+#[test]
+fn another_spelling_of_what_is_protected_is_said() {
+    for place in places() {
+        let (here, other) = (place.test.root().join(".git"), place.test.root().join(".GIT"));
+        std::fs::create_dir(&here).unwrap();
+        let gaps = || {
+            let mut command = place.command(&["doctor", "--offline", "--set", "model=ollama/q"]);
+            Done::new(&command.output().unwrap()).stdout.contains("ignores case")
+        };
+        std::fs::create_dir(&other).unwrap();
+        assert!(!gaps(), "another folder is another folder");
+        for folder in [&here, &other] {
+            std::fs::remove_dir(folder).unwrap();
+        }
+        // As a file system that ignores case shows it: the same file under both names.
+        write(&here, "gitdir: elsewhere\n");
+        std::fs::hard_link(&here, &other).unwrap();
+        assert!(gaps(), "{}", place.backend);
     }
 }
 
@@ -1230,6 +1416,48 @@ fn where_the_home_is_the_project_its_startup_files_are_not_written() {
         assert_eq!(place.test.read(".ssh/authorized_keys"), "# intact\n");
         // What is not there can not be covered, and is told.
         assert!(envelope["text"].as_str().unwrap().contains(".zshrc"), "{envelope}");
+    }
+}
+
+#[test]
+fn secrets_in_a_writable_folder_are_not_read() {
+    for place in places().into_iter().filter(|place| place.backend == "landlock") {
+        let home = place.test.root();
+        let env = vec![("HOME".to_owned(), home.display().to_string())];
+        let place = Place { env, ..place };
+        for secret in [".ssh/id", ".config/gh/hosts.yml", ".netrc"] {
+            write(&home.join(secret), "a secret\n");
+        }
+        write(&home.join("own"), "own\n");
+        let mut batch = session(&place);
+        let attack = "exec 2>/dev/null; mkdir -p sub; cat .ssh/id .netrc .config/gh/*; mv .ssh s; mv .config c; \
+            mv .config/gh .config/g; mv .ssh/id sub/id; mv .ssh/id id; ln .ssh/id sub/id; cp -r .ssh c; \
+            ln .netrc l; ln .netrc sub/l; cat l; mv .netrc n; mv n sub/n; cat n sub/n; true";
+        write(&home.join("script.sh"), attack);
+        let done = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
+        assert_eq!(done["data"]["stdout"], "", "{done}");
+        // A file has another name now, and nobody reads it there.
+        assert!(done["text"].as_str().unwrap().contains("project/.netrc"), "{done}");
+        let read = "cat s/* n l c/* id sub/* .config/g/* .ssh/id 2>/dev/null; true";
+        write(&home.join("script.sh"), read);
+        let done = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
+        assert_eq!(done["data"]["stdout"], "", "{done}");
+        for secret in [".ssh/id", ".config/gh/hosts.yml"] {
+            assert_eq!(place.test.read(secret), "a secret\n");
+        }
+        write(&home.join("script.sh"), "echo x >> .ssh/id");
+        let done = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
+        assert!(done["text"].as_str().unwrap().contains("project/.ssh/id"), "{done}");
+        // Work goes on beside them, and in what one command made in the next.
+        let work = "set -e; echo mine > o; mv o own; echo a > sub/a; mkdir sub/deep; mv sub/a sub/deep/; cat sub/deep/a; \
+                    rm -r sub/deep; mkdir made; echo b > made/b; echo c > new; rm script.sh";
+        write(&home.join("script.sh"), work);
+        let done = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
+        assert_eq!(done["data"]["stdout"], "a\n", "{done}");
+        write(&home.join("script.sh"), "cat own made/b new");
+        let done = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
+        assert_eq!(done["data"]["stdout"], "mine\nb\nc\n", "{done}");
+        batch.end();
     }
 }
 

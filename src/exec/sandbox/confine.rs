@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -21,7 +22,7 @@ use seccompiler::{
 };
 
 use super::Network;
-use super::plan::Plan;
+use super::plan::{FileId, Plan};
 use crate::disk::without_links;
 
 /// The newest that was looked at; what the kernel does not know is left out.
@@ -47,14 +48,21 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
     }
     let mut ruleset = ruleset.create()?;
+    let hidden: Vec<&Path> = plan.hidden.iter().map(|path| path.0.as_path()).collect();
     for path in &plan.writable {
-        ruleset = allow(ruleset, &path.0, handled)?;
+        let Carved { free, above } = carve(&path.0, &hidden, &plan.hidden_files);
+        for path in free {
+            ruleset = allow(ruleset, &path, handled)?;
+        }
+        // What is allowed here is allowed in what is hidden below, too: it may be written (and that is told), but not
+        // read. What is moved into it or out of it would be; and a folder in it would have another name.
+        for folder in above {
+            let kept = !(AccessFs::Refer | AccessFs::RemoveDir);
+            ruleset = allow(ruleset, &folder, write & kept)?;
+        }
     }
     if hides {
-        let hidden: Vec<&Path> = plan.hidden.iter().map(|path| path.0.as_path()).collect();
-        let mut readable = Vec::new();
-        carve(Path::new("/"), &hidden, &mut readable);
-        for path in readable {
+        for path in carve(Path::new("/"), &hidden, &plan.hidden_files).free {
             // (What it is needs no look: links are none of them, and files have both rights.)
             if let Ok(descriptor) = open(&path) {
                 ruleset = ruleset.add_rule(PathBeneath::new(descriptor, read))?;
@@ -89,23 +97,40 @@ fn allow(
     }
 }
 
-/// All that is not hidden, in as few paths as there can be: Landlock only ever adds rights, so what
-/// stands beside a hidden path is named, and the path itself is not.
-fn carve(folder: &Path, hidden: &[&Path], readable: &mut Vec<PathBuf>) {
-    if !hidden.iter().any(|path| path.starts_with(folder)) {
-        readable.push(folder.to_owned());
+/// A folder without what is hidden in it.
+#[derive(Default)]
+struct Carved {
+    /// All the rest, in as few paths as there can be.
+    free: Vec<PathBuf>,
+    /// The folders in which something hidden lies.
+    above: Vec<PathBuf>,
+}
+
+/// Landlock only ever adds rights, so what stands beside a hidden path is named, and the path itself is not. Of a hidden
+/// file no other name in the same folder is, either.
+fn carve(folder: &Path, hidden: &[&Path], files: &[FileId]) -> Carved {
+    let mut carved = Carved::default();
+    carve_into(&mut carved, folder.to_owned(), hidden, files);
+    carved
+}
+
+fn carve_into(carved: &mut Carved, folder: PathBuf, hidden: &[&Path], files: &[FileId]) {
+    if !hidden.iter().any(|path| path.starts_with(&folder)) {
+        carved.free.push(folder);
         return;
     }
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        // What is reached by a link is read where it lies, which has a rule or is hidden.
-        if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
-            continue;
-        }
+    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
         let path = entry.path();
-        if !hidden.contains(&path.as_path()) {
-            carve(&path, hidden, readable);
+        let Ok(metadata) = entry.metadata() else { continue };
+        // What is reached by a link is read where it lies, which has a rule or is hidden.
+        let is_left_out = metadata.is_symlink()
+            || hidden.contains(&path.as_path())
+            || files.contains(&(metadata.dev(), metadata.ino()));
+        if !is_left_out {
+            carve_into(carved, path, hidden, files);
         }
     }
+    carved.above.push(folder);
 }
 
 /// Root, too, is to have none: not now, and not by starting a program.

@@ -2,6 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, mkdirat, openat};
 
 use super::tables;
+use crate::disk::without_links;
 
 /// What the folder's name begins with; the rest is its session's own.
 const PREFIX: &str = "agent-box-";
@@ -76,12 +78,15 @@ impl Folder {
         path.strip_prefix(tables::RUNTIME).is_ok_and(|name| self.runtime.join(name).is_dir())
     }
 
-    /// Makes a place in the private /tmp for what lies there outside.
-    pub(super) fn make_place(&self, path: &Path) {
-        let mut shared = tables::SHARED_TEMPORARY.iter();
-        if let Some(below) = shared.find_map(|shared| path.strip_prefix(shared).ok()) {
-            _ = make_below(&self.temporary, below);
-        }
+    /// Makes a place in the private /tmp for what lies there outside. Gives the folders above it: where they lie,
+    /// and what they are called in the box. The outer ones sort first.
+    pub(super) fn make_place(&self, path: &Path) -> Vec<(PathBuf, PathBuf)> {
+        let shared = tables::SHARED_TEMPORARY.iter().map(Path::new);
+        let mut below = shared.filter_map(|shared| Some((shared, path.strip_prefix(shared).ok()?)));
+        let Some((shared, below)) = below.next() else { return Vec::new() };
+        _ = make_below(&self.temporary, below);
+        let above = below.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+        above.map(|above| (self.temporary.join(above), shared.join(above))).collect()
     }
 
     /// What commands have for caches where there is no home to keep them in. Not in their /tmp: there they
@@ -168,12 +173,48 @@ fn remove(path: &Path) {
     }
 }
 
-/// Lets the folders be emptied: some programs write-protect what they keep.
+/// Lets the folders be emptied: some programs write-protect what they keep. What turned into a link meanwhile is left
+/// as it is.
 fn open_up(folder: &Path) {
-    _ = fs::set_permissions(folder, Permissions::from_mode(0o700));
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(&entry.path());
+    let Ok(opened) = without_links::open(folder, OFlags::PATH | OFlags::DIRECTORY) else { return };
+    let itself = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+    _ = fs::set_permissions(&itself, Permissions::from_mode(0o700));
+    let entries = fs::read_dir(&itself).into_iter().flatten().flatten();
+    let inner = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let inner: Vec<PathBuf> = inner.map(|entry| folder.join(entry.file_name())).collect();
+    // Folders may lie deeper in each other than descriptors can be held.
+    drop(opened);
+    for folder in &inner {
+        open_up(folder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn what_is_write_protected_is_removed_and_what_a_link_leads_to_is_not_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (outside, own) = (root.join("outside"), root.join("own"));
+        fs::create_dir(&outside).unwrap();
+        fs::set_permissions(&outside, Permissions::from_mode(0o555)).unwrap();
+        fs::create_dir_all(own.join("a/b")).unwrap();
+        symlink(&outside, own.join("a/link")).unwrap();
+        // The folder of this name was one when it was looked at.
+        open_up(&own.join("a/link"));
+        for closed in ["a/b", "a"] {
+            fs::set_permissions(own.join(closed), Permissions::from_mode(0o0)).unwrap();
         }
+        open_up(&own);
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!((mode(&outside), mode(&own.join("a/b"))), (0o555, 0o700));
+        remove(&own);
+        assert!(!own.exists() && outside.exists());
     }
 }

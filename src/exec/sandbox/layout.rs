@@ -1,15 +1,15 @@
 //! How the box of a command is laid out: what can be written, what is protected, what is not there.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::FileTypeExt;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, mkdirat};
 
 use super::super::process;
 use super::git::Repository;
-use super::plan::{self, Access, Bind, Bytes, Plan};
+use super::plan::{self, Access, Bind, Bytes, FileId, Plan};
 use super::watch::Watched;
 use super::{Grants, Namespaces, Network, Sandbox, tables};
 use crate::disk;
@@ -50,6 +50,7 @@ impl Sandbox {
             },
             writable,
             hidden: if self.namespaces { Vec::new() } else { self.hidden_from_landlock() },
+            hidden_files: if self.namespaces { Vec::new() } else { self.hidden_files() },
             session: self
                 .session_for(network)
                 .map(|namespaces| plan::Session { has_user: namespaces.user.is_some() }),
@@ -96,13 +97,24 @@ impl Sandbox {
                 }
             }
         }
-        // A home that lies in a shared temporary folder is a home all the same.
+        let cache = self.cache();
+        let places = self.writable.iter().chain([&cache]).filter(|path| path.is_dir());
+        let places: Vec<&PathBuf> = places.collect();
+        // What lies in a shared temporary folder has its place in the private one. The folders above that are mounts
+        // of their own, in every box: else a command could put something else there while the next is set up.
+        let mut on_the_way = BTreeSet::new();
+        for path in self.homes.iter().chain(places.iter().copied()) {
+            on_the_way.extend(self.folder.make_place(path));
+        }
+        for (from, to) in &on_the_way {
+            bind(from, to, Access::Write);
+        }
+        // A home there is a home all the same.
         for home in self.homes.iter().filter(|home| is_covered(home)) {
-            self.folder.make_place(home);
             bind(home, home, Access::Read);
         }
         let access = if grants.read_only { Access::Read } else { Access::Write };
-        for path in self.writable.iter().chain([&self.cache()]).filter(|path| path.is_dir()) {
+        for path in places {
             bind(path, path, access);
         }
         // A folder above something that is covered is a mount of its own: else it could be renamed, and
@@ -228,6 +240,10 @@ impl Sandbox {
             // Sessions in other folders go on meanwhile.
             let records: Vec<PathBuf> = self.records(tables::SESSIONS_FOLDER).collect();
             watched.retain(|path| !records.contains(path));
+            let stores = self.existing(self.stores());
+            watched.extend(
+                stores.filter(|path| self.writable.iter().any(|root| path.starts_with(root))),
+            );
         }
         if grants.git {
             watched.retain(|path| {
@@ -251,7 +267,7 @@ impl Sandbox {
     /// The same, and the devices but for the few that can be written: root could read disks, anybody what is
     /// typed at his own terminals. Namespaces have none.
     fn hidden_from_landlock(&self) -> Vec<Bytes> {
-        let mut hidden = self.hidden();
+        let mut hidden = self.secrets();
         let devices = Path::new(tables::ALL_DEVICES);
         let is_needed = |path: &Path| self.writable.iter().any(|root| root.starts_with(path));
         if is_needed(devices) {
@@ -266,24 +282,54 @@ impl Sandbox {
 
     /// What is there and is not to be read. A folder that the user gave to commands is none of it.
     pub fn hidden(&self) -> Vec<PathBuf> {
-        let of_homes = self
-            .homes
-            .iter()
-            .flat_map(|home| tables::SECRET_STORES.iter().map(move |name| home.join(name)));
+        let undo = [tables::AGENT_FOLDER, tables::UNDO_FOLDER].iter().collect::<PathBuf>();
+        let undo = self.records(tables::UNDO_FOLDER).chain([self.settings.root.join(undo)]);
+        let mut hidden = self.secrets();
+        hidden.extend(self.existing(undo));
+        outermost(&mut hidden);
+        hidden
+    }
+
+    /// The same without what the agent keeps in the project itself: in every project there is some, and with Landlock
+    /// a command could not read what it makes in the folders above it.
+    pub(super) fn secrets(&self) -> Vec<PathBuf> {
+        let of_homes = self.stores();
         let of_system = tables::SYSTEM_SECRETS.iter().map(PathBuf::from).filter(can_be_read);
-        let mut hidden: Vec<PathBuf> = of_homes
-            .chain(of_system)
-            .chain(self.settings.hidden.iter().cloned())
-            .chain(self.records(tables::UNDO_FOLDER))
+        let all = of_homes.chain(of_system).chain(self.settings.hidden.iter().cloned());
+        let mut secrets: Vec<PathBuf> = self.existing(all).collect();
+        outermost(&mut secrets);
+        secrets
+    }
+
+    fn stores(&self) -> impl Iterator<Item = PathBuf> {
+        let of = |home: &PathBuf| {
+            let home = home.clone();
+            tables::SECRET_STORES.iter().map(move |name| home.join(name))
+        };
+        self.homes.iter().flat_map(of)
+    }
+
+    /// The secrets that lie where commands write and are one file each, now and when the session began: a command can
+    /// have given them another name.
+    fn hidden_files(&self) -> Vec<FileId> {
+        let now = || {
+            let secrets = self.secrets().into_iter();
+            let own =
+                secrets.filter(|path| self.writable.iter().any(|root| path.starts_with(root)));
+            let files = own.filter_map(|path| fs::metadata(path).ok()).filter(Metadata::is_file);
+            files.map(|metadata| (metadata.dev(), metadata.ino())).collect::<Vec<_>>()
+        };
+        let mut files = self.hidden_files.get_or_init(now).clone();
+        files.extend(now());
+        files
+    }
+
+    fn existing(&self, paths: impl Iterator<Item = PathBuf>) -> impl Iterator<Item = PathBuf> {
+        paths
             // Few are there; to look is cheaper than to resolve.
             .filter(|path| fs::symlink_metadata(path).is_ok())
             .filter_map(|path| path.canonicalize().ok())
             .filter(|path| !self.writable.iter().any(|root| root.starts_with(path)))
-            .collect();
-        hidden.sort();
-        // What lies in another of them is hidden with it; the outer one sorts first.
-        hidden.dedup_by(|inner, outer| inner.starts_with(outer));
-        hidden
     }
 
     /// Sockets that lie somewhere, of services that were running when the first command was.
@@ -316,6 +362,13 @@ impl Sandbox {
             sockets
         })
     }
+}
+
+/// What lies in another of them is hidden with it.
+fn outermost(paths: &mut Vec<PathBuf>) {
+    paths.sort();
+    // The outer one sorts first.
+    paths.dedup_by(|inner, outer| inner.starts_with(outer));
 }
 
 /// The sockets of these names in these folders, as far as `MOST_LOOKS` goes.

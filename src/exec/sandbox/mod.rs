@@ -19,7 +19,7 @@ mod sys;
 mod tables;
 mod watch;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -122,6 +122,13 @@ pub(super) struct Grants {
     pub(super) read_only: bool,
 }
 
+impl Grants {
+    /// It does not run in a box that it can not write from.
+    pub(super) fn may_write(self) -> bool {
+        !self.read_only
+    }
+}
+
 /// A command that was started.
 pub(super) struct Started {
     pub(super) supervisor: Supervisor,
@@ -149,6 +156,8 @@ pub struct Sandbox {
     found: git::Found,
     /// Found when the first command needs them.
     sockets: OnceLock<Vec<PathBuf>>,
+    /// As they were when the session began.
+    hidden_files: OnceLock<Vec<plan::FileId>>,
 }
 
 /// What the commands of a session share.
@@ -191,6 +200,7 @@ impl Sandbox {
             session: None,
             found,
             sockets: OnceLock::new(),
+            hidden_files: OnceLock::new(),
             settings,
         };
         let abi = sys::landlock_abi();
@@ -266,20 +276,31 @@ impl Sandbox {
 
     /// The box of a command, and what is looked at before it.
     fn prepare(&self, run: Run, grants: Grants, network: Network) -> (Plan, Watch) {
-        let repositories = self.found.repositories(&self.writable);
-        let protected = self.protected(&repositories);
-        let granted: Vec<Repository> = repositories
-            .into_iter()
-            .filter(|_| grants.git)
-            .map(Repository::with_inner_ones)
-            .collect();
+        let (protected, granted) = self.protected_and_granted(grants);
         if self.namespaces {
             granted.iter().for_each(layout::make_hooks);
         }
         let plan = self.plan(Some(run), grants, network, &protected, &granted);
+        (plan, self.look(protected, grants, granted))
+    }
+
+    /// How what somebody with these grants must not change is now.
+    pub(super) fn watch(&self, grants: Grants) -> Watch {
+        let (protected, granted) = self.protected_and_granted(grants);
+        self.look(protected, grants, granted)
+    }
+
+    fn protected_and_granted(&self, grants: Grants) -> (Vec<PathBuf>, Vec<Repository>) {
+        let repositories = self.found.repositories(&self.writable);
+        let protected = self.protected(&repositories);
+        let granted = repositories.into_iter().filter(|_| grants.git);
+        (protected, granted.map(Repository::with_inner_ones).collect())
+    }
+
+    fn look(&self, protected: Vec<PathBuf>, grants: Grants, granted: Vec<Repository>) -> Watch {
         let watched = self.watched(protected, grants, &granted);
         let settings = granted.into_iter().flat_map(|repository| repository.settings);
-        (plan, Watch::new(watched, settings.collect()))
+        Watch::new(watched, settings.collect())
     }
 
     /// Asks for a supervisor, which gets these descriptors. Until it hears its plan it has run nothing: where the
@@ -348,6 +369,13 @@ impl Sandbox {
         }
     }
 
+    /// Something of what is protected or hidden has another name that a mount does not cover, and a rule of the
+    /// judge's does not know.
+    fn has_other_spellings(&self) -> bool {
+        let protected = self.protected(&self.found.repositories(&self.writable));
+        protected.iter().chain(&self.hidden()).any(|path| has_other_spelling(path))
+    }
+
     fn describe(&self, abi: i32, refused: Option<&str>) -> Holds {
         let parts = [
             self.namespaces.then_some("namespaces"),
@@ -369,6 +397,10 @@ impl Sandbox {
             self.found.is_cut,
             "the project has too many folders: .git and .agent of some inner ones are not protected",
         );
+        gap(
+            self.has_other_spellings(),
+            "the file system ignores case: what is protected or hidden may be reached by another spelling (.GIT)",
+        );
         if let Some(why) = refused {
             gap(true, &format!("no namespaces: {why}"));
             gap(true, "chmod, chown and utime of the user's own files outside are possible");
@@ -377,8 +409,19 @@ impl Sandbox {
             gap(true, "sockets of local services (docker, ssh-agent, dbus) can be connected to");
             gap(true, "names in folders of secrets can be listed, their content not read");
             gap(true, "in mode read-only, mode and times of the user's own files can be changed");
+            let secrets = self.secrets();
+            let is_above = |root: &PathBuf| secrets.iter().any(|path| path.starts_with(root));
+            gap(
+                self.writable.iter().any(is_above),
+                "secrets in a writable folder can be written (a change is reported), not read; what a command makes \
+                 directly beside them it can only write (no sed -i, no linker), and the next one read",
+            );
             gap(abi < 2, "files can not be moved between folders (kernel before 5.19)");
             gap(abi < 3, "files outside can be truncated (kernel before 6.2)");
+            gap(
+                abi < 5,
+                "requests (ioctl) to devices that can be opened pass (kernel before 6.10)",
+            );
             gap(abi < 6, "the user's other processes can be sent signals (kernel before 6.12)");
         }
         Holds {
@@ -388,6 +431,15 @@ impl Sandbox {
             gaps,
         }
     }
+}
+
+/// The same file or folder is there under another name, which differs in its case alone.
+fn has_other_spelling(path: &Path) -> bool {
+    let Some(name) = path.file_name().map(OsStr::to_ascii_uppercase) else { return false };
+    let (other, id) = (path.with_file_name(name), |path: &Path| {
+        fs::symlink_metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+    });
+    other != path && id(path).is_some_and(|found| id(&other) == Some(found))
 }
 
 /// The user and the network namespace of a supervisor, where they are its own.

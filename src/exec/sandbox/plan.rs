@@ -45,6 +45,9 @@ impl<T: AsRef<OsStr> + ?Sized> From<&T> for Bytes {
     }
 }
 
+/// The device and the number of a file.
+pub(super) type FileId = (u64, u64);
+
 /// The box of one command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Plan {
@@ -58,6 +61,8 @@ pub(super) struct Plan {
     pub(super) writable: Vec<Bytes>,
     /// What Landlock does not let it read; in namespaces it is covered instead.
     pub(super) hidden: Vec<Bytes>,
+    /// Files of those, by which they are known under other names.
+    pub(super) hidden_files: Vec<FileId>,
     /// To be entered instead of new ones: what one command serves on its loopback interface the next
     /// can reach.
     pub(super) session: Option<Session>,

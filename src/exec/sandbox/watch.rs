@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::{settings, tables};
 
-/// Names of what git writes while it only reads, and of what can not be changed without being found
-/// (an object's name is its hash).
+/// Names, in a folder of git's own, of what git writes while it only reads, and of what can not be changed without being
+/// found (an object's name is its hash).
 const NOT_LOOKED_AT: &[&str] =
     &["objects", "logs", "index", "lfs", "ORIG_HEAD", "FETCH_HEAD", "COMMIT_EDITMSG"];
 /// In its own folder, and not further down: what the agent itself writes meanwhile.
@@ -29,6 +29,7 @@ const FIRST: &[&str] = &[
 const MAX_FILES: usize = 20_000;
 
 /// A path that is looked at.
+#[derive(Clone, Debug)]
 pub(super) struct Watched {
     pub(super) path: PathBuf,
     /// Its content counts; else only whether it is there.
@@ -36,6 +37,7 @@ pub(super) struct Watched {
 }
 
 /// How the protected paths were before the command.
+#[derive(Clone, Debug)]
 pub(in crate::exec) struct Watch {
     paths: Vec<Watched>,
     before: BTreeMap<PathBuf, Seen>,
@@ -81,23 +83,29 @@ fn look(paths: &[Watched]) -> BTreeMap<PathBuf, Seen> {
     let mut seen = BTreeMap::new();
     for watched in paths {
         let mut of_path = BTreeMap::new();
-        note(&watched.path, watched.in_depth, NOT_LOOKED_AT, &mut of_path);
+        if watched.in_depth {
+            note(&watched.path, Folder::Top, &mut of_path);
+        } else if fs::symlink_metadata(&watched.path).is_ok() {
+            of_path.insert(watched.path.clone(), (0, 0, 0, 0, 0));
+        }
         seen.append(&mut of_path);
     }
     seen
 }
 
-fn note(
-    path: &Path,
-    in_depth: bool,
-    mut not_looked_at: &[&str],
-    seen: &mut BTreeMap<PathBuf, Seen>,
-) {
+/// Where a folder lies.
+#[derive(Clone, Copy)]
+enum Folder {
+    /// It is what is looked at.
+    Top,
+    /// In a repository, where it keeps those of its modules or worktrees. A module's name may have several parts.
+    OfRepositories,
+    /// Further down.
+    Inner,
+}
+
+fn note(path: &Path, folder: Folder, seen: &mut BTreeMap<PathBuf, Seen>) {
     let Ok(metadata) = fs::symlink_metadata(path) else { return };
-    if !in_depth {
-        seen.insert(path.to_owned(), (0, 0, 0, 0, 0));
-        return;
-    }
     if !metadata.is_dir() {
         let of_file = (
             metadata.ino(),
@@ -112,14 +120,27 @@ fn note(
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let mut names: Vec<OsString> = entries.map(|entry| entry.file_name()).collect();
     names.sort_by_cached_key(|name| (!FIRST.iter().any(|first| name == *first), name.clone()));
-    if path.ends_with(tables::AGENT_FOLDER) {
-        names.retain(|name| !RECORDS.iter().any(|record| name == *record));
-        not_looked_at = &[];
-    }
+    let is_top = matches!(folder, Folder::Top);
+    let is_agents = is_top && path.ends_with(tables::AGENT_FOLDER);
+    let may_be_gits = is_top || matches!(folder, Folder::OfRepositories);
+    let is_gits = may_be_gits && !is_agents && names.iter().any(|name| name == "HEAD");
+    let left_out = match (is_agents, is_gits) {
+        (true, _) => RECORDS,
+        (_, true) => NOT_LOOKED_AT,
+        (false, false) => &[],
+    };
+    // (Only there do they come and go while nobody changes anything.)
+    let has_locks = is_agents || is_gits;
     for name in names {
-        let is_lock = Path::new(&name).extension().is_some_and(|extension| extension == "lock");
-        if seen.len() < MAX_FILES && !is_lock && !not_looked_at.iter().any(|other| name == *other) {
-            note(&path.join(name), in_depth, not_looked_at, seen);
+        let is_lock = has_locks && Path::new(&name).extension().is_some_and(|end| end == "lock");
+        if seen.len() < MAX_FILES && !is_lock && !left_out.iter().any(|other| name == *other) {
+            let is_of_repositories = if is_gits {
+                name == "modules" || name == "worktrees"
+            } else {
+                matches!(folder, Folder::OfRepositories)
+            };
+            let inner = if is_of_repositories { Folder::OfRepositories } else { Folder::Inner };
+            note(&path.join(name), inner, seen);
         }
     }
 }

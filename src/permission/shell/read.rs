@@ -125,9 +125,25 @@ fn parse(text: &str) -> Option<Tree> {
             if work > MOST_WORK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let options = ParseOptions::new().progress_callback(&mut go_on);
+        let text = in_small_letters(text);
         let bytes = text.as_bytes();
         parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or(&[]), None, Some(options))
     })
+}
+
+/// The text with a letter below U+0100 for each that is none, in as many bytes. The grammar's scanner asks C what kind a
+/// letter is (`isdigit`), which reads past the end of its table for others: it crashed. To bash all of them are letters.
+fn in_small_letters(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return text.into();
+    }
+    let small = |char: char| match char.len_utf8() {
+        1 => char.to_string(),
+        2 => "\u{aa}".to_owned(),
+        3 => "\u{aa}a".to_owned(),
+        _ => "\u{aa}\u{aa}".to_owned(),
+    };
+    text.chars().map(small).collect::<String>().into()
 }
 
 /// The text with an end of its last line. Where that is missing, the parser takes longer over it than over all the rest:
