@@ -141,9 +141,10 @@ impl Workspace {
         !look_at(&path.absolute).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Whether the project lies in this folder, or the folder is its root itself, wherever it leads.
-    pub fn is_in(&self, folder: &Path) -> bool {
-        fs::canonicalize(self.root.join(folder)).is_ok_and(|real| self.root.starts_with(real))
+    /// The way from this folder, wherever it leads, down to the project, if it lies there.
+    pub fn way_down(&self, folder: &str) -> Option<&Path> {
+        let real = fs::canonicalize(self.root.join(folder)).ok()?;
+        self.root.strip_prefix(real).ok()
     }
 
     /// What the file system says of a path, without following it or a link that was put in its way.

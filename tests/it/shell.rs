@@ -386,3 +386,101 @@ fn a_file_is_the_same_by_each_of_its_names() {
     let envelope = call(&test, "cd web && cat ../new.txt | sort", &denied);
     assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{envelope}");
 }
+
+/// The project lies in the home, and in no folder that is hidden.
+fn in_home() -> Test {
+    let (test, _) = project();
+    let root = test.root();
+    std::os::unix::fs::symlink(".env", root.join("lnk")).unwrap();
+    let home = root.parent().unwrap().to_str().unwrap().to_owned();
+    test.file("s/k", "K\n").env("HOME", &home)
+}
+
+#[test]
+fn a_place_is_the_same_by_each_way_to_write_it() {
+    let test = in_home();
+    let shows = [
+        "cat ~/project/.e* | sort",
+        "cat ~/project/.env | sort",
+        "cat $HOME/project/lnk | sort",
+        "cat ~/project/ln* | sort",
+        "cat ln? | sort",
+        "grep -r KEY ~/project | sort",
+        "grep -r KEY ~ | sort",
+        "grep -r KEY .. | sort",
+        "find ~/project -name '.e*' -exec cat {} +",
+        "find ~/project -maxdepth 1 -name '.e*' -exec cat {} +",
+        "for f in ~/project/.e*; do cat $f; done",
+        "for f in $HOME/project/.e*; do cat \"$f\"; done",
+        "cd && cat project/.e* | sort",
+        "cd ~ && cat project/ln* | sort",
+        "rg --hidden KEY ~/project | sort",
+        "cat ~+/.e* | sort",
+        "cat ~+/lnk | sort",
+        "cat /proc/self/cwd/.e* | sort",
+        "cat /proc/self/cwd/lnk | sort",
+        "cat /proc/$$/cwd/.e* | sort",
+        "cat /proc/self/root$PWD/.e* | sort",
+        "cat ../*/.e* | sort",
+        "cat ~/*/.e* | sort",
+        "cat ~/pro*/lnk | sort",
+    ];
+    for command in shows {
+        let envelope = call(&test, command, &[]);
+        assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{command}: {envelope}");
+    }
+    let ways = [
+        "cat ~/project/s/k | tr z z",
+        "cat ~/project/s/* | tr z z",
+        "cat ../*/s/k | tr z z",
+        "cat ~/*/s/k | tr z z",
+        "cat /proc/self/cwd/s/k | tr z z",
+        "cat /proc/self/cwd/s/* | tr z z",
+        "cat /proc/$$/cwd/s/k | tr z z",
+        "cat /proc/self/root$PWD/s/k | tr z z",
+        "cat ~+/s/k | tr z z",
+        "cat $PWD/s/? | tr z z",
+        "grep -r K ~/project/s | tr z z",
+    ];
+    for command in ways {
+        let envelope = call(&test, command, &["--deny", "Read(s/k)"]);
+        assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{command}: {envelope}");
+    }
+    let changes = [
+        "cp a.txt ~/project/src/lib.rs",
+        "cp a.txt ~/project/src",
+        "echo x > $HOME/project/src/lib.rs",
+        "echo x | tee /proc/self/cwd/src/lib.rs",
+        "cp a.txt ../*/src/lib.rs",
+        "mv a.txt ~/pro*/src/lib.rs",
+        "cp -r o ~/project/src",
+    ];
+    for command in changes {
+        let envelope = call(&test, command, &["--deny", "Edit(src/**)", "--allow", "Bash"]);
+        assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{command}: {envelope}");
+    }
+    let free = ["cat ~/project/a.txt | sort", "ls ~/project | sort", "cat ~/project/*.txt | sort"];
+    for command in free {
+        let envelope = call(&test, command, &["--deny", "Read(s/k)"]);
+        assert_eq!(envelope["status"], "success", "{command}: {envelope}");
+    }
+}
+
+#[test]
+fn what_is_overwritten_by_another_way_to_it_comes_back() {
+    let line = "cp c.txt ~/project/a.txt; echo 2 | tee $HOME/project/b.txt; echo 3 > lnk; \
+                rm ~/project/d.*; cp c.txt /proc/self/cwd/e.txt; echo 4 > ../*/f.txt";
+    let script = format!("call: Bash {}\n---\nexpect: success\ntext: ok", json!({"command": line}));
+    let test = in_home().script(&script);
+    let root = test.root();
+    fs::remove_file(root.join("lnk")).unwrap();
+    std::os::unix::fs::symlink("g.txt", root.join("lnk")).unwrap();
+    let files = ["a.txt", "b.txt", "c.txt", "d.txt", "e.txt", "f.txt", "g.txt"];
+    let test = files.iter().fold(test, |test, name| test.file(name, name));
+    test.run(&["task", "--allow", "Bash"]).expect_code(0);
+    assert!(!root.join("d.txt").exists() && test.read("e.txt") == "c.txt");
+    test.agent(&["session", "undo"]).expect_code(0);
+    for name in files {
+        assert_eq!(test.read(name), name);
+    }
+}
