@@ -122,6 +122,15 @@ impl Policy {
         self
     }
 
+    /// Rules hold for what their names lead to on this ground too.
+    #[must_use]
+    pub fn through_links(mut self, ground: &dyn Ground) -> Self {
+        for entry in Arc::make_mut(&mut self.entries) {
+            entry.rule = entry.rule.clone().through_links(ground);
+        }
+        self
+    }
+
     /// How freely the agent may act.
     pub fn mode(&self) -> PermissionMode {
         self.mode

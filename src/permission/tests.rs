@@ -1074,7 +1074,7 @@ fn pinned(rules: &[&str]) -> Policy {
     let mut policy = policy(Full, &["--allow Write", "--allow Bash"]);
     let rules = rules.iter().map(ToString::to_string).collect();
     let pin = Pin { id: 3, text: "Don't touch tests/.".into(), rules, by_hand: false };
-    policy.apply(&Body::PinAdded { pin });
+    policy.apply(&Body::PinAdded { pin }, &Files);
     policy
 }
 
@@ -1102,7 +1102,7 @@ fn what_a_pin_forbids_no_rule_and_no_mode_allows() {
     assert_eq!(reason.pin, Some(3));
     assert!(reason.text.contains("“Don't touch tests/.”"), "{}", reason.text);
 
-    policy.apply(&Body::PinRemoved { id: 3, reason: String::new() });
+    policy.apply(&Body::PinRemoved { id: 3, reason: String::new() }, &Files);
     assert_eq!(shown(&policy.rule_on(tool, &effect, &Files)), "allow: --allow Write");
 }
 
@@ -1112,7 +1112,7 @@ fn what_a_pin_asks_about_is_asked_below_a_persons_own_rule() {
     let rules =
         ["ask Bash(make)", "ask Bash(git push)", "ask Write(a.rs)"].map(str::to_owned).to_vec();
     let pin = Pin { id: 1, text: "Ask me before using make.".into(), rules, by_hand: false };
-    policy.apply(&Body::PinAdded { pin });
+    policy.apply(&Body::PinAdded { pin }, &Files);
     for ((tool, effect), expected) in [
         (bash("make all"), "ask: ask Bash(make) (pin 1)"),
         (bash("git push"), "allow: --allow Bash(git push)"),

@@ -42,10 +42,15 @@ impl Ground for Workspace {
     }
 
     fn real(&self, path: &str) -> String {
-        match self.resolve(&full(path)) {
-            Ok(found) => found.relative().to_owned(),
-            Err(_) => path.to_owned(),
+        let full = full(path);
+        if let Ok(found) = self.resolve(&full) {
+            return found.relative().to_owned();
         }
+        // Above the project.
+        let above = self
+            .way_down(&full)
+            .and_then(|way| self.root().ancestors().nth(way.components().count())?.to_str());
+        above.unwrap_or(path).to_owned()
     }
 
     fn expand(&self, pattern: &str) -> Vec<String> {

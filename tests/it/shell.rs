@@ -484,3 +484,70 @@ fn what_is_overwritten_by_another_way_to_it_comes_back() {
         assert_eq!(test.read(name), name);
     }
 }
+
+/// A call of a tool with these options.
+fn made(test: &Test, name: &str, input: &Value, options: &[&str]) -> Value {
+    let input = input.to_string();
+    let mut args = vec!["tool", "call", name, &input];
+    args.extend(options);
+    let done = test.agent(&args);
+    serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"))
+}
+
+#[test]
+fn a_rule_holds_as_it_is_written() {
+    let test = in_home().file("b.txt", "b\n");
+    let root = test.root();
+    std::os::unix::fs::symlink("s/k", root.join("kl")).unwrap();
+    std::os::unix::fs::symlink("project", root.parent().unwrap().join("way")).unwrap();
+    let home = root.parent().unwrap().with_extension("home");
+    std::os::unix::fs::symlink(root.parent().unwrap(), &home).unwrap();
+    let home = home.to_str().unwrap().to_owned();
+    let test = test.env("HOME", &home);
+    let by_way = format!("Read({}/way/s/k)", root.parent().unwrap().display());
+    let read = ("Read", json!({"path": "s/k"}));
+    let cat = ("Bash", json!({"command": "cat s/k | tr z z"}));
+    let write = |path: &str| ("Write", json!({"path": path, "content": "x"}));
+    let echo = |path: &str| ("Bash", json!({"command": format!("true > {path}")}));
+    let grep = ("Grep", json!({"pattern": "K", "path": "s/k"}));
+    for (rule, calls) in [
+        ("Edit(a.txt) Edit(b.txt)", vec![write("a.txt"), write("b.txt"), echo("b.txt")]),
+        ("Edit(a.txt),Edit(b.txt)", vec![write("a.txt"), write("b.txt")]),
+        ("Edit(.)", vec![write("new"), echo("a.txt")]),
+        ("Edit(*)", vec![write("new"), echo("a.txt")]),
+        ("Edit(**)", vec![write("d/new"), echo("a.txt")]),
+        ("Read(**)", vec![read.clone(), cat.clone(), grep.clone()]),
+        ("Read(*)", vec![read.clone(), cat.clone(), grep.clone()]),
+        ("Read(s//k)", vec![read.clone(), cat.clone()]),
+        ("Read(./x/../s/k)", vec![read.clone(), cat.clone()]),
+        ("Read(kl)", vec![read.clone(), cat.clone()]),
+        ("Read(~/project/s/**)", vec![read.clone(), cat.clone(), grep.clone()]),
+        (&by_way, vec![read.clone(), cat.clone(), grep.clone()]),
+    ] {
+        for (tool, input) in calls {
+            let envelope = made(&test, tool, &input, &["--disallowed-tools", rule]);
+            assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{rule} {input}: {envelope}");
+        }
+    }
+    let envelope =
+        made(&test, "Grep", &json!({"pattern": "K|x"}), &["--deny", "Grep(s/**) Grep(sub/**)"]);
+    assert_eq!(
+        envelope["data"]["stats"]["withheld"].as_u64().or(envelope["stats"]["withheld"].as_u64()),
+        Some(2),
+        "{envelope}"
+    );
+    for (command, rule) in [
+        ("true 2> /dev/null", "Edit(**)"),
+        ("echo x", "Edit(.)"),
+        ("echo x | cat", "Read(*)"),
+        ("git --version", "Read(*)"),
+    ] {
+        let envelope = call(&test, command, &["--deny", rule, "--allow", "Bash"]);
+        assert_eq!(envelope["status"], "success", "{command}: {envelope}");
+    }
+    for rule in ["Edit(..)", "Edit(\"b.txt\")", "Edit(a.txt)Edit(b.txt)", "Read(//a)"] {
+        let done = test.agent(&["tool", "call", "LS", "{}", "--deny", rule]);
+        done.expect_code(2).expect_stderr("is no rule");
+    }
+    fs::remove_file(home).unwrap();
+}
