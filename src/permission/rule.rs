@@ -248,16 +248,32 @@ impl Rule {
 
     /// Fits a simple command that is exactly what its words say.
     pub(super) fn fits_words(&self, words: &[String]) -> bool {
-        self.leads(words.len(), |part, n| word_fits(part, '*', &words[n]))
+        self.leads(words.len(), |part, n, _| word_fits(part, '*', &words[n]))
     }
 
-    /// Fits a simple command each of whose words may be one of these texts.
+    /// Fits a simple command each of whose words may be one of these texts. A last one of which nothing is known
+    /// may be several.
     pub(super) fn may_fit(&self, words: &[Vec<String>]) -> bool {
-        self.leads(words.len(), |part, n| words[n].iter().any(|word| word_may_fit(part, word)))
+        let is_open = words.last().is_some_and(|word| word.iter().any(|text| is_anything(text)));
+        let n_more = if is_open { self.n_words() } else { 0 };
+        self.leads(words.len() + n_more, |part, n, is_behind_star| {
+            let word = &words[n.min(words.len() - 1)];
+            // (Behind a `*` any word could be the option that the rule is about.)
+            let is_meant =
+                |text: &String| !(is_behind_star && part.starts_with('-') && is_anything(text));
+            word.iter().filter(|text| is_meant(text)).any(|text| word_may_fit(part, text))
+        })
+    }
+
+    fn n_words(&self) -> usize {
+        match &self.pattern {
+            Pattern::Words(pattern) | Pattern::AllWords(pattern) => pattern.len(),
+            Pattern::Any | Pattern::Files | Pattern::Path(_) => 0,
+        }
     }
 
     /// The words, so many, begin with the pattern, or are it.
-    fn leads(&self, n_words: usize, fits: impl Fn(&str, usize) -> bool) -> bool {
+    fn leads(&self, n_words: usize, fits: impl Fn(&str, usize, bool) -> bool) -> bool {
         match &self.pattern {
             Pattern::Any => true,
             Pattern::Words(pattern) => lead(pattern, n_words, false, fits),
@@ -439,7 +455,7 @@ fn lead(
     pattern: &[String],
     n_words: usize,
     is_whole: bool,
-    fits: impl Fn(&str, usize) -> bool,
+    fits: impl Fn(&str, usize, bool) -> bool,
 ) -> bool {
     let (mut at, mut n) = (0, 0);
     // Behind the last `*`, and the first word that it does not stand for: the words before are settled.
@@ -455,10 +471,11 @@ fn lead(
             Some(part) if n < n_words => {
                 // `rm:*`, as others write `rm *`.
                 let open = part.strip_suffix(":*").filter(|_| at + 1 == pattern.len());
-                if open.is_some_and(|open| fits(open, n)) {
+                let is_behind_star = behind_star.is_some();
+                if open.is_some_and(|open| fits(open, n, is_behind_star)) {
                     return true;
                 }
-                if fits(part, n) {
+                if fits(part, n, is_behind_star) {
                     (at, n) = (at + 1, n + 1);
                     continue;
                 }
@@ -492,8 +509,15 @@ fn word_fits(pattern: &str, mark: char, word: &str) -> bool {
     true
 }
 
+fn is_anything(word: &str) -> bool {
+    !word.is_empty() && word.chars().all(|char| char == ANYTHING)
+}
+
 /// The same of a word that bash puts something into: anything, or, where the pattern has a `*`, nothing.
 fn word_may_fit(pattern: &str, word: &str) -> bool {
+    if is_anything(word) {
+        return true;
+    }
     if word.contains(ANYTHING) && !pattern.contains('*') {
         return word_fits(word, ANYTHING, pattern);
     }

@@ -842,6 +842,8 @@ fn what_bash_puts_into_a_name_makes_no_other_command_of_it() {
         "git pu$@sh",
         "git -C . pu${x}sh origin",
         "x=push; git $x",
+        "git $x",
+        "echo push | xargs git",
     ] {
         let (tool, effect) = bash(line);
         let ruling = shown(&policy(Full, &rules).rule_on(tool, &effect, &Files));
@@ -853,7 +855,7 @@ fn what_bash_puts_into_a_name_makes_no_other_command_of_it() {
         "$HOME/bin/x n",
         "./$x.sh n",
         "x=foo; $x n",
-        "git $x",
+        "x=pull; git $x",
         "git pull \"$x\"",
         "git log \"$x-push\"",
         "echo tou$(:)ch n",

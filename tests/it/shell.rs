@@ -551,3 +551,41 @@ fn a_rule_holds_as_it_is_written() {
     }
     fs::remove_file(home).unwrap();
 }
+
+#[test]
+fn a_rule_of_several_words_is_not_passed_by_words_that_are_not_known() {
+    let (test, _) = project();
+    let rules = ["--deny", "Bash(git push *)", "--deny", "Bash(rm *)", "--allow", "Bash"];
+    for command in [
+        "x=push; git $x o HEAD",
+        "git $(echo push) o HEAD",
+        "g=git; $g push o",
+        "f(){ git \"$@\"; }; f push o",
+        "echo push o HEAD | xargs git",
+        "echo push | xargs -I% git % o",
+        "git -c alias.p=push p o",
+        "for c in push; do git $c o; done",
+        "hash -p /usr/bin/git g; g push o",
+        "/usr/lib/git-core/git-push o",
+        "git send-pack o HEAD",
+        "git -C sub $x",
+    ] {
+        let envelope = call(&test, command, &rules);
+        assert_eq!(envelope["error"]["code"], "COMMAND_BLOCKED", "{command}: {envelope}");
+        let text = envelope["error"]["message"].as_str().unwrap();
+        assert!(text.contains("a rule forbids this"), "{command}: {text}");
+    }
+    for command in [
+        "x=1; echo $x | cat",
+        "echo \"$HOME\" | cat",
+        "x=--oneline; true || git log $x",
+        "true || git log $x",
+        "true || git commit -m \"$(cat a.txt)\"",
+        "x=status; true || git $x",
+        "true || ls | xargs git add",
+        "true || git -c user.name=a commit -m \"$m\"",
+    ] {
+        let envelope = call(&test, command, &rules);
+        assert_eq!(envelope["status"], "success", "{command}: {envelope}");
+    }
+}
