@@ -386,15 +386,13 @@ fn plain(glob: &str) -> Result<String, String> {
             _ => depth,
         };
     }
+    let name = glob.trim_end_matches('/');
     let (begin, rest) = match glob {
         "~" => ("~/", ""),
         _ if glob.starts_with('/') => ("/", &glob[1..]),
         _ if glob.starts_with("~/") => ("~/", &glob[2..]),
-        _ if glob.split_once('/').is_some_and(|(_, rest)| !rest.is_empty())
-            || glob.starts_with('.') && glob.trim_matches(['.', '/']).is_empty() =>
-        {
-            ("./", glob)
-        }
+        // What is one name fits in any folder.
+        _ if name.contains('/') || matches!(name, "." | "..") => ("./", glob),
         _ => ("", glob),
     };
     let mut parts: Vec<&str> = Vec::new();

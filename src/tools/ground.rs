@@ -77,9 +77,8 @@ impl Ground for Workspace {
                 .collect();
         }
         let is_plain = |path: &str| !path.starts_with(['/', '.']);
-        let as_named = |path: String| match is_plain(&path) {
-            true => path,
-            false => named(self, &path).unwrap_or(path),
+        let as_named = |path: String| {
+            if is_plain(&path) { path } else { named(self, &path).unwrap_or(path) }
         };
         found.into_iter().map(as_named).collect()
     }
@@ -210,7 +209,7 @@ fn fitting(
     let entries = place.and_then(|place| workspace.entries(&workspace.directory(&place)?));
     let Ok(entries) = entries else {
         // Of what lies above the project nothing counts but the way to it.
-        let way = workspace.way_down(folder).and_then(|way| Some(way.iter().next()?.to_str()?));
+        let way = workspace.way_down(folder).and_then(|way| way.iter().next()?.to_str());
         let name = way.filter(|name| given(name) && glob.is_match(name));
         return name.map(|name| below(base, name)).into_iter().collect();
     };
