@@ -206,14 +206,14 @@ fn named_memory(
 /// How the configuration sets the gate.
 pub fn settings(
     loaded: &Loaded,
-    root: &Path,
+    workspace: &Workspace,
     mode: PermissionMode,
     is_sandboxed: bool,
 ) -> Result<Settings, OpenError> {
     let config = &loaded.config;
     let context = &config.context;
     Ok(Settings {
-        policy: policy(loaded, root, mode, is_sandboxed)?,
+        policy: policy(loaded, workspace, mode, is_sandboxed)?,
         limits: OutputLimits {
             max_lines: context.tool_output_max_lines,
             max_bytes: context.tool_output_max_bytes,
@@ -271,8 +271,8 @@ pub(super) fn verifier_of(
     let own = registry.cx();
     let root = own.workspace.root();
     let workspace = open_workspace(root, &options.add_dirs)?.with_readable(own.spill.folder());
+    let settings = settings(&options.config, &workspace, PermissionMode::ReadOnly, false)?;
     let cx = ToolCx { workspace: Arc::new(workspace), ..own.clone() };
-    let settings = settings(&options.config, root, PermissionMode::ReadOnly, false)?;
     let (clock, masker) = (events.clock().clone(), events.masker().clone());
     let silent = Events::new(events.session().to_owned(), 0, clock, masker, Vec::new());
     let looking = tools::all().into_iter().filter(|tool| LOOKING.contains(&tool.spec().name));
@@ -321,12 +321,13 @@ pub(super) fn checks(config: &Config) -> Result<Checks, OpenError> {
 
 fn policy(
     loaded: &Loaded,
-    root: &Path,
+    workspace: &Workspace,
     mode: PermissionMode,
     is_sandboxed: bool,
 ) -> Result<Policy, OpenError> {
-    let home = std::env::home_dir().map(|home| home.display().to_string());
-    let places = Places { project: root.display().to_string(), home };
+    let home = std::env::home_dir().map(|home| home.canonicalize().unwrap_or(home));
+    let home = home.map(|home| home.display().to_string());
+    let places = Places { project: workspace.root().display().to_string(), home };
     let sandbox = &loaded.config.sandbox;
     let is_temporary = |folder: &String| folder.starts_with("/tmp");
     let own_temporary = !sandbox.extra_writable.iter().any(is_temporary);
@@ -341,9 +342,9 @@ fn policy(
             "ask" => Verb::Ask,
             _ => Verb::Deny,
         };
-        let rule = Rule::parse(text)
+        let rules = Rule::parse_all(text)
             .map_err(|reason| OpenError::Usage(format!("{origin}: {list} {text:?}: {reason}")))?;
-        if !tools.contains(&rule.tool()) {
+        if let Some(rule) = rules.iter().find(|rule| !tools.contains(&rule.tool())) {
             return Err(OpenError::Usage(format!(
                 "{origin}: {list} {text:?}: there is no tool {:?}; the tools are {}",
                 rule.tool(),
@@ -355,9 +356,9 @@ fn policy(
             config::Origin::Project(..) => Origin::ProjectFile,
             config::Origin::Environment(_) | config::Origin::CommandLine(_) => Origin::CommandLine,
         };
-        policy = policy.with(verb, origin, [rule]);
+        policy = policy.with(verb, origin, rules);
     }
-    Ok(policy)
+    Ok(policy.through_links(workspace))
 }
 
 /// Variables that hold keys of providers, whatever they are called: no command sees them.

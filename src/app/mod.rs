@@ -177,7 +177,7 @@ impl Session {
         let tried = trying.finish();
         let Models { main, light, learner, verifier, keys } = models?;
         let (sandbox, holds) = tried?;
-        let mut settings = settings(&options.config, workspace.root(), mode, sandbox.is_some())?;
+        let mut settings = settings(&options.config, &workspace, mode, sandbox.is_some())?;
         if config.limits.max_budget_usd.is_some() {
             [&main, &light].into_iter().chain(&verifier).try_for_each(has_price)?;
         }
@@ -556,6 +556,6 @@ fn rules(project: &ProjectFiles, withheld: &Withheld, dirs: Option<&UserDirs>) -
     {
         rules.push(Rules { path: path.display().to_string(), text });
     }
-    rules.extend(project.rules_in(".", &|path| withheld.why(path).is_none()));
+    rules.extend(project.rules_in(".", &|path| withheld.why("Read", path).is_none()));
     rules
 }

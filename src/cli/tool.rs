@@ -269,7 +269,7 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
     let events = Events::new(id, 0, Arc::new(SystemClock), masker, sinks);
     let mode = config.mode(PermissionMode::AutoEdit);
     let (sandbox, holds) = app::open_sandbox(&config, &workspace, dirs.as_ref())?;
-    let settings = app::settings(&config, workspace.root(), mode, sandbox.is_some())?;
+    let settings = app::settings(&config, &workspace, mode, sandbox.is_some())?;
     let cwd = workspace.root().display().to_string();
     let inner = events.clone();
     let gate = app::open_gate(&config.config, settings, sandbox, workspace, spill, inner, control);

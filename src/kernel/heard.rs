@@ -107,7 +107,7 @@ impl Kernel {
         let project = self.parts.project.clone();
         // By the rules that hold now: a pin may have come since the session began.
         let withheld = self.parts.registry.withheld();
-        let is_shown = |path: &str| withheld.why(path).is_none();
+        let is_shown = |path: &str| withheld.why("Read", path).is_none();
         let is_folder = project.find(path).is_some_and(|found| found.is_folder);
         for folder in self.rules_met.folders(path, is_folder) {
             for rules in project.rules_in(&folder, &is_shown) {

@@ -25,16 +25,25 @@ impl Values {
         Self(values)
     }
 
-    /// The texts that a word may be. Of what is put in whole nothing is known but the line's own values.
+    /// The texts that a word may be. A program of which nothing is known is none.
     pub(super) fn of_word(&self, word: &Word, is_program: bool) -> Vec<String> {
         if word.is_literal() {
             return vec![word.text.clone()];
         }
+        let is_known = |text: &String| text.contains(|char| char != ANYTHING);
         let is_pattern = is_program && word.kind >= Kind::Pattern;
         let text = if is_pattern { without_patterns(&word.text) } else { word.text.clone() };
         let mut texts = vec![filled(&text, |_| ANYTHING.to_string())];
+        texts.retain(is_known);
+        // `xargs` and `find` put in what they find.
+        let is_found = word.kind == Kind::Output && !word.text.contains(['$', '`', '<', '>']);
+        if is_found && !is_program {
+            texts.push(ANYTHING.to_string());
+        }
         texts.extend(self.in_text(&text, &ANYTHING.to_string()));
-        texts.retain(|text| text.contains(|char| char != ANYTHING));
+        if is_program {
+            texts.retain(is_known);
+        }
         if texts.is_empty() {
             texts.push(word.text.clone());
         }

@@ -136,6 +136,15 @@ impl Policy {
         self
     }
 
+    /// Rules hold for what their names lead to on this ground too.
+    #[must_use]
+    pub fn through_links(mut self, ground: &dyn Ground) -> Self {
+        for entry in Arc::make_mut(&mut self.entries) {
+            entry.rule = entry.rule.clone().through_links(ground);
+        }
+        self
+    }
+
     /// How freely the agent may act.
     pub fn mode(&self) -> PermissionMode {
         self.mode
@@ -636,15 +645,41 @@ fn allowing_file(tool: &str, path: &str) -> String {
     format!("--allow '{rule}'")
 }
 
-/// The rule is about what runs: options before its first word make no other command of it, and what bash puts into its
-/// words may be what is missing in them.
+/// The rule, which denies or asks, is about what runs: options before its first word make no other command of it, and
+/// what bash puts into its words may be what is missing in them.
 fn fits_run(rule: &Rule, run: &shell::Run, values: &Values) -> bool {
     let may_be = |(n, word): (usize, &&shell::Word)| values.of_word(word, n == 0);
-    [run.words.iter().collect(), judge::without_globals(run)].iter().any(|words: &Vec<_>| {
-        let words: Vec<_> = words.iter().enumerate().map(may_be).collect();
-        !words.is_empty() && rule.may_fit(&words)
-    })
+    let words = |words: &[&shell::Word]| words.iter().enumerate().map(may_be).collect::<Vec<_>>();
+    let own = words(&run.words.iter().collect::<Vec<_>>());
+    let told = words(&judge::without_globals(run));
+    let by_git = judge::is_git(run).then(|| as_git(run, &told));
+    let mut all = [Some(own), Some(told), by_git].into_iter().flatten();
+    all.any(|words| !words.is_empty() && rule.may_fit(&words))
 }
+
+/// What git does under its other names: `git-push`, `git send-pack`, or one that is made up on the way.
+fn as_git(run: &shell::Run, told: &[Vec<String>]) -> Vec<Vec<String>> {
+    let own = run.name().strip_prefix("git-").map(|sub| vec![sub.to_owned()]);
+    let behind = told.iter().skip(1).cloned();
+    let mut subs: Vec<Vec<String>> = own.into_iter().chain(behind).collect();
+    let makes_names = run.words.iter().any(|word| word.text.contains("alias."));
+    if let Some(sub) = subs.first_mut() {
+        let others = GIT_PLUMBING.iter().filter(|(name, _)| sub.iter().any(|own| own == name));
+        let others: Vec<String> = others.map(|(_, other)| (*other).to_owned()).collect();
+        sub.extend(others);
+        sub.extend(makes_names.then(|| filled::ANYTHING.to_string()));
+    }
+    std::iter::once(vec!["git".to_owned()]).chain(subs).collect()
+}
+
+/// What of git does the same as a command that people know.
+const GIT_PLUMBING: &[(&str, &str)] = &[
+    ("send-pack", "push"),
+    ("http-push", "push"),
+    ("fetch-pack", "fetch"),
+    ("http-fetch", "fetch"),
+    ("commit-tree", "commit"),
+];
 
 /// A simple command's words as they are written, the assignments before them included.
 fn written(simple: &Simple) -> Vec<String> {

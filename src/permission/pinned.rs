@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{Entry, Origin, Policy, Rule, Verb, reason};
+use super::{Entry, Ground, Origin, Policy, Rule, Verb, reason};
 use crate::protocol::control::Reason;
 use crate::protocol::event::{Body, Pin};
 
 impl Policy {
     /// A pin brings its rules and takes them with it.
-    pub fn apply(&mut self, body: &Body) {
+    pub fn apply(&mut self, body: &Body, ground: &dyn Ground) {
         match body {
-            Body::PinAdded { pin } => self.pin(pin),
+            Body::PinAdded { pin } => self.pin(pin, ground),
             Body::PinRemoved { id, .. } => {
                 Arc::make_mut(&mut self.entries).retain(|entry| entry.origin != Origin::Pin(*id));
                 self.pins.remove(id);
@@ -19,7 +19,7 @@ impl Policy {
         }
     }
 
-    fn pin(&mut self, pin: &Pin) {
+    fn pin(&mut self, pin: &Pin, ground: &dyn Ground) {
         let rules = pin.rules.iter().filter_map(|text| {
             let (verb, rule) = text.split_once(' ')?;
             let verb = match verb {
@@ -28,7 +28,7 @@ impl Policy {
                 _ => return None,
             };
             // What a mask has made unreadable in the record is a rule no more.
-            let rule = Rule::parse(rule).ok()?;
+            let rule = Rule::parse(rule).ok()?.through_links(ground);
             Some(Entry { verb, origin: Origin::Pin(pin.id), rule })
         });
         let rules: Vec<Entry> = rules.collect();

@@ -23,9 +23,9 @@ pub enum Why {
 }
 
 impl Withheld {
-    /// Why this file is left out, if it is.
-    pub fn why(&self, path: &str) -> Option<Why> {
-        if self.denies("Read", path).is_some() || self.asks("Read", path).is_some() {
+    /// Why this tool leaves this file out, if it does.
+    pub fn why(&self, tool: &str, path: &str) -> Option<Why> {
+        if self.denies(tool, path).is_some() || self.asks(tool, path).is_some() {
             return Some(Why::Rule);
         }
         self.is_secret(path).then_some(Why::Secret)
@@ -58,10 +58,13 @@ impl Withheld {
         self.entries.iter().filter(move |entry| {
             entry.verb == verb
                 && (entry.rule.tool() == "Read" || entry.rule.tool() == tool)
-                && !entry.rule.is_bare()
                 && match verb {
-                    Verb::Allow => entry.rule.fits_path(path, &self.places),
-                    Verb::Ask | Verb::Deny => entry.rule.holds_for_path(path, &self.places),
+                    Verb::Allow => {
+                        !entry.rule.is_of_any_file() && entry.rule.fits_path(path, &self.places)
+                    }
+                    Verb::Ask | Verb::Deny => {
+                        !entry.rule.is_bare() && entry.rule.holds_for_path(path, &self.places)
+                    }
                 }
         })
     }

@@ -1,11 +1,14 @@
 //! Rules as a person writes them: `Tool` or `Tool(pattern)`.
 
+use std::borrow::Cow;
+use std::ffi::OsString;
+
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::filled::{ANYTHING, Values, filled};
-use super::judge;
 use super::shell::join;
-use crate::protocol::nests_too_deep;
+use super::{CHANGES, Ground, judge};
+use crate::protocol::{nests_too_deep, unescape};
 
 /// What a rule does to the calls it fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub enum Origin {
 pub struct Rule {
     tool: String,
     pattern: Pattern,
+    /// The same paths by where the links in them lead.
+    behind_links: Option<Pattern>,
     text: String,
 }
 
@@ -49,12 +54,15 @@ enum Pattern {
     Words(Vec<String>),
     /// All of its words.
     AllWords(Vec<String>),
+    /// Every file.
+    Files,
     /// Paths.
     Path(Box<Paths>),
 }
 
 #[derive(Clone, Debug)]
 struct Paths {
+    text: String,
     glob: GlobMatcher,
     /// What lies in a folder of this name, where it may be one's.
     below: Option<GlobMatcher>,
@@ -118,34 +126,60 @@ impl Rule {
             }
         };
         let is_name = tool.starts_with(|char: char| char.is_ascii_alphabetic())
-            && tool.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-'));
+            && tool.chars().all(is_of_tool);
         if !is_name {
             return Err(wrong("it does not begin with a tool's name"));
         }
+        let is_about_files = tool == "Read" || CHANGES.contains(&tool);
         let pattern = match pattern {
             Some("") => return Err(wrong("the pattern is empty")),
-            None | Some("*" | "**") => Pattern::Any,
+            None => Pattern::Any,
+            Some("*" | "**") if !is_about_files => Pattern::Any,
             Some(_) if tool == "TodoWrite" => return Err(wrong("TodoWrite takes no pattern")),
             Some(words) if tool == "Bash" => {
                 Pattern::Words(words.split_ascii_whitespace().map(ToOwned::to_owned).collect())
             }
             Some(glob) => {
-                let start = match glob {
-                    _ if glob.starts_with('/') => Start::Root,
-                    _ if glob.starts_with("~/") => Start::Home,
-                    _ => Start::Project,
-                };
-                let is_name = glob
-                    .rsplit('/')
-                    .next()
-                    .is_some_and(|last| !last.is_empty() && !last.contains(['*', '?', '[', '{']));
-                let below = is_name.then(|| path_glob(glob, "/**")).transpose();
-                let below = below.map_err(|why| wrong(&why))?;
-                let glob = path_glob(glob, "").map_err(|why| wrong(&why))?;
-                Pattern::Path(Box::new(Paths { glob, below, start }))
+                let glob = plain(glob).map_err(|why| wrong(&why))?;
+                Pattern::of_paths(&glob).map_err(|why| wrong(&why))?
             }
         };
-        Ok(Self { tool: tool.to_owned(), pattern, text: trimmed.to_owned() })
+        let (tool, text) = (tool.to_owned(), trimmed.to_owned());
+        Ok(Self { tool, pattern, behind_links: None, text })
+    }
+
+    /// Reads rules as people write several: with commas or blanks between them.
+    pub fn parse_all(text: &str) -> Result<Vec<Self>, String> {
+        let mut rules = Vec::new();
+        let mut rest = text.trim_matches(is_between_rules);
+        loop {
+            let n_name = rest.find(|char| !is_of_tool(char)).unwrap_or(rest.len());
+            let mut ends =
+                std::iter::once(n_name).chain(rest.match_indices(')').map(|(at, _)| at + 1));
+            let is_end = |at: &usize| {
+                let after = &rest[*at..];
+                let next = after.trim_start_matches(is_between_rules);
+                after.is_empty() || next.len() < after.len() && begins_rule(next)
+            };
+            let end = ends.find(is_end).unwrap_or(rest.len());
+            rules.push(Self::parse(&rest[..end])?);
+            rest = rest[end..].trim_start_matches(is_between_rules);
+            if rest.is_empty() {
+                return Ok(rules);
+            }
+        }
+    }
+
+    /// Holds also for what the names of its pattern lead to, up to the first `*`, where they are links.
+    #[must_use]
+    pub(super) fn through_links(self, ground: &dyn Ground) -> Self {
+        let behind_links = match &self.pattern {
+            Pattern::Path(paths) => {
+                behind_links(&paths.text, ground).and_then(|glob| Pattern::of_paths(&glob).ok())
+            }
+            Pattern::Any | Pattern::Words(_) | Pattern::AllWords(_) | Pattern::Files => None,
+        };
+        Self { behind_links, ..self }
     }
 
     /// The tool it is about.
@@ -173,6 +207,11 @@ impl Rule {
         matches!(self.pattern, Pattern::Any)
     }
 
+    /// Says of no file that it means this one.
+    pub(super) fn is_of_any_file(&self) -> bool {
+        matches!(self.pattern, Pattern::Any | Pattern::Files)
+    }
+
     /// Fits a call that touches this path.
     pub(super) fn fits_path(&self, path: &str, places: &Places) -> bool {
         self.fits(path, places, |paths| Some(&paths.glob))
@@ -189,36 +228,57 @@ impl Rule {
         places: &Places,
         glob: impl Fn(&Paths) -> Option<&GlobMatcher>,
     ) -> bool {
-        let paths = match &self.pattern {
-            Pattern::Any => return true,
-            Pattern::Words(_) | Pattern::AllWords(_) => return false,
-            Pattern::Path(paths) => paths,
-        };
-        let Some(glob) = glob(paths) else { return false };
-        match paths.start {
-            Start::Project => glob.is_match(path),
-            Start::Root => glob.is_match(places.absolute(path)),
-            Start::Home => places.below_home(path).is_some_and(|path| glob.is_match(path)),
-        }
+        [Some(&self.pattern), self.behind_links.as_ref()].into_iter().flatten().any(|pattern| {
+            let paths = match pattern {
+                Pattern::Any | Pattern::Files => return true,
+                Pattern::Words(_) | Pattern::AllWords(_) => return false,
+                Pattern::Path(paths) => paths,
+            };
+            let path = match paths.start {
+                Start::Project => Some(path.into()),
+                Start::Root => Some(Cow::Owned(places.absolute(path))),
+                Start::Home => places.below_home(path).map(Cow::Owned),
+            };
+            // (A name is shown escaped, and means what it is.)
+            glob(paths).zip(path).is_some_and(|(glob, path)| {
+                glob.is_match(&*path) || unescape(&path).is_some_and(|raw| glob.is_match(raw))
+            })
+        })
     }
 
     /// Fits a simple command that is exactly what its words say.
     pub(super) fn fits_words(&self, words: &[String]) -> bool {
-        self.leads(words.len(), |part, n| word_fits(part, '*', &words[n]))
+        self.leads(words.len(), |part, n, _| word_fits(part, '*', &words[n]))
     }
 
-    /// Fits a simple command each of whose words may be one of these texts.
+    /// Fits a simple command each of whose words may be one of these texts. A last one of which nothing is known
+    /// may be several.
     pub(super) fn may_fit(&self, words: &[Vec<String>]) -> bool {
-        self.leads(words.len(), |part, n| words[n].iter().any(|word| word_may_fit(part, word)))
+        let is_open = words.last().is_some_and(|word| word.iter().any(|text| is_anything(text)));
+        let n_more = if is_open { self.n_words() } else { 0 };
+        self.leads(words.len() + n_more, |part, n, is_behind_star| {
+            let word = &words[n.min(words.len() - 1)];
+            // (Behind a `*` any word could be the option that the rule is about.)
+            let is_meant =
+                |text: &String| !(is_behind_star && part.starts_with('-') && is_anything(text));
+            word.iter().filter(|text| is_meant(text)).any(|text| word_may_fit(part, text))
+        })
+    }
+
+    fn n_words(&self) -> usize {
+        match &self.pattern {
+            Pattern::Words(pattern) | Pattern::AllWords(pattern) => pattern.len(),
+            Pattern::Any | Pattern::Files | Pattern::Path(_) => 0,
+        }
     }
 
     /// The words, so many, begin with the pattern, or are it.
-    fn leads(&self, n_words: usize, fits: impl Fn(&str, usize) -> bool) -> bool {
+    fn leads(&self, n_words: usize, fits: impl Fn(&str, usize, bool) -> bool) -> bool {
         match &self.pattern {
             Pattern::Any => true,
             Pattern::Words(pattern) => lead(pattern, n_words, false, fits),
             Pattern::AllWords(pattern) => lead(pattern, n_words, true, fits),
-            Pattern::Path(_) => false,
+            Pattern::Files | Pattern::Path(_) => false,
         }
     }
 
@@ -271,6 +331,106 @@ impl Rule {
     }
 }
 
+impl Pattern {
+    fn of_paths(text: &str) -> Result<Self, String> {
+        if matches!(text, "*" | "**" | "./") {
+            return Ok(Self::Files);
+        }
+        let start = match text {
+            _ if text.starts_with('/') => Start::Root,
+            _ if text.starts_with("~/") => Start::Home,
+            _ => Start::Project,
+        };
+        let last = text.rsplit('/').next().unwrap_or_default();
+        let is_name = !last.is_empty() && !last.contains(['*', '?', '[', '{']);
+        let below = is_name.then(|| path_glob(text, "/**")).transpose()?;
+        let glob = path_glob(text, "")?;
+        Ok(Self::Path(Box::new(Paths { text: text.to_owned(), glob, below, start })))
+    }
+}
+
+/// What stands in the name of a tool.
+fn is_of_tool(char: char) -> bool {
+    char.is_ascii_alphanumeric() || matches!(char, '_' | '-')
+}
+
+fn is_between_rules(char: char) -> bool {
+    char.is_whitespace() || char == ','
+}
+
+/// A tool's name, and then its pattern, another rule or nothing.
+fn begins_rule(text: &str) -> bool {
+    let behind = text.trim_start_matches(is_of_tool);
+    let is_name =
+        behind.len() < text.len() && text.starts_with(|char: char| char.is_ascii_alphabetic());
+    behind.is_empty() || is_name && behind.starts_with(|char| char == '(' || is_between_rules(char))
+}
+
+/// A pattern of paths without what stands for nothing in it: `src/./a//b` is `src/a/b`, and `.` the project. Or why it
+/// can mean nothing.
+fn plain(glob: &str) -> Result<String, String> {
+    let quotes = ['"', '\'', '`'];
+    if glob.starts_with(quotes) || glob.ends_with(quotes) {
+        return Err("a path stands in it without quotes".to_owned());
+    }
+    if glob.starts_with("//") {
+        return Err("a path from the root of all begins with one `/`".to_owned());
+    }
+    let mut depth = 0_usize;
+    for char in glob.chars() {
+        depth = match char {
+            '(' => depth + 1,
+            ')' => depth
+                .checked_sub(1)
+                .ok_or("a `)` ends it; write one rule, a blank or comma, and the next")?,
+            _ => depth,
+        };
+    }
+    let name = glob.trim_end_matches('/');
+    let (begin, rest) = match glob {
+        "~" => ("~/", ""),
+        _ if glob.starts_with('/') => ("/", &glob[1..]),
+        _ if glob.starts_with("~/") => ("~/", &glob[2..]),
+        // What is one name fits in any folder.
+        _ if name.contains('/') || matches!(name, "." | "..") => ("./", glob),
+        _ => ("", glob),
+    };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in rest.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|part| !part.contains("**")) => _ = parts.pop(),
+            ".." if begin == "/" && parts.is_empty() => {}
+            ".." => {
+                return Err(
+                    "its `..` leads out of the project; a path outside begins with `/` or `~/`"
+                        .to_owned(),
+                );
+            }
+            _ => parts.push(part),
+        }
+    }
+    let end = if rest.ends_with('/') && !parts.is_empty() { "/" } else { "" };
+    Ok(format!("{begin}{}{end}", parts.join("/")))
+}
+
+/// The pattern with what its beginning leads to, where that is something else.
+fn behind_links(glob: &str, ground: &dyn Ground) -> Option<String> {
+    let n_known = match glob.find(['*', '?', '[', '{', '\\']) {
+        Some(at) => glob[..at].rfind('/')?,
+        None => glob.trim_end_matches('/').len(),
+    };
+    let (begin, rest) = glob.split_at(n_known);
+    let begin = begin.strip_prefix("./").unwrap_or(begin);
+    let real = Some(ground.real(begin)).filter(|real| real != begin && !begin.is_empty())?;
+    let raw = unescape(&real).map_or(Ok(real.clone()), OsString::into_string).ok()?;
+    Some(match real.as_str() {
+        "." => format!(".{}", if rest.is_empty() { "/" } else { rest }),
+        _ if raw.starts_with('/') => format!("{}{rest}", globset::escape(&raw)),
+        _ => format!("./{}{rest}", globset::escape(&raw)),
+    })
+}
+
 fn path_glob(pattern: &str, below: &str) -> Result<GlobMatcher, String> {
     if nests_too_deep(pattern) {
         return Err("its braces stand too deep in each other".to_owned());
@@ -293,7 +453,7 @@ fn lead(
     pattern: &[String],
     n_words: usize,
     is_whole: bool,
-    fits: impl Fn(&str, usize) -> bool,
+    fits: impl Fn(&str, usize, bool) -> bool,
 ) -> bool {
     let (mut at, mut n) = (0, 0);
     // Behind the last `*`, and the first word that it does not stand for: the words before are settled.
@@ -309,10 +469,11 @@ fn lead(
             Some(part) if n < n_words => {
                 // `rm:*`, as others write `rm *`.
                 let open = part.strip_suffix(":*").filter(|_| at + 1 == pattern.len());
-                if open.is_some_and(|open| fits(open, n)) {
+                let is_behind_star = behind_star.is_some();
+                if open.is_some_and(|open| fits(open, n, is_behind_star)) {
                     return true;
                 }
-                if fits(part, n) {
+                if fits(part, n, is_behind_star) {
                     (at, n) = (at + 1, n + 1);
                     continue;
                 }
@@ -346,8 +507,15 @@ fn word_fits(pattern: &str, mark: char, word: &str) -> bool {
     true
 }
 
+fn is_anything(word: &str) -> bool {
+    !word.is_empty() && word.chars().all(|char| char == ANYTHING)
+}
+
 /// The same of a word that bash puts something into: anything, or, where the pattern has a `*`, nothing.
 fn word_may_fit(pattern: &str, word: &str) -> bool {
+    if is_anything(word) {
+        return true;
+    }
     if word.contains(ANYTHING) && !pattern.contains('*') {
         return word_fits(word, ANYTHING, pattern);
     }
@@ -415,6 +583,42 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_means_what_it_says_however_it_is_written() {
+        check_path("Read(a//b)", "a/b", true);
+        check_path("Read(./x/../y)", "y", true);
+        check_path("Read(./x/../y)", "d/y", false);
+        check_path("Read(x/./y)", "x/y", true);
+        check_path("Read(app/(group)/*.tsx)", "app/(group)/a.tsx", true);
+        check_path("Read(/home/me/x/../it/a.rs)", "a.rs", true);
+        check_path("Read(~)", "/home/me/notes/a", true);
+        for all in ["Edit(.)", "Edit(./)", "Edit(*)", "Edit(**)", "Edit(x/..)"] {
+            check_path(all, "a.rs", true);
+            check_path(all, "deep/.env", true);
+        }
+        check_path("Read(s?k.txt)", "s\\x0ak.txt", true);
+        check_path("Read(s?k.txt)", "s\\xffk.txt", true);
+        check_path("Read(s?k.txt)", "s\\xff\\xffk.txt", false);
+    }
+
+    #[test]
+    fn a_list_of_rules_is_read_as_people_write_it() {
+        for (text, expected) in [
+            ("Edit(a.txt) Edit(b.txt)", &["Edit(a.txt)", "Edit(b.txt)"][..]),
+            ("Edit(a.txt),Edit(b.txt)", &["Edit(a.txt)", "Edit(b.txt)"]),
+            ("Edit, Write  Bash(git push *)", &["Edit", "Write", "Bash(git push *)"]),
+            ("Bash(a b) Edit", &["Bash(a b)", "Edit"]),
+            ("Bash(echo (a) b)", &["Bash(echo (a) b)"]),
+            ("Read(app/(a b)/c) Edit(d)", &["Read(app/(a b)/c)", "Edit(d)"]),
+        ] {
+            let rules = Rule::parse_all(text).expect(text);
+            assert_eq!(rules.iter().map(Rule::text).collect::<Vec<_>>(), expected, "{text}");
+        }
+        for text in ["", "Edit(a) (b)", "Edit(a) rm -rf", "Edit(a), Edit(b"] {
+            Rule::parse_all(text).expect_err(text);
+        }
+    }
+
+    #[test]
     fn what_a_rule_forbids_of_a_folder_it_forbids_below_it() {
         for (rule, path, expected) in [
             ("Edit(src)", "src/a/b.rs", true),
@@ -440,6 +644,19 @@ mod tests {
         {
             let error = Rule::parse(text).expect_err(text);
             assert!(error.contains("`Tool(pattern)`"), "{error}");
+        }
+        for text in [
+            "Edit(a.txt)Edit(b.txt)",
+            "Edit(..)",
+            "Edit(../a)",
+            "Edit(a/../../b)",
+            "Edit(**/../b)",
+            "Edit(~/../b)",
+            "Edit(\"b.txt\")",
+            "Read('a')",
+            "Read(//etc/hosts)",
+        ] {
+            Rule::parse(text).expect_err(text);
         }
         assert_eq!(Rule::parse(" Bash(ls *) ").map(|rule| rule.text), Ok("Bash(ls *)".into()));
     }

@@ -876,6 +876,8 @@ fn what_bash_puts_into_a_name_makes_no_other_command_of_it() {
         "git pu$@sh",
         "git -C . pu${x}sh origin",
         "x=push; git $x",
+        "git $x",
+        "echo push | xargs git",
     ] {
         let (tool, effect) = bash(line);
         let ruling = shown(&policy(Full, &rules).rule_on(tool, &effect, &Files));
@@ -887,7 +889,7 @@ fn what_bash_puts_into_a_name_makes_no_other_command_of_it() {
         "$HOME/bin/x n",
         "./$x.sh n",
         "x=foo; $x n",
-        "git $x",
+        "x=pull; git $x",
         "git pull \"$x\"",
         "git log \"$x-push\"",
         "echo tou$(:)ch n",
@@ -1111,7 +1113,7 @@ fn pinned(rules: &[&str]) -> Policy {
     let mut policy = policy(Full, &["--allow Write", "--allow Bash"]);
     let rules = rules.iter().map(ToString::to_string).collect();
     let pin = Pin { id: 3, text: "Don't touch tests/.".into(), rules, by_hand: false };
-    policy.apply(&Body::PinAdded { pin });
+    policy.apply(&Body::PinAdded { pin }, &Files);
     policy
 }
 
@@ -1139,7 +1141,7 @@ fn what_a_pin_forbids_no_rule_and_no_mode_allows() {
     assert_eq!(reason.pin, Some(3));
     assert!(reason.text.contains("“Don't touch tests/.”"), "{}", reason.text);
 
-    policy.apply(&Body::PinRemoved { id: 3, reason: String::new() });
+    policy.apply(&Body::PinRemoved { id: 3, reason: String::new() }, &Files);
     assert_eq!(shown(&policy.rule_on(tool, &effect, &Files)), "allow: --allow Write");
 }
 
@@ -1149,7 +1151,7 @@ fn what_a_pin_asks_about_is_asked_below_a_persons_own_rule() {
     let rules =
         ["ask Bash(make)", "ask Bash(git push)", "ask Write(a.rs)"].map(str::to_owned).to_vec();
     let pin = Pin { id: 1, text: "Ask me before using make.".into(), rules, by_hand: false };
-    policy.apply(&Body::PinAdded { pin });
+    policy.apply(&Body::PinAdded { pin }, &Files);
     for ((tool, effect), expected) in [
         (bash("make all"), "ask: ask Bash(make) (pin 1)"),
         (bash("git push"), "allow: --allow Bash(git push)"),

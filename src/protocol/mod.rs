@@ -24,6 +24,9 @@ pub mod tool;
 pub mod topics;
 pub mod view;
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
 /// A JSON object, in the order in which its keys were written.
 pub type Object = serde_json::Map<String, serde_json::Value>;
 
@@ -70,6 +73,31 @@ pub fn both_ends(text: &str, (head, tail): (usize, usize), note: &str) -> String
 pub fn nests_too_deep(glob: &str) -> bool {
     const MOST: usize = 100;
     glob.bytes().filter(|byte| *byte == b'{').nth(MOST).is_some()
+}
+
+/// The path that was shown as `text`, if that holds anything escaped.
+pub fn unescape(text: &str) -> Option<OsString> {
+    if !text.contains("\\x") {
+        return None;
+    }
+    let mut raw = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("\\x") {
+        raw.extend_from_slice(&rest.as_bytes()[..at]);
+        let digits = rest.get(at + 2..at + 4);
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) if byte != 0 => {
+                raw.push(byte);
+                rest = &rest[at + 4..];
+            }
+            Some(_) | None => {
+                raw.extend_from_slice(b"\\x");
+                rest = &rest[at + 2..];
+            }
+        }
+    }
+    raw.extend_from_slice(rest.as_bytes());
+    Some(OsString::from_vec(raw))
 }
 
 /// The most similar of these names, if one is similar at all: for "did you mean".

@@ -144,7 +144,7 @@ impl Registry {
     /// Takes one more event of a recorded session.
     pub fn apply(&self, event: &Event) {
         self.state().freeze.apply(&event.body);
-        self.state().policy.apply(&event.body);
+        self.state().policy.apply(&event.body, &*self.cx.workspace);
         if matches!(event.body, Body::Frozen { .. } | Body::Thawed { .. }) {
             // What was started before could still change something.
             self.cx.exec.set_paused(self.frozen().is_some());

@@ -1,5 +1,6 @@
 //! What the judge of commands is told of the paths that they name.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -7,26 +8,20 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::permission::{Ground, Place, Reach};
 use crate::protocol::nests_too_deep;
-use crate::workspace::{Entry, Kind, Rules, Walk, Workspace};
+use crate::workspace::{Entry, Kind, ProjectPath, Rules, Walk, Workspace};
 
 /// So many names are compared with a pattern; whoever has more is not looked through.
 const MOST_NAMES: usize = 20_000;
 
 impl Ground for Workspace {
     fn look(&self, path: &str) -> Place {
-        let home = std::env::home_dir();
-        let expanded = match (path.strip_prefix('~'), &home) {
-            (Some(rest), Some(home)) => home.join(rest.trim_start_matches('/')),
-            (Some(_), None) => return Place::Elsewhere,
-            (None, _) => Path::new(path).to_owned(),
-        };
-        let is_home = home.is_some_and(|home| home.starts_with(&expanded));
         if path.is_empty() {
             return Place::Project;
         }
-        let found = expanded.to_str().and_then(|path| self.resolve(path).ok());
-        let Some(found) = found else {
-            let is_above = is_home || self.is_in(&expanded);
+        let full = full(path);
+        let is_home = std::env::home_dir().is_some_and(|home| home.starts_with(&*full));
+        let Ok(found) = self.resolve(&full) else {
+            let is_above = is_home || self.is_in(Path::new(&*full));
             return if is_above { Place::Above } else { Place::Elsewhere };
         };
         if found.absolute() == self.root() {
@@ -39,25 +34,31 @@ impl Ground for Workspace {
             return Place::Nothing;
         }
         // Behind a link stands something else than what the command would take away.
-        let is_itself = found.absolute() == self.root().join(&expanded);
+        let is_itself = || named(self, &full).is_some_and(|named| named == found.relative());
         match self.metadata(&found) {
             Ok(data) if data.is_dir() => Place::Folder,
-            Ok(data) if data.is_file() && is_itself => Place::File,
+            Ok(data) if data.is_file() && is_itself() => Place::File,
             Ok(_) | Err(_) => Place::Elsewhere,
         }
     }
 
     fn real(&self, path: &str) -> String {
-        match self.resolve(path) {
-            Ok(found) => found.relative().to_owned(),
-            Err(_) => path.to_owned(),
+        let full = full(path);
+        if let Ok(found) = self.resolve(&full) {
+            return found.relative().to_owned();
         }
+        // Above the project.
+        let above = self
+            .way_down(&full)
+            .and_then(|way| self.root().ancestors().nth(way.components().count())?.to_str());
+        above.unwrap_or(path).to_owned()
     }
 
     fn expand(&self, pattern: &str) -> Vec<String> {
+        let pattern = full(pattern);
         let (start, rest) = match pattern.strip_prefix('/') {
             Some(rest) => ("/", rest),
-            None => ("", pattern),
+            None => ("", &*pattern),
         };
         let mut found = vec![start.to_owned()];
         let mut left = MOST_NAMES;
@@ -76,7 +77,11 @@ impl Ground for Workspace {
                 })
                 .collect();
         }
-        found
+        let is_plain = |path: &str| !path.starts_with(['/', '.']);
+        let as_named = |path: String| {
+            if is_plain(&path) { path } else { named(self, &path).unwrap_or(path) }
+        };
+        found.into_iter().map(as_named).collect()
     }
 
     fn find(
@@ -85,13 +90,12 @@ impl Ground for Workspace {
         reach: Reach,
         is_it: &(dyn Fn(&str) -> bool + Sync),
     ) -> Option<String> {
+        let base = folder_at(self, folder)?;
         let all = match reach {
-            Reach::Own => return own(self, folder, is_it),
+            Reach::Own => return own(self, base, is_it),
             Reach::All => true,
             Reach::Shown => false,
         };
-        let folder = if folder.is_empty() { "." } else { folder };
-        let base = self.directory(&self.locate(folder).ok()?).ok()?;
         let rules = Rules { include_hidden: all, include_ignored: all };
         let found = Mutex::new(None);
         self.walk(&Walk { base, rules, depth: None }, || {
@@ -107,6 +111,42 @@ impl Ground for Workspace {
         });
         found.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The path with the home in the place of `~`.
+fn full(path: &str) -> Cow<'_, str> {
+    let below = path.strip_prefix('~').filter(|below| below.is_empty() || below.starts_with('/'));
+    let home = below.and_then(|_| std::env::home_dir()?.into_os_string().into_string().ok());
+    match (below, home) {
+        (Some(below), Some(home)) => format!("{}{below}", home.trim_end_matches('/')).into(),
+        _ => path.into(),
+    }
+}
+
+/// As tools name what stands at a path: through the links on the way to it, but not through itself.
+fn named(workspace: &Workspace, path: &str) -> Option<String> {
+    let path = path.trim_end_matches('/');
+    let (folder, name) = match path.rsplit_once('/') {
+        Some(("", name)) => ("/", name),
+        Some(parts) => parts,
+        None => return Some(path.to_owned()),
+    };
+    if matches!(name, "." | "..") {
+        return None;
+    }
+    let folder = workspace.resolve(folder).ok()?;
+    Some(below(if folder.relative() == "." { "" } else { folder.relative() }, name))
+}
+
+/// A folder of the project, or the project where it lies in this one.
+fn folder_at(workspace: &Workspace, folder: &str) -> Option<ProjectPath> {
+    let folder = if folder.is_empty() { ".".into() } else { full(folder) };
+    let place = workspace.locate(&folder);
+    let place = place.or_else(|failure| match workspace.way_down(&folder) {
+        Some(_) => workspace.locate("."),
+        None => Err(failure),
+    });
+    workspace.directory(&place.ok()?).ok()
 }
 
 /// Folders that package managers and builds fill, and git's.
@@ -127,11 +167,10 @@ const NOT_OWN: &[&str] = &[
 /// A file like this below a folder, the nearest first, among the project's own, hidden and ignored or not.
 fn own(
     workspace: &Workspace,
-    folder: &str,
+    folder: ProjectPath,
     is_it: &(dyn Fn(&str) -> bool + Sync),
 ) -> Option<String> {
-    let place = workspace.locate(if folder.is_empty() { "." } else { folder }).ok()?;
-    let mut folders = vec![workspace.directory(&place).ok()?];
+    let mut folders = vec![folder];
     let mut left = MOST_NAMES;
     while !folders.is_empty() {
         let mut deeper = Vec::new();
@@ -165,19 +204,28 @@ fn fitting(
     glob: &GlobMatcher,
     left: &mut usize,
 ) -> Vec<String> {
-    let place = workspace.locate(if base.is_empty() { "." } else { base });
+    let given = |name: &str| part.starts_with('.') || !name.starts_with('.');
+    let folder = if base.is_empty() { "." } else { base };
+    let place = workspace.locate(folder);
     let entries = place.and_then(|place| workspace.entries(&workspace.directory(&place)?));
-    let Ok(entries) = entries else { return Vec::new() };
+    let Ok(entries) = entries else {
+        // Of what lies above the project nothing counts but the way to it.
+        let way = workspace.way_down(folder).and_then(|way| way.iter().next()?.to_str());
+        let name = way.filter(|name| given(name) && glob.is_match(name));
+        return name.map(|name| below(base, name)).into_iter().collect();
+    };
     if entries.len() > *left {
         return Vec::new();
     }
     *left -= entries.len();
-    let names = entries.iter().filter_map(|entry| entry.path.absolute().file_name()?.to_str());
+    let names = entries.iter().filter_map(|entry| {
+        let shown = entry.path.relative();
+        Some((shown.rsplit('/').next()?, entry.path.absolute().file_name()?))
+    });
     // A shell's pattern means no name that begins with a dot, unless it does so itself.
     names
-        .filter(|name| part.starts_with('.') || !name.starts_with('.'))
-        .filter(|name| glob.is_match(name))
-        .map(|name| below(base, name))
+        .filter(|(shown, name)| given(shown) && glob.is_match(name))
+        .map(|(shown, _)| below(base, shown))
         .collect()
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -11,6 +11,7 @@ use super::Workspace;
 use super::failure::io_failure;
 use crate::disk::{canonical_prefix, look_at};
 use crate::protocol::envelope::{ErrorCode, Failure};
+use crate::protocol::unescape;
 
 /// What helps where a place is guarded.
 const IN_ITS_FOLDER: &str =
@@ -147,6 +148,12 @@ impl Workspace {
         fs::canonicalize(self.root.join(folder)).is_ok_and(|real| {
             self.root.starts_with(&real) || self.extra.iter().any(|extra| extra.starts_with(&real))
         })
+    }
+
+    /// The way from this folder, wherever it leads, down to the project, if it lies there.
+    pub fn way_down(&self, folder: &str) -> Option<&Path> {
+        let real = fs::canonicalize(self.root.join(folder)).ok()?;
+        self.root.strip_prefix(real).ok()
     }
 
     /// What the file system says of a path, without following it or a link that was put in its way.
@@ -435,29 +442,4 @@ fn escape_name(name: &[u8], shown: &mut String) {
             shown.push_str(&format!("\\x{byte:02x}"));
         }
     }
-}
-
-/// The path that was shown as `text`, if that holds anything escaped.
-fn unescape(text: &str) -> Option<OsString> {
-    if !text.contains("\\x") {
-        return None;
-    }
-    let mut raw = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("\\x") {
-        raw.extend_from_slice(&rest.as_bytes()[..at]);
-        let digits = rest.get(at + 2..at + 4);
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) if byte != 0 => {
-                raw.push(byte);
-                rest = &rest[at + 4..];
-            }
-            Some(_) | None => {
-                raw.extend_from_slice(b"\\x");
-                rest = &rest[at + 2..];
-            }
-        }
-    }
-    raw.extend_from_slice(rest.as_bytes());
-    Some(OsString::from_vec(raw))
 }

@@ -472,3 +472,206 @@ fn a_folder_that_has_another_name_is_left_alone_by_the_undo() {
     test.agent(&["session", "undo"]);
     assert_eq!(test.read("lib/a.rs"), "one\n");
 }
+
+/// The project lies in the home, and in no folder that is hidden.
+fn in_home() -> Test {
+    let (test, _) = project();
+    let root = test.root();
+    std::os::unix::fs::symlink(".env", root.join("lnk")).unwrap();
+    let home = root.parent().unwrap().to_str().unwrap().to_owned();
+    test.file("s/k", "K\n").env("HOME", &home)
+}
+
+#[test]
+fn a_place_is_the_same_by_each_way_to_write_it() {
+    let test = in_home();
+    let shows = [
+        "cat ~/project/.e* | sort",
+        "cat ~/project/.env | sort",
+        "cat $HOME/project/lnk | sort",
+        "cat ~/project/ln* | sort",
+        "cat ln? | sort",
+        "grep -r KEY ~/project | sort",
+        "grep -r KEY ~ | sort",
+        "grep -r KEY .. | sort",
+        "find ~/project -name '.e*' -exec cat {} +",
+        "find ~/project -maxdepth 1 -name '.e*' -exec cat {} +",
+        "for f in ~/project/.e*; do cat $f; done",
+        "for f in $HOME/project/.e*; do cat \"$f\"; done",
+        "cd && cat project/.e* | sort",
+        "cd ~ && cat project/ln* | sort",
+        "rg --hidden KEY ~/project | sort",
+        "cat ~+/.e* | sort",
+        "cat ~+/lnk | sort",
+        "cat /proc/self/cwd/.e* | sort",
+        "cat /proc/self/cwd/lnk | sort",
+        "cat /proc/$$/cwd/.e* | sort",
+        "cat /proc/self/root$PWD/.e* | sort",
+        "cat ../*/.e* | sort",
+        "cat ~/*/.e* | sort",
+        "cat ~/pro*/lnk | sort",
+    ];
+    for command in shows {
+        let envelope = call(&test, command, &[]);
+        assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{command}: {envelope}");
+    }
+    let ways = [
+        "cat ~/project/s/k | tr z z",
+        "cat ~/project/s/* | tr z z",
+        "cat ../*/s/k | tr z z",
+        "cat ~/*/s/k | tr z z",
+        "cat /proc/self/cwd/s/k | tr z z",
+        "cat /proc/self/cwd/s/* | tr z z",
+        "cat /proc/$$/cwd/s/k | tr z z",
+        "cat /proc/self/root$PWD/s/k | tr z z",
+        "cat ~+/s/k | tr z z",
+        "cat $PWD/s/? | tr z z",
+        "grep -r K ~/project/s | tr z z",
+    ];
+    for command in ways {
+        let envelope = call(&test, command, &["--deny", "Read(s/k)"]);
+        assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{command}: {envelope}");
+    }
+    let changes = [
+        "cp a.txt ~/project/src/lib.rs",
+        "cp a.txt ~/project/src",
+        "echo x > $HOME/project/src/lib.rs",
+        "echo x | tee /proc/self/cwd/src/lib.rs",
+        "cp a.txt ../*/src/lib.rs",
+        "mv a.txt ~/pro*/src/lib.rs",
+        "cp -r o ~/project/src",
+    ];
+    for command in changes {
+        let envelope = call(&test, command, &["--deny", "Edit(src/**)", "--allow", "Bash"]);
+        assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{command}: {envelope}");
+    }
+    let free = ["cat ~/project/a.txt | sort", "ls ~/project | sort", "cat ~/project/*.txt | sort"];
+    for command in free {
+        let envelope = call(&test, command, &["--deny", "Read(s/k)"]);
+        assert_eq!(envelope["status"], "success", "{command}: {envelope}");
+    }
+}
+
+#[test]
+fn what_is_overwritten_by_another_way_to_it_comes_back() {
+    let line = "cp c.txt ~/project/a.txt; echo 2 | tee $HOME/project/b.txt; echo 3 > lnk; \
+                rm ~/project/d.*; cp c.txt /proc/self/cwd/e.txt; echo 4 > ../*/f.txt";
+    let script = format!("call: Bash {}\n---\nexpect: success\ntext: ok", json!({"command": line}));
+    let test = in_home().script(&script);
+    let root = test.root();
+    fs::remove_file(root.join("lnk")).unwrap();
+    std::os::unix::fs::symlink("g.txt", root.join("lnk")).unwrap();
+    let files = ["a.txt", "b.txt", "c.txt", "d.txt", "e.txt", "f.txt", "g.txt"];
+    let test = files.iter().fold(test, |test, name| test.file(name, name));
+    test.run(&["task", "--allow", "Bash"]).expect_code(0);
+    assert!(!root.join("d.txt").exists() && test.read("e.txt") == "c.txt");
+    test.agent(&["session", "undo"]).expect_code(0);
+    for name in files {
+        assert_eq!(test.read(name), name);
+    }
+}
+
+/// A call of a tool with these options.
+fn made(test: &Test, name: &str, input: &Value, options: &[&str]) -> Value {
+    let input = input.to_string();
+    let mut args = vec!["tool", "call", name, &input];
+    args.extend(options);
+    let done = test.agent(&args);
+    serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"))
+}
+
+#[test]
+fn a_rule_holds_as_it_is_written() {
+    let test = in_home().file("b.txt", "b\n");
+    let root = test.root();
+    std::os::unix::fs::symlink("s/k", root.join("kl")).unwrap();
+    std::os::unix::fs::symlink("project", root.parent().unwrap().join("way")).unwrap();
+    let home = root.parent().unwrap().with_extension("home");
+    std::os::unix::fs::symlink(root.parent().unwrap(), &home).unwrap();
+    let home = home.to_str().unwrap().to_owned();
+    let test = test.env("HOME", &home);
+    let by_way = format!("Read({}/way/s/k)", root.parent().unwrap().display());
+    let read = ("Read", json!({"path": "s/k"}));
+    let cat = ("Bash", json!({"command": "cat s/k | tr z z"}));
+    let write = |path: &str| ("Write", json!({"path": path, "content": "x"}));
+    let echo = |path: &str| ("Bash", json!({"command": format!("true > {path}")}));
+    let grep = ("Grep", json!({"pattern": "K", "path": "s/k"}));
+    for (rule, calls) in [
+        ("Edit(a.txt) Edit(b.txt)", vec![write("a.txt"), write("b.txt"), echo("b.txt")]),
+        ("Edit(a.txt),Edit(b.txt)", vec![write("a.txt"), write("b.txt")]),
+        ("Edit(.)", vec![write("new"), echo("a.txt")]),
+        ("Edit(*)", vec![write("new"), echo("a.txt")]),
+        ("Edit(**)", vec![write("d/new"), echo("a.txt")]),
+        ("Read(**)", vec![read.clone(), cat.clone(), grep.clone()]),
+        ("Read(*)", vec![read.clone(), cat.clone(), grep.clone()]),
+        ("Read(s//k)", vec![read.clone(), cat.clone()]),
+        ("Read(./x/../s/k)", vec![read.clone(), cat.clone()]),
+        ("Read(kl)", vec![read.clone(), cat.clone()]),
+        ("Read(~/project/s/**)", vec![read.clone(), cat.clone(), grep.clone()]),
+        (&by_way, vec![read.clone(), cat.clone(), grep.clone()]),
+    ] {
+        for (tool, input) in calls {
+            let envelope = made(&test, tool, &input, &["--disallowed-tools", rule]);
+            assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{rule} {input}: {envelope}");
+        }
+    }
+    let envelope =
+        made(&test, "Grep", &json!({"pattern": "K|x"}), &["--deny", "Grep(s/**) Grep(sub/**)"]);
+    assert_eq!(
+        envelope["data"]["stats"]["withheld"].as_u64().or(envelope["stats"]["withheld"].as_u64()),
+        Some(2),
+        "{envelope}"
+    );
+    for (command, rule) in [
+        ("true 2> /dev/null", "Edit(**)"),
+        ("echo x", "Edit(.)"),
+        ("echo x | cat", "Read(*)"),
+        ("git --version", "Read(*)"),
+    ] {
+        let envelope = call(&test, command, &["--deny", rule, "--allow", "Bash"]);
+        assert_eq!(envelope["status"], "success", "{command}: {envelope}");
+    }
+    for rule in ["Edit(..)", "Edit(\"b.txt\")", "Edit(a.txt)Edit(b.txt)", "Read(//a)"] {
+        let done = test.agent(&["tool", "call", "LS", "{}", "--deny", rule]);
+        done.expect_code(2).expect_stderr("is no rule");
+    }
+    fs::remove_file(home).unwrap();
+}
+
+#[test]
+fn a_rule_of_several_words_is_not_passed_by_words_that_are_not_known() {
+    let (test, _) = project();
+    let rules = ["--deny", "Bash(git push *)", "--deny", "Bash(rm *)", "--allow", "Bash"];
+    for command in [
+        "x=push; git $x o HEAD",
+        "git $(echo push) o HEAD",
+        "g=git; $g push o",
+        "f(){ git \"$@\"; }; f push o",
+        "echo push o HEAD | xargs git",
+        "echo push | xargs -I% git % o",
+        "git -c alias.p=push p o",
+        "for c in push; do git $c o; done",
+        "hash -p /usr/bin/git g; g push o",
+        "/usr/lib/git-core/git-push o",
+        "git send-pack o HEAD",
+        "git -C sub $x",
+    ] {
+        let envelope = call(&test, command, &rules);
+        assert_eq!(envelope["error"]["code"], "COMMAND_BLOCKED", "{command}: {envelope}");
+        let text = envelope["error"]["message"].as_str().unwrap();
+        assert!(text.contains("a rule forbids this"), "{command}: {text}");
+    }
+    for command in [
+        "x=1; echo $x | cat",
+        "echo \"$HOME\" | cat",
+        "x=--oneline; true || git log $x",
+        "true || git log $x",
+        "true || git commit -m \"$(cat a.txt)\"",
+        "x=status; true || git $x",
+        "true || ls | xargs git add",
+        "true || git -c user.name=a commit -m \"$m\"",
+    ] {
+        let envelope = call(&test, command, &rules);
+        assert_eq!(envelope["status"], "success", "{command}: {envelope}");
+    }
+}

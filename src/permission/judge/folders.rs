@@ -91,8 +91,10 @@ pub(super) fn found(
             if !is_folder(args.ground.look(&folder)) {
                 continue;
             }
+            let real = args.ground.real(&folder);
+            let begin = if real == "." { "" } else { real.as_str() };
             let fits = |path: &str| {
-                let inner = path.strip_prefix(folder.as_str()).unwrap_or(path);
+                let inner = path.strip_prefix(begin).unwrap_or(path);
                 let inner = inner.trim_start_matches('/');
                 let name = path.rsplit('/').next().unwrap_or(path);
                 let written = format!("{}/{inner}", place.text.trim_end_matches('/'));

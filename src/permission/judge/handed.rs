@@ -119,12 +119,11 @@ impl<'a> Flow<'a> {
     /// The file of this kind that a word or pattern names.
     fn named(&self, run: &'a Run, word: &Word) -> Option<String> {
         let args = self.args(run);
-        let expanded = args.expanded(word).into_iter().find(|path| (self.is_it)(path));
-        if expanded.is_some() || word.kind == Kind::Pattern {
-            return expanded;
+        let mut paths = args.expanded(word);
+        if word.kind != Kind::Pattern {
+            paths.extend(args.known_paths(word));
         }
-        let paths = args.known_paths(word).into_iter();
-        paths.map(|path| self.ground.real(&path)).find(|path| (self.is_it)(path))
+        paths.into_iter().map(|path| self.ground.real(&path)).find(|path| (self.is_it)(path))
     }
 
     /// What the command at the first place writes comes to that at the second, through pipes.

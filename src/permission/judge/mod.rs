@@ -427,6 +427,11 @@ pub(super) fn without_globals(run: &Run) -> Vec<&Word> {
     run.words.iter().take(1).chain(own).collect()
 }
 
+/// It is git, or one of its commands by its own name.
+pub(super) fn is_git(run: &Run) -> bool {
+    run.name() == "git" || run.name().starts_with("git-")
+}
+
 /// A ground of which nothing is known.
 pub(super) struct Nowhere;
 

@@ -575,9 +575,7 @@ impl<'a> Looker<'a> {
         if paths.is_empty() {
             paths.push(word.text.clone());
         }
-        // Behind a link lies another name.
-        let mut names = paths.into_iter().flat_map(|path| [self.ground.real(&path), path]);
-        names.find(|path| (self.is_it)(path))
+        self.first_of(paths)
     }
 
     /// What of the files that a pattern stands for is one of them.
@@ -588,7 +586,13 @@ impl<'a> Looker<'a> {
             let patterns = self.args.known_paths(&as_literal).into_iter();
             found.extend(patterns.flat_map(|pattern| self.expanded_widely(&pattern)));
         }
-        found.into_iter().find(|path| (self.is_it)(path))
+        self.first_of(found)
+    }
+
+    /// The first that is one of them, itself or behind a link.
+    fn first_of(&self, paths: Vec<String>) -> Option<String> {
+        let mut names = paths.into_iter().flat_map(|path| [self.ground.real(&path), path]);
+        names.find(|path| (self.is_it)(path))
     }
 
     /// What begins and ends as the last part of a pattern does, whatever stands between, and in any case.

@@ -55,18 +55,25 @@ pub(in super::super) fn removes(line: &Line, directory: &str, ground: &dyn Groun
         left.set(left.get().checked_sub(1)?);
         Some(ground.look(path))
     };
-    let is_kept = |path: &str, change: Change| match look(path) {
-        Some(Place::File) => change == Change::Written || guarded(path).is_none(),
-        // It is created: an undo takes it away again.
-        Some(Place::Nothing) => {
-            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            let is_folder = || folder.is_empty() || look(folder) != Some(Place::Nothing);
-            change == Change::MovedTo && guarded(path).is_none() && is_folder()
-        }
-        Some(Place::Folder | Place::Project | Place::Above | Place::Elsewhere) | None => false,
+    let kept = |path: &str, change: Change| {
+        let is_kept = match look(path)? {
+            Place::File => change == Change::Written || guarded(path).is_none(),
+            // It is created: an undo takes it away again.
+            Place::Nothing => {
+                let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+                let is_folder = || folder.is_empty() || look(folder) != Some(Place::Nothing);
+                change == Change::MovedTo && guarded(path).is_none() && is_folder()
+            }
+            // What is written through a link is what lies behind it.
+            Place::Elsewhere => {
+                change == Change::Written && look(&ground.real(path)) == Some(Place::File)
+            }
+            Place::Folder | Place::Project | Place::Above => false,
+        };
+        is_kept.then(|| ground.real(path))
     };
     let touched = touched(line, directory, ground).paths.into_iter();
-    let kept = touched.filter(|(path, change)| is_kept(path, *change)).map(|(path, _)| path);
+    let kept = touched.filter_map(|(path, change)| kept(&path, change));
     kept.collect::<BTreeSet<String>>().into_iter().collect()
 }
 
@@ -95,7 +102,7 @@ pub(in super::super) fn changes(
             if ground.look(&from) != Place::Folder {
                 return None;
             }
-            let from = ground.real(&from);
+            let (from, to) = (ground.real(&from), ground.real(&to));
             let place =
                 |path: &str| Some(join(&to, path.strip_prefix(&from)?.trim_start_matches('/')));
             let is_there = |path: &str| place(path).is_some_and(|path| is_it(&path));

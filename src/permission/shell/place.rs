@@ -71,6 +71,32 @@ fn behind<'a>(word: &'a Word, begins: &[&str]) -> Option<&'a str> {
         .filter(|_| !word.is_literal())
 }
 
+/// `cwd` or `root` of `/proc/self`, `/proc/$$`, `/proc/N`, and what stands behind it: the folder that commands run in,
+/// and the root of all.
+fn by_process(text: &str) -> Option<(&str, &str)> {
+    let mut rest = text.strip_prefix('/')?;
+    let mut next = || {
+        loop {
+            let own = rest.trim_start_matches('/');
+            let (part, behind) = own.split_at(own.find('/').unwrap_or(own.len()));
+            rest = behind;
+            if part != "." {
+                return part;
+            }
+        }
+    };
+    let is_process = next() == "proc" && !next().is_empty();
+    let mut place = next();
+    if place == "task" {
+        next();
+        place = next();
+    }
+    // `root$PWD`
+    let name = &place[..place.find('$').unwrap_or(place.len())];
+    let n_left = rest.len() + place.len() - name.len();
+    (is_process && matches!(name, "cwd" | "root")).then(|| (name, &text[text.len() - n_left..]))
+}
+
 /// A path as seen from a folder, without `.` and, as far as that goes, `..`.
 pub(in super::super) fn join(dir: &str, path: &str) -> String {
     let base = match path.chars().next() {
@@ -99,6 +125,19 @@ pub(in super::super) fn join(dir: &str, path: &str) -> String {
 /// The path that a word names: literal, or from the home or this folder, one of those that it is seen from.
 pub(in super::super) fn path_of(dir: &Dir, word: &Word) -> Dir {
     let text = word.text.as_str();
+    if let Some((place, rest)) = by_process(text) {
+        let rest = rest.trim_start_matches('/');
+        // `/proc/self/root$PWD`
+        let text = match place {
+            "root" if !rest.starts_with(['$', '~']) => format!("/{rest}"),
+            "cwd" => format!("./{rest}"),
+            _ => rest.to_owned(),
+        };
+        // Of the process's number nothing is left that would have to be known.
+        let is_known = word.kind == Kind::Variable && !text.contains('$');
+        let kind = if is_known { Kind::Literal } else { word.kind };
+        return path_of(dir, &Word { text, kind });
+    }
     match word.kind {
         // A file of that name, which `join` would take for the home.
         Kind::Literal if text.starts_with('~') => None,
@@ -121,6 +160,27 @@ pub(in super::super) fn path_of(dir: &Dir, word: &Word) -> Dir {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_folder_of_a_process_is_the_one_it_runs_in() {
+        let dir = Some("a".to_owned());
+        for (text, kind, expected) in [
+            ("/proc/self/cwd/b", Kind::Literal, Some("a/b")),
+            ("//proc/./self//cwd/../b", Kind::Literal, Some("b")),
+            ("/proc/self/cwd", Kind::Literal, Some("a")),
+            ("/proc/$$/cwd/b", Kind::Variable, Some("a/b")),
+            ("/proc/1/task/2/cwd/b", Kind::Literal, Some("a/b")),
+            ("/proc/self/root/etc", Kind::Literal, Some("/etc")),
+            ("/proc/self/root$PWD/b", Kind::Variable, Some("a/b")),
+            ("/proc/self/root/$HOME/b", Kind::Variable, Some("~/b")),
+            ("/proc/self/cwdx/b", Kind::Literal, Some("/proc/self/cwdx/b")),
+            ("/proc/self/cwd/$x", Kind::Variable, None),
+            ("/proc", Kind::Literal, Some("/proc")),
+        ] {
+            let found = path_of(&dir, &Word { text: text.to_owned(), kind });
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn paths_are_joined_by_their_names() {

@@ -59,6 +59,8 @@ pub(in super::super) struct Runs {
     pub(in super::super) is_known: bool,
     /// A text that it runs was not read to its end.
     pub(in super::super) is_too_long: bool,
+    /// Names that stand for programs elsewhere: `hash -p /usr/bin/git g`.
+    hashed: Vec<(String, Word)>,
     /// What any of its scripts gives to variables, and whether one that a command runs evaluates some.
     values: Values,
 }
@@ -190,6 +192,10 @@ impl Runs {
             return;
         };
         let arguments = &run.words[1..];
+        if let Some((_, path)) = self.hashed.iter().find(|(own, _)| *own == name) {
+            let words = [std::slice::from_ref(path), arguments].concat();
+            self.inner(&run, words, depth);
+        }
         match name.as_str() {
             "command" if matches!(arguments.first().and_then(Word::known), Some("-v" | "-V")) => {}
             "eval" => self.text(&joined(arguments), &run, depth),
@@ -201,7 +207,15 @@ impl Runs {
             "." | "source" | "alias" | "parallel" | "bind" | "fc" => self.is_known = false,
             // From then on `NAME=value` sets a variable for a command behind its words too.
             "set" | "shopt" if arguments.iter().any(sets_keyword) => self.is_known = false,
-            "enable" | "hash" if !arguments.is_empty() => self.is_known = false,
+            "enable" | "hash" if !arguments.is_empty() => {
+                self.is_known = false;
+                if let [option, path, names @ ..] = arguments
+                    && option.text == "-p"
+                {
+                    let named = names.iter().map(|name| (name.text.clone(), path.clone()));
+                    self.hashed.extend(named);
+                }
+            }
             "mapfile" | "readarray" | "complete" | "compgen" => self.called_back(&run, depth),
             "find" | "fd" | "fdfind" => self.found(&run, depth),
             "git" => self.by_git(&run, depth),

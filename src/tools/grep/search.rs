@@ -91,7 +91,7 @@ impl Search<'_> {
                     return true;
                 }
                 // Named itself such a file is a question for the gate; met on the way it is passed by.
-                let why = self.withheld.why(entry.path.relative());
+                let why = self.withheld.why("Grep", entry.path.relative());
                 if why.is_none() {
                     lock(gathered).counts.met += 1;
                 }
