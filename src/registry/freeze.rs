@@ -41,6 +41,7 @@ impl Freeze {
     /// A red line: no rule and no mode outranks it.
     pub(super) fn rule_on(&self, effect: &Effect) -> Option<Ruling> {
         let (_, words) = self.0.as_ref()?;
+        let words = words.trim_end_matches(['.', '。']);
         if effect.is_read_only() || matches!(effect, Effect::Job { .. } | Effect::Plan) {
             return None;
         }
