@@ -7,12 +7,15 @@
 
 pub(crate) mod without_links;
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 /// A file that says where something is, or what is wanted, has fewer bytes than this.
@@ -61,7 +64,80 @@ pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::NotFound.into());
     };
     let parent = open_folder(parent)?;
-    fs::remove_dir_all(Path::new(&format!("/proc/self/fd/{}", parent.as_raw_fd())).join(name))
+    empty(&open_up(&parent, name)?)?;
+    Ok(rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
+}
+
+/// So often a folder is looked through until nothing is in it: once for each level, if nobody adds to it.
+const MOST_ROUNDS: usize = 1 << 20;
+
+/// Takes everything out of a folder. Folders in folders come up to it first: a command can make more levels than there
+/// is room for on the stack, or than descriptors can be held.
+fn empty(top: &OwnedFd) -> io::Result<()> {
+    let mut n_moved = 0_u64;
+    for _ in 0..MOST_ROUNDS {
+        let entries = entries(top)?;
+        if entries.is_empty() {
+            return Ok(());
+        }
+        for (name, is_folder) in entries {
+            if !is_folder {
+                rustix::fs::unlinkat(top, &name, AtFlags::empty())?;
+                continue;
+            }
+            let folder = open_up(top, &name)?;
+            for (inner, is_folder) in self::entries(&folder)? {
+                if !is_folder {
+                    rustix::fs::unlinkat(&folder, &inner, AtFlags::empty())?;
+                    continue;
+                }
+                // (Who moves a folder has to be able to write it.)
+                open_up(&folder, &inner)?;
+                loop {
+                    n_moved += 1;
+                    let to = format!(".moved-{n_moved}");
+                    match renameat_with(&folder, &inner, top, &to, RenameFlags::NOREPLACE) {
+                        Err(Errno::EXIST) => {}
+                        other => break other?,
+                    }
+                }
+            }
+            rustix::fs::unlinkat(top, &name, AtFlags::REMOVEDIR)?;
+        }
+    }
+    Err(io::Error::other("somebody fills it while it is removed"))
+}
+
+/// Opens a folder in another, which its owner can look into and empty from now on: some programs write-protect what
+/// they keep.
+fn open_up(folder: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let itself = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+    let by_descriptor = format!("/proc/self/fd/{}", itself.as_raw_fd());
+    // Where that is not allowed, the rest says so.
+    _ = fs::set_permissions(by_descriptor, fs::Permissions::from_mode(0o700));
+    Ok(rustix::fs::openat(&itself, ".", FOLDER, Mode::empty())?)
+}
+
+/// The names in a folder, and which are folders.
+fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, bool)>> {
+    let mut found = Vec::new();
+    for entry in rustix::fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
+        let is_folder = match entry.file_type() {
+            FileType::Unknown => {
+                let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+            }
+            kind => kind == FileType::Directory,
+        };
+        found.push((name.to_owned(), is_folder));
+    }
+    Ok(found)
 }
 
 /// A link in the way says where.
@@ -87,11 +163,11 @@ pub(crate) fn create(path: &Path, mode: u32) -> io::Result<File> {
 
 /// Opens a regular file to write it anew, which is made where it is not there.
 pub(crate) fn make_file(path: &Path) -> io::Result<File> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
-    match open(path, flags, Mode::from_raw_mode(0o666)) {
-        Ok(file) => Ok(file.into()),
-        Err(error) => Err(named(error, path)),
-    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK;
+    let file = open(path, flags, Mode::from_raw_mode(0o666)).map_err(|error| named(error, path))?;
+    let file = regular(file.into())?;
+    file.set_len(0)?;
+    Ok(file)
 }
 
 /// Opens a regular file of the agent's own to write behind its end, and to read; `makes`: it is made where it is
@@ -173,6 +249,32 @@ fn regular(file: File) -> io::Result<File> {
 
 fn no_file() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "is no regular file; take it away")
+}
+
+/// The path as nobody who writes in these places can lead it elsewhere: resolved up to the first folder that lies in one
+/// of them, and from there on as it is written, to be opened without links.
+pub(crate) fn settled(path: &Path, places: &[PathBuf]) -> PathBuf {
+    let ancestors: Vec<&Path> = path.ancestors().collect();
+    let inside = ancestors.iter().rev().find_map(|ancestor| {
+        let real = fs::canonicalize(ancestor).ok()?;
+        let rest = path.strip_prefix(ancestor).ok()?;
+        let is_inside = places.iter().any(|place| real.starts_with(place));
+        is_inside.then(|| if rest.as_os_str().is_empty() { real } else { real.join(rest) })
+    });
+    inside.unwrap_or_else(|| canonical_prefix(path))
+}
+
+/// The way to it goes through one of these places.
+pub(crate) fn is_below(path: &Path, places: &[PathBuf]) -> bool {
+    let settled = settled(path, places);
+    places.iter().any(|place| settled.starts_with(place))
+}
+
+/// The system's folder for temporary files, or another one, that lies in none of these places.
+pub(crate) fn temporary_folder(places: &[PathBuf]) -> PathBuf {
+    let all = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
+    let mut usable = all.iter().filter(|folder| folder.is_dir() && !is_below(folder, places));
+    canonical_prefix(usable.next().unwrap_or(&all[0]))
 }
 
 /// The path with everything that exists of it resolved.

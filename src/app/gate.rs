@@ -92,24 +92,14 @@ pub(super) fn begin_sandbox(
 ) -> Result<Trying, OpenError> {
     let config = &loaded.config;
     let sandbox = &config.sandbox;
-    let memory = named_memory(config, workspace, dirs)?;
+    let root = workspace.root().to_path_buf();
     if !sandbox.enabled {
+        named_memory(config, &root, workspace.extra(), dirs)?;
         return Ok(Trying { tried: Tried::Off, gaps: Vec::new() });
     }
-    let root = workspace.root().to_path_buf();
-    let mut writable = workspace.extra().to_vec();
-    for folder in &sandbox.extra_writable {
-        let wrong =
-            |why: &str| OpenError::Usage(format!("sandbox.extra_writable: {folder:?} {why}"));
-        let path = match folder.strip_prefix("~/") {
-            Some(below) => std::env::home_dir().ok_or_else(|| wrong("needs a home"))?.join(below),
-            None => root.join(folder),
-        };
-        if !path.is_dir() {
-            return Err(wrong("is no folder; make it, or name one that exists"));
-        }
-        writable.push(path);
-    }
+    let writable = writable(config, workspace)?;
+    let memory = named_memory(config, &root, &writable, dirs)?;
+    let places: Vec<PathBuf> = std::iter::once(&root).chain(&writable).cloned().collect();
     let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
     // The agent's own: its configuration, and what it learnt elsewhere.
     let mut hidden = Vec::new();
@@ -137,9 +127,13 @@ pub(super) fn begin_sandbox(
     // So it is with what a trusted folder is configured by, at the next start.
     let own = loaded.trusted.then(|| root.clone());
     for folder in own.into_iter().chain(config::trusted(dirs)) {
-        if folder.is_dir()
-            && [&root].into_iter().chain(&writable).any(|place| folder.starts_with(place))
-        {
+        if !places.iter().any(|place| folder.starts_with(place)) {
+            continue;
+        }
+        if !folder.is_dir() {
+            // What a command makes in its place is not what the user trusted.
+            config::forget_trust(dirs, &folder);
+        } else {
             let agent = folder.join(AGENT_DIR);
             if let Err(error) = disk::make_folder(&agent, 0o755) {
                 not_made(&agent, error);
@@ -147,6 +141,8 @@ pub(super) fn begin_sandbox(
             protected.push(agent);
         }
     }
+    let cache = dirs.map(|dirs| dirs.cache.join("projects").join(&name[..16]));
+    let cache = cache.map(|cache| disk::settled(&cache, &places));
     let settings = sandbox::Settings {
         backend: match sandbox.backend {
             SandboxBackend::Auto => Backend::Auto,
@@ -162,7 +158,7 @@ pub(super) fn begin_sandbox(
         writable,
         hidden,
         protected,
-        cache: dirs.map(|dirs| canonical_prefix(&dirs.cache).join("projects").join(&name[..16])),
+        cache,
     };
     let own = settings.clone();
     let thread = std::thread::Builder::new().name("sandbox".to_owned());
@@ -173,11 +169,49 @@ pub(super) fn begin_sandbox(
     Ok(Trying { tried, gaps })
 }
 
+/// Folders besides the project that commands may write, canonical. What one of them leads to by a link that lies in
+/// another, commands could have put there.
+pub fn writable(config: &Config, workspace: &Workspace) -> Result<Vec<PathBuf>, OpenError> {
+    let wrong = |folder: &str, why: &str| {
+        OpenError::Usage(format!("sandbox.extra_writable: {folder:?} {why}"))
+    };
+    let mut named = Vec::new();
+    for folder in &config.sandbox.extra_writable {
+        let path = match folder.strip_prefix("~/") {
+            Some(below) => {
+                std::env::home_dir().ok_or_else(|| wrong(folder, "needs a home"))?.join(below)
+            }
+            None => workspace.root().join(folder),
+        };
+        let real = path
+            .canonicalize()
+            .ok()
+            .filter(|real| real.is_dir())
+            .ok_or_else(|| wrong(folder, "is no folder; make it, or name one that exists"))?;
+        named.push((folder, path, real));
+    }
+    let mut writable = workspace.extra().to_vec();
+    for (folder, path, real) in &named {
+        let others = named.iter().map(|(_, _, other)| other).filter(|other| *other != real);
+        let places = std::iter::once(workspace.root()).chain(others.map(PathBuf::as_path));
+        let places: Vec<PathBuf> = places
+            .chain(workspace.extra().iter().map(PathBuf::as_path))
+            .map(Path::to_path_buf)
+            .collect();
+        if disk::open_folder(&disk::settled(path, &places)).is_err() {
+            return Err(wrong(folder, "is a link that commands can change; name where it leads"));
+        }
+        writable.push(real.clone());
+    }
+    Ok(writable)
+}
+
 /// The memory that the configuration names, with its log: no command reads it. What can be written by the agent may
 /// not be what its later sessions believe.
 fn named_memory(
     config: &Config,
-    workspace: &Workspace,
+    root: &Path,
+    writable: &[PathBuf],
     dirs: Option<&UserDirs>,
 ) -> Result<Vec<PathBuf>, OpenError> {
     if config.learning.database.is_none() {
@@ -186,8 +220,9 @@ fn named_memory(
     // What is wrong with it is said where it is opened.
     let Ok(file) = memory_file(config, dirs) else { return Ok(Vec::new()) };
     let file = canonical_prefix(&file);
-    let mut roots =
-        std::iter::once(workspace.root()).chain(workspace.extra().iter().map(PathBuf::as_path));
+    let cache = dirs.map(|dirs| canonical_prefix(&dirs.cache.join("projects")));
+    let places = writable.iter().chain(&cache).map(PathBuf::as_path);
+    let mut roots = std::iter::once(root).chain(places);
     if let Some(root) = roots.find(|root| file.starts_with(root)) {
         return Err(OpenError::Usage(format!(
             "learning.database: {} lies in {}, which the agent may change; name a file outside of it",
@@ -286,6 +321,17 @@ pub(super) fn verifier_of(
 pub fn open_workspace(root: &Path, add_dirs: &[PathBuf]) -> Result<Workspace, OpenError> {
     let workspace =
         Workspace::open(root, add_dirs).map_err(|failure| OpenError::Usage(failure.message))?;
+    for dir in add_dirs {
+        // One that lies in the project may be a link that a command has put there.
+        let whole = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
+        let settled = disk::settled(&whole, &[workspace.root().to_path_buf()]);
+        if settled.starts_with(workspace.root()) && disk::open_folder(&settled).is_err() {
+            let dir = dir.display();
+            return Err(OpenError::Usage(format!(
+                "--add-dir {dir}: is a link in the project; name where it leads"
+            )));
+        }
+    }
     let home = std::env::home_dir();
     let below = |names: &[&str]| -> Vec<PathBuf> {
         home.iter().flat_map(|home| names.iter().map(|name| home.join(name))).collect()

@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read, Write as _};
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use super::options::{self, RunArgs};
 use super::session::list_of_sessions;
-use crate::app::{OpenError, Options, Session, Storage, Which};
+use crate::app::{self, OpenError, Options, Session, Storage, Which};
 use crate::config::UserDirs;
 use crate::disk;
 use crate::protocol::control::{Control, PermissionMode};
@@ -53,10 +53,14 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     )
 }
 
-/// Makes it, or empties it. In the project a command of an earlier run may have put a link in its place.
-fn open_output(path: &Path, root: &Path) -> io::Result<File> {
-    let whole = std::env::current_dir()?.join(path);
-    if whole.starts_with(root) { disk::make_file(&whole) } else { File::create(path) }
+/// Makes it, or empties it. In these places a command of an earlier run may have put a link or a FIFO there.
+fn open_output(path: &Path, places: &[PathBuf]) -> io::Result<File> {
+    let settled = disk::settled(&std::env::current_dir()?.join(path), places);
+    if places.iter().any(|place| settled.starts_with(place)) {
+        disk::make_file(&settled)
+    } else {
+        File::create(path)
+    }
 }
 
 async fn work(
@@ -74,9 +78,13 @@ async fn work(
     }
     // Opened first: a promise that can not be kept is not given.
     let mut output_file = match &args.output_file {
-        Some(path) => Some(open_output(path, &root).map_err(|error| {
-            OpenError::Usage(format!("--output-last-message {}: {error}", path.display()))
-        })?),
+        Some(path) => {
+            let workspace = app::open_workspace(&root, &args.tools.add_dir)?;
+            let places = [workspace.places(), app::writable(&config.config, &workspace)?].concat();
+            Some(open_output(path, &places).map_err(|error| {
+                OpenError::Usage(format!("--output-last-message {}: {error}", path.display()))
+            })?)
+        }
         None => None,
     };
     let options = Options {

@@ -63,6 +63,15 @@ pub fn trusted(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
     text.iter().flat_map(|text| text.lines()).map(PathBuf::from).collect()
 }
 
+/// This folder is none of them any more: it is not there. Where that can not be written, it stays one.
+pub fn forget_trust(dirs: Option<&UserDirs>, folder: &Path) {
+    let Some(file) = dirs.map(UserDirs::trusted_file) else { return };
+    let Ok(text) = std::fs::read_to_string(&file) else { return };
+    let kept = text.lines().filter(|line| Path::new(line) != folder);
+    let kept: String = kept.map(|line| format!("{line}\n")).collect();
+    _ = std::fs::write(&file, kept);
+}
+
 /// This folder is one of them.
 pub fn is_trusted(dirs: Option<&UserDirs>, root: &Path) -> bool {
     trusted(dirs).iter().any(|folder| folder == root)

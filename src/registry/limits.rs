@@ -267,7 +267,7 @@ mod tests {
         }
         data.insert("exit_code".to_owned(), 1.into());
         let limits = OutputLimits { max_bytes: 40_000, ..OutputLimits::default() };
-        assert!(cut(&mut data, "Bash", &limits, &Spill::none()).is_some());
+        assert!(cut(&mut data, "Bash", &limits, &Spill::none(&[])).is_some());
         let shown: usize = data.values().map(size).sum();
         assert!(shown < 40_000, "{shown}");
         assert!(data["stdout"].as_str().is_some_and(|shown| shown.ends_with("a line\n")));

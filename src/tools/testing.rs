@@ -31,7 +31,7 @@ impl Desk {
         let cx = ToolCx {
             workspace: Arc::new(Workspace::open(dir.path(), &[]).unwrap()),
             exec: Arc::new(Exec::new(&[])),
-            spill: Arc::new(Spill::none()),
+            spill: Arc::new(Spill::none(&[])),
             cancel: CancellationToken::new(),
             network: false,
             read_only: false,

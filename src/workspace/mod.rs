@@ -98,6 +98,11 @@ impl Workspace {
         &self.root
     }
 
+    /// The root and the folders beside it.
+    pub fn places(&self) -> Vec<PathBuf> {
+        std::iter::once(&self.root).chain(&self.extra).cloned().collect()
+    }
+
     /// The folders beside the root that may be read and written, canonical.
     pub fn extra(&self) -> &[PathBuf] {
         &self.extra

@@ -53,9 +53,9 @@ impl Spill {
 
     /// A folder in the system's place for temporary files that outlives this program: for a person's own calls,
     /// which belong to no session. Those that are older than a day go when it is made.
-    pub fn for_a_day(masker: Arc<Masker>) -> Self {
+    pub fn for_a_day(masker: Arc<Masker>, places: &[PathBuf]) -> Self {
         let name = format!("{OF_A_CALL}{}", uuid::Uuid::now_v7());
-        let folder = canonical_prefix(&std::env::temp_dir()).join(name);
+        let folder = disk::temporary_folder(places).join(name);
         let mut spill = Self::new(folder, Path::new(""), masker);
         spill.sweeps = true;
         spill
@@ -63,12 +63,12 @@ impl Spill {
 
     /// A folder in the system's place for temporary files, which goes with this value: for calls
     /// that belong to no session.
-    pub fn none() -> Self {
+    pub fn none(places: &[PathBuf]) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("agent-output-{}-{number}", std::process::id());
         Self {
-            folder: canonical_prefix(&std::env::temp_dir()).join(name),
+            folder: disk::temporary_folder(places).join(name),
             root: PathBuf::new(),
             masker: None,
             number: AtomicU64::new(1),
@@ -159,7 +159,7 @@ fn sweep(parent: &Path) {
         let age = data.modified().ok().and_then(|time| time.elapsed().ok());
         if data.is_dir() && data.uid() == own && age.is_some_and(|age| age > DAY) {
             // What can not be removed is left to the system, which clears its temporary folder.
-            let _ = std::fs::remove_dir_all(entry.path());
+            let _ = disk::remove_folder(&entry.path());
         }
     }
 }
@@ -167,7 +167,7 @@ fn sweep(parent: &Path) {
 impl Drop for Spill {
     fn drop(&mut self) {
         if self.temporary {
-            let _ = std::fs::remove_dir_all(&self.folder);
+            let _ = disk::remove_folder(&self.folder);
         }
     }
 }

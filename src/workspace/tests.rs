@@ -234,7 +234,7 @@ fn spilled_output_holds_no_secret_and_is_named_for_the_model() {
 
 #[test]
 fn without_a_session_output_goes_to_a_temporary_place() {
-    let spill = Spill::none();
+    let spill = Spill::none(&[]);
     let path = spill.write("Read", "token ghp_abcdefghijklmnopqrstuvwxyz0123456789\n").unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "token [redacted:github-token]\n");
     drop(spill);

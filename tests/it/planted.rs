@@ -290,11 +290,47 @@ fn an_answer_is_written_where_it_was_said_or_nowhere() {
     test.run(&["-o", "new.md", "task"]).expect_code(0);
     test.run(&["-o", "new.md", "task"]).expect_code(0);
     assert_eq!(test.read("new.md").trim(), "the answer");
+    // By whatever way the project is reached.
+    let (way, root) = (test.home().join("way"), test.root());
+    symlink(&root, &way).unwrap();
+    let by_link = way.join("answer.md");
+    let by_dots = root.join("../project/answer.md");
+    for path in [&by_link, &by_dots] {
+        let done = test.run(&["-o", path.to_str().unwrap(), "task"]);
+        done.expect_code(2).expect_stderr("is a link");
+    }
+    assert_eq!(fs::read_to_string(&target).unwrap(), OUTSIDE);
+    fifo(&root.join("fifo.md"));
+    let done = end_of(&test, &["run", "-o", "fifo.md", "task", "--model", "script:../script"]);
+    assert_eq!(done.code, Some(2), "{done:?}");
     // One that he names outside may be a link.
     let link = test.home().join("link");
     symlink(&target, &link).unwrap();
     test.run(&["-o", link.to_str().unwrap(), "task"]).expect_code(0);
     assert_eq!(fs::read_to_string(&target).unwrap().trim(), "the answer");
+}
+
+#[test]
+fn a_folder_that_commands_may_write_leads_where_it_says() {
+    let test = Test::new().script("text: ok");
+    let elsewhere = test.home().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    symlink(&elsewhere, test.root().join("out")).unwrap();
+    let extra = "sandbox.extra_writable=[\"out\"]";
+    test.run(&["task", "--set", extra]).expect_code(2).expect_stderr("is a link");
+    test.run(&["task", "--add-dir", "out"]).expect_code(2).expect_stderr("is a link");
+    let named = format!("sandbox.extra_writable=[{elsewhere:?}]");
+    test.run(&["task", "--set", &named]).expect_code(0);
+    // Nothing that is believed later lies there.
+    let database = format!("learning.database={:?}", elsewhere.join("memory.db"));
+    let done = test.run(&["task", "--set", &named, "--set", &database]);
+    done.expect_code(2).expect_stderr("which the agent may change");
+    // What is kept of a call without a session does not lie where a command could have put a link, either.
+    let out = test.root().join("out");
+    let test = test.env("TMPDIR", out.to_str().unwrap());
+    let kept = call_in_time(&test, "Bash", &json!({"command": "seq 100000"}));
+    assert!(kept["data"]["full_output"].is_string(), "{kept}");
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "{kept}");
 }
 
 #[test]

@@ -1800,6 +1800,38 @@ fn what_the_agent_keeps_of_its_user_is_neither_read_nor_written() {
 }
 
 #[test]
+fn caches_in_the_project_lead_nowhere_else() {
+    for place in places() {
+        let root = place.test.root();
+        let env = vec![("XDG_CACHE_HOME".to_owned(), root.join(".cache").display().to_string())];
+        let place = Place { env, ..place };
+        let cached = place.stdout("mkdir -p $XDG_CACHE_HOME/x && echo kept");
+        assert_eq!(cached, "kept\n", "{}", place.backend);
+        place.script(
+            "h=$(ls .cache/agent/projects); mv .cache .cache0; mkdir -p .cache/agent/projects; \
+             ln -s $OUT .cache/agent/projects/$h; true",
+        );
+        let attack = "echo x > $OUT/victim; mkdir $OUT/new; true";
+        let told = place.script(attack);
+        assert_eq!(told["status"], "success", "{told}");
+        assert_eq!(std::fs::read_to_string(place.outside().join("victim")).unwrap(), "intact\n");
+        assert!(!place.outside().join("new").exists(), "{} {:?}", place.backend, place.user);
+    }
+}
+
+#[test]
+fn a_trusted_folder_that_is_gone_is_none() {
+    for place in places() {
+        let inner = place.test.root().join("inner");
+        let trusted = place.home().join(".local/state/agent/trusted");
+        write(&trusted, &format!("/else/where\n{}\n", inner.display()));
+        place.script("mkdir -p inner/.agent; echo 'model = \"x\"' > inner/.agent/config.toml");
+        assert!(inner.join(".agent/config.toml").exists());
+        assert_eq!(std::fs::read_to_string(&trusted).unwrap(), "/else/where\n");
+    }
+}
+
+#[test]
 fn what_a_trusted_folder_is_configured_by_is_not_made_by_a_command() {
     for place in places() {
         let root = place.test.root();

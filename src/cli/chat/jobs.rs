@@ -13,7 +13,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::places::Places;
-use crate::app::{Options, Session};
+use crate::app::{self, Options, Session};
 use crate::cli::editor::edited;
 use crate::cli::{config, doctor};
 use crate::disk;
@@ -200,8 +200,12 @@ impl<'a> Jobs<'a> {
             file.to_owned()
         };
         let path = self.options.root.join(name);
-        let made = if path.starts_with(&self.options.root) {
-            disk::create(&path, 0o644)
+        let writable = app::writable(&self.options.config.config, &self.workspace);
+        let writable = writable.map_err(|error| error.to_string())?;
+        let places = [self.workspace.places(), writable].concat();
+        let settled = disk::settled(&path, &places);
+        let made = if places.iter().any(|place| settled.starts_with(place)) {
+            disk::create(&settled, 0o644)
         } else {
             File::create_new(&path)
         };

@@ -2,7 +2,6 @@
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, mkdirat, openat};
 
 use super::tables;
-use crate::disk::without_links;
+use crate::disk;
 
 /// What the folder's name begins with; the rest is its session's own.
 const PREFIX: &str = "agent-box-";
@@ -118,8 +117,8 @@ fn parent(writable: &[PathBuf]) -> io::Result<PathBuf> {
     std::iter::once(std::env::temp_dir())
         .chain(tables::SHARED_TEMPORARY.iter().map(PathBuf::from))
         .chain(runtime)
+        .filter(|place| !disk::is_below(place, writable))
         .filter_map(|place| place.canonicalize().ok())
-        .filter(|place| !writable.iter().any(|root| place.starts_with(root)))
         .find(|place| rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok())
         .ok_or_else(|| {
             io::Error::other(
@@ -167,26 +166,7 @@ fn sweep(parent: &Path) {
 
 /// What can not be removed is left to the system, which clears its temporary folder.
 fn remove(path: &Path) {
-    if fs::remove_dir_all(path).is_err() {
-        open_up(path);
-        _ = fs::remove_dir_all(path);
-    }
-}
-
-/// Lets the folders be emptied: some programs write-protect what they keep. What turned into a link meanwhile is left
-/// as it is.
-fn open_up(folder: &Path) {
-    let Ok(opened) = without_links::open(folder, OFlags::PATH | OFlags::DIRECTORY) else { return };
-    let itself = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
-    _ = fs::set_permissions(&itself, Permissions::from_mode(0o700));
-    let entries = fs::read_dir(&itself).into_iter().flatten().flatten();
-    let inner = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let inner: Vec<PathBuf> = inner.map(|entry| folder.join(entry.file_name())).collect();
-    // Folders may lie deeper in each other than descriptors can be held.
-    drop(opened);
-    for folder in &inner {
-        open_up(folder);
-    }
+    _ = disk::remove_folder(path);
 }
 
 #[cfg(test)]
@@ -203,18 +183,34 @@ mod tests {
         let root = dir.path().canonicalize().unwrap();
         let (outside, own) = (root.join("outside"), root.join("own"));
         fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("file"), "").unwrap();
         fs::set_permissions(&outside, Permissions::from_mode(0o555)).unwrap();
-        fs::create_dir_all(own.join("a/b")).unwrap();
+        fs::create_dir_all(own.join("a/b/c")).unwrap();
+        fs::write(own.join("a/b/file"), "").unwrap();
         symlink(&outside, own.join("a/link")).unwrap();
-        // The folder of this name was one when it was looked at.
-        open_up(&own.join("a/link"));
-        for closed in ["a/b", "a"] {
+        symlink(&outside, own.join("a/b/link")).unwrap();
+        for closed in ["a/b/c", "a/b", "a"] {
             fs::set_permissions(own.join(closed), Permissions::from_mode(0o0)).unwrap();
         }
-        open_up(&own);
-        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-        assert_eq!((mode(&outside), mode(&own.join("a/b"))), (0o555, 0o700));
         remove(&own);
-        assert!(!own.exists() && outside.exists());
+        assert!(!own.exists() && outside.join("file").exists());
+        let mode = fs::metadata(&outside).unwrap().mode() & 0o777;
+        assert_eq!(mode, 0o555);
+    }
+
+    #[test]
+    fn a_deep_tree_is_removed_on_a_small_stack() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().canonicalize().unwrap().join("own");
+        fs::create_dir(&own).unwrap();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut folder = openat(CWD, &own, flags, Mode::empty()).unwrap();
+        for _ in 0..30_000 {
+            mkdirat(&folder, "d", Mode::from_raw_mode(0o755)).unwrap();
+            folder = openat(&folder, "d", flags, Mode::empty()).unwrap();
+        }
+        drop(folder);
+        remove(&own);
+        assert!(!own.exists());
     }
 }

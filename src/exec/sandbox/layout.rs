@@ -1,7 +1,9 @@
 //! How the box of a command is laid out: what can be written, what is protected, what is not there.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, Metadata};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -173,7 +175,7 @@ impl Sandbox {
         // Without a home the caches last as long as the session. A tool that finds its cache missing makes it; a
         // folder that is bound must be there.
         match &self.settings.cache {
-            Some(cache) if cache.is_dir() || fs::create_dir_all(cache).is_ok() => cache.clone(),
+            Some(cache) if disk::make_folder(cache, 0o755).is_ok() => cache.clone(),
             Some(_) | None => self.folder.cache().to_owned(),
         }
     }
@@ -336,9 +338,11 @@ impl Sandbox {
     fn sockets(&self) -> &[PathBuf] {
         self.sockets.get_or_init(|| {
             let hidden = self.hidden();
-            let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+            // (Names are bytes: one that is no text hides no other.)
+            let table = fs::read("/proc/net/unix").unwrap_or_default();
+            let lines = table.split(|byte| *byte == b'\n').skip(1);
             let (full, from_somewhere): (Vec<&Path>, Vec<&Path>) =
-                table.lines().skip(1).filter_map(socket_name).partition(|name| name.is_absolute());
+                lines.filter_map(socket_name).partition(|name| name.is_absolute());
             // Of the others only the program knows where it stood; most still stand there.
             let mut places = self.writable.clone();
             if !from_somewhere.is_empty() {
@@ -385,14 +389,15 @@ fn sockets_in(places: &[PathBuf], names: &[&Path]) -> impl Iterator<Item = PathB
 }
 
 /// What a line of `/proc/net/unix` calls a socket of the file system: the path that it was made with.
-fn socket_name(line: &str) -> Option<&Path> {
+fn socket_name(line: &[u8]) -> Option<&Path> {
     let mut rest = line;
     for _ in 0..7 {
-        rest = rest.trim_start();
-        rest = &rest[rest.find(' ')?..];
+        rest = rest.trim_ascii_start();
+        rest = &rest[rest.iter().position(|byte| *byte == b' ')?..];
     }
     // An abstract one lies nowhere.
-    rest.strip_prefix(' ').filter(|name| !name.starts_with('@')).map(Path::new)
+    let name = rest.strip_prefix(b" ").filter(|name| !name.starts_with(b"@"))?;
+    Some(Path::new(OsStr::from_bytes(name)))
 }
 
 /// What is not there can not be covered, and git itself (`git worktree add .git/hooks`) can be told to make it.

@@ -23,6 +23,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::process::Watcher;
+use crate::disk;
 use crate::protocol::event::Sandbox as Holds;
 use folder::Folder;
 use git::Repository;
@@ -181,10 +183,8 @@ impl Sandbox {
         }
         // First, because it takes the longest: it starts while the rest is made.
         let standby = Mutex::new(Standby::start().ok());
-        // (The user's folder of caches may be a link: nothing is bound by one.)
-        settings.cache = settings
-            .cache
-            .and_then(|cache| fs::create_dir_all(&cache).and_then(|()| cache.canonicalize()).ok());
+        // (Where commands can write its place, a link there leads nowhere.)
+        settings.cache = settings.cache.filter(|cache| disk::make_folder(cache, 0o755).is_ok());
         let written: Vec<PathBuf> = writable.iter().chain(&settings.cache).cloned().collect();
         let folder = Folder::make(&written).map_err(|error| {
             SandboxError::Unavailable(format!("no private temporary folder: {error}"))
@@ -401,6 +401,12 @@ impl Sandbox {
             self.has_other_spellings(),
             "the file system ignores case: what is protected or hidden may be reached by another spelling (.GIT)",
         );
+        let home =
+            std::env::var_os("HOME").and_then(|home| PathBuf::from(home).canonicalize().ok());
+        gap(
+            home.is_some_and(|home| home.parent().is_none()),
+            "the home is /: secret stores in it are not covered",
+        );
         if let Some(why) = refused {
             gap(true, &format!("no namespaces: {why}"));
             gap(true, "chmod, chown and utime of the user's own files outside are possible");
@@ -469,10 +475,12 @@ fn writable(settings: &Settings) -> Vec<PathBuf> {
 /// The user's home as the environment names it, and as the system does.
 fn homes() -> Vec<PathBuf> {
     let uid = rustix::process::getuid().as_raw().to_string();
-    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let of_system = users.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split(':').collect();
-        (fields.get(2) == Some(&uid.as_str())).then(|| fields.get(5).map(PathBuf::from))?
+    // (Names of people may be in any encoding.)
+    let users = fs::read("/etc/passwd").unwrap_or_default();
+    let of_system = users.split(|byte| *byte == b'\n').find_map(|line| {
+        let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').collect();
+        let is_own = fields.get(2) == Some(&uid.as_bytes());
+        is_own.then(|| fields.get(5).map(|home| PathBuf::from(OsStr::from_bytes(home))))?
     });
     let of_environment = std::env::var_os("HOME").map(PathBuf::from);
     let mut homes: Vec<PathBuf> = of_environment

@@ -13,7 +13,7 @@ fn cx(dir: &TempDir) -> ToolCx {
     ToolCx {
         workspace: Arc::new(Workspace::open(dir.path(), &[]).unwrap()),
         exec: Arc::new(Exec::new(&[])),
-        spill: Arc::new(Spill::none()),
+        spill: Arc::new(Spill::none(&[])),
         cancel: CancellationToken::new(),
         network: false,
         read_only: false,
