@@ -130,15 +130,15 @@ pub(super) fn begin_sandbox(
         if !places.iter().any(|place| folder.starts_with(place)) {
             continue;
         }
-        if !folder.is_dir() {
-            // What a command makes in its place is not what the user trusted.
-            config::forget_trust(dirs, &folder);
-        } else {
+        if folder.is_dir() {
             let agent = folder.join(AGENT_DIR);
             if let Err(error) = disk::make_folder(&agent, 0o755) {
                 not_made(&agent, error);
             }
             protected.push(agent);
+        } else {
+            // What a command makes in its place is not what the user trusted.
+            config::forget_trust(dirs, &folder);
         }
     }
     let cache = dirs.map(|dirs| dirs.cache.join("projects").join(&name[..16]));
