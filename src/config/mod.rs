@@ -69,7 +69,9 @@ pub fn forget_trust(dirs: Option<&UserDirs>, folder: &Path) {
     let Ok(text) = std::fs::read_to_string(&file) else { return };
     let kept = text.lines().filter(|line| Path::new(line) != folder);
     let kept: String = kept.map(|line| format!("{line}\n")).collect();
-    _ = std::fs::write(&file, kept);
+    // At once, so that no other folder is lost with it.
+    let new = file.with_extension("new");
+    _ = std::fs::write(&new, kept).and_then(|()| std::fs::rename(&new, &file));
 }
 
 /// This folder is one of them.
