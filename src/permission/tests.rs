@@ -936,7 +936,7 @@ mod properties {
         // All that is asked of a line, of any line.
         _ = (
             line.writes_git("", &Files),
-            line.needs_network(),
+            line.needs_network("", &Files, Own::default()),
             line.last_pipeline(),
             line.has_inner_pipelines(),
             line.reads_input(),

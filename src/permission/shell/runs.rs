@@ -8,8 +8,7 @@ use super::read::read_at;
 use super::sed::Effects;
 use super::word::{Kind, Word};
 use super::{How, Redirect, Script, Simple, Values};
-pub(in super::super) use settings::is_harmless_setting;
-use settings::is_harmless_variable;
+pub(in super::super) use settings::{Sets, is_harmless_setting};
 use wrappers::{WRAPPERS, Wrapper};
 
 /// How deep a command that runs a command is followed.
@@ -33,8 +32,8 @@ pub(in super::super) struct Run {
     pub(in super::super) directories: Folders,
     /// In so many substitutions it stands.
     pub(in super::super) nesting: usize,
-    /// Variables are set for it alone, or for what follows.
-    pub(in super::super) sets_variables: bool,
+    /// What variables that are set for it alone, or for what follows, may do.
+    pub(in super::super) sets: Sets,
     /// The place of its simple command in the script.
     pub(in super::super) of: usize,
     /// What runs it.
@@ -145,7 +144,7 @@ impl Runs {
                 run.by = by.by.max(By::Command);
                 run.nesting += by.nesting;
                 run.writes_pipe |= by.writes_pipe;
-                run.sets_variables |= by.sets_variables;
+                run.sets = run.sets.max(by.sets);
                 run.redirects.extend(by.redirects.iter().cloned());
                 if run.input == Input::None && by.input == Input::Pipe {
                     run.input = Input::Pipe;
@@ -266,7 +265,7 @@ impl Runs {
                 redirects: run.redirects.clone(),
                 directories: run.directories.clone(),
                 nesting: run.nesting,
-                sets_variables: run.sets_variables,
+                sets: run.sets,
                 of: run.of,
                 by: if run.words[0].text == "timeout" {
                     By::Timeout
@@ -294,7 +293,7 @@ impl Runs {
         let name = run.words[0].text.as_str();
         let mut n_own = wrapper.n_own;
         let mut at = 0;
-        let mut sets_variables = run.sets_variables;
+        let mut sets = run.sets;
         let mut is_odd = false;
         while let Some(word) = arguments.get(at) {
             let text = word.text.as_str();
@@ -311,7 +310,7 @@ impl Runs {
                 at += if wrapper.with_value.contains(&text) { 2 } else { 1 };
                 is_odd |= !wrapper.knows(text);
             } else if is_assignment {
-                sets_variables = true;
+                sets = sets.max(settings::sets(word));
                 at += 1;
             } else if n_own > 0 {
                 n_own -= 1;
@@ -360,7 +359,7 @@ impl Runs {
         if name == "watch" && !words.is_empty() {
             return self.text(&joined(&words), run, depth);
         }
-        self.inner(&Run { directories, sets_variables, ..run.clone() }, words, depth);
+        self.inner(&Run { directories, sets, ..run.clone() }, words, depth);
     }
 
     /// What `find -exec … ;` and `fd -x …` run.
@@ -586,7 +585,7 @@ fn run_of(simple: &Simple, of: usize) -> Run {
         redirects: simple.redirects.clone(),
         directories: simple.directories.clone(),
         nesting: simple.nesting,
-        sets_variables: !simple.assignments.iter().all(is_harmless_variable),
+        sets: simple.assignments.iter().map(settings::sets).max().unwrap_or(Sets::Nothing),
         of,
         by: By::Line,
     }
