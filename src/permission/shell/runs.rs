@@ -226,6 +226,13 @@ impl Runs {
                 }
             }
             name if SHELLS.contains(&name) => self.shell(&run, depth),
+            // What stands behind `--` is told to a shell.
+            "capsh" => {
+                if let Some(at) = arguments.iter().position(|word| word.text == "--") {
+                    let words = [&[Word::literal("bash")], &arguments[at + 1..]].concat();
+                    self.inner(&run, words, depth);
+                }
+            }
             "su" | "script" | "runuser" => self.after_c(&run, depth),
             name => {
                 // Their options are many.
@@ -292,7 +299,7 @@ impl Runs {
         let arguments = &run.words[1..];
         let name = run.words[0].text.as_str();
         let mut n_own = wrapper.n_own;
-        let mut at = 0;
+        let Some(mut at) = wrapper.begin(arguments) else { return };
         let mut sets = run.sets;
         let mut is_odd = false;
         while let Some(word) = arguments.get(at) {
@@ -314,6 +321,9 @@ impl Runs {
                 at += 1;
             } else if n_own > 0 {
                 n_own -= 1;
+                at += 1;
+            // `dotenv run make`, `mise exec node@20 -- make`
+            } else if name == "dotenv" && text == "run" || name == "mise" && text.contains('@') {
                 at += 1;
             } else {
                 break;
@@ -347,13 +357,18 @@ impl Runs {
         if name == "xargs" && !words.is_empty() {
             unknown_words(&mut words, replaced(arguments, at));
         }
-        // `flock FILE -c TEXT`
-        if name == "flock"
+        // `flock FILE -c TEXT`, `npm exec -c TEXT`
+        if matches!(name, "flock" | "npm" | "pnpm" | "mise")
             && let Some(end) = arguments.get(..at)
-            && end.last().is_some_and(|word| matches!(word.text.as_str(), "-c" | "--command"))
+            && end
+                .last()
+                .is_some_and(|word| matches!(word.text.as_str(), "-c" | "--command" | "--call"))
             && let Some(text) = words.first()
         {
             return self.text(&text.clone(), run, depth);
+        }
+        if let Some(text) = arguments.iter().find_map(|word| word.after("--call=")) {
+            return self.text(&text, run, depth);
         }
         // It hands one text to a shell.
         if name == "watch" && !words.is_empty() {
