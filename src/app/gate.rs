@@ -375,8 +375,7 @@ fn policy(
     let home = home.map(|home| home.display().to_string());
     let places = Places { project: workspace.root().display().to_string(), home };
     let sandbox = &loaded.config.sandbox;
-    let is_temporary = |folder: &String| folder.starts_with("/tmp");
-    let own_temporary = !sandbox.extra_writable.iter().any(is_temporary);
+    let own_temporary = !reaches_temporary(loaded, workspace);
     let mut policy = Policy::new(mode, is_sandboxed)
         .with_own(sandbox.network == SandboxNetwork::Loopback, own_temporary)
         .at(places);
@@ -405,6 +404,25 @@ fn policy(
         policy = policy.with(verb, origin, rules);
     }
     Ok(policy.through_links(workspace))
+}
+
+/// Something that commands reach lies in the folders for temporary files: then not all in these is the sandbox's own.
+fn reaches_temporary(loaded: &Loaded, workspace: &Workspace) -> bool {
+    let (root, home) = (workspace.root(), std::env::home_dir());
+    let writable = loaded.config.sandbox.extra_writable.iter().map(|folder| {
+        let below =
+            folder.strip_prefix("~/").zip(home.as_ref()).map(|(below, home)| home.join(below));
+        below.unwrap_or_else(|| root.join(folder))
+    });
+    let mut reached: Vec<PathBuf> = writable.collect();
+    reached.push(root.to_path_buf());
+    reached.extend(workspace.extra().iter().cloned());
+    reached.extend(UserDirs::find().map(|dirs| dirs.cache));
+    reached.extend(home);
+    let temporary = ["/tmp", "/var/tmp"].map(Path::new);
+    let is_temporary =
+        |path: &Path| temporary.iter().any(|own| path.starts_with(canonical_prefix(own)));
+    reached.iter().any(|path| is_temporary(&canonical_prefix(path)))
 }
 
 /// Variables that hold keys of providers, whatever they are called: no command sees them.

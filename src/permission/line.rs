@@ -80,14 +80,9 @@ impl Line {
         judge::writes_git(self, directory, ground)
     }
 
-    /// A command of it talks to other machines.
-    pub fn needs_network(&self) -> bool {
-        judge::has(self, Class::Network)
-    }
-
-    /// The same, where a sandbox has this of its own.
-    pub(super) fn needs_network_beyond(&self, own: Own) -> bool {
-        judge::has_beyond(self, Class::Network, own)
+    /// A command of it talks to other machines, where it runs in this folder, in a sandbox that has this of its own.
+    pub(super) fn needs_network(&self, directory: &str, ground: &dyn Ground, own: Own) -> bool {
+        judge::has_beyond(self, Class::Network, directory, ground, own)
     }
 
     /// The files of the project that it takes away or overwrites, as far as they are named: what they are
@@ -255,11 +250,36 @@ mod tests {
             ("git -C a status", true, false, false),
             ("git -C ../a status", false, false, false),
             ("git -C $a status", false, false, false),
-            ("git -C a commit -m c", false, false, false),
+            ("git -C a commit -m c", false, true, false),
+            ("git -C . commit -m c", false, true, false),
+            ("git -C a -C b add x", false, true, false),
+            ("git -C ../a commit -m c", false, false, false),
+            ("git -C $a commit -m c", false, false, false),
+            ("git -C .git commit -m c", false, false, false),
+            ("git -C a/.git commit -m c", false, false, false),
+            ("cd .. && git -C a commit -m c", false, false, false),
             ("X=1 git commit -m c", false, false, false),
             ("GIT_AUTHOR_DATE='2020-01-01 00:00' TZ=UTC git commit -m c", false, true, false),
             ("GIT_AUTHOR_DATE=$x git commit -m c", false, false, false),
-            ("GIT_EDITOR=true git commit", false, false, false),
+            ("GIT_EDITOR=true git commit", false, true, false),
+            ("GIT_EDITOR=true git rebase --continue", false, true, false),
+            ("git -c core.editor=true revert --continue", false, true, false),
+            ("git -c sequence.editor=: rebase -i HEAD~2", false, true, false),
+            ("GIT_EDITOR=./x git commit", false, false, false),
+            ("git -c core.editor commit", false, false, false),
+            ("git -c core.editor='true; ./x' commit", false, false, false),
+            ("set -e; git add -A; git commit -m c", false, true, false),
+            ("set -euo pipefail; git commit -m c", false, true, false),
+            ("set -ex -o pipefail; cat a", true, false, false),
+            ("set +e; git commit -m c", false, true, false),
+            ("set -a; git commit -m c", false, false, false),
+            ("set -euk; git commit -m c", false, false, false),
+            ("set -o allexport; git commit -m c", false, false, false),
+            ("set -e a; git commit -m c", false, false, false),
+            ("git remote update", false, true, true),
+            ("git remote prune origin", false, true, true),
+            ("git remote add -f a b", false, true, true),
+            ("git remote add a b", false, true, false),
             ("GIT_DIR=a git commit -m c", false, false, false),
             ("LC_ALL=C sort a", true, false, false),
             ("LC_ALL=./a sort a", false, false, false),
@@ -283,7 +303,11 @@ mod tests {
             ("$x commit", false, false, false),
         ] {
             let read = Line::read(line);
-            let found = (read.is_read_only(), read.writes_git("", &Nowhere), read.needs_network());
+            let found = (
+                read.is_read_only(),
+                read.writes_git("", &Nowhere),
+                read.needs_network("", &Nowhere, Own::default()),
+            );
             assert_eq!(found, (reads, git, network), "{line}");
         }
     }

@@ -168,22 +168,21 @@ impl Policy {
     /// allows everything: it has the user's network. What only the sandbox lets run does not.
     pub fn gives_network(&self, tool: &str, effect: &Effect, ground: &dyn Ground) -> bool {
         let ground = &Survey::new(ground);
-        let Some(command) = judge::findings(effect, ground, self.own) else {
-            return false;
-        };
-        if !command.0.needs_network_beyond(self.own) {
+        if !self.needs_network(effect, ground) {
             return false;
         }
-        let command = Some(command);
+        let command = judge::findings(effect, ground, self.own);
         let question = Question { tool, effect, command, places: &self.places, ground };
         self.mode == PermissionMode::Full
             || matches!(self.granted(&question), Some(Ruling::Allow(_)))
     }
 
     /// The command talks to other machines: whoever allows it gives it the user's network.
-    pub fn needs_network(&self, effect: &Effect) -> bool {
+    pub fn needs_network(&self, effect: &Effect, ground: &dyn Ground) -> bool {
         match effect {
-            Effect::Command { command, .. } => Line::read(command).needs_network_beyond(self.own),
+            Effect::Command { command, directory, .. } => {
+                Line::read(command).needs_network(directory, ground, self.own)
+            }
             Effect::Read { .. } | Effect::Write { .. } | Effect::Job { .. } | Effect::Plan => false,
         }
     }

@@ -687,8 +687,8 @@ fn always_allow_proposes_a_rule_no_wider_than_sensible() {
         ("git $x", None),
         ("cargo +nightly -q test a", Some(&["Bash(cargo +nightly -q test *)"])),
         ("npm --prefix web run build", Some(&["Bash(npm --prefix web run build *)"])),
-        ("docker compose -f a.yml up -d", Some(&["Bash(docker compose -f a.yml up *)"])),
-        ("kubectl --namespace=x get pods", Some(&["Bash(kubectl --namespace=x get *)"])),
+        ("docker compose -f a.yml up -d", Some(&["Bash(docker compose -f a.yml up -d)"])),
+        ("kubectl --namespace=x get pods", Some(&["Bash(kubectl --namespace=x get pods)"])),
         ("make -C sub all", Some(&["Bash(make -C sub all)"])),
         ("make CC=gcc all", Some(&["Bash(make CC=gcc all)"])),
         ("make -j4", Some(&["Bash(make -j4)"])),
@@ -723,7 +723,12 @@ fn always_allow_proposes_a_rule_no_wider_than_sensible() {
         ("gsed -n 1p a.txt b.txt", Some(&["Bash(gsed -n 1p a.txt b.txt)"])),
         ("cmake -P a.cmake", Some(&["Bash(cmake -P a.cmake)"])),
         ("cmake --build build", Some(&["Bash(cmake --build build)"])),
-        ("gcc -c a.c", Some(&["Bash(gcc *)"])),
+        ("gcc -c a.c", Some(&["Bash(gcc -c a.c)"])),
+        ("rustup run stable cargo test", Some(&["Bash(rustup run stable cargo test)"])),
+        ("docker compose up -d", Some(&["Bash(docker compose up -d)"])),
+        ("helm template chart", Some(&["Bash(helm template chart)"])),
+        ("svn log", Some(&["Bash(svn log)"])),
+        ("pixi run test", Some(&["Bash(pixi run test)"])),
         ("docker compose exec box ls", Some(&["Bash(docker compose exec box ls)"])),
         ("set -e", Some(&["Bash(set -e)"])),
         // What it is given as its input would be anything.
@@ -936,7 +941,7 @@ mod properties {
         // All that is asked of a line, of any line.
         _ = (
             line.writes_git("", &Files),
-            line.needs_network(),
+            line.needs_network("", &Files, Own::default()),
             line.last_pipeline(),
             line.has_inner_pipelines(),
             line.reads_input(),

@@ -244,7 +244,7 @@ impl Registry {
         cx.place = place;
         cx.withheld = self.withheld();
         cx.network = match permit {
-            Permit::Person => self.state().policy.needs_network(&effect),
+            Permit::Person => self.state().policy.needs_network(&effect, &*self.cx.workspace),
             Permit::Policy => {
                 self.state().policy.gives_network(&call.name, &effect, &*self.cx.workspace)
             }

@@ -413,7 +413,10 @@ fn a_sandbox_with_a_loopback_of_its_own_asks_nobody_about_this_machine() {
         ": < /dev/tcp/127.0.0.1/8123",
         "make serve & curl localhost:8123/health",
     ] {
-        assert!(!asks(&own, command) && !own.needs_network(&effect(command)), "{command}");
+        assert!(
+            !asks(&own, command) && !own.needs_network(&effect(command), &workspace),
+            "{command}"
+        );
         assert!(asks(&policy(), command), "{command}");
     }
     for command in [
@@ -428,15 +431,48 @@ fn a_sandbox_with_a_loopback_of_its_own_asks_nobody_about_this_machine() {
         ": < /dev/tcp/example.com/80",
         "curl localhost:8123; git fetch",
     ] {
-        assert!(asks(&own, command) && own.needs_network(&effect(command)), "{command}");
+        assert!(
+            asks(&own, command) && own.needs_network(&effect(command), &workspace),
+            "{command}"
+        );
     }
     // Without a sandbox there is nothing of its own.
     let bare = Policy::new(PermissionMode::Full, false).with_own(true, true);
-    assert!(bare.needs_network(&effect("curl localhost:8123")));
+    assert!(bare.needs_network(&effect("curl localhost:8123"), &workspace));
     let options = [Rule::parse("Bash").unwrap()];
     let bare =
         Policy::new(PermissionMode::AutoEdit, false).with(Verb::Allow, Origin::UserFile, options);
     assert!(asks(&bare, "rm -rf /tmp/x"));
+}
+
+#[test]
+fn a_yes_gives_the_network_where_the_question_was_about_it() {
+    let (_test, workspace) = project();
+    let policy = Policy::new(PermissionMode::AutoEdit, true);
+    for Case { place, verdict, command, .. } in corpus() {
+        let expected = match verdict.as_str() {
+            "network" => true,
+            "reads" | "runs" | "git" | "undo" => false,
+            _ => continue,
+        };
+        let effect = Effect::Command {
+            command,
+            directory: ".".into(),
+            reads_only: false,
+            background: false,
+        };
+        assert_eq!(policy.needs_network(&effect, &workspace), expected, "{place}");
+    }
+}
+
+#[test]
+fn nothing_is_the_sandboxs_own_in_tmp_where_the_project_lies_there() {
+    let (test, _) = project();
+    let root = test.root().canonicalize().unwrap();
+    let is_temporary = ["/tmp", "/var/tmp"].iter().any(|own| root.starts_with(own));
+    let expected = if is_temporary { json!("APPROVAL_REQUIRED") } else { Value::Null };
+    let envelope = call(&test, "rm -rf /tmp/nothing-here", &[]);
+    assert_eq!(envelope["error"]["code"], expected, "{envelope}");
 }
 
 #[test]

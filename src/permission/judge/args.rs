@@ -137,7 +137,7 @@ impl<'a> Args<'a> {
     }
 
     /// The words behind those that say what it is told to do.
-    fn behind(&self, sub: &str) -> impl Iterator<Item = &'a Word> + Clone + use<'a> {
+    pub(super) fn behind(&self, sub: &str) -> impl Iterator<Item = &'a Word> + Clone + use<'a> {
         let last = self.operands().nth(sub.split(' ').count() - 1);
         let mut words = self.words();
         words.find(|word| last.is_some_and(|last| std::ptr::eq(*word, last)));
@@ -216,17 +216,9 @@ impl<'a> Args<'a> {
         self.words().take_while(|word| word.text != "--").any(is_it)
     }
 
-    /// Options that change what git does stand before its first word.
-    pub(super) fn has_globals(&self) -> bool {
-        self.has_globals_but(false)
-    }
-
-    /// The same, besides one that names a folder below: what `cd` says as well.
+    /// Options that change what git does stand before its first word, besides one that names a folder below:
+    /// what `cd` says as well.
     pub(super) fn has_globals_but_folder(&self) -> bool {
-        self.has_globals_but(true)
-    }
-
-    fn has_globals_but(&self, may_go_down: bool) -> bool {
         let first = self.operands().next();
         let mut before =
             self.words().take_while(|word| !first.is_some_and(|end| std::ptr::eq(*word, end)));
@@ -239,7 +231,7 @@ impl<'a> Args<'a> {
                         !folder.starts_with(['/', '-'])
                             && folder.split('/').all(|part| part != "..")
                     };
-                    may_go_down && folder.known().is_some_and(is_below)
+                    folder.known().is_some_and(is_below)
                 }),
                 text => !text.starts_with('-'),
             };
@@ -248,6 +240,18 @@ impl<'a> Args<'a> {
             }
         }
         false
+    }
+
+    /// Where git is told to work is a folder of the project, and no link leads there.
+    pub(super) fn works_by_its_name(&self) -> bool {
+        let Some(word) = self.words().next() else { return true };
+        let mut there = self.git_folders(&self.folders(word)).into_iter();
+        there.all(|folder| {
+            folder.is_some_and(|folder| {
+                let is_inside = !folder.starts_with(['/', '~', '.']);
+                is_inside && (folder.is_empty() || self.ground.real(&folder) == folder)
+            })
+        })
     }
 
     /// Its first words that are no options are these.
@@ -694,6 +698,25 @@ impl<'a> Args<'a> {
         ];
         let mut options = self.words().filter(|word| word.text.starts_with('-'));
         options.all(|word| quiet.contains(&word.text.as_str())) && self.sed().are_none()
+    }
+
+    /// `set -euo pipefail`
+    pub(super) fn sets_how_it_ends(&self) -> bool {
+        let mut words = self.words();
+        while let Some(word) = words.next() {
+            let letters = word.known().and_then(|text| text.strip_prefix(['-', '+']));
+            let letters = letters.unwrap_or_default();
+            let is_name =
+                |name: &str| matches!(name, "errexit" | "nounset" | "pipefail" | "xtrace");
+            let ends = letters.ends_with('o');
+            if letters.is_empty()
+                || !letters.trim_end_matches('o').bytes().all(|letter| b"eux".contains(&letter))
+                || ends && !words.next().and_then(Word::known).is_some_and(is_name)
+            {
+                return false;
+            }
+        }
+        self.run.words.len() > 1
     }
 
     /// `awk` that neither writes nor runs anything.

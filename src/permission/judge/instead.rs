@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::args::Args;
 use super::{Ground, Instead, Place};
 use crate::permission::line::Line;
-use crate::permission::shell::{By, Input, Kind, Run, Word};
+use crate::permission::shell::{By, Input, Kind, Run, Sets, Word};
 
 pub(super) use search::extended;
 
@@ -64,7 +64,7 @@ pub(super) fn better_tool(line: &Line, directory: &str, ground: &dyn Ground) -> 
         }
         _ => return None,
     };
-    if runs.iter().any(|run| run.sets_variables) {
+    if runs.iter().any(|run| run.sets != Sets::Nothing) {
         return None;
     }
     if let Some(call) = change(&args(first)).filter(|_| cut == Cut::Nothing) {
@@ -80,7 +80,7 @@ pub(super) fn better_tool(line: &Line, directory: &str, ground: &dyn Ground) -> 
 pub(super) fn note(line: &Line, directory: &str, ground: &dyn Ground) -> Option<String> {
     line.runs()
         .iter()
-        .filter(|run| run.by == By::Line && !run.sets_variables && run.path.is_none())
+        .filter(|run| run.by == By::Line && run.sets == Sets::Nothing && run.path.is_none())
         .find_map(|run| {
             let args = Args { run, directory, ground };
             let name = &run.words.first()?.text;
@@ -368,7 +368,8 @@ fn fd(args: &Args<'_>) -> Option<Call> {
 
 /// `echo x | tee file`: the file of the project, where it is there.
 fn writes_its_text(first: &Run, last: &Args<'_>) -> Option<String> {
-    let says = matches!(first.words.first()?.known()?, "echo" | "printf") && !first.sets_variables;
+    let says =
+        matches!(first.words.first()?.known()?, "echo" | "printf") && first.sets == Sets::Nothing;
     if !says || last.run.words.first()?.text != "tee" {
         return None;
     }

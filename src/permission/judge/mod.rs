@@ -28,7 +28,7 @@ pub(super) use table::{GLOBAL_FLAGS, GLOBAL_VALUES};
 pub(super) use touched::{changes, changes_what_a_patch_names, removes};
 
 use super::line::Line;
-use super::shell::{By, How, Input, Run, Word};
+use super::shell::{By, How, Input, Run, Sets, Word};
 use crate::protocol::tool::Effect;
 
 /// What stands at a path. Whoever asks for a ruling tells it: this room looks at no file.
@@ -147,8 +147,8 @@ fn classes(args: &Args<'_>) -> Vec<&'static Entry> {
         Class::Endless if args.run.by == By::Timeout => false,
         // A person gave the editor.
         Class::Interactive if name.text == "git" => {
-            let has_editor =
-                args.run.sets_variables || args.words().any(|word| word.text.contains("editor="));
+            let has_editor = args.run.sets != Sets::Nothing
+                || args.words().any(|word| word.text.contains("editor="));
             !has_editor && args.fit(&entry.when, is_grave(entry))
         }
         Class::Reads => {
@@ -313,7 +313,7 @@ pub(super) fn is_read_only(line: &Line) -> bool {
         && line.runs().iter().all(|run| {
             let args = Args { run, directory: "", ground: &Nowhere };
             let classes = classes(&args);
-            !run.sets_variables
+            run.sets != Sets::Anything
                 && run.redirects.iter().all(|to| to.writes().is_none())
                 && classes.iter().any(|entry| entry.class == Class::Reads)
                 && classes
@@ -331,14 +331,21 @@ pub(super) fn can_be(name: &str, class: Class) -> bool {
 
 /// A command of this class is among those that may run.
 pub(super) fn has(line: &Line, class: Class) -> bool {
-    has_beyond(line, class, Own::default())
+    has_beyond(line, class, "", &Nowhere, Own::default())
 }
 
-/// The same, and what is the sandbox's own does not suffice for it.
-pub(super) fn has_beyond(line: &Line, class: Class, own: Own) -> bool {
+/// The same where the line runs in this folder, and what is the sandbox's own does not suffice for it.
+pub(super) fn has_beyond(
+    line: &Line,
+    class: Class,
+    directory: &str,
+    ground: &dyn Ground,
+    own: Own,
+) -> bool {
     let own = own.of(line);
+    let directory = if directory == "." { "" } else { directory };
     line.runs().iter().any(|run| {
-        let args = Args { run, directory: "", ground: &Nowhere };
+        let args = Args { run, directory, ground };
         let mut of_it = classes(&args).into_iter().filter(|entry| entry.class == class);
         let read = || run.redirects.iter().filter(|to| matches!(to.how, How::Read | How::Write));
         of_it.any(|_| !own.suffices(class, &args))
@@ -375,14 +382,15 @@ pub(super) fn writes_git(line: &Line, directory: &str, ground: &dyn Ground) -> b
         run.redirects.iter().all(|to| to.writes().is_none())
             && (is(Class::Reads)
                 || is(Class::Git)
-                    && !args.has_globals()
+                    && !args.has_globals_but_folder()
+                    && args.works_by_its_name()
                     && !args.names_git_folder()
                     && !UNSAFE.iter().any(|option| args.may_have(option)))
     };
     line.is_known()
         && line.script().functions.is_empty()
         && has(line, Class::Git)
-        && line.runs().iter().all(|run| !run.sets_variables && is_harmless(run))
+        && line.runs().iter().all(|run| run.sets != Sets::Anything && is_harmless(run))
 }
 
 /// A command of the line that reads standard input, and is given none.

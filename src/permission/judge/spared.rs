@@ -5,7 +5,7 @@ use super::args::Args;
 use super::table::{Class, SPARED};
 use super::{Place, table};
 use crate::permission::line::Line;
-use crate::permission::shell::{Kind, Redirect, Word};
+use crate::permission::shell::{Kind, Redirect, Run, Word};
 
 /// What a command finds in the sandbox, and nobody else does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,12 +17,33 @@ pub(in super::super) struct Own {
 }
 
 impl Own {
-    /// The same for a line, which may give `TMPDIR` another value.
+    /// The same for a line, which may give `TMPDIR` another value, or put something else at a place in `/tmp`.
     pub(super) fn of(self, line: &Line) -> Self {
+        const CHANGE: &[&str] = &[
+            "declare",
+            "export",
+            "getopts",
+            "ln",
+            "local",
+            "mapfile",
+            "mount",
+            "read",
+            "readarray",
+            "readonly",
+            "typeset",
+            "unset",
+        ];
         let mut before = line.text().split("TMPDIR");
         let n_named = before.clone().count() - 1;
-        let is_kept = before.by_ref().take(n_named).all(|text| text.ends_with(['$', '{']));
-        Self { temporary: self.temporary && line.is_known() && is_kept, ..self }
+        let is_kept = before.by_ref().take(n_named).all(|text| text.ends_with(['$', '{']))
+            && line.bindings().iter().all(|binding| binding.name != "TMPDIR");
+        let changes = |run: &Run| {
+            CHANGE.contains(&run.name())
+                || run.name() == "printf"
+                    && run.words.iter().any(|word| word.text.starts_with("-v"))
+        };
+        let is_kept = is_kept && line.is_known() && !line.runs().iter().any(changes);
+        Self { temporary: self.temporary && is_kept, ..self }
     }
 
     /// The command needs no more than this, whatever its program is known for.
@@ -59,14 +80,12 @@ impl Args<'_> {
         program.filter(|name| !name.starts_with('-') && !name.contains('/')).is_some_and(|name| {
             let own = Word::literal(format!("node_modules/.bin/{name}"));
             // (It is a link, mostly.)
-            let is_there =
-                |path: &String| !path.starts_with(['/', '~', '.']) || path.starts_with("./");
+            let is_there = |path: &String| {
+                (!path.starts_with(['/', '~', '.']) || path.starts_with("./"))
+                    && self.ground.look(&self.ground.real(path)) == Place::File
+            };
             !fetches.contains(&name)
-                && self.paths(&own).is_some_and(|paths| {
-                    paths
-                        .iter()
-                        .all(|path| is_there(path) && self.ground.look(path) != Place::Nothing)
-                })
+                && self.paths(&own).is_some_and(|paths| paths.iter().all(is_there))
         })
     }
 
@@ -101,17 +120,33 @@ impl Args<'_> {
             && !self.may_have("--repo")
     }
 
-    /// It says what it would publish, for certain: the option takes no value that would turn it.
+    /// It says what it would publish, for certain: the option is not the value of another one, and takes no value
+    /// that would turn it.
     pub(super) fn publishes_nothing(&self) -> bool {
+        const WITHOUT_VALUE: &[&str] = &[
+            "-q",
+            "-v",
+            "--allow-dirty",
+            "--json",
+            "--locked",
+            "--offline",
+            "--quiet",
+            "--verbose",
+        ];
+        let is_dry = |word: &Word| word.is_literal() && word.text == "--dry-run";
+        let takes_no_value = |word: &Word| {
+            is_dry(word) || !word.text.starts_with('-') || WITHOUT_VALUE.contains(&&*word.text)
+        };
         let mut words = self.words().take_while(|word| word.text != "--");
-        self.sub_is("publish")
-            && words.clone().any(|word| word.is_literal() && word.text == "--dry-run")
-            && words.all(|word| {
-                word.is_literal()
-                    && word.text != "false"
-                    && !word.text.starts_with("--no-")
-                    && !word.text.starts_with("--dry-run=")
-            })
+        let is_certain = self.behind("publish").next().is_some_and(is_dry)
+            || words.clone().any(is_dry) && words.clone().all(takes_no_value);
+        // (`--dr=false` is short for it.)
+        let turns = |word: &Word| {
+            word.text == "false"
+                || word.text.starts_with("--no-")
+                || word.text.starts_with("--d") && !is_dry(word)
+        };
+        self.sub_is("publish") && is_certain && words.all(|word| word.is_literal() && !turns(word))
     }
 
     /// `git branch -d`, which takes away no more than what is merged, but by force.
@@ -145,23 +180,21 @@ impl Args<'_> {
             }
     }
 
-    /// `rm` of what lies in the sandbox's own temporary folders, and nowhere else.
+    /// `rm` of what lies in the sandbox's own temporary folders, and nowhere else. What lies behind a link there is
+    /// anybody's, and the link is not seen from outside: so it is their own entries, which `rm` does not follow.
     fn removes_temporary_files(&self) -> bool {
         const OWN: &[&str] = &["$TMPDIR/", "${TMPDIR}/", "${TMPDIR:-/tmp}/"];
+        let is_entry = |name: &str| {
+            !matches!(name, "" | "." | "..")
+                && !name.contains(['/', '$', '`', '{', '*', '?', '[', '('])
+        };
         let is_temporary = |word: &Word| match word.kind {
             Kind::Variable => {
-                let rest = OWN.iter().find_map(|own| word.text.strip_prefix(own));
-                rest.is_some_and(|rest| {
-                    !rest.trim_matches('/').is_empty()
-                        && !rest.contains('$')
-                        && rest.split('/').all(|name| !matches!(name, "." | ".."))
-                })
+                OWN.iter().find_map(|own| word.text.strip_prefix(own)).is_some_and(is_entry)
             }
             Kind::Literal => {
-                let is_it = |path: &String| {
-                    path.starts_with("/tmp/") && self.ground.look(path) == Place::Elsewhere
-                };
-                self.paths(word).is_some_and(|paths| !paths.is_empty() && paths.iter().all(is_it))
+                word.text.strip_prefix("/tmp/").is_some_and(is_entry)
+                    && self.ground.look(&word.text) == Place::Elsewhere
             }
             Kind::Pattern | Kind::Home | Kind::Output => false,
         };

@@ -460,6 +460,7 @@ pub(super) const TABLE: &[Entry] = &[
         ]),
         TALKS,
     ),
+    entry(Network, &["git"], SubHas(&["remote add"], &["-f", "--fetch"]), TALKS),
     entry(
         Network,
         &[
@@ -973,8 +974,10 @@ pub(super) const TABLE: &[Entry] = &[
             "gc",
             "sparse-checkout",
             "remote add",
+            "remote prune",
             "remote remove",
             "remote rename",
+            "remote update",
         ]),
         "",
     ),
@@ -1091,6 +1094,8 @@ pub(super) const TABLE: &[Entry] = &[
     ),
     entry(Reads, &["tree"], HasNot(&["-o", "-R"]), ""),
     entry(Reads, &["command"], Has(&["-v", "-V"]), ""),
+    // How a script ends.
+    entry(Reads, &["set"], Is(|args| args.sets_how_it_ends()), ""),
     entry(Reads, &["sed"], Is(|args| args.only_prints()), ""),
     entry(Reads, &["awk", "gawk", "mawk"], Is(|args| args.only_computes()), ""),
     entry(

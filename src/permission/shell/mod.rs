@@ -12,7 +12,7 @@ mod word;
 use std::ops::Range;
 
 pub(super) use place::{Dir, Folders, join, path_of};
-pub(super) use runs::{Binding, By, Input, Run, Runs, SHELLS, is_harmless_setting};
+pub(super) use runs::{Binding, By, Input, Run, Runs, SHELLS, Sets, is_harmless_setting};
 pub(super) use sed::Effects;
 pub(super) use word::{Kind, Word, alternatives};
 

@@ -8,8 +8,7 @@ use super::read::read_at;
 use super::sed::Effects;
 use super::word::{Kind, Word};
 use super::{How, Redirect, Script, Simple, Values};
-pub(in super::super) use settings::is_harmless_setting;
-use settings::is_harmless_variable;
+pub(in super::super) use settings::{Sets, is_harmless_setting};
 use wrappers::{WRAPPERS, Wrapper};
 
 /// How deep a command that runs a command is followed.
@@ -33,8 +32,8 @@ pub(in super::super) struct Run {
     pub(in super::super) directories: Folders,
     /// In so many substitutions it stands.
     pub(in super::super) nesting: usize,
-    /// Variables are set for it alone, or for what follows.
-    pub(in super::super) sets_variables: bool,
+    /// What variables that are set for it alone, or for what follows, may do.
+    pub(in super::super) sets: Sets,
     /// The place of its simple command in the script.
     pub(in super::super) of: usize,
     /// What runs it.
@@ -145,7 +144,7 @@ impl Runs {
                 run.by = by.by.max(By::Command);
                 run.nesting += by.nesting;
                 run.writes_pipe |= by.writes_pipe;
-                run.sets_variables |= by.sets_variables;
+                run.sets = run.sets.max(by.sets);
                 run.redirects.extend(by.redirects.iter().cloned());
                 if run.input == Input::None && by.input == Input::Pipe {
                     run.input = Input::Pipe;
@@ -227,6 +226,13 @@ impl Runs {
                 }
             }
             name if SHELLS.contains(&name) => self.shell(&run, depth),
+            // What stands behind `--` is told to a shell.
+            "capsh" => {
+                if let Some(at) = arguments.iter().position(|word| word.text == "--") {
+                    let words = [&[Word::literal("bash")], &arguments[at + 1..]].concat();
+                    self.inner(&run, words, depth);
+                }
+            }
             "su" | "script" | "runuser" => self.after_c(&run, depth),
             name => {
                 // Their options are many.
@@ -266,7 +272,7 @@ impl Runs {
                 redirects: run.redirects.clone(),
                 directories: run.directories.clone(),
                 nesting: run.nesting,
-                sets_variables: run.sets_variables,
+                sets: run.sets,
                 of: run.of,
                 by: if run.words[0].text == "timeout" {
                     By::Timeout
@@ -293,8 +299,8 @@ impl Runs {
         let arguments = &run.words[1..];
         let name = run.words[0].text.as_str();
         let mut n_own = wrapper.n_own;
-        let mut at = 0;
-        let mut sets_variables = run.sets_variables;
+        let Some(mut at) = wrapper.begin(arguments) else { return };
+        let mut sets = run.sets;
         let mut is_odd = false;
         while let Some(word) = arguments.get(at) {
             let text = word.text.as_str();
@@ -311,10 +317,13 @@ impl Runs {
                 at += if wrapper.with_value.contains(&text) { 2 } else { 1 };
                 is_odd |= !wrapper.knows(text);
             } else if is_assignment {
-                sets_variables = true;
+                sets = sets.max(settings::sets(word));
                 at += 1;
             } else if n_own > 0 {
                 n_own -= 1;
+                at += 1;
+            // `dotenv run make`, `mise exec node@20 -- make`
+            } else if name == "dotenv" && text == "run" || name == "mise" && text.contains('@') {
                 at += 1;
             } else {
                 break;
@@ -348,19 +357,24 @@ impl Runs {
         if name == "xargs" && !words.is_empty() {
             unknown_words(&mut words, replaced(arguments, at));
         }
-        // `flock FILE -c TEXT`
-        if name == "flock"
+        // `flock FILE -c TEXT`, `npm exec -c TEXT`
+        if matches!(name, "flock" | "npm" | "pnpm" | "mise")
             && let Some(end) = arguments.get(..at)
-            && end.last().is_some_and(|word| matches!(word.text.as_str(), "-c" | "--command"))
+            && end
+                .last()
+                .is_some_and(|word| matches!(word.text.as_str(), "-c" | "--command" | "--call"))
             && let Some(text) = words.first()
         {
             return self.text(&text.clone(), run, depth);
+        }
+        if let Some(text) = arguments.iter().find_map(|word| word.after("--call=")) {
+            return self.text(&text, run, depth);
         }
         // It hands one text to a shell.
         if name == "watch" && !words.is_empty() {
             return self.text(&joined(&words), run, depth);
         }
-        self.inner(&Run { directories, sets_variables, ..run.clone() }, words, depth);
+        self.inner(&Run { directories, sets, ..run.clone() }, words, depth);
     }
 
     /// What `find -exec … ;` and `fd -x …` run.
@@ -586,7 +600,7 @@ fn run_of(simple: &Simple, of: usize) -> Run {
         redirects: simple.redirects.clone(),
         directories: simple.directories.clone(),
         nesting: simple.nesting,
-        sets_variables: !simple.assignments.iter().all(is_harmless_variable),
+        sets: simple.assignments.iter().map(settings::sets).max().unwrap_or(Sets::Nothing),
         of,
         by: By::Line,
     }

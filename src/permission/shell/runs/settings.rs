@@ -92,22 +92,50 @@ const VARIABLES: &[&str] = &[
 /// Variables that name a program, which may be `cat`.
 const PAGERS: &[&str] = &["GIT_PAGER", "PAGER"];
 
-/// What is set before a command lets it do nothing that it would not do without it.
-pub(super) fn is_harmless_variable(assignment: &Word) -> bool {
+/// Variables that name the editor.
+const EDITORS: &[&str] = &["EDITOR", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "VISUAL"];
+
+/// What is set before a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in super::super::super) enum Sets {
+    /// Nothing, or what lets it do nothing that it would not do without it.
+    Nothing,
+    /// An editor that leaves the text as it is.
+    Editor,
+    /// Anything.
+    Anything,
+}
+
+/// What this sets.
+pub(super) fn sets(assignment: &Word) -> Sets {
     let Some((name, value)) = assignment.known().and_then(|text| text.split_once('=')) else {
-        return false;
+        return Sets::Anything;
     };
     // (A locale can be a folder.)
-    VARIABLES.contains(&name) && !value.contains('/') || PAGERS.contains(&name) && value == "cat"
+    let is_harmless = VARIABLES.contains(&name) && !value.contains('/')
+        || PAGERS.contains(&name) && value == "cat";
+    if is_harmless {
+        Sets::Nothing
+    } else if EDITORS.contains(&name) && leaves_as_it_is(value) {
+        Sets::Editor
+    } else {
+        Sets::Anything
+    }
+}
+
+/// An editor that leaves the text as it is.
+fn leaves_as_it_is(editor: &str) -> bool {
+    matches!(editor, "true" | ":")
 }
 
 /// What stands behind `git -c` lets git run nothing that it would not run without it.
 pub(in super::super::super) fn is_harmless_setting(word: &Word) -> bool {
     let Some(text) = word.known() else { return false };
-    let (key, value) = text.split_once('=').unwrap_or((text, "true"));
+    let (key, value) = text.split_once('=').unwrap_or((text, "on"));
     let key = key.to_ascii_lowercase();
     let is_in_section = key.split_once('.').is_some_and(|(section, _)| SECTIONS.contains(&section));
     is_in_section
         || KEYS.contains(&&*key)
+        || matches!(&*key, "core.editor" | "sequence.editor") && leaves_as_it_is(value)
         || SWITCHES.contains(&&*key) && matches!(value, "false" | "no" | "off" | "0")
 }

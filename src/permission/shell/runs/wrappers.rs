@@ -1,8 +1,12 @@
 //! Programs that run the command in their arguments, and how far their own options reach.
 
+use super::super::word::Word;
+
 /// A program that runs the command in its arguments.
 pub(super) struct Wrapper {
     pub(super) names: &'static [&'static str],
+    /// What it is told to do where it runs one; nothing where it does nothing else.
+    pub(super) subs: &'static [&'static str],
     /// Options with a value in the next word.
     pub(super) with_value: &'static [&'static str],
     /// Arguments of its own, before the command.
@@ -36,7 +40,10 @@ const WITHOUT_VALUE: &[&str] = &[
     "-v",
     "-w",
     "-x",
+    "--call",
+    "--command",
     "--foreground",
+    "--install",
     "--ignore-environment",
     "--no-run-if-empty",
     "--null",
@@ -52,6 +59,19 @@ const WITHOUT_VALUE: &[&str] = &[
 ];
 
 impl Wrapper {
+    /// Where its arguments begin, in those of the program; nowhere where it is told to do something else.
+    pub(super) fn begin(&self, arguments: &[Word]) -> Option<usize> {
+        if self.subs.is_empty() {
+            return Some(0);
+        }
+        let mut at = 0;
+        while let Some(option) = arguments.get(at).filter(|word| word.text.starts_with('-')) {
+            at += if self.with_value.contains(&option.text.as_str()) { 2 } else { 1 };
+        }
+        let sub = arguments.get(at)?;
+        self.subs.contains(&sub.text.as_str()).then_some(at + 1)
+    }
+
     /// It is certain how far this option reaches.
     pub(super) fn knows(&self, option: &str) -> bool {
         let has_value_inside = option.starts_with("--") && option.contains('=')
@@ -69,7 +89,17 @@ const fn wrapper(
     with_value: &'static [&'static str],
     n_own: usize,
 ) -> Wrapper {
-    Wrapper { names, with_value, n_own }
+    Wrapper { names, subs: &[], with_value, n_own }
+}
+
+/// A program that runs a command where it is told to.
+const fn runner(
+    names: &'static [&'static str],
+    subs: &'static [&'static str],
+    with_value: &'static [&'static str],
+    n_own: usize,
+) -> Wrapper {
+    Wrapper { names, subs, with_value, n_own }
 }
 
 pub(super) const WRAPPERS: &[Wrapper] = &[
@@ -137,4 +167,63 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     wrapper(&["unshare", "bwrap", "firejail", "dbus-run-session", "prlimit", "xvfb-run"], &[], 0),
     wrapper(&["faketime"], &["-f"], 1),
     wrapper(&["chroot"], &["--userspec", "--groups"], 1),
+    wrapper(&["eatmydata", "proxychains", "proxychains4"], &["-f"], 0),
+    wrapper(&["cross-env", "valgrind"], &[], 0),
+    wrapper(&["env-cmd"], &["-f", "--file", "-e", "--environments", "-r", "--rc-file"], 0),
+    wrapper(&["dotenv"], &["-e", "-f", "--file"], 0),
+    wrapper(&["fakeroot"], &["-l", "--lib", "--faked", "-s", "-i", "-b"], 0),
+    wrapper(&["ssh-agent"], &["-a", "-E", "-O", "-P", "-t"], 0),
+    wrapper(&["rlwrap"], &["-b", "-C", "-D", "-f", "-H", "-s"], 0),
+    wrapper(&["tini"], &["-e", "-p"], 0),
+    wrapper(&["dumb-init"], &["-r", "--rewrite"], 0),
+    wrapper(&["envdir", "envuidgid", "gosu", "setuidgid", "su-exec"], &[], 1),
+    wrapper(
+        &["chpst", "softlimit"],
+        &[
+            "-a", "-b", "-c", "-d", "-e", "-f", "-l", "-L", "-m", "-n", "-o", "-p", "-r", "-s",
+            "-t", "-u", "-U", "-/",
+        ],
+        0,
+    ),
+    runner(&["rustup"], &["run"], &[], 1),
+    runner(
+        &["npm", "pnpm", "yarn"],
+        &["exec", "x"],
+        &["-w", "--workspace", "-p", "--package", "--prefix", "-C", "--dir", "--filter"],
+        0,
+    ),
+    runner(
+        &["uv"],
+        &["run"],
+        &[
+            "-p",
+            "--python",
+            "--directory",
+            "--env-file",
+            "--extra",
+            "--group",
+            "--index",
+            "--package",
+            "--project",
+            "--with",
+            "--with-editable",
+            "--with-requirements",
+        ],
+        0,
+    ),
+    runner(
+        &["poetry", "pipenv", "hatch", "pdm", "rye", "pixi"],
+        &["run"],
+        &["-C", "--directory", "-P", "-p", "--project", "-e", "--env", "--environment"],
+        0,
+    ),
+    runner(
+        &["conda", "mamba", "micromamba"],
+        &["run"],
+        &["-n", "--name", "-p", "--prefix", "--cwd"],
+        0,
+    ),
+    runner(&["bundle", "bundler"], &["exec"], &["--gemfile"], 0),
+    runner(&["mise", "rtx"], &["exec", "x"], &["-C", "--cd", "-E", "--env"], 0),
+    runner(&["direnv"], &["exec"], &[], 1),
 ];
