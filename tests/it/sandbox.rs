@@ -1684,11 +1684,9 @@ fn git_takes_away_worktrees_and_submodules_and_nobody_else_does() {
                 assert!(root.join(kept).exists(), "{kept}");
             }
         }
-        for line in [
-            "git worktree remove --force gone",
-            "git worktree remove trees/there",
-            "git rm -q sub",
-        ] {
+        for line in
+            ["git worktree remove --force gone", "git worktree remove trees/there", "git rm -q sub"]
+        {
             let done = place.call(&json!({"command": line}));
             assert_eq!(done["status"], "success", "{line}: {done}");
             assert!(!done["text"].as_str().unwrap().contains("must not change"), "{line}: {done}");
