@@ -11,6 +11,9 @@ use crate::registry::Registry;
 /// How much of a check's output is evidence, in lines and in bytes.
 const TAIL_LINES: usize = 40;
 const TAIL_BYTES: usize = 3 * 1024;
+/// Why no check is run where nothing can have been changed.
+const NOTHING_TO_PROVE: &str = "the checks were not run: nothing may be changed at present, and \
+     nothing was changed in this turn";
 /// Why a check is not run where nothing would keep it from writing.
 const UNGUARDED: &str =
     "nothing may be changed at present, and without a sandbox nothing keeps a check from it";
@@ -39,11 +42,13 @@ pub(super) struct FailedCheck {
     pub(super) tail: String,
     /// Why it could not even be started: that is the configuration's fault, not the model's.
     pub(super) unfit: Option<String>,
+    /// It was to write nothing, which may be why it failed: nobody could mend anything now, either.
+    pub(super) read_only: bool,
 }
 
 impl Checks {
     /// Runs them one after the other, up to the first that does not pass. While nothing may be changed they write
-    /// nothing but their private folder, or do not run.
+    /// nothing but their private folder, or do not run; where nothing was changed before, either, they prove nothing.
     pub(super) async fn run(
         &self,
         events: &Events,
@@ -52,6 +57,17 @@ impl Checks {
     ) -> Result<Vec<PassedCheck>, FailedCheck> {
         let exec = &registry.cx().exec;
         let read_only = registry.changes_nothing();
+        if read_only && !registry.could_change() {
+            if !self.commands.is_empty() {
+                events.emit(Body::Error {
+                    source: "checks".to_owned(),
+                    message: NOTHING_TO_PROVE.to_owned(),
+                    retry_in_ms: None,
+                    attempt: None,
+                });
+            }
+            return Ok(Vec::new());
+        }
         let mut all = Vec::with_capacity(self.commands.len());
         for command in &self.commands {
             let started = events.clock().now();
@@ -86,7 +102,9 @@ impl Checks {
                 time_ms: super::millis(events.clock().now().duration_since(started)),
             });
             if !passed {
-                return Err(FailedCheck { command: command.clone(), how, tail, unfit });
+                // What an interrupt ended is no evidence.
+                let read_only = read_only && !cancel.is_cancelled();
+                return Err(FailedCheck { command: command.clone(), how, tail, unfit, read_only });
             }
             all.push(PassedCheck { command: command.clone(), tail });
         }

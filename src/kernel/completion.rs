@@ -215,6 +215,10 @@ impl Completion {
                     Some(true) | None => Ending::Completed,
                 })
             }
+            Err(FailedCheck { read_only: true, .. }) => {
+                self.checks = Some(Ran::Badly);
+                Gate::Accepted(Ending::CompletedUnverified)
+            }
             Err(FailedCheck { command, unfit: Some(why), .. }) => {
                 self.checks = Some(Ran::Badly);
                 Gate::CheckUnfit(format!(
@@ -222,7 +226,7 @@ impl Completion {
                      the configuration), then go on with -c"
                 ))
             }
-            Err(FailedCheck { command, how, tail, unfit: None }) => {
+            Err(FailedCheck { command, how, tail, .. }) => {
                 self.checks = Some(Ran::Badly);
                 let values = [("command", command.as_str()), ("how", &how), ("tail", &tail)];
                 let feedback = fill(prompts.text(CHECK_FAILED), &values);

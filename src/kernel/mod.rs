@@ -235,7 +235,9 @@ impl Kernel {
         let mut mentions = Mentions::default();
         mentions.hear(input, |path| self.parts.project.find(path));
         let limits = self.parts.recovery;
-        let checks = &self.parts.checks.commands;
+        // While nothing may be changed none is run.
+        let runs_checks = !self.parts.registry.changes_nothing();
+        let checks = if runs_checks { &self.parts.checks.commands[..] } else { &[] };
         let completion = Completion::for_task(input, checks, limits.max_answer_retries);
         let started = self.parts.events.clock().now();
         let mut turn = Turn::new(started, State::new(limits), completion, input, mentions);

@@ -28,8 +28,14 @@ pub fn heard(message: &str, frozen: bool) -> Option<Heard> {
     }
     let sentences = sentences(message);
     let only_looks = only_looks(&sentences);
-    let said = |sentence: &&Sentence| !sentence.is_question();
-    if let Some(sentence) = sentences.iter().filter(said).find(|it| freezes(&it.own, only_looks)) {
+    let forbids = |sentence: &&Sentence| {
+        if sentence.is_question() {
+            asks_for_none(&sentence.own)
+        } else {
+            freezes(&sentence.own, only_looks)
+        }
+    };
+    if let Some(sentence) = sentences.iter().find(forbids) {
         return Some(Heard::Freeze(sentence.text.clone()));
     }
     if !frozen || sentences.iter().any(|sentence| LOOKS_FIRST.is_match(&sentence.own)) {
@@ -56,6 +62,8 @@ const HINTS: &[&str] = &[
     "hands off",
     "stop",
     "hold off",
+    "forbid",
+    "freeze",
     "refrain",
     "avoid",
     "before",
@@ -64,6 +72,8 @@ const HINTS: &[&str] = &[
     "wait",
     "stay",
     "treat",
+    "consider",
+    "regard",
     "保持",
     "前",
     "不",
@@ -74,10 +84,33 @@ const HINTS: &[&str] = &[
     "仅",
 ];
 
+/// A question that is a polite order to change nothing, or to look without a change.
+fn asks_for_none(sentence: &str) -> bool {
+    static POLITE: LazyLock<Regex> = LazyLock::new(|| {
+        expression(
+            r"^(?:please |and |but |ok |so )*(?:can|could|would|will) you (?:please |just )*",
+        )
+    });
+    static LOOK: LazyLock<Regex> = LazyLock::new(|| {
+        expression(
+            r"^(?:look|explain|describe|analy[sz]e|review|summari[sz]e|investigate|inspect|study|audit|read|check)\b",
+        )
+    });
+    // What is done without a change may be what is looked for.
+    static MORE: LazyLock<Regex> = LazyLock::new(|| expression(r"\b(?:and|then|to|can|could)\b"));
+    let Some(lead) = POLITE.find(sentence) else { return false };
+    let asked = sentence[lead.end()..].trim_end_matches(['?', '？', '!', ' ']);
+    if asked.starts_with("not ") {
+        return freezes(&format!("do {asked}"), false);
+    }
+    LOOK.is_match(asked) && !MORE.is_match(asked) && WITHOUT.is_match(asked)
+}
+
 fn freezes(sentence: &str, only_looks: bool) -> bool {
-    if BEFORE.is_match(sentence) {
+    if BEFORE.is_match(sentence) || FOR_NOW.is_match(sentence) {
         return true;
     }
+    let sentence = &ASIDE.replace_all(sentence, " ");
     // Of three, the second pass finds the last two.
     let pairs = LIST.replace_all(sentence, "$1 or $2");
     let sentence = &LIST.replace_all(&pairs, "$1 or $2");
@@ -107,6 +140,16 @@ fn freezes(sentence: &str, only_looks: bool) -> bool {
     false
 }
 
+/// What stands between commas and parts no clauses.
+static ASIDE: LazyLock<Regex> = LazyLock::new(|| {
+    expression(r", (?:under any circumstances|for any reason|at any point|for now|please), ")
+});
+/// "Nothing gets edited" is an order where it is for now; else it may be what went wrong.
+static FOR_NOW: LazyLock<Regex> = LazyLock::new(|| {
+    let now = "(?:for now|for the moment|for the time being|until .*)";
+    let nothing = format!("nothing gets {DONE}");
+    expression(&format!("^(?:please |ok |so )*(?:{now},? {nothing}|{nothing} {now})[.!]*$"))
+});
 /// Verbs with a comma between them, which parts no clauses.
 static LIST: LazyLock<Regex> =
     LazyLock::new(|| expression(&format!(r"\b({VERB}|{OTHER}),(?: or| and)? ({VERB}|{OTHER})\b")));
@@ -131,7 +174,7 @@ fn lifts(sentence: &Sentence) -> bool {
 fn clauses(sentence: &str) -> impl Iterator<Item = &str> {
     static LEAD: LazyLock<Regex> = LazyLock::new(|| {
         expression(
-            r"^(?:(?:please|ok|okay|and|so|then|but|for now|also|now|first|again|really|hey|yes|sure|alright|great|good|thanks|请|现在|好的?|那么?|另外|记住|注意|先|你|但是?)[\s:：]*)+",
+            r"^(?:(?:please|ok|okay|and|so|then|but|for now|also|now|first|again|really|hey|yes|sure|alright|great|good|thanks|i meant?|请|现在|好的?|那么?|另外|记住|注意|先|你|但是?)[\s:：]*)+",
         )
     });
     speech::clauses(sentence).filter_map(|clause| led_by(&LEAD, clause))
@@ -145,15 +188,15 @@ const ALL: &str = r"(?:everything|all of it|all(?: of)?(?: the| my| our)? (?:fil
 const TAIL: &str = r"(?:\s+(?:just yet|yet|for now|for the (?:moment|time being)|right now|now|at all|please|today|(?:to|on) (?:the )?disk|at this (?:point|stage)|here|whatsoever|ok|okay|though|in any way|under any circumstances|in (?:this|the) (?:session|repo|repository|project|codebase|code)|(?:to|in) (?:the|my|our|any) (?:code|files?|codebase|repo|repository|project)|anywhere|thanks))*(?:\s+(?:until|till|before|unless|while|without (?:my|our|asking|checking|telling|talking|consulting|permission|approval))\b.*)?$";
 const VERB: &str = "(?:change|modify|edit|touch|alter|write(?: to)?|rewrite|update|fix|implement)";
 /// What is a part of all changes.
-const OTHER: &str = "(?:delete|remove|commit|overwrite|move|rename|create|add)";
+const OTHER: &str = "(?:run|execute|delete|remove|commit|overwrite|move|rename|create|add)";
 const OR: &str = "(?: or | and |/)";
 const DONE: &str = "(?:changed|edited|modified|touched|altered|written|updated)";
 const DOING: &str = "(?:editing|changing|writing|modifying|touching|altering)";
 const EDITS: &str = "(?:changes?|edits?|modifications?|writes?)";
 /// How a prohibition begins: with an order, or of whom it is said to. "These settings don't change anything" is none.
-const NOT: &str = r"(?:(?:^|\b(?:and|but|so|please|just|then|also|now|or|you|we|though|ok|okay|again|really|absolutely|that|instead|yet|circumstances|case) )(?:do not|don't|dont|never)|\b(?:you|we|you're|you are)(?: (?:really|absolutely|still))? (?:must not|mustn't|may not|shouldn't|should not|can't|cannot|can not|are not to|not to|(?:are not|aren't|not) (?:allowed|permitted|supposed) to)|^not to|\b(?:told|want|ask|asked|beg|prefer|warned) you not to|\bi (?:do not|don't|dont|never) (?:want|wish) (?:you|us|anybody|anyone) to|\bi(?:'d| would) (?:rather|prefer)(?: it)?(?: if| that)? you (?:didn't|did not|don't|do not)|^under no circumstances)(?: (?:yet|even|ever|just|you|actually|please|dare(?: to)?))*";
+const NOT: &str = r"(?:(?:^|\b(?:and|but|so|please|just|then|also|now|or|you|we|though|ok|okay|again|really|absolutely|that|instead|yet|circumstances|case) )(?:do not|don't|dont|never)|\b(?:you|we|you're|you are)(?: (?:really|absolutely|still))? (?:must not|mustn't|may not|shouldn't|should not|can't|cannot|can not|are not to|not to|(?:are not|aren't|not) (?:allowed|permitted|supposed) to)|^not to|\b(?:told|want|ask|asked|beg|prefer|warned) you not to|\bi (?:do not|don't|dont|never) (?:want|wish) (?:you|us|anybody|anyone) to|\bi(?:'d| would) (?:rather|prefer)(?: it)?(?: if| that)? you (?:didn't|did not|don't|do not)|^under no circumstances|^let(?:'s| us) not|\bi forbid (?:you|anybody|anyone) to)(?: (?:yet|even|ever|just|you|actually|please|dare(?: to)?))*";
 /// What the user wants to be asked with.
-const ASK: &str = r"(?:ask|check with|consult|tell|talk to) (?:me|us)|wait for (?:me|my (?:ok|okay|approval|go-?ahead|confirmation|word|permission))";
+const ASK: &str = r"(?:ask|check with|consult|tell|talk to) (?:me|us)|wait for (?:me|my (?:ok|okay|approval|go-?ahead|confirmation|word|permission))|wait (?:until|till) (?:i|we) (?:confirm|approve|agree|say (?:so|go|ok|okay)|have (?:confirmed|approved|agreed|talked))";
 /// What the user wants to be asked before.
 const START: &str =
     "(?:mak(?:e|ing)|chang(?:e|ing)|edit(?:ing)?|modify(?:ing)?|touch(?:ing)?|writ(?:e|ing))";
@@ -172,9 +215,14 @@ static FREEZES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         format!(r"{NOT} {verbs} {ANYTHING}{TAIL}"),
         format!(r"{NOT} (?:make|do|apply) (?:any )?(?:\w+ )?{EDITS}{TAIL}"),
         format!(r"{NOT} (?:do|start) (?:anything|coding|editing|changing(?: {ANYTHING})?|implementing(?: {ANYTHING})?|with the (?:changes|edits|implementation))(?: yet| for now| right now| until .*| before .*)+$"),
+        format!(r"{NOT} start (?:coding|editing|implementing){TAIL}"),
+        format!(r"{NOT} write (?:anything )?to (?:the )?disk(?: (?:yet|for now|right now|at all|please|until (?:i|we) .*))*$"),
+        format!(r"^freeze (?:all |any )?(?:{EDITS}|{ALL}){TAIL}"),
+        format!(r"^no (?:{DOING}|coding)(?: {ANYTHING})?{TAIL}"),
+        format!(r"^ask(?: first)? before (?:you )?{START} (?:{ANYTHING}|(?:any )?{EDITS})$"),
         format!(r"\bi (?:do not|don't|dont|never) want you {DOING} {ANYTHING}{TAIL}"),
         format!(r"\bi (?:do not|don't|dont) want (?:any (?:\w+ )?{EDITS}|{ANYTHING} (?:to be )?{DONE}|to see any {EDITS}){TAIL}"),
-        format!(r"^(?:make |absolutely |with |i want |there (?:must|should|shall) be )?no (?:code |file )?(?:changes|edits|modifications|writes)(?: allowed)?{TAIL}"),
+        format!(r"^(?:make |absolutely |with |i want |there (?:must|should|shall) be )?no (?:more |further )?(?:code |file )?(?:changes|edits|modifications|writes)(?: allowed)?{TAIL}"),
         format!(r"^(?:make |do )?nothing (?:is|may|must|shall|should|can) (?:to )?(?:be )?{DONE}{TAIL}"),
         format!(r"^do nothing (?:to {ALL}{TAIL}|(?:yet|for now)$)"),
         format!(r"^(?:no files?|none of the files) (?:may|must|shall|should|is to|are to) be {DONE}{TAIL}"),
@@ -183,10 +231,10 @@ static FREEZES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r"^look(?:,)? (?:but |and )?(?:do not|don't) touch".to_owned(),
         r"^(?:look|read|analysis|planning|explanations?)(?: |-)only(?: mode)?(?: (?:please|for now|from now on|until .*))*$".to_owned(),
         format!(r"\b(?:stay|switch|go|be|keep|remain|work)(?: (?:in|to|into|it))? read-?only(?: mode)?{TAIL}"),
-        format!(r"^treat {ALL} as (?:read-?only|immutable|frozen|untouchable|off[- ]limits){TAIL}"),
+        format!(r"^(?:treat|consider|regard) (?:{ALL}|(?:this|the) (?:session|conversation|chat)) (?:as |to be )?(?:read-?only|immutable|frozen|untouchable|off[- ]limits){TAIL}"),
         format!(r"^this is (?:a |strictly )*read-?only (?:task|session|job|question|request|review){TAIL}"),
         format!(r"^(?:keep your )?hands off(?: {ANYTHING})?{TAIL}"),
-        format!(r"^(?:stop|hold off|refrain from|avoid|wait with) (?:on |with )?(?:any |all |the |making )*(?:{DOING}|{EDITS})(?: {ANYTHING})?{TAIL}"),
+        format!(r"^(?:stop|hold off|refrain from|avoid|wait with) (?:on |with )?(?:any |all |the |making )*(?:{DOING}|{EDITS}|coding|implementing)(?: (?:{ANYTHING}|things|stuff))?{TAIL}"),
         format!(r"\b(?:{ASK})(?: first)? before (?:you )?{START} (?:{ANYTHING}|any (?:\w+ )?{EDITS})$"),
         format!(r"^{ALL} (?:stays|remains) {stays}{TAIL}"),
         format!(r"^(?:leave|keep) {ALL} {stays}{TAIL}"),
@@ -219,7 +267,7 @@ static NOT_YET: LazyLock<Regex> = LazyLock::new(|| {
 /// "Don't fix it": a freeze only where the message asks to look, and for nothing else.
 static NOT_IT: LazyLock<Regex> = LazyLock::new(|| {
     expression(&format!(
-        r"{NOT} (?:{MEND} {IT}{TAIL}|(?:change|edit|write|apply|make|add) (?:it|them|that)(?: (?:just yet|yet|for now|right now))+{TAIL})|\b(?:do not|don't) (?:actually|really) (?:change|edit|write|apply|make|do) (?:it|them|that){TAIL}"
+        r"{NOT} (?:{MEND} {IT}{TAIL}|(?:implement|code|edit|modify)$|(?:change|edit|write|apply|make|add) (?:it|them|that)(?: (?:just yet|yet|for now|right now))+{TAIL})|\b(?:do not|don't) (?:actually|really) (?:change|edit|write|apply|make|do) (?:it|them|that){TAIL}"
     ))
 });
 const MEND: &str = "(?:fix|implement|solve|repair|patch)";

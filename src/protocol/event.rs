@@ -373,7 +373,7 @@ pub enum Body {
     /// Something went wrong that is no answer of a tool.
     #[serde(rename = "error")]
     Error {
-        /// Where: `model`, `script`, `config`, `record`, `memory`, `workspace`, `sandbox`.
+        /// Where: `model`, `script`, `config`, `record`, `memory`, `workspace`, `sandbox`, `checks`.
         source: String,
         /// What happened, and what to do next.
         message: String,

@@ -237,6 +237,10 @@ impl Registry {
         cx.cancel = self.control.cancel();
         // Should the judge be wrong about what only reads, it still writes nothing.
         cx.read_only = self.changes_nothing() || effect.is_read_only();
+        let changes = matches!(effect, Effect::Write { .. } | Effect::Command { .. });
+        if changes && !cx.read_only {
+            self.state().could_change = true;
+        }
         let (events, id) = (self.events.clone(), call.id.clone());
         cx.watcher = Some(Arc::new(move |text| {
             events.emit(Body::ToolOutput { call: id.clone(), text: text.to_owned() });

@@ -54,6 +54,8 @@ struct State {
     breaker: Breaker,
     repetition: Repetition,
     freeze: Freeze,
+    /// Something ran in this turn that could change the project.
+    could_change: bool,
 }
 
 /// How the gate is set.
@@ -83,6 +85,7 @@ impl Registry {
             breaker: Breaker::new(settings.breaker),
             repetition: Repetition::default(),
             freeze: Freeze::default(),
+            could_change: false,
         };
         Self {
             entries,
@@ -171,6 +174,11 @@ impl Registry {
         self.mode() == PermissionMode::ReadOnly || self.frozen().is_some()
     }
 
+    /// Something ran in this turn that could change the project.
+    pub fn could_change(&self) -> bool {
+        self.state().could_change
+    }
+
     /// How freely the agent may act now; what the person wished meanwhile is taken first.
     pub fn mode(&self) -> PermissionMode {
         if let Some(mode) = self.control.take_mode()
@@ -184,6 +192,7 @@ impl Registry {
 
     /// From now on changes belong to this turn of the user.
     pub fn begin_turn(&self, turn: u32) {
+        self.state().could_change = false;
         self.cx.workspace.begin_turn(turn);
     }
 

@@ -206,7 +206,7 @@ impl Sink for Text {
                 self.progress(&format!("  ! try {attempt}: {message}; again in {delay} ms"));
             }
             Body::Error { source, message, .. }
-                if ["workspace", "memory", "sandbox"].contains(&source.as_str()) =>
+                if ["workspace", "memory", "sandbox", "checks"].contains(&source.as_str()) =>
             {
                 put(self.err.as_mut(), &format!("agent: {message}\n"));
             }

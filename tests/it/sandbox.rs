@@ -1662,6 +1662,52 @@ fn git_is_not_told_to_make_its_own_hooks() {
 }
 
 #[test]
+fn git_takes_away_worktrees_and_submodules_and_nobody_else_does() {
+    if !has("git", "git_takes_away_worktrees_and_submodules_and_nobody_else_does") {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        git(&place, REPOSITORY);
+        git(
+            &place,
+            "git worktree add -q gone; git worktree add -q trees/there; git init -q ../other; cd ../other; \
+             git config user.email a@b; git config user.name a; git commit -q --allow-empty -m first; \
+             cd ../project; git -c protocol.file.allow=always submodule --quiet add ../other sub; \
+             git commit -q -m sub",
+        );
+        if place.backend == "namespaces" {
+            place.script(
+                "exec 2>/dev/null; rm -rf gone; mv trees t; rm -rf sub; rm -rf .git/worktrees",
+            );
+            for kept in ["gone/.git", "trees/there/.git", "sub/.git", ".git/worktrees/gone/HEAD"] {
+                assert!(root.join(kept).exists(), "{kept}");
+            }
+        }
+        for line in
+            ["git worktree remove --force gone", "git worktree remove trees/there", "git rm -q sub"]
+        {
+            let done = place.call(&json!({"command": line}));
+            assert_eq!(done["status"], "success", "{line}: {done}");
+            assert!(!done["text"].as_str().unwrap().contains("must not change"), "{line}: {done}");
+        }
+        for gone in ["gone", "trees/there", "sub", ".git/worktrees/gone"] {
+            assert!(!root.join(gone).exists(), "{} {gone}", place.backend);
+        }
+        // What a hook puts into the place of such a file is told.
+        write(
+            &root.join("own-hooks/pre-commit"),
+            "#!/bin/sh\necho gitdir: ../../evil > trees/again/.git\n",
+        );
+        let hook = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(root.join("own-hooks/pre-commit"), hook).unwrap();
+        git(&place, "git worktree add -q -f trees/again; git config core.hooksPath own-hooks");
+        let told = place.call(&json!({"command": "git commit -q --allow-empty -m second"}));
+        assert!(told["text"].as_str().unwrap().contains("trees/again/.git"), "{told}");
+    }
+}
+
+#[test]
 fn hooks_that_are_a_link_keep_nobody_from_his_git() {
     if !has("git", "hooks_that_are_a_link_keep_nobody_from_his_git") {
         return;

@@ -33,9 +33,23 @@ pub(super) struct Repository {
 }
 
 impl Repository {
+    /// What git takes away with a worktree or a submodule: the file that names where it lies, and what a worktree has
+    /// in its main repository. It could not if that was a mount.
+    pub(super) fn removable(&self) -> impl Iterator<Item = &PathBuf> {
+        self.named_by().into_iter().chain(self.own.iter().skip(1))
+    }
+
+    /// The file that names where it lies.
+    fn named_by(&self) -> Option<&PathBuf> {
+        let is_meant = !self.own.is_empty();
+        self.link.as_ref().filter(|link| is_meant && link.is_file() && !link.is_symlink())
+    }
+
     /// With the hooks and settings that its worktrees and submodules have in it now, whether they are checked out or
     /// not.
     pub(super) fn with_inner_ones(mut self) -> Self {
+        let named_by = self.named_by().cloned();
+        self.settings.extend(named_by);
         let mut left = MAX_MODULES;
         let mut modules = Vec::new();
         for own in &self.own {

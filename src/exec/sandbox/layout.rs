@@ -119,11 +119,17 @@ impl Sandbox {
         for path in places {
             bind(path, path, access);
         }
+        let roots = &self.writable;
+        // What git may take away is no mount, while it may; the file of a place itself nobody takes away.
+        let is_root = |path: &Path| path.parent().is_some_and(|at| roots.iter().any(|r| r == at));
+        let removable = granted.iter().flat_map(Repository::removable);
+        let removable: Vec<&PathBuf> = removable.filter(|path| !is_root(path)).collect();
+        let protected: Vec<&PathBuf> =
+            protected.iter().filter(|path| !removable.contains(path)).collect();
         // A folder above something that is covered is a mount of its own: else it could be renamed, and
         // what lies in it would lie somewhere else.
         let hidden = self.hidden();
-        let covered = protected.iter().chain(&hidden).chain(self.sockets());
-        let roots = &self.writable;
+        let covered = protected.iter().copied().chain(&hidden).chain(self.sockets());
         let mut above: Vec<&Path> = covered
             .flat_map(|path| path.ancestors().skip(1))
             .filter(|path| roots.iter().any(|root| path.starts_with(root) && *path != root))
@@ -134,11 +140,12 @@ impl Sandbox {
         for path in above {
             bind(path, path, access);
         }
-        for path in protected.iter().filter(|path| path.exists() && !path.is_symlink()) {
+        for path in protected.into_iter().filter(|path| path.exists() && !path.is_symlink()) {
             bind(path, path, Access::Read);
         }
         for repository in granted {
-            for path in repository.own.iter().filter(|path| path.exists()) {
+            let own = repository.own.iter().filter(|path| !removable.contains(path));
+            for path in own.filter(|path| path.exists()) {
                 bind(path, path, Access::Write);
             }
             // A link to a folder of the project's (`../githooks`) names what is the project's.

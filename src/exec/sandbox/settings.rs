@@ -62,11 +62,11 @@ const RUNNING: &[(&str, &[&str])] = &[
 /// In a repository: the file that names a folder with all of its settings and hooks, in the place of its own.
 pub(super) const ELSEWHERE: &str = "commondir";
 
-/// What of the settings in this file runs something: `section.key=value`, in order.
+/// What of the settings in this file runs something: `section.key=value`, in order; all of one that names where they lie.
 pub(super) fn running(path: &Path) -> Vec<String> {
     let text = disk::read_small(path, disk::SMALL).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    if path.ends_with(ELSEWHERE) {
+    if path.ends_with(ELSEWHERE) || path.ends_with(".git") {
         return text.lines().map(ToOwned::to_owned).collect();
     }
     let mut running = running_in(&text);

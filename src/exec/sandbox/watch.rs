@@ -68,8 +68,11 @@ impl Watch {
             .collect();
         changed.extend(self.before.keys().filter(|path| !after.contains_key(*path)).cloned());
         let settings = self.settings.iter();
-        // Who removes a worktree removes its settings.
-        let is_kept = |path: &Path| path.parent().is_some_and(Path::exists);
+        // Who removes a worktree removes its settings, and of a submodule that is emptied the folder stays.
+        let is_kept = |path: &Path| {
+            let is_file_of_git = path.ends_with(".git");
+            path.parent().is_some_and(Path::exists) && !(is_file_of_git && is_gone(path))
+        };
         let settings =
             settings.filter(|(path, before)| is_kept(path) && settings::running(path) != **before);
         changed.extend(settings.map(|(path, _)| path.clone()));
@@ -77,6 +80,10 @@ impl Watch {
         changed.dedup();
         changed
     }
+}
+
+fn is_gone(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err()
 }
 
 fn look(paths: &[Watched]) -> BTreeMap<PathBuf, Seen> {

@@ -166,3 +166,28 @@ fn what_is_said_during_a_second_look_ends_it_and_the_next_answer_is_looked_at() 
         assert_eq!(test.events_of("turn.finished").len(), 1);
     }
 }
+
+#[test]
+fn what_a_freeze_keeps_a_check_from_is_no_failure_of_what_was_done_before() {
+    let command = "touch started; until [ -e go ]; do sleep 0.02; done; echo x > a.txt";
+    let call = format!("call: Bash {}", json!({"command": command}));
+    let test = Test::new().script(&format!("{call}\n---\ntext: a.txt is written"));
+    let args = ["--yolo", "--model", "script:../script", "--check", "cp a.txt chk.txt"];
+    let mut pty = Pty::start(&test, &args, 24, 80, "xterm-256color");
+    pty.wait_for("/help");
+    pty.say("write a.txt");
+    wait_for(|| test.root().join("started").exists());
+    pty.say("Don't change anything until I say so.");
+    wait_for(|| pty.screen().contains("queued"));
+    test.write("go", "");
+    wait_for(|| test.has_event("turn.finished"));
+    pty.say("/quit");
+    assert_eq!(pty.end(), 0);
+    assert!(!test.root().join("chk.txt").exists());
+    let finished = &test.events_of("turn.finished")[0];
+    assert_eq!(finished["ending"], "completed_unverified", "{finished}");
+    assert_eq!(finished["result"], "a.txt is written");
+    let checks = test.events_of("check.finished");
+    assert_eq!((checks.len(), &checks[0]["passed"]), (1, &json!(false)), "run once: {checks:?}");
+    assert!(!test.has_event("feedback"));
+}
