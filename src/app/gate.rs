@@ -99,6 +99,7 @@ pub(super) fn begin_sandbox(
     }
     let writable = writable(config, workspace)?;
     let memory = named_memory(config, &root, &writable, dirs)?;
+    // What commands may write.
     let places: Vec<PathBuf> = std::iter::once(&root).chain(&writable).cloned().collect();
     let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
     // The agent's own: its configuration, and what it learnt elsewhere.
@@ -115,7 +116,7 @@ pub(super) fn begin_sandbox(
         dirs.map(|dirs| [&dirs.config, &dirs.data, &dirs.state].map(|dir| canonical_prefix(dir)));
     for folder in own.iter().flatten() {
         // What is not there can not be covered; where a command could make it, it is made before.
-        if [&root].into_iter().chain(&writable).any(|place| folder.starts_with(place)) {
+        if places.iter().any(|place| folder.starts_with(place)) {
             let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
             made.unwrap_or_else(|error| not_made(folder, error));
         }
