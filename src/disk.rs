@@ -98,6 +98,10 @@ fn empty(top: &OwnedFd) -> io::Result<()> {
                     let to = format!(".moved-{n_moved}");
                     match renameat_with(&folder, &inner, top, &to, RenameFlags::NOREPLACE) {
                         Err(Errno::EXIST) => {}
+                        // Network file systems know no such flag.
+                        Err(Errno::INVAL | Errno::NOSYS) => {
+                            break rustix::fs::renameat(&folder, &inner, top, &to)?;
+                        }
                         other => break other?,
                     }
                 }
