@@ -1461,6 +1461,41 @@ fn secrets_in_a_writable_folder_are_not_read() {
     }
 }
 
+/// With Landlock alone what may be read is worked out once, for as long as it is the same.
+#[test]
+fn what_is_new_beside_a_secret_is_read_and_a_new_secret_is_not() {
+    for place in places().into_iter().filter(|place| place.backend == "landlock") {
+        let home = place.home();
+        write(&home.join(".ssh/id"), "a secret\n");
+        let script = place.test.root().join("script.sh");
+        write(
+            &script,
+            "cd ../home; cat new .ssh/id .netrc .aws/credentials sub/file 2>/dev/null; true",
+        );
+        let run = json!({"command": "bash ./script.sh"});
+        let mut batch = session(&place);
+        let mut printed = || batch.call("Bash", &run)["data"]["stdout"].clone();
+        assert_eq!(printed(), "");
+        // Longer than two changes of a folder can have the same time.
+        std::thread::sleep(Duration::from_millis(3100));
+        assert_eq!(printed(), "");
+        let write = |name: &str, text: &str| {
+            write(&home.join(name), text);
+            place.user.inspect(|user| give(&home, *user));
+        };
+        write("new", "new\n");
+        assert_eq!(printed(), "new\n");
+        write("sub/file", "made\n");
+        assert_eq!(printed(), "new\nmade\n");
+        std::fs::rename(home.join("new"), home.join(".netrc")).unwrap();
+        assert_eq!(printed(), "made\n");
+        std::fs::rename(home.join("sub"), home.join(".aws")).unwrap();
+        std::fs::rename(home.join(".aws/file"), home.join(".aws/credentials")).unwrap();
+        assert_eq!(printed(), "");
+        batch.end();
+    }
+}
+
 #[test]
 fn what_lies_above_something_protected_can_not_be_moved() {
     for place in places().into_iter().filter(|place| place.backend == "namespaces") {

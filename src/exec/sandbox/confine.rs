@@ -1,17 +1,14 @@
 //! What the command's own process gives up before it becomes bash: Landlock, capabilities, seccomp.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, Scope,
 };
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::FileType;
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
@@ -21,16 +18,16 @@ use seccompiler::{
     SeccompRule, apply_filter, sock_filter,
 };
 
-use super::Network;
-use super::plan::{FileId, Plan};
-use crate::disk::without_links;
+use super::plan::Plan;
+use super::readable::{Carved, carve, open};
+use super::{Network, sys};
 
 /// The newest that was looked at; what the kernel does not know is left out.
 const NEWEST: ABI = ABI::V9;
 
-/// Restricts this process and all that it will start.
-pub(super) fn confine(plan: &Plan) -> Result<(), String> {
-    landlock(plan).map_err(|error| format!("Landlock: {error}"))?;
+/// Restricts this process and all that it will start. `readable`: the layer of what it may read.
+pub(super) fn confine(plan: &Plan, readable: Option<&OwnedFd>) -> Result<(), String> {
+    landlock(plan, readable).map_err(|error| format!("Landlock: {error}"))?;
     drop_capabilities().map_err(|error| format!("capabilities: {error}"))?;
     set_no_new_privs(true).map_err(|error| format!("no_new_privs: {error}"))?;
     let filter =
@@ -38,43 +35,30 @@ pub(super) fn confine(plan: &Plan) -> Result<(), String> {
     apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))
 }
 
-fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
+fn landlock(plan: &Plan, readable: Option<&OwnedFd>) -> Result<(), Box<dyn std::error::Error>> {
     let write = AccessFs::from_write(NEWEST);
-    let read = AccessFs::ReadFile | AccessFs::Execute;
-    let hides = !plan.namespaces && !plan.hidden.is_empty();
-    let handled = if hides { write | read } else { write };
-    let mut ruleset = Ruleset::default().handle_access(handled)?.scope(Scope::from_all(NEWEST))?;
+    let mut ruleset = Ruleset::default().handle_access(write)?.scope(Scope::from_all(NEWEST))?;
     if plan.network == Network::Off {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
     }
     let mut ruleset = ruleset.create()?;
-    let hidden: Vec<&Path> = plan.hidden.iter().map(|path| path.0.as_path()).collect();
     for path in &plan.writable {
-        let Carved { free, above } = carve(&path.0, &hidden, &plan.hidden_files);
+        let Carved { free, above } = carve(&path.0, &plan.hidden, &plan.hidden_files);
         for path in free {
-            ruleset = allow(ruleset, &path, handled)?;
+            ruleset = allow(ruleset, &path, write)?;
         }
         // What is allowed here is allowed in what is hidden below, too: it may be written (and that is told), but not
         // read. What is moved into it or out of it would be; and a folder in it would have another name.
         for folder in above {
             let kept = !(AccessFs::Refer | AccessFs::RemoveDir);
-            ruleset = allow(ruleset, &folder, write & kept)?;
-        }
-    }
-    if hides {
-        for path in carve(Path::new("/"), &hidden, &plan.hidden_files).free {
-            // (What it is needs no look: links are none of them, and files have both rights.)
-            if let Ok(descriptor) = open(&path) {
-                ruleset = ruleset.add_rule(PathBeneath::new(descriptor, read))?;
-            }
+            ruleset = allow(ruleset, &folder.path, write & kept)?;
         }
     }
     ruleset.restrict_self()?;
+    if let Some(readable) = readable {
+        sys::restrict_self(readable)?;
+    }
     Ok(())
-}
-
-fn open(path: &Path) -> io::Result<OwnedFd> {
-    Ok(without_links::open(path, OFlags::PATH | OFlags::NOFOLLOW)?)
 }
 
 /// Allows this on the path and all below it. What is not there needs no rule.
@@ -95,42 +79,6 @@ fn allow(
     } else {
         ruleset.add_rule(PathBeneath::new(descriptor, access))
     }
-}
-
-/// A folder without what is hidden in it.
-#[derive(Default)]
-struct Carved {
-    /// All the rest, in as few paths as there can be.
-    free: Vec<PathBuf>,
-    /// The folders in which something hidden lies.
-    above: Vec<PathBuf>,
-}
-
-/// Landlock only ever adds rights, so what stands beside a hidden path is named, and the path itself is not. Of a hidden
-/// file no other name in the same folder is, either.
-fn carve(folder: &Path, hidden: &[&Path], files: &[FileId]) -> Carved {
-    let mut carved = Carved::default();
-    carve_into(&mut carved, folder.to_owned(), hidden, files);
-    carved
-}
-
-fn carve_into(carved: &mut Carved, folder: PathBuf, hidden: &[&Path], files: &[FileId]) {
-    if !hidden.iter().any(|path| path.starts_with(&folder)) {
-        carved.free.push(folder);
-        return;
-    }
-    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let Ok(metadata) = entry.metadata() else { continue };
-        // What is reached by a link is read where it lies, which has a rule or is hidden.
-        let is_left_out = metadata.is_symlink()
-            || hidden.contains(&path.as_path())
-            || files.contains(&(metadata.dev(), metadata.ino()));
-        if !is_left_out {
-            carve_into(carved, path, hidden, files);
-        }
-    }
-    carved.above.push(folder);
 }
 
 /// Root, too, is to have none: not now, and not by starting a program.

@@ -12,6 +12,7 @@ use rustix::fs::{Mode, mkdirat};
 use super::super::process;
 use super::git::Repository;
 use super::plan::{self, Access, Bind, Bytes, FileId, Plan};
+use super::readable::Hidden;
 use super::watch::Watched;
 use super::{Grants, Namespaces, Network, Sandbox, tables};
 use crate::disk;
@@ -28,6 +29,7 @@ impl Sandbox {
         network: Network,
         protected: &[PathBuf],
         granted: &[Repository],
+        hidden: Hidden,
     ) -> Plan {
         let places = if grants.read_only {
             vec![self.folder.temporary().to_owned()]
@@ -51,8 +53,8 @@ impl Sandbox {
                 Vec::new()
             },
             writable,
-            hidden: if self.namespaces { Vec::new() } else { self.hidden_from_landlock() },
-            hidden_files: if self.namespaces { Vec::new() } else { self.hidden_files() },
+            hidden: hidden.paths,
+            hidden_files: hidden.files,
             session: self
                 .session_for(network)
                 .map(|namespaces| plan::Session { has_user: namespaces.user.is_some() }),
@@ -273,9 +275,9 @@ impl Sandbox {
         watched.chain(hooks).collect()
     }
 
-    /// The same, and the devices but for the few that can be written: root could read disks, anybody what is
-    /// typed at his own terminals. Namespaces have none.
-    fn hidden_from_landlock(&self) -> Vec<Bytes> {
+    /// What Landlock alone hides. Besides the secrets the devices, but for the few that can be written: root could read
+    /// disks, anybody what is typed at his own terminals. (Namespaces have none.)
+    pub(super) fn hidden_from_landlock(&self) -> Hidden {
         let mut hidden = self.secrets();
         let devices = Path::new(tables::ALL_DEVICES);
         let is_needed = |path: &Path| self.writable.iter().any(|root| root.starts_with(path));
@@ -286,7 +288,11 @@ impl Sandbox {
         } else {
             hidden.push(devices.to_owned());
         }
-        hidden.iter().map(Bytes::from).collect()
+        let mut spared = self.all_writable();
+        spared.extend(tables::DEVICES.iter().chain(tables::TERMINALS).map(PathBuf::from));
+        spared.retain(|path| hidden.iter().any(|hidden| path.starts_with(hidden)));
+        let paths = hidden.iter().map(Bytes::from).collect();
+        Hidden { paths, files: self.hidden_files(), spared }
     }
 
     /// What is there and is not to be read. A folder that the user gave to commands is none of it.

@@ -11,6 +11,7 @@ mod git;
 mod layout;
 mod mounts;
 mod plan;
+mod readable;
 mod refusal;
 mod settings;
 mod standby;
@@ -28,7 +29,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,7 @@ use crate::protocol::event::Sandbox as Holds;
 use folder::Folder;
 use git::Repository;
 use plan::Plan;
+use readable::{Hidden, Readable};
 use standby::{Answer, Asked, Standby};
 
 pub(super) use channel::{Message, Supervisor};
@@ -160,6 +162,8 @@ pub struct Sandbox {
     sockets: OnceLock<Vec<PathBuf>>,
     /// As they were when the session began.
     hidden_files: OnceLock<Vec<plan::FileId>>,
+    /// As it was made for the last command, where there are no namespaces.
+    readable: Mutex<Option<Readable>>,
 }
 
 /// What the commands of a session share.
@@ -201,6 +205,7 @@ impl Sandbox {
             found,
             sockets: OnceLock::new(),
             hidden_files: OnceLock::new(),
+            readable: Mutex::new(None),
             settings,
         };
         let abi = sys::landlock_abi();
@@ -261,26 +266,41 @@ impl Sandbox {
         let network = self.network(grants);
         let session = self.session_for(network).into_iter();
         let session = session.flat_map(|own| own.user.iter().chain([&own.network]));
+        let (hidden, readable) = self.hidden_and_readable()?;
         let given: Vec<BorrowedFd<'_>> = [their_stdout.as_fd(), their_stderr.as_fd()]
             .into_iter()
             .chain(report)
             .chain(session.map(|own| own.as_fd()))
+            .chain(readable.as_ref().map(|layer| layer.as_fd()))
             .collect();
         // The copy is made while we put its plan together.
         let asked = self.ask(&given)?;
-        let (plan, watch) = self.prepare(run, grants, network);
+        let (plan, watch) = self.prepare(run, grants, network, hidden);
         let (channel, process) = self.tell(asked.answer_later().await?, &plan)?;
         let supervisor = Supervisor::new(channel, process)?;
         Ok(Started { supervisor, stdout: stdout.into(), stderr: stderr.into(), watch })
     }
 
+    /// What Landlock alone hides, and the layer that does. In namespaces it is covered.
+    fn hidden_and_readable(&self) -> io::Result<(Hidden, Option<Arc<OwnedFd>>)> {
+        if self.namespaces {
+            return Ok((Hidden::default(), None));
+        }
+        let hidden = self.hidden_from_landlock();
+        let mut last = self.readable.lock().unwrap_or_else(PoisonError::into_inner);
+        if !last.as_ref().is_some_and(|readable| readable.is_for(&hidden)) {
+            *last = Some(Readable::of(hidden.clone())?);
+        }
+        Ok((hidden, last.as_ref().map(Readable::layer)))
+    }
+
     /// The box of a command, and what is looked at before it.
-    fn prepare(&self, run: Run, grants: Grants, network: Network) -> (Plan, Watch) {
+    fn prepare(&self, run: Run, grants: Grants, network: Network, hidden: Hidden) -> (Plan, Watch) {
         let (protected, granted) = self.protected_and_granted(grants);
         if self.namespaces {
             granted.iter().for_each(layout::make_hooks);
         }
-        let plan = self.plan(Some(run), grants, network, &protected, &granted);
+        let plan = self.plan(Some(run), grants, network, &protected, &granted, hidden);
         (plan, self.look(protected, grants, granted))
     }
 
@@ -354,8 +374,10 @@ impl Sandbox {
     /// Runs nothing in the box, and says whether it holds; then with the namespaces of the session.
     fn attempt(&self) -> Result<Option<Namespaces>, String> {
         let text = |error: io::Error| error.to_string();
-        let asked = self.ask(&[]).map_err(text)?;
-        let plan = self.plan(None, Grants::default(), self.settings.network, &[], &[]);
+        let (hidden, readable) = self.hidden_and_readable().map_err(text)?;
+        let given: Vec<BorrowedFd<'_>> = readable.iter().map(|layer| layer.as_fd()).collect();
+        let asked = self.ask(&given).map_err(text)?;
+        let plan = self.plan(None, Grants::default(), self.settings.network, &[], &[], hidden);
         let (mut ours, process) =
             asked.answer().and_then(|answer| self.tell(answer, &plan)).map_err(text)?;
         let message = channel::verdict(&mut ours, TRY_TIME);

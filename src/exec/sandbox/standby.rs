@@ -33,7 +33,7 @@ const LOOK_TIME: Duration = Duration::from_millis(200);
 const END_TIME: Duration = Duration::from_millis(50);
 /// Where the dynamic linker looks first. A build that needs it does not start without.
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
-/// How many descriptors one copy gets: its channel, two for output, the report and two namespaces.
+/// How many descriptors one copy gets: its channel, two for output, the report, and two namespaces or what it may read.
 const MOST_DESCRIPTORS: usize = 6;
 
 /// The agent's end. Whoever asks has it again with the answer; one that failed is ended.

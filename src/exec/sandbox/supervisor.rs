@@ -46,7 +46,8 @@ pub(super) fn main() -> Option<u8> {
     Some(given.map_or(0, |given| supervise(Given(given.into_iter()))))
 }
 
-/// What came with the plan: the channel, what the command writes to, its report, the session's namespaces.
+/// What came with the plan: the channel, what the command writes to, its report, the session's namespaces or what it
+/// may read.
 struct Given(std::vec::IntoIter<OwnedFd>);
 
 impl Given {
@@ -96,6 +97,7 @@ fn outer(channel: &mut UnixStream, mut given: Given) -> Result<(), String> {
             None => enter_namespaces(plan.network)?,
         }
     }
+    let readable = if plan.namespaces { None } else { Some(given.take()?) };
     let own = rustix::process::getpid();
     set_child_subreaper(Some(own)).map_err(|error| system("subreaper", error))?;
     if plan.run.is_some() {
@@ -105,7 +107,7 @@ fn outer(channel: &mut UnixStream, mut given: Given) -> Result<(), String> {
     }
     let outer = pidfd_open(own, PidfdFlags::empty()).map_err(|error| system("pidfd", error))?;
     let Some(inner) = sys::fork().map_err(|error| format!("fork: {error}"))? else {
-        if let Err(why) = inner(&plan, channel, &outer) {
+        if let Err(why) = inner(&plan, channel, &outer, readable.as_ref()) {
             tell(channel, &format!("failed {why}"));
         }
         exit(0);
@@ -196,7 +198,12 @@ fn map_user(uid: u32, gid: u32) -> Result<(), String> {
 }
 
 /// The parent of the command: waits for all that it starts. Ends with the last of them.
-fn inner(plan: &Plan, channel: &mut UnixStream, outer: &OwnedFd) -> Result<(), String> {
+fn inner(
+    plan: &Plan,
+    channel: &mut UnixStream,
+    outer: &OwnedFd,
+    readable: Option<&OwnedFd>,
+) -> Result<(), String> {
     // Follows the outer process, which has one thread. Without a namespace what it leaves is found by the agent,
     // whose channel closes with it.
     set_parent_process_death_signal(Some(Signal::KILL))
@@ -212,7 +219,7 @@ fn inner(plan: &Plan, channel: &mut UnixStream, outer: &OwnedFd) -> Result<(), S
         return Ok(());
     }
     let Some(shell) = sys::fork().map_err(|error| format!("fork: {error}"))? else {
-        let why = become_command(plan);
+        let why = become_command(plan, readable);
         tell(channel, &format!("failed {why}"));
         exit(1);
     };
@@ -239,7 +246,7 @@ fn has_children() -> bool {
 }
 
 /// Returns only why it could not.
-fn become_command(plan: &Plan) -> String {
+fn become_command(plan: &Plan, readable: Option<&OwnedFd>) -> String {
     let directory = plan.run.as_ref().map_or(Path::new("/"), |run| &run.directory.0);
     let report = plan.run.as_ref().and_then(|run| run.report);
     let prepared = || -> Result<(), String> {
@@ -252,7 +259,7 @@ fn become_command(plan: &Plan) -> String {
         // (Where less is allowed, less stays.)
         _ = setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) });
         sys::close_at_exec(report).map_err(|error| format!("descriptors: {error}"))?;
-        confine::confine(plan)
+        confine::confine(plan, readable)
     };
     if let Err(why) = prepared() {
         return why;
