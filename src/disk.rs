@@ -64,16 +64,18 @@ pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::NotFound.into());
     };
     let parent = open_folder(parent)?;
-    empty(&open_up(&parent, name)?)?;
+    empty(&open_up(&parent, name)?, 0)?;
     Ok(rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
 }
 
 /// So often a folder is looked through until nothing is in it: once for each level, if nobody adds to it.
 const MOST_ROUNDS: usize = 1 << 20;
+/// So many folders in each other are emptied where they are. What commands make can be moved.
+const MOST_LEVELS: usize = 100;
 
 /// Takes everything out of a folder. Folders in folders come up to it first: a command can make more levels than there
-/// is room for on the stack, or than descriptors can be held.
-fn empty(top: &OwnedFd) -> io::Result<()> {
+/// is room for on the stack, or than descriptors can be held. What somebody else takes out meanwhile is out.
+fn empty(top: &OwnedFd, level: usize) -> io::Result<()> {
     let mut n_moved = 0_u64;
     for _ in 0..MOST_ROUNDS {
         let entries = entries(top)?;
@@ -82,17 +84,17 @@ fn empty(top: &OwnedFd) -> io::Result<()> {
         }
         for (name, is_folder) in entries {
             if !is_folder {
-                rustix::fs::unlinkat(top, &name, AtFlags::empty())?;
+                gone(rustix::fs::unlinkat(top, &name, AtFlags::empty()))?;
                 continue;
             }
-            let folder = open_up(top, &name)?;
+            let Some(folder) = there(open_up(top, &name))? else { continue };
             for (inner, is_folder) in self::entries(&folder)? {
                 if !is_folder {
-                    rustix::fs::unlinkat(&folder, &inner, AtFlags::empty())?;
+                    gone(rustix::fs::unlinkat(&folder, &inner, AtFlags::empty()))?;
                     continue;
                 }
                 // (Who moves a folder has to be able to write it.)
-                open_up(&folder, &inner)?;
+                let Some(itself) = there(open_up(&folder, &inner))? else { continue };
                 loop {
                     n_moved += 1;
                     let to = format!(".moved-{n_moved}");
@@ -100,16 +102,37 @@ fn empty(top: &OwnedFd) -> io::Result<()> {
                         Err(Errno::EXIST) => {}
                         // Network file systems know no such flag.
                         Err(Errno::INVAL | Errno::NOSYS) => {
-                            break rustix::fs::renameat(&folder, &inner, top, &to)?;
+                            break gone(rustix::fs::renameat(&folder, &inner, top, &to))?;
                         }
-                        other => break other?,
+                        // What an image brought stays where it is.
+                        Err(Errno::XDEV) if level < MOST_LEVELS => {
+                            empty(&itself, level + 1)?;
+                            break gone(rustix::fs::unlinkat(&folder, &inner, AtFlags::REMOVEDIR))?;
+                        }
+                        other => break gone(other)?,
                     }
                 }
             }
-            rustix::fs::unlinkat(top, &name, AtFlags::REMOVEDIR)?;
+            gone(rustix::fs::unlinkat(top, &name, AtFlags::REMOVEDIR))?;
         }
     }
     Err(io::Error::other("somebody fills it while it is removed"))
+}
+
+/// Somebody else was quicker: then it is gone as well.
+fn gone(removed: rustix::io::Result<()>) -> io::Result<()> {
+    match removed {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn there(opened: io::Result<OwnedFd>) -> io::Result<Option<OwnedFd>> {
+    match opened {
+        Ok(opened) => Ok(Some(opened)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Opens a folder in another, which its owner can look into and empty from now on: some programs write-protect what
@@ -255,17 +278,34 @@ fn no_file() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "is no regular file; take it away")
 }
 
-/// The path as nobody who writes in these places can lead it elsewhere: resolved up to the first folder that lies in one
-/// of them, and from there on as it is written, to be opened without links.
+/// The path as nobody who writes in these places can lead it elsewhere: resolved until it has come to one of them, by
+/// whatever links, and from there on as it is written, to be opened without links. The places are canonical.
 pub(crate) fn settled(path: &Path, places: &[PathBuf]) -> PathBuf {
-    let ancestors: Vec<&Path> = path.ancestors().collect();
-    let inside = ancestors.iter().rev().find_map(|ancestor| {
-        let real = fs::canonicalize(ancestor).ok()?;
-        let rest = path.strip_prefix(ancestor).ok()?;
-        let is_inside = places.iter().any(|place| real.starts_with(place));
-        is_inside.then(|| if rest.as_os_str().is_empty() { real } else { real.join(rest) })
-    });
-    inside.unwrap_or_else(|| canonical_prefix(path))
+    // As many links as the kernel follows.
+    const MOST_LINKS: usize = 40;
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let (mut settled, mut n_links) = (PathBuf::from("/"), 0);
+    let mut left: Vec<OsString> = whole.iter().rev().map(OsStr::to_owned).collect();
+    while let Some(name) = left.pop() {
+        if name == "/" {
+            settled = PathBuf::from("/");
+        } else if name == ".." {
+            // (There is no link in what is settled that would be followed.)
+            settled.pop();
+        } else if name != "." {
+            settled.push(&name);
+            let is_inside = places.iter().any(|place| settled.starts_with(place));
+            if !is_inside
+                && n_links < MOST_LINKS
+                && let Ok(target) = fs::read_link(&settled)
+            {
+                n_links += 1;
+                settled.pop();
+                left.extend(target.iter().rev().map(OsStr::to_owned));
+            }
+        }
+    }
+    settled
 }
 
 /// The way to it goes through one of these places.

@@ -127,21 +127,32 @@ pub(super) fn begin_sandbox(
     let mut protected: Vec<PathBuf> = protected.map(|path| canonical_prefix(&path)).collect();
     // So it is with what a trusted folder is configured by, at the next start.
     let own = loaded.trusted.then(|| root.clone());
+    let mut gone = Vec::new();
     for folder in own.into_iter().chain(config::trusted(dirs)) {
         if !places.iter().any(|place| folder.starts_with(place)) {
             continue;
         }
-        if folder.is_dir() {
+        if folder.symlink_metadata().is_ok_and(|data| data.is_dir()) {
             let agent = folder.join(AGENT_DIR);
             if let Err(error) = disk::make_folder(&agent, 0o755) {
                 not_made(&agent, error);
             }
             protected.push(agent);
-        } else {
+        } else if let Some(dirs) = dirs {
             // What a command makes in its place is not what the user trusted.
-            config::forget_trust(dirs, &folder);
+            gone.push(match config::forget_trust(dirs, &folder) {
+                Ok(()) => format!(
+                    "{} was trusted and is not there: it is trusted no more (agent trust, when it is back)",
+                    folder.display()
+                ),
+                Err(error) => format!(
+                    "{} is trusted and not there, which can not be taken back ({error}): a command may put its own there",
+                    folder.display()
+                ),
+            });
         }
     }
+    gaps.extend(gone);
     let cache = dirs.map(|dirs| dirs.cache.join("projects").join(&name[..16]));
     let cache = cache.map(|cache| disk::settled(&cache, &places));
     let settings = sandbox::Settings {
@@ -170,39 +181,46 @@ pub(super) fn begin_sandbox(
     Ok(Trying { tried, gaps })
 }
 
-/// Folders besides the project that commands may write, canonical. What one of them leads to by a link that lies in
-/// another, commands could have put there.
-pub fn writable(config: &Config, workspace: &Workspace) -> Result<Vec<PathBuf>, OpenError> {
+/// All that the user lets commands write, canonical: the project, added folders, `extra_writable`.
+pub fn places(config: &Config, workspace: &Workspace) -> Vec<PathBuf> {
+    let named = extra_writable(config, workspace.root()).filter_map(|(_, path)| path);
+    let real = named.filter_map(|path| path.canonicalize().ok());
+    workspace.places().into_iter().chain(real).collect()
+}
+
+/// Each as it is written, and where it is: nowhere without a home. Where the sandbox is off it lets nobody write more.
+fn extra_writable<'a>(
+    config: &'a Config,
+    root: &Path,
+) -> impl Iterator<Item = (&'a str, Option<PathBuf>)> {
+    let (enabled, home) = (config.sandbox.enabled, std::env::home_dir());
+    let named = config.sandbox.extra_writable.iter().filter(move |_| enabled);
+    named.map(move |folder| match folder.strip_prefix("~/") {
+        Some(below) => (folder.as_str(), home.as_ref().map(|home| home.join(below))),
+        None => (folder.as_str(), Some(root.join(folder))),
+    })
+}
+
+/// The same besides the project, all of it there. What one of them leads to by a link that lies in another, commands
+/// could have put there.
+fn writable(config: &Config, workspace: &Workspace) -> Result<Vec<PathBuf>, OpenError> {
     let wrong = |folder: &str, why: &str| {
         OpenError::Usage(format!("sandbox.extra_writable: {folder:?} {why}"))
     };
-    let mut named = Vec::new();
-    for folder in &config.sandbox.extra_writable {
-        let path = match folder.strip_prefix("~/") {
-            Some(below) => {
-                std::env::home_dir().ok_or_else(|| wrong(folder, "needs a home"))?.join(below)
-            }
-            None => workspace.root().join(folder),
-        };
+    let all = places(config, workspace);
+    let mut writable = workspace.extra().to_vec();
+    for (folder, path) in extra_writable(config, workspace.root()) {
+        let path = path.ok_or_else(|| wrong(folder, "needs a home"))?;
         let real = path
             .canonicalize()
             .ok()
             .filter(|real| real.is_dir())
             .ok_or_else(|| wrong(folder, "is no folder; make it, or name one that exists"))?;
-        named.push((folder, path, real));
-    }
-    let mut writable = workspace.extra().to_vec();
-    for (folder, path, real) in &named {
-        let others = named.iter().map(|(_, _, other)| other).filter(|other| *other != real);
-        let places = std::iter::once(workspace.root()).chain(others.map(PathBuf::as_path));
-        let places: Vec<PathBuf> = places
-            .chain(workspace.extra().iter().map(PathBuf::as_path))
-            .map(Path::to_path_buf)
-            .collect();
-        if disk::open_folder(&disk::settled(path, &places)).is_err() {
+        let others: Vec<PathBuf> = all.iter().filter(|other| **other != real).cloned().collect();
+        if disk::settled(&path, &others) != real {
             return Err(wrong(folder, "is a link that commands can change; name where it leads"));
         }
-        writable.push(real.clone());
+        writable.push(real);
     }
     Ok(writable)
 }
@@ -322,14 +340,13 @@ pub(super) fn verifier_of(
 pub fn open_workspace(root: &Path, add_dirs: &[PathBuf]) -> Result<Workspace, OpenError> {
     let workspace =
         Workspace::open(root, add_dirs).map_err(|failure| OpenError::Usage(failure.message))?;
-    for dir in add_dirs {
-        // One that lies in the project may be a link that a command has put there.
-        let whole = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
-        let settled = disk::settled(&whole, &[workspace.root().to_path_buf()]);
-        if settled.starts_with(workspace.root()) && disk::open_folder(&settled).is_err() {
+    for (dir, real) in add_dirs.iter().zip(workspace.extra()) {
+        let mut others = workspace.places();
+        others.retain(|other| other != real);
+        if disk::settled(dir, &others) != *real {
             let dir = dir.display();
             return Err(OpenError::Usage(format!(
-                "--add-dir {dir}: is a link in the project; name where it leads"
+                "--add-dir {dir}: is a link that commands can change; name where it leads"
             )));
         }
     }
@@ -409,17 +426,9 @@ fn policy(
 
 /// Something that commands reach lies in the folders for temporary files: then not all in these is the sandbox's own.
 fn reaches_temporary(loaded: &Loaded, workspace: &Workspace) -> bool {
-    let (root, home) = (workspace.root(), std::env::home_dir());
-    let writable = loaded.config.sandbox.extra_writable.iter().map(|folder| {
-        let below =
-            folder.strip_prefix("~/").zip(home.as_ref()).map(|(below, home)| home.join(below));
-        below.unwrap_or_else(|| root.join(folder))
-    });
-    let mut reached: Vec<PathBuf> = writable.collect();
-    reached.push(root.to_path_buf());
-    reached.extend(workspace.extra().iter().cloned());
+    let mut reached = places(&loaded.config, workspace);
     reached.extend(UserDirs::find().map(|dirs| dirs.cache));
-    reached.extend(home);
+    reached.extend(std::env::home_dir());
     let temporary = ["/tmp", "/var/tmp"].map(Path::new);
     let is_temporary =
         |path: &Path| temporary.iter().any(|own| path.starts_with(canonical_prefix(own)));

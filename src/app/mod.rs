@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
-pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, settings, writable};
+pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, places, settings};
 use gate::{begin_sandbox, checks, verifier_of};
 use learning::Learning;
 pub use memory::{identity, memory, memory_file};
@@ -205,7 +205,7 @@ impl Session {
         let events = Events::new(id.clone(), seq, clock, masker.clone(), sinks);
         let spill = match &log_path {
             Some(path) => Spill::new(path.with_file_name("tool-output"), &options.root, masker),
-            None => Spill::none(&workspace.places()),
+            None => Spill::none(&places(&config, &workspace)),
         };
         let mut workspace = workspace.with_readable(spill.folder());
         if !options.ephemeral {

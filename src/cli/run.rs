@@ -80,7 +80,7 @@ async fn work(
     let mut output_file = match &args.output_file {
         Some(path) => {
             let workspace = app::open_workspace(&root, &args.tools.add_dir)?;
-            let places = [workspace.places(), app::writable(&config.config, &workspace)?].concat();
+            let places = app::places(&config.config, &workspace);
             Some(open_output(path, &places).map_err(|error| {
                 OpenError::Usage(format!("--output-last-message {}: {error}", path.display()))
             })?)

@@ -263,7 +263,7 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
         Spill::new(folder, &root, masker.clone())
     } else {
         // Output too large to be shown is kept after the call: the person may want it.
-        Spill::for_a_day(masker.clone(), &workspace.places())
+        Spill::for_a_day(masker.clone(), &app::places(&config.config, &workspace))
     };
     let workspace = Arc::new(workspace.with_readable(spill.folder()));
     let events = Events::new(id, 0, Arc::new(SystemClock), masker, sinks);

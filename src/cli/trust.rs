@@ -1,6 +1,5 @@
 //! `agent trust`: the user says that a folder's own configuration counts in full.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -36,11 +35,7 @@ pub(super) fn trust(args: &TrustArgs) -> u8 {
         return 0;
     }
     let file = dirs.trusted_file();
-    let written = std::fs::create_dir_all(&dirs.state).and_then(|()| {
-        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&file)?;
-        writeln!(file, "{}", root.display())
-    });
-    match written {
+    match config::trust(&dirs, &root) {
         Ok(()) => {
             ui::print(&format!(
                 "{} is trusted; to take that back, remove its line from {}\n",

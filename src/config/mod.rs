@@ -18,6 +18,7 @@ pub use types::{
     UiTheme,
 };
 
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -63,15 +64,32 @@ pub fn trusted(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
     text.iter().flat_map(|text| text.lines()).map(PathBuf::from).collect()
 }
 
-/// This folder is none of them any more: it is not there. Where that can not be written, it stays one.
-pub fn forget_trust(dirs: Option<&UserDirs>, folder: &Path) {
-    let Some(file) = dirs.map(UserDirs::trusted_file) else { return };
-    let Ok(text) = std::fs::read_to_string(&file) else { return };
+/// This folder is one of them from now on.
+pub fn trust(dirs: &UserDirs, folder: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(&dirs.state)?;
+    let _lock = locked(dirs)?;
+    let mut file =
+        std::fs::OpenOptions::new().create(true).append(true).open(dirs.trusted_file())?;
+    writeln!(file, "{}", folder.display())
+}
+
+/// This folder is none of them any more.
+pub fn forget_trust(dirs: &UserDirs, folder: &Path) -> io::Result<()> {
+    let _lock = locked(dirs)?;
+    let file = dirs.trusted_file().canonicalize()?;
+    let text = std::fs::read_to_string(&file)?;
     let kept = text.lines().filter(|line| Path::new(line) != folder);
     let kept: String = kept.map(|line| format!("{line}\n")).collect();
     // At once, so that no other folder is lost with it.
     let new = file.with_extension("new");
-    _ = std::fs::write(&new, kept).and_then(|()| std::fs::rename(&new, &file));
+    std::fs::write(&new, kept).and_then(|()| std::fs::rename(&new, &file))
+}
+
+/// One at a time writes who is trusted.
+fn locked(dirs: &UserDirs) -> io::Result<std::fs::File> {
+    let folder = std::fs::File::open(&dirs.state)?;
+    folder.lock()?;
+    Ok(folder)
 }
 
 /// This folder is one of them.

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +97,10 @@ int main(int n, char **words) {
         printf("%d\n", ntohs(address.sin_port));
         fflush(stdout);
         pause();
+    }
+    if (!strcmp(what, "swap")) {
+        for (;;)
+            syscall(SYS_renameat2, AT_FDCWD, words[2], AT_FDCWD, words[3], 2);
     }
     if (!strcmp(what, "ptrace"))
         return answer(ptrace(PTRACE_SEIZE, atoi(words[2]), 0, 0));

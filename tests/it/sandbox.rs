@@ -1461,6 +1461,31 @@ fn secrets_in_a_writable_folder_are_not_read() {
     }
 }
 
+/// What lies in the project is looked at, and laid over itself read-only a moment later.
+#[test]
+fn a_folder_that_turns_into_a_link_while_the_box_is_made_brings_nothing_into_it() {
+    for place in places().into_iter().filter(|place| place.backend == "namespaces") {
+        let place = place.with_attack();
+        let secrets = place.home().join(".ssh");
+        write(&secrets.join("id"), "a secret\n");
+        let swap = format!("mkdir -p .git; ln -s {} x; ./attack swap .git x", secrets.display());
+        write(&place.test.root().join("swap.sh"), &swap);
+        write(&place.test.root().join("script.sh"), "cat .git/id x/id 2>/dev/null; touch ran");
+        let mut batch = session(&place);
+        batch.call("Bash", &json!({"command": "bash ./swap.sh", "background": true}));
+        let mut n_ran = 0;
+        for n in 0..60 {
+            let done = batch.call("Bash", &json!({"command": format!("bash ./script.sh {n}")}));
+            // A box that can not be made is no box.
+            n_ran += usize::from(done["status"] != "error");
+            let stdout = done["data"]["stdout"].as_str().unwrap_or_default();
+            assert_eq!(stdout, "", "{n}: {done}");
+        }
+        assert!(n_ran > 0);
+        batch.end();
+    }
+}
+
 /// With Landlock alone what may be read is worked out once, for as long as it is the same.
 #[test]
 fn what_is_new_beside_a_secret_is_read_and_a_new_secret_is_not() {

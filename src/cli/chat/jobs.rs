@@ -200,9 +200,7 @@ impl<'a> Jobs<'a> {
             file.to_owned()
         };
         let path = self.options.root.join(name);
-        let writable = app::writable(&self.options.config.config, &self.workspace);
-        let writable = writable.map_err(|error| error.to_string())?;
-        let places = [self.workspace.places(), writable].concat();
+        let places = app::places(&self.options.config.config, &self.workspace);
         let settled = disk::settled(&path, &places);
         let made = if places.iter().any(|place| settled.starts_with(place)) {
             disk::create(&settled, 0o644)

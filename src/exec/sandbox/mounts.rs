@@ -63,17 +63,12 @@ fn copy(bind: &Bind) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
-    let tree = if bind.access == Access::Write || bind.from != bind.to {
-        // A link could have been put into its place by a command that may write there; and what lies over
-        // something else is our own.
-        let path = without_links::open(&bind.from.0, OFlags::PATH | OFlags::NOFOLLOW)?;
-        if bind.access == Access::Nothing {
-            is_nothing(&path)?;
-        }
-        open_tree(&path, "", flags | OpenTreeFlags::AT_EMPTY_PATH)?
-    } else {
-        open_tree(CWD, bind.from.0.as_path(), flags)?
-    };
+    // A command that may write there could put a link into its place while this is done.
+    let path = open(&bind.from.0)?;
+    if bind.access == Access::Nothing {
+        is_nothing(&path)?;
+    }
+    let tree = open_tree(&path, "", flags | OpenTreeFlags::AT_EMPTY_PATH)?;
     restrict_mounts(
         &tree,
         match bind.access {
@@ -106,17 +101,20 @@ fn is_nothing(path: &OwnedFd) -> io::Result<()> {
 
 /// Where the private /tmp has no place for it yet, one is made.
 fn attach(tree: &OwnedFd, to: &Path, makes_place: bool) -> io::Result<()> {
-    let attach = || {
-        move_mount(tree.as_fd(), "", CWD, to, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-            .map_err(io::Error::from)
-    };
-    match attach() {
+    let place = match open(to) {
         Err(error) if makes_place && error.kind() == io::ErrorKind::NotFound => {
             fs::create_dir_all(to)?;
-            attach()
+            open(to)?
         }
-        result => result,
-    }
+        opened => opened?,
+    };
+    let by_descriptors =
+        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(move_mount(tree.as_fd(), "", place, "", by_descriptors)?)
+}
+
+fn open(path: &Path) -> io::Result<OwnedFd> {
+    Ok(without_links::open(path, OFlags::PATH)?)
 }
 
 /// The processes of this namespace alone, and memory and terminals that nobody outside shares.
