@@ -197,7 +197,7 @@ fn lifts(sentence: &Sentence) -> bool {
 fn clauses(sentence: &str) -> impl Iterator<Item = &str> {
     static LEAD: LazyLock<Regex> = LazyLock::new(|| {
         expression(
-            r"^(?:(?:please|ok|okay|and|so|then|but|for now|also|now|first|again|really|hey|yes|sure|alright|great|good|thanks|i meant?|请|现在|好的?|那么?|另外|记住|注意|先|你|但是?)[\s:：]*)+",
+            r"^(?:(?:please|ok|okay|and|so|then|but|for now|also|now|first|again|really|hey|yes|sure|alright|great|good|thanks|i meant?|请|从?现在(?:开始|起)|接下来|今天|这次|现在|好的?|那么?|另外|记住|注意|先|你|但是?)[\s:：]*)+",
         )
     });
     speech::clauses(sentence).filter_map(|clause| led_by(&LEAD, clause))
@@ -209,7 +209,8 @@ const ANYTHING: &str = r"(?:anything|any (?:\w+ )?(?:files?|code|thing)|any of (
 const ALL: &str = r"(?:everything|all of it|all(?: of)?(?: the| my| our)? (?:files|code|sources)|every file|(?:the |my |our |this )?(?:whole |entire )?(?:files|code|codebase|source|sources|repo|repository|project|working tree))";
 /// What may follow without taking anything back.
 const TAIL: &str = r"(?:\s+(?:just yet|yet|for now|for the (?:moment|time being)|right now|now|at all|please|today|(?:to|on) (?:the )?disk|at this (?:point|stage)|here|whatsoever|ok|okay|though|in any way|under any circumstances|in (?:this|the) (?:session|repo|repository|project|codebase|code)|(?:to|in) (?:the|my|our|any) (?:code|files?|codebase|repo|repository|project)|anywhere|thanks))*(?:\s+(?:until|till|before|unless|while|without (?:my|our|asking|checking|telling|talking|consulting|permission|approval))\b.*)?$";
-const VERB: &str = "(?:change|modify|edit|touch|alter|write(?: to)?|rewrite|update|fix|implement)";
+const VERB: &str =
+    "(?:code|change|modify|edit|touch|alter|write(?: to)?|rewrite|update|fix|implement)";
 /// What is a part of all changes.
 const OTHER: &str = "(?:run|execute|delete|remove|commit|overwrite|move|rename|create|add)";
 const OR: &str = "(?: or | and |/)";
@@ -217,7 +218,7 @@ const DONE: &str = "(?:changed|edited|modified|touched|altered|written|updated)"
 const DOING: &str = "(?:editing|changing|writing|modifying|touching|altering)";
 const EDITS: &str = "(?:changes?|edits?|modifications?|writes?)";
 /// How a prohibition begins: with an order, or of whom it is said to. "These settings don't change anything" is none.
-const NOT: &str = r"(?:(?:^|\b(?:and|but|so|please|just|then|also|now|or|you|we|though|ok|okay|again|really|absolutely|that|instead|yet|circumstances|case) )(?:do not|don't|dont|never)|\b(?:you|we|you're|you are)(?: (?:really|absolutely|still))? (?:must not|mustn't|may not|shouldn't|should not|can't|cannot|can not|are not to|not to|(?:are not|aren't|not) (?:allowed|permitted|supposed) to)|^not to|\b(?:told|want|ask|asked|beg|prefer|warned) you not to|\bi (?:do not|don't|dont|never) (?:want|wish) (?:you|us|anybody|anyone) to|\bi(?:'d| would) (?:rather|prefer)(?: it)?(?: if| that)? you (?:didn't|did not|don't|do not)|^under no circumstances|^let(?:'s| us) not|\bi forbid (?:you|anybody|anyone) to)(?: (?:yet|even|ever|just|you|actually|please|dare(?: to)?))*";
+const NOT: &str = r"(?:(?:^|\b(?:and|but|so|please|just|then|also|now|or|you|we|though|ok|okay|again|really|absolutely|that|instead|yet|circumstances|case) )(?:do not|don't|dont|never)|\b(?:you|we|you're|you are)(?: (?:really|absolutely|still))? (?:must not|mustn't|may not|shouldn't|should not|can't|cannot|can not|are not to|not to|(?:are not|aren't|not) (?:allowed|permitted|supposed) to)|^not to|\b(?:told|want|need|like|expect|ask|asked|beg|prefer|warned) you (?:not to|to (?:not|never))|\bi (?:do not|don't|dont|never) (?:want|wish) (?:you|us|anybody|anyone) to|\bi(?:'d| would) (?:rather|prefer)(?: it)?(?: if| that)? you (?:didn't|did not|don't|do not)|^under no circumstances(?: (?:should|may|must|can|are) you(?: (?:allowed )?to)?)?|^let(?:'s| us) not|\bi forbid (?:you|anybody|anyone) to)(?: (?:yet|even|ever|just|you|actually|please|dare(?: to)?))*";
 /// What the user wants to be asked with.
 const ASK: &str = r"(?:ask|check with|consult|tell|talk to) (?:me|us)|wait for (?:me|my (?:ok|okay|approval|go-?ahead|confirmation|word|permission))|wait (?:until|till) (?:i|we) (?:confirm|approve|agree|say (?:so|go|ok|okay)|have (?:confirmed|approved|agreed|talked))";
 /// What the user wants to be asked before.
@@ -236,12 +237,13 @@ static FREEZES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let zh_until = "(?:在?我?.{0,12}(?:之前|以前|前)[^改动]{0,4}|(?:未经|没有|没经过)我的?(?:允许|同意|许可|批准)(?:都|就)?)?";
     [
         format!(r"{NOT} {verbs} {ANYTHING}{TAIL}"),
-        format!(r"{NOT} (?:make|do|apply) (?:any )?(?:\w+ )?{EDITS}{TAIL}"),
+        format!(r"{NOT} (?:make|do|apply) (?:any |an?y? single |a )?(?:\w+ )?{EDITS}{TAIL}"),
         format!(r"{NOT} (?:do|start) (?:anything|coding|editing|changing(?: {ANYTHING})?|implementing(?: {ANYTHING})?|with the (?:changes|edits|implementation))(?: yet| for now| right now| until .*| before .*)+$"),
         format!(r"{NOT} start (?:coding|editing|implementing){TAIL}"),
         format!(r"{NOT} write (?:anything )?to (?:the )?disk(?: (?:yet|for now|right now|at all|please|until (?:i|we) .*))*$"),
-        format!(r"^(?:freeze|pause|halt|suspend) (?:all |any )?(?:{EDITS}|{ALL}){TAIL}"),
+        format!(r"^(?:let's )?(?:freeze|pause|halt|suspend) (?:all |any )?(?:{EDITS}|{ALL}){TAIL}"),
         format!(r"^no (?:{DOING}|coding)(?: {ANYTHING})?{TAIL}"),
+        r"^no code(?: (?:yet|for now|right now|please))+$".to_owned(),
         format!(r"^ask(?: first)? before (?:you )?{START} (?:{ANYTHING}|(?:any )?{EDITS})$"),
         format!(r"\bi (?:do not|don't|dont|never) want you {DOING} {ANYTHING}{TAIL}"),
         format!(r"\bi (?:do not|don't|dont) want (?:any (?:\w+ )?{EDITS}|{ANYTHING} (?:to be )?{DONE}|to see any {EDITS}){TAIL}"),
@@ -251,16 +253,17 @@ static FREEZES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r"^(?:let's |you )?(?:just|only) (?:look|read|browse)(?: (?:around|at it|at this|it|through it|please|for now))*$".to_owned(),
         r"^look(?:,)? (?:but |and )?(?:do not|don't) touch".to_owned(),
         r"^(?:look|read|analysis|planning|explanations?)(?: |-)only(?: mode)?(?: (?:please|for now|from now on|until .*))*$".to_owned(),
-        format!(r"\b(?:stay|switch|go|be|keep|remain|work)(?: (?:in|to|into|it))? read-?only(?: mode)?{TAIL}"),
+        format!(r"\b(?:stay|switch|go|be|keep|remain|work)(?: (?:in|to|into|it))? (?:read|look)[- ]?only(?: mode)?{TAIL}"),
         format!(r"^(?:treat|consider|regard) (?:{ALL}|(?:this|the) (?:session|conversation|chat)) (?:as |to be )?(?:read-?only|immutable|frozen|untouchable|off[- ]limits){TAIL}"),
+        format!(r"^(?:you are|you're) (?:in )?(?:read|look)[- ]?only(?: mode)? (?:{WORD}|{WHILE})"),
         format!(r"^this is (?:a |strictly )*read-?only (?:task|session|job|question|request|review){TAIL}"),
         format!(r"^(?:keep your )?hands off(?: {ANYTHING})?{TAIL}"),
-        format!(r"^(?:stop|hold off|refrain from|avoid|wait with) (?:on |with )?(?:any |all |the |making )*(?:{DOING}|{EDITS}|coding|implementing)(?: (?:{ANYTHING}|things|stuff))?{TAIL}"),
+        format!(r"^(?:let's )?(?:stop|hold off|refrain from|avoid|wait with) (?:on |with )?(?:any |all |the |making )*(?:{DOING}|{EDITS}|coding|implementing)(?: (?:{ANYTHING}|things|stuff))?{TAIL}"),
         format!(r"\b(?:{ASK})(?: first)? before (?:you )?{START} (?:{ANYTHING}|any (?:\w+ )?{EDITS})$"),
         format!(r"^{ALL} (?:stays|remains) {stays}{TAIL}"),
-        format!(r"^(?:leave|keep) {ALL} {stays}{TAIL}"),
+        format!(r"^(?:let's )?(?:leave|keep) {ALL} {stays}{TAIL}"),
         format!("^{zh_until}{zh_not}(?:再|去|先|急着|擅自)?{zh_verb}{zh_all}{zh_tail}"),
-        format!("^{zh_until}{zh_not}(?:再|先)?(?:做|作|进行)(?:任何|什么)?(?:代码)?(?:修改|改动|更改|变更|编辑){zh_tail}"),
+        format!("^{zh_until}{zh_not}(?:再|先)?(?:对{zh_thing})?(?:再|先)?(?:做出?|作出?|进行)(?:任何|什么)?(?:代码)?(?:修改|改动|更改|变更|编辑){zh_tail}"),
         format!("^(?:立即|立刻|马上|暂时|都|先)*(?:停止|暂停)(?:一切|所有|任何)?的?(?:代码|文件)?(?:的)?(?:修改|改动|更改|变更|编辑|改){zh_all}{zh_tail}"),
         format!("^(?:先|快|都)*(?:停手|住手){zh_tail}"),
         format!("^{zh_thing}(?:都|也|先|暂时|现在|一律)*{zh_not}(?:再|去|先)?{zh_verb}动?{zh_tail}"),
@@ -290,7 +293,7 @@ static NOT_ITS_OWN: LazyLock<Regex> =
 /// "Nothing gets edited" is an order with a time that a user sets; else it may be what went wrong.
 static STATES: LazyLock<Regex> = LazyLock::new(|| {
     expression(&format!(
-        r"^nothing (?:(?:gets|is|will be|can be) {DONE}{PLACE} (?:{WORD}|{WHILE})|(?:gets|is|will be) {BY_PEOPLE}{PLACE} (?:until|till|before) {THING}|is (?:touched|edited){TAIL})$"
+        r"^nothing (?:(?:changes|(?:gets|is|will be|can be) {DONE}){PLACE} (?:{WORD}|{WHILE})|(?:gets|is|will be) {BY_PEOPLE}{PLACE} (?:until|till|before) {THING}|is (?:touched|edited){TAIL})$"
     ))
 });
 /// The same with the time in front.
@@ -321,8 +324,10 @@ static TEXT_OF: LazyLock<Regex> = LazyLock::new(|| {
     );
     let states = "(?:you|we|users?) (?:cannot|can not|can't|may not|must not|mustn't|should not|shouldn't|are not)";
     let forbids = "(?:please )*(?:do not|don't|dont|never|nothing|no)";
+    let zh_seen = "(?:报错|错误|提示|警告|日志)(?:信息|消息|内容)?[:：] ?(?:你|您|用户)?(?:不能|无法|无权|不可|不允许)";
+    let zh_worded = "(?:报错|错误|提示|警告|文案|注释|信息|消息|文字)(?:信息|消息|内容|文字)?(?:是|为|改成|改为|写成|换成|写着|显示)[:：]";
     expression(&format!(
-        r"(?:(?:{asked})[:：] ?{states}|(?:{seen}|{worded})[:：] ?(?:{states}|{forbids}))\b[^,，;()（–—]*"
+        r"(?:(?:(?:{asked})[:：] ?{states}|(?:{seen}|{worded})[:：] ?(?:{states}|{forbids}))\b|{zh_seen}|{zh_worded})[^,，;()（–—]*"
     ))
 });
 /// "Before you change anything, ask me": in two clauses.
