@@ -27,12 +27,12 @@ pub fn heard(message: &str, frozen: bool) -> Option<Heard> {
         return None;
     }
     let sentences = sentences(message);
-    let only_looks = only_looks(&sentences);
+    let rest = Rest { only_looks: only_looks(&sentences), asks_change: asks_change(&sentences) };
     let forbids = |sentence: &&Sentence| {
         if sentence.is_question() {
             asks_for_none(&sentence.own)
         } else {
-            freezes(&sentence.own, only_looks)
+            freezes(&sentence.own, rest)
         }
     };
     if let Some(sentence) = sentences.iter().find(forbids) {
@@ -64,6 +64,9 @@ const HINTS: &[&str] = &[
     "hold off",
     "forbid",
     "freeze",
+    "pause",
+    "halt",
+    "suspend",
     "refrain",
     "avoid",
     "before",
@@ -80,9 +83,20 @@ const HINTS: &[&str] = &[
     "别",
     "勿",
     "禁",
+    "停",
+    "住手",
     "只",
     "仅",
 ];
+
+/// What the whole message asks for, where a sentence alone may be an order or a report.
+#[derive(Clone, Copy, Default)]
+struct Rest {
+    /// To look at something, and for no change.
+    only_looks: bool,
+    /// To change something now.
+    asks_change: bool,
+}
 
 /// A question that is a polite order to change nothing, or to look without a change.
 fn asks_for_none(sentence: &str) -> bool {
@@ -101,13 +115,19 @@ fn asks_for_none(sentence: &str) -> bool {
     let Some(lead) = POLITE.find(sentence) else { return false };
     let asked = sentence[lead.end()..].trim_end_matches(['?', '？', '!', ' ']);
     if asked.starts_with("not ") {
-        return freezes(&format!("do {asked}"), false);
+        return freezes(&format!("do {asked}"), Rest::default());
     }
     LOOK.is_match(asked) && !MORE.is_match(asked) && WITHOUT.is_match(asked)
 }
 
-fn freezes(sentence: &str, only_looks: bool) -> bool {
-    if BEFORE.is_match(sentence) || FOR_NOW.is_match(sentence) {
+fn freezes(sentence: &str, rest: Rest) -> bool {
+    let sentence = &TEXT_OF.replace_all(sentence, "…");
+    if BEFORE.is_match(sentence) {
+        return true;
+    }
+    // "Nothing gets written until …. Fix that": what is to be mended, and no order.
+    let is_order = |time: &Regex, said: &str| !rest.asks_change || time.is_match(said);
+    if TIME_FIRST.is_match(sentence) && is_order(&SAYS, sentence) {
         return true;
     }
     let sentence = &ASIDE.replace_all(sentence, " ");
@@ -128,7 +148,9 @@ fn freezes(sentence: &str, only_looks: bool) -> bool {
         let is_freeze = FREEZES.iter().any(|freeze| freeze.is_match(clause))
             || WITHOUT.is_match(clause) && LOOKS.is_match(sentence)
             || NOT_YET.is_match(clause)
-            || NOT_IT.is_match(clause) && only_looks;
+            || NOT_IT.is_match(clause) && rest.only_looks
+            || STATES.is_match(clause) && is_order(&SAYS, clause)
+            || PASSIVE.is_match(clause) && is_order(&NOT_ITS_OWN, clause);
         if is_freeze && !is_limited(n) {
             return true;
         }
@@ -144,12 +166,6 @@ fn freezes(sentence: &str, only_looks: bool) -> bool {
 static ASIDE: LazyLock<Regex> = LazyLock::new(|| {
     expression(r", (?:under any circumstances|for any reason|at any point|for now|please), ")
 });
-/// "Nothing gets edited" is an order where it is for now; else it may be what went wrong.
-static FOR_NOW: LazyLock<Regex> = LazyLock::new(|| {
-    let now = "(?:for now|for the moment|for the time being|until .*)";
-    let nothing = format!("nothing gets {DONE}");
-    expression(&format!("^(?:please |ok |so )*(?:{now},? {nothing}|{nothing} {now})[.!]*$"))
-});
 /// Verbs with a comma between them, which parts no clauses.
 static LIST: LazyLock<Regex> =
     LazyLock::new(|| expression(&format!(r"\b({VERB}|{OTHER}),(?: or| and)? ({VERB}|{OTHER})\b")));
@@ -158,6 +174,13 @@ static LIST: LazyLock<Regex> =
 fn only_looks(sentences: &[Sentence]) -> bool {
     sentences.iter().any(|sentence| LOOKS.is_match(&sentence.own))
         && !sentences.iter().any(|it| clauses(&it.own).any(|clause| CHANGES.is_match(clause)))
+}
+
+/// The message asks for a change, and not for later or for a proposal.
+fn asks_change(sentences: &[Sentence]) -> bool {
+    sentences
+        .iter()
+        .any(|it| !LATER.is_match(&it.own) && clauses(&it.own).any(|clause| ASKS.is_match(clause)))
 }
 
 /// In doubt it lifts nothing.
@@ -174,7 +197,7 @@ fn lifts(sentence: &Sentence) -> bool {
 fn clauses(sentence: &str) -> impl Iterator<Item = &str> {
     static LEAD: LazyLock<Regex> = LazyLock::new(|| {
         expression(
-            r"^(?:(?:please|ok|okay|and|so|then|but|for now|also|now|first|again|really|hey|yes|sure|alright|great|good|thanks|i meant?|请|现在|好的?|那么?|另外|记住|注意|先|你|但是?)[\s:：]*)+",
+            r"^(?:(?:please|ok|okay|and|so|then|but|for now|also|now|first|again|really|hey|yes|sure|alright|great|good|thanks|i meant?|请|从?现在(?:开始|起)|接下来|今天|这次|现在|好的?|那么?|另外|记住|注意|先|你|但是?)[\s:：]*)+",
         )
     });
     speech::clauses(sentence).filter_map(|clause| led_by(&LEAD, clause))
@@ -186,7 +209,8 @@ const ANYTHING: &str = r"(?:anything|any (?:\w+ )?(?:files?|code|thing)|any of (
 const ALL: &str = r"(?:everything|all of it|all(?: of)?(?: the| my| our)? (?:files|code|sources)|every file|(?:the |my |our |this )?(?:whole |entire )?(?:files|code|codebase|source|sources|repo|repository|project|working tree))";
 /// What may follow without taking anything back.
 const TAIL: &str = r"(?:\s+(?:just yet|yet|for now|for the (?:moment|time being)|right now|now|at all|please|today|(?:to|on) (?:the )?disk|at this (?:point|stage)|here|whatsoever|ok|okay|though|in any way|under any circumstances|in (?:this|the) (?:session|repo|repository|project|codebase|code)|(?:to|in) (?:the|my|our|any) (?:code|files?|codebase|repo|repository|project)|anywhere|thanks))*(?:\s+(?:until|till|before|unless|while|without (?:my|our|asking|checking|telling|talking|consulting|permission|approval))\b.*)?$";
-const VERB: &str = "(?:change|modify|edit|touch|alter|write(?: to)?|rewrite|update|fix|implement)";
+const VERB: &str =
+    "(?:code|change|modify|edit|touch|alter|write(?: to)?|rewrite|update|fix|implement)";
 /// What is a part of all changes.
 const OTHER: &str = "(?:run|execute|delete|remove|commit|overwrite|move|rename|create|add)";
 const OR: &str = "(?: or | and |/)";
@@ -194,7 +218,7 @@ const DONE: &str = "(?:changed|edited|modified|touched|altered|written|updated)"
 const DOING: &str = "(?:editing|changing|writing|modifying|touching|altering)";
 const EDITS: &str = "(?:changes?|edits?|modifications?|writes?)";
 /// How a prohibition begins: with an order, or of whom it is said to. "These settings don't change anything" is none.
-const NOT: &str = r"(?:(?:^|\b(?:and|but|so|please|just|then|also|now|or|you|we|though|ok|okay|again|really|absolutely|that|instead|yet|circumstances|case) )(?:do not|don't|dont|never)|\b(?:you|we|you're|you are)(?: (?:really|absolutely|still))? (?:must not|mustn't|may not|shouldn't|should not|can't|cannot|can not|are not to|not to|(?:are not|aren't|not) (?:allowed|permitted|supposed) to)|^not to|\b(?:told|want|ask|asked|beg|prefer|warned) you not to|\bi (?:do not|don't|dont|never) (?:want|wish) (?:you|us|anybody|anyone) to|\bi(?:'d| would) (?:rather|prefer)(?: it)?(?: if| that)? you (?:didn't|did not|don't|do not)|^under no circumstances|^let(?:'s| us) not|\bi forbid (?:you|anybody|anyone) to)(?: (?:yet|even|ever|just|you|actually|please|dare(?: to)?))*";
+const NOT: &str = r"(?:(?:^|\b(?:and|but|so|please|just|then|also|now|or|you|we|though|ok|okay|again|really|absolutely|that|instead|yet|circumstances|case) )(?:do not|don't|dont|never)|\b(?:you|we|you're|you are)(?: (?:really|absolutely|still))? (?:must not|mustn't|may not|shouldn't|should not|can't|cannot|can not|are not to|not to|(?:are not|aren't|not) (?:allowed|permitted|supposed) to)|^not to|\b(?:told|want|need|like|expect|ask|asked|beg|prefer|warned) you (?:not to|to (?:not|never))|\bi (?:do not|don't|dont|never) (?:want|wish) (?:you|us|anybody|anyone) to|\bi(?:'d| would) (?:rather|prefer)(?: it)?(?: if| that)? you (?:didn't|did not|don't|do not)|^under no circumstances(?: (?:should|may|must|can|are) you(?: (?:allowed )?to)?)?|^let(?:'s| us) not|\bi forbid (?:you|anybody|anyone) to)(?: (?:yet|even|ever|just|you|actually|please|dare(?: to)?))*";
 /// What the user wants to be asked with.
 const ASK: &str = r"(?:ask|check with|consult|tell|talk to) (?:me|us)|wait for (?:me|my (?:ok|okay|approval|go-?ahead|confirmation|word|permission))|wait (?:until|till) (?:i|we) (?:confirm|approve|agree|say (?:so|go|ok|okay)|have (?:confirmed|approved|agreed|talked))";
 /// What the user wants to be asked before.
@@ -213,33 +237,35 @@ static FREEZES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let zh_until = "(?:在?我?.{0,12}(?:之前|以前|前)[^改动]{0,4}|(?:未经|没有|没经过)我的?(?:允许|同意|许可|批准)(?:都|就)?)?";
     [
         format!(r"{NOT} {verbs} {ANYTHING}{TAIL}"),
-        format!(r"{NOT} (?:make|do|apply) (?:any )?(?:\w+ )?{EDITS}{TAIL}"),
+        format!(r"{NOT} (?:make|do|apply) (?:any |an?y? single |a )?(?:\w+ )?{EDITS}{TAIL}"),
         format!(r"{NOT} (?:do|start) (?:anything|coding|editing|changing(?: {ANYTHING})?|implementing(?: {ANYTHING})?|with the (?:changes|edits|implementation))(?: yet| for now| right now| until .*| before .*)+$"),
         format!(r"{NOT} start (?:coding|editing|implementing){TAIL}"),
         format!(r"{NOT} write (?:anything )?to (?:the )?disk(?: (?:yet|for now|right now|at all|please|until (?:i|we) .*))*$"),
-        format!(r"^freeze (?:all |any )?(?:{EDITS}|{ALL}){TAIL}"),
+        format!(r"^(?:let's )?(?:freeze|pause|halt|suspend) (?:all |any )?(?:{EDITS}|{ALL}){TAIL}"),
         format!(r"^no (?:{DOING}|coding)(?: {ANYTHING})?{TAIL}"),
+        r"^no code(?: (?:yet|for now|right now|please))+$".to_owned(),
         format!(r"^ask(?: first)? before (?:you )?{START} (?:{ANYTHING}|(?:any )?{EDITS})$"),
         format!(r"\bi (?:do not|don't|dont|never) want you {DOING} {ANYTHING}{TAIL}"),
         format!(r"\bi (?:do not|don't|dont) want (?:any (?:\w+ )?{EDITS}|{ANYTHING} (?:to be )?{DONE}|to see any {EDITS}){TAIL}"),
         format!(r"^(?:make |absolutely |with |i want |there (?:must|should|shall) be )?no (?:more |further )?(?:code |file )?(?:changes|edits|modifications|writes)(?: allowed)?{TAIL}"),
-        format!(r"^(?:make |do )?nothing (?:is|may|must|shall|should|can) (?:to )?(?:be )?{DONE}{TAIL}"),
         format!(r"^do nothing (?:to {ALL}{TAIL}|(?:yet|for now)$)"),
-        format!(r"^(?:no files?|none of the files) (?:may|must|shall|should|is to|are to) be {DONE}{TAIL}"),
-        format!(r"^(?:the |my |our )?(?:files|code|codebase|repo|repository|project) (?:(?:must|may|should|shall) (?:not|never) be {DONE}|(?:must|should|shall|has to|have to|is to|are to) (?:stay|remain|be left) {stays}){TAIL}"),
+        format!(r"^(?:the |my |our )?(?:files|code|codebase|repo|repository|project) (?:must|should|shall|has to|have to|is to|are to) (?:stay|remain|be left) {stays}{TAIL}"),
         r"^(?:let's |you )?(?:just|only) (?:look|read|browse)(?: (?:around|at it|at this|it|through it|please|for now))*$".to_owned(),
         r"^look(?:,)? (?:but |and )?(?:do not|don't) touch".to_owned(),
         r"^(?:look|read|analysis|planning|explanations?)(?: |-)only(?: mode)?(?: (?:please|for now|from now on|until .*))*$".to_owned(),
-        format!(r"\b(?:stay|switch|go|be|keep|remain|work)(?: (?:in|to|into|it))? read-?only(?: mode)?{TAIL}"),
+        format!(r"\b(?:stay|switch|go|be|keep|remain|work)(?: (?:in|to|into|it))? (?:read|look)[- ]?only(?: mode)?{TAIL}"),
         format!(r"^(?:treat|consider|regard) (?:{ALL}|(?:this|the) (?:session|conversation|chat)) (?:as |to be )?(?:read-?only|immutable|frozen|untouchable|off[- ]limits){TAIL}"),
+        format!(r"^(?:you are|you're) (?:in )?(?:read|look)[- ]?only(?: mode)? (?:{WORD}|{WHILE})"),
         format!(r"^this is (?:a |strictly )*read-?only (?:task|session|job|question|request|review){TAIL}"),
         format!(r"^(?:keep your )?hands off(?: {ANYTHING})?{TAIL}"),
-        format!(r"^(?:stop|hold off|refrain from|avoid|wait with) (?:on |with )?(?:any |all |the |making )*(?:{DOING}|{EDITS}|coding|implementing)(?: (?:{ANYTHING}|things|stuff))?{TAIL}"),
+        format!(r"^(?:let's )?(?:stop|hold off|refrain from|avoid|wait with) (?:on |with )?(?:any |all |the |making )*(?:{DOING}|{EDITS}|coding|implementing)(?: (?:{ANYTHING}|things|stuff))?{TAIL}"),
         format!(r"\b(?:{ASK})(?: first)? before (?:you )?{START} (?:{ANYTHING}|any (?:\w+ )?{EDITS})$"),
         format!(r"^{ALL} (?:stays|remains) {stays}{TAIL}"),
-        format!(r"^(?:leave|keep) {ALL} {stays}{TAIL}"),
+        format!(r"^(?:let's )?(?:leave|keep) {ALL} {stays}{TAIL}"),
         format!("^{zh_until}{zh_not}(?:再|去|先|急着|擅自)?{zh_verb}{zh_all}{zh_tail}"),
-        format!("^{zh_until}{zh_not}(?:再|先)?(?:做|作|进行)(?:任何|什么)?(?:代码)?(?:修改|改动|更改|变更|编辑){zh_tail}"),
+        format!("^{zh_until}{zh_not}(?:再|先)?(?:对{zh_thing})?(?:再|先)?(?:做出?|作出?|进行)(?:任何|什么)?(?:代码)?(?:修改|改动|更改|变更|编辑){zh_tail}"),
+        format!("^(?:立即|立刻|马上|暂时|都|先)*(?:停止|暂停)(?:一切|所有|任何)?的?(?:代码|文件)?(?:的)?(?:修改|改动|更改|变更|编辑|改){zh_all}{zh_tail}"),
+        format!("^(?:先|快|都)*(?:停手|住手){zh_tail}"),
         format!("^{zh_thing}(?:都|也|先|暂时|现在|一律)*{zh_not}(?:再|去|先)?{zh_verb}动?{zh_tail}"),
         format!("^(?:请)?保持(?:任何|所有|一切|全部)?的?(?:文件|代码|项目|仓库)(?:不变|原样|不动){zh_tail}"),
         format!("^(?:修改|改动|改|动手|动)(?:代码|文件|任何(?:东西|文件|代码))?(?:之前|以前|前)(?:必须|一定|都|请|先|要)*(?:问|告诉|征求)(?:一下|过)?我{zh_tail}"),
@@ -252,6 +278,58 @@ static FREEZES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     .collect()
 });
 
+/// What only people do to files; what is "updated" or "written" a program may do.
+const BY_PEOPLE: &str = "(?:changed|edited|modified|touched|altered)";
+/// Until the user says so: no program is spoken of.
+const WORD: &str = r"(?:without (?:my|our|asking|checking|telling|talking|consulting|permission|approval)\b[^,]*|(?:until|till|before|unless) (?:further notice|(?:i|we) (?:say|tell|ask|give|let)\b[^,]*|you (?:hear|have heard|are told)\b[^,]*|my (?:ok|okay|approval|go-?ahead|word|permission|confirmation|signal)\b[^,]*))";
+/// Where and how, between a verb and the time.
+const PLACE: &str = r"(?: (?:here|yet|please|now|right now|at all|whatsoever|anywhere|in any way|under any circumstances|(?:to|on) (?:the )?disk|(?:in|to) (?:this|the|my|our|any) (?:session|repo|repository|project|codebase|code|files?)))*";
+/// A time as people set it for each other: of the user's own doing, a date, what is due in a project.
+const WHILE: &str = r"(?:for now|for the (?:moment|time being)|today|in this session|(?:until|till|before) (?:(?:i|we)(?:'ve|'m|'re)?(?: have| am| are| both| all)* (?:confirm|approve|agree|decide|talk|discuss|review|sign|read|seen|had|look|check|return|back|done|ready|finished|sure|happy|(?:get|come) back)|tomorrow|tonight|noon|later|next |the (?:weekend|end of)|(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:the|our|my|this|that|all) (?:\w+ )?(?:release|review|meeting|demo|deploy|launch|audit|freeze|merge|call|discussion|sprint|plan|design|proposal|tests?|ci|build|pipeline|backup)\b)[^,]*)";
+static SAYS: LazyLock<Regex> = LazyLock::new(|| expression(&format!(r"\b{WORD}")));
+/// No time, or one that people set.
+static NOT_ITS_OWN: LazyLock<Regex> =
+    LazyLock::new(|| expression(&format!(r"\b{DONE}{PLACE}(?:$| (?:{WORD}|{WHILE}))")));
+/// "Nothing gets edited" is an order with a time that a user sets; else it may be what went wrong.
+static STATES: LazyLock<Regex> = LazyLock::new(|| {
+    expression(&format!(
+        r"^nothing (?:(?:changes|(?:gets|is|will be|can be) {DONE}){PLACE} (?:{WORD}|{WHILE})|(?:gets|is|will be) {BY_PEOPLE}{PLACE} (?:until|till|before) {THING}|is (?:touched|edited){TAIL})$"
+    ))
+});
+/// The same with the time in front.
+static TIME_FIRST: LazyLock<Regex> = LazyLock::new(|| {
+    expression(&format!(
+        r"^(?:please |and |but |ok |so )*(?:(?:{WORD}|{WHILE}),? nothing (?:gets|is|will be) {DONE}{PLACE}|(?:until|till|before) {THING},? nothing (?:gets|is|will be) {BY_PEOPLE}{PLACE})[.!]*$"
+    ))
+});
+const THING: &str = "(?:the|our|my|this|that|all|everyone|everybody) [^,]*";
+/// "No file may be written": an order, or until something of its own what a program is to do.
+static PASSIVE: LazyLock<Regex> = LazyLock::new(|| {
+    expression(&format!(
+        r"^(?:(?:make |do )?nothing (?:(?:may|must|shall|should) (?:be )?|is to be ){DONE}|(?:no files?|none of the files) (?:may|must|shall|should|is to|are to) be {DONE}|(?:the |my |our )?(?:files|code|codebase|repo|repository|project) (?:must|may|should|shall) (?:not|never) be {DONE}){TAIL}"
+    ))
+});
+/// Behind the colon stands a text that is spoken of. "Explain this error: don't change anything" may be an order, "you
+/// cannot" there is what the error says.
+static TEXT_OF: LazyLock<Regex> = LazyLock::new(|| {
+    let article = "(?:me |us )?(?:the|this|that|these|an?)";
+    let noun = r"(?:messages?|errors?|warnings?|exceptions?|dialog|banner|toast|tooltip|label|notice|comment|text|popup)";
+    let asked =
+        format!(r"\b(?:explain|understand|about|behind|of) {article} (?:\w+ ){{0,2}}{noun}");
+    let seen = format!(
+        r"\b(?:gets?|getting|got|sees?|seeing|saw|hits?|with|fix|resolve|causes?|gives?|throws?|shows?|prints?) {article} (?:\w+ ){{0,2}}{noun}"
+    );
+    let worded = format!(
+        r"\b(?:reword|rephrase|translate)(?: {article}(?: \w+){{0,3}}| this| that)?|^(?:log line|error(?: message)?|stderr|stdout|output|exception)|\b{noun}(?: \w+)? (?:should|must|shall|has to) (?:be|read|say)"
+    );
+    let states = "(?:you|we|users?) (?:cannot|can not|can't|may not|must not|mustn't|should not|shouldn't|are not)";
+    let forbids = "(?:please )*(?:do not|don't|dont|never|nothing|no)";
+    let zh_seen = "(?:报错|错误|提示|警告|日志)(?:信息|消息|内容)?[:：] ?(?:你|您|用户)?(?:不能|无法|无权|不可|不允许)";
+    let zh_worded = "(?:报错|错误|提示|警告|文案|注释|信息|消息|文字)(?:信息|消息|内容|文字)?(?:是|为|改成|改为|写成|换成|写着|显示)[:：]";
+    expression(&format!(
+        r"(?:(?:(?:{asked})[:：] ?{states}|(?:{seen}|{worded})[:：] ?(?:{states}|{forbids}))\b|{zh_seen}|{zh_worded})[^,，;()（–—]*"
+    ))
+});
 /// "Before you change anything, ask me": in two clauses.
 static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
     expression(&format!(
@@ -267,7 +345,7 @@ static NOT_YET: LazyLock<Regex> = LazyLock::new(|| {
 /// "Don't fix it": a freeze only where the message asks to look, and for nothing else.
 static NOT_IT: LazyLock<Regex> = LazyLock::new(|| {
     expression(&format!(
-        r"{NOT} (?:{MEND} {IT}{TAIL}|(?:implement|code|edit|modify)$|(?:change|edit|write|apply|make|add) (?:it|them|that)(?: (?:just yet|yet|for now|right now))+{TAIL})|\b(?:do not|don't) (?:actually|really) (?:change|edit|write|apply|make|do) (?:it|them|that){TAIL}"
+        r"{NOT} (?:{MEND} {IT}{TAIL}|(?:change|edit|write|apply|make|add) (?:it|them|that)(?: (?:just yet|yet|for now|right now))+{TAIL})|(?:(?:^|\b(?:and|but|so|please|just|then|also|now|or|instead) )(?:do not|don't|dont|never)(?: (?:just|you|please|actually|even))*|\byou (?:must not|mustn't|may not|should not|shouldn't|are not to)) (?:implement|code|edit|modify)$|\b(?:do not|don't) (?:actually|really) (?:change|edit|write|apply|make|do) (?:it|them|that){TAIL}"
     ))
 });
 const MEND: &str = "(?:fix|implement|solve|repair|patch)";
@@ -296,6 +374,18 @@ static INSTEAD: LazyLock<Regex> = LazyLock::new(|| {
 static CHANGES: LazyLock<Regex> = LazyLock::new(|| {
     expression(
         r"^(?:fix|repair|change|edit|update|add|rename|implement|refactor|delete|replace|bump|correct) |^(?:请|帮我)*(?:修改|更新|修复|修一下|重构|添加|增加|实现|重命名)",
+    )
+});
+/// The same, wherever it stands in a sentence of its own.
+static ASKS: LazyLock<Regex> = LazyLock::new(|| {
+    expression(
+        r"(?:^|\b(?:and|then|please|must|can you|could you|would you|will you|you should|(?:want|need) you to) )(?:please )?(?:(?:fix|repair|solve|implement|refactor|rename|replace|delete|add)\b|(?:change|edit|update|correct) (?:it|this|that|the|them|all|every)\b|make (?:it|this|that|them|sure)\b|write (?:a|an|the|some|more) (?:\w+ )?(?:tests?|code|functions?|checks?|fix|patch|script)\b)|\b(?:needs?|want|get|have) (?:it|this|that) (?:fixed|repaired|solved|changed)\b|\bneeds? (?:fixing|repair|to be (?:fixed|repaired|changed))\b|^(?:that|this)(?:'s| is) (?:a bug|wrong|broken)$|^(?:请|帮我|你)*(?:修改|更新|修复|修|改好|重构|添加|增加|实现)",
+    )
+});
+/// What comes later, or is only to be thought of.
+static LATER: LazyLock<Regex> = LazyLock::new(|| {
+    expression(
+        r"^(?:then|afterwards|after|once|when|later)\b|\b(?:how|would|propose|suggest|later|afterwards|tomorrow|when (?:i|we)|once (?:i|we)|after (?:i|we|that)|until|before)\b|之后|以后|然后|怎么|如何|建议",
     )
 });
 /// What follows stands somewhere.

@@ -64,10 +64,10 @@ fn what_is_masked_in_the_record_forbids_no_less() {
     }
 }
 
-/// The lines of a labelled file that are heard otherwise than they say.
-fn heard_wrongly(file: &str, is_heard: impl Fn(&str) -> bool) -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/freeze").join(file);
-    let text = std::fs::read_to_string(path).unwrap();
+/// The lines of labelled files that are heard otherwise than they say.
+fn heard_wrongly(files: [&str; 2], is_heard: impl Fn(&str) -> bool) -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/freeze");
+    let text = files.map(|file| std::fs::read_to_string(folder.join(file)).unwrap()).concat();
     let lines = text.lines().filter(|line| {
         let (label, message) = line.split_once(' ').unwrap();
         assert!(matches!(label, "+" | "-"), "{line:?} has no label");
@@ -78,18 +78,14 @@ fn heard_wrongly(file: &str, is_heard: impl Fn(&str) -> bool) -> Vec<String> {
 
 #[test]
 fn what_forbids_every_change_is_told_from_what_forbids_some() {
-    for file in ["freezes_en.txt", "freezes_zh.txt"] {
-        let freezes = |message: &str| matches!(heard(message, false), Some(Heard::Freeze(_)));
-        assert_eq!(heard_wrongly(file, freezes), [""; 0], "{file}");
-    }
+    let freezes = |message: &str| matches!(heard(message, false), Some(Heard::Freeze(_)));
+    assert_eq!(heard_wrongly(["freezes_en.txt", "freezes_zh.txt"], freezes), [""; 0]);
 }
 
 #[test]
 fn only_a_permission_for_now_lifts() {
-    for file in ["lifts_en.txt", "lifts_zh.txt"] {
-        let lifts = |message: &str| matches!(heard(message, true), Some(Heard::Lift(_)));
-        assert_eq!(heard_wrongly(file, lifts), [""; 0], "{file}");
-    }
+    let lifts = |message: &str| matches!(heard(message, true), Some(Heard::Lift(_)));
+    assert_eq!(heard_wrongly(["lifts_en.txt", "lifts_zh.txt"], lifts), [""; 0]);
 }
 
 #[test]
@@ -138,6 +134,20 @@ fn what_is_limited_to_something_is_no_freeze() {
     test.run(&["Write a.txt. Don't change anything else."]).expect_code(0);
     assert_eq!(test.read("a.txt"), "x\n");
     assert!(!test.has_event("freeze.set"));
+}
+
+#[test]
+fn a_report_of_what_is_not_saved_is_no_freeze() {
+    for told in [
+        "Nothing gets updated until I restart the server. Please fix that.",
+        "For now nothing gets written. Make it write.",
+        "Explain the message: you cannot edit",
+    ] {
+        let test = Test::new().script(&format!("{WRITE}\n---\ntext: done"));
+        test.run(&["--yolo", told]).expect_code(0);
+        assert_eq!(test.read("a.txt"), "x\n", "{told}");
+        assert!(!test.has_event("freeze.set"), "{told}");
+    }
 }
 
 #[test]
