@@ -262,7 +262,7 @@ pub(crate) fn read_small_text(path: &Path) -> io::Result<String> {
 
 /// The same where no link leads to it.
 pub(crate) fn read_small_text_without_links(path: &Path) -> io::Result<String> {
-    text(at_most(open_file(path)?, SMALL)?)
+    text(at_most(open_file(path).map_err(|error| named(error, path))?, SMALL)?)
 }
 
 fn text(bytes: Vec<u8>) -> io::Result<String> {

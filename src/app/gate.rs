@@ -101,6 +101,16 @@ pub(super) fn begin_sandbox(
     let memory = named_memory(config, &root, &writable, dirs)?;
     // What commands may write.
     let places: Vec<PathBuf> = std::iter::once(&root).chain(&writable).cloned().collect();
+    let linked = dirs.map(UserDirs::linked).unwrap_or_default();
+    for own in dirs.iter().flat_map(|dirs| [&dirs.config, &dirs.data, &dirs.state]) {
+        leads_where_it_says(own, &places)?;
+    }
+    // (Where these links lie is covered.)
+    for link in &linked {
+        if let (Some(folder), Ok(target)) = (link.parent(), link.read_link()) {
+            leads_where_it_says(&folder.join(target), &places)?;
+        }
+    }
     let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
     // The agent's own: its configuration, and what it learnt elsewhere.
     let mut hidden = Vec::new();
@@ -124,6 +134,7 @@ pub(super) fn begin_sandbox(
     }
     hidden.extend(memory);
     let protected = dirs.into_iter().flat_map(|dirs| [dirs.config.clone(), dirs.trusted_file()]);
+    let protected = protected.chain(linked);
     let mut protected: Vec<PathBuf> = protected.map(|path| canonical_prefix(&path)).collect();
     // So it is with what a trusted folder is configured by, at the next start.
     let own = loaded.trusted.then(|| root.clone());
@@ -208,6 +219,7 @@ fn writable(config: &Config, workspace: &Workspace) -> Result<Vec<PathBuf>, Open
         OpenError::Usage(format!("sandbox.extra_writable: {folder:?} {why}"))
     };
     let all = places(config, workspace);
+    added_are_there(workspace, &all)?;
     let mut writable = workspace.extra().to_vec();
     for (folder, path) in extra_writable(config, workspace.root()) {
         let path = path.ok_or_else(|| wrong(folder, "needs a home"))?;
@@ -216,13 +228,24 @@ fn writable(config: &Config, workspace: &Workspace) -> Result<Vec<PathBuf>, Open
             .ok()
             .filter(|real| real.is_dir())
             .ok_or_else(|| wrong(folder, "is no folder; make it, or name one that exists"))?;
-        let others: Vec<PathBuf> = all.iter().filter(|other| **other != real).cloned().collect();
-        if disk::settled(&path, &others) != real {
+        if disk::settled(&path, &without(&all, &real)) != real {
             return Err(wrong(folder, "is a link that commands can change; name where it leads"));
         }
         writable.push(real);
     }
     Ok(writable)
+}
+
+/// What is the agent's own is not reached by a link that commands could lead elsewhere.
+fn leads_where_it_says(own: &Path, places: &[PathBuf]) -> Result<(), OpenError> {
+    let settled = disk::settled(own, places);
+    let Some(link) = settled.ancestors().find(|above| above.is_symlink()) else { return Ok(()) };
+    Err(OpenError::Usage(format!(
+        "{} is the agent's own and reached by {}, a link that commands may lead elsewhere: start in a folder in which \
+         that does not lie, or name where it leads (XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_DATA_HOME)",
+        own.display(),
+        link.display()
+    )))
 }
 
 /// The memory that the configuration names, with its log: no command reads it. What can be written by the agent may
@@ -238,6 +261,9 @@ fn named_memory(
     }
     // What is wrong with it is said where it is opened.
     let Ok(file) = memory_file(config, dirs) else { return Ok(Vec::new()) };
+    if config.sandbox.enabled {
+        leads_where_it_says(&file, &[&[root.to_path_buf()], writable].concat())?;
+    }
     let file = canonical_prefix(&file);
     let cache = dirs.map(|dirs| canonical_prefix(&dirs.cache.join("projects")));
     let places = writable.iter().chain(&cache).map(PathBuf::as_path);
@@ -335,21 +361,29 @@ pub(super) fn verifier_of(
     Ok(Some(Box::new(Verifier { speaker, registry })))
 }
 
-/// The project's files. Where the user's home is among them, so are his secrets, what runs when he does something,
-/// and what is the agent's own.
-pub fn open_workspace(root: &Path, add_dirs: &[PathBuf]) -> Result<Workspace, OpenError> {
-    let workspace =
-        Workspace::open(root, add_dirs).map_err(|failure| OpenError::Usage(failure.message))?;
-    for (dir, real) in add_dirs.iter().zip(workspace.extra()) {
-        let mut others = workspace.places();
-        others.retain(|other| other != real);
-        if disk::settled(dir, &others) != *real {
+/// What the user has added lies where he says, whatever is written in these places.
+fn added_are_there(workspace: &Workspace, places: &[PathBuf]) -> Result<(), OpenError> {
+    for (dir, real) in workspace.added() {
+        if disk::settled(dir, &without(places, real)) != real {
             let dir = dir.display();
             return Err(OpenError::Usage(format!(
                 "--add-dir {dir}: is a link that commands can change; name where it leads"
             )));
         }
     }
+    Ok(())
+}
+
+fn without(places: &[PathBuf], one: &Path) -> Vec<PathBuf> {
+    places.iter().filter(|place| *place != one).cloned().collect()
+}
+
+/// The project's files. Where the user's home is among them, so are his secrets, what runs when he does something,
+/// and what is the agent's own.
+pub fn open_workspace(root: &Path, add_dirs: &[PathBuf]) -> Result<Workspace, OpenError> {
+    let workspace =
+        Workspace::open(root, add_dirs).map_err(|failure| OpenError::Usage(failure.message))?;
+    added_are_there(&workspace, &workspace.places())?;
     let home = std::env::home_dir();
     let below = |names: &[&str]| -> Vec<PathBuf> {
         home.iter().flat_map(|home| names.iter().map(|name| home.join(name))).collect()
@@ -357,7 +391,10 @@ pub fn open_workspace(root: &Path, add_dirs: &[PathBuf]) -> Result<Workspace, Op
     let mut closed = below(sandbox::SECRET_STORES);
     closed
         .extend(UserDirs::find().into_iter().flat_map(|dirs| [dirs.config, dirs.state, dirs.data]));
-    Ok(workspace.guarding(Guarded::new(&closed, &below(sandbox::STARTUP_FILES))))
+    let mut unchanged = below(sandbox::STARTUP_FILES);
+    let linked = UserDirs::find().map(|dirs| dirs.linked()).unwrap_or_default();
+    unchanged.extend(linked.iter().map(|link| canonical_prefix(link)));
+    Ok(workspace.guarding(Guarded::new(&closed, &unchanged)))
 }
 
 /// The masker of this process's environment and these keys.

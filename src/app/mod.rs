@@ -205,7 +205,7 @@ impl Session {
         let events = Events::new(id.clone(), seq, clock, masker.clone(), sinks);
         let spill = match &log_path {
             Some(path) => Spill::new(path.with_file_name("tool-output"), &options.root, masker),
-            None => Spill::none(&places(&config, &workspace)),
+            None => Spill::none(&places(config, &workspace)),
         };
         let mut workspace = workspace.with_readable(spill.folder());
         if !options.ephemeral {

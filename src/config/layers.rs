@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use super::types::Config;
-use crate::disk::read_small_text;
+use crate::disk::{read_small_text, read_small_text_without_links};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::nearest;
 
@@ -91,12 +91,13 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     let mut merged = Table::new();
     if let Some(path) = &sources.user_file {
         let path_of = |line| Origin::User(path.clone(), line);
-        if let Some((table, lines)) = read(path)? {
+        if let Some((table, lines)) = read(path, read_small_text)? {
             loaded.lay_over(&mut merged, table, &|key| path_of(line_of(&lines, key)));
         }
     }
     if let Some(path) = &sources.project_file
-        && let Some((mut table, lines)) = read(path)?
+        // (What a link there leads to, a command could write.)
+        && let Some((mut table, lines)) = read(path, read_small_text_without_links)?
     {
         if !sources.trusted {
             loaded.restrict(&mut table, path, &merged);
@@ -271,12 +272,17 @@ impl Loaded {
 type Lines = BTreeMap<String, usize>;
 
 /// A file's table and the line of each key; `None` where there is no file.
-fn read(path: &Path) -> Result<Option<(Table, Lines)>, ConfigError> {
-    let text = match read_small_text(path) {
+fn read(
+    path: &Path,
+    text_of: fn(&Path) -> io::Result<String>,
+) -> Result<Option<(Table, Lines)>, ConfigError> {
+    let text = match text_of(path) {
         Ok(text) => text,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
+        // (A link on the way, and nothing behind it.)
+        Err(_) if matches!(path.try_exists(), Ok(false)) => return Ok(None),
         Err(error) => return Err(ConfigError(format!("{}: {error}", path.display()))),
     };
     let line_at = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;

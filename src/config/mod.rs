@@ -44,12 +44,34 @@ impl UserDirs {
         use etcetera::BaseStrategy as _;
         let strategy = etcetera::choose_base_strategy().ok()?;
         let state = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
+        // (A home that is named from here would be another one in the next folder.)
+        let own = |folder: PathBuf| std::path::absolute(folder.join("agent")).ok();
         Some(Self {
-            config: strategy.config_dir().join("agent"),
-            state: state.join("agent"),
-            cache: strategy.cache_dir().join("agent"),
-            data: strategy.data_dir().join("agent"),
+            config: own(strategy.config_dir())?,
+            state: own(state)?,
+            cache: own(strategy.cache_dir())?,
+            data: own(strategy.data_dir())?,
         })
+    }
+
+    /// The links in the configuration, as people keep theirs: what they lead to is the configuration as well.
+    pub fn linked(&self) -> Vec<PathBuf> {
+        const MOST: usize = 1_000;
+        let mut links = Vec::new();
+        let mut next = vec![self.config.clone()];
+        let mut n_entries = 0;
+        while let Some(folder) = next.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                n_entries += 1;
+                match entry.file_type() {
+                    _ if n_entries > MOST => return links,
+                    Ok(kind) if kind.is_symlink() => links.push(entry.path()),
+                    Ok(kind) if kind.is_dir() => next.push(entry.path()),
+                    _ => {}
+                }
+            }
+        }
+        links
     }
 
     /// The file in which trusted folders stand, one a line.

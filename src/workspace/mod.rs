@@ -51,6 +51,8 @@ pub struct Workspace {
     root: PathBuf,
     /// Folders beside the root that may be read and written (`--add-dir`). Canonical.
     extra: Vec<PathBuf>,
+    /// The same as they were named.
+    named: Vec<PathBuf>,
     /// Folders that may only be read: the session's own `tool-output/`.
     readable: Vec<PathBuf>,
     snapshots: Snapshots,
@@ -66,10 +68,12 @@ impl Workspace {
     /// The project at `root`, and the folders beside it that the user has added.
     pub fn open(root: &Path, extra: &[PathBuf]) -> Result<Self, Failure> {
         let root = folder(root)?;
+        let named = extra.to_vec();
         let extra = extra.iter().map(|path| folder(path)).collect::<Result<_, _>>()?;
         Ok(Self {
             root,
             extra,
+            named,
             readable: Vec::new(),
             snapshots: Snapshots::default(),
             undo: None,
@@ -101,6 +105,12 @@ impl Workspace {
     /// The root and the folders beside it.
     pub fn places(&self) -> Vec<PathBuf> {
         std::iter::once(&self.root).chain(&self.extra).cloned().collect()
+    }
+
+    /// Each folder beside the root as the user named it, and canonical.
+    pub fn added(&self) -> impl Iterator<Item = (&Path, &Path)> {
+        let named = self.named.iter().map(PathBuf::as_path);
+        named.zip(self.extra.iter().map(PathBuf::as_path))
     }
 
     /// The folders beside the root that may be read and written, canonical.

@@ -1,8 +1,8 @@
 //! What others put in the place of files that the agent itself writes and reads: links, FIFOs, devices. And what of a
 //! home its file tools leave alone.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -331,6 +331,101 @@ fn a_folder_that_commands_may_write_leads_where_it_says() {
     let kept = call_in_time(&test, "Bash", &json!({"command": "seq 100000"}));
     assert!(kept["data"]["full_output"].is_string(), "{kept}");
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "{kept}");
+}
+
+/// The project lies on the way between two links of the user's own: what a command puts there leads nowhere.
+#[test]
+fn a_way_that_comes_through_the_project_ends_there() {
+    let test = Test::new().script("text: ok");
+    let elsewhere = test.home().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let by_way = test.home().join("out");
+    symlink(test.root().join("build"), &by_way).unwrap();
+    symlink(&elsewhere, test.root().join("build")).unwrap();
+    let by_way = by_way.to_str().unwrap();
+    let output = format!("{by_way}/last.txt");
+    test.run(&["task", "-o", &output]).expect_code(2).expect_stderr("is a link");
+    let extra = format!("sandbox.extra_writable=[{by_way:?}]");
+    test.run(&["task", "--set", &extra]).expect_code(2).expect_stderr("is a link");
+    test.run(&["task", "--add-dir", by_way]).expect_code(2).expect_stderr("is a link");
+    let test = test.env("TMPDIR", by_way);
+    let kept = call_in_time(&test, "Bash", &json!({"command": "seq 100000"}));
+    assert!(kept["data"]["full_output"].is_string(), "{kept}");
+    let test = test.env("TMPDIR", "/tmp").env("XDG_CACHE_HOME", by_way);
+    call_in_time(&test, "Bash", &json!({"command": "mkdir -p $XDG_CACHE_HOME/x"}));
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+}
+
+/// A folder that is added lies in another one that is.
+#[test]
+fn an_added_folder_in_a_place_that_commands_write_is_no_link() {
+    let test = Test::new().script("text: ok");
+    let (outer, elsewhere) = (test.home().join("outer"), test.home().join("elsewhere"));
+    fs::create_dir_all(outer.join("inner")).unwrap();
+    fs::create_dir(&elsewhere).unwrap();
+    let inner = outer.join("inner");
+    let (outer, inner) = (outer.to_str().unwrap(), inner.to_str().unwrap());
+    let both = ["task", "--add-dir", outer, "--add-dir", inner];
+    let extra = format!("sandbox.extra_writable=[{outer:?}]");
+    let one = ["task", "--set", &extra, "--add-dir", inner];
+    test.run(&both).expect_code(0);
+    test.run(&one).expect_code(0);
+    fs::remove_dir(inner).unwrap();
+    symlink(&elsewhere, inner).unwrap();
+    test.run(&both).expect_code(2).expect_stderr("is a link");
+    test.run(&one).expect_code(2).expect_stderr("is a link");
+    test.run(&["task", "--add-dir", inner]).expect_code(0);
+    // One that is a link beside the project is the user's own, also by a name that goes up.
+    symlink(&elsewhere, test.root().parent().unwrap().join("beside")).unwrap();
+    test.run(&["task", "--add-dir", "../beside"]).expect_code(0);
+}
+
+#[test]
+fn the_agents_own_is_not_reached_by_a_link_that_commands_can_change() {
+    let elsewhere = |test: &Test| {
+        let elsewhere = test.home().join("elsewhere");
+        fs::create_dir_all(&elsewhere).unwrap();
+        symlink(&elsewhere, test.root().join("mine")).unwrap();
+        elsewhere
+    };
+    for name in ["XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"] {
+        let test = Test::new().script("text: ok");
+        elsewhere(&test);
+        let mine = test.root().join("mine");
+        let test = test.env(name, mine.to_str().unwrap());
+        test.run(&["task"]).expect_code(2).expect_stderr("a link that commands may lead elsewhere");
+    }
+    let test = Test::new().script("text: ok");
+    let elsewhere = elsewhere(&test);
+    let database = test.root().join("mine/memory.db");
+    let database = format!("learning.database={database:?}");
+    test.run(&["task", "--set", &database]).expect_code(2).expect_stderr("a link that commands");
+    assert_eq!(fs::read_dir(elsewhere).unwrap().count(), 0);
+}
+
+#[test]
+fn what_a_projects_configuration_leads_to_is_not_read() {
+    let test =
+        Test::new().script("text: ok").file("cfg/config.toml", "[sandbox]\nenabled = false\n");
+    fs::create_dir_all(test.root().join(".agent")).unwrap();
+    symlink("../cfg/config.toml", test.root().join(".agent/config.toml")).unwrap();
+    test.run(&["--trust", "task"]).expect_code(2).expect_stderr(".agent/config.toml is a link");
+}
+
+#[test]
+fn a_link_in_the_place_of_the_memory_is_no_memory() {
+    let test = Test::new().script("text: ok");
+    let data = test.home().join(".local/share/agent");
+    fs::create_dir_all(&data).unwrap();
+    let target = test.home().join("target");
+    fs::write(&target, "").unwrap();
+    fs::set_permissions(&target, Permissions::from_mode(0o644)).unwrap();
+    symlink(&target, data.join("memory.db")).unwrap();
+    test.run(&["task"]).expect_code(0);
+    let done = test.agent(&["memory", "list"]);
+    assert!(done.stderr.contains("is a link"), "{done:?}");
+    assert_eq!(fs::read(&target).unwrap(), b"");
+    assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o644);
 }
 
 #[test]

@@ -1419,6 +1419,57 @@ fn where_the_home_is_the_project_its_startup_files_are_not_written() {
     }
 }
 
+/// As people keep their dotfiles.
+#[test]
+fn what_the_users_configuration_links_to_is_not_written() {
+    for place in places() {
+        let own = place.home().join(".config/agent");
+        let (root, config) = (place.test.root(), "dotfiles/config.toml");
+        write(&root.join(config), "# intact\n");
+        std::fs::create_dir_all(own.join("commands")).unwrap();
+        std::os::unix::fs::symlink(root.join(config), own.join("config.toml")).unwrap();
+        std::os::unix::fs::symlink(root.join("own"), own.join("commands/own.md")).unwrap();
+        let told =
+            place.script("exec 2>/dev/null; echo x >> dotfiles/config.toml; echo x > own; cat own");
+        if place.backend == "namespaces" {
+            assert_eq!(place.test.read(config), "# intact\n");
+            assert_eq!(told["data"]["stdout"], "own\n", "{told}");
+        } else {
+            assert!(told["text"].as_str().unwrap().contains("dotfiles/config.toml"), "{told}");
+        }
+        place.test.write(config, "# intact\n");
+        let mut batch = session(&place);
+        batch.call("Read", &json!({"path": config}));
+        let input = json!({"path": config, "content": "[sandbox]\nenabled = false\n"});
+        let refused = batch.call("Write", &input);
+        assert_eq!(refused["error"]["code"], "ACCESS_DENIED", "{refused}");
+        batch.end();
+        assert_eq!(place.test.read(config), "# intact\n");
+    }
+}
+
+/// The home is the project, and its stores are kept elsewhere.
+#[test]
+fn a_store_behind_a_link_stays_closed_when_the_link_is_gone() {
+    for place in places() {
+        let home = place.test.root();
+        let env = vec![("HOME".to_owned(), home.display().to_string())];
+        let place = Place { env, ..place };
+        write(&home.join("dot/ssh/id"), "a secret\n");
+        std::os::unix::fs::symlink("dot/ssh", home.join(".ssh")).unwrap();
+        write(&home.join("script.sh"), "rm -f .ssh; mkdir .ssh; cat dot/ssh/id; true");
+        let mut batch = session(&place);
+        let run = json!({"command": "bash ./script.sh"});
+        let told = batch.call("Bash", &run);
+        assert_eq!(told["data"]["stdout"], "", "{told}");
+        assert!(told["text"].as_str().unwrap().contains(".ssh"), "{told}");
+        write(&home.join("script.sh"), "cat dot/ssh/id; true");
+        let told = batch.call("Bash", &run);
+        assert_eq!(told["data"]["stdout"], "", "{told}");
+        batch.end();
+    }
+}
+
 #[test]
 fn secrets_in_a_writable_folder_are_not_read() {
     for place in places().into_iter().filter(|place| place.backend == "landlock") {

@@ -252,10 +252,16 @@ impl Sandbox {
             let records: Vec<PathBuf> = self.records(tables::SESSIONS_FOLDER).collect();
             watched.retain(|path| !records.contains(path));
             let stores = self.existing(self.stores());
-            watched.extend(
-                stores.filter(|path| self.writable.iter().any(|root| path.starts_with(root))),
-            );
+            watched.extend(stores.filter(|path| self.is_writable(path)));
         }
+        // By a link a store is covered where it leads now; by the one that somebody makes of it, elsewhere.
+        let links = self.stores().flat_map(|store| {
+            let above = store.ancestors().map(Path::to_path_buf).collect::<Vec<_>>();
+            above.into_iter().filter(|path| self.is_writable(path) && path.is_symlink())
+        });
+        watched.extend(links);
+        watched.sort();
+        watched.dedup();
         if grants.git {
             watched.retain(|path| {
                 !path.ends_with(".git")
@@ -312,8 +318,15 @@ impl Sandbox {
         let of_system = tables::SYSTEM_SECRETS.iter().map(PathBuf::from).filter(can_be_read);
         let all = of_homes.chain(of_system).chain(self.settings.hidden.iter().cloned());
         let mut secrets: Vec<PathBuf> = self.existing(all).collect();
+        // A link that led to one may have been taken away, or lead elsewhere now.
+        let first = self.first_secrets.get_or_init(|| secrets.clone()).iter();
+        secrets.extend(first.filter(|path| is_there(path)).cloned());
         outermost(&mut secrets);
         secrets
+    }
+
+    fn is_writable(&self, path: &Path) -> bool {
+        self.writable.iter().any(|root| path.starts_with(root))
     }
 
     fn stores(&self) -> impl Iterator<Item = PathBuf> {
@@ -434,6 +447,10 @@ fn is_covered(path: &Path) -> bool {
 
 fn is_real_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
+fn is_there(path: &Path) -> bool {
+    path.canonicalize().is_ok_and(|real| real == *path)
 }
 
 /// By this user: what he can not read himself needs no cover.

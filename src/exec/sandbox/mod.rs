@@ -162,6 +162,8 @@ pub struct Sandbox {
     sockets: OnceLock<Vec<PathBuf>>,
     /// As they were when the session began.
     hidden_files: OnceLock<Vec<plan::FileId>>,
+    /// Canonical, as they were when the session began.
+    first_secrets: OnceLock<Vec<PathBuf>>,
     /// As it was made for the last command, where there are no namespaces.
     readable: Mutex<Option<Readable>>,
 }
@@ -205,6 +207,7 @@ impl Sandbox {
             found,
             sockets: OnceLock::new(),
             hidden_files: OnceLock::new(),
+            first_secrets: OnceLock::new(),
             readable: Mutex::new(None),
             settings,
         };
