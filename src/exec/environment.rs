@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use crate::disk;
 use crate::protocol::mask::{Masker, is_secret_name};
 
 /// What every command gets: nothing to colour, nobody to ask, nothing to page through.
@@ -71,11 +72,12 @@ impl Environment {
         variables
     }
 
-    /// The program of this name in PATH.
-    pub(super) fn find(&self, program: &str) -> Option<PathBuf> {
+    /// The program of this name in PATH, as far as that does not lead through these places: there a command could have
+    /// put one (`.venv/bin`).
+    pub(super) fn find(&self, program: &str, but_not: &[PathBuf]) -> Option<PathBuf> {
         std::env::split_paths(self.get("PATH")?)
             .map(|folder| folder.join(program))
-            .find(|path| path.is_absolute() && path.is_file())
+            .find(|path| path.is_absolute() && path.is_file() && !disk::is_below(path, but_not))
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&OsStr> {

@@ -439,7 +439,10 @@ impl Exec {
 
     async fn start(&self, wanted: Command<'_>) -> Result<Started, Error> {
         let (line, directory) = (&wanted.line, &wanted.directory);
-        let bash = self.bash.get_or_init(|| self.environment.find("bash"));
+        let bash = self.bash.get_or_init(|| {
+            let places = self.sandbox.as_ref().map(Sandbox::all_writable);
+            self.environment.find("bash", &places.unwrap_or_else(|| vec![directory.clone()]))
+        });
         let bash = bash.as_ref().ok_or(Error::NoBash)?;
         if line.contains('\0') {
             return Err(Error::NulByte);

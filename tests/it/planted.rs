@@ -428,6 +428,29 @@ fn a_link_in_the_place_of_the_memory_is_no_memory() {
     assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o644);
 }
 
+/// An environment for Python lies in the project, and is in the user's PATH while he works there.
+#[test]
+fn a_bash_of_the_projects_is_not_the_one_that_runs_commands() {
+    let test = Test::new();
+    let (bin, ran) = (test.root().join(".venv/bin"), test.home().join("ran"));
+    fs::create_dir_all(&bin).unwrap();
+    fs::write(bin.join("bash"), format!("#!/bin/sh\n: > {}\n", ran.display())).unwrap();
+    fs::set_permissions(bin.join("bash"), Permissions::from_mode(0o755)).unwrap();
+    symlink(&bin, test.home().join("bin")).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let home = test.home();
+    let path = format!("{}:{}/bin:{path}", bin.display(), home.display());
+    let test = test.env("PATH", &path);
+    for more in [&[][..], &["--set", "sandbox.enabled=false", "--permission-mode", "full"]] {
+        let input = json!({"command": "echo $0"}).to_string();
+        let done = test.agent(&[&["tool", "call", "Bash", &input], more].concat());
+        let envelope: Value = serde_json::from_str(&done.stdout).unwrap();
+        let stdout = envelope["data"]["stdout"].as_str().unwrap_or_else(|| panic!("{envelope}"));
+        assert!(stdout.ends_with("/bash\n") && !stdout.contains("venv"), "{envelope}");
+    }
+    assert!(!ran.exists());
+}
+
 #[test]
 fn a_record_gives_no_mode_that_only_a_person_gives() {
     let test = Test::new().script("text: ok");
