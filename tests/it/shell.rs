@@ -230,6 +230,7 @@ fn a_rule_against_a_command_holds_for_it_behind_whatever_runs_it() {
         "npm -c 'touch new.txt' exec",
         "npx --no-install -c 'touch new.txt'",
         "uv --odd never run touch new.txt",
+        "npm explore x -- touch new.txt",
     ] {
         let envelope = call(&test, command, &options);
         assert_eq!(envelope["error"]["code"], "COMMAND_BLOCKED", "{command}: {envelope}");

@@ -194,6 +194,16 @@ impl Wrapper {
         }
         let end = arguments.len();
         found.at = found.at.min(end);
+        // (To npm a switch may be told what it is.)
+        let is_switch = |word: &Word| matches!(word.text.as_str(), "false" | "true");
+        if found.at > 0
+            && arguments[found.at - 1].text.starts_with('-')
+            && arguments[found.at - 1].text != "--"
+            && arguments.get(found.at).is_some_and(is_switch)
+        {
+            is_odd = true;
+            found.is_known = false;
+        }
         if is_odd {
             found.later = (found.at + 1).min(end)..(found.at + 1 + MOST_LATER).min(end);
             let is_text = |at: usize| {
@@ -444,30 +454,8 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     ),
     Wrapper { n_own: 1, ..runner(&["rustup"], &["run"], &[], &[]) },
     // (`-p` is not `--package` here: it takes nothing.)
-    runner(
-        &["npm"],
-        &["exe", "exec", "x"],
-        &[
-            "-C",
-            "-L",
-            "-m",
-            "-w",
-            "--cache",
-            "--globalconfig",
-            "--location",
-            "--loglevel",
-            "--node-options",
-            "--package",
-            "--prefix",
-            "--reg",
-            "--registry",
-            "--script-shell",
-            "--tag",
-            "--userconfig",
-            "--workspace",
-        ],
-        NPM,
-    ),
+    runner(&["npm"], &["exe", "exec", "x"], NPM_VALUES, NPM),
+    Wrapper { n_own: UP_TO_DASHES, joins: true, ..runner(&["npm"], &["explore"], NPM_VALUES, NPM) },
     runner(
         &["npx"],
         &[],
@@ -597,8 +585,31 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
         )
     },
     Wrapper { n_own: 1, ..runner(&["direnv"], &["exec"], &[], &[]) },
+    runner(&["asdf", "goenv", "jenv", "nodenv", "pyenv", "rbenv"], &["exec"], &[], &[]),
+    runner(&["volta"], &["run"], &["--node", "--npm", "--pnpm", "--yarn"], &[]),
+    runner(&["fnm"], &["exec"], &["--using"], &[]),
     // (One of two programs of this name, the other one runs what it is told without that word.)
     runner(&["dotenv"], &["run"], &["-e", "-f", "--file"], &[]),
+];
+
+const NPM_VALUES: &[&str] = &[
+    "-C",
+    "-L",
+    "-m",
+    "-w",
+    "--cache",
+    "--globalconfig",
+    "--location",
+    "--loglevel",
+    "--node-options",
+    "--package",
+    "--prefix",
+    "--reg",
+    "--registry",
+    "--script-shell",
+    "--tag",
+    "--userconfig",
+    "--workspace",
 ];
 
 /// Options of npm besides those with a value.
