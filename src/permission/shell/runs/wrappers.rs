@@ -128,13 +128,16 @@ impl Wrapper {
         let mut is_told = self.subs.is_empty();
         // An option that is not known stands before this.
         let mut is_odd = false;
+        // Behind `--` stand no more options.
+        let mut is_over = false;
         while let Some(word) = arguments.get(found.at) {
             let text = word.text.as_str();
-            let is_option = text.starts_with('-') && text.len() > 1 && word.is_literal();
+            let is_option = text.starts_with('-') && text.len() > 1 && !is_over;
             if is_option && text == "--" {
                 found.at += 1;
-                if is_told {
-                    break;
+                is_over = is_told;
+                if is_told && self.n_own == UP_TO_DASHES {
+                    n_own = 0;
                 }
             } else if is_option {
                 match self.takes(word) {
@@ -174,7 +177,7 @@ impl Wrapper {
                 if self.subs.contains(&text) {
                     is_told = true;
                     is_odd = false;
-                } else if found.is_known && !LEAD_THERE.contains(&text) {
+                } else if found.is_known && word.is_literal() && !LEAD_THERE.contains(&text) {
                     return None;
                 } else {
                     found.is_known = false;
@@ -225,6 +228,9 @@ impl Wrapper {
     fn takes(&self, option: &Word) -> (Option<Takes>, Option<Word>) {
         let text = option.text.as_str();
         let part = |text: &str| Some(Word { text: text.to_owned(), kind: option.kind });
+        if !option.is_literal() {
+            return (None, None);
+        }
         if let Some(takes) = self.named(text) {
             return (Some(takes), None);
         }
@@ -455,7 +461,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     Wrapper { n_own: 1, ..runner(&["rustup"], &["run"], &[], &[]) },
     // (`-p` is not `--package` here: it takes nothing.)
     runner(&["npm"], &["exe", "exec", "x"], NPM_VALUES, NPM),
-    Wrapper { n_own: UP_TO_DASHES, joins: true, ..runner(&["npm"], &["explore"], NPM_VALUES, NPM) },
+    Wrapper { n_own: 1, joins: true, ..runner(&["npm"], &["explore"], NPM_VALUES, NPM) },
     runner(
         &["npx"],
         &[],
