@@ -692,6 +692,12 @@ fn always_allow_proposes_a_rule_no_wider_than_sensible() {
         ("make -C sub all", Some(&["Bash(make -C sub all)"])),
         ("make CC=gcc all", Some(&["Bash(make CC=gcc all)"])),
         ("make -j4", Some(&["Bash(make -j4)"])),
+        ("pnpm recursive run x", Some(&["Bash(pnpm recursive run x)"])),
+        ("pnpm recursive exec make", None),
+        ("yarn workspace a test", Some(&["Bash(yarn workspace a test)"])),
+        ("npm exe make", Some(&["Bash(npm exe make)"])),
+        ("rtx x -- make", Some(&["Bash(rtx x -- make)"])),
+        ("linux64 make", None),
         ("uv run -q python x.py", Some(&["Bash(uv run -q python x.py)"])),
         ("uv --quiet run python x.py", Some(&["Bash(uv --quiet run python x.py)"])),
         // A rule for a program that runs anything says all of it.

@@ -219,6 +219,29 @@ fn the_network_and_what_can_not_be_undone_need_a_person() {
 }
 
 #[test]
+fn a_rule_against_a_command_holds_for_it_behind_whatever_runs_it() {
+    let (test, _) = project();
+    let options = ["--allow", "Bash", "--deny", "Bash(touch new*)"];
+    for command in [
+        "touch new.txt",
+        "env sh -c 'touch new.txt' --call=true",
+        "env -S '-i touch new.txt'",
+        "flock a.txt -c 'touch new.txt'",
+        "npm -c 'touch new.txt' exec",
+        "npx --no-install -c 'touch new.txt'",
+        "uv --odd never run touch new.txt",
+        "npm explore x -- touch new.txt",
+    ] {
+        let envelope = call(&test, command, &options);
+        assert_eq!(envelope["error"]["code"], "COMMAND_BLOCKED", "{command}: {envelope}");
+        assert!(!test.root().join("new.txt").exists(), "{command}");
+    }
+    let envelope = call(&test, "env sh -c 'touch old.txt' --call=true", &options);
+    assert_eq!(envelope["status"], "success", "{envelope}");
+    assert!(test.root().join("old.txt").exists());
+}
+
+#[test]
 fn files_that_a_command_takes_away_come_back_with_the_undo() {
     let script = "call: Bash {\"command\": \"rm a.txt && mv b.txt sub/c.txt && echo 2 > d.txt && true\"}\n---\n\
         expect: success\ntext: ok";

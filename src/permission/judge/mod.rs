@@ -282,6 +282,8 @@ fn look_at(
             Class::Never => found.never = found.never.or(Some(entry.why)),
             // Who starts it in the background wants it to go on.
             Class::Endless if background => {}
+            // What may be the argument of another command is not what keeps it from running.
+            Class::Interactive | Class::Endless if run.is_guess => {}
             class if own.suffices(class, &args) => {}
             Class::Interactive | Class::Endless if found.instead.is_none() => {
                 found.instead = Some(Instead {

@@ -5,7 +5,7 @@ use super::args::Args;
 use super::table::{Class, SPARED};
 use super::{Place, table};
 use crate::permission::line::Line;
-use crate::permission::shell::{Kind, Redirect, Run, Word};
+use crate::permission::shell::{By, Kind, Redirect, Run, Word, is_assignment};
 
 /// What a command finds in the sandbox, and nobody else does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,30 +19,11 @@ pub(in super::super) struct Own {
 impl Own {
     /// The same for a line, which may give `TMPDIR` another value, or put something else at a place in `/tmp`.
     pub(super) fn of(self, line: &Line) -> Self {
-        const CHANGE: &[&str] = &[
-            "declare",
-            "export",
-            "getopts",
-            "ln",
-            "local",
-            "mapfile",
-            "mount",
-            "read",
-            "readarray",
-            "readonly",
-            "typeset",
-            "unset",
-        ];
         let mut before = line.text().split("TMPDIR");
         let n_named = before.clone().count() - 1;
         let is_kept = before.by_ref().take(n_named).all(|text| text.ends_with(['$', '{']))
             && line.bindings().iter().all(|binding| binding.name != "TMPDIR");
-        let changes = |run: &Run| {
-            CHANGE.contains(&run.name())
-                || run.name() == "printf"
-                    && run.words.iter().any(|word| word.text.starts_with("-v"))
-        };
-        let is_kept = is_kept && line.is_known() && !line.runs().iter().any(changes);
+        let is_kept = is_kept && line.is_known() && !line.runs().iter().any(changes_places);
         Self { temporary: self.temporary && is_kept, ..self }
     }
 
@@ -60,6 +41,28 @@ impl Own {
         let mut begins = ["/dev/tcp/", "/dev/udp/"].iter();
         let address = begins.find_map(|begin| to.target.text.strip_prefix(begin));
         address.is_some_and(|address| !(self.loopback && is_local(address)))
+    }
+}
+
+/// It may give `TMPDIR` another value, or put something else at a place.
+fn changes_places(run: &Run) -> bool {
+    let mut words = run.words.iter().skip(1);
+    let is_option = |word: &Word| word.is_literal() && word.text.starts_with('-');
+    match run.name() {
+        "ln" | "mount" => true,
+        "printf" => words.any(|word| word.text.starts_with("-v")),
+        "getopts" | "mapfile" | "read" | "readarray" | "unset" => {
+            words.any(|word| !word.is_literal() || word.text.contains("TMPDIR"))
+        }
+        "declare" | "export" | "local" | "readonly" | "typeset" => words.any(|word| {
+            let is_plain = word.is_literal() || run.by == By::Line && is_assignment(&word.text);
+            // (Another name for it, and a sum that gives a variable a value.)
+            is_option(word) && word.text.contains(['n', 'i'])
+                || word.text.contains("TMPDIR")
+                || word.text.contains('[')
+                || !is_plain
+        }),
+        _ => false,
     }
 }
 
@@ -126,24 +129,71 @@ impl Args<'_> {
         const WITHOUT_VALUE: &[&str] = &[
             "-q",
             "-v",
+            "--all-features",
             "--allow-dirty",
+            "--force",
             "--json",
+            "--keep-going",
             "--locked",
             "--offline",
+            "--provenance",
             "--quiet",
+            "--recursive",
             "--verbose",
+            "--workspaces",
+        ];
+        const WITH_VALUE: &[&str] = &[
+            "-F",
+            "-j",
+            "-p",
+            "-w",
+            "--access",
+            "--check-url",
+            "--color",
+            "--exclude",
+            "--features",
+            "--filter",
+            "--index",
+            "--jobs",
+            "--manifest-path",
+            "--otp",
+            "--package",
+            "--publish-branch",
+            "--publish-url",
+            "--registry",
+            "--tag",
+            "--target",
+            "--target-dir",
+            "--token",
+            "--workspace",
         ];
         let is_dry = |word: &Word| word.is_literal() && word.text == "--dry-run";
-        let takes_no_value = |word: &Word| {
-            is_dry(word) || !word.text.starts_with('-') || WITHOUT_VALUE.contains(&&*word.text)
-        };
         let mut words = self.words().take_while(|word| word.text != "--");
-        let is_certain = self.behind("publish").next().is_some_and(is_dry)
-            || words.clone().any(is_dry) && words.clone().all(takes_no_value);
+        // An option that is not known may take it for its value, and one of another program takes none.
+        let is_reached = || {
+            let mut words = words.clone();
+            while let Some(word) = words.next() {
+                let text = word.text.as_str();
+                if is_dry(word) {
+                    return true;
+                }
+                let is_whole = !text.starts_with('-')
+                    || text.starts_with("--") && text.contains('=')
+                    || text.starts_with("--no-")
+                    || WITHOUT_VALUE.contains(&text)
+                    || WITH_VALUE.contains(&text)
+                        && words.next().is_some_and(|value| !value.text.starts_with('-'));
+                if !is_whole {
+                    break;
+                }
+            }
+            false
+        };
+        let is_certain = self.behind("publish").next().is_some_and(is_dry) || is_reached();
         // (`--dr=false` is short for it.)
         let turns = |word: &Word| {
             word.text == "false"
-                || word.text.starts_with("--no-")
+                || word.text.starts_with("--no-d") && word.text != "--no-default-features"
                 || word.text.starts_with("--d") && !is_dry(word)
         };
         self.sub_is("publish") && is_certain && words.all(|word| word.is_literal() && !turns(word))

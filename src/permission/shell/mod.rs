@@ -12,7 +12,9 @@ mod word;
 use std::ops::Range;
 
 pub(super) use place::{Dir, Folders, join, path_of};
-pub(super) use runs::{Binding, By, Input, Run, Runs, SHELLS, Sets, is_harmless_setting};
+pub(super) use runs::{
+    Binding, By, Input, Run, Runs, SHELLS, Sets, is_assignment, is_harmless_setting,
+};
 pub(super) use sed::Effects;
 pub(super) use word::{Kind, Word, alternatives};
 
@@ -504,7 +506,7 @@ mod tests {
     fn what_a_wrapper_runs_is_seen() {
         check_runs("/bin/rm x", &["rm x"]);
         check_runs("env X=1 rm x", &["env X=1 rm x", "rm x"]);
-        check_runs("env -S 'rm x' y", &["env -S rm x y", "rm x y"]);
+        check_runs("env -S 'rm x' y", &["env -S rm x y", "env rm x y", "rm x y"]);
         check_runs("env -u A -- rm x", &["env -u A -- rm x", "rm x"]);
         check_runs(
             "timeout -k 5 10s nice -n 5 rm x",

@@ -38,6 +38,8 @@ pub(in super::super) struct Run {
     pub(in super::super) of: usize,
     /// What runs it.
     pub(in super::super) by: By,
+    /// What runs it is told to run another command, perhaps: that one begins elsewhere in its words.
+    pub(in super::super) is_guess: bool,
 }
 
 impl Run {
@@ -143,6 +145,7 @@ impl Runs {
             if let Some(by) = by {
                 run.by = by.by.max(By::Command);
                 run.nesting += by.nesting;
+                run.is_guess |= by.is_guess;
                 run.writes_pipe |= by.writes_pipe;
                 run.sets = run.sets.max(by.sets);
                 run.redirects.extend(by.redirects.iter().cloned());
@@ -226,13 +229,7 @@ impl Runs {
                 }
             }
             name if SHELLS.contains(&name) => self.shell(&run, depth),
-            // What stands behind `--` is told to a shell.
-            "capsh" => {
-                if let Some(at) = arguments.iter().position(|word| word.text == "--") {
-                    let words = [&[Word::literal("bash")], &arguments[at + 1..]].concat();
-                    self.inner(&run, words, depth);
-                }
-            }
+            "capsh" => self.by_capsh(&run, depth),
             "su" | "script" | "runuser" => self.after_c(&run, depth),
             name => {
                 // Their options are many.
@@ -253,8 +250,7 @@ impl Runs {
                         | "i386"
                 );
                 self.is_known &= !is_odd;
-                if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name))
-                {
+                for wrapper in WRAPPERS.iter().filter(|wrapper| wrapper.names.contains(&name)) {
                     self.wrapped(wrapper, &run, depth);
                 }
             }
@@ -272,6 +268,7 @@ impl Runs {
                 redirects: run.redirects.clone(),
                 directories: run.directories.clone(),
                 nesting: run.nesting,
+                is_guess: run.is_guess,
                 sets: run.sets,
                 of: run.of,
                 by: if run.words[0].text == "timeout" {
@@ -298,51 +295,30 @@ impl Runs {
     fn wrapped(&mut self, wrapper: &Wrapper, run: &Run, depth: usize) {
         let arguments = &run.words[1..];
         let name = run.words[0].text.as_str();
-        let mut n_own = wrapper.n_own;
-        let Some(mut at) = wrapper.begin(arguments) else { return };
-        let mut sets = run.sets;
-        let mut is_odd = false;
-        while let Some(word) = arguments.get(at) {
-            let text = word.text.as_str();
-            let is_assignment = name == "env" && text.contains('=') || is_assignment(text);
-            if name == "env"
-                && let Some(words) = split_string(arguments, at)
-            {
-                return self.inner(run, words, depth);
-            }
-            if text == "--" && word.is_literal() {
-                at += 1;
-                break;
-            } else if text.starts_with('-') && text.len() > 1 && word.is_literal() {
-                at += if wrapper.with_value.contains(&text) { 2 } else { 1 };
-                is_odd |= !wrapper.knows(text);
-            } else if is_assignment {
-                sets = sets.max(settings::sets(word));
-                at += 1;
-            } else if n_own > 0 {
-                n_own -= 1;
-                at += 1;
-            // `dotenv run make`, `mise exec node@20 -- make`
-            } else if name == "dotenv" && text == "run" || name == "mise" && text.contains('@') {
-                at += 1;
-            } else {
-                break;
-            }
+        let Some(followed) = wrapper.follow(arguments) else { return };
+        self.is_known &= followed.is_known;
+        let guess = Run { is_guess: true, ..run.clone() };
+        for at in followed.later {
+            self.inner(&guess, arguments[at..].to_vec(), depth);
         }
-        if is_odd {
-            // Perhaps it takes a value: then the command begins later than it seems.
-            self.is_known = false;
-            for at in at + 1..arguments.len().min(at + 4) {
-                self.inner(run, arguments[at..].to_vec(), depth);
-            }
-            for word in arguments.iter().filter(|word| word.text.contains(' ')) {
-                self.text(word, run, depth);
-            }
+        for text in &followed.may_be_texts {
+            self.text(text, &guess, depth);
         }
-        let mut words = arguments.get(at..).unwrap_or_default().to_vec();
-        let mut directories = run.directories.clone();
-        if name == "env" {
-            let own = &arguments[..at.min(arguments.len())];
+        if let Some(words) = followed.instead {
+            return self.inner(run, [&run.words[..1], &words].concat(), depth);
+        }
+        let sets = followed.sets.iter().map(settings::sets).max().unwrap_or(Sets::Nothing);
+        let mut run = Run {
+            is_guess: run.is_guess || followed.is_guess,
+            sets: run.sets.max(sets),
+            ..run.clone()
+        };
+        for text in &followed.texts {
+            self.text(text, &run, depth);
+        }
+        let (own, command) = arguments.split_at(followed.at);
+        let mut words = command.to_vec();
+        if wrapper.is_env() {
             for (n, word) in own.iter().enumerate() {
                 let folder = word.after("--chdir=").or_else(|| match word.text.as_str() {
                     "-C" | "--chdir" => own.get(n + 1).cloned(),
@@ -350,31 +326,21 @@ impl Runs {
                     _ => None,
                 });
                 if let Some(folder) = folder {
-                    directories.change(&[folder]);
+                    run.directories.change(&[folder]);
                 }
             }
         }
         if name == "xargs" && !words.is_empty() {
-            unknown_words(&mut words, replaced(arguments, at));
+            unknown_words(&mut words, replaced(arguments, followed.at));
         }
-        // `flock FILE -c TEXT`, `npm exec -c TEXT`
-        if matches!(name, "flock" | "npm" | "pnpm" | "mise")
-            && let Some(end) = arguments.get(..at)
-            && end
-                .last()
-                .is_some_and(|word| matches!(word.text.as_str(), "-c" | "--command" | "--call"))
-            && let Some(text) = words.first()
-        {
-            return self.text(&text.clone(), run, depth);
+        if words.is_empty() {
+            return;
         }
-        if let Some(text) = arguments.iter().find_map(|word| word.after("--call=")) {
-            return self.text(&text, run, depth);
+        if followed.is_joined {
+            return self.text(&joined(&words), &run, depth);
         }
-        // It hands one text to a shell.
-        if name == "watch" && !words.is_empty() {
-            return self.text(&joined(&words), run, depth);
-        }
-        self.inner(&Run { directories, sets, ..run.clone() }, words, depth);
+        words.splice(..0, followed.by.iter().copied().map(Word::literal));
+        self.inner(&run, words, depth);
     }
 
     /// What `find -exec … ;` and `fd -x …` run.
@@ -436,6 +402,21 @@ impl Runs {
             if sets && at < own || word.text.starts_with("--exec-path=") {
                 self.is_known = false;
             }
+        }
+    }
+
+    /// What stands behind `--` is told to a shell, or to what is named in its place; behind `==` to itself.
+    fn by_capsh(&mut self, run: &Run, depth: usize) {
+        self.is_known = false;
+        let arguments = &run.words[1..];
+        let is_end = |word: &Word| matches!(word.text.as_str(), "--" | "-+" | "==" | "=+");
+        let Some(end) = arguments.iter().position(is_end) else { return };
+        let (own, rest) = arguments.split_at(end);
+        let shell = own.iter().rev().find_map(|word| word.after("--shell="));
+        let shell = shell.unwrap_or_else(|| Word::literal("bash"));
+        self.inner(run, [&[shell], &rest[1..]].concat(), depth);
+        if rest[0].text.starts_with('=') {
+            self.inner(run, [&run.words[..1], &rest[1..]].concat(), depth);
         }
     }
 
@@ -600,6 +581,7 @@ fn run_of(simple: &Simple, of: usize) -> Run {
         redirects: simple.redirects.clone(),
         directories: simple.directories.clone(),
         nesting: simple.nesting,
+        is_guess: false,
         sets: simple.assignments.iter().map(settings::sets).max().unwrap_or(Sets::Nothing),
         of,
         by: By::Line,
@@ -631,31 +613,6 @@ fn joined(words: &[Word]) -> Word {
     let kind = words.iter().map(|word| word.kind).max().unwrap_or(Kind::Literal);
     let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
     Word { text: texts.join(" "), kind }
-}
-
-/// The words that `env -S 'a b'` makes of its arguments from here on: the text is split at blanks.
-fn split_string(arguments: &[Word], at: usize) -> Option<Vec<Word>> {
-    let word = &arguments[at];
-    let (text, rest) = match word.text.as_str() {
-        "-S" | "--split-string" => (arguments.get(at + 1)?.clone(), at + 2),
-        _ => {
-            let attached = word.after("--split-string=").or_else(|| {
-                let is_cluster = word.text.starts_with('-') && !word.text.starts_with("--");
-                let at = word.text.find('S').filter(|_| is_cluster)?;
-                Some(Word { text: word.text[at + 1..].to_owned(), kind: word.kind })
-            })?;
-            // `-vS 'a b'`
-            match attached.text.as_str() {
-                "" => (arguments.get(at + 1)?.clone(), at + 2),
-                _ => (attached, at + 1),
-            }
-        }
-    };
-    // It has quotes and variables of its own.
-    let is_simple = !text.text.contains(['\\', '\'', '"', '$']);
-    let kind = text.kind.max(if is_simple { Kind::Literal } else { Kind::Variable });
-    let words = text.text.split_ascii_whitespace().map(|text| Word { text: text.to_owned(), kind });
-    Some(words.chain(arguments.get(rest..).unwrap_or_default().iter().cloned()).collect())
 }
 
 /// What `xargs -I` replaces; without it, it adds words at the end.
