@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::chat::Pty;
 use crate::support::Test;
 
 /// What a program of the project would leave behind.
@@ -118,5 +119,102 @@ fn an_undo_makes_no_file_that_runs_with_its_owners_rights() {
     test.agent(&["session", "undo"]).expect_code(0);
     let mode = fs::metadata(test.root().join("tool")).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o751);
+}
+
+/// Programs in the project that have the names of the user's own, by ways that lead there.
+fn planted(test: &Test, names: &[&str]) -> String {
+    let root = test.root();
+    for name in names {
+        program(&root.join("bin").join(name), EVIL);
+        program(&root.join(name), EVIL);
+    }
+    symlink(root.join("bin"), test.home().join("bin")).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let (inside, by_link) = (root.join("bin"), test.home().join("bin"));
+    format!(".:bin::{}:{}:{path}", inside.display(), by_link.display())
+}
+
+#[track_caller]
+fn nothing_ran(test: &Test, names: &[&str]) {
+    for name in names {
+        for path in [format!("bin/{name}.ran"), format!("{name}.ran")] {
+            assert!(!test.root().join(&path).exists(), "{path}");
+        }
+    }
+}
+
+#[test]
+fn the_command_that_prints_the_key_runs_nothing_of_the_project() {
+    let names = ["bash", "git", "helper"];
+    let config = "model = \"mine/x\"\n[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n\
+        api_key_command = \"pwd > $OUT; echo $PYTHONPATH >> $OUT; helper; ./helper; echo sk-x\"\n";
+    let test = Test::new().user_config(config);
+    let out = test.home().join("out");
+    let path = planted(&test, &names);
+    let libraries = format!("{}:/usr/lib/x", test.root().display());
+    let test = test.env("PATH", &path).env("OUT", out.to_str().unwrap());
+    let test = test.env("PYTHONPATH", &libraries);
+    let said = || fs::read_to_string(&out).unwrap();
+    // (What is tried in the sandbox may run what it likes.)
+    let doctor = ["doctor", "--set", "sandbox.enabled=false"];
+    test.agent(&doctor);
+    let home = test.home().canonicalize().unwrap();
+    assert_eq!(said(), format!("{}\n/usr/lib/x\n", home.display()));
+    nothing_ran(&test, &names);
+    // Where the home is the project it is no place outside.
+    let root = test.root();
+    fs::create_dir_all(root.join(".config/agent")).unwrap();
+    fs::write(root.join(".config/agent/config.toml"), config).unwrap();
+    let test = test.env("HOME", root.to_str().unwrap());
+    test.agent(&doctor);
+    assert_eq!(said(), "/\n/usr/lib/x\n");
+    nothing_ran(&test, &names);
+}
+
+/// An editor that puts a link in the place of every draft in the project, notes where it runs, and writes.
+const EDITOR: &str = "#!/bin/sh\nfor draft in \"$TMPDIR\"/agent-*; do\n  [ -e \"$draft\" ] && \
+    ln -sf \"$TARGET\" \"$draft\"\ndone\npwd > \"$NOTE\"; stat -c %a . >> \"$NOTE\"\necho edited >> \"$1\"\n";
+
+/// A draft is edited: what the screen shows then, and the editor's note.
+fn edited(test: Test, editor: &str) -> (Test, String, String) {
+    let (temporary, target) = (test.root().join("tmp"), test.home().join("target"));
+    let note = test.home().join("note");
+    fs::create_dir(&temporary).unwrap();
+    fs::write(&target, "the user's own\n").unwrap();
+    program(&test.home().join("own/my-editor"), EDITOR);
+    let test = test
+        .script("text: heard")
+        .env("VISUAL", "")
+        .env("EDITOR", editor)
+        .env("TMPDIR", temporary.to_str().unwrap())
+        .env("TARGET", target.to_str().unwrap())
+        .env("NOTE", note.to_str().unwrap());
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.send("draft");
+    pty.wait_for("draft");
+    pty.send("\x07");
+    pty.wait_for("edited");
+    assert_eq!(fs::read_to_string(&target).unwrap(), "the user's own\n");
+    (test, pty.screen(), fs::read_to_string(note).unwrap())
+}
+
+#[test]
+fn a_message_is_edited_where_no_command_reaches_it() {
+    let test = Test::new();
+    let editor = test.home().join("own/my-editor").display().to_string();
+    let (test, screen, note) = edited(test, &editor);
+    assert!(!screen.contains("the user's own"), "{screen}");
+    let (folder, mode) = note.trim_end().split_once('\n').unwrap();
+    assert!(!Path::new(folder).starts_with(test.root()), "{note}");
+    assert_eq!((mode, Path::new(folder).exists()), ("700", false), "{note}");
+}
+
+#[test]
+fn the_editor_is_no_program_of_the_project() {
+    let test = Test::new();
+    let path = format!("{}:{}", planted(&test, &["my-editor"]), test.home().join("own").display());
+    let (test, ..) = edited(test.env("PATH", &path), "my-editor");
+    nothing_ran(&test, &["my-editor"]);
 }
 
