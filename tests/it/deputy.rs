@@ -218,3 +218,74 @@ fn the_editor_is_no_program_of_the_project() {
     nothing_ran(&test, &["my-editor"]);
 }
 
+/// Sets the clipboard, then colours, turns and hides what follows.
+const STEERS: &str = "\u{1b}]52;c;UFdO\u{7}\u{9b}31m\u{202e}X\u{8}\u{85}";
+
+/// The same value with that in each text.
+fn forged(value: &Value) -> Value {
+    match value {
+        Value::String(text) => text.replace("MARK", STEERS).into(),
+        Value::Array(values) => values.iter().map(forged).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (name.replace("MARK", STEERS), forged(value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+#[test]
+fn no_record_and_no_name_steers_the_terminal() {
+    let write = json!({"path": "MARK.txt", "content": "MARK\n"});
+    let script = format!(
+        "text: MARK\ncall: Bash {{\"command\":\"echo MARK\",\"description\":\"MARK\"}}\n---\n\
+         call: Write {write}\n---\ntext: MARK done"
+    );
+    let test = Test::new().script(&script);
+    test.run(&["--yolo", "task MARK"]).expect_code(0);
+    let log = test.log();
+    let lines = test.events().into_iter().map(|event| format!("{}\n", forged(&event)));
+    fs::write(&log, lines.collect::<String>()).unwrap();
+    let folder = log.parent().unwrap();
+    // (It comes first: the latest session is the one above.)
+    let named = folder.with_file_name("0\u{1b}]0;title\u{7}\u{202e}");
+    fs::create_dir(&named).unwrap();
+    fs::copy(&log, named.join("events.jsonl")).unwrap();
+    let is_control = |char: char| char.is_control() && !matches!(char, '\n' | '\t');
+    let commands: [&[&str]; 8] = [
+        &["session", "list"],
+        &["session", "show"],
+        &["session", "export"],
+        &["session", "export", "--format", "html"],
+        &["trace", "show"],
+        &["session", "show", "MARK\u{1b}]0;x\u{7}"],
+        &["session", "undo", "--force"],
+        &["session", "rewind", "--turn", "1"],
+    ];
+    for command in commands {
+        let shown = test.in_terminal(command, "").stdout;
+        assert!(!shown.is_empty(), "{command:?}");
+        // (The terminal's own ends of lines are taken out.)
+        assert!(
+            !shown.contains(is_control) && !shown.contains('\u{202e}'),
+            "{command:?}: {shown:?}"
+        );
+        let done = test.agent(command);
+        let said = done.stdout + &done.stderr;
+        assert!(!said.contains(is_control), "{command:?}: {said:?}");
+    }
+    // What is for programs is what it is.
+    let json = test.agent(&["session", "export", "--format", "json"]).expect_code(0).stdout;
+    let events: Vec<Value> = serde_json::from_str(&json).unwrap();
+    let started = events.iter().find(|event| event["type"] == "turn.started").unwrap();
+    assert_eq!(started["input"], format!("task {STEERS}"));
+}
+
+#[test]
+fn an_answer_steers_no_terminal_and_is_exact_elsewhere() {
+    let test = Test::new().script("text: a\u{9b}31mb\u{202e}\t\u{1b}[2Jc");
+    assert_eq!(test.run(&["task"]).expect_code(0).stdout, "a\u{9b}31mb\u{202e}\t\u{1b}[2Jc\n");
+    let shown = test.in_terminal(&["run", "--model", "script:../script", "task", "-q"], "").stdout;
+    assert!(shown.contains("ab<U+202E>    c\n"), "{shown:?}");
+}

@@ -29,7 +29,7 @@ enum ListFormat {
     Json,
 }
 
-pub(super) fn list(args: &ListArgs) -> Result<String, OpenError> {
+pub(super) fn list(args: &ListArgs) -> Result<ui::Answer, OpenError> {
     let (_, storage) = root_and_storage(&args.place)?;
     if let Some(notice) = &storage.notice {
         ui::tell(notice);
@@ -40,12 +40,13 @@ pub(super) fn list(args: &ListArgs) -> Result<String, OpenError> {
             if list.is_empty() {
                 ui::tell("no session of this project is recorded yet");
             }
-            Ok(list)
+            Ok(list.into())
         }
         ListFormat::Json => {
             let list: Vec<Value> =
                 glances(&storage).map(|(id, glance)| as_json(&id, &glance)).collect();
-            Ok(format!("{}\n", serde_json::to_string_pretty(&list).unwrap_or_default()))
+            let list = serde_json::to_string_pretty(&list).unwrap_or_default();
+            Ok(ui::Answer::Data(format!("{list}\n")))
         }
     }
 }
