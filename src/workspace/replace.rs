@@ -137,12 +137,12 @@ impl Workspace {
         self.changed(path, &file.file, new, data.nlink() > 1)
     }
 
-    /// The creation itself, whatever is kept of it, with this mode or the one that new files get.
+    /// The creation itself, whatever is kept of it, with these permissions or those that new files get.
     pub(super) fn place(
         &self,
         path: &ProjectPath,
         new: &New<'_>,
-        mode: Option<u32>,
+        permissions: Option<u32>,
     ) -> Result<Change, Failure> {
         let mut made = Vec::new();
         let created = make_parents(path.absolute(), &mut made).and_then(|()| {
@@ -151,8 +151,8 @@ impl Workspace {
                 self.sweep_once(folder);
             }
             let mut file = beside.write(new, "", None)?;
-            if let Some(mode) = mode {
-                file.file.set_permissions(Permissions::from_mode(mode))?;
+            if let Some(permissions) = permissions {
+                file.file.set_permissions(Permissions::from_mode(permissions))?;
             }
             beside.place(&mut file)?;
             beside.sync();
