@@ -7,6 +7,7 @@ mod gate;
 mod learning;
 mod memory;
 mod models;
+mod outside;
 mod project;
 mod prompts;
 mod storage;
@@ -26,6 +27,7 @@ use learning::Learning;
 pub use memory::{identity, memory, memory_file};
 pub use models::{Facts, endpoint, facts, script};
 use models::{Models, open_models};
+pub use outside::Outside;
 use project::ProjectFiles;
 pub use storage::Storage;
 pub use undo::{Files, Recorded, Rewind, Rewound};
@@ -172,7 +174,8 @@ impl Session {
         let project = identity(workspace.root(), is_trusted);
         let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
         let trying = begin_sandbox(&options.config, &workspace, options.dirs.as_ref())?;
-        let models = open_models(config, &options.root, &control).await;
+        let outside = Outside::of(workspace.places());
+        let models = open_models(config, &outside, &control).await;
         // Waited for in any case: what it has made is to be taken away again.
         let tried = trying.finish();
         let Models { main, light, learner, verifier, keys } = models?;

@@ -1,13 +1,13 @@
 //! From the configuration to a model that answers.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::OpenError;
+use super::{OpenError, Outside};
 use crate::config::{self, AskModel, Config};
 use crate::context::DEFAULT_WINDOW;
-use crate::exec::{Command, Exec};
+use crate::exec::Command;
 use crate::kernel::{Price, Speaker};
 use crate::model;
 use crate::protocol::control::Control;
@@ -38,16 +38,16 @@ pub(super) struct Models {
 /// Opens them all.
 pub(super) async fn open_models(
     config: &Config,
-    root: &Path,
+    outside: &Outside,
     control: &Control,
 ) -> Result<Models, OpenError> {
-    let (main, key) = open_model(config, root, control).await?;
+    let (main, key) = open_model(config, outside, control).await?;
     let mut keys: Vec<String> = key.into_iter().collect();
     let mut others = [None, None];
     for (other, name) in others.iter_mut().zip([&config.light_model, &config.verify.model]) {
         if let Some(name) = name {
             let config = Config { model: name.clone(), ..config.clone() };
-            let (speaker, key) = open_model(&config, root, control).await?;
+            let (speaker, key) = open_model(&config, outside, control).await?;
             *other = Some(speaker);
             keys.extend(key);
         }
@@ -64,7 +64,7 @@ pub(super) async fn open_models(
 /// The model that the configuration means.
 pub(super) async fn open_model(
     config: &Config,
-    root: &Path,
+    outside: &Outside,
     control: &Control,
 ) -> Result<Opened, OpenError> {
     if let Some(path) = config.model.strip_prefix("script:") {
@@ -75,7 +75,7 @@ pub(super) async fn open_model(
         Some(resolved) => resolved,
         None => model_of_a_server(config).await?,
     };
-    let endpoint = endpoint(&resolved, root, control).await?;
+    let endpoint = endpoint(&resolved, outside, control).await?;
     let key = endpoint.api_key.clone();
     let model = model::connect(endpoint).map_err(|error| OpenError::Usage(error.to_string()))?;
     Ok((speaker(config, Arc::from(model)), key))
@@ -102,7 +102,7 @@ pub fn script(path: &str) -> Result<model::Scripted, OpenError> {
 /// How the transport reaches a model; a command that prints the key is run.
 pub async fn endpoint(
     resolved: &config::Resolved,
-    root: &Path,
+    outside: &Outside,
     control: &Control,
 ) -> Result<model::Endpoint, OpenError> {
     let table = &resolved.table;
@@ -113,7 +113,7 @@ pub async fn endpoint(
     endpoint.ca_file = table.ca_file.as_ref().map(PathBuf::from);
     endpoint.proxy.clone_from(&table.proxy);
     if let (None, Some(command)) = (&endpoint.api_key, &table.api_key_command) {
-        endpoint.api_key = Some(key_from(command, root, control).await?);
+        endpoint.api_key = Some(key_from(command, outside, control).await?);
     }
     Ok(endpoint)
 }
@@ -150,16 +150,19 @@ async fn model_of_a_server(config: &Config) -> Result<config::Resolved, OpenErro
     )))
 }
 
-async fn key_from(command: &str, root: &Path, control: &Control) -> Result<String, OpenError> {
-    // The user's own command, which may need the user's own secrets.
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
+async fn key_from(
+    command: &str,
+    outside: &Outside,
+    control: &Control,
+) -> Result<String, OpenError> {
+    // The user's own command, which may need the user's own secrets. In the project's folder `python3 -m keyring`
+    // would run what a command of the agent has put there.
     let line = Command {
-        environment,
-        ..Command::new(command.to_owned(), root.to_path_buf(), Duration::from_secs(30))
+        environment: outside.texts(),
+        ..Command::new(command.to_owned(), outside.folder(), Duration::from_secs(30))
     };
-    let outcome = Exec::new(&[])
+    let outcome = outside
+        .exec()
         .run(line, &control.cancel())
         .await
         .map_err(|error| OpenError::Usage(format!("api_key_command: {error}")))?;
@@ -170,7 +173,8 @@ async fn key_from(command: &str, root: &Path, control: &Control) -> Result<Strin
     if outcome.exit_code != Some(0) || key.is_empty() {
         let how = outcome.how();
         return Err(OpenError::Usage(format!(
-            "api_key_command {how} and printed no key; run it by hand"
+            "api_key_command {how} and printed no key; run it by hand, in {} and without programs of the project",
+            outside.folder().display()
         )));
     }
     Ok(key)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{OpenError, Options, Session, models};
+use super::{OpenError, Options, Outside, Session, models};
 use crate::config::Config;
 use crate::exec::Exec;
 use crate::protocol::control::{Control, PermissionMode};
@@ -68,7 +68,8 @@ impl Session {
         model: &str,
     ) -> Result<String, OpenError> {
         let config = Config { model: model.to_owned(), ..options.config.config.clone() };
-        let (speaker, key) = models::open_model(&config, &options.root, &self.control).await?;
+        let outside = Outside::of(self.workspace.places());
+        let (speaker, key) = models::open_model(&config, &outside, &self.control).await?;
         if let Some(key) = key
             && self.events.masker().mask(&key) == key
         {

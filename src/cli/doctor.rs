@@ -7,9 +7,9 @@ use clap::Args;
 
 use super::holds;
 use super::options::{self, ToolOptions};
-use crate::app::{self, Options};
+use crate::app::{self, Options, Outside};
 use crate::config::{self, Config, Loaded, UserDirs};
-use crate::exec::{Command, Exec};
+use crate::exec::Command;
 use crate::learning::store::SqliteStore;
 use crate::model;
 use crate::protocol::control::Control;
@@ -65,19 +65,25 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
         Ok(root) => root,
         Err(error) => return report.bad("folder", &error.to_string()),
     };
-    examine_machine(&root, ui::is_terminal(), control, report).await;
+    let add_dirs = args.options.add_dir.clone();
+    examine_machine(&root, &add_dirs, ui::is_terminal(), control, report).await;
     let dirs = UserDirs::find();
     let loaded = match options::load(&root, dirs.as_ref(), &args.options, None) {
         Ok(loaded) => loaded,
         Err(error) => return report.bad("config", &error.to_string()),
     };
-    let add_dirs = args.options.add_dir.clone();
     let setup = Setup { root, add_dirs, config: loaded, dirs, asks_server: !args.offline };
     setup.examine(control, report).await;
 }
 
 /// The programs and the terminal that are here.
-async fn examine_machine(root: &Path, is_terminal: bool, control: &Control, report: &mut Report) {
+async fn examine_machine(
+    root: &Path,
+    add_dirs: &[PathBuf],
+    is_terminal: bool,
+    control: &Control,
+    report: &mut Report,
+) {
     report.good("program", &format!("agent {}", env!("CARGO_PKG_VERSION")));
     let shown = root.display().to_string();
     if rustix::fs::access(root, rustix::fs::Access::WRITE_OK).is_ok() {
@@ -85,12 +91,13 @@ async fn examine_machine(root: &Path, is_terminal: bool, control: &Control, repo
     } else {
         report.note("folder", &format!("{shown} can not be written: sessions are kept elsewhere"));
     }
-    let exec = Exec::new(&[]);
+    let outside = outside(root, add_dirs);
+    let exec = outside.exec();
     for (what, line, missing) in [
         ("bash", "echo $BASH_VERSION", "install bash: the tool Bash and the checks need it"),
         ("git", "git --version", "install git to see what a task changed; nothing else needs it"),
     ] {
-        let line = Command::new(line.to_owned(), root.to_path_buf(), Duration::from_secs(10));
+        let line = Command::new(line.to_owned(), outside.folder(), Duration::from_secs(10));
         match exec.run(line, &control.cancel()).await {
             Ok(outcome) if outcome.exit_code == Some(0) => {
                 report.good(what, outcome.stdout.text.trim());
@@ -105,6 +112,12 @@ async fn examine_machine(root: &Path, is_terminal: bool, control: &Control, repo
     } else {
         report.good("terminal", "none: output goes to a pipe or a file");
     }
+}
+
+/// Where nothing of the project is, wrong as its folders may be.
+fn outside(root: &Path, add_dirs: &[PathBuf]) -> Outside {
+    let folders = std::iter::once(root).chain(add_dirs.iter().map(PathBuf::as_path));
+    Outside::of(folders.filter_map(|folder| folder.canonicalize().ok()).collect())
 }
 
 /// What a session here would work with.
@@ -130,7 +143,7 @@ impl Setup {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut report = Report { out: String::new(), failed: false };
         runtime.block_on(async {
-            examine_machine(&self.root, true, control, &mut report).await;
+            examine_machine(&self.root, &self.add_dirs, true, control, &mut report).await;
             self.examine(control, &mut report).await;
         });
         Ok(report.out)
@@ -170,7 +183,8 @@ impl Setup {
                 if !self.asks_server {
                     return report.good("model", &what);
                 }
-                let endpoint = match app::endpoint(&resolved, &self.root, control).await {
+                let outside = outside(&self.root, &self.add_dirs);
+                let endpoint = match app::endpoint(&resolved, &outside, control).await {
                     Ok(endpoint) => endpoint,
                     Err(error) => return report.bad("model", &error.to_string()),
                 };

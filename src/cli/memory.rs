@@ -16,7 +16,7 @@ use crate::learning::item::{Item, Scope};
 use crate::learning::refuse;
 use crate::learning::store::{SqliteStore, Store as _, StoreError};
 use crate::protocol::recall::ItemKind;
-use crate::ui;
+use crate::ui::{self, Answer};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MemoryCommand {
@@ -103,17 +103,17 @@ pub(super) fn memory(command: &MemoryCommand) -> u8 {
         MemoryCommand::List(args) => look::list(args),
         MemoryCommand::Show(args) => look::show(args),
         MemoryCommand::Search(args) => look::search(args),
-        MemoryCommand::Add(args) => change::add(args),
-        MemoryCommand::Edit(args) => change::edit(args),
-        MemoryCommand::Forget(args) => change::forget(args),
-        MemoryCommand::Export(args) => share::export(args),
-        MemoryCommand::Import(args) => share::import(args),
+        MemoryCommand::Add(args) => change::add(args).map(Answer::Text),
+        MemoryCommand::Edit(args) => change::edit(args).map(Answer::Text),
+        MemoryCommand::Forget(args) => change::forget(args).map(Answer::Text),
+        MemoryCommand::Export(args) => share::export(args).map(Answer::Data),
+        MemoryCommand::Import(args) => share::import(args).map(Answer::Text),
         MemoryCommand::Stats(args) => look::stats(args),
         MemoryCommand::Review(args) => review::run(args),
     };
     match done {
-        Ok(text) => {
-            ui::print(&text);
+        Ok(answer) => {
+            ui::answer(&answer);
             0
         }
         Err(error) => {

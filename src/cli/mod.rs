@@ -112,7 +112,8 @@ fn dispatch() -> u8 {
         Some(Command::Completions { shell }) => {
             let mut out = Vec::new();
             clap_complete::generate(shell, &mut command(), "agent", &mut out);
-            crate::ui::print(&String::from_utf8_lossy(&out));
+            let out = String::from_utf8_lossy(&out).into_owned();
+            crate::ui::answer(&crate::ui::Answer::Data(out));
             0
         }
         Some(Command::Man { dir }) => man(&dir),

@@ -75,17 +75,20 @@ enum ExportFormat {
 pub(super) fn session(command: &SessionCommand) -> u8 {
     let done = match command {
         SessionCommand::List(args) => look::list(args),
-        SessionCommand::Show(one) => load(one).map(|(path, loaded)| look::show(&path, &loaded)),
+        SessionCommand::Show(one) => {
+            load(one).map(|(path, loaded)| look::show(&path, &loaded).into())
+        }
         SessionCommand::Export(args) => load(&args.one).map(|(_, loaded)| match args.format {
-            ExportFormat::Md => record::markdown(&loaded.events),
+            ExportFormat::Md => record::markdown(&loaded.events).into(),
             ExportFormat::Json => {
-                format!("{}\n", serde_json::to_string_pretty(&loaded.events).unwrap_or_default())
+                let events = serde_json::to_string_pretty(&loaded.events).unwrap_or_default();
+                ui::Answer::Data(format!("{events}\n"))
             }
-            ExportFormat::Html => record::html(&loaded.events),
+            ExportFormat::Html => record::html(&loaded.events).into(),
         }),
         SessionCommand::Undo(args) => return code(change::undo(args)),
         SessionCommand::Rewind(args) => return code(change::rewind(args)),
-        SessionCommand::Fork(args) => change::fork(args),
+        SessionCommand::Fork(args) => change::fork(args).map(Into::into),
         SessionCommand::Rm(args) => return code(change::rm(args)),
     };
     answer(done)
@@ -93,12 +96,12 @@ pub(super) fn session(command: &SessionCommand) -> u8 {
 
 pub(super) fn trace(command: &TraceCommand) -> u8 {
     let TraceCommand::Show(one) = command;
-    answer(load(one).map(|(_, loaded)| record::timeline(&loaded.events)))
+    answer(load(one).map(|(_, loaded)| record::timeline(&loaded.events).into()))
 }
 
-fn answer(done: Result<String, OpenError>) -> u8 {
-    code(done.map(|text| {
-        ui::print(&text);
+fn answer(done: Result<ui::Answer, OpenError>) -> u8 {
+    code(done.map(|answer| {
+        ui::answer(&answer);
         0
     }))
 }

@@ -86,7 +86,7 @@ fn list(args: &ListArgs) -> u8 {
             out.push_str(&format!("{:<10} {}\n{:11}{first}\n", spec.name, fields.join(", "), ""));
         }
     }
-    ui::print(&out);
+    ui::answer(&if args.json { ui::Answer::Data(out) } else { out.into() });
     0
 }
 
@@ -112,7 +112,7 @@ fn call(args: &CallArgs) -> u8 {
         let envelope = tools.gate.registry.call(&call).await.envelope;
         // Standard output is a way out of the program like any other.
         let answer = tools.gate.events.masker().json(&envelope);
-        ui::print(&(answer + "\n"));
+        ui::answer(&ui::Answer::Data(answer + "\n"));
         tools.close().await;
         let code = u8::from(envelope.error().is_some());
         control.interrupted().map_or(code, |interrupt| interrupt.ending().exit_code())
@@ -169,7 +169,8 @@ fn batch(args: &BatchArgs) -> u8 {
                         Answer { id: Value::Null, envelope: no_call(&error) }
                     }
                 };
-                if !ui::print(&(tools.gate.events.masker().json(&answer) + "\n")) {
+                let answer = tools.gate.events.masker().json(&answer) + "\n";
+                if !ui::answer(&ui::Answer::Data(answer)) {
                     break 'all;
                 }
             }

@@ -56,7 +56,8 @@ pub struct ProviderTable {
     pub base_url: Option<String>,
     /// The environment variable that holds the key.
     pub api_key_env: Option<String>,
-    /// A command that prints the key.
+    /// A command that prints the key. It runs as you, outside the sandbox: in your home, without what of `PATH` and its
+    /// kin lies in the project.
     pub api_key_command: Option<String>,
     /// More HTTP headers.
     pub headers: BTreeMap<String, String>,

@@ -1,17 +1,24 @@
 //! A program that has the terminal for itself: the user's editor.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
 use super::new_command;
 
-/// Runs the user's own program on this file, with the user's terminal and environment, until it ends.
+/// Runs the user's own program on this file, with the user's terminal and this environment, until it ends.
 /// `program` may have options: `code --wait`.
-pub async fn foreground(program: &str, file: &Path, directory: &Path) -> io::Result<ExitStatus> {
+pub async fn foreground(
+    program: &str,
+    file: &Path,
+    directory: &Path,
+    environment: Vec<(OsString, OsString)>,
+) -> io::Result<ExitStatus> {
     let line = format!("exec {program} \"$1\"");
     let mut command = new_command(Path::new("/bin/sh"));
     command.arg("-c").arg(line).arg("sh").arg(file).current_dir(directory);
+    command.env_clear().envs(environment);
     command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
     command.kill_on_drop(true).status().await
 }

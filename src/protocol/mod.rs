@@ -4,12 +4,13 @@
 //! (how every tool answers), [`control`] (what happens next, and why it ends), [`event`] (the one
 //! stream of everything that happened, and the seam for those who read it), [`plan`], [`mask`], [`view`],
 //! [`speech`] (what a message says in its author's own words), [`command`] (what a command line runs),
-//! [`topics`] (what that is for).
+//! [`topics`] (what that is for), [`harmless`] (what may be shown of a text).
 
 pub mod command;
 pub mod control;
 pub mod envelope;
 pub mod event;
+pub mod harmless;
 pub mod mask;
 pub mod message;
 pub mod methodology;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::upgrade::upgrade;
 use crate::disk;
 use crate::protocol::event::{Event, Sink, Stamped, VERSION};
+use crate::protocol::harmless::clean;
 
 /// The name of a session's events in its folder.
 pub const EVENTS: &str = "events.jsonl";
@@ -240,7 +241,8 @@ impl Sink for Log {
         if let Err(error) = self.file.write_all(line.as_bytes()) {
             self.broken = true;
             // The loop goes on; the person is told once, by the only way that does not depend on it.
-            let path = self.path.display();
+            let path = self.path.display().to_string();
+            let path = clean(&path);
             _ = writeln!(io::stderr(), "agent: {path}: {error}; the session is no longer recorded");
         }
     }

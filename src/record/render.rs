@@ -11,6 +11,7 @@ use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{
     Body, Caller, Compacted, Event, FreezeCause, ModelResponded, Summary,
 };
+use crate::protocol::harmless::without_controls;
 use crate::protocol::model::Purpose;
 use crate::protocol::recall::{MemoryRecalled, MemoryWritten, Recalled};
 use crate::protocol::reflection::Reflection;
@@ -325,7 +326,8 @@ pub fn markdown(events: &[Event]) -> String {
             _ => {}
         }
     }
-    out
+    // It may be shown in a terminal one day.
+    without_controls(&out).into_owned()
 }
 
 fn one_line(text: &str, max: usize) -> String {

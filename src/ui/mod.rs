@@ -14,6 +14,7 @@ pub use json::{ResultObject, StreamJson};
 pub use text::{Text, Verbosity};
 
 use crate::protocol::event::Sink;
+use crate::protocol::harmless::{clean, without_controls};
 
 /// What `run` writes to standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -33,7 +34,9 @@ pub enum OutputFormat {
 pub fn face(format: OutputFormat, verbosity: Verbosity) -> Box<dyn Sink> {
     let stdout = Box::new(io::stdout());
     match format {
-        OutputFormat::Text => Box::new(Text::new(stdout, Box::new(io::stderr()), verbosity)),
+        OutputFormat::Text => {
+            Box::new(Text::new(stdout, is_terminal(), Box::new(io::stderr()), verbosity))
+        }
         OutputFormat::Json => Box::new(ResultObject::new(stdout)),
         OutputFormat::StreamJson => Box::new(StreamJson::new(stdout)),
         OutputFormat::Events => Box::new(EventLines::new(stdout)),
@@ -63,9 +66,33 @@ pub fn output_lost() -> bool {
     OUTPUT_LOST.load(Ordering::Relaxed)
 }
 
-/// Writes what a command promised to standard output; false where nobody takes it.
+/// What a command promised for standard output.
+pub enum Answer {
+    /// For people: whatever a record, a file or its name says, no terminal acts on it.
+    Text(String),
+    /// For programs: as it is.
+    Data(String),
+}
+
+impl From<String> for Answer {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+/// Writes it; false where nobody takes it.
+pub fn answer(answer: &Answer) -> bool {
+    let text = match answer {
+        Answer::Text(text) if is_terminal() => clean(text),
+        Answer::Text(text) => without_controls(text),
+        Answer::Data(text) => text.into(),
+    };
+    put(&mut io::stdout(), &text)
+}
+
+/// Writes text for people.
 pub fn print(text: &str) -> bool {
-    put(&mut io::stdout(), text)
+    answer(&text.to_owned().into())
 }
 
 /// Standard output is a terminal.
@@ -75,14 +102,14 @@ pub fn is_terminal() -> bool {
 
 /// Tells the person something on standard error.
 pub fn tell(text: &str) {
-    put(&mut io::stderr(), &format!("agent: {text}\n"));
+    put(&mut io::stderr(), &format!("agent: {}\n", clean(text)));
 }
 
 /// The `result` object of a run that never began, for formats that end with one.
 pub fn failure(format: OutputFormat, message: &str, code: u8) {
     match format {
         OutputFormat::Json | OutputFormat::StreamJson => {
-            print(&format!("{}\n", json::failure(message, code)));
+            answer(&Answer::Data(format!("{}\n", json::failure(message, code))));
         }
         OutputFormat::Text | OutputFormat::Events => {}
     }

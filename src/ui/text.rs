@@ -8,6 +8,7 @@ use super::put;
 use crate::protocol::control::{Category, ControlDecision};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Caller, FreezeCause, Sink, Stamped, TurnFinished};
+use crate::protocol::harmless::clean;
 use crate::protocol::model::Purpose;
 use crate::protocol::recall::Recalled;
 use crate::protocol::shorten;
@@ -27,6 +28,8 @@ pub enum Verbosity {
 /// The face for people who run one task.
 pub struct Text {
     out: Box<dyn Write + Send>,
+    /// The answer is shown; else it is for whoever reads it, as it is.
+    is_terminal: bool,
     err: Box<dyn Write + Send>,
     verbosity: Verbosity,
     /// Where the cause of the last failure lies.
@@ -37,10 +40,11 @@ impl Text {
     /// The answer goes to `out`, everything else to `err`.
     pub fn new(
         out: Box<dyn Write + Send>,
+        is_terminal: bool,
         err: Box<dyn Write + Send>,
         verbosity: Verbosity,
     ) -> Self {
-        Self { out, err, verbosity, category: None }
+        Self { out, is_terminal, err, verbosity, category: None }
     }
 
     fn remembered(&mut self, how: &str, items: &[Recalled]) {
@@ -49,15 +53,20 @@ impl Text {
         }
     }
 
+    /// People read it, wherever it goes.
+    fn tell(&mut self, line: &str) {
+        put(self.err.as_mut(), &format!("{}\n", clean(line)));
+    }
+
     fn progress(&mut self, line: &str) {
         if self.verbosity >= Verbosity::Progress {
-            put(self.err.as_mut(), &format!("{line}\n"));
+            self.tell(line);
         }
     }
 
     fn verbose(&mut self, line: &str) {
         if self.verbosity >= Verbosity::Verbose {
-            put(self.err.as_mut(), &format!("{line}\n"));
+            self.tell(line);
         }
     }
 
@@ -78,13 +87,15 @@ impl Text {
             std::time::Duration::from_millis(finished.time_ms).as_secs_f64(),
         ));
         if finished.ending.is_success() {
-            put(self.out.as_mut(), &format!("{}\n", finished.result.trim_end()));
+            let answer = finished.result.trim_end();
+            let answer = if self.is_terminal { clean(answer) } else { answer.into() };
+            put(self.out.as_mut(), &format!("{answer}\n"));
         } else {
             // One clear line; who watches sees the whole report.
             let report = finished.result.trim_end();
             let first = report.lines().next().unwrap_or_default();
             let told = if self.verbosity >= Verbosity::Progress { report } else { first };
-            put(self.err.as_mut(), &format!("agent: {told}\n"));
+            self.tell(&format!("agent: {told}"));
         }
     }
 }
@@ -208,7 +219,7 @@ impl Sink for Text {
             Body::Error { source, message, .. }
                 if ["workspace", "memory", "sandbox", "checks"].contains(&source.as_str()) =>
             {
-                put(self.err.as_mut(), &format!("agent: {message}\n"));
+                self.tell(&format!("agent: {message}"));
             }
             Body::TurnFinished(finished) => self.finished(finished),
             _ => {}

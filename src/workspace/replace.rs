@@ -4,9 +4,9 @@
 //! is looked at. If it is not what was read, the two are swapped back. A crash at any instant leaves
 //! the old file or the new one, whole.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -88,7 +88,7 @@ impl Workspace {
         self.check_writable(path)?;
         let pieces = [bytes];
         let new = New::of(&pieces);
-        self.undoable(path, None, &new, || self.place(path, &new))
+        self.undoable(path, None, &new, || self.place(path, &new, None))
     }
 
     /// The change itself, whatever is kept of it.
@@ -137,8 +137,13 @@ impl Workspace {
         self.changed(path, &file.file, new, data.nlink() > 1)
     }
 
-    /// The creation itself, whatever is kept of it.
-    pub(super) fn place(&self, path: &ProjectPath, new: &New<'_>) -> Result<Change, Failure> {
+    /// The creation itself, whatever is kept of it, with these permissions or those that new files get.
+    pub(super) fn place(
+        &self,
+        path: &ProjectPath,
+        new: &New<'_>,
+        permissions: Option<u32>,
+    ) -> Result<Change, Failure> {
         let mut made = Vec::new();
         let created = make_parents(path.absolute(), &mut made).and_then(|()| {
             let beside = Beside::open(path.absolute())?;
@@ -146,6 +151,9 @@ impl Workspace {
                 self.sweep_once(folder);
             }
             let mut file = beside.write(new, "", None)?;
+            if let Some(permissions) = permissions {
+                file.file.set_permissions(Permissions::from_mode(permissions))?;
+            }
             beside.place(&mut file)?;
             beside.sync();
             file.file.try_clone()

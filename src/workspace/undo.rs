@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,6 +28,8 @@ const JOURNAL: &str = "journal.jsonl";
 const GONE: &str = "";
 /// Larger files are not copied because a command might change them.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
+/// What of a mode comes back: no program is given its owner's rights by an undo.
+const PERMISSIONS: u32 = 0o777;
 
 /// The undo store of one session.
 #[derive(Debug)]
@@ -270,7 +272,7 @@ impl Old<'_> {
         from.rewind()?;
         let mut to = disk::create_in(folder, name)?;
         io::copy(&mut from, &mut to)?;
-        to.set_permissions(self.data.permissions())
+        to.set_permissions(Permissions::from_mode(self.data.mode() & PERMISSIONS))
     }
 
     fn link(&self, folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
@@ -355,12 +357,15 @@ impl Workspace {
 
     /// Keeps what these files are before a command runs that may take them away, overwrite or create
     /// them. Of a large file only the name is kept: that holds where it is taken away, and where it is
-    /// overwritten in place an undo refuses it.
+    /// overwritten in place an undo refuses it. What no undo may touch is not kept.
     pub fn keep(&self, paths: &[String]) -> Result<Kept, Failure> {
         let mut kept = Kept::default();
         let Some(undo) = &self.undo else { return Ok(kept) };
         for path in paths {
             let path = self.resolve(path)?;
+            if self.check_writable(&path).is_err() {
+                continue;
+            }
             let before = if self.exists(&path) {
                 let (mut file, data) = self.open_file(&path)?;
                 let hash = hash_of(&mut file, &AtomicBool::new(false))
@@ -427,14 +432,14 @@ impl Workspace {
         let mut done = Vec::new();
         for (name, changed) in deeds.files {
             let how = self
-                .resolve(&name)
+                .to_undo(&name)
                 .and_then(|path| self.undo_one(&path, &changed, &journal, force))
                 .unwrap_or_else(|failure| Undone::Refused(failure.message));
             done.push((name, how));
         }
-        // The innermost first. What holds anything, or is a link now, stays.
+        // The innermost first. What holds anything, is a link now or may not be touched stays.
         for name in deeds.folders.iter().rev() {
-            if let Ok(folder) = self.resolve(name)
+            if let Ok(folder) = self.to_undo(name)
                 && folder.relative() == name
             {
                 unmake(folder.absolute());
@@ -445,6 +450,14 @@ impl Workspace {
             written.map_err(|error| io_failure(&error, "write", &shown))?;
         }
         Ok(done)
+    }
+
+    /// A path of the journal. Who can write that (a clone brings one, with Landlock alone a command writes it) could
+    /// name anything: an undo changes what the file tools may change, and nothing else.
+    fn to_undo(&self, name: &str) -> Result<ProjectPath, Failure> {
+        let path = self.resolve(name)?;
+        self.check_writable(&path)?;
+        Ok(path)
     }
 
     fn undo_one(
@@ -490,9 +503,8 @@ impl Workspace {
         match now {
             Some(now) => drop(self.swap(path, &now, &New::of(&[&bytes]))?),
             None => {
-                drop(self.place(path, &New::of(&[&bytes]))?);
-                let mode = old.metadata().map_err(failed)?.permissions();
-                self.open_file(path)?.0.set_permissions(mode).map_err(failed)?;
+                let mode = old.metadata().map_err(failed)?.mode() & PERMISSIONS;
+                drop(self.place(path, &New::of(&[&bytes]), Some(mode))?);
             }
         }
         Ok(Undone::Restored)

@@ -11,6 +11,7 @@ mod batch;
 mod chat;
 mod commands;
 mod context;
+mod deputy;
 mod file_contract;
 mod freeze;
 mod fuzz;

@@ -686,9 +686,10 @@ fn a_person_adds_finds_shows_edits_and_forgets() {
 
 #[test]
 fn an_item_is_edited_in_the_users_editor() {
-    let test = Test::new()
-        .file("editor", "#!/bin/sh\nprintf 'Run the linter\\nfirst.\\n' > \"$1\"\n")
-        .env("EDITOR", "sh ./editor");
+    let test =
+        Test::new().file("editor", "#!/bin/sh\nprintf 'Run the linter\\nfirst.\\n' > \"$1\"\n");
+    let editor = format!("sh {}", test.root().join("editor").display());
+    let test = test.env("EDITOR", &editor);
     let id = add(&test, &["Run the tests first."]);
     test.agent(&["memory", "edit", &id])
         .expect_code(0)
@@ -804,9 +805,11 @@ fn new_words_take_the_fix_of_the_old_ones_away() {
 
 #[test]
 fn an_edit_keeps_what_was_gained_while_the_editor_was_open() {
-    let editor = "#!/bin/sh\ntouch opened\nwhile [ ! -e go ]; do sleep 0.02; done\n\
+    let editor = "#!/bin/sh\ncd \"$THERE\"; touch opened\nwhile [ ! -e go ]; do sleep 0.02; done\n\
                   printf 'Run the linter first.\\n' > \"$1\"\n";
-    let test = Test::new().file("editor", editor).env("EDITOR", "sh ./editor");
+    let test = Test::new().file("editor", editor);
+    let there = test.root().display().to_string();
+    let test = test.env("EDITOR", &format!("sh {there}/editor")).env("THERE", &there);
     let id = add(&test, &["Run the tests first."]);
     let mut store = SqliteStore::new(test.home().join(".local/share/agent/memory.db"), |_| {});
     let child = test.spawn(&["memory", "edit", &id]);

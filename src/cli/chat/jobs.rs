@@ -13,7 +13,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::places::Places;
-use crate::app::{self, Options, Session};
+use crate::app::{self, Options, Outside, Session};
 use crate::cli::editor::edited;
 use crate::cli::{config, doctor};
 use crate::disk;
@@ -70,7 +70,7 @@ impl<'a> Jobs<'a> {
             handle,
             workspace: session.workspace().clone(),
             masker: session.masker(),
-            exec: Arc::new(Exec::new(&[])),
+            exec: Arc::new(Outside::of(session.workspace().places()).exec()),
             boxed: session.exec().clone(),
             stop: CancellationToken::new(),
             log: session.log_path.clone(),
@@ -304,10 +304,10 @@ impl<'a> Jobs<'a> {
     }
 
     fn edit(&mut self, text: String) {
-        let (handle, root) = (self.handle.clone(), self.options.root.clone());
+        let (handle, outside) = (self.handle.clone(), Outside::of(self.workspace.places()));
         self.running.push(
             async move {
-                handle.tell(News::Edited(edited(&text, &root).await));
+                handle.tell(News::Edited(edited(&text, &outside).await));
                 None
             }
             .boxed_local(),

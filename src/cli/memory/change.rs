@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{Kind, Memory, Place, now_ms};
-use crate::app::OpenError;
+use crate::app::{OpenError, Outside};
 use crate::cli::ask::is_agreed;
 use crate::cli::{block_on, editor};
 use crate::learning::item::{Item, Origin, Scope};
@@ -119,8 +119,9 @@ pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
         None if is_all_said => None,
         None => {
             let mut edited = Err("the editor was not opened".to_owned());
+            let outside = Outside::of(vec![memory.root.clone()]);
             let work = async {
-                edited = editor::edited(&format!("{}\n", item.text), &memory.root).await;
+                edited = editor::edited(&format!("{}\n", item.text), &outside).await;
                 0
             };
             block_on(work, &Control::default());

@@ -11,7 +11,8 @@ use crate::learning::item::{APPLY_AT, FailurePattern, Item, Origin, Scope};
 use crate::learning::review::short;
 use crate::learning::store::{Found, Query, Store as _};
 use crate::protocol::{shorten, thousands};
-use crate::{record, ui};
+use crate::record;
+use crate::ui::{self, Answer};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ListArgs {
@@ -69,7 +70,7 @@ pub(in crate::cli) struct StatsArgs {
     place: Place,
 }
 
-pub(super) fn list(args: &ListArgs) -> Result<String, OpenError> {
+pub(super) fn list(args: &ListArgs) -> Result<Answer, OpenError> {
     let memory = Memory::open(&args.range.place)?;
     let mut items = memory.store.every_item(&memory.scopes(&args.range))?;
     items.retain(|item| {
@@ -84,10 +85,10 @@ pub(super) fn list(args: &ListArgs) -> Result<String, OpenError> {
         );
     }
     let width = place_width(items.iter(), args.range.all);
-    Ok(items.iter().map(|item| line(item, width)).collect())
+    Ok(items.iter().map(|item| line(item, width)).collect::<String>().into())
 }
 
-pub(super) fn show(args: &ShowArgs) -> Result<String, OpenError> {
+pub(super) fn show(args: &ShowArgs) -> Result<Answer, OpenError> {
     let memory = Memory::open(&args.place)?;
     let item = memory.item(&args.id)?;
     if args.json {
@@ -136,10 +137,10 @@ pub(super) fn show(args: &ShowArgs) -> Result<String, OpenError> {
     for session in &item.evidence {
         page.line("session", &in_words(&memory, session));
     }
-    Ok(page.0)
+    Ok(page.0.into())
 }
 
-pub(super) fn search(args: &SearchArgs) -> Result<String, OpenError> {
+pub(super) fn search(args: &SearchArgs) -> Result<Answer, OpenError> {
     let memory = Memory::open(&args.place)?;
     let query = Query {
         text: args.words.join(" "),
@@ -158,10 +159,10 @@ pub(super) fn search(args: &SearchArgs) -> Result<String, OpenError> {
     let width = place_width(found.iter().map(|found| &found.item), args.all);
     let lines =
         found.iter().map(|found| format!("{:>5.1}  {}", found.score, line(&found.item, width)));
-    Ok(lines.collect())
+    Ok(lines.collect::<String>().into())
 }
 
-pub(super) fn stats(args: &StatsArgs) -> Result<String, OpenError> {
+pub(super) fn stats(args: &StatsArgs) -> Result<Answer, OpenError> {
     let memory = Memory::open(&args.place)?;
     let items = memory.store.every_item(&[])?;
     let traces = memory.store.traces(i64::MIN, None)?;
@@ -218,7 +219,7 @@ pub(super) fn stats(args: &StatsArgs) -> Result<String, OpenError> {
     for item in best.into_iter().take(5) {
         page.line("best", &format!("{}  {}× {}", item.id, item.wins, shorten(&item.text, 100)));
     }
-    Ok(page.0)
+    Ok(page.0.into())
 }
 
 /// How wide the place of items is; `None`: projects are not named.
@@ -296,8 +297,8 @@ fn found_as_json(found: &Found) -> Value {
     json!({"score": found.score, "relevance": found.relevance, "item": as_json(&found.item)})
 }
 
-fn pretty(value: &Value) -> String {
-    format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default())
+fn pretty(value: &Value) -> Answer {
+    Answer::Data(format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default()))
 }
 
 /// Lines of a name and a value.

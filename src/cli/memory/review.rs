@@ -9,6 +9,7 @@ use crate::app::OpenError;
 use crate::config;
 use crate::learning::item::Scope;
 use crate::learning::review::{Period, carry_out, html, markdown, review};
+use crate::ui::Answer;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
@@ -52,7 +53,7 @@ fn length(text: &str) -> Result<Duration, String> {
     }
 }
 
-pub(super) fn run(args: &ReviewArgs) -> Result<String, OpenError> {
+pub(super) fn run(args: &ReviewArgs) -> Result<Answer, OpenError> {
     let mut memory = Memory::open(&args.place)?;
     let to_ms = now_ms();
     let length = i64::try_from(args.since.as_millis()).unwrap_or(i64::MAX);
@@ -65,8 +66,11 @@ pub(super) fn run(args: &ReviewArgs) -> Result<String, OpenError> {
         carry_out(&mut memory.store, &review)?;
     }
     Ok(match args.format {
-        Format::Md => markdown(&review),
-        Format::Html => html(&review),
-        Format::Json => format!("{}\n", serde_json::to_string_pretty(&review).unwrap_or_default()),
+        Format::Md => markdown(&review).into(),
+        Format::Html => html(&review).into(),
+        Format::Json => {
+            let json = serde_json::to_string_pretty(&review).unwrap_or_default();
+            Answer::Data(format!("{json}\n"))
+        }
     })
 }

@@ -133,7 +133,9 @@ fn open(one: &One, files: &FilesArgs) -> Result<Recorded, OpenError> {
 fn tell_files(turn: u32, files: &Files) -> u8 {
     let mut out = format!("turn {turn}\n");
     for (path, how) in files {
-        out.push_str(&format!("  {path}: {how}\n"));
+        // (A journal that somebody else wrote may say anything.)
+        out.push_str(&format!("  {path}: {how}").replace('\n', " "));
+        out.push('\n');
     }
     ui::print(&out);
     u8::from(files.iter().any(|(_, how)| matches!(how, Undone::Refused(_))))

@@ -29,7 +29,7 @@ enum ListFormat {
     Json,
 }
 
-pub(super) fn list(args: &ListArgs) -> Result<String, OpenError> {
+pub(super) fn list(args: &ListArgs) -> Result<ui::Answer, OpenError> {
     let (_, storage) = root_and_storage(&args.place)?;
     if let Some(notice) = &storage.notice {
         ui::tell(notice);
@@ -40,12 +40,13 @@ pub(super) fn list(args: &ListArgs) -> Result<String, OpenError> {
             if list.is_empty() {
                 ui::tell("no session of this project is recorded yet");
             }
-            Ok(list)
+            Ok(list.into())
         }
         ListFormat::Json => {
             let list: Vec<Value> =
                 glances(&storage).map(|(id, glance)| as_json(&id, &glance)).collect();
-            Ok(format!("{}\n", serde_json::to_string_pretty(&list).unwrap_or_default()))
+            let list = serde_json::to_string_pretty(&list).unwrap_or_default();
+            Ok(ui::Answer::Data(format!("{list}\n")))
         }
     }
 }
@@ -81,8 +82,11 @@ fn line(id: &str, glance: &Glance) -> String {
     let ending = ending(glance);
     let turns = if glance.turns == 1 { "turn" } else { "turns" };
     let cost = glance.cost_usd.map_or_else(|| "-".to_owned(), record::dollars);
-    let task = shorten(&one_line(&glance.task), 60);
-    format!("{id}  {started}  {ending:<20}  {:>3} {turns:<5}  {cost:>9}  {task}\n", glance.turns)
+    let task = shorten(&glance.task, 60);
+    // (A name of a folder, and a forged record, may hold line breaks anywhere.)
+    let line =
+        format!("{id}  {started}  {ending:<20}  {:>3} {turns:<5}  {cost:>9}  {task}", glance.turns);
+    one_line(&line) + "\n"
 }
 
 fn ending(glance: &Glance) -> &str {
@@ -133,12 +137,12 @@ struct Page(String);
 
 impl Page {
     fn line(&mut self, name: &str, value: &str) {
-        self.0.push_str(&format!("{name:<9} {value}\n"));
+        self.0.push_str(&format!("{name:<9} {}\n", one_line(value)));
     }
 
     fn turn(&mut self, turn: &Turn) {
         let gone = if turn.is_live { "" } else { " (taken back by a rewind)" };
-        let task = shorten(&one_line(&turn.input), 200);
+        let task = shorten(&turn.input, 200);
         self.line(&format!("turn {}", turn.number), &format!("{task}{gone}"));
         let ending = turn.finished.as_ref().map_or("unfinished", |done| done.ending.as_str());
         let answers = if turn.rounds == 1 { "answer" } else { "answers" };
@@ -148,7 +152,7 @@ impl Page {
         if !finished.files_changed.is_empty() {
             self.line("changed", &finished.files_changed.join(", "));
         }
-        self.line("answer", &shorten(&one_line(&finished.result), 400));
+        self.line("answer", &shorten(&finished.result, 400));
     }
 }
 

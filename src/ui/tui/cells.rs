@@ -9,10 +9,11 @@ pub(super) use call::{Call, CallState, Question};
 pub(super) use lines::{seconds, thousands};
 
 use super::markdown;
-use super::text::{clean, cut, hang, width};
+use super::text::{cut, hang, width};
 use super::theme::{Part, Theme};
 use crate::protocol::control::{ControlDecision, Counters, Ending, Replan};
 use crate::protocol::event::{FailureReport, TurnFinished};
+use crate::protocol::harmless::clean;
 use crate::protocol::plan::{Plan, TodoStatus};
 use lines::{first_line, live_output, output, prefixed, title};
 

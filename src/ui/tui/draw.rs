@@ -10,9 +10,10 @@ use super::conversation::Doing;
 use super::keys::Deed;
 use super::screen::Live;
 use super::state::{Focus, POPUP_ROWS, State};
-use super::text::{clean, cut, hang, width};
+use super::text::{cut, hang, width};
 use super::theme::Part;
 use crate::protocol::control::PermissionMode;
+use crate::protocol::harmless::clean;
 use crate::protocol::plan::TodoStatus;
 
 /// What a person can do who has said nothing yet.

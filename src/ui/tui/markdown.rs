@@ -9,8 +9,9 @@ use ratatui::text::{Line, Span};
 
 use super::cells::Look;
 use super::highlight::{Language, Open};
-use super::text::{behind, clean};
+use super::text::behind;
 use super::theme::Part;
+use crate::protocol::harmless::clean;
 use page::{Before, Block, block};
 
 /// More text without an end of a block is cut here: what a frame costs has a limit.

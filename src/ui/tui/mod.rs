@@ -42,6 +42,7 @@ use state::{Action, Input, State};
 use terminal::Terminal;
 
 use crate::protocol::event::{Event, Sink, Stamped};
+use crate::protocol::harmless::clean;
 
 /// Frames are this far apart, unless a key was pressed: a text that streams is read, not watched.
 const FRAME: Duration = Duration::from_millis(33);
@@ -276,7 +277,7 @@ impl Face<'_> {
                 self.terminal.write(format!("\x1b]52;c;{}\x07", base64(text.as_bytes())).as_bytes())
             }
             Action::Notify(text) => {
-                let text = text::clean(&text).replace(';', ",");
+                let text = clean(&text).replace(';', ",");
                 self.terminal.write(format!("\x1b]9;{text}\x07\x07").as_bytes())
             }
             Action::Suspend => {

@@ -13,9 +13,9 @@ use super::decode::Typed;
 use super::keys::{Code, Key};
 use super::state::{Action, Input, Request, Settings, State};
 use super::terminal;
-use super::text::clean;
 use super::theme::{Background, Depth, Theme};
 use crate::protocol::control::Approval;
+use crate::protocol::harmless::clean;
 
 /// Columns where the terminal does not have fewer; long lines of prose are broken there.
 const COLUMNS: usize = 100;

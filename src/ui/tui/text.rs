@@ -1,4 +1,4 @@
-//! Text for a terminal: made harmless, measured, and wrapped.
+//! Text for a terminal: measured, and wrapped.
 
 use std::borrow::Cow;
 
@@ -7,36 +7,7 @@ use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-/// Columns of a tab.
-const TAB: &str = "    ";
-
-/// The text with nothing in it that a terminal would act on: escape sequences are left out, other control
-/// characters shown as what they are, tabs made spaces, and marks that turn or hide text named.
-pub(super) fn clean(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(needs_cleaning) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(char) = rest.chars().next() {
-        if char == '\u{1b}' || char == '\u{9b}' {
-            rest = &rest[sequence(rest)..];
-            continue;
-        }
-        rest = &rest[char.len_utf8()..];
-        match char {
-            '\n' => out.push('\n'),
-            '\t' => out.push_str(TAB),
-            // The end of a line as some systems write it.
-            '\r' if rest.starts_with('\n') => {}
-            '\0'..='\u{1f}' => out.push(char::from_u32(0x2400 + u32::from(char)).unwrap_or('?')),
-            '\u{7f}' => out.push('␡'),
-            char if needs_cleaning(char) => out.push_str(&format!("<U+{:04X}>", u32::from(char))),
-            char => out.push(char),
-        }
-    }
-    Cow::Owned(out)
-}
+use crate::protocol::harmless::clean;
 
 /// What a command wrote, as its last state: of a line that was written over, what was written last.
 pub(super) fn settled(output: &str) -> Cow<'_, str> {
@@ -50,52 +21,6 @@ pub(super) fn settled(output: &str) -> Cow<'_, str> {
         format!("{}{line_end}", last.replace('\u{8}', ""))
     });
     Cow::Owned(clean(&lines.collect::<String>()).into_owned())
-}
-
-fn needs_cleaning(char: char) -> bool {
-    // Controls; then zero width, direction, separators and tags: they hide or turn what a person reads.
-    // (Joiners and variation selectors belong to scripts and emoji.)
-    char != '\n'
-        && matches!(
-            char,
-            '\0'..='\u{1f}'
-                | '\u{7f}'..='\u{9f}'
-                | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
-}
-
-/// Bytes of the escape sequence at the start of the text.
-fn sequence(text: &str) -> usize {
-    let bytes = text.as_bytes();
-    // Either ESC and a letter, or one character that says both.
-    let is_short = !text.starts_with('\u{1b}');
-    let kind = if is_short { b'[' } else { bytes.get(1).copied().unwrap_or(0) };
-    let body = 2.min(bytes.len());
-    let end = match kind {
-        b'[' => bytes[body..].iter().position(|byte| !(0x20..=0x3f).contains(byte)),
-        b']' | b'P' | b'_' | b'^' | b'X' => {
-            // A string without an end is not allowed to swallow the text behind it.
-            let reach = &bytes[body..bytes.len().min(body + 4096)];
-            let end = reach.iter().position(|byte| *byte == 7 || *byte == 0x1b || *byte == b'\n');
-            return match end.map(|at| (at, reach[at])) {
-                Some((at, 7)) => body + at + 1,
-                Some((at, 0x1b)) if bytes.get(body + at + 1) == Some(&b'\\') => body + at + 2,
-                _ => text.ceil_char_boundary(2),
-            };
-        }
-        _ => return text.ceil_char_boundary(if kind.is_ascii_graphic() { 2 } else { 1 }),
-    };
-    let end = end.map_or(text.len(), |at| {
-        let last = bytes[body + at];
-        // The final byte belongs to the sequence; anything else broke it off.
-        body + at + usize::from((0x40..=0x7e).contains(&last))
-    });
-    text.ceil_char_boundary(end)
 }
 
 /// Columns of a text.
@@ -220,27 +145,6 @@ pub(super) fn behind(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_that_a_terminal_acts_on_is_left() {
-        for (text, expected) in [
-            ("plain é 中 👩‍👩‍👧", "plain é 中 👩‍👩‍👧"),
-            ("a\x1b[31mred\x1b[0m b", "ared b"),
-            ("t\x1b]0;evil\x07itle", "title"),
-            ("t\x1b]0;evil\x1b\\itle", "title"),
-            ("open\x1b]52;c;abc\nnext", "open52;c;abc\nnext"),
-            ("\x1bPq\x1b\\x\x1bcy\x1b", "xy"),
-            ("\x1b[", ""),
-            ("\x1b[31\u{e9}x", "éx"),
-            ("a\u{9b}31mb", "ab"),
-            ("bell\x07 nul\0 del\x7f", "bell␇ nul␀ del␡"),
-            ("a\tb\r\nc", "a    b\nc"),
-            ("rm \u{202e}txt.exe", "rm <U+202E>txt.exe"),
-            ("a\u{200b}b\u{feff}", "a<U+200B>b<U+FEFF>"),
-        ] {
-            assert_eq!(clean(text), expected, "{text:?}");
-        }
-    }
 
     #[test]
     fn a_line_that_was_written_over_shows_its_end() {

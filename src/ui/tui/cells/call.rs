@@ -7,8 +7,9 @@ use super::lines::{command_lines, diff_lines, first_line, live_output, output, s
 use super::{Detail, Look, RUNNING_LINES};
 use crate::protocol::Object;
 use crate::protocol::envelope::{Envelope, ErrorCode};
+use crate::protocol::harmless::clean;
 use crate::protocol::view::view;
-use crate::ui::tui::text::{clean, hang};
+use crate::ui::tui::text::hang;
 use crate::ui::tui::theme::Part;
 
 /// Lines of a diff, of an output, and of one that failed, in brief.

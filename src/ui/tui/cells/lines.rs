@@ -3,8 +3,9 @@
 use ratatui::text::{Line, Span};
 
 use super::{Detail, Look};
+use crate::protocol::harmless::clean;
 use crate::ui::tui::highlight::{Language, Open};
-use crate::ui::tui::text::{behind, clean, cut, hang, settled, width, wrap};
+use crate::ui::tui::text::{behind, cut, hang, settled, width, wrap};
 use crate::ui::tui::theme::Part;
 
 /// `✓ Edit src/a.rs  +3 −1`: the subject gives way first.

@@ -6,9 +6,10 @@ use ratatui::text::{Line, Span};
 
 use super::table::Table;
 use super::{Fence, code_line};
+use crate::protocol::harmless::clean;
 use crate::ui::tui::cells::Look;
 use crate::ui::tui::highlight::{Language, Open};
-use crate::ui::tui::text::{behind, clean, hang, width};
+use crate::ui::tui::text::{behind, hang, width};
 use crate::ui::tui::theme::Part;
 
 /// What a block goes on with.

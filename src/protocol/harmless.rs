@@ -1,0 +1,128 @@
+//! Texts of others with nothing in them that a terminal would act on: what a program wrote, what a record or a file's
+//! name says.
+
+use std::borrow::Cow;
+
+/// Columns of a tab.
+const TAB: &str = "    ";
+
+/// For a terminal: escape sequences are left out, other control characters shown as what they are, tabs made spaces,
+/// and marks that turn or hide text named.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    without(text, needs_cleaning)
+}
+
+/// For a file, which may be shown in a terminal one day: the same, but tabs stay, and marks that belong to the text.
+pub fn without_controls(text: &str) -> Cow<'_, str> {
+    without(text, |char| char.is_control() && !matches!(char, '\n' | '\t'))
+}
+
+fn without(text: &str, is_unwanted: fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(is_unwanted) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(char) = rest.chars().next() {
+        if char == '\u{1b}' || char == '\u{9b}' {
+            rest = &rest[sequence(rest)..];
+            continue;
+        }
+        rest = &rest[char.len_utf8()..];
+        match char {
+            char if !is_unwanted(char) => out.push(char),
+            '\t' => out.push_str(TAB),
+            // The end of a line as some systems write it.
+            '\r' if rest.starts_with('\n') => {}
+            '\0'..='\u{1f}' => out.push(char::from_u32(0x2400 + u32::from(char)).unwrap_or('?')),
+            '\u{7f}' => out.push('␡'),
+            char => out.push_str(&format!("<U+{:04X}>", u32::from(char))),
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn needs_cleaning(char: char) -> bool {
+    // Controls; then zero width, direction, separators and tags: they hide or turn what a person reads.
+    // (Joiners and variation selectors belong to scripts and emoji.)
+    char != '\n'
+        && matches!(
+            char,
+            '\0'..='\u{1f}'
+                | '\u{7f}'..='\u{9f}'
+                | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+/// Bytes of the escape sequence at the start of the text.
+fn sequence(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    // Either ESC and a letter, or one character that says both.
+    let is_short = !text.starts_with('\u{1b}');
+    let kind = if is_short { b'[' } else { bytes.get(1).copied().unwrap_or(0) };
+    let body = 2.min(bytes.len());
+    let end = match kind {
+        b'[' => bytes[body..].iter().position(|byte| !(0x20..=0x3f).contains(byte)),
+        b']' | b'P' | b'_' | b'^' | b'X' => {
+            // A string without an end is not allowed to swallow the text behind it.
+            let reach = &bytes[body..bytes.len().min(body + 4096)];
+            let end = reach.iter().position(|byte| *byte == 7 || *byte == 0x1b || *byte == b'\n');
+            return match end.map(|at| (at, reach[at])) {
+                Some((at, 7)) => body + at + 1,
+                Some((at, 0x1b)) if bytes.get(body + at + 1) == Some(&b'\\') => body + at + 2,
+                _ => text.ceil_char_boundary(2),
+            };
+        }
+        _ => return text.ceil_char_boundary(if kind.is_ascii_graphic() { 2 } else { 1 }),
+    };
+    let end = end.map_or(text.len(), |at| {
+        let last = bytes[body + at];
+        // The final byte belongs to the sequence; anything else broke it off.
+        body + at + usize::from((0x40..=0x7e).contains(&last))
+    });
+    text.ceil_char_boundary(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_acts_on_is_left() {
+        for (text, expected) in [
+            ("plain é 中 👩‍👩‍👧", "plain é 中 👩‍👩‍👧"),
+            ("a\x1b[31mred\x1b[0m b", "ared b"),
+            ("t\x1b]0;evil\x07itle", "title"),
+            ("t\x1b]0;evil\x1b\\itle", "title"),
+            ("open\x1b]52;c;abc\nnext", "open52;c;abc\nnext"),
+            ("\x1bPq\x1b\\x\x1bcy\x1b", "xy"),
+            ("\x1b[", ""),
+            ("\x1b[31\u{e9}x", "éx"),
+            ("a\u{9b}31mb", "ab"),
+            ("bell\x07 nul\0 del\x7f", "bell␇ nul␀ del␡"),
+            ("a\tb\r\nc", "a    b\nc"),
+            ("rm \u{202e}txt.exe", "rm <U+202E>txt.exe"),
+            ("a\u{200b}b\u{feff}", "a<U+200B>b<U+FEFF>"),
+        ] {
+            assert_eq!(clean(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_keeps_the_text_and_no_control_characters() {
+        for (text, expected) in [
+            ("plain é\t中\n", "plain é\t中\n"),
+            ("a\x1b[31mred\x1b[0m\r\n", "ared\n"),
+            ("10%\r50%\x08", "10%␍50%␈"),
+            ("a\u{9b}31mb\u{85}c\x7f", "ab<U+0085>c␡"),
+            ("\u{feff}x\u{202e}y", "\u{feff}x\u{202e}y"),
+        ] {
+            assert_eq!(without_controls(text), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! What the agent does as the user, outside the sandbox, on the word of what a command or a clone has put there: undo
+//! journals, programs and settings in the project, and texts that a terminal would act on.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::chat::Pty;
+use crate::support::Test;
+
+/// What a program of the project would leave behind.
+const EVIL: &str = "#!/bin/sh\ntouch \"$0.ran\"\n";
+
+fn program(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A recorded turn that wrote `kept.txt`, and the turn's folder.
+fn recorded(test: &Test) -> PathBuf {
+    let call = json!({"path": "kept.txt", "content": EVIL}).to_string();
+    test.agent(&["tool", "call", "--record", "Write", &call]).expect_code(0);
+    let sessions = fs::read_dir(test.root().join(".agent/undo")).unwrap();
+    let [session] =
+        sessions.map(|entry| entry.unwrap().path()).collect::<Vec<_>>().try_into().unwrap();
+    fs::read_dir(session).unwrap().next().unwrap().unwrap().path()
+}
+
+/// The hash of [`EVIL`], as the journal has it.
+fn hash(turn: &Path) -> String {
+    let journal = fs::read_to_string(turn.join("journal.jsonl")).unwrap();
+    let line: Value = serde_json::from_str(journal.lines().next().unwrap()).unwrap();
+    line["after"].as_str().unwrap().to_owned()
+}
+
+fn forge(turn: &Path, lines: &[Value]) {
+    program(&turn.join("0001"), EVIL);
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    fs::write(turn.join("journal.jsonl"), lines).unwrap();
+}
+
+#[test]
+fn an_undo_changes_nothing_that_the_file_tools_may_not() {
+    let test = Test::new();
+    let turn = recorded(&test);
+    let hash = hash(&turn);
+    for path in [".git/HEAD", "sub/.git/config", "sub/.agent/config.toml"] {
+        test.write(path, EVIL);
+    }
+    fs::create_dir_all(test.root().join(".git/branches")).unwrap();
+    symlink(".git", test.root().join("link")).unwrap();
+    let made = |path: &str| json!({"what": "first", "path": path, "before": null, "after": hash});
+    let gone = |path: &str| json!({"what": "first", "path": path, "before": {"file": "0001", "hash": hash}, "after": ""});
+    let absolute = test.root().join(".git/hooks/post-commit").display().to_string();
+    forge(
+        &turn,
+        &[
+            made(".git/HEAD"),
+            made("sub/.git/config"),
+            made("sub/.agent/config.toml"),
+            gone(".git/hooks/post-checkout"),
+            gone(".GIT/hooks/post-checkout"),
+            gone("link/hooks/post-merge"),
+            gone(&absolute),
+            gone(".agent/config.toml"),
+            json!({"what": "folder", "path": ".git/branches"}),
+            made("kept.txt"),
+            gone("old.sh"),
+        ],
+    );
+    let done = test.agent(&["session", "undo"]).expect_code(1);
+    let refused = done.stdout.lines().filter(|line| line.contains("is not to be changed"));
+    assert_eq!(refused.count(), 8, "{}", done.stdout);
+    // The rest goes on.
+    assert!(done.stdout.contains("kept.txt: removed"), "{}", done.stdout);
+    assert_eq!(test.read("old.sh"), EVIL);
+    for path in [".git/HEAD", "sub/.git/config", "sub/.agent/config.toml"] {
+        assert_eq!(test.read(path), EVIL, "{path}");
+    }
+    assert!(test.root().join(".git/branches").exists());
+    for path in [".git/hooks", ".GIT", ".agent/config.toml"] {
+        assert!(!test.root().join(path).exists(), "{path}");
+    }
+}
+
+#[test]
+fn where_the_home_is_the_project_an_undo_leaves_what_runs_there_alone() {
+    let test = Test::new();
+    let root = test.root();
+    let test = test.env("HOME", root.to_str().unwrap());
+    let turn = recorded(&test);
+    let hash = hash(&turn);
+    test.write(".profile", EVIL);
+    test.write(".ssh/config", EVIL);
+    let before = json!({"file": "0001", "hash": hash});
+    let lines = [".bashrc", ".zshrc", ".ssh/authorized_keys", ".config/autostart/x.desktop"]
+        .map(|path| json!({"what": "first", "path": path, "before": before, "after": ""}));
+    let made = [".profile", ".ssh/config"]
+        .map(|path| json!({"what": "first", "path": path, "before": null, "after": hash}));
+    forge(&turn, &[&lines[..], &made[..]].concat());
+    let done = test.agent(&["session", "undo"]).expect_code(1);
+    assert_eq!(done.stdout.matches("left as it is").count(), 6, "{}", done.stdout);
+    assert_eq!((test.read(".profile").as_str(), test.read(".ssh/config").as_str()), (EVIL, EVIL));
+    for path in [".bashrc", ".zshrc", ".ssh/authorized_keys", ".config/autostart"] {
+        assert!(!root.join(path).exists(), "{path}");
+    }
+}
+
+#[test]
+fn an_undo_makes_no_file_that_runs_with_its_owners_rights() {
+    let test = Test::new();
+    let turn = recorded(&test);
+    let before = json!({"file": "0001", "hash": hash(&turn)});
+    forge(&turn, &[json!({"what": "first", "path": "tool", "before": before, "after": ""})]);
+    fs::set_permissions(turn.join("0001"), fs::Permissions::from_mode(0o6751)).unwrap();
+    test.agent(&["session", "undo"]).expect_code(0);
+    let mode = fs::metadata(test.root().join("tool")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o751);
+}
+
+/// Programs in the project that have the names of the user's own, by ways that lead there.
+fn planted(test: &Test, names: &[&str]) -> String {
+    let root = test.root();
+    for name in names {
+        program(&root.join("bin").join(name), EVIL);
+        program(&root.join(name), EVIL);
+    }
+    symlink(root.join("bin"), test.home().join("bin")).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let (inside, by_link) = (root.join("bin"), test.home().join("bin"));
+    format!(".:bin::{}:{}:{path}", inside.display(), by_link.display())
+}
+
+#[track_caller]
+fn nothing_ran(test: &Test, names: &[&str]) {
+    for name in names {
+        for path in [format!("bin/{name}.ran"), format!("{name}.ran")] {
+            assert!(!test.root().join(&path).exists(), "{path}");
+        }
+    }
+}
+
+#[test]
+fn the_command_that_prints_the_key_runs_nothing_of_the_project() {
+    let names = ["bash", "git", "helper"];
+    let config = "model = \"mine/x\"\n[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n\
+        api_key_command = \"pwd > $OUT; echo $PYTHONPATH >> $OUT; helper; ./helper; echo sk-x\"\n";
+    let test = Test::new().user_config(config);
+    let out = test.home().join("out");
+    let path = planted(&test, &names);
+    let libraries = format!("{}:/usr/lib/x", test.root().display());
+    let test = test.env("PATH", &path).env("OUT", out.to_str().unwrap());
+    let test = test.env("PYTHONPATH", &libraries);
+    let said = || fs::read_to_string(&out).unwrap();
+    // (What is tried in the sandbox may run what it likes.)
+    let doctor = ["doctor", "--set", "sandbox.enabled=false"];
+    test.agent(&doctor);
+    let home = test.home().canonicalize().unwrap();
+    assert_eq!(said(), format!("{}\n/usr/lib/x\n", home.display()));
+    nothing_ran(&test, &names);
+    // Where the home is the project it is no place outside.
+    let root = test.root();
+    fs::create_dir_all(root.join(".config/agent")).unwrap();
+    fs::write(root.join(".config/agent/config.toml"), config).unwrap();
+    let test = test.env("HOME", root.to_str().unwrap());
+    test.agent(&doctor);
+    assert_eq!(said(), "/\n/usr/lib/x\n");
+    nothing_ran(&test, &names);
+}
+
+/// An editor that puts a link in the place of every draft in the project, notes where it runs, and writes.
+const EDITOR: &str = "#!/bin/sh\nfor draft in \"$TMPDIR\"/agent-*; do\n  [ -e \"$draft\" ] && \
+    ln -sf \"$TARGET\" \"$draft\"\ndone\npwd > \"$NOTE\"; stat -c %a . >> \"$NOTE\"\necho edited >> \"$1\"\n";
+
+/// A draft is edited: what the screen shows then, and the editor's note.
+fn edited(test: Test, editor: &str) -> (Test, String, String) {
+    let (temporary, target) = (test.root().join("tmp"), test.home().join("target"));
+    let note = test.home().join("note");
+    fs::create_dir(&temporary).unwrap();
+    fs::write(&target, "the user's own\n").unwrap();
+    program(&test.home().join("own/my-editor"), EDITOR);
+    let test = test
+        .script("text: heard")
+        .env("VISUAL", "")
+        .env("EDITOR", editor)
+        .env("TMPDIR", temporary.to_str().unwrap())
+        .env("TARGET", target.to_str().unwrap())
+        .env("NOTE", note.to_str().unwrap());
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.send("draft");
+    pty.wait_for("draft");
+    pty.send("\x07");
+    pty.wait_for("edited");
+    assert_eq!(fs::read_to_string(&target).unwrap(), "the user's own\n");
+    (test, pty.screen(), fs::read_to_string(note).unwrap())
+}
+
+#[test]
+fn a_message_is_edited_where_no_command_reaches_it() {
+    let test = Test::new();
+    let editor = test.home().join("own/my-editor").display().to_string();
+    let (test, screen, note) = edited(test, &editor);
+    assert!(!screen.contains("the user's own"), "{screen}");
+    let (folder, mode) = note.trim_end().split_once('\n').unwrap();
+    assert!(!Path::new(folder).starts_with(test.root()), "{note}");
+    assert_eq!((mode, Path::new(folder).exists()), ("700", false), "{note}");
+}
+
+#[test]
+fn the_editor_is_no_program_of_the_project() {
+    let test = Test::new();
+    let path = format!("{}:{}", planted(&test, &["my-editor"]), test.home().join("own").display());
+    let (test, ..) = edited(test.env("PATH", &path), "my-editor");
+    nothing_ran(&test, &["my-editor"]);
+}
+
+/// Sets the clipboard, then colours, turns and hides what follows.
+const STEERS: &str = "\u{1b}]52;c;UFdO\u{7}\u{9b}31m\u{202e}X\u{8}\u{85}";
+
+/// The same value with that in each text.
+fn forged(value: &Value) -> Value {
+    match value {
+        Value::String(text) => text.replace("MARK", STEERS).into(),
+        Value::Array(values) => values.iter().map(forged).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (name.replace("MARK", STEERS), forged(value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+#[test]
+fn no_record_and_no_name_steers_the_terminal() {
+    let write = json!({"path": "MARK.txt", "content": "MARK\n"});
+    let script = format!(
+        "text: MARK\ncall: Bash {{\"command\":\"echo MARK\",\"description\":\"MARK\"}}\n---\n\
+         call: Write {write}\n---\ntext: MARK done"
+    );
+    let test = Test::new().script(&script);
+    test.run(&["--yolo", "task MARK"]).expect_code(0);
+    let log = test.log();
+    let lines = test.events().into_iter().map(|event| format!("{}\n", forged(&event)));
+    fs::write(&log, lines.collect::<String>()).unwrap();
+    let folder = log.parent().unwrap();
+    // (It comes first: the latest session is the one above.)
+    let named = folder.with_file_name("0\u{1b}]0;title\u{7}\u{202e}\nmode full");
+    fs::create_dir(&named).unwrap();
+    fs::copy(&log, named.join("events.jsonl")).unwrap();
+    let is_control = |char: char| char.is_control() && !matches!(char, '\n' | '\t');
+    let commands: [&[&str]; 8] = [
+        &["session", "list"],
+        &["session", "show"],
+        &["session", "export"],
+        &["session", "export", "--format", "html"],
+        &["trace", "show"],
+        &["session", "show", "MARK\u{1b}]0;x\u{7}"],
+        &["session", "undo", "--force"],
+        &["session", "rewind", "--turn", "1"],
+    ];
+    for command in commands {
+        let shown = test.in_terminal(command, "").stdout;
+        assert!(!shown.is_empty(), "{command:?}");
+        // (The terminal's own ends of lines are taken out.)
+        assert!(
+            !shown.contains(is_control) && !shown.contains('\u{202e}'),
+            "{command:?}: {shown:?}"
+        );
+        let done = test.agent(command);
+        let said = done.stdout + &done.stderr;
+        assert!(!said.contains(is_control), "{command:?}: {said:?}");
+    }
+    let list = test.agent(&["session", "list"]).expect_code(0).stdout;
+    assert_eq!(list.lines().count(), 2, "{list}");
+    // What is for programs is what it is.
+    let json = test.agent(&["session", "export", "--format", "json"]).expect_code(0).stdout;
+    let events: Vec<Value> = serde_json::from_str(&json).unwrap();
+    let started = events.iter().find(|event| event["type"] == "turn.started").unwrap();
+    assert_eq!(started["input"], format!("task {STEERS}"));
+}
+
+#[test]
+fn an_answer_steers_no_terminal_and_is_exact_elsewhere() {
+    let test = Test::new().script("text: a\u{9b}31mb\u{202e}\t\u{1b}[2Jc");
+    assert_eq!(test.run(&["task"]).expect_code(0).stdout, "a\u{9b}31mb\u{202e}\t\u{1b}[2Jc\n");
+    let shown = test.in_terminal(&["run", "--model", "script:../script", "task", "-q"], "").stdout;
+    assert!(shown.contains("ab<U+202E>    c\n"), "{shown:?}");
+}
