@@ -32,6 +32,7 @@ mod rejected;
 mod resume;
 mod run;
 mod sandbox;
+mod sandbox_git;
 mod server;
 mod session;
 mod shell;
