@@ -227,8 +227,8 @@ fn names_back(own: &Path, file: &Path, writable: &[PathBuf]) -> bool {
     let is_worktree = read_small_text(&own.join("gitdir"))
         .is_ok_and(|text| is(Path::new(text.trim_end_matches(['\n', '\r'])), file));
     let is_submodule = || {
-        let settings = ["config", "config.worktree"].map(|name| own.join(name));
-        let named = settings.iter().filter_map(|file| settings::path(file, "core.worktree")).last();
+        let settings = ["config.worktree", "config"].map(|name| own.join(name));
+        let named = settings.iter().find_map(|file| settings::path(file, "core.worktree"));
         named.is_some_and(|named| file.parent().is_some_and(|folder| is(&named, folder)))
     };
     is_worktree || is_submodule()
