@@ -70,7 +70,7 @@ pub(super) const ELSEWHERE: &str = "commondir";
 /// What of a file with settings, or of one that names where they lie, does not change while git does its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
-    /// Where a link leads, which it is or which is on the way to it. What it holds others may write, who may not write here.
+    /// Where a link leads, which it is or which is on the way to it: there, who may not write here may.
     pub(super) link: Option<PathBuf>,
     /// It has another name, by which the same holds.
     is_shared: bool,
@@ -146,7 +146,7 @@ struct Setting {
 #[derive(Debug, PartialEq, Eq)]
 struct NoSetting;
 
-/// Git's grammar, function by function (`git_parse_source` in its `config.c`), because what is read otherwise is not told.
+/// Git's grammar, function by function (`git_parse_source` in its `config.c`): what is read otherwise is not told.
 fn read(text: &[u8]) -> (Vec<Setting>, Result<(), NoSetting>) {
     let mut settings = Vec::new();
     let mut reader = Reader { rest: text, is_over: false };
