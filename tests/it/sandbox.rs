@@ -18,10 +18,10 @@ use crate::support::{Done, Test, has, running, say};
 const NOBODY: u32 = 65534;
 
 /// A project in somebody's home, beside folders that are none of its business, and the box it is in.
-struct Place {
-    test: Test,
-    backend: &'static str,
-    user: Option<u32>,
+pub(crate) struct Place {
+    pub(crate) test: Test,
+    pub(crate) backend: &'static str,
+    pub(crate) user: Option<u32>,
     settings: Vec<String>,
     env: Vec<(String, String)>,
 }
@@ -43,11 +43,11 @@ impl Place {
         place
     }
 
-    fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.test.home().canonicalize().unwrap()
     }
 
-    fn outside(&self) -> PathBuf {
+    pub(crate) fn outside(&self) -> PathBuf {
         self.test.root().parent().unwrap().join("outside")
     }
 
@@ -57,7 +57,7 @@ impl Place {
     }
 
     /// The binary, as this user, in this box.
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = self.test.command(args);
         command.args(["--permission-mode", "full"]);
         command.args(["--set", &format!("sandbox.backend={}", self.backend)]);
@@ -72,14 +72,14 @@ impl Place {
         command
     }
 
-    fn call(&self, input: &Value) -> Value {
+    pub(crate) fn call(&self, input: &Value) -> Value {
         let input = input.to_string();
         let done = Done::new(&self.command(&["tool", "call", "Bash", &input]).output().unwrap());
         serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"))
     }
 
     /// Runs a script: what its text says is no business of the judge's here.
-    fn script(&self, script: &str) -> Value {
+    pub(crate) fn script(&self, script: &str) -> Value {
         write(&self.test.root().join("script.sh"), script);
         self.call(&json!({"command": "bash ./script.sh"}))
     }
@@ -100,7 +100,7 @@ impl Place {
     }
 }
 
-fn write(path: &Path, text: &str) {
+pub(crate) fn write(path: &Path, text: &str) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, text).unwrap();
 }
@@ -119,7 +119,7 @@ fn is_root() -> bool {
 }
 
 /// Every box that this system has.
-fn places() -> Vec<Place> {
+pub(crate) fn places() -> Vec<Place> {
     places_in(Path::new(env!("CARGO_TARGET_TMPDIR")))
 }
 
@@ -162,7 +162,7 @@ impl Place {
 }
 
 /// All that can be seen of a folder from outside.
-fn look(folder: &Path) -> BTreeMap<PathBuf, (u32, u64, i64, i64, Vec<u8>)> {
+pub(crate) fn look(folder: &Path) -> BTreeMap<PathBuf, (u32, u64, i64, i64, Vec<u8>)> {
     let mut seen = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -1734,14 +1734,14 @@ fn a_temporary_folder_in_the_project_is_not_where_the_nothing_lies() {
 }
 
 /// A repository with a first commit in the place's project, by the user himself.
-fn git(place: &Place, line: &str) {
+pub(crate) fn git(place: &Place, line: &str) {
     let mut command = Command::new("bash");
     command.args(["-ec", line]).current_dir(place.test.root()).env("HOME", place.home());
     let done = command.output().unwrap();
     assert!(done.status.success(), "{done:?}");
 }
 
-const REPOSITORY: &str = "git init -q; git config user.email a@b; git config user.name a; \
+pub(crate) const REPOSITORY: &str = "git init -q; git config user.email a@b; git config user.name a; \
                           git commit -q --allow-empty -m first";
 
 #[test]
@@ -2048,7 +2048,7 @@ fn a_process_whose_first_thread_has_ended_ends_with_the_session() {
 }
 
 /// The calls of one session, all in this place's box.
-fn session(place: &Place) -> Batch {
+pub(crate) fn session(place: &Place) -> Batch {
     Batch::start(&mut place.command(&["tool", "batch"]))
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::{settings, tables};
-use crate::disk::read_small_text;
+use crate::disk::{read_small_text, settled};
 
 /// How deep and how far repositories inside the project are looked for.
 const DEPTH: usize = 3;
@@ -124,7 +124,9 @@ impl Found {
 /// Looks into every folder, the outer ones first.
 pub(super) fn find(root: &Path, writable: &[PathBuf]) -> Found {
     let begun = Instant::now();
-    let above = root.ancestors().skip(1).find_map(|folder| at(&folder.join(".git"), writable));
+    // As git does it: where the root has its own, what lies above is none of it.
+    let nearest = root.ancestors().find_map(|folder| at(&folder.join(".git"), writable));
+    let above = nearest.filter(|repository| !repository.place.starts_with(root));
     let mut found = Found { repositories: above.into_iter().collect(), ..Found::default() };
     let mut next: VecDeque<(PathBuf, usize)> =
         writable.iter().map(|folder| (folder.clone(), DEPTH)).collect();
@@ -160,7 +162,8 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
     let metadata = fs::metadata(path).ok()?;
     let mut link = None;
     let mut own = place.clone();
-    if path.is_symlink() {
+    let is_link = path.is_symlink();
+    if is_link {
         // A command can make one, to any folder: git's is one that looks like it, and does not lie around it.
         own = path.canonicalize().ok().filter(|target| !path.starts_with(target))?;
         let is_gits = ["HEAD", "objects", "refs"].iter().all(|name| own.join(name).exists());
@@ -192,33 +195,56 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
     settings.dedup();
     let mut folders = vec![common, own];
     folders.dedup();
-    // A file could name any folder of the user's: it has to be meant by that folder, too.
+    // A file could name any folder of the user's: it has to be meant by that folder, too, and that folder by what it
+    // names. A link may have any file of the user's at its end.
     let is_meant = match &folders[..] {
-        [common, own] => own.parent() == Some(&common.join("worktrees")) && names_back(own, path),
-        folders => folders.iter().all(|own| names_back(own, path)),
+        [common, own] => {
+            own.parent() == Some(&common.join("worktrees"))
+                && (is_inside(common, writable) || !is_inside(own, writable))
+                && names_back(own, path, writable)
+        }
+        folders => folders.iter().all(|own| names_back(own, path, writable)),
     };
-    if !is_meant {
+    if is_link || !is_meant {
         folders.clear();
     }
     Some(Repository { link: Some(place.clone()), place, own: folders, hooks, settings })
 }
 
 fn lies_in(path: &Path, places: &[PathBuf]) -> bool {
-    places.iter().any(|place| path.starts_with(place) && path != place)
+    is_inside(path, places) && !places.iter().any(|place| path == place)
+}
+
+/// One of these places, or in it.
+fn is_inside(path: &Path, places: &[PathBuf]) -> bool {
+    places.iter().any(|place| path.starts_with(place))
 }
 
 /// A worktree's folder names the file that names it; a submodule's the folder in which that file lies.
-fn names_back(own: &Path, link: &Path) -> bool {
-    let (Ok(link), Some(folder)) = (link.canonicalize(), link.parent()) else { return false };
+fn names_back(own: &Path, file: &Path, writable: &[PathBuf]) -> bool {
+    // By this name, and no other that a link leads there.
+    let is = |named: &Path, meant: &Path| settled(&plain(&own.join(named)), writable) == meant;
     let is_worktree = read_small_text(&own.join("gitdir"))
-        .is_ok_and(|text| own.join(text.trim()).canonicalize().is_ok_and(|named| named == link));
+        .is_ok_and(|text| is(Path::new(text.trim_end_matches(['\n', '\r'])), file));
     let is_submodule = || {
-        let config = read_small_text(&own.join("config")).unwrap_or_default();
-        let folder = folder.canonicalize().ok();
-        config
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("worktree")?.trim().strip_prefix('='))
-            .any(|named| folder.is_some() && own.join(named.trim()).canonicalize().ok() == folder)
+        let settings = ["config.worktree", "config"].map(|name| own.join(name));
+        let named = settings.iter().find_map(|file| settings::path(file, "core.worktree"));
+        named.is_some_and(|named| file.parent().is_some_and(|folder| is(&named, folder)))
     };
     is_worktree || is_submodule()
+}
+
+/// The path without `.` and `..`. (What git names from where it lies begins with a resolved one.)
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => _ = plain.pop(),
+            Component::RootDir | Component::Prefix(_) | Component::Normal(_) => {
+                plain.push(component);
+            }
+        }
+    }
+    plain
 }

@@ -436,6 +436,7 @@ impl Sandbox {
             gap(true, &format!("no namespaces: {why}"));
             gap(true, "chmod, chown and utime of the user's own files outside are possible");
             gap(true, ".git and .agent can be written: a change is reported, not prevented");
+            gap(true, "records of sessions in .agent can be written: that is not reported");
             gap(true, "of a .git or .agent with more than 20000 files the rest is not compared");
             gap(true, "sockets of local services (docker, ssh-agent, dbus) can be connected to");
             gap(true, "names in folders of secrets can be listed, their content not read");

@@ -1,7 +1,12 @@
-//! Which settings of git make it run a program, or read more settings.
+//! Which settings of git make it run a program, or read more settings, and what of them is compared.
 
-use std::path::Path;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
+use super::watch;
 use crate::disk;
 
 /// Sections, and their keys that do so; `*`: each of them. (Git's manual: `git help config`, and those of
@@ -62,70 +67,275 @@ const RUNNING: &[(&str, &[&str])] = &[
 /// In a repository: the file that names a folder with all of its settings and hooks, in the place of its own.
 pub(super) const ELSEWHERE: &str = "commondir";
 
-/// What of the settings in this file runs something: `section.key=value`, in order; all of one that names where they lie.
-pub(super) fn running(path: &Path) -> Vec<String> {
-    let text = disk::read_small(path, disk::SMALL).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    if path.ends_with(ELSEWHERE) || path.ends_with(".git") {
-        return text.lines().map(ToOwned::to_owned).collect();
-    }
-    let mut running = running_in(&text);
-    running.sort();
-    running
+/// What of a file with settings, or of one that names where they lie, does not change while git does its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    /// Where a link leads, which it is or which is on the way to it: there, who may not write here may.
+    pub(super) link: Option<PathBuf>,
+    /// It has another name, by which the same holds.
+    is_shared: bool,
+    says: Says,
 }
 
-fn running_in(text: &str) -> Vec<String> {
-    let mut section = String::new();
-    let mut running = Vec::new();
-    let joined = text.replace("\\\r\n", "").replace("\\\n", "");
-    for line in joined.lines() {
-        let mut rest =
-            line.trim_start_matches(|char: char| char.is_whitespace() || char == '\u{feff}');
-        if let Some(header) = rest.strip_prefix('[') {
-            let end = header_end(header);
-            header[..end].clone_into(&mut section);
-            // A setting may stand behind it on the same line.
-            rest = header[end..].strip_prefix(']').unwrap_or_default().trim_start();
-        }
-        let name_end = rest
-            .find(|char: char| !char.is_ascii_alphanumeric() && char != '-')
-            .unwrap_or(rest.len());
-        let (name, value) = rest.split_at(name_end);
-        if !name.is_empty() && runs(&section, name, value) {
-            running.push(format!("{section}.{name}{}", value.trim()));
-        }
-    }
-    running
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Says {
+    /// These run something. (The last one of a name counts: so does their order.)
+    Running(Vec<Setting>),
+    /// All of a file that names where settings lie, or that git goes on strike about: other programs may read it.
+    Text(Vec<u8>),
+    /// It is none that can be read, or too large.
+    Unreadable(Option<watch::Seen>),
 }
 
-/// Where the header of a section ends: not at a `]` in the quotes of its second name.
-fn header_end(header: &str) -> usize {
-    let (mut is_quoted, mut is_escaped) = (false, false);
-    for (at, char) in header.char_indices() {
-        match char {
-            _ if is_escaped => is_escaped = false,
-            '\\' => is_escaped = true,
-            '"' => is_quoted = !is_quoted,
-            ']' if !is_quoted => return at,
-            _ => {}
+impl Settings {
+    pub(super) fn of(path: &Path) -> Self {
+        let metadata = fs::metadata(path).ok();
+        Self {
+            link: link(path),
+            is_shared: metadata.as_ref().is_some_and(|data| data.is_file() && data.nlink() > 1),
+            says: says(path, metadata.as_ref()),
         }
     }
-    header.len()
 }
 
-fn runs(section: &str, name: &str, value: &str) -> bool {
-    // `[filter "x"]`, and `[filter.x]` as it was written once.
-    let first =
-        section.split(['.', '"', ' ', '\t']).next().unwrap_or_default().to_ascii_lowercase();
-    let name = name.to_ascii_lowercase();
+fn says(path: &Path, metadata: Option<&Metadata>) -> Says {
+    let names_a_place = path.ends_with(ELSEWHERE) || path.ends_with(".git");
+    let text = match disk::read_small(path, disk::SMALL) {
+        Err(error) if is_gone(&error) => Vec::new(),
+        Err(_) => return Says::Unreadable(metadata.map(watch::seen)),
+        Ok(text) => text,
+    };
+    if names_a_place {
+        return Says::Text(text);
+    }
+    match read(&text) {
+        (settings, Ok(())) => Says::Running(settings.into_iter().filter(runs).collect()),
+        (_, Err(NoSetting)) => Says::Text(text),
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Where this path leads, if not to itself; by a link to nothing, what that names.
+fn link(path: &Path) -> Option<PathBuf> {
+    match path.canonicalize() {
+        Ok(real) => Some(real).filter(|real| real != path),
+        Err(_) => path.ancestors().find_map(|on_the_way| fs::read_link(on_the_way).ok()),
+    }
+}
+
+/// The value that counts of this setting in a file, as a path.
+pub(super) fn path(file: &Path, name: &str) -> Option<PathBuf> {
+    let (settings, _) = read(&disk::read_small(file, disk::SMALL).ok()?);
+    let last = settings.into_iter().rfind(|setting| setting.name == name.as_bytes());
+    last?.value.map(|value| std::ffi::OsString::from_vec(value).into())
+}
+
+/// A setting as git understands it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Setting {
+    /// `section.key`, or with a second name `section.Second.Name.key`.
+    name: Vec<u8>,
+    /// There is none in a line with a key alone.
+    value: Option<Vec<u8>>,
+}
+
+/// Here git says "bad config line", and reads nothing more.
+#[derive(Debug, PartialEq, Eq)]
+struct NoSetting;
+
+/// Git's grammar, function by function (`git_parse_source` in its `config.c`): what is read otherwise is not told.
+fn read(text: &[u8]) -> (Vec<Setting>, Result<(), NoSetting>) {
+    let mut settings = Vec::new();
+    let mut reader = Reader { rest: text, is_over: false };
+    let end = reader.settings(&mut settings);
+    (settings, end)
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+    /// The end was met; it reads as an end of a line.
+    is_over: bool,
+}
+
+const BOM: &[u8] = "\u{feff}".as_bytes();
+
+impl Reader<'_> {
+    fn settings(&mut self, settings: &mut Vec<Setting>) -> Result<(), NoSetting> {
+        if self.rest.first() == BOM.first() {
+            self.rest = self.rest.strip_prefix(BOM).ok_or(NoSetting)?;
+        }
+        let mut section = Vec::new();
+        loop {
+            match self.next() {
+                b'\n' if self.is_over => return Ok(()),
+                b'#' | b';' => while self.next() != b'\n' {},
+                byte if is_space(byte) => {}
+                b'[' => section = self.section()?,
+                byte if byte.is_ascii_alphabetic() => {
+                    let (name, value) = self.setting(&section, byte)?;
+                    settings.push(Setting { name: c_string(name), value: value.map(c_string) });
+                }
+                _ => return Err(NoSetting),
+            }
+        }
+    }
+
+    /// An end of a line may be one of DOS's.
+    fn next(&mut self) -> u8 {
+        match self.rest {
+            [] => {
+                self.is_over = true;
+                b'\n'
+            }
+            [b'\r', b'\n', rest @ ..] => {
+                self.rest = rest;
+                b'\n'
+            }
+            [byte, rest @ ..] => {
+                self.rest = rest;
+                *byte
+            }
+        }
+    }
+
+    /// Behind its `[`: what the names of its settings begin with.
+    fn section(&mut self) -> Result<Vec<u8>, NoSetting> {
+        let mut name = Vec::new();
+        loop {
+            match self.next() {
+                b']' if name.is_empty() => return Err(NoSetting),
+                b']' => break,
+                byte if is_space(byte) => {
+                    self.second_name(byte, &mut name)?;
+                    break;
+                }
+                byte if is_of_key(byte) || byte == b'.' => name.push(byte.to_ascii_lowercase()),
+                _ => return Err(NoSetting),
+            }
+        }
+        name.push(b'.');
+        Ok(name)
+    }
+
+    /// `"second name"]`, which is any text.
+    fn second_name(&mut self, mut byte: u8, name: &mut Vec<u8>) -> Result<(), NoSetting> {
+        while is_space(byte) {
+            byte = self.next_of_line()?;
+        }
+        if byte != b'"' {
+            return Err(NoSetting);
+        }
+        name.push(b'.');
+        loop {
+            match self.next_of_line()? {
+                b'"' => break,
+                b'\\' => name.push(self.next_of_line()?),
+                byte => name.push(byte),
+            }
+        }
+        if self.next() == b']' { Ok(()) } else { Err(NoSetting) }
+    }
+
+    fn next_of_line(&mut self) -> Result<u8, NoSetting> {
+        Some(self.next()).filter(|byte| *byte != b'\n').ok_or(NoSetting)
+    }
+
+    /// Behind the first byte of its key.
+    fn setting(
+        &mut self,
+        section: &[u8],
+        first: u8,
+    ) -> Result<(Vec<u8>, Option<Vec<u8>>), NoSetting> {
+        let mut name = section.to_owned();
+        let mut byte = first;
+        while is_of_key(byte) {
+            name.push(byte.to_ascii_lowercase());
+            byte = self.next();
+        }
+        while byte == b' ' || byte == b'\t' {
+            byte = self.next();
+        }
+        match byte {
+            b'\n' => Ok((name, None)),
+            b'=' => Ok((name, Some(self.value()?))),
+            _ => Err(NoSetting),
+        }
+    }
+
+    fn value(&mut self) -> Result<Vec<u8>, NoSetting> {
+        let mut value = Vec::new();
+        let mut is_quoted = false;
+        // As long as it was before the spaces at its end.
+        let mut trimmed = None;
+        loop {
+            let byte = self.next();
+            match byte {
+                b'\n' if is_quoted => return Err(NoSetting),
+                b'\n' => break,
+                _ if is_space(byte) && !is_quoted => {
+                    if !value.is_empty() {
+                        trimmed.get_or_insert(value.len());
+                        value.push(byte);
+                    }
+                    continue;
+                }
+                b'#' | b';' if !is_quoted => {
+                    while self.next() != b'\n' {}
+                    break;
+                }
+                _ => trimmed = None,
+            }
+            match byte {
+                b'"' => is_quoted = !is_quoted,
+                b'\\' => match self.next() {
+                    b'\n' => {}
+                    b't' => value.push(b'\t'),
+                    b'b' => value.push(8),
+                    b'n' => value.push(b'\n'),
+                    byte @ (b'\\' | b'"') => value.push(byte),
+                    _ => return Err(NoSetting),
+                },
+                _ => value.push(byte),
+            }
+        }
+        value.truncate(trimmed.unwrap_or(value.len()));
+        Ok(value)
+    }
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+fn is_of_key(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-'
+}
+
+/// Git hands on what ends with a NUL: `[core "editor\0"] x` is `core.editor`.
+fn c_string(mut bytes: Vec<u8>) -> Vec<u8> {
+    let end = bytes.iter().position(|byte| *byte == 0);
+    bytes.truncate(end.unwrap_or(bytes.len()));
+    bytes
+}
+
+fn runs(setting: &Setting) -> bool {
+    let name = String::from_utf8_lossy(&setting.name).to_ascii_lowercase();
+    let (Some((section, _)), Some((_, key))) = (name.split_once('.'), name.rsplit_once('.')) else {
+        return false;
+    };
     let is_named = RUNNING
         .iter()
-        .filter(|(section, _)| *section == first)
-        .any(|(_, keys)| keys.iter().any(|key| *key == "*" || *key == name));
+        .filter(|(named, _)| *named == section)
+        .any(|(_, keys)| keys.iter().any(|named| *named == "*" || *named == key));
     // An address like `ext::sh -c …` runs a helper; an address is a value, or what a section stands for.
-    let is_address = match name.as_str() {
-        "url" | "pushurl" | "remote" | "pushremote" | "pushdefault" => value.contains("::"),
-        "insteadof" | "pushinsteadof" => section.contains("::") || value.contains("::"),
+    let value = setting.value.as_deref().unwrap_or_default();
+    let value_names = || value.windows(2).any(|two| two == b"::");
+    let is_address = match key {
+        "url" | "pushurl" | "remote" | "pushremote" | "pushdefault" => value_names(),
+        "insteadof" | "pushinsteadof" => name.contains("::") || value_names(),
         _ => false,
     };
     is_named || is_address
@@ -133,35 +343,72 @@ fn runs(section: &str, name: &str, value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may panic")]
+    #![expect(clippy::disallowed_methods, reason = "git itself is asked")]
+
+    use std::io::Write as _;
+    use std::process::Command;
+    use std::sync::LazyLock;
+
+    use proptest::prelude::*;
+
     use super::*;
 
+    /// `name=value`, or the name alone.
+    fn as_text(settings: &[Setting]) -> Vec<String> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let one = |setting: &Setting| match &setting.value {
+            Some(value) => format!("{}={}", text(&setting.name), text(value)),
+            None => text(&setting.name),
+        };
+        settings.iter().map(one).collect()
+    }
+
     fn check(text: &str, expected: &[&str]) {
-        assert_eq!(running_in(text), expected, "{text}");
+        let (settings, end) = read(text.as_bytes());
+        assert_eq!(end, Ok(()), "{text}");
+        let running: Vec<Setting> = settings.into_iter().filter(runs).collect();
+        assert_eq!(as_text(&running), expected, "{text}");
     }
 
     #[test]
     fn settings_that_run_something_are_found_with_their_values() {
-        check("[core]\n\tbare = false\n\tfsMonitor = a[1]]x\n", &["core.fsMonitor= a[1]]x"]);
-        check("[core] pager = x] y\n", &["core.pager= x] y"]);
-        check("[filter \"a]b\"] clean = x\n", &["filter \"a]b\".clean= x"]);
+        check("[core]\n\tbare = false\n\tfsMonitor = a[1]]x\n", &["core.fsmonitor=a[1]]x"]);
+        check("[core] pager = x] y\n", &["core.pager=x] y"]);
+        check("[filter \"a]b\"] clean = x\n", &["filter.a]b.clean=x"]);
         check("[filter.b]\nsmudge=x\n", &["filter.b.smudge=x"]);
-        check("[alias]\n x = !rm\n", &["alias.x= !rm"]);
-        check("[alias]\n x = !a \\\n  b\n", &["alias.x= !a   b"]);
+        check("[alias]\n x = !rm\n", &["alias.x=!rm"]);
+        check("[alias]\n x = !a \\\n  b\n", &["alias.x=!a   b"]);
+        check("[core]\n\tfsmonitor\n", &["core.fsmonitor"]);
         check(
             "[interactive]\ndiffFilter=x\n[pager]\nlog=x",
-            &["interactive.diffFilter=x", "pager.log=x"],
+            &["interactive.difffilter=x", "pager.log=x"],
         );
-        check("[remote \"o\"]\nurl = ext::sh -c x\n", &["remote \"o\".url= ext::sh -c x"]);
+        check("[remote \"o\"]\nurl = ext::sh -c x\n", &["remote.o.url=ext::sh -c x"]);
         check(
             "[url \"ext::sh -c x\"]\ninsteadOf = https://\n",
-            &["url \"ext::sh -c x\".insteadOf= https://"],
+            &["url.ext::sh -c x.insteadof=https://"],
         );
-        check(
-            "[branch \"main\"]\nremote = ext::sh -c x\n",
-            &["branch \"main\".remote= ext::sh -c x"],
-        );
-        check("[gc]\nrecentObjectsHook = x\n", &["gc.recentObjectsHook= x"]);
-        check("[submodule \"s\"]\npath = s\nupdate = !x\n", &["submodule \"s\".update= !x"]);
+        check("[branch \"main\"]\nremote = ext::sh -c x\n", &["branch.main.remote=ext::sh -c x"]);
+        check("[gc]\nrecentObjectsHook = x\n", &["gc.recentobjectshook=x"]);
+        check("[submodule \"s\"]\npath = s\nupdate = !x\n", &["submodule.s.update=!x"]);
+    }
+
+    #[test]
+    fn what_hides_a_setting_from_the_eye_hides_it_from_nobody() {
+        let found = &["core.editor=x"];
+        check("[core]\n# a comment \\\n\teditor = x\n", found);
+        check("[user]\n\tname = a\\\\\n[core]\n\teditor = x\n", found);
+        check("[core]\n\tbare = false # c \\\n\teditor = x\n", found);
+        check("[user][core] editor = x\n", found);
+        check("[y \"\\\\\"][core]editor=x", found);
+        check("[core]\r\n\teditor = x\r\n", found);
+        check("\u{feff}[core]\teditor = x ; [alias]\n", found);
+        check("[core]\n\teditor = \\\n\\\n x\n", found);
+        check("[core \"editor\0\"]\n\ta = x\n", found);
+        check("[core]\n\teditor = x\0y\n", found);
+        check("[user] a = \"\\\"\" ; \"\n[core] editor = x", found);
+        check("[user]\n\tname = \"# ;\" \\\n[core]\n\teditor = x\n", &[]);
     }
 
     #[test]
@@ -174,6 +421,110 @@ mod tests {
         check("[remote \"o\"]\nurl = https://example.com/x\nfetch = +refs/*:refs/*\n", &[]);
         check("[branch \"main\"]\nmerge = refs/heads/main\n[submodule \"s\"]\npath = s\n", &[]);
         check("", &[]);
-        check("[core", &[]);
+    }
+
+    /// What git lists of this file, and whether it read all of it.
+    fn listed(file: &Path) -> (Vec<String>, bool) {
+        let mut git = Command::new("git");
+        git.args(["config", "-z", "--list", "--file"])
+            .arg(file)
+            .current_dir(file.parent().unwrap());
+        let done = git.env("GIT_CONFIG_NOSYSTEM", "1").output().unwrap();
+        let entries = done.stdout.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
+        let entries = entries.map(|entry| String::from_utf8_lossy(entry).replacen('\n', "=", 1));
+        (entries.collect(), done.status.success())
+    }
+
+    /// A few of these, one after the other.
+    fn some(parts: &'static [&'static str], most: usize) -> impl Strategy<Value = String> {
+        prop::collection::vec(prop::sample::select(parts), 0..most).prop_map(|all| all.concat())
+    }
+
+    /// Settings, headers and comments with all that is special in them, and sometimes what is none of these.
+    fn piece() -> impl Strategy<Value = String> {
+        const VALUE: &[&str] = &[
+            "a",
+            "B=",
+            " ",
+            "\t",
+            "\r",
+            "é",
+            "\u{b}",
+            "\0",
+            "[",
+            "]",
+            "#",
+            ";",
+            "\\\\",
+            "\\\"",
+            "\\n",
+            "\\t",
+            "\\b",
+            "\\\n",
+            "\\\r\n",
+            "\"\"",
+            "\"# ;\"",
+            "\"a  \"",
+            "\" \\\n\"",
+        ];
+        const SECOND: &[&str] =
+            &["a", "B.", " ", "]", "[", "#", "\\\\", "\\\"", "\\n", "=", "\t", "\r", "\0", "é"];
+        const END: &[&str] = &["\n", "\n", "\n", "\r\n", "\n\n", " \n", ";\n", "# \\\n", ""];
+        const ANY: &[&str] =
+            &["[", "]", "\"", "\\", "\r", "=", ".", "-", "a", "7", "_", "\0", "\u{feff}"];
+        let of = |parts: &'static [&'static str]| prop::sample::select(parts);
+        let setting = (
+            of(&["a", "editor", "Ab-7", "x\t", "y ", "z \t "]),
+            prop_oneof![1 => Just(String::new()), 6 => some(VALUE, 7).prop_map(|value| format!("={value}"))],
+            of(END),
+        );
+        let header = (
+            of(&["[core", "[A-b", "[c.D", "[ ", "["]),
+            prop_oneof![
+                Just("]".to_owned()),
+                some(SECOND, 5).prop_map(|name| format!(" \"{name}\"]")),
+                some(SECOND, 5).prop_map(|name| format!("\t \r\"{name}\"]")),
+            ],
+            of(&["", "", " ", "\n", "\r\n", "\r"]),
+        );
+        let comment = (of(&["#", ";", " #"]), some(VALUE, 5))
+            .prop_map(|(mark, text)| format!("{mark}{text}\n"));
+        prop_oneof![
+            12 => setting.prop_map(|(key, value, end)| format!("{key}{value}{end}")),
+            8 => header.prop_map(|(name, rest, end)| format!("{name}{rest}{end}")),
+            3 => comment,
+            1 => some(ANY, 3),
+        ]
+    }
+
+    static HAS_GIT: LazyLock<bool> = LazyLock::new(|| {
+        let has = Command::new("git").arg("--version").output().is_ok();
+        if !has {
+            // Not `eprintln`, which the test runner swallows.
+            _ = io::stderr().write_all(b"SKIPPED: git's settings: there is no git here\n");
+        }
+        has
+    });
+
+    proptest! {
+        #[test]
+        fn settings_are_read_as_git_reads_them(
+            beginning in prop::sample::select(&["", "[a]", "[core]\n", "\u{feff}", "\u{feff}[a]\r\n"][..]),
+            pieces in prop::collection::vec(piece(), 0..8),
+        ) {
+            if !*HAS_GIT {
+                return Ok(());
+            }
+            let text = format!("{beginning}{}", pieces.concat());
+            let file = tempfile::NamedTempFile::new().unwrap();
+            fs::write(file.path(), &text).unwrap();
+            let (settings, end) = read(text.as_bytes());
+            // (Before 2.45 each white space inside of a value was a blank.)
+            let plain = |all: Vec<String>| all.into_iter().map(|one| one.replace(['\t', '\r'], " "));
+            let (listed, is_whole) = listed(file.path());
+            prop_assert_eq!(end.is_ok(), is_whole, "{:?}: {:?}", text, listed);
+            let own: Vec<String> = plain(as_text(&settings)).collect();
+            prop_assert_eq!(own, plain(listed).collect::<Vec<_>>(), "{:?}", text);
+        }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{settings, tables};
+use super::settings::Settings;
+use super::tables;
 
 /// Names, in a folder of git's own, of what git writes while it only reads, and of what can not be changed without being
 /// found (an object's name is its hash).
@@ -41,19 +42,24 @@ pub(super) struct Watched {
 pub(in crate::exec) struct Watch {
     paths: Vec<Watched>,
     before: BTreeMap<PathBuf, Seen>,
-    /// Settings of git that git itself may change, and which of them name a program.
-    settings: BTreeMap<PathBuf, Vec<String>>,
+    /// Settings of git that git itself may change, and what of them it does not.
+    settings: BTreeMap<PathBuf, Settings>,
 }
 
 /// What a file can not keep when it is changed: its time of change can not be set by anybody.
-type Seen = (u64, u64, i64, i64, u32);
+pub(super) type Seen = (u64, u64, i64, i64, u32);
+
+pub(super) fn seen(metadata: &Metadata) -> Seen {
+    let (ctime, nanoseconds) = (metadata.ctime(), metadata.ctime_nsec());
+    (metadata.ino(), metadata.size(), ctime, nanoseconds, metadata.mode())
+}
 
 impl Watch {
     pub(super) fn new(paths: Vec<Watched>, settings: Vec<PathBuf>) -> Self {
         let before = look(&paths);
         let settings = settings.into_iter().map(|path| {
-            let running = settings::running(&path);
-            (path, running)
+            let settings = Settings::of(&path);
+            (path, settings)
         });
         Self { paths, before, settings: settings.collect() }
     }
@@ -67,14 +73,17 @@ impl Watch {
             .map(|(path, _)| path.clone())
             .collect();
         changed.extend(self.before.keys().filter(|path| !after.contains_key(*path)).cloned());
-        let settings = self.settings.iter();
         // Who removes a worktree removes its settings, and of a submodule that is emptied the folder stays.
-        let is_kept = |path: &Path| {
+        let is_removed = |path: &Path, now: &Settings| {
             let is_file_of_git = path.ends_with(".git");
-            path.parent().is_some_and(Path::exists) && !(is_file_of_git && is_gone(path))
+            let is_gone =
+                (is_file_of_git && is_gone(path)) || !path.parent().is_some_and(Path::exists);
+            is_gone && now.link.is_none()
         };
-        let settings =
-            settings.filter(|(path, before)| is_kept(path) && settings::running(path) != **before);
+        let settings = self.settings.iter().filter(|(path, before)| {
+            let now = Settings::of(path);
+            now != **before && !is_removed(path, &now)
+        });
         changed.extend(settings.map(|(path, _)| path.clone()));
         changed.sort();
         changed.dedup();
@@ -87,7 +96,7 @@ fn is_gone(path: &Path) -> bool {
 }
 
 fn look(paths: &[Watched]) -> BTreeMap<PathBuf, Seen> {
-    let mut seen = BTreeMap::new();
+    let mut found = BTreeMap::new();
     for watched in paths {
         let mut of_path = BTreeMap::new();
         if watched.in_depth {
@@ -95,9 +104,9 @@ fn look(paths: &[Watched]) -> BTreeMap<PathBuf, Seen> {
         } else if fs::symlink_metadata(&watched.path).is_ok() {
             of_path.insert(watched.path.clone(), (0, 0, 0, 0, 0));
         }
-        seen.append(&mut of_path);
+        found.append(&mut of_path);
     }
-    seen
+    found
 }
 
 /// Where a folder lies.
@@ -111,17 +120,10 @@ enum Folder {
     Inner,
 }
 
-fn note(path: &Path, folder: Folder, seen: &mut BTreeMap<PathBuf, Seen>) {
+fn note(path: &Path, folder: Folder, found: &mut BTreeMap<PathBuf, Seen>) {
     let Ok(metadata) = fs::symlink_metadata(path) else { return };
     if !metadata.is_dir() {
-        let of_file = (
-            metadata.ino(),
-            metadata.size(),
-            metadata.ctime(),
-            metadata.ctime_nsec(),
-            metadata.mode(),
-        );
-        seen.insert(path.to_owned(), of_file);
+        found.insert(path.to_owned(), seen(&metadata));
         return;
     }
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
@@ -140,14 +142,14 @@ fn note(path: &Path, folder: Folder, seen: &mut BTreeMap<PathBuf, Seen>) {
     let has_locks = is_agents || is_gits;
     for name in names {
         let is_lock = has_locks && Path::new(&name).extension().is_some_and(|end| end == "lock");
-        if seen.len() < MAX_FILES && !is_lock && !left_out.iter().any(|other| name == *other) {
+        if found.len() < MAX_FILES && !is_lock && !left_out.iter().any(|other| name == *other) {
             let is_of_repositories = if is_gits {
                 name == "modules" || name == "worktrees"
             } else {
                 matches!(folder, Folder::OfRepositories)
             };
             let inner = if is_of_repositories { Folder::OfRepositories } else { Folder::Inner };
-            note(&path.join(name), inner, seen);
+            note(&path.join(name), inner, found);
         }
     }
 }

@@ -1,0 +1,216 @@
+//! What a command, or a hook that git runs, can do to where git's repositories lie and to their settings.
+
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use serde_json::{Value, json};
+
+use crate::sandbox::{Place, REPOSITORY, git, look, places, write};
+use crate::support::has;
+
+/// A hook of the project's, which git's own command `git commit` runs where it may write.
+fn hook(place: &Place, lines: &str) {
+    git(place, "git config core.hooksPath own-hooks");
+    let hook = place.test.root().join("own-hooks/pre-commit");
+    write(&hook, &format!("#!/bin/sh\n{lines}\n"));
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn commit(place: &Place) -> Value {
+    place.call(&json!({"command": "git commit -q --allow-empty -m 'by a hook'"}))
+}
+
+fn told(envelope: &Value) -> &str {
+    let text = envelope["text"].as_str().unwrap();
+    text.find("must not change").map_or("", |at| &text[at..])
+}
+
+/// Another repository of the user's beside the project, with a worktree in `tree`.
+const OTHER: &str = "cd ../outside; git init -q main; cd main; git config user.email a@b; git config user.name a; \
+                     git commit -q --allow-empty -m first; git worktree add -q ../tree";
+
+/// What a hook tries where git may write.
+const ATTACK: &str = "find $OUT -name '.git' | while read at; do for f in $at $at/config $at/HEAD $at/own \
+                      $at/hooks/post-checkout $at/worktrees/tree/gitdir; do echo x >> $f; done; done 2>/dev/null; \
+                      touch $OUT/new; echo tried >&2";
+
+#[test]
+fn a_link_to_the_file_of_another_worktree_gives_git_nothing_outside() {
+    if !has("git", "a_link_to_the_file_of_another_worktree_gives_git_nothing_outside") {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        git(&place, REPOSITORY);
+        git(&place, OTHER);
+        hook(&place, ATTACK);
+        let tree = place.outside().join("tree");
+        // A command made these.
+        std::fs::create_dir(root.join("sub")).unwrap();
+        symlink(tree.join(".git"), root.join("sub/.git")).unwrap();
+        symlink(&tree, root.join("whole")).unwrap();
+        std::fs::create_dir(root.join("deep")).unwrap();
+        symlink("../whole/.git", root.join("deep/.git")).unwrap();
+        let before = look(&place.outside());
+        let done = commit(&place);
+        assert!(done["data"]["stderr"].as_str().unwrap().contains("tried"), "{done}");
+        place.call(&json!({"command": "git -C sub branch own"}));
+        assert_eq!(look(&place.outside()), before, "{} {:?}", place.backend, place.user);
+    }
+}
+
+#[test]
+fn a_worktree_that_a_link_leads_elsewhere_is_meant_by_nobody() {
+    if !has("git", "a_worktree_that_a_link_leads_elsewhere_is_meant_by_nobody") {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        git(&place, REPOSITORY);
+        git(&place, OTHER);
+        hook(&place, ATTACK);
+        // The worktree outside is named by a way through the project, which a command can lead to a folder of its own.
+        let named = root.join("way/.git");
+        let own = place.outside().join("main/.git/worktrees/tree");
+        write(&own.join("gitdir"), &format!("{}\n", named.display()));
+        symlink("sub", root.join("way")).unwrap();
+        write(&root.join("sub/.git"), &format!("gitdir: {}\n", own.display()));
+        let before = look(&place.outside());
+        let done = commit(&place);
+        assert!(done["data"]["stderr"].as_str().unwrap().contains("tried"), "{done}");
+        assert_eq!(look(&place.outside()), before, "{} {:?}", place.backend, place.user);
+    }
+}
+
+#[test]
+fn a_folder_named_worktrees_around_the_project_is_no_repository() {
+    if !has("git", "a_folder_named_worktrees_around_the_project_is_no_repository") {
+        return;
+    }
+    for place in places() {
+        // The project is `code/worktrees/project`: a command can make it look like a worktree of `code`.
+        let above = place.test.root().join("../code/worktrees");
+        std::fs::create_dir_all(&above).unwrap();
+        let above = above.canonicalize().unwrap();
+        let root = above.join("project");
+        std::fs::rename(place.test.root(), &root).unwrap();
+        symlink(&root, above.join("../../project")).unwrap();
+        git(&place, REPOSITORY);
+        hook(&place, "touch ../../new ../new; echo tried >&2");
+        write(&root.join("commondir"), "../..\n");
+        write(&root.join("gitdir"), &format!("{}\n", root.join("sub/.git").display()));
+        write(&root.join("sub/.git"), "gitdir: ..\n");
+        let done = commit(&place);
+        assert!(done["data"]["stderr"].as_str().unwrap().contains("tried"), "{done}");
+        for new in ["new", "../new"] {
+            assert!(!above.join(new).exists(), "{} {:?} {new}", place.backend, place.user);
+        }
+    }
+}
+
+#[test]
+fn what_lies_above_a_project_with_a_repository_of_its_own_is_not_written() {
+    if !has("git", "what_lies_above_a_project_with_a_repository_of_its_own_is_not_written") {
+        return;
+    }
+    for place in places() {
+        git(&place, &format!("cd ..; {REPOSITORY}"));
+        let outer = place.test.root().join("../.git").canonicalize().unwrap();
+        git(&place, REPOSITORY);
+        hook(&place, &format!("touch {}/new; echo tried >&2", outer.display()));
+        let done = commit(&place);
+        assert!(done["data"]["stderr"].as_str().unwrap().contains("tried"), "{done}");
+        assert!(!outer.join("new").exists(), "{} {:?}", place.backend, place.user);
+        // Without one it is the project's.
+        git(&place, "rm -rf .git");
+        let done = place.call(&json!({"command": "git add own"}));
+        assert_eq!(done["status"], "success", "{} {:?} {done}", place.backend, place.user);
+    }
+}
+
+#[test]
+fn git_writes_where_worktrees_and_submodules_of_the_project_lie() {
+    if !has("git", "git_writes_where_worktrees_and_submodules_of_the_project_lie") {
+        return;
+    }
+    for place in places() {
+        git(&place, REPOSITORY);
+        git(&place, OTHER);
+        git(
+            &place,
+            "git -C ../outside/main worktree add -q -b here ../../project/tree; \
+             git -c protocol.file.allow=always submodule --quiet add ../outside/main sub; \
+             git worktree add -q inner; git -C sub sparse-checkout init",
+        );
+        // Git names them by their path, or by the way from where it lies.
+        for folder in ["tree", "sub", "inner"] {
+            let line = format!("git -C {folder} branch new");
+            let done = place.call(&json!({"command": line}));
+            assert_eq!(done["status"], "success", "{} {folder} {done}", place.backend);
+        }
+        let own = place.outside().join("main/.git/worktrees/tree1/gitdir");
+        assert!(std::fs::read_to_string(&own).unwrap().ends_with("project/tree/.git\n"));
+        write(&own, "../../../../../project/tree/.git\n");
+        let done = place.call(&json!({"command": "git -C tree branch relative"}));
+        assert_eq!(done["status"], "success", "{} {done}", place.backend);
+    }
+}
+
+#[test]
+fn a_setting_that_runs_something_is_told_however_it_is_written() {
+    if !has("git", "a_setting_that_runs_something_is_told_however_it_is_written") {
+        return;
+    }
+    for place in places() {
+        git(&place, REPOSITORY);
+        let config = place.test.root().join(".git/config");
+        let intact = place.test.read(".git/config");
+        for (added, key) in [
+            ("[core]\n# note \\\n\tfsmonitor = ./evil.sh\n", "core.fsmonitor"),
+            ("[user]\n\tx = a\\\\\n[alias]\n\tst = !./evil.sh\n", "alias.st"),
+            ("[core]\n\tx = y # c \\\n\teditor = ./evil.sh\n", "core.editor"),
+            ("[user][core] editor = ./evil.sh\n", "core.editor"),
+            ("[y \"\\\\\"][core]editor=./evil.sh\n", "core.editor"),
+        ] {
+            std::fs::write(&config, &intact).unwrap();
+            hook(&place, "cat added >> .git/config");
+            write(&place.test.root().join("added"), added);
+            let envelope = commit(&place);
+            assert!(told(&envelope).contains(".git/config"), "{added} {envelope}");
+            git(&place, &format!("git config {key}"));
+        }
+        std::fs::write(&config, &intact).unwrap();
+        hook(&place, "printf '[branch \"x\"]\\n\\tremote = origin # \\\\\\n' >> .git/config");
+        assert_eq!(told(&commit(&place)), "");
+    }
+}
+
+#[test]
+fn settings_that_become_a_link_or_can_not_be_read_are_told() {
+    if !has("git", "settings_that_become_a_link_or_can_not_be_read_are_told") {
+        return;
+    }
+    for place in places() {
+        let intact =
+            "rm -rf .git other mine; ".to_owned() + REPOSITORY + "; git worktree add -q -f other";
+        for (lines, file) in [
+            ("cp .git/config mine; rm .git/config; ln -s ../mine .git/config", "config"),
+            ("ln -s ../mine .git/config.worktree", "config.worktree"),
+            ("ln -s ../mine .git/commondir", "commondir"),
+            ("cp .git/config .git/x; ln .git/x .git/y; mv .git/x .git/config", "config"),
+            (
+                "cp -r .git/worktrees mine; mv .git/worktrees .git/w; ln -s ../mine .git/worktrees",
+                "commondir",
+            ),
+            ("mv .git/worktrees .git/w; ln -s ../nothing .git/worktrees", "commondir"),
+            ("ln other/.git mine", "other/.git"),
+            ("head -c 5000000 /dev/zero | tr '\\0' '\\n' >> .git/config", "config"),
+            ("echo '[core' >> .git/config", "config"),
+            ("rm -f .git/config.worktree; mkfifo .git/config.worktree", "config.worktree"),
+        ] {
+            git(&place, &intact);
+            hook(&place, lines);
+            let envelope = commit(&place);
+            assert!(told(&envelope).contains(file), "{} {lines}: {envelope}", place.backend);
+        }
+    }
+}
