@@ -172,9 +172,9 @@ impl Session {
         // Read beside the rest of the start.
         let is_trusted = options.config.trusted;
         let project = identity(workspace.root(), is_trusted);
-        let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
         let trying = begin_sandbox(&options.config, &workspace, options.dirs.as_ref())?;
-        let outside = Outside::of(workspace.places());
+        let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
+        let outside = Outside::of(places(config, &workspace));
         let models = open_models(config, &outside, &control).await;
         // Waited for in any case: what it has made is to be taken away again.
         let tried = trying.finish();

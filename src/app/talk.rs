@@ -68,7 +68,7 @@ impl Session {
         model: &str,
     ) -> Result<String, OpenError> {
         let config = Config { model: model.to_owned(), ..options.config.config.clone() };
-        let outside = Outside::of(self.workspace.places());
+        let outside = Outside::of(super::places(&options.config.config, &self.workspace));
         let (speaker, key) = models::open_model(&config, &outside, &self.control).await?;
         if let Some(key) = key
             && self.events.masker().mask(&key) == key

@@ -44,6 +44,7 @@ pub(super) struct Jobs<'a> {
     handle: Handle,
     workspace: Arc<Workspace>,
     masker: Arc<Masker>,
+    outside: Outside,
     /// Commands of the user's run as the user, outside the sandbox, with the user's environment.
     exec: Arc<Exec>,
     /// What looks at the project runs as a command of the agent's: git runs what the project's settings say.
@@ -63,14 +64,16 @@ impl<'a> Jobs<'a> {
         places: &'a Places,
         handle: Handle,
     ) -> Self {
+        let outside = Outside::of(app::places(&options.config.config, session.workspace()));
         Self {
             running: FuturesUnordered::new(),
+            outside: outside.clone(),
             options,
             places,
             handle,
             workspace: session.workspace().clone(),
             masker: session.masker(),
-            exec: Arc::new(Outside::of(session.workspace().places()).exec()),
+            exec: Arc::new(outside.exec()),
             boxed: session.exec().clone(),
             stop: CancellationToken::new(),
             log: session.log_path.clone(),
@@ -304,7 +307,7 @@ impl<'a> Jobs<'a> {
     }
 
     fn edit(&mut self, text: String) {
-        let (handle, outside) = (self.handle.clone(), Outside::of(self.workspace.places()));
+        let (handle, outside) = (self.handle.clone(), self.outside.clone());
         self.running.push(
             async move {
                 handle.tell(News::Edited(edited(&text, &outside).await));
