@@ -317,7 +317,7 @@ pub fn open_gate(
     events: Events,
     control: &Control,
 ) -> Gate {
-    let exec = Exec::new(&secret_variables(config));
+    let exec = Exec::new(&secret_variables(config)).clear_of(&places(config, &workspace));
     let exec = Arc::new(match sandbox {
         Some(sandbox) => exec.with_sandbox(sandbox),
         None => exec,

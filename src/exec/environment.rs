@@ -72,8 +72,7 @@ impl Environment {
         variables
     }
 
-    /// The program of this name in PATH, as far as that does not lead through these places: there a command could have
-    /// put one (`.venv/bin`).
+    /// The program of this name in PATH, as far as that does not lead through these places (`.venv/bin`).
     pub(super) fn find(&self, program: &str, but_not: &[PathBuf]) -> Option<PathBuf> {
         std::env::split_paths(self.get("PATH")?)
             .map(|folder| folder.join(program))

@@ -250,6 +250,14 @@ impl Exec {
         }
     }
 
+    /// The bash that runs commands is none that lies in these places, whatever PATH says: there a command could have
+    /// put one.
+    #[must_use]
+    pub fn clear_of(mut self, places: &[PathBuf]) -> Self {
+        self.bash = OnceLock::from(self.environment.find("bash", places));
+        self
+    }
+
     /// From here on commands run in this sandbox, or not at all.
     #[must_use]
     pub fn with_sandbox(mut self, sandbox: Sandbox) -> Self {
@@ -439,10 +447,7 @@ impl Exec {
 
     async fn start(&self, wanted: Command<'_>) -> Result<Started, Error> {
         let (line, directory) = (&wanted.line, &wanted.directory);
-        let bash = self.bash.get_or_init(|| {
-            let places = self.sandbox.as_ref().map(Sandbox::all_writable);
-            self.environment.find("bash", &places.unwrap_or_else(|| vec![directory.clone()]))
-        });
+        let bash = self.bash.get_or_init(|| self.environment.find("bash", &[]));
         let bash = bash.as_ref().ok_or(Error::NoBash)?;
         if line.contains('\0') {
             return Err(Error::NulByte);

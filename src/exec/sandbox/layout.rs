@@ -173,7 +173,7 @@ impl Sandbox {
     }
 
     /// Everything that commands may write, as it is named outside.
-    pub(in crate::exec) fn all_writable(&self) -> Vec<PathBuf> {
+    pub(super) fn all_writable(&self) -> Vec<PathBuf> {
         let mut all = self.writable.clone();
         all.push(self.cache());
         all.push(self.folder.temporary().to_owned());
