@@ -666,8 +666,8 @@ fn fits_run(rule: &Rule, run: &shell::Run, values: &Values) -> bool {
         return true;
     }
     // `git-push` is `git push`.
-    let Some(sub) = run.name().strip_prefix("git-") else { return false };
-    words.splice(..1, [vec!["git".to_owned()], vec![sub.to_owned()]]);
+    let Some((program, sub)) = run.name().split_once('-') else { return false };
+    words.splice(..1, [vec![program.to_owned()], vec![sub.to_owned()]]);
     skips.insert(0, Skip::No);
     rule.may_fit(&words, &skips)
 }

@@ -77,7 +77,7 @@ const SAME: &[(&[&str], &[&[&str]])] = &[
     (
         &["docker", "podman", "nerdctl"],
         &[
-            &["push", "image push"],
+            &["push", "image push", "build * --push", "buildx build * --push"],
             &["pull", "image pull"],
             &["build", "image build", "buildx build", "buildx b", "builder build"],
             &["rmi", "image rm", "image remove"],
