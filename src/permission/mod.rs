@@ -15,6 +15,7 @@ mod reading;
 mod rule;
 mod shell;
 mod statuses;
+mod synonyms;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,7 @@ use crate::protocol::tool::Effect;
 use filled::Values;
 use judge::{Class, Findings, Instead, IsIt, Own, Survey, Suspicion};
 use paths::Guarded;
+use rule::Skip;
 use shell::Simple;
 
 pub use freeze::{Heard, heard};
@@ -421,6 +423,10 @@ impl Policy {
         let class = class.filter(|_| self.mode != PermissionMode::Full);
         let is_enough = |entry: &Entry| match class {
             None => true,
+            // What a person answered was about a command of its kind that needs it.
+            Some((_, Class::Network, _)) if entry.origin == Origin::Answer => {
+                propose::gives_network(&entry.rule)
+            }
             Some((_, Class::Network, _)) => !entry.rule.is_bare(),
             Some(_) => false,
         };
@@ -522,7 +528,7 @@ impl Policy {
             if matches!(self.standing_of(question, n, simple), Some(Ruling::Allow(_))) {
                 continue;
             }
-            match propose::rule_for(simple) {
+            match propose::rule_for(line, n) {
                 Ok(rule) => {
                     let option = format!("--allow '{rule}'");
                     if !options.contains(&option) {
@@ -644,41 +650,27 @@ fn allowing_file(tool: &str, path: &str) -> String {
     format!("--allow '{rule}'")
 }
 
-/// The rule, which denies or asks, is about what runs: options before its first word make no other command of it, and
-/// what bash puts into its words may be what is missing in them.
+/// The rule, which denies or asks, is about what runs: options before what it is told to do make no other command of it,
+/// and what bash puts into its words may be what is missing in them.
 fn fits_run(rule: &Rule, run: &shell::Run, values: &Values) -> bool {
-    let may_be = |(n, word): (usize, &&shell::Word)| values.of_word(word, n == 0);
-    let words = |words: &[&shell::Word]| words.iter().enumerate().map(may_be).collect::<Vec<_>>();
-    let own = words(&run.words.iter().collect::<Vec<_>>());
-    let told = words(&judge::without_globals(run));
-    let by_git = judge::is_git(run).then(|| as_git(run, &told));
-    let mut all = [Some(own), Some(told), by_git].into_iter().flatten();
-    all.any(|words| !words.is_empty() && rule.may_fit(&words))
-}
-
-/// What git does under its other names: `git-push`, `git send-pack`, or one that is made up on the way.
-fn as_git(run: &shell::Run, told: &[Vec<String>]) -> Vec<Vec<String>> {
-    let own = run.name().strip_prefix("git-").map(|sub| vec![sub.to_owned()]);
-    let behind = told.iter().skip(1).cloned();
-    let mut subs: Vec<Vec<String>> = own.into_iter().chain(behind).collect();
+    let may_be = |(n, word): (usize, &shell::Word)| values.of_word(word, n == 0);
+    let mut words: Vec<Vec<String>> = run.words.iter().enumerate().map(may_be).collect();
+    let mut skips = judge::skips(run);
+    // A name that is made up on the way may be any: `git -c alias.p=push p`.
     let makes_names = run.words.iter().any(|word| word.text.contains("alias."));
-    if let Some(sub) = subs.first_mut() {
-        let others = GIT_PLUMBING.iter().filter(|(name, _)| sub.iter().any(|own| own == name));
-        let others: Vec<String> = others.map(|(_, other)| (*other).to_owned()).collect();
-        sub.extend(others);
-        sub.extend(makes_names.then(|| filled::ANYTHING.to_string()));
+    let told = judge::first_operand(run).filter(|_| makes_names && run.name() == "git");
+    if let Some(told) = told {
+        words[told].push(filled::ANYTHING.to_string());
     }
-    std::iter::once(vec!["git".to_owned()]).chain(subs).collect()
+    if rule.may_fit(&words, &skips) {
+        return true;
+    }
+    // `git-push` is `git push`.
+    let Some((program, sub)) = run.name().split_once('-') else { return false };
+    words.splice(..1, [vec![program.to_owned()], vec![sub.to_owned()]]);
+    skips.insert(0, Skip::No);
+    rule.may_fit(&words, &skips)
 }
-
-/// What of git does the same as a command that people know.
-const GIT_PLUMBING: &[(&str, &str)] = &[
-    ("send-pack", "push"),
-    ("http-push", "push"),
-    ("fetch-pack", "fetch"),
-    ("http-fetch", "fetch"),
-    ("commit-tree", "commit"),
-];
 
 /// A simple command's words as they are written, the assignments before them included.
 fn written(simple: &Simple) -> Vec<String> {

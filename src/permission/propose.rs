@@ -2,6 +2,7 @@
 
 use super::Line;
 use super::judge::{self, Class, GLOBAL_FLAGS, GLOBAL_VALUES};
+use super::rule::Rule;
 use super::shell::{How, Simple};
 use crate::protocol::tool::Effect;
 
@@ -95,13 +96,52 @@ const GROUPS: &[(&[&str], &[&str])] = &[
     (
         &["gh"],
         &[
-            "auth", "cache", "gist", "issue", "label", "pr", "project", "release", "repo",
-            "secret", "variable", "workflow",
+            "attestation",
+            "auth",
+            "cache",
+            "gist",
+            "gpg-key",
+            "issue",
+            "label",
+            "org",
+            "pr",
+            "project",
+            "release",
+            "repo",
+            "ruleset",
+            "search",
+            "secret",
+            "ssh-key",
+            "variable",
+            "workflow",
         ],
     ),
+    (&["git"], &["bundle", "credential", "flow", "lfs", "maintenance", "notes", "sparse-checkout"]),
     (&["kubectl", "oc"], &["auth", "cluster-info", "create", "rollout", "set", "top"]),
-    (&["helm"], &["dependency", "get", "registry", "repo", "search", "show"]),
-    (&["uv"], &["pip", "python"]),
+    (
+        &["helm"],
+        &["dependency", "dep", "dependencies", "get", "registry", "repo", "search", "show"],
+    ),
+    (&["uv"], &["auth", "cache", "pip", "python", "self"]),
+    (
+        &["npm", "pnpm", "yarn"],
+        &[
+            "access", "cache", "dist-tag", "env", "global", "hook", "npm", "org", "owner", "patch",
+            "pkg", "plugin", "profile", "store", "team", "token",
+        ],
+    ),
+    (&["cargo"], &["component", "hack", "make"]),
+    (&["rustup"], &["component", "override", "self", "target", "toolchain"]),
+    (&["go"], &["mod", "telemetry", "work"]),
+    (&["dotnet"], &["nuget", "package", "reference", "sln", "workload"]),
+    (&["terraform"], &["providers", "state", "workspace"]),
+    (&["pip", "pip3"], &["cache", "index"]),
+    (&["poetry"], &["cache", "env", "python", "self", "source"]),
+    (&["bundle"], &["plugin"]),
+    (&["brew"], &["bundle", "services"]),
+    (&["hatch"], &["config", "dep", "env", "project", "python", "self"]),
+    (&["swift"], &["package", "sdk"]),
+    (&["flutter", "dart"], &["pub", "global"]),
 ];
 /// Programs that run what they are given: a rule for them would allow anything.
 const RUN_ANYTHING: &[&str] = &[
@@ -360,7 +400,9 @@ const WIDE_VERBS: &[(&[&str], &[&str])] = &[
             "upload-pack",
             "receive-pack",
             "http-backend",
+            "credential",
             "instaweb",
+            "maintenance",
             "web--browse",
             "remote-ext",
             "svn",
@@ -392,6 +434,9 @@ const WIDE_VERBS: &[(&[&str], &[&str])] = &[
             "recursive",
             "workspace",
             "workspaces",
+            "foreach",
+            "plugin",
+            "env",
         ],
     ),
     (&["gh"], &["extension", "ext", "alias", "api", "codespace", "config"]),
@@ -399,6 +444,21 @@ const WIDE_VERBS: &[(&[&str], &[&str])] = &[
     (&["rustup"], &["run"]),
     (&["go"], &["env"]),
     (&["pip", "pip3", "poetry", "bundle", "composer"], &["config"]),
+    (&["poetry"], &["self"]),
+    (&["bundle", "brew"], &["plugin", "bundle", "sh", "ruby"]),
+    (&["composer"], &["global"]),
+    (&["hatch"], &["env", "shell"]),
+    (&["flutter", "dart"], &["global"]),
+    (&["swift"], &["repl"]),
+    (&["tox"], &["exec", "e", "devenv"]),
+    (&["meson"], &["devenv"]),
+    (&["stack"], &["eval", "ghc", "ghci", "repl", "runghc", "runhaskell", "script"]),
+    (&["cabal"], &["repl", "v2-exec", "v2-repl"]),
+    (&["dune"], &["utop", "top", "ocaml"]),
+    (&["lein"], &["do", "exec", "repl", "trampoline", "update-in"]),
+    (&["mix"], &["cmd", "do", "eval", "run"]),
+    (&["rails"], &["runner", "r", "console", "c", "new"]),
+    (&["cargo"], &["make", "watch", "hack"]),
 ];
 
 /// Why there is no rule where the words before a verb are not known.
@@ -420,8 +480,8 @@ pub fn propose(tool: &str, effect: &Effect) -> Option<Vec<String>> {
                 return None;
             }
             let mut rules: Vec<String> = Vec::new();
-            for simple in &line.script().commands {
-                let rule = rule_for(simple).ok()?;
+            for n in 0..line.script().commands.len() {
+                let rule = rule_for(&line, n).ok()?;
                 if !rules.contains(&rule) {
                     rules.push(rule);
                 }
@@ -440,9 +500,32 @@ pub(super) fn rule_for_file(tool: &str, path: &str) -> Option<String> {
     is_plain.then(|| format!("{tool}({root}{path})"))
 }
 
-/// The rule for one simple command: its program and what it is told to do, or all of its words where it
+/// The rule for one simple command of a line: its program and what it is told to do, or all of its words where it
 /// would run whatever it is given. Else why there is none.
-pub(super) fn rule_for(simple: &Simple) -> Result<String, &'static str> {
+pub(super) fn rule_for(line: &Line, n: usize) -> Result<String, &'static str> {
+    let simple = &line.script().commands[n];
+    let rule = rule_of(simple)?;
+    if !judge::talks(line, n) || says_network(&rule) {
+        return Ok(rule);
+    }
+    // `git remote add -f`: what it is told to do by itself needs no network.
+    let exact = exact(simple).filter(|rule| says_network(rule));
+    exact.ok_or("no pattern says which machines it talks to")
+}
+
+/// What the rule says by itself talks to other machines. What it lets through besides was not asked about: whoever
+/// agreed to `git remote add` did not agree to `git remote add -f`.
+pub(super) fn gives_network(rule: &Rule) -> bool {
+    let quoted = |word: &String| format!("'{}'", word.replace('\'', "'\\''"));
+    let words: Vec<String> = rule.leading().iter().map(quoted).collect();
+    judge::has(&Line::part(&words.join(" ")), Class::Network)
+}
+
+fn says_network(rule: &str) -> bool {
+    Rule::parse(rule).is_ok_and(|rule| gives_network(&rule))
+}
+
+fn rule_of(simple: &Simple) -> Result<String, &'static str> {
     if simple.redirects.iter().any(|to| to.writes().is_some()) {
         return Err("no pattern fits a redirection into a file: the Write tool can write it");
     }
@@ -460,8 +543,9 @@ pub(super) fn rule_for(simple: &Simple) -> Result<String, &'static str> {
     let name = program.rsplit('/').next().unwrap_or(program);
     let mut verbs = vec![name];
     let mut words = simple.words.iter().skip(1);
-    let is_group = |word: &str| RUNNERS.contains(&word) || any(GROUPS, name, word);
-    while HAS_VERBS.contains(&name) && (verbs.len() == 1 || is_group(verbs[verbs.len() - 1])) {
+    let is_group = |word: &str| any(GROUPS, name, word) || judge::has_more_behind(name, word);
+    let says_more = |word: &str| RUNNERS.contains(&word) || is_group(word);
+    while HAS_VERBS.contains(&name) && (verbs.len() == 1 || says_more(verbs[verbs.len() - 1])) {
         let Some(word) = words.next() else { break };
         // The options before a verb belong to the rule: elsewhere, or told otherwise, it may do something else.
         match word.known() {
@@ -482,7 +566,10 @@ pub(super) fn rule_for(simple: &Simple) -> Result<String, &'static str> {
             _ => return exact(simple).ok_or(UNREAD),
         }
     }
-    if verbs.len() == 1 && leading.len() > 1 || !leading.iter().all(|word| can_say(word)) {
+    // (Of a group without a word behind it, it is not known what it does.)
+    let is_open = verbs.len() == 1 && leading.len() > 1
+        || verbs.len() > 1 && is_group(verbs[verbs.len() - 1]);
+    if is_open || !leading.iter().all(|word| can_say(word)) {
         return exact(simple).ok_or(UNREAD);
     }
     let behind_runner = verbs.len() > 2;

@@ -7,7 +7,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::filled::{ANYTHING, Values, filled};
 use super::shell::join;
-use super::{CHANGES, Ground, judge};
+use super::{CHANGES, Ground, judge, synonyms};
 use crate::protocol::{nests_too_deep, unescape};
 
 /// What a rule does to the calls it fits.
@@ -43,7 +43,22 @@ pub struct Rule {
     pattern: Pattern,
     /// The same paths by where the links in them lead.
     behind_links: Option<Pattern>,
+    /// The same commands by other names of what they are told to do.
+    synonyms: Vec<Vec<String>>,
     text: String,
+}
+
+/// What a word may be besides one of those that a rule says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Skip {
+    /// Nothing: it says what is done.
+    No,
+    /// An option, or another word beside what is done.
+    Itself,
+    /// An option with a value in the next word.
+    WithNext,
+    /// An option that is not known: one or the other.
+    Either,
 }
 
 #[derive(Clone, Debug)]
@@ -145,7 +160,11 @@ impl Rule {
             }
         };
         let (tool, text) = (tool.to_owned(), trimmed.to_owned());
-        Ok(Self { tool, pattern, behind_links: None, text })
+        let synonyms = match &pattern {
+            Pattern::Words(words) => synonyms::others(words),
+            _ => Vec::new(),
+        };
+        Ok(Self { tool, pattern, behind_links: None, synonyms, text })
     }
 
     /// Reads rules as people write several: with commas or blanks between them.
@@ -248,38 +267,61 @@ impl Rule {
 
     /// Fits a simple command that is exactly what its words say.
     pub(super) fn fits_words(&self, words: &[String]) -> bool {
-        self.leads(words.len(), |part, n, _| word_fits(part, '*', &words[n]))
+        let (pattern, is_whole) = match &self.pattern {
+            Pattern::Any => return true,
+            Pattern::Words(pattern) => (pattern, false),
+            Pattern::AllWords(pattern) => (pattern, true),
+            Pattern::Files | Pattern::Path(_) => return false,
+        };
+        let fits = |part: &str, n: usize, _| word_fits(part, '*', &words[n]);
+        lead(pattern, words.len(), is_whole, fits, |_| Skip::No)
     }
 
-    /// Fits a simple command each of whose words may be one of these texts. A last one of which nothing is known
-    /// may be several.
-    pub(super) fn may_fit(&self, words: &[Vec<String>]) -> bool {
-        let is_open = words.last().is_some_and(|word| word.iter().any(|text| is_anything(text)));
-        let n_more = if is_open { self.n_words() } else { 0 };
-        self.leads(words.len() + n_more, |part, n, is_behind_star| {
-            let word = &words[n.min(words.len() - 1)];
-            // (Behind a `*` any word could be the option that the rule is about.)
-            let is_meant =
-                |text: &String| !(is_behind_star && part.starts_with('-') && is_anything(text));
-            word.iter().filter(|text| is_meant(text)).any(|text| word_may_fit(part, text))
-        })
+    /// Fits a simple command each of whose words may be one of these texts, by any name of what it is told to do and
+    /// wherever its options stand. A last one of which nothing is known may be several.
+    pub(super) fn may_fit(&self, words: &[Vec<String>], skips: &[Skip]) -> bool {
+        let (pattern, is_whole) = match &self.pattern {
+            Pattern::Any => return true,
+            Pattern::Words(pattern) => (pattern, false),
+            Pattern::AllWords(pattern) => (pattern, true),
+            Pattern::Files | Pattern::Path(_) => return false,
+        };
+        let is_unknown = |word: &Vec<String>| word.iter().any(|text| is_anything(text));
+        let is_open = words.last().is_some_and(is_unknown);
+        let may_lead = |pattern: &Vec<String>| {
+            let program = pattern.first().map_or("", String::as_str);
+            let n_more = if is_open { pattern.len() } else { 0 };
+            let fits = |part: &str, n: usize, is_behind_star: bool| {
+                let word = &words[n.min(words.len() - 1)];
+                // (Behind a `*` any word could be the option that the rule is about.)
+                let is_meant =
+                    |text: &String| !(is_behind_star && part.starts_with('-') && is_anything(text));
+                word.iter().filter(|text| is_meant(text)).any(|text| {
+                    word_may_fit(part, text)
+                        || n > 0 && !is_behind_star && synonyms::begins(program, text, part)
+                })
+            };
+            let skip = |n: usize| match words.get(n).zip(skips.get(n)) {
+                None => Skip::No,
+                Some((word, Skip::No)) if is_unknown(word) => Skip::Itself,
+                // `o=-q; npm $o publish`
+                Some((word, Skip::No)) if word.iter().any(|text| text.starts_with('-')) => {
+                    Skip::Either
+                }
+                Some((_, skip)) => *skip,
+            };
+            lead(pattern, words.len() + n_more, is_whole, fits, skip)
+        };
+        may_lead(pattern) || self.synonyms.iter().any(may_lead)
     }
 
-    fn n_words(&self) -> usize {
-        match &self.pattern {
-            Pattern::Words(pattern) | Pattern::AllWords(pattern) => pattern.len(),
-            Pattern::Any | Pattern::Files | Pattern::Path(_) => 0,
-        }
-    }
-
-    /// The words, so many, begin with the pattern, or are it.
-    fn leads(&self, n_words: usize, fits: impl Fn(&str, usize, bool) -> bool) -> bool {
-        match &self.pattern {
-            Pattern::Any => true,
-            Pattern::Words(pattern) => lead(pattern, n_words, false, fits),
-            Pattern::AllWords(pattern) => lead(pattern, n_words, true, fits),
-            Pattern::Files | Pattern::Path(_) => false,
-        }
+    /// The words that it says, up to the first `*`.
+    pub(super) fn leading(&self) -> &[String] {
+        let (Pattern::Words(pattern) | Pattern::AllWords(pattern)) = &self.pattern else {
+            return &[];
+        };
+        let n_leading = pattern.iter().position(|word| word.contains('*'));
+        &pattern[..n_leading.unwrap_or(pattern.len())]
     }
 
     /// A word of the pattern, as it stands, is or holds the name of this file.
@@ -448,46 +490,60 @@ fn path_glob(pattern: &str, below: &str) -> Result<GlobMatcher, String> {
     glob.map(|glob| glob.compile_matcher()).map_err(|error| error.to_string())
 }
 
-/// So many words begin with the pattern, or are it, where `fits` says which of its parts fits which of them.
+/// So many words begin with the pattern, or are it, where `fits` says which of its parts fits which of them, and `skip`
+/// what of them may stand between.
 fn lead(
     pattern: &[String],
     n_words: usize,
     is_whole: bool,
     fits: impl Fn(&str, usize, bool) -> bool,
+    skip: impl Fn(usize) -> Skip,
 ) -> bool {
-    let (mut at, mut n) = (0, 0);
-    // Behind the last `*`, and the first word that it does not stand for: the words before are settled.
-    let mut behind_star = None;
-    loop {
-        match pattern.get(at).map(String::as_str) {
-            None if !is_whole || n == n_words => return true,
-            Some("*") => {
-                at += 1;
-                behind_star = Some((at, n));
+    let n_parts = pattern.len();
+    let first_star = pattern.iter().position(|part| part == "*").unwrap_or(n_parts);
+    // How many parts may be settled before this word, the next one, and the one behind it.
+    let mut here = vec![false; n_parts + 1];
+    let mut next = here.clone();
+    let mut behind = here.clone();
+    here[0] = true;
+    for n in 0..=n_words {
+        for at in 0..=n_parts {
+            if !here[at] {
                 continue;
             }
-            Some(part) if n < n_words => {
-                // `rm:*`, as others write `rm *`.
-                let open = part.strip_suffix(":*").filter(|_| at + 1 == pattern.len());
-                let is_behind_star = behind_star.is_some();
-                if open.is_some_and(|open| fits(open, n, is_behind_star)) {
+            let Some(part) = pattern.get(at) else {
+                if !is_whole || n == n_words {
                     return true;
                 }
-                if fits(part, n, is_behind_star) {
-                    (at, n) = (at + 1, n + 1);
-                    continue;
-                }
+                continue;
+            };
+            if part == "*" {
+                here[at + 1] = true;
+                next[at] = true;
+                continue;
             }
-            Some(_) | None => {}
-        }
-        match &mut behind_star {
-            Some((behind, next)) if *next < n_words => {
-                *next += 1;
-                (at, n) = (*behind, *next);
+            if n == n_words {
+                continue;
             }
-            Some(_) | None => return false,
+            // `rm:*`, as others write `rm *`.
+            let open = part.strip_suffix(":*").filter(|_| at + 1 == n_parts);
+            if open.is_some_and(|open| fits(open, n, at > first_star)) {
+                return true;
+            }
+            next[at + 1] |= fits(part, n, at > first_star);
+            if at > 0 {
+                let skip = skip(n);
+                next[at] |= matches!(skip, Skip::Itself | Skip::Either);
+                behind[at] |= matches!(skip, Skip::WithNext | Skip::Either);
+            }
         }
+        if !next.contains(&true) && !behind.contains(&true) {
+            return false;
+        }
+        here.fill(false);
+        (here, next, behind) = (next, behind, here);
     }
+    false
 }
 
 /// The mark stands for any characters.

@@ -785,6 +785,39 @@ fn always_allow_proposes_a_rule_no_wider_than_sensible() {
 }
 
 #[test]
+fn always_allow_names_what_is_done_where_one_word_does_not_say_it() {
+    for (line, expected) in [
+        ("git remote add x y", Some(&["Bash(git remote add *)"] as &[&str])),
+        ("git remote add -f x y", Some(&["Bash(git remote add -f x y)"])),
+        ("git remote", Some(&["Bash(git remote)"])),
+        ("git remote -v", Some(&["Bash(git remote -v)"])),
+        ("git remote show x", Some(&["Bash(git remote show *)"])),
+        ("git stash", Some(&["Bash(git stash)"])),
+        ("git stash list", Some(&["Bash(git stash list *)"])),
+        ("git worktree list", Some(&["Bash(git worktree list *)"])),
+        ("git lfs ls-files", Some(&["Bash(git lfs ls-files *)"])),
+        ("git credential fill", Some(&["Bash(git credential fill)"])),
+        ("rustup toolchain list", Some(&["Bash(rustup toolchain list *)"])),
+        ("rustup toolchain install x", Some(&["Bash(rustup toolchain install *)"])),
+        ("go mod tidy", Some(&["Bash(go mod tidy *)"])),
+        ("go mod graph", Some(&["Bash(go mod graph *)"])),
+        ("uv pip list", Some(&["Bash(uv pip list *)"])),
+        ("npm pkg get name", Some(&["Bash(npm pkg get *)"])),
+        ("terraform state list", Some(&["Bash(terraform state list *)"])),
+        ("yarn workspaces list", Some(&["Bash(yarn workspaces list)"])),
+        ("composer global show", Some(&["Bash(composer global show)"])),
+        ("hatch env show", Some(&["Bash(hatch env show)"])),
+        ("flutter pub get", Some(&["Bash(flutter pub get *)"])),
+        ("flutter pub global list", Some(&["Bash(flutter pub global list)"])),
+        // No pattern says where a redirection leads.
+        ("cat < /dev/tcp/x.org/80", None),
+        ("f() { curl x.org; }; f", Some(&["Bash(curl x.org)", "Bash(f *)"])),
+    ] {
+        check_proposal(&bash(line), expected);
+    }
+}
+
+#[test]
 fn always_allow_lets_through_no_more_than_it_says() {
     let then = |asked: &str, line: &str, mode: PermissionMode| {
         let (tool, effect) = bash(asked);
@@ -808,6 +841,19 @@ fn always_allow_lets_through_no_more_than_it_says() {
         }
     }
     for (asked, line) in [
+        ("git remote add x y", "git remote add -f x y"),
+        ("git remote add x y", "git remote add --fetch x y"),
+        ("npm test", "npm test < /dev/tcp/x.org/80"),
+        ("go mod graph", "go mod download"),
+    ] {
+        for mode in [Ask, AutoEdit] {
+            assert_eq!(then(asked, line, mode), "ask: network", "{asked}; {line}");
+        }
+    }
+    for (asked, line) in [
+        ("git remote add x y", "git remote update"),
+        ("git remote -v", "git remote show x"),
+        ("rustup toolchain list", "rustup toolchain install x"),
         ("git ls-remote .", "git ls-remote . --upload-pack=./x"),
         ("git grep x", "git grep x -Oless"),
         ("sed -n 1p a.txt b.txt", "sed -n 1p a.txt b.txt -e 1e"),
@@ -913,6 +959,119 @@ fn what_bash_puts_into_a_name_makes_no_other_command_of_it() {
         check(Full, &rules, &bash(line), denied);
     }
     check(Full, &rules, &bash("docker compose -f down up"), "allow: mode full");
+}
+
+#[test]
+fn a_rule_against_a_command_holds_wherever_its_options_stand_and_by_its_other_names() {
+    for (rule, denied, runs) in [
+        (
+            "Bash(npm publish *)",
+            &[
+                "npm --registry http://x publish",
+                "npm --otp 1 publish",
+                "npm --access public --tag x publish",
+                "npm --loglevel silent publish",
+                "npm --userconfig x publish --dry-run=false",
+                "npm --dry-run=false publish",
+                "npm -ws publish",
+                "npm -- publish",
+                "npm pub",
+                "npm --tag x publ",
+                "o=-q; npm $o publish",
+                "npm $o publish",
+            ][..],
+            &[
+                "npm pack",
+                "npm run publish",
+                "npm view publish",
+                "npm --otp 1 pack publish",
+                "npm p",
+            ][..],
+        ),
+        (
+            "Bash(gh pr merge *)",
+            &["gh pr -R a/b merge", "gh pr --repo=a/b merge 1", "gh -R a/b pr --odd x merge"],
+            &["gh pr view merge", "gh issue list", "gh pr -R a/b list"],
+        ),
+        (
+            "Bash(poetry publish *)",
+            &["poetry -C . publish", "poetry -P d publish", "poetry --directory d -n publish"],
+            &["poetry run publish", "poetry -C . build"],
+        ),
+        (
+            "Bash(systemctl stop *)",
+            &[
+                "systemctl -H h stop x",
+                "systemctl -M m stop x",
+                "systemctl -t service stop x",
+                "systemctl --user --job-mode fail stop x",
+            ],
+            &["systemctl status stop", "systemctl --user start x"],
+        ),
+        (
+            "Bash(make deploy *)",
+            &[
+                "make -j 4 deploy",
+                "make -I d -W f -o f -l 2 deploy",
+                "make X=1 deploy",
+                "make clean deploy",
+                "gmake deploy",
+            ],
+            &["make -C deploy all", "make -f deploy", "make deployed", "make -j4"],
+        ),
+        (
+            "Bash(docker push *)",
+            &[
+                "docker image push x",
+                "docker --odd x image push x",
+                "podman push x && docker push x",
+                "docker build -t x . --push",
+                "docker buildx build --push .",
+            ],
+            &["docker image pull x", "docker run push", "docker -c push ps"],
+        ),
+        ("Bash(docker image push *)", &["docker push x"], &["docker pull x"]),
+        ("Bash(docker compose down)", &["docker-compose -f a down"], &["docker-compose up"]),
+        (
+            "Bash(helm uninstall:*)",
+            &["helm delete x", "helm del x", "helm -n a un x"],
+            &["helm list", "helm install del x"],
+        ),
+        (
+            "Bash(terraform destroy)",
+            &["terraform apply -auto-approve -destroy"],
+            &["terraform apply"],
+        ),
+        (
+            "Bash(npm run deploy:*)",
+            &["npm run -s deploy:prod", "npm run-script deploy"],
+            &["npm run -s build"],
+        ),
+        ("Bash(npm install *)", &["npm i x", "npm add x"], &["npm init -y", "npm it"]),
+        (
+            "Bash(git push *)",
+            &["git -C . --odd push", "git http-push x", "git-push x"],
+            &["git stash push"],
+        ),
+        ("Bash(pip install *)", &["pip3 install x", "python3 -m pip install x"], &["pip list"]),
+        (
+            "Bash(cargo test)",
+            &["cargo t", "cargo-test", "cargo +nightly --odd x test"],
+            &["cargo run test", "cargo tree"],
+        ),
+    ] {
+        let rules = [format!("--deny {rule}")];
+        let rules = [rules[0].as_str()];
+        for line in denied {
+            check(Full, &rules, &bash(line), &format!("COMMAND_BLOCKED: --deny {rule}"));
+        }
+        for line in runs {
+            check(Full, &rules, &bash(line), "allow: mode full");
+        }
+    }
+    // What allows says no more than it says.
+    let rules = ["user allow Bash(helm list *)"];
+    check(Ask, &rules, &bash("helm ls"), "ask: network");
 }
 
 #[test]

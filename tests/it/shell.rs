@@ -242,6 +242,19 @@ fn a_rule_against_a_command_holds_for_it_behind_whatever_runs_it() {
 }
 
 #[test]
+fn a_rule_against_a_target_holds_wherever_the_options_of_make_stand() {
+    let (test, _) = project();
+    let test = test.file("Makefile", "all:\ndeploy:\n\ttouch deployed\nX=0\n");
+    let options = ["--permission-mode", "full", "--deny", "Bash(make deploy *)"];
+    for command in ["make deploy", "make -j 4 deploy", "make X=1 deploy", "make -I sub all deploy"]
+    {
+        let envelope = call(&test, command, &options);
+        assert_eq!(envelope["error"]["code"], "COMMAND_BLOCKED", "{command}: {envelope}");
+        assert!(!test.root().join("deployed").exists(), "{command}");
+    }
+}
+
+#[test]
 fn files_that_a_command_takes_away_come_back_with_the_undo() {
     let script = "call: Bash {\"command\": \"rm a.txt && mv b.txt sub/c.txt && echo 2 > d.txt && true\"}\n---\n\
         expect: success\ntext: ok";

@@ -13,7 +13,7 @@ const FETCHERS: &[&str] =
     &["curl", "wget", "aria2c", "http", "https", "xh", "fetch", "nc", "ncat", "lynx"];
 /// What runs a text that it is given, besides shells.
 pub(super) const INTERPRETERS: &[&str] =
-    &["python", "python2", "python3", "perl", "ruby", "node", "php", "lua", "deno", "bun"];
+    &["python", "python2", "python3", "perl", "ruby", "node", "php", "lua", "deno", "bun", "tclsh"];
 
 /// A fork bomb as everybody writes it, without its blanks.
 const FORK_BOMB: &str = ":(){:|:&};:";

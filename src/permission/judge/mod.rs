@@ -28,7 +28,8 @@ pub(super) use table::{GLOBAL_FLAGS, GLOBAL_VALUES};
 pub(super) use touched::{changes, changes_what_a_patch_names, removes};
 
 use super::line::Line;
-use super::shell::{By, How, Input, Run, Sets, Word};
+use super::rule::Skip;
+use super::shell::{By, How, Input, Redirect, Run, Sets, Word};
 use crate::protocol::tool::Effect;
 
 /// What stands at a path. Whoever asks for a ruling tells it: this room looks at no file.
@@ -331,6 +332,31 @@ pub(super) fn can_be(name: &str, class: Class) -> bool {
     entries_of(name).any(|entry| entry.class == class)
 }
 
+/// What this simple command of a line runs talks to other machines.
+pub(super) fn talks(line: &Line, n: usize) -> bool {
+    let runs = line.runs().iter().filter(|run| run.of == n);
+    runs.map(|run| Args { run, directory: "", ground: &Nowhere }).any(|args| {
+        let is_device = |to: &Redirect| Own::default().is_left_by(to);
+        classes(&args).iter().any(|entry| entry.class == Class::Network)
+            || args.run.redirects.iter().any(is_device)
+    })
+}
+
+/// Of this program another word behind this one says what it is told to do: `git remote show`.
+pub(super) fn has_more_behind(name: &str, word: &str) -> bool {
+    let subs = entries_of(name).flat_map(|entry| match entry.when {
+        table::When::Sub(subs)
+        | table::When::SubHas(subs, _)
+        | table::When::SubHasNot(subs, _)
+        | table::When::SubMayNot(subs, _) => subs,
+        table::When::Always | table::When::Has(_) | table::When::HasNot(_) | table::When::Is(_) => {
+            &[]
+        }
+    });
+    let mut behind = subs.filter_map(|sub| sub.split_once(' ')).filter(|(own, _)| *own == word);
+    behind.any(|(_, next)| !next.starts_with('-'))
+}
+
 /// A command of this class is among those that may run.
 pub(super) fn has(line: &Line, class: Class) -> bool {
     has_beyond(line, class, "", &Nowhere, Own::default())
@@ -429,17 +455,38 @@ pub(super) fn notes(line: &Line, directory: &str, ground: &dyn Ground) -> Option
     instead::note(line, directory, ground)
 }
 
-/// The program and its words but the options before what it is told to do: `docker compose down -v` of
-/// `docker -D compose -f x down -v`.
-pub(super) fn without_globals(run: &Run) -> Vec<&Word> {
-    let args = Args { run, directory: "", ground: &Nowhere };
-    let own = args.parts().filter(|(_, part)| *part != Part::Global).map(|(word, _)| word);
-    run.words.iter().take(1).chain(own).collect()
+/// Programs each of whose words is something to do: `make clean deploy`.
+const DO_EACH: &[&str] =
+    &["make", "gmake", "bmake", "ninja", "rake", "mvn", "mvnw", "gradle", "gradlew"];
+
+/// What each word of a command may be besides one that says what it is told to do. Of an option that is not known nobody
+/// knows whether the next word is its value.
+pub(super) fn skips(run: &Run) -> Vec<Skip> {
+    let name = run.name();
+    let is_in = |table: &[(&str, &[&str])], option: &str| {
+        let is_own = |own: &str| own.split(' ').next() == Some(name);
+        table.iter().any(|(own, options)| is_own(own) && options.contains(&option))
+    };
+    let skip = |(n, word): (usize, &Word)| match word.text.as_str() {
+        _ if n == 0 => Skip::No,
+        text if !text.starts_with('-') => {
+            // `cargo +nightly`
+            let is_beside = text.starts_with('+') || DO_EACH.contains(&name);
+            if is_beside { Skip::Itself } else { Skip::No }
+        }
+        "-" | "--" => Skip::Itself,
+        option if is_in(GLOBAL_VALUES, option) => Skip::WithNext,
+        option if is_in(GLOBAL_FLAGS, option) => Skip::Itself,
+        option if option.starts_with("--") && option.contains('=') => Skip::Itself,
+        _ => Skip::Either,
+    };
+    run.words.iter().enumerate().map(skip).collect()
 }
 
-/// It is git, or one of its commands by its own name.
-pub(super) fn is_git(run: &Run) -> bool {
-    run.name() == "git" || run.name().starts_with("git-")
+/// The place of the first word that is neither an option nor the value of one.
+pub(super) fn first_operand(run: &Run) -> Option<usize> {
+    let args = Args { run, directory: "", ground: &Nowhere };
+    args.parts().position(|(_, part)| part == Part::Operand).map(|n| n + 1)
 }
 
 /// A ground of which nothing is known.

@@ -63,8 +63,36 @@ const GIT_SHOWS: &[&str] = &[
 const COMPILERS: &[&str] = &["gcc", "g++", "cc", "c++", "clang", "clang++", "cpp"];
 
 /// Modules of python that write out the file that they are given.
-const SHOWING_MODULES: &[&str] =
-    &["base64", "json.tool", "tokenize", "gzip", "quopri", "ast", "pygments", "tarfile", "zipfile"];
+/// They tell what they do not understand with the line that it stands in, too.
+const SHOWING_MODULES: &[&str] = &[
+    "base64",
+    "json.tool",
+    "tokenize",
+    "gzip",
+    "quopri",
+    "ast",
+    "pygments",
+    "tarfile",
+    "zipfile",
+    "fileinput",
+    "trace",
+    "runpy",
+    "cProfile",
+    "profile",
+    "py_compile",
+    "compileall",
+    "dis",
+    "symtable",
+    "doctest",
+    "pdb",
+];
+
+/// Programs that are told options by files, `@file`, and repeat those that they do not know.
+const READ_OPTIONS: &[&str] = &[
+    "ld", "ld.bfd", "ld.gold", "ld.lld", "lld", "as", "ar", "nm", "objcopy", "objdump", "ranlib",
+    "readelf", "size", "strip", "javac", "java", "javadoc", "jar", "rustc", "swiftc", "ghc",
+    "mypy", "pytest", "pylint",
+];
 
 /// What `openssl` does that shows certificates and sums, and never a key.
 const SHOWS_NO_KEY: &[&str] = &["x509", "verify", "crl", "dgst", "req"];
@@ -102,6 +130,13 @@ const PRINTS: &[&str] = &[
     "os.write",
     "writeSync",
     "logging",
+    // They show the line that they do not understand.
+    "runpy",
+    "configparser",
+    "ConfigParser",
+    "ast.parse",
+    "SourceFileLoader",
+    "netrc",
 ];
 
 /// Words with which a program complains, of what it has read as of anything else.
@@ -144,6 +179,12 @@ const FILE_OPTIONS: &[(&str, &[&str])] = &[
     ("sort", &["--files0-from"]),
     ("wc", &["--files0-from"]),
     ("xargs", &["-a", "--arg-file"]),
+    ("file", &["-f", "--files-from"]),
+    ("tar", &["-T", "--files-from"]),
+    ("sysctl", &["-p", "--load"]),
+    ("bash", &["--rcfile", "--init-file"]),
+    ("pip install", &["-r", "--requirement", "-c", "--constraint"]),
+    ("pip3 install", &["-r", "--requirement", "-c", "--constraint"]),
     ("git blame", &["--contents"]),
     ("git annotate", &["--contents"]),
     ("git commit", &["-F", "--file", "-t", "--template"]),
@@ -476,6 +517,11 @@ impl<'a> Looker<'a> {
             Suspicion::Known if name == "xargs" => false,
             // As a script of theirs: they tell what they do not understand.
             Suspicion::Known if self.runs_showing_module() => true,
+            Suspicion::Known if self.shows_what_its_text_opens() => true,
+            Suspicion::Known if READ_OPTIONS.contains(&name) && !self.shows_what_it_is_given() => {
+                let is_at = |word: &&Word| word.text.starts_with('@');
+                return self.args.operands().filter(is_at).collect();
+            }
             Suspicion::Known if SHELLS.contains(&name) || INTERPRETERS.contains(&name) => {
                 let has_text = ["-c", "-e", "-m"].iter().any(|own| self.args.has(own));
                 let n_scripts = if self.shows_what_it_is_given() { usize::MAX } else { 1 };
@@ -522,6 +568,16 @@ impl<'a> Looker<'a> {
             && to.is_literal()
             && self.args.values_of(&options).is_empty()
             && self.at(to).is_some()
+    }
+
+    /// `perl -e 'print <>' FILE`
+    fn shows_what_its_text_opens(&self) -> bool {
+        let texts = || self.args.words().map(|word| word.text.as_str());
+        INTERPRETERS.contains(&self.name())
+            && ["-c", "-e", "-E", "-r", "-p", "--eval", "--print"]
+                .iter()
+                .any(|own| self.args.has(own))
+            && texts().any(|text| OPENS.iter().any(|own| text.contains(own)) && prints(text))
     }
 
     /// `python3 -m base64 FILE`

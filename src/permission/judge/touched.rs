@@ -9,7 +9,7 @@ use super::values::Values;
 use super::{Ground, Place, Reach};
 use crate::permission::line::Line;
 use crate::permission::paths::guarded;
-use crate::permission::shell::{Effects, Kind, Word, join};
+use crate::permission::shell::{Dir, Effects, Kind, Word, join};
 
 /// What a look at a path costs, in values that are compared, and what it costs to put one together.
 const A_LOOK: usize = 10;
@@ -173,6 +173,7 @@ impl<'b> Toucher<'_, 'b> {
                     self.add_all(operands, gone);
                 }
             }
+            "git" => self.take_back(),
             "sed" => {
                 if self.args.gives(&["-i", "--in-place"]) {
                     let is_given = |option| self.args.gives(&[option]);
@@ -211,6 +212,93 @@ impl<'b> Toucher<'_, 'b> {
         }
         self.add_all(&self.args.written_by_option(), written);
         self.add_all(run.redirects.iter().filter_map(|to| to.writes()), written);
+    }
+
+    /// What of the files that git tracks it puts back, takes away or writes: those that are named, else all of them.
+    ///
+    /// To go from one commit to another (`checkout BRANCH`, `merge`, `pull`, `stash pop`) is none of it: which files
+    /// differ is not known, and git keeps what was not committed.
+    fn take_back(&mut self) {
+        let args = &self.args;
+        let Some(sub) = args.operands().next().map(|word| word.text.as_str()) else { return };
+        let has = |options: &[&str]| options.iter().any(|own| args.has(own));
+        let is_there = |word: &&Word| {
+            let is_path = |path: &String| {
+                matches!(self.ground.look(path), Place::File | Place::Folder | Place::Project)
+            };
+            word.text == "."
+                || is_git_pattern(word)
+                || args.known_paths(word).iter().any(is_path)
+                || !args.expanded(word).is_empty()
+        };
+        let behind_dashes = || args.words().skip_while(|word| word.text != "--").skip(1);
+        let given = || args.operands().skip(1);
+        let named: Vec<&Word> = match sub {
+            "checkout" if has(&["-f"]) || args.may_have("--force") => Vec::new(),
+            "checkout" if args.may_have("--pathspec-from-file") => Vec::new(),
+            "checkout" if has(&["-b", "-B", "--orphan"]) => return,
+            "checkout" => {
+                let named: Vec<&Word> = match behind_dashes().next() {
+                    Some(_) => behind_dashes().collect(),
+                    None => given().filter(is_there).collect(),
+                };
+                if named.is_empty() {
+                    return;
+                }
+                named
+            }
+            "restore" if !args.restores_files() => return,
+            "restore" if args.may_have("--pathspec-from-file") => Vec::new(),
+            "checkout-index" if !has(&["-f", "--force"]) || args.has("--prefix") => return,
+            "checkout-index" if has(&["-a", "--all", "--stdin"]) => Vec::new(),
+            "switch" if has(&["-f", "--force", "--discard-changes"]) => Vec::new(),
+            "reset" if args.may_have("--hard") || args.may_have("--merge") => Vec::new(),
+            "read-tree" if has(&["-u"]) => Vec::new(),
+            "sparse-checkout" => match given().next().map(|word| word.text.as_str()) {
+                Some("set" | "init" | "reapply") => Vec::new(),
+                _ => return,
+            },
+            "filter-branch" | "filter-repo" => Vec::new(),
+            "stash" => match given().next().map(|word| word.text.as_str()) {
+                None | Some("push" | "save") => match behind_dashes().next() {
+                    Some(_) => behind_dashes().collect(),
+                    None => given().skip(1).filter(is_there).collect(),
+                },
+                Some(_) if behind_dashes().next().is_some() => behind_dashes().collect(),
+                // `git stash -m "before"`: the message.
+                Some(_) if has(&["-m", "--message"]) => Vec::new(),
+                Some(_) => return,
+            },
+            "clean" if args.cleans_nothing() => return,
+            "clean" if has(&["-e", "--exclude"]) => Vec::new(),
+            "restore" | "checkout-index" | "clean" => given().collect(),
+            "merge-file" if has(&["-p", "--stdout"]) => return,
+            "merge-file" => given().take(1).collect(),
+            "bundle" => given().skip(1).take(1).collect(),
+            _ => return,
+        };
+        if !named.is_empty() && !named.iter().any(|word| is_git_pattern(word)) {
+            return self.add_all(named, Change::Gone);
+        }
+        let first = args.words().next();
+        let here = first.map_or(Vec::new(), |word| args.folders_of_operand(word));
+        for folder in here {
+            // (`git clean` stays below the folder where it runs.)
+            let root = if sub == "clean" { folder } else { self.repository(folder) };
+            self.touched.add(root.unwrap_or_default(), Change::Gone);
+        }
+    }
+
+    /// The folder of the project in which the repository lies that this one belongs to.
+    fn repository(&self, folder: Dir) -> Dir {
+        let mut folder = folder?;
+        while !folder.is_empty() && !folder.starts_with(['/', '~', '.']) {
+            if self.ground.look(&join(&folder, ".git")) != Place::Nothing {
+                break;
+            }
+            folder.truncate(folder.rfind('/').unwrap_or(0));
+        }
+        Some(folder)
     }
 
     /// What `tar xf a.tar FILE` is told to unpack.
@@ -311,6 +399,11 @@ impl<'b> Toucher<'_, 'b> {
         }
         places
     }
+}
+
+/// Git reads it as a pattern of its own, which goes through folders.
+fn is_git_pattern(word: &Word) -> bool {
+    word.text.starts_with(':') || word.is_literal() && word.text.contains(['*', '?', '['])
 }
 
 /// With these a program that packs files leaves them where they are.
