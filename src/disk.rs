@@ -188,13 +188,11 @@ pub(crate) fn create(path: &Path, mode: u32) -> io::Result<File> {
     Ok(open(path, flags, Mode::from_raw_mode(mode))?.into())
 }
 
-/// Opens a regular file to write it anew, which is made where it is not there.
+/// Opens a regular file to write it, which is made where it is not there.
 pub(crate) fn make_file(path: &Path) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK;
     let file = open(path, flags, Mode::from_raw_mode(0o666)).map_err(|error| named(error, path))?;
-    let file = regular(file.into())?;
-    file.set_len(0)?;
-    Ok(file)
+    regular(file.into())
 }
 
 /// Opens a regular file of the agent's own to write behind its end, and to read; `makes`: it is made where it is
@@ -321,13 +319,7 @@ pub(crate) fn temporary_folder(places: &[PathBuf]) -> PathBuf {
     canonical_prefix(usable.next().unwrap_or(&all[0]))
 }
 
-/// The path with everything that exists of it resolved.
+/// The path with all of its links resolved, also where what they lead to is not there.
 pub(crate) fn canonical_prefix(path: &Path) -> PathBuf {
-    for ancestor in path.ancestors() {
-        if let (Ok(real), Ok(rest)) = (fs::canonicalize(ancestor), path.strip_prefix(ancestor)) {
-            // Joined with nothing it would end in a slash.
-            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
-        }
-    }
-    path.to_owned()
+    settled(path, &[])
 }

@@ -256,13 +256,14 @@ fn named_memory(
     writable: &[PathBuf],
     dirs: Option<&UserDirs>,
 ) -> Result<Vec<PathBuf>, OpenError> {
-    if config.learning.database.is_none() {
-        return Ok(Vec::new());
-    }
     // What is wrong with it is said where it is opened.
     let Ok(file) = memory_file(config, dirs) else { return Ok(Vec::new()) };
     if config.sandbox.enabled {
         leads_where_it_says(&file, &[&[root.to_path_buf()], writable].concat())?;
+    }
+    // (The agent's own folder is covered as a whole.)
+    if config.learning.database.is_none() {
+        return Ok(Vec::new());
     }
     let file = canonical_prefix(&file);
     let cache = dirs.map(|dirs| canonical_prefix(&dirs.cache.join("projects")));
@@ -393,6 +394,7 @@ pub fn open_workspace(root: &Path, add_dirs: &[PathBuf]) -> Result<Workspace, Op
         .extend(UserDirs::find().into_iter().flat_map(|dirs| [dirs.config, dirs.state, dirs.data]));
     let mut unchanged = below(sandbox::STARTUP_FILES);
     let linked = UserDirs::find().map(|dirs| dirs.linked()).unwrap_or_default();
+    // (By where they lead: the links themselves are the agent's own.)
     unchanged.extend(linked.iter().map(|link| canonical_prefix(link)));
     Ok(workspace.guarding(Guarded::new(&closed, &unchanged)))
 }

@@ -1,25 +1,29 @@
 //! Programs that run as the user, outside the sandbox: none of them is one that a command of the agent could have
 //! put there, nor takes anything from a folder that commands write.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::disk;
 use crate::exec::Exec;
 
-/// Variables that name folders, or files, from which programs take what they run.
+/// Lists of folders: what of them lies elsewhere is kept.
 const LISTS: &[&str] = &[
     "PATH",
+    "LD_LIBRARY_PATH",
+    "MANPATH",
+    "XDG_CONFIG_DIRS",
+    "XDG_DATA_DIRS",
     "PYTHONPATH",
-    "PYTHONHOME",
     "NODE_PATH",
     "PERL5LIB",
-    "PERLLIB",
     "RUBYLIB",
     "CLASSPATH",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
 ];
+/// These say where the user himself is at home.
+const OWN: &[&str] =
+    &["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"];
 
 /// Where such programs run, and with what.
 #[derive(Clone, Debug)]
@@ -29,8 +33,9 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// Outside of these places, which are canonical.
-    pub fn of(places: Vec<PathBuf>) -> Self {
+    /// Outside of these places, which are canonical. Outside of `/` there is nothing: it counts for none.
+    pub fn of(mut places: Vec<PathBuf>) -> Self {
+        places.retain(|place| place.parent().is_some());
         Self { places }
     }
 
@@ -64,10 +69,25 @@ impl Outside {
         Exec::with_environment(self.environment(), &[])
     }
 
-    /// A list without what is relative or lies in one of the places; not at all where nothing is left.
+    /// The places themselves.
+    pub fn places(&self) -> &[PathBuf] {
+        &self.places
+    }
+
+    /// A list without what is relative or lies in one of the places, not at all where nothing is left; any other only
+    /// where it names nothing in the places: many have programs run or files written (`NODE_OPTIONS`, `PERL5OPT`,
+    /// `LD_PRELOAD`, `GIT_TRACE`).
     fn variable(&self, name: OsString, value: OsString) -> Option<(OsString, OsString)> {
-        if !LISTS.iter().any(|list| name == *list) {
+        if OWN.iter().any(|own| name == *own) {
             return Some((name, value));
+        }
+        if !LISTS.iter().any(|list| name == *list) {
+            let mut paths = value.as_bytes().split(|byte| b":;,= \t\n\"'".contains(byte));
+            let is_clear = paths.all(|path| {
+                let path = Path::new(OsStr::from_bytes(path));
+                path.is_relative() || !disk::is_below(path, &self.places)
+            });
+            return is_clear.then_some((name, value));
         }
         let is_outside = |path: &Path| path.is_absolute() && !disk::is_below(path, &self.places);
         let kept = std::env::split_paths(&value).filter(|path| is_outside(path));

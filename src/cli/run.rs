@@ -53,13 +53,13 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     )
 }
 
-/// Makes it, or empties it. In these places a command of an earlier run may have put a link or a FIFO there.
+/// Makes it where it is not there. In these places a command of an earlier run may have put a link or a FIFO there.
 fn open_output(path: &Path, places: &[PathBuf]) -> io::Result<File> {
     let settled = disk::settled(&std::env::current_dir()?.join(path), places);
     if places.iter().any(|place| settled.starts_with(place)) {
         disk::make_file(&settled)
     } else {
-        File::create(path)
+        File::options().write(true).create(true).truncate(false).open(path)
     }
 }
 
@@ -99,6 +99,8 @@ async fn work(
         dirs,
     };
     let mut session = Session::open(options, control.clone(), faces).await?;
+    // (A pipe or a terminal has no length.)
+    _ = output_file.as_ref().map(|file| file.set_len(0));
     for notice in &session.notices {
         ui::tell(notice);
     }

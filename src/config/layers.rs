@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use super::types::Config;
-use crate::disk::{read_small_text, read_small_text_without_links};
+use crate::disk::read_small_text;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::nearest;
 
@@ -91,16 +91,23 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     let mut merged = Table::new();
     if let Some(path) = &sources.user_file {
         let path_of = |line| Origin::User(path.clone(), line);
-        if let Some((table, lines)) = read(path, read_small_text)? {
+        if let Some((table, lines)) = read(path)? {
             loaded.lay_over(&mut merged, table, &|key| path_of(line_of(&lines, key)));
         }
     }
     if let Some(path) = &sources.project_file
-        // (What a link there leads to, a command could write.)
-        && let Some((mut table, lines)) = read(path, read_small_text_without_links)?
+        && let Some((mut table, lines)) = read(path)?
     {
-        if !sources.trusted {
-            loaded.restrict(&mut table, path, &merged);
+        // What a link leads to, a command could write: then it counts as that of a folder that nobody trusts.
+        let is_link =
+            [Some(path.as_path()), path.parent()].into_iter().flatten().any(Path::is_symlink);
+        if !sources.trusted || is_link {
+            let why = if is_link {
+                "a command could write what a link leads to; put the file itself there"
+            } else {
+                "this folder is not trusted; read the file, then run `agent trust`"
+            };
+            loaded.restrict(&mut table, (path, why), &merged);
         }
         let origin = |key: &str| Origin::Project(path.clone(), line_of(&lines, key));
         loaded.lay_over(&mut merged, table, &origin);
@@ -145,7 +152,7 @@ impl Loaded {
     }
 
     /// Takes out of an untrusted project's file what could harm, and says so.
-    fn restrict(&mut self, table: &mut Table, path: &Path, user: &Table) {
+    fn restrict(&mut self, table: &mut Table, (path, why): (&Path, &str), user: &Table) {
         let mut ignored = Vec::new();
         // (What keys do is the user's own: one of them goes on in a freer mode, another stops all of it.)
         for key in ["providers", "models", "sandbox", "verify", "record", "ui"] {
@@ -199,7 +206,7 @@ impl Loaded {
         }
         if !ignored.is_empty() {
             self.warnings.push(format!(
-                "{}: ignored {} because this folder is not trusted; read the file, then run `agent trust`",
+                "{}: ignored {} because {why}",
                 path.display(),
                 ignored.join(", ")
             ));
@@ -272,17 +279,12 @@ impl Loaded {
 type Lines = BTreeMap<String, usize>;
 
 /// A file's table and the line of each key; `None` where there is no file.
-fn read(
-    path: &Path,
-    text_of: fn(&Path) -> io::Result<String>,
-) -> Result<Option<(Table, Lines)>, ConfigError> {
-    let text = match text_of(path) {
+fn read(path: &Path) -> Result<Option<(Table, Lines)>, ConfigError> {
+    let text = match read_small_text(path) {
         Ok(text) => text,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
-        // (A link on the way, and nothing behind it.)
-        Err(_) if matches!(path.try_exists(), Ok(false)) => return Ok(None),
         Err(error) => return Err(ConfigError(format!("{}: {error}", path.display()))),
     };
     let line_at = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;

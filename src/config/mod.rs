@@ -18,9 +18,11 @@ pub use types::{
     UiTheme,
 };
 
+use std::collections::HashSet;
+use std::fs::TryLockError;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The name of the agent's folder in a project.
 pub const AGENT_DIR: &str = ".agent";
@@ -54,20 +56,28 @@ impl UserDirs {
         })
     }
 
-    /// The links in the configuration, as people keep theirs: what they lead to is the configuration as well.
+    /// The links in the configuration, as people keep theirs: what they lead to is the configuration as well, and so are
+    /// the links in that. Not all of them where there are very many.
     pub fn linked(&self) -> Vec<PathBuf> {
         const MOST: usize = 1_000;
-        let mut links = Vec::new();
+        let (mut links, mut met, mut n_entries) = (Vec::new(), HashSet::new(), 0);
         let mut next = vec![self.config.clone()];
-        let mut n_entries = 0;
         while let Some(folder) = next.pop() {
-            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(real) = folder.canonicalize() else { continue };
+            if !met.insert(real.clone()) {
+                continue;
+            }
+            for entry in std::fs::read_dir(real).into_iter().flatten().flatten() {
+                let (path, kind) = (entry.path(), entry.file_type());
                 n_entries += 1;
-                match entry.file_type() {
-                    _ if n_entries > MOST => return links,
-                    Ok(kind) if kind.is_symlink() => links.push(entry.path()),
-                    Ok(kind) if kind.is_dir() => next.push(entry.path()),
-                    _ => {}
+                if n_entries > MOST {
+                    return links;
+                }
+                if kind.is_ok_and(|kind| kind.is_symlink()) {
+                    links.push(path.clone());
+                }
+                if entry.file_name() != ".git" && path.is_dir() {
+                    next.push(path);
                 }
             }
         }
@@ -100,18 +110,31 @@ pub fn forget_trust(dirs: &UserDirs, folder: &Path) -> io::Result<()> {
     let _lock = locked(dirs)?;
     let file = dirs.trusted_file().canonicalize()?;
     let text = std::fs::read_to_string(&file)?;
-    let kept = text.lines().filter(|line| Path::new(line) != folder);
-    let kept: String = kept.map(|line| format!("{line}\n")).collect();
     // At once, so that no other folder is lost with it.
-    let new = file.with_extension("new");
-    std::fs::write(&new, kept).and_then(|()| std::fs::rename(&new, &file))
+    let mut new = tempfile::NamedTempFile::new_in(file.parent().unwrap_or(&dirs.state))?;
+    for line in text.lines().filter(|line| Path::new(line) != folder) {
+        writeln!(new, "{line}")?;
+    }
+    new.persist(&file)?;
+    Ok(())
 }
 
-/// One at a time writes who is trusted.
+/// One at a time writes who is trusted; nobody waits for long.
 fn locked(dirs: &UserDirs) -> io::Result<std::fs::File> {
+    const PATIENCE: Duration = Duration::from_secs(1);
     let folder = std::fs::File::open(&dirs.state)?;
-    folder.lock()?;
-    Ok(folder)
+    let begun = Instant::now();
+    loop {
+        match folder.try_lock() {
+            Ok(()) => return Ok(folder),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if begun.elapsed() > PATIENCE => {
+                let message = format!("somebody holds {} locked", dirs.state.display());
+                return Err(io::Error::other(message));
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
 }
 
 /// This folder is one of them.

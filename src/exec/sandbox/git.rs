@@ -196,7 +196,7 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
     let mut folders = vec![common, own];
     folders.dedup();
     // A file could name any folder of the user's: it has to be meant by that folder, too, and that folder by what it
-    // names. A link may have any file of the user's at its end.
+    // names. A link may have any file of the user's at its end; and none lies around the file that names it.
     let is_meant = match &folders[..] {
         [common, own] => {
             own.parent() == Some(&common.join("worktrees"))
@@ -205,7 +205,8 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
         }
         folders => folders.iter().all(|own| names_back(own, path, writable)),
     };
-    if is_link || !is_meant {
+    let is_around = folders.iter().any(|own| path.starts_with(own));
+    if is_link || is_around || !is_meant {
         folders.clear();
     }
     Some(Repository { link: Some(place.clone()), place, own: folders, hooks, settings })

@@ -83,8 +83,11 @@ impl Sandbox {
             bind(device, device, Access::Device);
         }
         for shared in tables::SHARED_TEMPORARY.iter().map(Path::new) {
-            if is_real_folder(shared) {
-                bind(self.folder.temporary(), shared, Access::Write);
+            // (A folder above it may be reached by a link, as the system has it.)
+            if is_real_folder(shared)
+                && let Ok(real) = shared.canonicalize()
+            {
+                bind(self.folder.temporary(), &real, Access::Write);
             }
         }
         let runtime = Path::new(tables::RUNTIME);
@@ -95,9 +98,10 @@ impl Sandbox {
                 .iter()
                 .chain(with_network.filter(|_| network == Network::On))
                 .map(|name| runtime.join(name));
-            for path in kept.filter(|path| path.is_dir()) {
-                if self.folder.has_runtime(&path) {
-                    bind(&path, &path, Access::Read);
+            for path in kept.filter(|path| self.folder.has_runtime(path)) {
+                // (Systems make links to what they run.)
+                if let Some(real) = path.canonicalize().ok().filter(|real| real.is_dir()) {
+                    bind(&real, &path, Access::Read);
                 }
             }
         }
@@ -142,13 +146,22 @@ impl Sandbox {
         for path in above {
             bind(path, path, access);
         }
-        for path in protected.into_iter().filter(|path| path.exists() && !path.is_symlink()) {
+        let protected = protected.into_iter();
+        let protected: Vec<&PathBuf> =
+            protected.filter(|path| path.exists() && !path.is_symlink()).collect();
+        for path in &protected {
             bind(path, path, Access::Read);
         }
         for repository in granted {
             let own = repository.own.iter().filter(|path| !removable.contains(path));
             for path in own.filter(|path| path.exists()) {
                 bind(path, path, Access::Write);
+                // A command could have made a repository around what is none of git's.
+                let inner =
+                    protected.iter().filter(|inner| inner.starts_with(path) && **inner != path);
+                for inner in inner.filter(|inner| !granted.iter().any(|r| r.own.contains(inner))) {
+                    bind(inner, inner, Access::Read);
+                }
             }
             // A link to a folder of the project's (`../githooks`) names what is the project's.
             let covered = repository.hooks.iter().filter_map(|hooks| {

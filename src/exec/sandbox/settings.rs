@@ -96,6 +96,13 @@ impl Settings {
             says: says(path, metadata.as_ref()),
         }
     }
+
+    /// What runs, or who can say what runs, is another one than before. (git itself takes a second name away.)
+    pub(super) fn differ(&self, before: &Self) -> bool {
+        self.link != before.link
+            || self.says != before.says
+            || (self.is_shared && !before.is_shared)
+    }
 }
 
 fn says(path: &Path, metadata: Option<&Metadata>) -> Says {

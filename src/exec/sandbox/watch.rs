@@ -82,7 +82,7 @@ impl Watch {
         };
         let settings = self.settings.iter().filter(|(path, before)| {
             let now = Settings::of(path);
-            now != **before && !is_removed(path, &now)
+            now.differ(before) && !is_removed(path, &now)
         });
         changed.extend(settings.map(|(path, _)| path.clone()));
         changed.sort();

@@ -63,13 +63,6 @@ pub(super) fn make(path: &Path) -> std::io::Result<()> {
 /// Opens a file that is there and brings it up to date. A file of a newer program or of another one is left
 /// as it is.
 pub(super) fn open(path: &Path) -> Result<Connection, OpenFailure> {
-    // In the place of the user's own memory a command could have put one, where his home is its project.
-    if path.is_symlink() {
-        return Err(OpenFailure::Refused(StoreError::Broken(format!(
-            "{} is a link: name where it leads in [learning] database",
-            path.display()
-        ))));
-    }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(BUSY)?;
@@ -130,8 +123,7 @@ fn foreign(path: &Path) -> StoreError {
 }
 
 fn keep_private(path: &Path) {
-    if let Ok(metadata) = std::fs::symlink_metadata(path)
-        && metadata.is_file()
+    if let Ok(metadata) = std::fs::metadata(path)
         && metadata.mode() & 0o077 != 0
     {
         // Where it is not ours to change, it was not ours to keep private.
