@@ -1,6 +1,5 @@
 //! From the configuration to the tools behind their gate.
 
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -65,9 +64,9 @@ impl Trying {
                 let gaps = vec!["sandbox.enabled is false".to_owned()];
                 return Ok((None, Holds { gaps, ..Holds::none() }));
             }
-            Tried::Beside(thread) => thread.join().unwrap_or_else(|_| {
-                Err(SandboxError::Unavailable("it could not be tried".to_owned()))
-            }),
+            Tried::Beside(thread) => thread
+                .join()
+                .unwrap_or_else(|_| Err(SandboxError::Failed("it could not be tried".to_owned()))),
             Tried::Done(tried) => *tried,
         };
         match tried {
@@ -79,7 +78,10 @@ impl Trying {
             Err(error @ SandboxError::Unavailable(_)) => {
                 Ok((None, Holds { gaps: vec![error.to_string()], ..Holds::none() }))
             }
-            Err(error @ SandboxError::Impossible(_)) => Err(OpenError::Usage(error.to_string())),
+            // What only fails now is no reason to go without: a command could see to it.
+            Err(error @ (SandboxError::Failed(_) | SandboxError::Impossible(_))) => {
+                Err(OpenError::Usage(error.to_string()))
+            }
         }
     }
 }
@@ -94,21 +96,26 @@ pub(super) fn begin_sandbox(
     let sandbox = &config.sandbox;
     let root = workspace.root().to_path_buf();
     if !sandbox.enabled {
-        named_memory(config, &root, workspace.extra(), dirs)?;
+        named_memory(config, &places(config, workspace), dirs)?;
         return Ok(Trying { tried: Tried::Off, gaps: Vec::new() });
     }
     let writable = writable(config, workspace)?;
-    let memory = named_memory(config, &root, &writable, dirs)?;
-    // What commands may write.
-    let places: Vec<PathBuf> = std::iter::once(&root).chain(&writable).cloned().collect();
+    let places = places(config, workspace);
+    let memory = named_memory(config, &places, dirs)?;
     let linked = dirs.map(UserDirs::linked).unwrap_or_default();
+    let targets = |link: &PathBuf| Some(link.parent()?.join(link.read_link().ok()?));
+    // (Where these links lie is covered.)
     for own in dirs.iter().flat_map(|dirs| [&dirs.config, &dirs.data, &dirs.state]) {
         leads_where_it_says(own, &places)?;
     }
-    // (Where these links lie is covered.)
-    for link in &linked {
-        if let (Some(folder), Ok(target)) = (link.parent(), link.read_link()) {
-            leads_where_it_says(&folder.join(target), &places)?;
+    for target in linked.iter().filter_map(targets) {
+        leads_where_it_says(&target, &places)?;
+    }
+    // What it writes by itself is not written into what commands write.
+    let kept = dirs.map(UserDirs::linked_records).unwrap_or_default();
+    for (link, target) in kept.iter().filter_map(|link| Some((link, targets(link)?))) {
+        if disk::is_below(&target, &places) {
+            return Err(led_elsewhere(link, link));
         }
     }
     let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
@@ -126,9 +133,10 @@ pub(super) fn begin_sandbox(
         dirs.map(|dirs| [&dirs.config, &dirs.data, &dirs.state].map(|dir| canonical_prefix(dir)));
     for folder in own.iter().flatten() {
         // What is not there can not be covered; where a command could make it, it is made before.
-        if places.iter().any(|place| folder.starts_with(place)) {
-            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-            made.unwrap_or_else(|error| not_made(folder, error));
+        if places.iter().any(|place| folder.starts_with(place))
+            && let Err(error) = disk::make_folder(folder, 0o700)
+        {
+            not_made(folder, error);
         }
         hidden.push(folder.clone());
     }
@@ -164,8 +172,12 @@ pub(super) fn begin_sandbox(
         }
     }
     gaps.extend(gone);
-    let cache = dirs.map(|dirs| dirs.cache.join("projects").join(&name[..16]));
-    let cache = cache.map(|cache| disk::settled(&cache, &places));
+    // The agent's own folder for caches is followed where the user's is, and no further: what lies in that, a command
+    // could have made where it was the project's.
+    let cache = dirs.and_then(|dirs| {
+        let (all, own) = (dirs.cache.parent()?, dirs.cache.file_name()?);
+        Some(disk::settled(all, &places).join(own).join("projects").join(&name[..16]))
+    });
     let settings = sandbox::Settings {
         backend: match sandbox.backend {
             SandboxBackend::Auto => Backend::Auto,
@@ -194,9 +206,14 @@ pub(super) fn begin_sandbox(
 
 /// All that the user lets commands write, canonical: the project, added folders, `extra_writable`.
 pub fn places(config: &Config, workspace: &Workspace) -> Vec<PathBuf> {
-    let named = extra_writable(config, workspace.root()).filter_map(|(_, path)| path);
-    let real = named.filter_map(|path| path.canonicalize().ok());
-    workspace.places().into_iter().chain(real).collect()
+    places_around(config, workspace.root(), workspace.extra())
+}
+
+/// The same without a workspace, as far as they are there.
+pub(super) fn places_around(config: &Config, root: &Path, added: &[PathBuf]) -> Vec<PathBuf> {
+    let named = extra_writable(config, root).filter_map(|(_, path)| path);
+    let all = std::iter::once(root.to_owned()).chain(added.iter().cloned()).chain(named);
+    all.filter_map(|path| path.canonicalize().ok()).collect()
 }
 
 /// Each as it is written, and where it is: nowhere without a home. Where the sandbox is off it lets nobody write more.
@@ -239,27 +256,30 @@ fn writable(config: &Config, workspace: &Workspace) -> Result<Vec<PathBuf>, Open
 /// What is the agent's own is not reached by a link that commands could lead elsewhere.
 fn leads_where_it_says(own: &Path, places: &[PathBuf]) -> Result<(), OpenError> {
     let settled = disk::settled(own, places);
-    let Some(link) = settled.ancestors().find(|above| above.is_symlink()) else { return Ok(()) };
-    Err(OpenError::Usage(format!(
+    let link = settled.ancestors().find(|above| above.is_symlink());
+    link.map_or(Ok(()), |link| Err(led_elsewhere(own, link)))
+}
+
+fn led_elsewhere(own: &Path, link: &Path) -> OpenError {
+    OpenError::Usage(format!(
         "{} is the agent's own and reached by {}, a link that commands may lead elsewhere: start in a folder in which \
          that does not lie, or name where it leads (XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_DATA_HOME)",
         own.display(),
         link.display()
-    )))
+    ))
 }
 
 /// The memory that the configuration names, with its log: no command reads it. What can be written by the agent may
 /// not be what its later sessions believe.
 fn named_memory(
     config: &Config,
-    root: &Path,
-    writable: &[PathBuf],
+    places: &[PathBuf],
     dirs: Option<&UserDirs>,
 ) -> Result<Vec<PathBuf>, OpenError> {
     // What is wrong with it is said where it is opened.
     let Ok(file) = memory_file(config, dirs) else { return Ok(Vec::new()) };
     if config.sandbox.enabled {
-        leads_where_it_says(&file, &[&[root.to_path_buf()], writable].concat())?;
+        leads_where_it_says(&file, places)?;
     }
     // (The agent's own folder is covered as a whole.)
     if config.learning.database.is_none() {
@@ -267,9 +287,7 @@ fn named_memory(
     }
     let file = canonical_prefix(&file);
     let cache = dirs.map(|dirs| canonical_prefix(&dirs.cache.join("projects")));
-    let places = writable.iter().chain(&cache).map(PathBuf::as_path);
-    let mut roots = std::iter::once(root).chain(places);
-    if let Some(root) = roots.find(|root| file.starts_with(root)) {
+    if let Some(root) = places.iter().chain(&cache).find(|root| file.starts_with(root)) {
         return Err(OpenError::Usage(format!(
             "learning.database: {} lies in {}, which the agent may change; name a file outside of it",
             file.display(),

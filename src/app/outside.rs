@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use super::gate;
+use crate::config::Config;
 use crate::disk;
 use crate::exec::Exec;
 
@@ -39,6 +41,11 @@ impl Outside {
         Self { places }
     }
 
+    /// Outside of a project, and of what its commands may write.
+    pub fn around(config: &Config, root: &Path, added: &[PathBuf]) -> Self {
+        Self::of(gate::places_around(config, root, added))
+    }
+
     /// The user's home, or the top where there is none outside.
     pub fn folder(&self) -> PathBuf {
         let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
@@ -67,11 +74,6 @@ impl Outside {
     /// What starts them.
     pub fn exec(&self) -> Exec {
         Exec::with_environment(self.environment(), &[])
-    }
-
-    /// The places themselves.
-    pub fn places(&self) -> &[PathBuf] {
-        &self.places
     }
 
     /// A list without what is relative or lies in one of the places, not at all where nothing is left; any other only

@@ -66,9 +66,13 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
         Err(error) => return report.bad("folder", &error.to_string()),
     };
     let add_dirs = args.options.add_dir.clone();
-    examine_machine(&root, &add_dirs, ui::is_terminal(), control, report).await;
     let dirs = UserDirs::find();
-    let loaded = match options::load(&root, dirs.as_ref(), &args.options, None) {
+    let loaded = options::load(&root, dirs.as_ref(), &args.options, None);
+    let default = Config::default();
+    let outside =
+        Outside::around(loaded.as_ref().map_or(&default, |it| &it.config), &root, &add_dirs);
+    examine_machine(&root, &outside, ui::is_terminal(), control, report).await;
+    let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(error) => return report.bad("config", &error.to_string()),
     };
@@ -79,7 +83,7 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
 /// The programs and the terminal that are here.
 async fn examine_machine(
     root: &Path,
-    add_dirs: &[PathBuf],
+    outside: &Outside,
     is_terminal: bool,
     control: &Control,
     report: &mut Report,
@@ -91,7 +95,6 @@ async fn examine_machine(
     } else {
         report.note("folder", &format!("{shown} can not be written: sessions are kept elsewhere"));
     }
-    let outside = outside(root, add_dirs);
     let exec = outside.exec();
     for (what, line, missing) in [
         ("bash", "echo $BASH_VERSION", "install bash: the tool Bash and the checks need it"),
@@ -112,12 +115,6 @@ async fn examine_machine(
     } else {
         report.good("terminal", "none: output goes to a pipe or a file");
     }
-}
-
-/// Where nothing of the project is, wrong as its folders may be.
-fn outside(root: &Path, add_dirs: &[PathBuf]) -> Outside {
-    let folders = std::iter::once(root).chain(add_dirs.iter().map(PathBuf::as_path));
-    Outside::of(folders.filter_map(|folder| folder.canonicalize().ok()).collect())
 }
 
 /// What a session here would work with.
@@ -143,10 +140,14 @@ impl Setup {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut report = Report { out: String::new(), failed: false };
         runtime.block_on(async {
-            examine_machine(&self.root, &self.add_dirs, true, control, &mut report).await;
+            examine_machine(&self.root, &self.outside(), true, control, &mut report).await;
             self.examine(control, &mut report).await;
         });
         Ok(report.out)
+    }
+
+    fn outside(&self) -> Outside {
+        Outside::around(&self.config.config, &self.root, &self.add_dirs)
     }
 
     async fn examine(&self, control: &Control, report: &mut Report) {
@@ -183,8 +184,7 @@ impl Setup {
                 if !self.asks_server {
                     return report.good("model", &what);
                 }
-                let outside = outside(&self.root, &self.add_dirs);
-                let endpoint = match app::endpoint(&resolved, &outside, control).await {
+                let endpoint = match app::endpoint(&resolved, &self.outside(), control).await {
                     Ok(endpoint) => endpoint,
                     Err(error) => return report.bad("model", &error.to_string()),
                 };

@@ -7,6 +7,7 @@ use toml::Value;
 
 use crate::app::OpenError;
 use crate::config::{self, AGENT_DIR, Loaded, Sources, UserDirs};
+use crate::disk;
 use crate::protocol::control::PermissionMode;
 use crate::ui::OutputFormat;
 
@@ -134,6 +135,17 @@ pub(super) fn load(
     tools: &ToolOptions,
     run: Option<&RunArgs>,
 ) -> Result<Loaded, OpenError> {
+    if let Some(cwd) = &tools.cwd {
+        let mut added: Vec<PathBuf> =
+            tools.add_dir.iter().filter_map(|dir| dir.canonicalize().ok()).collect();
+        added.retain(|added| added != root);
+        if disk::settled(cwd, &added) != root {
+            let cwd = cwd.display();
+            return Err(OpenError::Usage(format!(
+                "-C {cwd}: is a link that commands can change; name where it leads"
+            )));
+        }
+    }
     let mut sources = Sources {
         user_file: dirs.map(|dirs| dirs.config.join("config.toml")),
         project_file: Some(root.join(AGENT_DIR).join("config.toml")),

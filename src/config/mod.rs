@@ -84,6 +84,13 @@ impl UserDirs {
         links
     }
 
+    /// The links among what the agent itself writes in its folders.
+    pub fn linked_records(&self) -> Vec<PathBuf> {
+        let folders = [&self.state, &self.data].into_iter().flat_map(std::fs::read_dir);
+        let paths = folders.flatten().flatten().map(|entry| entry.path());
+        paths.filter(|path| path.is_symlink()).collect()
+    }
+
     /// The file in which trusted folders stand, one a line.
     pub fn trusted_file(&self) -> PathBuf {
         self.state.join("trusted")

@@ -173,7 +173,10 @@ pub struct LeftRunning {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No bash.
-    #[error("bash was not found in PATH; install it: every command runs in it")]
+    #[error(
+        "bash was not found in PATH, where one that lies in the project (or another folder that commands write) does not \
+         count; install it: every command runs in it"
+    )]
     NoBash,
     /// No such directory.
     #[error("{0} does not exist")]
@@ -254,7 +257,10 @@ impl Exec {
     /// put one.
     #[must_use]
     pub fn clear_of(mut self, places: &[PathBuf]) -> Self {
-        self.bash = OnceLock::from(self.environment.find("bash", places));
+        // (Outside of `/` there is nothing.)
+        let places: Vec<PathBuf> =
+            places.iter().filter(|place| place.parent().is_some()).cloned().collect();
+        self.bash = OnceLock::from(self.environment.find("bash", &places));
         self
     }
 
@@ -419,12 +425,17 @@ impl Exec {
         // Before the look: who ends after it is looked after once more.
         let living = self.living();
         let mut lookout = self.lookout();
-        // The new look before the comparison with the old one: between them nothing is lost.
-        let now = living.map(|living| {
+        let mut now = living.map(|living| {
             sandbox.watch(Grants { git: living.git || with_git, ..Grants::default() })
         });
-        let before = std::mem::replace(&mut lookout.watch, now);
-        lookout.untold.extend(before.iter().flat_map(Watch::changed));
+        if let Some(before) = lookout.watch.take() {
+            let changed = match &mut now {
+                Some(now) => before.changed_before(now),
+                None => before.changed(),
+            };
+            lookout.untold.extend(changed);
+        }
+        lookout.watch = now;
     }
 
     /// What those may do together that may write and are not over.

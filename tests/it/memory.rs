@@ -805,11 +805,13 @@ fn new_words_take_the_fix_of_the_old_ones_away() {
 
 #[test]
 fn an_edit_keeps_what_was_gained_while_the_editor_was_open() {
-    let editor = "#!/bin/sh\ncd \"$THERE\"; touch opened\nwhile [ ! -e go ]; do sleep 0.02; done\n\
-                  printf 'Run the linter first.\\n' > \"$1\"\n";
-    let test = Test::new().file("editor", editor);
+    let test = Test::new();
     let there = test.root().display().to_string();
-    let test = test.env("EDITOR", &format!("sh {there}/editor")).env("THERE", &there);
+    let editor = format!(
+        "#!/bin/sh\ncd '{there}'; touch opened\nwhile [ ! -e go ]; do sleep 0.02; done\n\
+         printf 'Run the linter first.\\n' > \"$1\"\n"
+    );
+    let test = test.file("editor", editor).env("EDITOR", &format!("sh {there}/editor"));
     let id = add(&test, &["Run the tests first."]);
     let mut store = SqliteStore::new(test.home().join(".local/share/agent/memory.db"), |_| {});
     let child = test.spawn(&["memory", "edit", &id]);

@@ -404,28 +404,39 @@ fn the_agents_own_is_not_reached_by_a_link_that_commands_can_change() {
 }
 
 #[test]
-fn what_a_projects_configuration_leads_to_is_not_read() {
-    let test =
-        Test::new().script("text: ok").file("cfg/config.toml", "[sandbox]\nenabled = false\n");
+fn what_a_projects_configuration_leads_to_counts_as_nobodys() {
+    let config =
+        "[sandbox]\nenabled = false\n[permissions]\nmode = \"full\"\ndeny = [\"Read(own)\"]\n";
+    let test = Test::new().script("text: ok").file("cfg/config.toml", config).file("own", "own\n");
     fs::create_dir_all(test.root().join(".agent")).unwrap();
     symlink("../cfg/config.toml", test.root().join(".agent/config.toml")).unwrap();
-    test.run(&["--trust", "task"]).expect_code(2).expect_stderr(".agent/config.toml is a link");
+    let done = test.run(&["--trust", "task"]).expect_code(0);
+    let done =
+        done.expect_stderr("ignored sandbox, permissions.mode because a command could write");
+    assert!(!done.stderr.contains("agent trust"), "{done:?}");
+    // What it forbids holds all the same.
+    let read = test.call("Read", &json!({"path": "own"}));
+    assert_eq!(read["error"]["code"], "ACCESS_DENIED", "{read}");
 }
 
+/// Where the home is the project: elsewhere the link is the user's own.
 #[test]
 fn a_link_in_the_place_of_the_memory_is_no_memory() {
     let test = Test::new().script("text: ok");
-    let data = test.home().join(".local/share/agent");
-    fs::create_dir_all(&data).unwrap();
-    let target = test.home().join("target");
-    fs::write(&target, "").unwrap();
-    fs::set_permissions(&target, Permissions::from_mode(0o644)).unwrap();
-    symlink(&target, data.join("memory.db")).unwrap();
-    test.run(&["task"]).expect_code(0);
-    let done = test.agent(&["memory", "list"]);
-    assert!(done.stderr.contains("is a link"), "{done:?}");
-    assert_eq!(fs::read(&target).unwrap(), b"");
-    assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o644);
+    let (root, elsewhere) = (test.root(), test.home().join("elsewhere"));
+    let memory = ".local/share/agent/memory.db";
+    for home in [test.home(), root.clone()] {
+        fs::create_dir_all(home.join(memory).parent().unwrap()).unwrap();
+        symlink(&elsewhere, home.join(memory)).unwrap();
+    }
+    let done = test.agent(&["memory", "list"]).expect_code(0);
+    assert!(!done.stderr.contains("link"), "{done:?}");
+    fs::write(&elsewhere, "").unwrap();
+    fs::set_permissions(&elsewhere, Permissions::from_mode(0o644)).unwrap();
+    let test = test.env("HOME", root.to_str().unwrap());
+    test.run(&["task"]).expect_code(2).expect_stderr("memory.db is the agent's own and reached by");
+    assert_eq!(fs::read(&elsewhere).unwrap(), b"");
+    assert_eq!(fs::metadata(&elsewhere).unwrap().permissions().mode() & 0o777, 0o644);
 }
 
 /// An environment for Python lies in the project, and is in the user's PATH while he works there.
@@ -449,6 +460,42 @@ fn a_bash_of_the_projects_is_not_the_one_that_runs_commands() {
         assert!(stdout.ends_with("/bash\n") && !stdout.contains("venv"), "{envelope}");
     }
     assert!(!ran.exists());
+}
+
+#[test]
+fn a_project_that_became_a_link_in_an_added_folder_is_none() {
+    let test = Test::new().script("text: ok");
+    let (above, elsewhere) = (test.home().join("above"), test.home().join("elsewhere"));
+    fs::create_dir_all(above.join("project")).unwrap();
+    fs::create_dir(&elsewhere).unwrap();
+    let project = above.join("project");
+    let (above, project) = (above.to_str().unwrap(), project.to_str().unwrap());
+    let args = ["task", "-C", project, "--add-dir", above];
+    test.run(&args).expect_code(0);
+    fs::rename(project, test.home().join("away")).unwrap();
+    symlink(&elsewhere, project).unwrap();
+    test.run(&args).expect_code(2).expect_stderr("is a link that commands can change");
+    test.run(&["task", "-C", project]).expect_code(0);
+}
+
+#[test]
+fn an_answer_of_before_stays_where_no_session_begins() {
+    let test = Test::new().script("text: ok").file("out.txt", "of before, and longer\n");
+    test.run(&["task", "-o", "out.txt", "--set", "sandbox.extra_writable=[\"nope\"]"])
+        .expect_code(2);
+    assert_eq!(test.read("out.txt"), "of before, and longer\n");
+    test.run(&["task", "-o", "out.txt"]).expect_code(0);
+    assert_eq!(test.read("out.txt"), "ok\n");
+}
+
+/// Outside of it there is no bash at all.
+#[test]
+fn commands_run_where_the_project_is_everything() {
+    let test = Test::new();
+    let input = json!({"command": "echo ran"}).to_string();
+    let args = ["tool", "call", "Bash", &input, "-C", "/", "--permission-mode", "full"];
+    let done = test.agent(&args).expect_code(0);
+    assert!(done.stdout.contains("\"stdout\":\"ran\\n\""), "{done:?}");
 }
 
 #[test]

@@ -1976,6 +1976,42 @@ fn caches_in_the_project_lead_nowhere_else() {
     }
 }
 
+/// Where one session may write the user's caches, the next one follows no link there.
+#[test]
+fn a_link_in_the_place_of_another_projects_cache_is_none() {
+    for place in places() {
+        place.stdout("mkdir -p $XDG_CACHE_HOME/x");
+        let caches = place.home().join(".cache/agent/projects");
+        let own = std::fs::read_dir(&caches).unwrap().next().unwrap().unwrap().path();
+        std::fs::remove_dir_all(&own).unwrap();
+        std::os::unix::fs::symlink(place.outside(), &own).unwrap();
+        let before = look(&place.outside());
+        let stdout = place.stdout("echo x > $OUT/victim; mkdir -p $XDG_CACHE_HOME/x; echo done");
+        assert_eq!(stdout, "done\n");
+        assert_eq!(look(&place.outside()), before, "{} {:?}", place.backend, place.user);
+    }
+}
+
+/// A folder that is added lies around the project.
+#[test]
+fn a_project_in_an_added_folder_is_protected_as_ever() {
+    for place in places() {
+        let place = place.with("sandbox.extra_writable=[\"..\"]");
+        let root = place.test.root();
+        write(&root.join(".agent/config.toml"), "");
+        let told =
+            place.script("echo x > .agent/config.toml; mkdir .git; echo x > .git/HEAD; mv ../project ../p; true");
+        let text = told["text"].as_str().unwrap();
+        assert!(text.contains("project/.git"), "{told}");
+        let is_held = if place.backend == "namespaces" {
+            place.test.read(".agent/config.toml").is_empty()
+        } else {
+            text.contains(".agent/config.toml")
+        };
+        assert!(is_held, "{} {:?}: {told}", place.backend, place.user);
+    }
+}
+
 #[test]
 fn a_trusted_folder_that_is_gone_is_none() {
     for place in places() {

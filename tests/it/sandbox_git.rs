@@ -214,3 +214,63 @@ fn settings_that_become_a_link_or_can_not_be_read_are_told() {
         }
     }
 }
+
+#[test]
+fn a_repository_that_is_said_to_lie_around_it_opens_nothing() {
+    if !has("git", "a_repository_that_is_said_to_lie_around_it_opens_nothing") {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        git(&place, REPOSITORY);
+        std::fs::create_dir_all(root.join(".agent")).unwrap();
+        // A command made these: the project passes for the repository of `x`, and another folder for that of `y/z`.
+        write(&root.join("x/.git"), "gitdir: ..\n");
+        write(&root.join("gitdir"), &format!("{}\n", root.join("x/.git").display()));
+        write(&root.join("y/.agent/sessions/one/events.jsonl"), "a record\n");
+        write(&root.join("z/.git"), "gitdir: ../y\n");
+        write(&root.join("y/gitdir"), &format!("{}\n", root.join("z/.git").display()));
+        let written = [".git/hooks/evil", ".agent/evil", "y/.agent/sessions/one/evil"];
+        hook(&place, &format!("for f in {}; do echo x > $f; done; true", written.join(" ")));
+        let done = commit(&place);
+        for path in written {
+            // (Records are told in no box.)
+            let is_told = path.starts_with("y/") || told(&done).contains(path);
+            let is_held =
+                if place.backend == "namespaces" { !root.join(path).exists() } else { is_told };
+            assert!(is_held, "{path} {} {:?}: {done}", place.backend, place.user);
+        }
+    }
+}
+
+#[test]
+fn hooks_of_modules_are_covered_wherever_they_lie() {
+    if !has("git", "hooks_of_modules_are_covered_wherever_they_lie") {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        git(&place, REPOSITORY);
+        let module = ".git/modules/a/b/c/d";
+        for name in ["HEAD", "objects/x", "hooks/sample"] {
+            write(&root.join(module).join(name), "");
+        }
+        let evil = format!("{module}/hooks/post-checkout");
+        // What lies above is moved, what makes it a module is taken away, what is none passes for one.
+        let attack = format!(
+            "mv .git/modules .git/m2 && cp -r .git/m2 .git/modules; mv {module}/HEAD {module}/H; touch .git/modules/a/HEAD; \
+             echo x > {evil}; true"
+        );
+        hook(&place, &attack);
+        for _ in 0..2 {
+            let done = commit(&place);
+            let is_held = if place.backend == "namespaces" {
+                !root.join(&evil).exists()
+            } else {
+                told(&done).contains("post-checkout")
+            };
+            assert!(is_held, "{} {:?}: {done}", place.backend, place.user);
+            _ = std::fs::remove_file(root.join(&evil));
+        }
+    }
+}

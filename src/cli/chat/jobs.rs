@@ -218,9 +218,9 @@ impl<'a> Jobs<'a> {
 
     /// What another command of this program says.
     fn own(&mut self, title: &'static str, arguments: &str) {
-        let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("agent"));
-        let program = program.display().to_string().replace('\'', "'\\''");
-        let run = self.run(format!("'{program}' {arguments}"), None);
+        // This very file, whatever lies at its path by now.
+        let program = format!("/proc/{}/exe", std::process::id());
+        let run = self.run(format!("{program} {arguments}"), None);
         self.tell_output(title, run, "it said nothing");
     }
 

@@ -119,7 +119,7 @@ pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
         None if is_all_said => None,
         None => {
             let mut edited = Err("the editor was not opened".to_owned());
-            let outside = Outside::of(vec![memory.root.clone()]);
+            let outside = Outside::around(&memory.config, &memory.root, &[]);
             let work = async {
                 edited = editor::edited(&format!("{}\n", item.text), &outside).await;
                 0

@@ -16,6 +16,9 @@ const PREFIX: &str = "agent-box-";
 /// A folder may be so young that its session has not locked it yet.
 const YOUNG: Duration = Duration::from_mins(1);
 
+/// So often a folder is made in one place, if it can not be locked.
+const MOST_TRIES: usize = 5;
+
 /// Goes with the session, and all that is in it.
 #[derive(Debug)]
 pub(super) struct Folder {
@@ -32,12 +35,29 @@ pub(super) struct Folder {
 impl Folder {
     /// Where no command writes: whoever can put something in the place of nothing sees what that covers.
     pub(super) fn make(writable: &[PathBuf]) -> io::Result<Self> {
-        let parent = parent(writable)?;
-        sweep(&parent);
+        let mut failed = None;
+        for parent in parents(writable) {
+            // (Somebody may look for the name to lock it first.)
+            for _ in 0..MOST_TRIES {
+                match Self::make_in(&parent) {
+                    Ok(folder) => return Ok(folder),
+                    Err(error) => failed = Some(error),
+                }
+            }
+        }
+        Err(failed.unwrap_or_else(|| {
+            io::Error::other(
+                "commands can write each place for one; set TMPDIR to a folder outside",
+            )
+        }))
+    }
+
+    fn make_in(parent: &Path) -> io::Result<Self> {
+        sweep(parent);
         let path = parent.join(format!("{PREFIX}{}", uuid::Uuid::now_v7()));
         DirBuilder::new().mode(0o700).create(&path)?;
         let folder = Self {
-            _lock: lock(&path)?,
+            _lock: lock(&path).inspect_err(|_| drop(fs::remove_dir(&path)))?,
             temporary: path.join("tmp"),
             runtime: path.join("run"),
             cache: path.join("cache"),
@@ -111,20 +131,15 @@ impl Drop for Folder {
     }
 }
 
-/// The first place for temporary files that lies in none of these. `TMPDIR` may name the project itself.
-fn parent(writable: &[PathBuf]) -> io::Result<PathBuf> {
+/// The places for temporary files that lie in none of these. `TMPDIR` may name the project itself.
+fn parents(writable: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     std::iter::once(std::env::temp_dir())
         .chain(tables::SHARED_TEMPORARY.iter().map(PathBuf::from))
         .chain(runtime)
         .filter(|place| !disk::is_below(place, writable))
         .filter_map(|place| place.canonicalize().ok())
-        .find(|place| rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok())
-        .ok_or_else(|| {
-            io::Error::other(
-                "commands can write each place for one; set TMPDIR to a folder outside",
-            )
-        })
+        .filter(|place| rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok())
 }
 
 /// Follows no link: commands write there, and this process is not in their box.

@@ -1,6 +1,6 @@
 //! Where the repositories of a project lie: what is protected of them, and what git itself writes.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -66,17 +66,24 @@ impl Repository {
     }
 }
 
-/// A module's name may have several parts, and it may have modules of its own.
+/// Folders of a repository that hold no modules.
+const NO_MODULES: &[&str] =
+    &["branches", "hooks", "info", "lfs", "logs", "objects", "refs", "rr-cache", "worktrees"];
+
+/// A module's name may have several parts, and it may have modules of its own. What looks like a module is looked into
+/// all the same: a hook can make anything look like one.
 fn find_modules(folder: &Path, left: &mut usize, found: &mut Vec<PathBuf>) {
     for path in folders(folder) {
         if *left == 0 {
             return;
         }
         *left -= 1;
-        if path.join("HEAD").exists() {
-            find_modules(&path.join("modules"), left, found);
-            found.push(path);
-        } else {
+        let is_module = ["HEAD", "hooks", "objects"].iter().any(|name| path.join(name).exists());
+        let is_part = path.file_name().is_some_and(|name| NO_MODULES.iter().any(|no| name == *no));
+        if is_module {
+            found.push(path.clone());
+        }
+        if is_module || !is_part {
             find_modules(&path, left, found);
         }
     }
@@ -130,17 +137,25 @@ pub(super) fn find(root: &Path, writable: &[PathBuf]) -> Found {
     let mut found = Found { repositories: above.into_iter().collect(), ..Found::default() };
     let mut next: VecDeque<(PathBuf, usize)> =
         writable.iter().map(|folder| (folder.clone(), DEPTH)).collect();
-    let mut n_folders = 0;
+    let (mut n_folders, mut met) = (0, HashSet::new());
     while let Some((folder, depth)) = next.pop_front() {
+        // (One writable place may lie in another; from there it is looked deeper.)
+        if !met.insert((folder.clone(), depth)) {
+            continue;
+        }
         n_folders += 1;
         if n_folders > MAX_FOLDERS || begun.elapsed() > MAX_TIME {
             found.is_cut = true;
             break;
         }
-        found.repositories.extend(at(&folder.join(".git"), writable));
+        let place = folder.join(".git");
+        if !found.repositories.iter().any(|repository| repository.place == place) {
+            found.repositories.extend(at(&place, writable));
+        }
         let agent = folder.join(tables::AGENT_FOLDER);
         // A command can make a link, to any folder.
-        if fs::symlink_metadata(&agent).is_ok_and(|metadata| metadata.is_dir()) {
+        let is_new = !found.agents.contains(&agent);
+        if is_new && fs::symlink_metadata(&agent).is_ok_and(|metadata| metadata.is_dir()) {
             found.agents.push(agent);
         }
         if depth > 0 {

@@ -135,7 +135,9 @@ impl Sandbox {
         // A folder above something that is covered is a mount of its own: else it could be renamed, and
         // what lies in it would lie somewhere else.
         let hidden = self.hidden();
+        let hooks: Vec<PathBuf> = granted.iter().flat_map(covered_hooks).collect();
         let covered = protected.iter().copied().chain(&hidden).chain(self.sockets());
+        let covered = covered.chain(&hooks).chain(roots).chain([&cache]);
         let mut above: Vec<&Path> = covered
             .flat_map(|path| path.ancestors().skip(1))
             .filter(|path| roots.iter().any(|root| path.starts_with(root) && *path != root))
@@ -163,16 +165,24 @@ impl Sandbox {
                     bind(inner, inner, Access::Read);
                 }
             }
-            // A link to a folder of the project's (`../githooks`) names what is the project's.
-            let covered = repository.hooks.iter().filter_map(|hooks| {
-                let own = |hooks: &PathBuf| repository.own.iter().any(|own| hooks.starts_with(own));
-                hooks.canonicalize().ok().filter(own)
-            });
-            for hooks in covered {
-                bind(&hooks, &hooks, Access::Read);
+            // The folders above are mounts of their own here as well.
+            let hooks: Vec<PathBuf> = covered_hooks(repository).collect();
+            let above = hooks.iter().flat_map(|hooks| hooks.ancestors().skip(1));
+            let is_inside = |path: &&Path| {
+                repository.own.iter().any(|own| path.starts_with(own) && *path != own)
+            };
+            let above: BTreeSet<&Path> = above.filter(is_inside).collect();
+            for path in above {
+                bind(path, path, Access::Write);
+            }
+            for hooks in &hooks {
+                bind(hooks, hooks, Access::Read);
             }
         }
-        for path in hidden.iter().chain(self.sockets()) {
+        // Messages that programs outside wait for.
+        let queues = PathBuf::from(tables::MESSAGE_QUEUES);
+        let queues = Some(&queues).filter(|path| is_real_folder(path));
+        for path in hidden.iter().chain(self.sockets()).chain(queues) {
             let nothing =
                 if path.is_dir() { self.folder.closed_folder() } else { self.folder.closed_file() };
             // Covered by the folder above it already, or by the private /tmp.
@@ -437,6 +447,12 @@ fn socket_name(line: &[u8]) -> Option<&Path> {
     // An abstract one lies nowhere.
     let name = rest.strip_prefix(b" ").filter(|name| !name.starts_with(b"@"))?;
     Some(Path::new(OsStr::from_bytes(name)))
+}
+
+/// The folders of hooks that are there. A link to a folder of the project's (`../githooks`) names what is the project's.
+fn covered_hooks(repository: &Repository) -> impl Iterator<Item = PathBuf> {
+    let own = |hooks: &PathBuf| repository.own.iter().any(|own| hooks.starts_with(own));
+    repository.hooks.iter().filter_map(move |hooks| hooks.canonicalize().ok().filter(own))
 }
 
 /// What is not there can not be covered, and git itself (`git worktree add .git/hooks`) can be told to make it.

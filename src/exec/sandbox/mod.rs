@@ -110,6 +110,11 @@ pub enum SandboxError {
     /// Neither namespaces nor Landlock.
     #[error("no sandbox on this system: {0}")]
     Unavailable(String),
+    /// There is one on this system, and now it could not be set up.
+    #[error(
+        "the sandbox could not be set up: {0}; set sandbox.enabled to false to work without it"
+    )]
+    Failed(String),
     /// What was asked for in particular is not possible.
     #[error("{0}")]
     Impossible(String),
@@ -193,7 +198,7 @@ impl Sandbox {
         settings.cache = settings.cache.filter(|cache| disk::make_folder(cache, 0o755).is_ok());
         let written: Vec<PathBuf> = writable.iter().chain(&settings.cache).cloned().collect();
         let folder = Folder::make(&written).map_err(|error| {
-            SandboxError::Unavailable(format!("no private temporary folder: {error}"))
+            SandboxError::Failed(format!("no private temporary folder: {error}"))
         })?;
         let found = git::find(&settings.root, &writable);
         let mut sandbox = Self {
@@ -232,10 +237,16 @@ impl Sandbox {
             }
             sandbox.namespaces = false;
             if abi == 0 {
-                return Err(SandboxError::Unavailable(format!("{why}; and no Landlock")));
+                let is_refused = why.starts_with(supervisor::REFUSED);
+                let why = format!("{why}; and no Landlock");
+                return Err(if is_refused {
+                    SandboxError::Unavailable(why)
+                } else {
+                    SandboxError::Failed(why)
+                });
             }
             let tried = sandbox.attempt();
-            tried.map_err(|error| SandboxError::Unavailable(format!("{why}; {error}")))?;
+            tried.map_err(|error| SandboxError::Failed(format!("{why}; {error}")))?;
         }
         sandbox.holds = sandbox.describe(abi, tried.err().as_deref());
         Ok(sandbox)
@@ -485,7 +496,7 @@ fn namespaces_of(pid: i32) -> Option<Namespaces> {
     Some(Namespaces { user: open("user"), network: open("net")? })
 }
 
-/// The places that commands may write, canonical, without those inside others.
+/// The places that commands may write, canonical, the outer ones first.
 fn writable(settings: &Settings) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = std::iter::once(&settings.root)
         .chain(&settings.writable)
@@ -493,8 +504,7 @@ fn writable(settings: &Settings) -> Vec<PathBuf> {
         .filter(|path| path.is_dir())
         .collect();
     paths.sort();
-    // The outer one sorts first.
-    paths.dedup_by(|inner, outer| inner.starts_with(outer));
+    paths.dedup();
     paths
 }
 

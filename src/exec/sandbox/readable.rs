@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use landlock::{AccessFs, BitFlags, PathBeneath, Ruleset, RulesetAttr, RulesetCreatedAttr};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
+use rustix::fs::{FileType, OFlags};
 
 use super::plan::{Bytes, FileId};
 use crate::disk::without_links;
@@ -53,7 +53,8 @@ impl Readable {
         let all = Path::new("/");
         let Carved { free, above } = carve(all, &hidden.paths, &hidden.files);
         let free: Vec<&PathBuf> = free.iter().chain(&hidden.spared).collect();
-        let layer = layer(all, &free).map_err(|error| io::Error::other(error.to_string()))?;
+        let layer = layer(all, &free, &hidden.files)
+            .map_err(|error| io::Error::other(error.to_string()))?;
         let layer = layer.ok_or_else(|| io::Error::other("the kernel has no Landlock"))?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let now = i64::try_from(now).unwrap_or(i64::MAX);
@@ -84,14 +85,21 @@ fn has_news(mounts: &File) -> bool {
         || one[0].revents().intersects(PollFlags::PRI | PollFlags::ERR)
 }
 
-fn layer(all: &Path, free: &[&PathBuf]) -> Result<Option<OwnedFd>, Box<dyn std::error::Error>> {
+fn layer(
+    all: &Path,
+    free: &[&PathBuf],
+    hidden: &[FileId],
+) -> Result<Option<OwnedFd>, Box<dyn std::error::Error>> {
     let read = AccessFs::ReadFile | AccessFs::Execute;
     // A layer that does not know of moves forbids them; that nothing is moved to where it can be read it sees to.
     let mut layer = Ruleset::default().handle_access(read | AccessFs::Refer)?.create()?;
     layer = layer.add_rule(PathBeneath::new(open(all)?, BitFlags::from(AccessFs::Refer)))?;
     for path in free {
-        // (What it is needs no look: links are none of them, and files have both rights.)
-        if let Ok(descriptor) = open(path) {
+        let Ok(descriptor) = open(path) else { continue };
+        // What was looked at may have another name by now, and this one be that of a secret.
+        let Ok(stat) = rustix::fs::fstat(&descriptor) else { continue };
+        let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+        if !is_link && !hidden.contains(&(stat.st_dev, stat.st_ino)) {
             layer = layer.add_rule(PathBeneath::new(descriptor, read))?;
         }
     }

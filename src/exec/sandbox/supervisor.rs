@@ -34,6 +34,9 @@ use crate::disk::without_links;
 /// What the agent starts itself with to be a stand-by; then the descriptor of its end.
 pub(super) const WORD: &str = "__supervise";
 
+/// So begins what is said where the system permits no namespaces.
+pub(super) const REFUSED: &str = "namespaces are refused";
+
 /// Is the stand-by, and each supervisor, if that is what the process was started as: then its exit code.
 pub(super) fn main() -> Option<u8> {
     let mut arguments = std::env::args_os().skip(1);
@@ -160,7 +163,7 @@ fn enter_session(session: Session, given: &mut Given) -> Result<(), String> {
             .map_err(|error| format!("the session's user namespace: {error}"))?;
     }
     sys::unshare(UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC)
-        .map_err(|error| format!("namespaces are refused: {error}"))?;
+        .map_err(|error| format!("{REFUSED}: {error}"))?;
     move_into_link_name_space(given.take()?.as_fd(), Some(LinkNameSpaceType::Network))
         .map_err(|error| format!("the session's network namespace: {error}"))
 }
@@ -171,7 +174,7 @@ fn enter_namespaces(network: Network) -> Result<(), String> {
     if network != Network::On {
         flags |= UnshareFlags::NEWNET;
     }
-    let refused = |error| format!("namespaces are refused: {error}");
+    let refused = |error| format!("{REFUSED}: {error}");
     match sys::unshare(flags | UnshareFlags::NEWUSER) {
         Ok(()) => map_user(uid, gid)?,
         // Root needs no user namespace for the others; its capabilities go in any case.

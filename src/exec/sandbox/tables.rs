@@ -129,6 +129,9 @@ pub(super) const ALL_DEVICES: &str = "/dev";
 /// Memory that programs share by a name.
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 
+/// Queues of messages that programs share by a name (POSIX), where the system shows them.
+pub(super) const MESSAGE_QUEUES: &str = "/dev/mqueue";
+
 /// Where Landlock, too, lets a command write in namespaces: nothing of it is there outside.
 pub(super) const OWN_IN_NAMESPACES: &[&str] = &["/tmp", "/var/tmp", SHARED_MEMORY, "/dev/pts"];
 /// Devices of terminals that a command makes for itself.

@@ -1,6 +1,6 @@
 //! What nothing protects is looked at before and after a command, and a change is told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -66,13 +66,41 @@ impl Watch {
 
     /// What is there now and was not, is gone, or is different.
     pub(in crate::exec) fn changed(&self) -> Vec<PathBuf> {
-        let after = look(&self.paths);
+        self.changed_by(&self.again())
+    }
+
+    /// The same, by a look that the next one is compared with as well: nothing can change between the two, and back.
+    pub(in crate::exec) fn changed_before(&self, next: &mut Self) -> Vec<PathBuf> {
+        let now = self.again();
+        let is_watched = |path: &Path| next.paths.iter().any(|it| path.starts_with(&it.path));
+        let both: BTreeSet<&PathBuf> = self.before.keys().chain(now.before.keys()).collect();
+        let both: Vec<&PathBuf> = both.into_iter().filter(|path| is_watched(path)).collect();
+        for path in both {
+            match now.before.get(path) {
+                Some(seen) => next.before.insert(path.clone(), *seen),
+                None => next.before.remove(path),
+            };
+        }
+        for (path, settings) in &mut next.settings {
+            if let Some(now) = now.settings.get(path) {
+                settings.clone_from(now);
+            }
+        }
+        self.changed_by(&now)
+    }
+
+    fn again(&self) -> Self {
+        Self::new(self.paths.clone(), self.settings.keys().cloned().collect())
+    }
+
+    fn changed_by(&self, now: &Self) -> Vec<PathBuf> {
+        let (before, after) = (&self.before, &now.before);
         let mut changed: Vec<PathBuf> = after
             .iter()
-            .filter(|(path, seen)| self.before.get(*path) != Some(seen))
+            .filter(|(path, seen)| before.get(*path) != Some(seen))
             .map(|(path, _)| path.clone())
             .collect();
-        changed.extend(self.before.keys().filter(|path| !after.contains_key(*path)).cloned());
+        changed.extend(before.keys().filter(|path| !after.contains_key(*path)).cloned());
         // Who removes a worktree removes its settings, and of a submodule that is emptied the folder stays.
         let is_removed = |path: &Path, now: &Settings| {
             let is_file_of_git = path.ends_with(".git");
@@ -81,8 +109,7 @@ impl Watch {
             is_gone && now.link.is_none()
         };
         let settings = self.settings.iter().filter(|(path, before)| {
-            let now = Settings::of(path);
-            now.differ(before) && !is_removed(path, &now)
+            now.settings.get(*path).is_some_and(|now| now.differ(before) && !is_removed(path, now))
         });
         changed.extend(settings.map(|(path, _)| path.clone()));
         changed.sort();
