@@ -56,7 +56,9 @@ impl Spill {
     pub fn for_a_day(masker: Arc<Masker>, places: &[PathBuf]) -> Self {
         let name = format!("{OF_A_CALL}{}", uuid::Uuid::now_v7());
         let folder = disk::temporary_folder(places).join(name);
-        let mut spill = Self::new(folder, Path::new(""), masker);
+        let mut spill = Self::new(folder, Path::new("/"), masker);
+        // (It lies in no project: its names are whole.)
+        spill.root = PathBuf::new();
         spill.sweeps = true;
         spill
     }

@@ -1999,8 +1999,9 @@ fn a_project_in_an_added_folder_is_protected_as_ever() {
         let place = place.with("sandbox.extra_writable=[\"..\"]");
         let root = place.test.root();
         write(&root.join(".agent/config.toml"), "");
-        let told =
-            place.script("echo x > .agent/config.toml; mkdir .git; echo x > .git/HEAD; mv ../project ../p; true");
+        let told = place.script(
+            "echo x > .agent/config.toml; mkdir .git; echo x > .git/HEAD; mv ../project ../p; true",
+        );
         let text = told["text"].as_str().unwrap();
         assert!(text.contains("project/.git"), "{told}");
         let is_held = if place.backend == "namespaces" {
