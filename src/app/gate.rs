@@ -103,20 +103,8 @@ pub(super) fn begin_sandbox(
     let places = places(config, workspace);
     let memory = named_memory(config, &places, dirs)?;
     let linked = dirs.map(UserDirs::linked).unwrap_or_default();
-    let targets = |link: &PathBuf| Some(link.parent()?.join(link.read_link().ok()?));
-    // (Where these links lie is covered.)
-    for own in dirs.iter().flat_map(|dirs| [&dirs.config, &dirs.data, &dirs.state]) {
-        leads_where_it_says(own, &places)?;
-    }
-    for target in linked.iter().filter_map(targets) {
-        leads_where_it_says(&target, &places)?;
-    }
-    // What it writes by itself is not written into what commands write.
-    let kept = dirs.map(UserDirs::linked_records).unwrap_or_default();
-    for (link, target) in kept.iter().filter_map(|link| Some((link, targets(link)?))) {
-        if disk::is_below(&target, &places) {
-            return Err(led_elsewhere(link, link));
-        }
+    if let Some(dirs) = dirs {
+        own_folders_hold(dirs, &linked, &places)?;
     }
     let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
     // The agent's own: its configuration, and what it learnt elsewhere.
@@ -251,6 +239,29 @@ fn writable(config: &Config, workspace: &Workspace) -> Result<Vec<PathBuf>, Open
         writable.push(real);
     }
     Ok(writable)
+}
+
+/// What the agent believes and writes lies where no command can lead it elsewhere, with what its configuration links to.
+fn own_folders_hold(
+    dirs: &UserDirs,
+    linked: &[PathBuf],
+    places: &[PathBuf],
+) -> Result<(), OpenError> {
+    let target = |link: &PathBuf| Some(link.parent()?.join(link.read_link().ok()?));
+    for own in [&dirs.config, &dirs.data, &dirs.state] {
+        leads_where_it_says(own, places)?;
+    }
+    // (Where these links lie is covered.)
+    for target in linked.iter().filter_map(target) {
+        leads_where_it_says(&target, places)?;
+    }
+    // What it writes by itself is not written into what commands write.
+    for link in dirs.linked_records() {
+        if target(&link).is_some_and(|target| disk::is_below(&target, places)) {
+            return Err(led_elsewhere(&link, &link));
+        }
+    }
+    Ok(())
 }
 
 /// What is the agent's own is not reached by a link that commands could lead elsewhere.

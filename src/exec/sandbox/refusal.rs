@@ -1,8 +1,9 @@
 //! What a command's complaints have to do with the box: which path was refused, and how to allow it.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::Network;
+use crate::disk::canonical_prefix;
 
 /// How programs say that they were refused; each system error with its name and its words.
 const REFUSED: &[&str] = &[
@@ -109,25 +110,7 @@ fn candidates<'a>(line: &'a str, directory: &'a Path) -> impl Iterator<Item = Pa
         .chain(between_colons)
         .chain(words.filter(|word| word.starts_with('/') || word.starts_with(".git/")))
         .filter(|text| !text.is_empty() && !text.contains(['\0', '\n']))
-        .map(|text| resolved(&directory.join(text)))
-}
-
-/// Without `.`, `..` and links, as far as it is there.
-fn resolved(path: &Path) -> PathBuf {
-    for above in path.ancestors() {
-        if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
-            let mut whole = real;
-            for component in rest.components() {
-                match component {
-                    Component::ParentDir => _ = whole.pop(),
-                    Component::Normal(name) => whole.push(name),
-                    Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
-                }
-            }
-            return whole;
-        }
-    }
-    path.to_owned()
+        .map(|text| canonical_prefix(&directory.join(text)))
 }
 
 /// Why the box refused this path; `None` where it did not.
