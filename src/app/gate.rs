@@ -160,12 +160,10 @@ pub(super) fn begin_sandbox(
         }
     }
     gaps.extend(gone);
-    // The agent's own folder for caches is followed where the user's is, and no further: what lies in that, a command
-    // could have made where it was the project's.
-    let cache = dirs.and_then(|dirs| {
-        let (all, own) = (dirs.cache.parent()?, dirs.cache.file_name()?);
-        Some(disk::settled(all, &places).join(own).join("projects").join(&name[..16]))
-    });
+    // What lies in the agent's own folder for caches is taken as it is written: a command could have made a link there
+    // where that was the project's.
+    let cache =
+        dirs.map(|dirs| disk::settled(&dirs.cache, &places).join("projects").join(&name[..16]));
     let settings = sandbox::Settings {
         backend: match sandbox.backend {
             SandboxBackend::Auto => Backend::Auto,
@@ -194,14 +192,16 @@ pub(super) fn begin_sandbox(
 
 /// All that the user lets commands write, canonical: the project, added folders, `extra_writable`.
 pub fn places(config: &Config, workspace: &Workspace) -> Vec<PathBuf> {
-    places_around(config, workspace.root(), workspace.extra())
+    let named = extra_writable(config, workspace.root()).filter_map(|(_, path)| path);
+    let real = named.filter_map(|path| path.canonicalize().ok());
+    workspace.places().into_iter().chain(real).collect()
 }
 
 /// The same without a workspace, as far as they are there.
-pub(super) fn places_around(config: &Config, root: &Path, added: &[PathBuf]) -> Vec<PathBuf> {
+pub fn places_around(config: &Config, root: &Path, added: &[PathBuf]) -> Vec<PathBuf> {
     let named = extra_writable(config, root).filter_map(|(_, path)| path);
-    let all = std::iter::once(root.to_owned()).chain(added.iter().cloned()).chain(named);
-    all.filter_map(|path| path.canonicalize().ok()).collect()
+    let named = added.iter().cloned().chain(named).filter_map(|path| path.canonicalize().ok());
+    std::iter::once(root.to_owned()).chain(named).collect()
 }
 
 /// Each as it is written, and where it is: nowhere without a home. Where the sandbox is off it lets nobody write more.
@@ -251,8 +251,9 @@ fn own_folders_hold(
     for own in [&dirs.config, &dirs.data, &dirs.state] {
         leads_where_it_says(own, places)?;
     }
-    // (Where these links lie is covered.)
-    for target in linked.iter().filter_map(target) {
+    // (Where these links lie is covered, and so is what lies in a folder that one of them leads to.)
+    let of_user = linked.iter().filter(|link| !disk::is_below(link, places));
+    for target in of_user.filter_map(target) {
         leads_where_it_says(&target, places)?;
     }
     // What it writes by itself is not written into what commands write.

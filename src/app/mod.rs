@@ -21,7 +21,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
-pub use gate::{Gate, masker, open_gate, open_sandbox, open_workspace, places, settings};
+pub use gate::{
+    Gate, masker, open_gate, open_sandbox, open_workspace, places, places_around, settings,
+};
 use gate::{begin_sandbox, checks, verifier_of};
 use learning::Learning;
 pub use memory::{identity, memory, memory_file};

@@ -1,7 +1,7 @@
 //! Programs that run as the user, outside the sandbox: none of them is one that a command of the agent could have
 //! put there, nor takes anything from a folder that commands write.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -23,9 +23,20 @@ const LISTS: &[&str] = &[
     "RUBYLIB",
     "CLASSPATH",
 ];
-/// These say where the user himself is at home.
-const OWN: &[&str] =
-    &["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"];
+/// These say where the user himself is at home, with his keys and his screen.
+const OWN: &[&str] = &[
+    "HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    "XDG_CACHE_HOME",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "GNUPGHOME",
+    "KRB5CCNAME",
+    "PASSWORD_STORE_DIR",
+    "SSH_AUTH_SOCK",
+    "XAUTHORITY",
+];
 
 /// Where such programs run, and with what.
 #[derive(Clone, Debug)]
@@ -84,16 +95,43 @@ impl Outside {
             return Some((name, value));
         }
         if !LISTS.iter().any(|list| name == *list) {
-            let mut paths = value.as_bytes().split(|byte| b":;,= \t\n\"'".contains(byte));
-            let is_clear = paths.all(|path| {
-                let path = Path::new(OsStr::from_bytes(path));
-                path.is_relative() || !disk::is_below(path, &self.places)
-            });
+            let is_clear = !self.is_named_in(value.as_bytes());
             return is_clear.then_some((name, value));
         }
         let is_outside = |path: &Path| path.is_absolute() && !disk::is_below(path, &self.places);
         let kept = std::env::split_paths(&value).filter(|path| is_outside(path));
         let kept = std::env::join_paths(kept).ok().filter(|kept| !kept.is_empty())?;
         Some((name, kept))
+    }
+
+    /// Some part of the text names a place, or leads to one: `--require=/p/x`, `-I/p`, `|~/p/x`.
+    fn is_named_in(&self, text: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(text).into_owned();
+        let home = std::env::home_dir().map(|home| home.display().to_string());
+        let whole = home.map_or_else(
+            || text.clone(),
+            |home| {
+                ["${HOME}", "$HOME", "~"]
+                    .iter()
+                    .fold(text.clone(), |text, name| text.replace(name, &home))
+            },
+        );
+        let named = |text: &str| {
+            // Each part that may be a path, from its first slash on.
+            let parts = text.split(|letter: char| ":;,= \t\n\"'".contains(letter));
+            let mut paths = parts.filter_map(|part| part.find('/').map(|at| &part[at..]));
+            paths.any(|path| disk::is_below(Path::new(path), &self.places))
+        };
+        let ends = |rest: &str| {
+            !rest.starts_with(|next: char| next.is_alphanumeric() || "._-".contains(next))
+        };
+        let holds = |text: &str, place: &str| {
+            text.match_indices(place).any(|(at, _)| ends(&text[at + place.len()..]))
+        };
+        let places: Vec<String> =
+            self.places.iter().map(|place| place.display().to_string()).collect();
+        [&text, &whole]
+            .into_iter()
+            .any(|text| named(text) || places.iter().any(|place| holds(text, place)))
     }
 }

@@ -1,11 +1,12 @@
 //! Options that several commands share, and the configuration that they come to.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use toml::Value;
 
-use crate::app::OpenError;
+use crate::app::{self, OpenError};
 use crate::config::{self, AGENT_DIR, Loaded, Sources, UserDirs};
 use crate::disk;
 use crate::protocol::control::PermissionMode;
@@ -113,11 +114,7 @@ pub(super) struct RunArgs {
 
 /// The project's root: `-C`, or where the program was started.
 pub(super) fn root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
-    let path = match cwd {
-        Some(path) => path.to_path_buf(),
-        None => std::env::current_dir()
-            .map_err(|error| OpenError::Usage(format!("the current folder: {error}")))?,
-    };
+    let Some(path) = cwd else { return here() };
     let root = path
         .canonicalize()
         .map_err(|error| OpenError::Usage(format!("{}: {error}", path.display())))?;
@@ -128,6 +125,22 @@ pub(super) fn root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
     }
 }
 
+/// Where the user stands. The system's name for it holds no links; it is not looked up again, as it may name another
+/// folder by now.
+fn here() -> Result<PathBuf, OpenError> {
+    let failed = |error| OpenError::Usage(format!("the current folder: {error}"));
+    let path = std::env::current_dir().map_err(failed)?;
+    let id = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    let named = disk::look_at(&path).map(id).map_err(failed)?;
+    if std::fs::metadata(".").map(id).map_err(failed)? == named {
+        return Ok(path);
+    }
+    let path = path.display();
+    Err(OpenError::Usage(format!(
+        "{path} is another folder than the one you are in: go there again"
+    )))
+}
+
 /// The configuration in force in a folder, with these options.
 pub(super) fn load(
     root: &Path,
@@ -135,17 +148,6 @@ pub(super) fn load(
     tools: &ToolOptions,
     run: Option<&RunArgs>,
 ) -> Result<Loaded, OpenError> {
-    if let Some(cwd) = &tools.cwd {
-        let mut added: Vec<PathBuf> =
-            tools.add_dir.iter().filter_map(|dir| dir.canonicalize().ok()).collect();
-        added.retain(|added| added != root);
-        if disk::settled(cwd, &added) != root {
-            let cwd = cwd.display();
-            return Err(OpenError::Usage(format!(
-                "-C {cwd}: is a link that commands can change; name where it leads"
-            )));
-        }
-    }
     let mut sources = Sources {
         user_file: dirs.map(|dirs| dirs.config.join("config.toml")),
         project_file: Some(root.join(AGENT_DIR).join("config.toml")),
@@ -159,10 +161,21 @@ pub(super) fn load(
         sources.command_line.extend(server);
         loaded = config::load(&sources)?;
     }
-    if loaded.untrusted_checks && run.is_some_and(|run| run.check.is_empty()) {
+    if let Some(cwd) = &tools.cwd {
+        let mut places = app::places_around(&loaded.config, root, &tools.add_dir);
+        places.retain(|place| place != root);
+        if disk::settled(cwd, &places) != root {
+            let cwd = cwd.display();
+            return Err(OpenError::Usage(format!(
+                "-C {cwd}: is a link that commands can change; name where it leads"
+            )));
+        }
+    }
+    if let Some(why) = &loaded.untrusted_checks
+        && run.is_some_and(|run| run.check.is_empty())
+    {
         return Err(OpenError::Usage(format!(
-            "{AGENT_DIR}/config.toml wants checks to be run, and this folder is not trusted: read them, then run \
-             `agent trust`, or give --check yourself"
+            "{AGENT_DIR}/config.toml wants checks to be run, and {why}, or give --check yourself"
         )));
     }
     Ok(loaded)

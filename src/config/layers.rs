@@ -69,8 +69,8 @@ pub struct Loaded {
     pub rules: Vec<(String, String, Origin)>,
     /// What was ignored, and why.
     pub warnings: Vec<String>,
-    /// The project's file wants checks and the folder is not trusted.
-    pub untrusted_checks: bool,
+    /// The project's file wants checks, and why they do not count: the folder is not trusted, say.
+    pub untrusted_checks: Option<String>,
     /// The user trusts the folder.
     pub trusted: bool,
 }
@@ -85,7 +85,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
         origins: BTreeMap::new(),
         rules: Vec::new(),
         warnings: Vec::new(),
-        untrusted_checks: false,
+        untrusted_checks: None,
         trusted: sources.trusted,
     };
     let mut merged = Table::new();
@@ -99,8 +99,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
         && let Some((mut table, lines)) = read(path)?
     {
         // What a link leads to, a command could write: then it counts as that of a folder that nobody trusts.
-        let is_link =
-            [Some(path.as_path()), path.parent()].into_iter().flatten().any(Path::is_symlink);
+        let is_link = is_led_by_commands(path);
         if !sources.trusted || is_link {
             let why = if is_link {
                 "a command could write what a link leads to; put the file itself there"
@@ -202,7 +201,7 @@ impl Loaded {
             }
         }
         if let Some(checks) = table.get_mut("checks").and_then(Value::as_table_mut) {
-            self.untrusted_checks = checks.remove("commands").is_some();
+            self.untrusted_checks = checks.remove("commands").is_some().then(|| why.to_owned());
         }
         if !ignored.is_empty() {
             self.warnings.push(format!(
@@ -273,6 +272,15 @@ impl Loaded {
     pub fn mode(&self, default: PermissionMode) -> PermissionMode {
         self.config.permissions.mode.unwrap_or(default)
     }
+}
+
+/// The project's file is reached by a folder that is a link, or leads to another one of the project's.
+fn is_led_by_commands(file: &Path) -> bool {
+    let (Some(agent), Some(root)) = (file.parent(), file.ancestors().nth(2)) else { return false };
+    let real = |path: &Path| path.canonicalize().ok();
+    let is_inside =
+        || real(file).zip(real(root)).is_some_and(|(file, root)| file.starts_with(root));
+    agent.is_symlink() || (file.is_symlink() && is_inside())
 }
 
 /// The line of each key.
@@ -470,7 +478,7 @@ mod tests {
         assert_eq!(loaded.config.permissions.mode, None);
         assert!(loaded.config.permissions.allow.is_empty());
         assert_eq!(loaded.config.permissions.deny, ["Write"]);
-        assert!(loaded.config.checks.commands.is_empty() && loaded.untrusted_checks);
+        assert!(loaded.config.checks.commands.is_empty() && loaded.untrusted_checks.is_some());
         assert!(!loaded.config.learning.enabled && loaded.config.learning.keep_days == 90);
         assert!(loaded.config.record.redact_extra.is_empty());
         let ignored = "providers, record, permissions.allow, permissions.mode";

@@ -147,13 +147,19 @@ fn nothing_ran(test: &Test, names: &[&str]) {
 fn the_command_that_prints_the_key_runs_nothing_of_the_project() {
     let names = ["bash", "git", "helper"];
     let config = "model = \"mine/x\"\n[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n\
-        api_key_command = \"pwd > $OUT; echo $PYTHONPATH >> $OUT; helper; ./helper; echo sk-x\"\n";
+        api_key_command = \"pwd > $OUT; echo $PYTHONPATH$PERL5OPT$GIT_TRACE$LESSOPEN$OTHER >> $OUT; helper; ./helper; echo sk-x\"\n";
     let test = Test::new().user_config(config);
     let out = test.home().join("out");
     let path = planted(&test, &names);
     let libraries = format!("{}:/usr/lib/x", test.root().display());
     let test = test.env("PATH", &path).env("OUT", out.to_str().unwrap());
     let test = test.env("PYTHONPATH", &libraries);
+    let named = test.root().display().to_string();
+    let test =
+        test.env("PERL5OPT", &format!("-I{named} -MP")).env("GIT_TRACE", &format!("{named}/trace"));
+    let by_home = named.replace(&test.home().display().to_string(), "~");
+    let test =
+        test.env("LESSOPEN", &format!("|{named}/x %s")).env("OTHER", &format!("-F{by_home}/c"));
     let said = || fs::read_to_string(&out).unwrap();
     // (What is tried in the sandbox may run what it likes.)
     let doctor = ["doctor", "--set", "sandbox.enabled=false"];

@@ -43,7 +43,8 @@ impl Places {
 
     /// Remembers a message for later sessions. One that can not be kept is no reason to stop.
     pub(super) fn remember(&self, message: &str) {
-        let Some(path) = &self.history else { return };
+        // (A link in its place may be a command's of a session in which this folder was the project's.)
+        let Some(path) = self.history.as_ref().filter(|path| !path.is_symlink()) else { return };
         let line = format!("{}\n", serde_json::Value::from(message));
         let open = || OpenOptions::new().create(true).append(true).mode(0o600).open(path);
         let file = open().or_else(|_| {

@@ -56,7 +56,7 @@ impl Repository {
             for tree in folders(&own.join("worktrees")) {
                 self.settings.extend(["commondir", "config.worktree"].map(|name| tree.join(name)));
             }
-            find_modules(&own.join("modules"), &mut left, &mut modules);
+            find_modules(&own.join("modules"), false, &mut left, &mut modules);
         }
         for module in modules {
             self.hooks.push(module.join("hooks"));
@@ -66,26 +66,27 @@ impl Repository {
     }
 }
 
-/// Folders of a repository that hold no modules.
+/// Folders directly in a repository that hold no modules.
 const NO_MODULES: &[&str] =
     &["branches", "hooks", "info", "lfs", "logs", "objects", "refs", "rr-cache", "worktrees"];
 
 /// A module's name may have several parts, and it may have modules of its own. What looks like a module is looked into
 /// all the same: a hook can make anything look like one.
-fn find_modules(folder: &Path, left: &mut usize, found: &mut Vec<PathBuf>) {
-    for path in folders(folder) {
+fn find_modules(folder: &Path, is_module: bool, left: &mut usize, found: &mut Vec<PathBuf>) {
+    let is_looked_into = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        !is_module || !NO_MODULES.iter().any(|other| name == *other)
+    };
+    for path in folders(folder).filter(is_looked_into) {
         if *left == 0 {
             return;
         }
         *left -= 1;
         let is_module = ["HEAD", "hooks", "objects"].iter().any(|name| path.join(name).exists());
-        let is_part = path.file_name().is_some_and(|name| NO_MODULES.iter().any(|no| name == *no));
         if is_module {
             found.push(path.clone());
         }
-        if is_module || !is_part {
-            find_modules(&path, left, found);
-        }
+        find_modules(&path, is_module, left, found);
     }
 }
 
@@ -220,7 +221,11 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
         }
         folders => folders.iter().all(|own| names_back(own, path, writable)),
     };
-    let is_around = folders.iter().any(|own| path.starts_with(own));
+    // (A bare repository of the user's may lie around the project that is a worktree of it.)
+    let is_around = folders
+        .iter()
+        .filter(|own| is_inside(own, writable))
+        .any(|own| path.starts_with(own) || writable.iter().any(|place| place.starts_with(own)));
     if is_link || is_around || !is_meant {
         folders.clear();
     }

@@ -154,30 +154,28 @@ impl Sandbox {
         for path in &protected {
             bind(path, path, Access::Read);
         }
-        for repository in granted {
-            let own = repository.own.iter().filter(|path| !removable.contains(path));
-            for path in own.filter(|path| path.exists()) {
-                bind(path, path, Access::Write);
-                // A command could have made a repository around what is none of git's.
-                let inner =
-                    protected.iter().filter(|inner| inner.starts_with(path) && **inner != path);
-                for inner in inner.filter(|inner| !granted.iter().any(|r| r.own.contains(inner))) {
-                    bind(inner, inner, Access::Read);
-                }
-            }
-            // The folders above are mounts of their own here as well.
-            let hooks: Vec<PathBuf> = covered_hooks(repository).collect();
-            let above = hooks.iter().flat_map(|hooks| hooks.ancestors().skip(1));
-            let is_inside = |path: &&Path| {
-                repository.own.iter().any(|own| path.starts_with(own) && *path != own)
-            };
-            let above: BTreeSet<&Path> = above.filter(is_inside).collect();
-            for path in above {
-                bind(path, path, Access::Write);
-            }
-            for hooks in &hooks {
-                bind(hooks, hooks, Access::Read);
-            }
+        // What git writes, with the folders above its hooks, which are mounts of their own. Outer ones first: one repository
+        // may lie in another, or be made to.
+        let own: BTreeSet<&Path> = granted
+            .iter()
+            .flat_map(|repository| &repository.own)
+            .filter(|path| !removable.contains(path) && path.exists())
+            .map(PathBuf::as_path)
+            .collect();
+        let is_inside = |path: &Path| own.iter().any(|own| path.starts_with(own) && path != *own);
+        let mut writable = own.clone();
+        let above_hooks = hooks.iter().flat_map(|hooks| hooks.ancestors().skip(1));
+        writable.extend(above_hooks.filter(|path| is_inside(path)));
+        for path in writable {
+            bind(path, path, Access::Write);
+        }
+        // A command could have made a repository around what is none of git's.
+        for path in protected.iter().filter(|path| is_inside(path) && !own.contains(path.as_path()))
+        {
+            bind(path, path, Access::Read);
+        }
+        for hooks in &hooks {
+            bind(hooks, hooks, Access::Read);
         }
         // Messages that programs outside wait for.
         let queues = PathBuf::from(tables::MESSAGE_QUEUES);

@@ -94,7 +94,7 @@ pub struct Settings {
     pub network: Network,
     /// The project's root, canonical.
     pub root: PathBuf,
-    /// More folders that commands may write.
+    /// More folders that commands may write, canonical.
     pub writable: Vec<PathBuf>,
     /// More that commands may not read: our own configuration.
     pub hidden: Vec<PathBuf>,
@@ -198,7 +198,12 @@ impl Sandbox {
         settings.cache = settings.cache.filter(|cache| disk::make_folder(cache, 0o755).is_ok());
         let written: Vec<PathBuf> = writable.iter().chain(&settings.cache).cloned().collect();
         let folder = Folder::make(&written).map_err(|error| {
-            SandboxError::Failed(format!("no private temporary folder: {error}"))
+            let text = format!("no private temporary folder: {error}");
+            if is_momentary(&text) {
+                SandboxError::Failed(text)
+            } else {
+                SandboxError::Unavailable(text)
+            }
         })?;
         let found = git::find(&settings.root, &writable);
         let mut sandbox = Self {
@@ -238,15 +243,23 @@ impl Sandbox {
             sandbox.namespaces = false;
             if abi == 0 {
                 let is_refused = why.starts_with(supervisor::REFUSED);
-                let why = format!("{why}; and no Landlock");
-                return Err(if is_refused {
-                    SandboxError::Unavailable(why)
+                let text = format!("{why}; and no Landlock");
+                let unavailable = is_refused || !is_momentary(why);
+                return Err(if unavailable {
+                    SandboxError::Unavailable(text)
                 } else {
-                    SandboxError::Failed(why)
+                    SandboxError::Failed(text)
                 });
             }
             let tried = sandbox.attempt();
-            tried.map_err(|error| SandboxError::Failed(format!("{why}; {error}")))?;
+            tried.map_err(|error| {
+                let text = format!("{why}; {error}");
+                if is_momentary(&error) {
+                    SandboxError::Failed(text)
+                } else {
+                    SandboxError::Unavailable(text)
+                }
+            })?;
         }
         sandbox.holds = sandbox.describe(abi, tried.err().as_deref());
         Ok(sandbox)
@@ -476,6 +489,16 @@ impl Sandbox {
     }
 }
 
+/// What somebody else can bring about for a while: a full disk, too many processes or files, locks, a slow machine. (A
+/// supervisor says in words why it failed.)
+fn is_momentary(why: &str) -> bool {
+    const NUMBERS: &[i32] =
+        &[libc::EAGAIN, libc::ENOMEM, libc::ENOSPC, libc::EDQUOT, libc::EMFILE, libc::ENFILE];
+    const WORDS: &[&str] = &["in time", "ended"];
+    NUMBERS.iter().any(|number| why.contains(&format!("(os error {number})")))
+        || WORDS.iter().any(|word| why.contains(word))
+}
+
 /// The same file or folder is there under another name, which differs in its case alone.
 fn has_other_spelling(path: &Path) -> bool {
     let Some(name) = path.file_name().map(OsStr::to_ascii_uppercase) else { return false };
@@ -496,12 +519,13 @@ fn namespaces_of(pid: i32) -> Option<Namespaces> {
     Some(Namespaces { user: open("user"), network: open("net")? })
 }
 
-/// The places that commands may write, canonical, the outer ones first.
+/// The places that commands may write, the outer ones first. They are canonical as they come: looked at again, one could
+/// lead somewhere else by now.
 fn writable(settings: &Settings) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = std::iter::once(&settings.root)
         .chain(&settings.writable)
-        .filter_map(|path| path.canonicalize().ok())
         .filter(|path| path.is_dir())
+        .cloned()
         .collect();
     paths.sort();
     paths.dedup();

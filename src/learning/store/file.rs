@@ -63,6 +63,10 @@ pub(super) fn make(path: &Path) -> std::io::Result<()> {
 /// Opens a file that is there and brings it up to date. A file of a newer program or of another one is left
 /// as it is.
 pub(super) fn open(path: &Path) -> Result<Connection, OpenFailure> {
+    // A link in its place may be the user's own, or a command's of a session in which this folder was the project's.
+    if path.is_symlink() && !has_our_header(path) {
+        return Err(OpenFailure::Refused(foreign(path)));
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(BUSY)?;
