@@ -414,6 +414,11 @@ fn without(places: &[PathBuf], one: &Path) -> Vec<PathBuf> {
 pub fn open_workspace(root: &Path, add_dirs: &[PathBuf]) -> Result<Workspace, OpenError> {
     let workspace =
         Workspace::open(root, add_dirs).map_err(|failure| OpenError::Usage(failure.message))?;
+    // Canonical as it came: where it leads elsewhere now, somebody put a link in its place.
+    if workspace.root() != root {
+        let root = root.display();
+        return Err(OpenError::Usage(format!("{root} is another folder by now: begin again")));
+    }
     added_are_there(&workspace, &workspace.places())?;
     let home = std::env::home_dir();
     let below = |names: &[&str]| -> Vec<PathBuf> {

@@ -230,7 +230,16 @@ fn a_repository_that_is_said_to_lie_around_it_opens_nothing() {
         write(&root.join("y/.agent/sessions/one/events.jsonl"), "a record\n");
         write(&root.join("z/.git"), "gitdir: ../y\n");
         write(&root.join("y/gitdir"), &format!("{}\n", root.join("z/.git").display()));
-        let written = [".git/hooks/evil", ".agent/evil", "y/.agent/sessions/one/evil"];
+        // A repository further down lies in one that is said to.
+        git(&place, "git init -q a/sub");
+        write(&root.join("d/e/x/.git"), "gitdir: ../../../a\n");
+        write(&root.join("a/gitdir"), &format!("{}\n", root.join("d/e/x/.git").display()));
+        let written = [
+            ".git/hooks/evil",
+            ".agent/evil",
+            "y/.agent/sessions/one/evil",
+            "a/sub/.git/hooks/evil",
+        ];
         hook(&place, &format!("for f in {}; do echo x > $f; done; true", written.join(" ")));
         let done = commit(&place);
         for path in written {
@@ -272,5 +281,26 @@ fn hooks_of_modules_are_covered_wherever_they_lie() {
             assert!(is_held, "{} {:?}: {done}", place.backend, place.user);
             _ = std::fs::remove_file(root.join(&evil));
         }
+    }
+}
+
+#[test]
+fn git_works_in_a_worktree_that_lies_in_its_bare_repository() {
+    if !has("git", "git_works_in_a_worktree_that_lies_in_its_bare_repository") {
+        return;
+    }
+    for place in places() {
+        git(&place, REPOSITORY);
+        let root = place.test.root();
+        let make = "cd ../outside && git clone -q --bare ../project p.git && cd p.git && git worktree add -q tree && \
+                    git config user.email a@b && git config user.name a";
+        git(&place, make);
+        let tree = place.outside().join("p.git/tree");
+        let input =
+            json!({"command": "git add -A && git commit -q --allow-empty -m two"}).to_string();
+        let mut command = place.command(&["tool", "call", "Bash", &input]);
+        let done = command.arg("-C").arg(&tree).output().unwrap();
+        let done = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.contains("\"status\":\"success\""), "{done} {}", root.display());
     }
 }
