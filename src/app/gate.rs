@@ -259,7 +259,10 @@ fn own_folders_hold(
     // What it writes by itself is not written into what commands write.
     for link in dirs.linked_records() {
         if target(&link).is_some_and(|target| disk::is_below(&target, places)) {
-            return Err(led_elsewhere(&link, &link));
+            return Err(OpenError::Usage(format!(
+                "{} is the agent's own and a link into a folder that commands write: put the file itself there",
+                link.display()
+            )));
         }
     }
     Ok(())
@@ -268,17 +271,13 @@ fn own_folders_hold(
 /// What is the agent's own is not reached by a link that commands could lead elsewhere.
 fn leads_where_it_says(own: &Path, places: &[PathBuf]) -> Result<(), OpenError> {
     let settled = disk::settled(own, places);
-    let link = settled.ancestors().find(|above| above.is_symlink());
-    link.map_or(Ok(()), |link| Err(led_elsewhere(own, link)))
-}
-
-fn led_elsewhere(own: &Path, link: &Path) -> OpenError {
-    OpenError::Usage(format!(
+    let Some(link) = settled.ancestors().find(|above| above.is_symlink()) else { return Ok(()) };
+    Err(OpenError::Usage(format!(
         "{} is the agent's own and reached by {}, a link that commands may lead elsewhere: start in a folder in which \
          that does not lie, or name where it leads (XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_DATA_HOME)",
         own.display(),
         link.display()
-    ))
+    )))
 }
 
 /// The memory that the configuration names, with its log: no command reads it. What can be written by the agent may
