@@ -217,8 +217,8 @@ fn extra_writable<'a>(
     })
 }
 
-/// The same besides the project, all of it there. What one of them leads to by a link that lies in another, commands
-/// could have put there.
+/// What commands may write besides the project, or an error where something of it is not there. What one folder leads to
+/// by a link that lies in another, commands could have put there.
 fn writable(config: &Config, workspace: &Workspace) -> Result<Vec<PathBuf>, OpenError> {
     let wrong = |folder: &str, why: &str| {
         OpenError::Usage(format!("sandbox.extra_writable: {folder:?} {why}"))
