@@ -192,16 +192,21 @@ pub(super) fn begin_sandbox(
 
 /// All that the user lets commands write, canonical: the project, added folders, `extra_writable`.
 pub fn places(config: &Config, workspace: &Workspace) -> Vec<PathBuf> {
-    let named = extra_writable(config, workspace.root()).filter_map(|(_, path)| path);
-    let real = named.filter_map(|path| path.canonicalize().ok());
-    workspace.places().into_iter().chain(real).collect()
+    with_extra_writable(config, workspace.root(), workspace.extra().to_vec())
 }
 
-/// The same without a workspace, as far as they are there.
+/// The same before there is a workspace. What is not there is left out: nobody writes in it.
 pub fn places_around(config: &Config, root: &Path, added: &[PathBuf]) -> Vec<PathBuf> {
+    with_extra_writable(config, root, canonical(added.iter().cloned()))
+}
+
+fn with_extra_writable(config: &Config, root: &Path, added: Vec<PathBuf>) -> Vec<PathBuf> {
     let named = extra_writable(config, root).filter_map(|(_, path)| path);
-    let named = added.iter().cloned().chain(named).filter_map(|path| path.canonicalize().ok());
-    std::iter::once(root.to_owned()).chain(named).collect()
+    std::iter::once(root.to_owned()).chain(added).chain(canonical(named)).collect()
+}
+
+fn canonical(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    paths.filter_map(|path| path.canonicalize().ok()).collect()
 }
 
 /// Each as it is written, and where it is: nowhere without a home. Where the sandbox is off it lets nobody write more.
@@ -411,8 +416,9 @@ fn without(places: &[PathBuf], one: &Path) -> Vec<PathBuf> {
 /// The project's files. Where the user's home is among them, so are his secrets, what runs when he does something,
 /// and what is the agent's own.
 pub fn open_workspace(root: &Path, add_dirs: &[PathBuf]) -> Result<Workspace, OpenError> {
-    let workspace =
-        Workspace::open(root, add_dirs).map_err(|failure| OpenError::Usage(failure.message))?;
+    let workspace = Workspace::open(root, add_dirs).map_err(|failure| {
+        OpenError::Usage(format!("{}; name a folder that you can read", failure.message))
+    })?;
     // Canonical as it came: where it leads elsewhere now, somebody put a link in its place.
     if workspace.root() != root {
         let root = root.display();

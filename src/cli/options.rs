@@ -1,5 +1,6 @@
 //! Options that several commands share, and the configuration that they come to.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -115,14 +116,12 @@ pub(super) struct RunArgs {
 /// The project's root: `-C`, or where the program was started.
 pub(super) fn root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
     let Some(path) = cwd else { return here() };
-    let root = path
-        .canonicalize()
-        .map_err(|error| OpenError::Usage(format!("{}: {error}", path.display())))?;
-    if root.is_dir() {
-        Ok(root)
-    } else {
-        Err(OpenError::Usage(format!("{}: is a file; name a folder", path.display())))
-    }
+    let wrong = |why: String| OpenError::Usage(format!("-C {}: {why}", path.display()));
+    let root = path.canonicalize().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => wrong("there is no such folder; name one that exists".to_owned()),
+        _ => wrong(format!("{error}; name a folder that you can open")),
+    })?;
+    if root.is_dir() { Ok(root) } else { Err(wrong("is a file; name a folder".to_owned())) }
 }
 
 /// Where the user stands. The system's name for it holds no links; it is not looked up again, as it may name another

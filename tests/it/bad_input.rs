@@ -115,7 +115,10 @@ fn a_folder_that_does_not_exist() {
     let test = Test::new().script("text: ok");
     test.run(&["task", "-C", "nowhere"])
         .expect_code(2)
-        .expect_one_line_of_stderr("nowhere: No such file or directory");
+        .expect_one_line_of_stderr("-C nowhere: there is no such folder; name one that exists");
+    test.run(&["task", "--add-dir", "nowhere"]).expect_code(2).expect_one_line_of_stderr(
+        "could not open nowhere: it does not exist; name a folder that you can read",
+    );
 }
 
 #[test]

@@ -304,3 +304,18 @@ fn git_works_in_a_worktree_that_lies_in_its_bare_repository() {
         assert!(done.contains("\"status\":\"success\""), "{done} {}", root.display());
     }
 }
+
+#[test]
+fn what_can_not_be_moved_says_what_is_in_the_way() {
+    if !has("git", "what_can_not_be_moved_says_what_is_in_the_way") {
+        return;
+    }
+    // (With Landlock alone nothing is a mount: it is moved, and told.)
+    for place in places().into_iter().filter(|place| place.backend == "namespaces") {
+        git(&place, "git init -q sub");
+        let moved = place.call(&json!({"command": "mv sub elsewhere"}));
+        let text = moved["text"].as_str().unwrap();
+        assert!(text.contains("keeps"), "{moved}");
+        assert!(text.contains("sub/.git where it is"), "{moved}");
+    }
+}

@@ -21,6 +21,8 @@ const REFUSED: &[&str] = &[
     "[Errno 1]",
     "Invalid cross-device link",
 ];
+/// So they say of what is a mount in the box.
+const BUSY: &[&str] = &["resource busy", "EBUSY", "[Errno 16]"];
 /// How they say that there is no network.
 const NO_NETWORK: &[&str] = &[
     "Could not resolve host",
@@ -59,13 +61,45 @@ pub(super) struct View<'a> {
     pub(super) network: Network,
 }
 
+impl View<'_> {
+    /// Why commands can not move this path nor take it away: it, or something in it, is a mount.
+    fn why_it_stays(&self, path: &Path) -> Option<String> {
+        let shown = path.display();
+        if self.writable.iter().any(|place| place == path) {
+            return Some(format!(
+                "{shown} was given to commands as a folder of its own: they write in it, and can neither move nor \
+                 remove it"
+            ));
+        }
+        let covered = [self.protected, self.hidden, self.writable].into_iter().flatten();
+        let held = covered.into_iter().find(|held| held.starts_with(path) && held.exists())?;
+        Some(if held == path {
+            is_protected(path)
+        } else {
+            format!(
+                "{shown} can not be moved or removed by commands: the sandbox keeps {} where it is; what else is in it \
+                 can be",
+                held.display()
+            )
+        })
+    }
+}
+
+fn is_protected(path: &Path) -> String {
+    format!(
+        "{} is protected: .git is written by commands of git's alone, in a call of their own, its settings and hooks, \
+         .agent and start-up files by the user",
+        path.display()
+    )
+}
+
 /// The first refusal that was the box's, and whether the network was missed.
 pub(super) fn explain(stderr: &str, directory: &Path, view: &View<'_>) -> Option<String> {
     let lines: Vec<&str> = stderr.lines().rev().take(LINES).collect();
     let refused = lines
         .iter()
         .rev()
-        .filter(|line| REFUSED.iter().any(|words| line.contains(words)))
+        .filter(|line| REFUSED.iter().chain(BUSY).any(|words| line.contains(words)))
         .find_map(|line| {
             let words = without_speaker(line);
             candidates(words, directory).find_map(|path| why(&path, words, view))
@@ -127,12 +161,12 @@ fn why(path: &Path, line: &str, view: &View<'_>) -> Option<String> {
     if view.read_only && below(view.writable) && is_name && (is_told_so || !view.namespaces) {
         return Some(format!("{shown} is not written now: commands change nothing at present"));
     }
+    if BUSY.iter().any(|words| line.contains(words)) {
+        return view.namespaces.then(|| view.why_it_stays(path)).flatten();
+    }
     let is_git = path.components().any(|component| component.as_os_str() == ".git");
     if below(view.protected) || is_git && !below(view.writable) {
-        return Some(format!(
-            "{shown} is protected: .git is written by commands of git's alone, in a call of their own, its \
-             settings and hooks, .agent and start-up files by the user"
-        ));
+        return Some(is_protected(path));
     }
     let is_private =
         ["/tmp", "/var/tmp", "/dev", "/proc", "/sys"].iter().any(|own| path.starts_with(own));
@@ -160,15 +194,17 @@ mod tests {
     fn check(stderr: &str, expected: Option<&str>) {
         let dir = tempfile::TempDir::new_in(env!("CARGO_MANIFEST_DIR")).expect("a folder");
         let root = dir.path().canonicalize().expect("a folder");
-        for folder in ["project/.git", "home/.ssh", "home/other"] {
+        for folder in
+            ["project/.git", "project/inner/.git", "project/given", "home/.ssh", "home/other"]
+        {
             std::fs::create_dir_all(root.join(folder)).expect("a folder");
         }
         let view = View {
             read_only: false,
             namespaces: true,
-            writable: &[root.join("project")],
+            writable: &[root.join("project"), root.join("project/given")],
             hidden: &[root.join("home/.ssh")],
-            protected: &[root.join("project/.git")],
+            protected: &[root.join("project/.git"), root.join("project/inner/.git")],
             network: Network::Off,
         };
         let stderr = stderr.replace("ROOT", &root.display().to_string());
@@ -203,6 +239,25 @@ mod tests {
             "cat: ROOT/home/.ssh/id_rsa: Permission denied",
             Some("ROOT/home/.ssh/id_rsa belongs to the user's secret stores"),
         );
+    }
+
+    #[test]
+    fn what_can_not_be_moved_is_told_with_what_holds_it() {
+        check(
+            "mv: cannot move 'inner' to 'x': Device or resource busy",
+            Some(
+                "ROOT/project/inner can not be moved or removed by commands: the sandbox keeps ROOT/project/inner/.git",
+            ),
+        );
+        check(
+            "OSError: [Errno 16] Device or resource busy: 'given' -> 'x'",
+            Some("ROOT/project/given was given to commands as a folder of its own"),
+        );
+        check(
+            "mv: cannot move '.git' to 'x': Device or resource busy",
+            Some("ROOT/project/.git is protected"),
+        );
+        check("umount: ROOT/home/other: target is busy: Device or resource busy", None);
     }
 
     #[test]

@@ -248,7 +248,8 @@ impl<'a> Args<'a> {
         let mut there = self.git_folders(&self.folders(word)).into_iter();
         there.all(|folder| {
             folder.is_some_and(|folder| {
-                let is_inside = !folder.starts_with(['/', '~', '.']);
+                let is_inside =
+                    !folder.starts_with(['/', '~']) && folder.split('/').all(|name| name != "..");
                 is_inside && (folder.is_empty() || self.ground.real(&folder) == folder)
             })
         })
