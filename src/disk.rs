@@ -312,6 +312,13 @@ pub(crate) fn is_below(path: &Path, places: &[PathBuf]) -> bool {
     places.iter().any(|place| settled.starts_with(place))
 }
 
+/// Of a list of folders (`PATH`) those that are absolute and lie in none of these places; `None` where none is left.
+pub(crate) fn without_places(list: &OsStr, places: &[PathBuf]) -> Option<OsString> {
+    let is_kept = |folder: &PathBuf| folder.is_absolute() && !is_below(folder, places);
+    let kept = std::env::join_paths(std::env::split_paths(list).filter(is_kept));
+    kept.ok().filter(|kept| !kept.is_empty())
+}
+
 /// The system's folder for temporary files, or another one, that lies in none of these places.
 pub(crate) fn temporary_folder(places: &[PathBuf]) -> PathBuf {
     let all = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];

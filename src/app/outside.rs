@@ -98,10 +98,7 @@ impl Outside {
             let is_clear = !self.is_named_in(value.as_bytes());
             return is_clear.then_some((name, value));
         }
-        let is_outside = |path: &Path| path.is_absolute() && !disk::is_below(path, &self.places);
-        let kept = std::env::split_paths(&value).filter(|path| is_outside(path));
-        let kept = std::env::join_paths(kept).ok().filter(|kept| !kept.is_empty())?;
-        Some((name, kept))
+        Some((name, disk::without_places(&value, &self.places)?))
     }
 
     /// Some part of the text names a place, or leads to one: `--require=/p/x`, `-I/p`, `|~/p/x`.

@@ -1289,7 +1289,9 @@ fn an_interrupt_is_heard_while_a_slow_stand_by_is_waited_for() {
 fn a_stand_by_has_no_environment_but_what_finds_its_libraries() {
     for mut place in places() {
         let one = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        place.env = vec![one("LD_LIBRARY_PATH", "/nowhere/lib"), one("GREETING", "hello")];
+        // What lies in the project, or where the program was started, commands could have put there.
+        let libraries = format!("{}/lib:lib:/nowhere/lib", place.test.root().display());
+        place.env = vec![one("LD_LIBRARY_PATH", &libraries), one("GREETING", "hello")];
         let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
         assert_eq!(batch.call("Bash", &json!({"command": "echo a"}))["data"]["stdout"], "a\n");
         let pid = stand_by(batch.id())[0].as_raw_pid();

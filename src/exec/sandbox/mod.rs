@@ -193,7 +193,7 @@ impl Sandbox {
             return Err(SandboxError::Unavailable(format!("all of {whole} would be writable")));
         }
         // First, because it takes the longest: it starts while the rest is made.
-        let standby = Mutex::new(Standby::start().ok());
+        let standby = Mutex::new(Standby::start(&writable).ok());
         // (Where commands can write its place, a link there leads nowhere.)
         settings.cache = settings.cache.filter(|cache| disk::make_folder(cache, 0o755).is_ok());
         let written: Vec<PathBuf> = writable.iter().chain(&settings.cache).cloned().collect();
@@ -352,10 +352,10 @@ impl Sandbox {
 
     /// Asks for a supervisor, which gets these descriptors. Until it hears its plan it has run nothing: where the
     /// stand-by fails, another is started and asked once more.
-    fn ask<'a>(&self, given: &'a [BorrowedFd<'a>]) -> io::Result<Asked<'a>> {
+    fn ask<'a>(&'a self, given: &'a [BorrowedFd<'a>]) -> io::Result<Asked<'a>> {
         // (Who comes while it is asked starts one too; one of them stays.)
         let standby = self.standby().take();
-        Asked::new(standby, given)
+        Asked::new(standby, given, &self.writable)
     }
 
     /// Tells it.

@@ -10,6 +10,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,7 @@ use rustix::process::{DumpableBehavior, chdir, set_dumpable_behavior, setsid};
 use super::super::inheriting;
 use super::super::process::{Watcher, is_stopped};
 use super::{supervisor, sys};
+use crate::disk;
 
 /// How long a copy may take to be made. The first time the program has to start; later it takes less than a
 /// millisecond, but on a machine that has much to do.
@@ -31,7 +33,8 @@ const COPY_TIME: Duration = Duration::from_secs(5);
 const LOOK_TIME: Duration = Duration::from_millis(200);
 /// How long one that is ended may take for that.
 const END_TIME: Duration = Duration::from_millis(50);
-/// Where the dynamic linker looks first. A build that needs it does not start without.
+/// Where the dynamic linker looks first. A build that needs it does not start without; what commands could have put
+/// there is none of it: this process is not in their box.
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
 /// How many descriptors one copy gets: its channel, two for output, the report, and two namespaces or what it may read.
 const MOST_DESCRIPTORS: usize = 6;
@@ -48,6 +51,8 @@ pub(super) struct Asked<'a> {
     standby: Standby,
     channel: UnixStream,
     given: &'a [BorrowedFd<'a>],
+    /// What commands write.
+    places: &'a [PathBuf],
     since: Instant,
     /// It was started because the one before it failed.
     is_second: bool,
@@ -57,8 +62,10 @@ pub(super) struct Asked<'a> {
 pub(super) type Answer = (Standby, UnixStream, Watcher);
 
 impl Standby {
-    /// Starts one.
-    pub(super) fn start() -> io::Result<Self> {
+    /// Starts one, whose libraries lie in none of these places: commands write there.
+    pub(super) fn start(places: &[PathBuf]) -> io::Result<Self> {
+        let libraries = std::env::var_os(LIBRARIES);
+        let libraries = libraries.and_then(|list| disk::without_places(&list, places));
         let (control, theirs) = UnixStream::pair()?;
         // One that does not even take what it is asked is replaced.
         control.set_nonblocking(true)?;
@@ -71,7 +78,7 @@ impl Standby {
         command
             .args([supervisor::WORD.to_owned(), theirs.as_raw_fd().to_string()])
             .env_clear()
-            .envs(std::env::var_os(LIBRARIES).map(|folders| (LIBRARIES, folders)))
+            .envs(libraries.map(|list| (LIBRARIES, list)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
@@ -119,26 +126,28 @@ impl<'a> Asked<'a> {
     pub(super) fn new(
         standby: Option<Standby>,
         given: &'a [BorrowedFd<'a>],
+        places: &'a [PathBuf],
     ) -> io::Result<Asked<'a>> {
-        match standby.map(|standby| Self::ask(standby, given, false)) {
+        match standby.map(|standby| Self::ask(standby, given, places, false)) {
             Some(Ok(asked)) => Ok(asked),
-            Some(Err(_)) | None => Self::second(given),
+            Some(Err(_)) | None => Self::second(given, places),
         }
     }
 
-    fn second(given: &'a [BorrowedFd<'a>]) -> io::Result<Self> {
-        Self::ask(Standby::start()?, given, true)
+    fn second(given: &'a [BorrowedFd<'a>], places: &'a [PathBuf]) -> io::Result<Self> {
+        Self::ask(Standby::start(places)?, given, places, true)
     }
 
     /// The channel is new each time: a copy that comes too late hears nothing there.
     fn ask(
         standby: Standby,
         given: &'a [BorrowedFd<'a>],
+        places: &'a [PathBuf],
         is_second: bool,
     ) -> io::Result<Asked<'a>> {
         let (channel, theirs) = UnixStream::pair()?;
         standby.ask(&theirs, given).map_err(|error| named(&error))?;
-        Ok(Self { standby, channel, given, since: Instant::now(), is_second })
+        Ok(Self { standby, channel, given, places, since: Instant::now(), is_second })
     }
 
     /// The copy, if it is there within this time. A stand-by that fails is replaced, once.
@@ -150,7 +159,7 @@ impl<'a> Asked<'a> {
         match copy {
             Ok(copy) => Ok(copy),
             Err(_) if !self.is_second => {
-                *self = Self::second(self.given)?;
+                *self = Self::second(self.given, self.places)?;
                 Ok(None)
             }
             Err(error) => Err(named(&error)),
