@@ -1,12 +1,14 @@
 //! The session's private folder: its /tmp, and the nothing that lies over what is not to be seen.
 
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, mkdirat, openat};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, fchmod, flock, mkdirat, openat};
+use rustix::io::Errno;
 
 use super::tables;
 use crate::disk;
@@ -16,8 +18,21 @@ const PREFIX: &str = "agent-box-";
 /// A folder may be so young that its session has not locked it yet.
 const YOUNG: Duration = Duration::from_mins(1);
 
+const FOLDER: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// A folder that nobody may look into is a place all the same.
+const PLACE: OFlags =
+    OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
 /// So often a folder is made in one place, if it can not be locked.
 const MOST_TRIES: usize = 5;
+
+/// What is in it.
+const TEMPORARY: &str = "tmp";
+const RUNTIME: &str = "run";
+const CACHE: &str = "cache";
+const CLOSED_DIRECTORY: &str = "nothing";
+const CLOSED_FILE: &str = "empty";
 
 /// Goes with the session, and all that is in it.
 #[derive(Debug)]
@@ -28,8 +43,8 @@ pub(super) struct Folder {
     cache: PathBuf,
     closed_directory: PathBuf,
     closed_file: PathBuf,
-    /// Locked as long as the session lives, whatever ends it.
-    _lock: File,
+    /// The folder itself, locked as long as the session lives, whatever ends it.
+    lock: OwnedFd,
 }
 
 impl Folder {
@@ -52,33 +67,37 @@ impl Folder {
         }))
     }
 
+    /// Nothing in it is made or changed by its name: where another session's commands write the place, somebody could have
+    /// put a link there.
     fn make_in(parent: &Path) -> io::Result<Self> {
         sweep(parent);
-        let path = parent.join(format!("{PREFIX}{}", uuid::Uuid::now_v7()));
-        DirBuilder::new().mode(0o700).create(&path)?;
+        let name = format!("{PREFIX}{}", uuid::Uuid::now_v7());
+        let path = parent.join(&name);
+        let own = make_folder(&disk::open_folder(parent)?, &name, 0o700)?;
+        let locked = flock(&own, FlockOperation::NonBlockingLockExclusive);
+        locked.inspect_err(|_| drop(fs::remove_dir(&path)))?;
         let folder = Self {
-            _lock: lock(&path).inspect_err(|_| drop(fs::remove_dir(&path)))?,
-            temporary: path.join("tmp"),
-            runtime: path.join("run"),
-            cache: path.join("cache"),
-            closed_directory: path.join("nothing"),
-            closed_file: path.join("empty"),
+            temporary: path.join(TEMPORARY),
+            runtime: path.join(RUNTIME),
+            cache: path.join(CACHE),
+            closed_directory: path.join(CLOSED_DIRECTORY),
+            closed_file: path.join(CLOSED_FILE),
             path,
+            lock: own,
         };
-        fs::create_dir(&folder.temporary)?;
-        fs::set_permissions(&folder.temporary, Permissions::from_mode(0o1777))?;
-        fs::create_dir(&folder.runtime)?;
-        fs::create_dir(&folder.cache)?;
+        let own = &folder.lock;
+        fchmod(make_folder(own, TEMPORARY, 0o755)?, Mode::from_raw_mode(0o1777))?;
+        make_folder(own, CACHE, 0o755)?;
+        let runtime = make_folder(own, RUNTIME, 0o755)?;
         let kept = tables::RUNTIME_KEPT.iter().chain(tables::RUNTIME_KEPT_WITH_NETWORK);
         for name in kept {
             if Path::new(tables::RUNTIME).join(name).is_dir() {
-                fs::create_dir_all(folder.runtime.join(name))?;
+                make_below(&runtime, Path::new(name))?;
             }
         }
-        fs::create_dir(&folder.closed_directory)?;
-        fs::set_permissions(&folder.closed_directory, Permissions::from_mode(0o0))?;
-        fs::write(&folder.closed_file, "")?;
-        fs::set_permissions(&folder.closed_file, Permissions::from_mode(0o0))?;
+        fchmod(make_folder(own, CLOSED_DIRECTORY, 0o755)?, Mode::empty())?;
+        File::from(disk::create_in(own, CLOSED_FILE)?)
+            .set_permissions(Permissions::from_mode(0))?;
         Ok(folder)
     }
 
@@ -103,7 +122,8 @@ impl Folder {
         let shared = tables::SHARED_TEMPORARY.iter().map(Path::new);
         let mut below = shared.filter_map(|shared| Some((shared, path.strip_prefix(shared).ok()?)));
         let Some((shared, below)) = below.next() else { return Vec::new() };
-        _ = make_below(&self.temporary, below);
+        _ = disk::open(&self.temporary, PLACE, Mode::empty())
+            .and_then(|folder| make_below(&folder, below));
         let above = below.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
         above.map(|above| (self.temporary.join(above), shared.join(above))).collect()
     }
@@ -142,25 +162,31 @@ fn parents(writable: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
         .filter(|place| rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok())
 }
 
-/// Follows no link: commands write there, and this process is not in their box.
-fn make_below(folder: &Path, below: &Path) -> io::Result<()> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut folder = openat(CWD, folder, flags, Mode::empty())?;
+/// Makes a folder in this one and opens it: no link that stands in its place.
+fn make_folder(parent: &OwnedFd, name: &str, mode: u32) -> io::Result<OwnedFd> {
+    mkdirat(parent, name, Mode::from_raw_mode(mode))?;
+    Ok(openat(parent, name, FOLDER, Mode::empty())?)
+}
+
+/// Makes folders in each other where there are none. Commands write there, and this process is not in their box: it
+/// follows no link.
+fn make_below(folder: &OwnedFd, below: &Path) -> io::Result<()> {
+    let mut inner = None;
     for name in below.components() {
-        match mkdirat(&folder, name.as_os_str(), Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        let folder = inner.as_ref().unwrap_or(folder);
+        match mkdirat(folder, name.as_os_str(), Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
-        folder = openat(&folder, name.as_os_str(), flags, Mode::empty())?;
+        inner = Some(openat(folder, name.as_os_str(), PLACE, Mode::empty())?);
     }
     Ok(())
 }
 
-fn lock(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let folder = openat(CWD, path, flags, Mode::empty())?;
+fn lock(path: &Path) -> io::Result<OwnedFd> {
+    let folder = openat(CWD, path, FOLDER, Mode::empty())?;
     flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
-    Ok(folder.into())
+    Ok(folder)
 }
 
 /// Removes the folders of sessions that were killed.
