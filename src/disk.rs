@@ -167,6 +167,30 @@ fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, bool)>> {
     Ok(found)
 }
 
+/// It says that nothing is there, or nothing that can be reached. Any other error says that something may be: a command
+/// can close a folder above what is protected, and open it again later.
+pub(crate) fn is_not_there(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        || error.raw_os_error() == Some(libc::ELOOP)
+}
+
+/// Where it leads, as far as that can be looked at; `None` where nothing is there.
+pub(crate) fn real(path: &Path) -> Option<PathBuf> {
+    match path.canonicalize() {
+        Ok(real) => Some(real),
+        Err(error) if is_not_there(&error) => None,
+        Err(_) => Some(canonical_prefix(path)),
+    }
+}
+
+/// It is what this says, or can not be looked at. (Of a link what it is itself.)
+pub(crate) fn may_be(path: &Path, is: impl FnOnce(&Metadata) -> bool) -> bool {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) => is(&metadata),
+        Err(error) => !is_not_there(&error),
+    }
+}
+
 /// A link in the way says where.
 fn named(error: io::Error, path: &Path) -> io::Error {
     let is_link = |path: &&Path| fs::symlink_metadata(path).is_ok_and(|data| data.is_symlink());

@@ -1,6 +1,5 @@
 //! `agent demo`: the real loop on a small broken project, with a scripted model.
 
-use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +7,7 @@ use clap::Args;
 
 use super::options::{self, ToolOptions};
 use crate::app::{OpenError, Options, Session, Which};
+use crate::disk;
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::{Body, Sink, Stamped};
 use crate::{record, ui};
@@ -109,15 +109,19 @@ fn project(dir: Option<&Path>) -> std::io::Result<PathBuf> {
     let root = match dir {
         Some(dir) => {
             std::fs::create_dir(dir)?;
-            dir.to_path_buf()
+            dir.canonicalize()?
         }
         // Kept: what happened is there to be looked at.
-        None => tempfile::Builder::new().prefix("agent-demo-").tempdir()?.keep(),
+        None => {
+            let place = std::env::temp_dir().canonicalize()?;
+            tempfile::Builder::new().prefix("agent-demo-").tempdir_in(place)?.keep()
+        }
     };
     for (name, text) in FILES {
-        std::fs::write(root.join(name), text)?;
+        // (Somebody may look for what is new there, to put a link in its place.)
+        disk::create(&root.join(name), 0o644)?.write_all(text.as_bytes())?;
     }
-    root.canonicalize()
+    Ok(root)
 }
 
 /// Changes the file after the agent has read it for the first time: a conflict that really happens.
@@ -131,8 +135,7 @@ impl Sink for SomebodyElse {
         if tool == "Read"
             && let Some(path) = self.file.take()
         {
-            let file = OpenOptions::new().append(true).open(path);
-            _ = file.and_then(|mut file| file.write_all(COMMENT.as_bytes()));
+            _ = disk::append(&path, false).and_then(|mut file| file.write_all(COMMENT.as_bytes()));
         }
     }
 }

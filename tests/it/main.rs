@@ -33,6 +33,7 @@ mod rejected;
 mod resume;
 mod run;
 mod sandbox;
+mod sandbox_closed;
 mod sandbox_git;
 mod server;
 mod session;

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::batch::Batch;
-use crate::support::{Done, Test, has, running, say};
+use crate::support::{Done, Test, has, is_root, running, say};
 
 const NOBODY: u32 = 65534;
 
@@ -112,10 +112,6 @@ fn give(path: &Path, user: u32) {
             give(&entry.unwrap().path(), user);
         }
     }
-}
-
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
 /// Every box that this system has.

@@ -285,6 +285,72 @@ fn hooks_of_modules_are_covered_wherever_they_lie() {
 }
 
 #[test]
+fn hooks_and_settings_of_modules_of_worktrees_and_worktrees_of_modules_are_covered_or_told() {
+    if !has("git", "hooks_and_settings_of_modules_of_worktrees_are_covered_or_told") {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        git(&place, REPOSITORY);
+        let (tree, module) = (".git/worktrees/t/modules/m", ".git/modules/n/worktrees/w");
+        for path in [tree, ".git/modules/n"] {
+            for name in ["HEAD", "objects/x", "hooks/sample", "config"] {
+                write(&root.join(path).join(name), "");
+            }
+        }
+        write(&root.join(module).join("commondir"), "../..\n");
+        let commondir = format!("{module}/commondir");
+        hook(
+            &place,
+            &format!(
+                "echo x > {tree}/hooks/post-checkout; git config -f {tree}/config core.fsmonitor ./x; \
+                 echo ../../x > {commondir}; true"
+            ),
+        );
+        let done = commit(&place);
+        let said = told(&done);
+        let how = format!("{} {:?}: {done}", place.backend, place.user);
+        assert!(said.contains(&format!("{tree}/config")) && said.contains(&commondir), "{how}");
+        let hook = root.join(tree).join("hooks/post-checkout");
+        assert!(!hook.exists() || said.contains("post-checkout"), "{how}");
+        assert!(!hook.exists() || place.backend == "landlock", "{how}");
+    }
+}
+
+#[test]
+fn a_repository_of_the_project_that_its_file_names_is_protected_and_gits() {
+    if !has("git", "a_repository_of_the_project_that_its_file_names_is_protected_and_gits") {
+        return;
+    }
+    for make in [
+        "git init -q --separate-git-dir=store .",
+        "git init -q --bare store; echo 'gitdir: ./store' > .git; git config core.bare false",
+    ] {
+        for place in places() {
+            let root = place.test.root();
+            git(&place, make);
+            git(&place, "git config user.email a@b; git config user.name a");
+            let before = std::fs::read(root.join("store/config")).unwrap();
+            let line =
+                "echo x > store/hooks/post-checkout; git config -f store/config core.fsmonitor x";
+            let done = place.call(&json!({"command": line}));
+            let how = format!("{make} {} {:?}: {done}", place.backend, place.user);
+            if place.backend == "namespaces" {
+                assert!(!root.join("store/hooks/post-checkout").exists(), "{how}");
+                assert_eq!(std::fs::read(root.join("store/config")).unwrap(), before, "{how}");
+            } else {
+                assert!(told(&done).contains("post-checkout"), "{how}");
+                assert!(told(&done).contains("store/config"), "{how}");
+                std::fs::write(root.join("store/config"), before).unwrap();
+                std::fs::remove_file(root.join("store/hooks/post-checkout")).unwrap();
+            }
+            let done = place.call(&json!({"command": "git add own && git commit -qm one"}));
+            assert_eq!(done["status"], "success", "{make} {} {done}", place.backend);
+        }
+    }
+}
+
+#[test]
 fn git_works_in_a_worktree_that_lies_in_its_bare_repository() {
     if !has("git", "git_works_in_a_worktree_that_lies_in_its_bare_repository") {
         return;

@@ -15,6 +15,8 @@ use super::super::process::Watcher;
 /// A supervisor that is asked to end everything takes a few milliseconds. One that takes this long is
 /// ended itself.
 const END_TIME: Duration = Duration::from_secs(5);
+/// What is said of one that takes longer for its verdict than there is time.
+pub(super) const LATE: &str = "it did not answer in time";
 
 /// What a supervisor says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,7 +141,7 @@ pub(super) fn verdict(channel: &mut UnixStream, time: Duration) -> Message {
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() || channel.set_read_timeout(Some(left)).is_err() {
-            return Message::Failed("it did not answer in time".to_owned());
+            return Message::Failed(LATE.to_owned());
         }
         let mut buffer = [0; 256];
         match channel.read(&mut buffer) {

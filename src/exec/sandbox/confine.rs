@@ -43,7 +43,7 @@ fn landlock(plan: &Plan, readable: Option<&OwnedFd>) -> Result<(), Box<dyn std::
     }
     let mut ruleset = ruleset.create()?;
     for path in &plan.writable {
-        let Carved { free, above } = carve(&path.0, &plan.hidden, &plan.hidden_files);
+        let Carved { free, above } = carve(&path.0, &plan.hidden, &plan.hidden_files, &[]);
         for path in free {
             ruleset = allow(ruleset, &path, write)?;
         }

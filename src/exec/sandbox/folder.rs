@@ -1,6 +1,6 @@
 //! The session's private folder: its /tmp, and the nothing that lies over what is not to be seen.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -73,7 +73,7 @@ impl Folder {
         sweep(parent);
         let name = format!("{PREFIX}{}", uuid::Uuid::now_v7());
         let path = parent.join(&name);
-        let own = make_folder(&disk::open_folder(parent)?, &name, 0o700)?;
+        let own = make_folder(&disk::open(parent, PLACE, Mode::empty())?, &name, 0o700)?;
         let locked = flock(&own, FlockOperation::NonBlockingLockExclusive);
         locked.inspect_err(|_| drop(fs::remove_dir(&path)))?;
         let folder = Self {
@@ -96,8 +96,7 @@ impl Folder {
             }
         }
         fchmod(make_folder(own, CLOSED_DIRECTORY, 0o755)?, Mode::empty())?;
-        File::from(disk::create_in(own, CLOSED_FILE)?)
-            .set_permissions(Permissions::from_mode(0))?;
+        disk::create_in(own, CLOSED_FILE)?.set_permissions(Permissions::from_mode(0o0))?;
         Ok(folder)
     }
 
@@ -116,9 +115,14 @@ impl Folder {
         path.strip_prefix(tables::RUNTIME).is_ok_and(|name| self.runtime.join(name).is_dir())
     }
 
-    /// Makes a place in the private /tmp for what lies there outside. Gives the folders above it: where they lie,
-    /// and what they are called in the box. The outer ones sort first.
+    /// Makes a place in the private /tmp, or in what commands have as /run, for what lies there outside. Gives the folders
+    /// above it that commands can write: where they lie, and what they are called in the box. The outer ones sort first.
     pub(super) fn make_place(&self, path: &Path) -> Vec<(PathBuf, PathBuf)> {
+        if let Ok(below) = path.strip_prefix(tables::RUNTIME) {
+            _ = disk::open(&self.runtime, PLACE, Mode::empty())
+                .and_then(|folder| make_below(&folder, below));
+            return Vec::new();
+        }
         let shared = tables::SHARED_TEMPORARY.iter().map(Path::new);
         let mut below = shared.filter_map(|shared| Some((shared, path.strip_prefix(shared).ok()?)));
         let Some((shared, below)) = below.next() else { return Vec::new() };
@@ -158,7 +162,7 @@ fn parents(writable: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
         .chain(tables::SHARED_TEMPORARY.iter().map(PathBuf::from))
         .chain(runtime)
         .filter(|place| !disk::is_below(place, writable))
-        .filter_map(|place| place.canonicalize().ok())
+        .map(|place| disk::settled(&place, writable))
         .filter(|place| rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok())
 }
 

@@ -2,11 +2,16 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::fs::Access;
+use rustix::io::Errno;
+
 use super::{settings, tables};
-use crate::disk::{read_small_text, settled};
+use crate::disk::{is_not_there, read_small_text, settled};
 
 /// How deep and how far repositories inside the project are looked for.
 const DEPTH: usize = 3;
@@ -48,52 +53,92 @@ impl Repository {
     /// With the hooks and settings that its worktrees and submodules have in it now, whether they are checked out or
     /// not.
     pub(super) fn with_inner_ones(mut self) -> Self {
-        let named_by = self.named_by().cloned();
-        self.settings.extend(named_by);
-        let mut left = MAX_MODULES;
-        let mut modules = Vec::new();
+        let mut inner = Inner::default();
         for own in &self.own {
-            for tree in folders(&own.join("worktrees")) {
-                self.settings.extend(["commondir", "config.worktree"].map(|name| tree.join(name)));
-            }
-            find_modules(&own.join("modules"), false, &mut left, &mut modules);
+            inner.look_into(own);
         }
-        for module in modules {
-            self.hooks.push(module.join("hooks"));
-            self.settings.extend(settings_in(&module));
-        }
+        self.settings.extend(self.named_by().cloned());
+        self.settings.extend(inner.settings);
+        self.hooks.extend(inner.hooks);
         self
     }
 }
 
-/// Folders directly in a repository that hold no modules.
-const NO_MODULES: &[&str] =
-    &["branches", "hooks", "info", "lfs", "logs", "objects", "refs", "rr-cache", "worktrees"];
+/// Folders directly in a repository that hold no modules, or are looked at as what they are.
+const NOT_MODULES: &[&str] = &[
+    "branches",
+    "hooks",
+    "info",
+    "lfs",
+    "logs",
+    "modules",
+    "objects",
+    "refs",
+    "rr-cache",
+    "worktrees",
+];
 
-/// A module's name may have several parts, and it may have modules of its own. What looks like a module is looked into
-/// all the same: a hook can make anything look like one.
-fn find_modules(folder: &Path, is_module: bool, left: &mut usize, found: &mut Vec<PathBuf>) {
-    let is_looked_into = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default();
-        !is_module || !NO_MODULES.iter().any(|other| name == *other)
-    };
-    for path in folders(folder).filter(is_looked_into) {
-        if *left == 0 {
-            return;
+/// What a repository has of its worktrees and modules, of the worktrees of its modules, and so on.
+#[derive(Default)]
+struct Inner {
+    settings: Vec<PathBuf>,
+    /// Of the modules, and what can not be looked into: whatever lies there, nobody writes it.
+    hooks: Vec<PathBuf>,
+    n_looks: usize,
+}
+
+impl Inner {
+    fn look_into(&mut self, repository: &Path) {
+        let trees = repository.join("worktrees");
+        for tree in self.folders(&trees) {
+            self.settings.extend(["commondir", "config.worktree"].map(|name| tree.join(name)));
+            self.look_for_modules(&tree.join("modules"), false);
         }
-        *left -= 1;
-        let is_module = ["HEAD", "hooks", "objects"].iter().any(|name| path.join(name).exists());
-        if is_module {
-            found.push(path.clone());
+        self.look_for_modules(&repository.join("modules"), false);
+    }
+
+    /// A module's name may have several parts, and it may have modules of its own. What looks like a module is looked
+    /// into all the same: a hook can make anything look like one.
+    fn look_for_modules(&mut self, folder: &Path, is_module: bool) {
+        for path in self.folders(folder) {
+            let name = path.file_name().unwrap_or_default();
+            if is_module && NOT_MODULES.iter().any(|other| name == *other) {
+                continue;
+            }
+            if self.n_looks == MAX_MODULES {
+                return;
+            }
+            self.n_looks += 1;
+            let is_module =
+                ["HEAD", "hooks", "objects"].iter().any(|name| path.join(name).exists());
+            if is_module {
+                self.hooks.push(path.join("hooks"));
+                self.settings.extend(settings_in(&path));
+                self.look_into(&path);
+            }
+            self.look_for_modules(&path, is_module);
         }
-        find_modules(&path, is_module, left, found);
+    }
+
+    fn folders(&mut self, folder: &Path) -> Vec<PathBuf> {
+        let Ok(folders) = folders(folder) else {
+            self.hooks.push(folder.to_owned());
+            return Vec::new();
+        };
+        folders.collect()
     }
 }
 
-fn folders(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    folders.map(|entry| entry.path())
+/// The folders in a folder, none where it is not there; an error where something may be in it.
+fn folders(folder: &Path) -> io::Result<impl Iterator<Item = PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => Some(entries),
+        Err(error) if is_not_there(&error) => None,
+        Err(error) => return Err(error),
+    };
+    let folders = entries.into_iter().flatten().flatten();
+    let folders = folders.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    Ok(folders.map(|entry| entry.path()))
 }
 
 fn settings_in(folder: &Path) -> [PathBuf; 3] {
@@ -107,6 +152,8 @@ pub(super) struct Found {
     repositories: Vec<Repository>,
     /// The agent's own folders, where it keeps records.
     pub(super) agents: Vec<PathBuf>,
+    /// The user's own folders that could not be looked into. A command can close one, and another open it again.
+    pub(super) closed: Vec<PathBuf>,
     /// There were too many folders, or it took too long.
     pub(super) is_cut: bool,
 }
@@ -149,6 +196,10 @@ pub(super) fn find(root: &Path, writable: &[PathBuf]) -> Found {
             found.is_cut = true;
             break;
         }
+        if is_closed(&folder) && !writable.contains(&folder) {
+            found.closed.push(folder);
+            continue;
+        }
         let place = folder.join(".git");
         if !found.repositories.iter().any(|repository| repository.place == place) {
             found.repositories.extend(at(&place, writable));
@@ -166,10 +217,19 @@ pub(super) fn find(root: &Path, writable: &[PathBuf]) -> Found {
                     && name != tables::AGENT_FOLDER
                     && !SKIPPED.iter().any(|skipped| name == *skipped)
             };
-            next.extend(folders(&folder).filter(is_looked_into).map(|path| (path, depth - 1)));
+            let folders = folders(&folder).into_iter().flatten();
+            next.extend(folders.filter(is_looked_into).map(|path| (path, depth - 1)));
         }
     }
     found
+}
+
+/// A folder of this user's own that he can not look into as it is.
+fn is_closed(folder: &Path) -> bool {
+    let can = Access::READ_OK | Access::EXEC_OK;
+    rustix::fs::access(folder, can).is_err_and(|error| error == Errno::ACCESS)
+        && fs::symlink_metadata(folder)
+            .is_ok_and(|metadata| metadata.uid() == rustix::process::getuid().as_raw())
 }
 
 /// The repository of this `.git`, a folder, or a link or a file that names one.
@@ -182,8 +242,7 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
     if is_link {
         // A command can make one, to any folder: git's is one that looks like it, and does not lie around it.
         own = path.canonicalize().ok().filter(|target| !path.starts_with(target))?;
-        let is_gits = ["HEAD", "objects", "refs"].iter().all(|name| own.join(name).exists());
-        if metadata.is_dir() && !is_gits {
+        if metadata.is_dir() && !is_gits(&own) {
             return None;
         }
         link = Some(place.clone());
@@ -226,10 +285,18 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
         .iter()
         .filter(|own| is_inside(own, writable))
         .any(|own| path.starts_with(own) || writable.iter().any(|place| place.starts_with(own)));
-    if is_link || is_around || !is_meant {
+    if is_link || is_around {
         folders.clear();
+    } else if !is_meant {
+        // In the project it is at least what git writes (`gitdir: ./.bare`), and no command else.
+        folders.retain(|own| lies_in(own, writable) && is_gits(own));
     }
     Some(Repository { link: Some(place.clone()), place, own: folders, hooks, settings })
+}
+
+/// It looks like a repository.
+fn is_gits(folder: &Path) -> bool {
+    ["HEAD", "objects", "refs"].iter().all(|name| folder.join(name).exists())
 }
 
 fn lies_in(path: &Path, places: &[PathBuf]) -> bool {

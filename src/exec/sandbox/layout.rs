@@ -44,14 +44,19 @@ impl Sandbox {
             let own = tables::OWN_IN_NAMESPACES.iter();
             writable.extend(own.map(|path| (*path).into()));
         }
+        let (binds, covered) = if self.namespaces {
+            let covered = self.covered();
+            let binds = self.binds(grants, network, protected, granted, &covered);
+            (binds, covered.iter().map(Bytes::from).collect())
+        } else {
+            (Vec::new(), Vec::new())
+        };
         Plan {
             namespaces: self.namespaces,
             network,
-            binds: if self.namespaces {
-                self.binds(grants, network, protected, granted)
-            } else {
-                Vec::new()
-            },
+            binds,
+            covered,
+            nothing: [self.folder.closed_folder(), self.folder.closed_file()].map(Bytes::from),
             writable,
             hidden: hidden.paths,
             hidden_files: hidden.files,
@@ -74,12 +79,13 @@ impl Sandbox {
         network: Network,
         protected: &[PathBuf],
         granted: &[Repository],
+        covered: &[PathBuf],
     ) -> Vec<Bind> {
         let mut binds = Vec::new();
         let mut bind = |from: &Path, to: &Path, access| {
             binds.push(Bind { from: from.into(), to: to.into(), access });
         };
-        for device in tables::DEVICES.iter().map(Path::new).filter(|path| path.exists()) {
+        for device in tables::DEVICES.iter().map(Path::new).filter(|path| is_device(path)) {
             bind(device, device, Access::Device);
         }
         for shared in tables::SHARED_TEMPORARY.iter().map(Path::new) {
@@ -106,8 +112,8 @@ impl Sandbox {
             }
         }
         let cache = self.cache();
-        let places = self.writable.iter().chain([&cache]).filter(|path| path.is_dir());
-        let places: Vec<&PathBuf> = places.collect();
+        let places: Vec<&PathBuf> =
+            self.writable.iter().chain([&cache]).filter(|path| may_be_folder(path)).collect();
         // What lies in a shared temporary folder has its place in the private one. The folders above that are mounts
         // of their own, in every box: else a command could put something else there while the next is set up.
         let mut on_the_way = BTreeSet::new();
@@ -134,14 +140,13 @@ impl Sandbox {
             protected.iter().filter(|path| !removable.contains(path)).collect();
         // A folder above something that is covered is a mount of its own: else it could be renamed, and
         // what lies in it would lie somewhere else.
-        let hidden = self.hidden();
         let hooks: Vec<PathBuf> = granted.iter().flat_map(covered_hooks).collect();
-        let covered = protected.iter().copied().chain(&hidden).chain(self.sockets());
-        let covered = covered.chain(&hooks).chain(roots).chain([&cache]);
-        let mut above: Vec<&Path> = covered
+        let kept = protected.iter().copied().chain(covered).chain(&hooks).chain(roots);
+        let mut above: Vec<&Path> = kept
+            .chain([&cache])
             .flat_map(|path| path.ancestors().skip(1))
             .filter(|path| roots.iter().any(|root| path.starts_with(root) && *path != root))
-            .filter(|path| path.is_dir())
+            .filter(|path| may_be_folder(path))
             .collect();
         above.sort();
         above.dedup();
@@ -149,8 +154,8 @@ impl Sandbox {
             bind(path, path, access);
         }
         let protected = protected.into_iter();
-        let protected: Vec<&PathBuf> =
-            protected.filter(|path| path.exists() && !path.is_symlink()).collect();
+        let is_no_link = |path: &Path| disk::may_be(path, |metadata| !metadata.is_symlink());
+        let protected: Vec<&PathBuf> = protected.filter(|path| is_no_link(path)).collect();
         for path in &protected {
             bind(path, path, Access::Read);
         }
@@ -159,7 +164,7 @@ impl Sandbox {
         let own: BTreeSet<&Path> = granted
             .iter()
             .flat_map(|repository| &repository.own)
-            .filter(|path| !removable.contains(path) && path.exists())
+            .filter(|path| !removable.contains(path) && disk::may_be(path, |_| true))
             .map(PathBuf::as_path)
             .collect();
         let is_inside = |path: &Path| own.iter().any(|own| path.starts_with(own) && path != *own);
@@ -177,20 +182,20 @@ impl Sandbox {
         for hooks in &hooks {
             bind(hooks, hooks, Access::Read);
         }
+        binds
+    }
+
+    /// What is not to be seen, where it is not covered by a folder above it already, or by the private /tmp.
+    fn covered(&self) -> Vec<PathBuf> {
+        let is_seen = |path: &PathBuf| {
+            !is_covered(path)
+                || self.homes.iter().chain(&self.writable).any(|kept| path.starts_with(kept))
+        };
         // Messages that programs outside wait for.
         let queues = PathBuf::from(tables::MESSAGE_QUEUES);
-        let queues = Some(&queues).filter(|path| is_real_folder(path));
-        for path in hidden.iter().chain(self.sockets()).chain(queues) {
-            let nothing =
-                if path.is_dir() { self.folder.closed_folder() } else { self.folder.closed_file() };
-            // Covered by the folder above it already, or by the private /tmp.
-            let is_there = !is_covered(path)
-                || self.homes.iter().chain(&self.writable).any(|kept| path.starts_with(kept));
-            if is_there {
-                bind(nothing, path, Access::Nothing);
-            }
-        }
-        binds
+        let queues = Some(queues).filter(|path| is_real_folder(path));
+        let sockets = self.sockets().iter().cloned();
+        self.hidden().into_iter().chain(sockets).chain(queues).filter(is_seen).collect()
     }
 
     /// Everything that commands may write, as it is named outside.
@@ -229,6 +234,7 @@ impl Sandbox {
         }
         protected.extend(self.settings.protected.iter().cloned());
         protected.extend(self.records(tables::SESSIONS_FOLDER));
+        protected.extend(self.found.closed.iter().cloned());
         let of_git = repositories.iter().flat_map(|r| r.link.iter().chain(&r.own));
         protected.extend(of_git.cloned());
         for home in &self.homes {
@@ -242,7 +248,7 @@ impl Sandbox {
         // A link is protected by what it points to, and looked at itself. To the project as a whole a command could
         // have made one, so that nothing of it could be written any more.
         let real: Vec<PathBuf> =
-            protected.iter().filter_map(|path| path.canonicalize().ok().filter(&lies_in)).collect();
+            protected.iter().filter_map(|path| disk::real(path).filter(&lies_in)).collect();
         protected.retain(|path| !path.exists() || path.is_symlink());
         protected.extend(real);
         protected.sort();
@@ -255,7 +261,7 @@ impl Sandbox {
     fn records(&self, name: &'static str) -> impl Iterator<Item = PathBuf> {
         let folders = self.found.agents.iter().map(move |agent| agent.join(name));
         // A link leads the agent nowhere, and here it could lead to any folder.
-        folders.filter(|folder| is_real_folder(folder))
+        folders.filter(|folder| may_be_folder(folder))
     }
 
     /// What of it is looked at before and after: all of it where nothing else protects it, and what is
@@ -267,7 +273,7 @@ impl Sandbox {
         granted: &[Repository],
     ) -> Vec<Watched> {
         if self.namespaces {
-            watched.retain(|path| !path.exists() || path.is_symlink());
+            watched.retain(|path| !disk::may_be(path, |metadata| !metadata.is_symlink()));
         } else {
             // Sessions in other folders go on meanwhile.
             let records: Vec<PathBuf> = self.records(tables::SESSIONS_FOLDER).collect();
@@ -319,7 +325,7 @@ impl Sandbox {
         spared.extend(tables::DEVICES.iter().chain(tables::TERMINALS).map(PathBuf::from));
         spared.retain(|path| hidden.iter().any(|hidden| path.starts_with(hidden)));
         let paths = hidden.iter().map(Bytes::from).collect();
-        Hidden { paths, files: self.hidden_files(), spared }
+        Hidden { paths, files: self.hidden_files(), spared, places: self.writable.clone() }
     }
 
     /// What is there and is not to be read. A folder that the user gave to commands is none of it.
@@ -376,8 +382,8 @@ impl Sandbox {
     fn existing(&self, paths: impl Iterator<Item = PathBuf>) -> impl Iterator<Item = PathBuf> {
         paths
             // Few are there; to look is cheaper than to resolve.
-            .filter(|path| fs::symlink_metadata(path).is_ok())
-            .filter_map(|path| path.canonicalize().ok())
+            .filter(|path| disk::may_be(path, |_| true))
+            .filter_map(|path| disk::real(&path))
             .filter(|path| !self.writable.iter().any(|root| root.starts_with(path)))
     }
 
@@ -400,7 +406,7 @@ impl Sandbox {
                 .iter()
                 .map(PathBuf::from)
                 .chain(found)
-                .filter_map(|path| path.canonicalize().ok())
+                .filter_map(|path| disk::real(&path))
                 .filter(|path| {
                     // Also in the project: an editor that listens there does what it is told, outside.
                     let is_own = self.writable.iter().any(|root| path.starts_with(root));
@@ -450,7 +456,7 @@ fn socket_name(line: &[u8]) -> Option<&Path> {
 /// The folders of hooks that are there. A link to a folder of the project's (`../githooks`) names what is the project's.
 fn covered_hooks(repository: &Repository) -> impl Iterator<Item = PathBuf> {
     let own = |hooks: &PathBuf| repository.own.iter().any(|own| hooks.starts_with(own));
-    repository.hooks.iter().filter_map(move |hooks| hooks.canonicalize().ok().filter(own))
+    repository.hooks.iter().filter_map(move |hooks| disk::real(hooks).filter(own))
 }
 
 /// What is not there can not be covered, and git itself (`git worktree add .git/hooks`) can be told to make it.
@@ -476,8 +482,17 @@ fn is_real_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
+fn may_be_folder(path: &Path) -> bool {
+    disk::may_be(path, Metadata::is_dir)
+}
+
+fn is_device(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_char_device())
+}
+
+/// Not taken away, and no link by now.
 fn is_there(path: &Path) -> bool {
-    path.canonicalize().is_ok_and(|real| real == *path)
+    disk::real(path).is_some_and(|real| real == *path)
 }
 
 /// By this user: what he can not read himself needs no cover.

@@ -48,6 +48,9 @@ pub(super) use plan::Run;
 pub use tables::{SECRET_STORES, STARTUP_FILES};
 pub(super) use watch::Watch;
 
+/// So is said of a supervisor that somebody ended.
+const ENDED_EARLY: &str = "the supervisor ended early";
+
 /// How long the first try may take.
 const TRY_TIME: Duration = Duration::from_secs(5);
 
@@ -112,12 +115,18 @@ pub enum SandboxError {
     Unavailable(String),
     /// There is one on this system, and now it could not be set up.
     #[error(
-        "the sandbox could not be set up: {0}; set sandbox.enabled to false to work without it"
+        "the sandbox could not be set up now: {0}; begin again when there is room (disk, memory, processes)"
     )]
     Failed(String),
     /// What was asked for in particular is not possible.
     #[error("{0}")]
     Impossible(String),
+}
+
+impl SandboxError {
+    fn without(is_momentary: bool, why: String) -> Self {
+        if is_momentary { Self::Failed(why) } else { Self::Unavailable(why) }
+    }
 }
 
 /// What a command gets besides.
@@ -198,12 +207,10 @@ impl Sandbox {
         settings.cache = settings.cache.filter(|cache| disk::make_folder(cache, 0o755).is_ok());
         let written: Vec<PathBuf> = writable.iter().chain(&settings.cache).cloned().collect();
         let folder = Folder::make(&written).map_err(|error| {
-            let text = format!("no private temporary folder: {error}");
-            if is_momentary(&text) {
-                SandboxError::Failed(text)
-            } else {
-                SandboxError::Unavailable(text)
-            }
+            SandboxError::without(
+                is_momentary(&error.to_string()),
+                format!("no private temporary folder: {error}"),
+            )
         })?;
         let found = git::find(&settings.root, &writable);
         let mut sandbox = Self {
@@ -243,22 +250,12 @@ impl Sandbox {
             sandbox.namespaces = false;
             if abi == 0 {
                 let is_refused = why.starts_with(supervisor::REFUSED);
-                let text = format!("{why}; and no Landlock");
-                let unavailable = is_refused || !is_momentary(why);
-                return Err(if unavailable {
-                    SandboxError::Unavailable(text)
-                } else {
-                    SandboxError::Failed(text)
-                });
+                let is_momentary = !is_refused && is_momentary(why);
+                return Err(SandboxError::without(is_momentary, format!("{why}; and no Landlock")));
             }
             let tried = sandbox.attempt();
             tried.map_err(|error| {
-                let text = format!("{why}; {error}");
-                if is_momentary(&error) {
-                    SandboxError::Failed(text)
-                } else {
-                    SandboxError::Unavailable(text)
-                }
+                SandboxError::without(is_momentary(&error), format!("{why}; {error}"))
             })?;
         }
         sandbox.holds = sandbox.describe(abi, tried.err().as_deref());
@@ -393,6 +390,7 @@ impl Sandbox {
             writable: &self.all_writable(),
             hidden: &hidden,
             protected: &self.protected(&self.found.repositories(&self.writable)),
+            closed: &self.found.closed,
             network,
         };
         refusal::explain(stderr, directory, &view)
@@ -413,7 +411,7 @@ impl Sandbox {
             Message::Exited { status: 0, .. } => Ok(session),
             Message::Failed(why) => Err(why),
             Message::Exited { .. } | Message::Shell(_) | Message::Gone => {
-                Err("the supervisor ended early".to_owned())
+                Err(ENDED_EARLY.to_owned())
             }
         }
     }
@@ -494,9 +492,10 @@ impl Sandbox {
 fn is_momentary(why: &str) -> bool {
     const NUMBERS: &[i32] =
         &[libc::EAGAIN, libc::ENOMEM, libc::ENOSPC, libc::EDQUOT, libc::EMFILE, libc::ENFILE];
-    const WORDS: &[&str] = &["in time", "ended"];
+    // (A path may hold any words.)
+    const WORDS: &[&str] = &[standby::ENDED, standby::LATE, channel::LATE, ENDED_EARLY];
     NUMBERS.iter().any(|number| why.contains(&format!("(os error {number})")))
-        || WORDS.iter().any(|word| why.contains(word))
+        || WORDS.iter().any(|words| why.ends_with(words))
 }
 
 /// The same file or folder is there under another name, which differs in its case alone.
@@ -546,7 +545,7 @@ fn homes() -> Vec<PathBuf> {
     let mut homes: Vec<PathBuf> = of_environment
         .into_iter()
         .chain(of_system)
-        .filter_map(|home| home.canonicalize().ok())
+        .filter_map(|home| disk::real(&home))
         .filter(|home| home.parent().is_some())
         .collect();
     homes.dedup();

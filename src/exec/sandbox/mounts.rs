@@ -11,25 +11,32 @@ use rustix::mount::{
     move_mount, open_tree,
 };
 
-use super::plan::{Access, Bind};
+use super::plan::{Access, Bytes, Plan};
 use super::sys::{self, restrict_mounts};
 use super::tables;
-use crate::disk::without_links;
+use crate::disk::{self, without_links};
 
 /// Lays the plan over the file system. To be called in a mount and a PID namespace of its own.
-pub(super) fn arrange(binds: &[Bind]) -> Result<(), String> {
+pub(super) fn arrange(plan: &Plan) -> Result<(), String> {
     let failed = |what: &str, error: io::Error| format!("{what}: {error}");
+    let at = |path: &Bytes, error| failed(&path.0.display().to_string(), error);
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(|error| failed("the mounts could not be made private", error.into()))?;
     // Copied before anything is covered: what lies where is decided by the plan, not by its order.
     let mut trees = Vec::new();
-    for bind in binds {
-        match copy(bind) {
+    for bind in &plan.binds {
+        match open(&bind.from.0).and_then(|from| copy(&from, bind.access)) {
             Ok(tree) => trees.push((bind, tree)),
-            // It has gone meanwhile: nothing is left to protect.
-            Err(error) if bind.access == Access::Read && is_gone(&error) => {}
-            Err(error) => return Err(failed(&bind.from.0.display().to_string(), error)),
+            // What has gone from its own place leaves nothing to protect, and nothing to write.
+            Err(error) if bind.from == bind.to && is_gone(&error) => {}
+            Err(error) => return Err(at(&bind.from, error)),
         }
+    }
+    let mut nothing = Vec::new();
+    for from in &plan.nothing {
+        let it = open(&from.0).map_err(|error| at(from, error))?;
+        is_nothing(&it).map_err(|error| at(from, error))?;
+        nothing.push(it);
     }
     let root = open_tree(CWD, "/", OpenTreeFlags::OPEN_TREE_CLOEXEC)
         .map_err(|error| failed("/", error.into()))?;
@@ -37,47 +44,60 @@ pub(super) fn arrange(binds: &[Bind]) -> Result<(), String> {
     own_file_systems().map_err(|error| failed("/proc, /dev/shm, /dev/pts", error))?;
     // What is new there is empty: folders that a command may only read have no place in it yet.
     for (bind, tree) in trees.iter().filter(|(bind, _)| bind.access == Access::Read) {
-        let is_folder =
-            || fstat(tree).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir());
-        if bind.to.0.starts_with(tables::SHARED_MEMORY) && is_folder() {
-            fs::create_dir_all(&bind.to.0)
-                .map_err(|error| failed(&bind.to.0.display().to_string(), error))?;
+        if bind.to.0.starts_with(tables::SHARED_MEMORY)
+            && is_folder(tree).is_ok_and(|is_folder| is_folder)
+        {
+            fs::create_dir_all(&bind.to.0).map_err(|error| at(&bind.to, error))?;
         }
     }
     for (bind, tree) in trees {
-        match attach(&tree, &bind.to.0, bind.access == Access::Write) {
-            Err(error) if bind.access == Access::Nothing && is_gone(&error) => {}
-            result => {
-                result.map_err(|error| failed(&bind.to.0.display().to_string(), error))?;
-            }
-        }
+        let makes_place = bind.access == Access::Write;
+        attach(&tree, &bind.to.0, makes_place).map_err(|error| at(&bind.to, error))?;
+    }
+    for path in &plan.covered {
+        cover(&path.0, &nothing).map_err(|error| at(path, error))?;
     }
     Ok(())
 }
 
+/// (A link that somebody put there is none: what it took the place of may come back.)
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn copy(bind: &Bind) -> io::Result<OwnedFd> {
+fn copy(from: &OwnedFd, access: Access) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
-    // A command that may write there could put a link into its place while this is done.
-    let path = open(&bind.from.0)?;
-    if bind.access == Access::Nothing {
-        is_nothing(&path)?;
-    }
-    let tree = open_tree(&path, "", flags | OpenTreeFlags::AT_EMPTY_PATH)?;
+    let tree = open_tree(from, "", flags | OpenTreeFlags::AT_EMPTY_PATH)?;
     restrict_mounts(
         &tree,
-        match bind.access {
-            Access::Read | Access::Nothing => sys::MountFlags::READ,
+        match access {
+            Access::Read => sys::MountFlags::READ,
             Access::Write => sys::MountFlags::WRITE,
             Access::Device => sys::MountFlags::DEVICE,
         },
     )?;
     Ok(tree)
+}
+
+/// Lays nothing over what is there. What that is only shows here: the agent itself may not be able to look at it.
+fn cover(path: &Path, nothing: &[OwnedFd]) -> io::Result<()> {
+    let place = match open(path) {
+        Err(error) if is_gone(&error) => return Ok(()),
+        opened => opened?,
+    };
+    let is_folder = is_folder(&place)?;
+    for from in nothing {
+        if self::is_folder(from)? == is_folder {
+            return lay(&copy(from, Access::Read)?, &place);
+        }
+    }
+    Err(io::Error::other("there is nothing to cover it"))
+}
+
+fn is_folder(it: &OwnedFd) -> io::Result<bool> {
+    Ok(FileType::from_raw_mode(fstat(it)?.st_mode).is_dir())
 }
 
 /// What is to cover something is as this user made it: else it would show what somebody put there.
@@ -99,20 +119,25 @@ fn is_nothing(path: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Where the private /tmp has no place for it yet, one is made.
+/// Where there is no place for it yet, one is made: in the private /tmp, say.
 fn attach(tree: &OwnedFd, to: &Path, makes_place: bool) -> io::Result<()> {
     let place = match open(to) {
         Err(error) if makes_place && error.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir_all(to)?;
+            drop(disk::make_folder(to, 0o755)?);
             open(to)?
         }
         opened => opened?,
     };
+    lay(tree, &place)
+}
+
+fn lay(tree: &OwnedFd, place: &OwnedFd) -> io::Result<()> {
     let by_descriptors =
         MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(tree.as_fd(), "", place, "", by_descriptors)?)
 }
 
+/// A command that may write there could put a link into its place while this is done: none is followed.
 fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(without_links::open(path, OFlags::PATH)?)
 }

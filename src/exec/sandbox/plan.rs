@@ -57,6 +57,10 @@ pub(super) struct Plan {
     pub(super) network: Network,
     /// What lies where, in this order.
     pub(super) binds: Vec<Bind>,
+    /// Over what of these is there, lies nothing.
+    pub(super) covered: Vec<Bytes>,
+    /// The nothing that lies over a folder, and over a file.
+    pub(super) nothing: [Bytes; 2],
     /// Where Landlock lets it write.
     pub(super) writable: Vec<Bytes>,
     /// What Landlock does not let it read; in namespaces it is covered instead.
@@ -111,8 +115,6 @@ pub(super) enum Access {
     Write,
     /// It is a device that can be opened.
     Device,
-    /// Nothing: it lies over something that is not to be seen.
-    Nothing,
 }
 
 impl Run {

@@ -4,6 +4,7 @@
 //! layer of their own, apart from what a command may write, because they are the same for command after command:
 //! they are made once, and again when something has changed beside what is hidden.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -30,6 +31,8 @@ pub(super) struct Hidden {
     pub(super) files: Vec<FileId>,
     /// What lies in them and may be read all the same.
     pub(super) spared: Vec<PathBuf>,
+    /// What commands work in: known to be there, also where the folders above can not be listed.
+    pub(super) places: Vec<PathBuf>,
 }
 
 /// The layer, and what it holds for.
@@ -51,7 +54,7 @@ impl Readable {
         let mounts = File::open("/proc/self/mountinfo")?;
         let spared = hidden.spared.iter().map(|path| id(path)).collect();
         let all = Path::new("/");
-        let Carved { free, above } = carve(all, &hidden.paths, &hidden.files);
+        let Carved { free, above } = carve(all, &hidden.paths, &hidden.files, &hidden.places);
         let free: Vec<&PathBuf> = free.iter().chain(&hidden.spared).collect();
         let layer = layer(all, &free, &hidden.files)
             .map_err(|error| io::Error::other(error.to_string()))?;
@@ -139,30 +142,50 @@ impl Above {
 
 /// What stands beside a hidden path is named, and the path itself is not. Of a hidden file no other name in the same
 /// folder is, either.
-pub(super) fn carve(folder: &Path, hidden: &[Bytes], files: &[FileId]) -> Carved {
+pub(super) fn carve(
+    folder: &Path,
+    hidden: &[Bytes],
+    files: &[FileId],
+    known: &[PathBuf],
+) -> Carved {
     let mut carved = Carved::default();
-    carve_into(&mut carved, folder.to_owned(), hidden, files);
+    carve_into(&mut carved, folder.to_owned(), hidden, files, known);
     carved
 }
 
-fn carve_into(carved: &mut Carved, folder: PathBuf, hidden: &[Bytes], files: &[FileId]) {
+fn carve_into(
+    carved: &mut Carved,
+    folder: PathBuf,
+    hidden: &[Bytes],
+    files: &[FileId],
+    known: &[PathBuf],
+) {
     if !hidden.iter().any(|path| path.0.starts_with(&folder)) {
         carved.free.push(folder);
         return;
     }
     let Some(above) = Above::look(&folder) else { return };
-    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let Ok(metadata) = entry.metadata() else { continue };
+    for path in inside(&folder, hidden, known) {
+        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         // What is reached by a link is read where it lies, which has a rule or is hidden.
         let is_left_out = metadata.is_symlink()
             || hidden.iter().any(|hidden| hidden.0 == path)
             || files.contains(&id_of(&metadata));
         if !is_left_out {
-            carve_into(carved, path, hidden, files);
+            carve_into(carved, path, hidden, files, known);
         }
     }
     carved.above.push(above);
+}
+
+/// What is in a folder: of one that can not be listed (`/home`, say) what is known to lie there.
+fn inside(folder: &Path, hidden: &[Bytes], known: &[PathBuf]) -> BTreeSet<PathBuf> {
+    if let Ok(entries) = fs::read_dir(folder) {
+        return entries.flatten().map(|entry| entry.path()).collect();
+    }
+    let known = hidden.iter().map(|path| &path.0).chain(known);
+    let below = known.filter_map(|path| path.strip_prefix(folder).ok());
+    below.filter_map(|path| Some(folder.join(path.components().next()?))).collect()
 }
 
 fn id(path: &Path) -> Option<FileId> {

@@ -58,6 +58,8 @@ pub(super) struct View<'a> {
     pub(super) writable: &'a [PathBuf],
     pub(super) hidden: &'a [PathBuf],
     pub(super) protected: &'a [PathBuf],
+    /// Folders of the project's that nobody could look into.
+    pub(super) closed: &'a [PathBuf],
     pub(super) network: Network,
 }
 
@@ -164,6 +166,11 @@ fn why(path: &Path, line: &str, view: &View<'_>) -> Option<String> {
     if BUSY.iter().any(|words| line.contains(words)) {
         return view.namespaces.then(|| view.why_it_stays(path)).flatten();
     }
+    if below(view.closed) {
+        return Some(format!(
+            "{shown} could not be looked into when the session began: what is closed then stays as it is"
+        ));
+    }
     let is_git = path.components().any(|component| component.as_os_str() == ".git");
     if below(view.protected) || is_git && !below(view.writable) {
         return Some(is_protected(path));
@@ -205,6 +212,7 @@ mod tests {
             writable: &[root.join("project"), root.join("project/given")],
             hidden: &[root.join("home/.ssh")],
             protected: &[root.join("project/.git"), root.join("project/inner/.git")],
+            closed: &[],
             network: Network::Off,
         };
         let stderr = stderr.replace("ROOT", &root.display().to_string());

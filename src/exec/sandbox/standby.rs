@@ -31,6 +31,10 @@ use crate::disk;
 const COPY_TIME: Duration = Duration::from_secs(5);
 /// How often it is looked meanwhile whether somebody stopped the stand-by: then a new one is started at once.
 const LOOK_TIME: Duration = Duration::from_millis(200);
+/// What is said of it then.
+pub(super) const LATE: &str = "the sandbox's stand-by did not answer in time";
+/// And of one that somebody ended.
+pub(super) const ENDED: &str = "the sandbox's stand-by ended";
 /// How long one that is ended may take for that.
 const END_TIME: Duration = Duration::from_millis(50);
 /// Where the dynamic linker looks first. A build that needs it does not start without; what commands could have put
@@ -193,10 +197,8 @@ fn named(error: &io::Error) -> io::Error {
     io::Error::other(match error.kind() {
         io::ErrorKind::UnexpectedEof
         | io::ErrorKind::BrokenPipe
-        | io::ErrorKind::ConnectionReset => "the sandbox's stand-by ended".to_owned(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            "the sandbox's stand-by did not answer in time".to_owned()
-        }
+        | io::ErrorKind::ConnectionReset => ENDED.to_owned(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => LATE.to_owned(),
         _ => format!("the sandbox's stand-by: {error}"),
     })
 }

@@ -9,7 +9,7 @@
 //! `failed WHY`.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -174,7 +174,11 @@ fn enter_namespaces(network: Network) -> Result<(), String> {
     if network != Network::On {
         flags |= UnshareFlags::NEWNET;
     }
-    let refused = |error| format!("{REFUSED}: {error}");
+    // (Who has no memory now may have some later.)
+    let refused = |error: io::Error| match error.raw_os_error() {
+        Some(libc::ENOMEM | libc::EAGAIN) => format!("namespaces: {error}"),
+        _ => format!("{REFUSED}: {error}"),
+    };
     match sys::unshare(flags | UnshareFlags::NEWUSER) {
         Ok(()) => map_user(uid, gid)?,
         // Root needs no user namespace for the others; its capabilities go in any case.
@@ -212,7 +216,7 @@ fn inner(
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| format!("death signal: {error}"))?;
     if plan.namespaces {
-        mounts::arrange(&plan.binds)?;
+        mounts::arrange(plan)?;
     }
     set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| format!("subreaper: {error}"))?;

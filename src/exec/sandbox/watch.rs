@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::settings::Settings;
 use super::tables;
+use crate::disk::is_not_there;
 
 /// Names, in a folder of git's own, of what git writes while it only reads, and of what can not be changed without being
 /// found (an object's name is its hash).
@@ -122,14 +123,24 @@ fn is_gone(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err()
 }
 
+/// How the folder is that keeps this path from being looked at: whoever opens it changes it.
+fn closed_above(path: &Path) -> Seen {
+    let above = path.ancestors().find_map(|above| fs::symlink_metadata(above).ok());
+    above.map_or((0, 0, 0, 0, 0), |metadata| seen(&metadata))
+}
+
 fn look(paths: &[Watched]) -> BTreeMap<PathBuf, Seen> {
     let mut found = BTreeMap::new();
     for watched in paths {
         let mut of_path = BTreeMap::new();
         if watched.in_depth {
             note(&watched.path, Folder::Top, &mut of_path);
-        } else if fs::symlink_metadata(&watched.path).is_ok() {
-            of_path.insert(watched.path.clone(), (0, 0, 0, 0, 0));
+        } else {
+            match fs::symlink_metadata(&watched.path) {
+                Ok(_) => _ = of_path.insert(watched.path.clone(), (0, 0, 0, 0, 0)),
+                Err(error) if is_not_there(&error) => {}
+                Err(_) => _ = of_path.insert(watched.path.clone(), closed_above(&watched.path)),
+            }
         }
         found.append(&mut of_path);
     }
@@ -148,13 +159,20 @@ enum Folder {
 }
 
 fn note(path: &Path, folder: Folder, found: &mut BTreeMap<PathBuf, Seen>) {
-    let Ok(metadata) = fs::symlink_metadata(path) else { return };
-    if !metadata.is_dir() {
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if is_not_there(&error) => return,
+        Err(_) => {
+            found.insert(path.to_owned(), closed_above(path));
+            return;
+        }
+    };
+    let entries = if metadata.is_dir() { fs::read_dir(path).ok() } else { None };
+    let Some(entries) = entries else {
         found.insert(path.to_owned(), seen(&metadata));
         return;
-    }
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    let mut names: Vec<OsString> = entries.map(|entry| entry.file_name()).collect();
+    };
+    let mut names: Vec<OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
     names.sort_by_cached_key(|name| (!FIRST.iter().any(|first| name == *first), name.clone()));
     let is_top = matches!(folder, Folder::Top);
     let is_agents = is_top && path.ends_with(tables::AGENT_FOLDER);

@@ -1,0 +1,118 @@
+//! Folders that a command closes (`chmod 000`), so that the agent can not look at what lies in them when it makes the next
+//! box: what is covered there stays covered, or is told. (Root can look at all of them.)
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::batch::Batch;
+use crate::sandbox::{Place, git, places, write};
+use crate::support::{has, is_root, say};
+
+/// Places whose user is not root.
+fn places_of_users(test: &str) -> Vec<Place> {
+    let mut places = places();
+    places.retain(|place| place.user.is_some() || !is_root());
+    if places.is_empty() {
+        say(&format!("SKIPPED: {test}: there is no other user than root"));
+    }
+    places
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+/// The commands in one session; the last one's answer.
+fn run(place: &Place, options: &[&str], commands: &[&str]) -> String {
+    let mut batch = Batch::start(&mut place.command(&[&["tool", "batch"], options].concat()));
+    let mut last = String::new();
+    for command in commands {
+        last = batch.call("Bash", &json!({"command": command})).to_string();
+    }
+    assert_eq!(batch.end(), Some(0));
+    last
+}
+
+const OPEN_AND_WRITE: &str = "chmod 755 sub; echo evil > sub/.git/hooks/pre-commit; git config -f sub/.git/config \
+                              core.fsmonitor evil; chmod 000 sub; echo done";
+
+#[test]
+fn a_repository_in_a_folder_that_was_closed_stays_protected() {
+    let name = "a_repository_in_a_folder_that_was_closed_stays_protected";
+    if !has("git", name) {
+        return;
+    }
+    for place in places_of_users(name) {
+        git(&place, "git init -q sub; rm -rf sub/.git/hooks; mkdir sub/.git/hooks");
+        let sub = place.test.root().join("sub");
+        let config = fs::read(sub.join(".git/config")).unwrap();
+        let check = |answer: &str, how: &str| {
+            set_mode(&sub, 0o755);
+            let is_intact = fs::read(sub.join(".git/config")).unwrap() == config
+                && !sub.join(".git/hooks/pre-commit").exists();
+            let is_told = answer.contains("must not change");
+            let holds = is_intact || (place.backend == "landlock" && is_told);
+            assert!(holds, "{how}: {} {:?}: {answer}", place.backend, place.user);
+            fs::write(sub.join(".git/config"), &config).unwrap();
+            _ = fs::remove_file(sub.join(".git/hooks/pre-commit"));
+        };
+        let answer = run(&place, &[], &["chmod 000 sub", OPEN_AND_WRITE]);
+        check(&answer, "closed by the command before");
+        set_mode(&sub, 0o0);
+        let answer = run(&place, &[], &[OPEN_AND_WRITE]);
+        check(&answer, "closed when the session began");
+        // It can be worked in again by the next session.
+        let answer = run(&place, &[], &["echo x > sub/new && cat sub/new"]);
+        assert!(answer.contains("x\\n"), "{answer}");
+    }
+}
+
+#[test]
+fn a_store_in_a_folder_that_was_closed_stays_closed() {
+    for place in places_of_users("a_store_in_a_folder_that_was_closed_stays_closed") {
+        let home = place.home();
+        write(&home.join(".ssh/id_rsa"), "PRIVATE\n");
+        write(&home.join(".config/gh/hosts.yml"), "TOKEN\n");
+        write(&home.join(".config/agent/config.toml"), "");
+        let added = home.display().to_string();
+        let options = ["--add-dir", &added];
+        for (close, open) in [
+            ("chmod 000 $HOME", "chmod 755 $HOME"),
+            ("chmod 000 $HOME/.config", "chmod 755 $HOME/.config"),
+            ("chmod 444 $HOME/.config", "chmod 755 $HOME/.config"),
+        ] {
+            let look = format!(
+                "{open}; cat $HOME/.ssh/id_rsa $HOME/.config/gh/hosts.yml; echo '[sandbox]' >> \
+                 $HOME/.config/agent/config.toml; echo x >> $HOME/.bashrc; echo done"
+            );
+            let answer = run(&place, &options, &[close, &look]);
+            set_mode(&home, 0o755);
+            set_mode(&home.join(".config"), 0o755);
+            let how = format!("{close}: {} {:?}: {answer}", place.backend, place.user);
+            assert!(!answer.contains("PRIVATE") && !answer.contains("TOKEN"), "{how}");
+            let config = fs::read_to_string(home.join(".config/agent/config.toml")).unwrap();
+            let startup = fs::read_to_string(home.join(".bashrc")).unwrap();
+            let is_intact = config.is_empty() && startup == "# intact\n";
+            let is_told = place.backend == "landlock" && answer.contains("must not change");
+            assert!(is_intact || is_told, "{how}");
+            fs::write(home.join(".config/agent/config.toml"), "").unwrap();
+            fs::write(home.join(".bashrc"), "# intact\n").unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_project_below_a_folder_that_can_not_be_listed_can_be_read() {
+    for place in places_of_users("a_project_below_a_folder_that_can_not_be_listed_can_be_read") {
+        write(&place.home().join(".ssh/id_rsa"), "PRIVATE\n");
+        let above = place.test.root().parent().unwrap().to_owned();
+        set_mode(&above, 0o311);
+        let answer = run(&place, &[], &["cat own; cat $HOME/.ssh/id_rsa"]);
+        set_mode(&above, 0o755);
+        let how = format!("{} {:?}: {answer}", place.backend, place.user);
+        assert!(answer.contains("own\\n") && !answer.contains("PRIVATE"), "{how}");
+    }
+}
