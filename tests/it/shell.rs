@@ -747,3 +747,61 @@ fn a_rule_of_several_words_is_not_passed_by_words_that_are_not_known() {
         assert_eq!(envelope["status"], "success", "{command}: {envelope}");
     }
 }
+
+#[test]
+fn a_rule_against_a_program_holds_where_an_option_names_it() {
+    let (_test, workspace) = project();
+    let rule = |verb, text| (verb, Origin::CommandLine, [Rule::parse(text).unwrap()]);
+    let policy = Policy::new(PermissionMode::AutoEdit, true);
+    let (deny, allow) = (rule(Verb::Deny, "Bash(zap *)"), rule(Verb::Allow, "Bash"));
+    let policy = policy.with(deny.0, deny.1, deny.2).with(allow.0, allow.1, allow.2);
+    for command in [
+        "git grep -Ozap hi",
+        "git grep -nOzap hi",
+        "git grep --open-files-in-pager=zap hi",
+        "git difftool -y -x zap",
+        "git difftool -y -xzap HEAD",
+        "git difftool --extcmd=zap",
+        "git bisect run zap now",
+        "git rebase -x 'zap now' HEAD~2",
+        "git filter-branch --tree-filter 'zap now' HEAD",
+        "git submodule foreach 'zap now'",
+        "git -c diff.external=zap log -p --ext-diff",
+        "git -c pager.log=zap -p log",
+        "git -c core.pager='zap now' -p log",
+        "git -c alias.x='!zap now' x",
+        "git -c core.fsmonitor=zap status",
+        "git -c credential.helper='!zap now' fetch",
+        "git ls-remote --upload-pack=zap .",
+        "git ls-remote 'ext::zap now'",
+        "GIT_PAGER=zap git -p log",
+        "GIT_EXTERNAL_DIFF=zap git diff",
+        "export GIT_EDITOR=zap; git commit",
+        "PS4='$(zap now)' bash -xc true",
+        "z[[:alpha:]]p now",
+        "tar cf a.tar -I zap a.txt",
+        "tar xf a.tar --to-command=zap",
+        "sort --compress-program=zap a.txt",
+        "split --filter='zap now' a.txt",
+        "rg --pre zap x",
+        "npm --script-shell=zap run x",
+        "rsync -e 'zap now' src/ host:/x",
+    ] {
+        let (said, _) = verdict(command, &policy, &workspace);
+        assert_eq!(said, "--deny Bash(zap *)", "{command}");
+    }
+    for command in [
+        "git grep -n zap",
+        "git grep -e -Ozap",
+        "git difftool -y -x diff",
+        "git -c user.name=zap commit -m x",
+        "git log --grep=zap",
+        "GIT_PAGER=cat git log",
+        "tar cf a.tar zap",
+        "rg --pre cat zap",
+        "echo zap now",
+    ] {
+        let (said, _) = verdict(command, &policy, &workspace);
+        assert_ne!(said, "--deny Bash(zap *)", "{command}");
+    }
+}
