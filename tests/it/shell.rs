@@ -1,12 +1,17 @@
 //! The judge against the corpus in `tests/shell`, and its verdicts at the boundary.
 
+use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
-use code_agent::permission::{Line, Origin, Places, Policy, Rule, Verb};
+use code_agent::permission::{Line, Origin, Pattern, Places, Policy, Rule, Verb};
 use code_agent::protocol::control::{PermissionMode, Ruling};
 use code_agent::protocol::tool::Effect;
 use code_agent::workspace::Workspace;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
 use crate::support::Test;
@@ -778,7 +783,6 @@ fn a_rule_against_a_program_holds_where_an_option_names_it() {
         "GIT_EXTERNAL_DIFF=zap git diff",
         "export GIT_EDITOR=zap; git commit",
         "PS4='$(zap now)' bash -xc true",
-        "z[[:alpha:]]p now",
         "tar cf a.tar -I zap a.txt",
         "tar xf a.tar --to-command=zap",
         "sort --compress-program=zap a.txt",
@@ -804,4 +808,82 @@ fn a_rule_against_a_program_holds_where_an_option_names_it() {
         let (said, _) = verdict(command, &policy, &workspace);
         assert_ne!(said, "--deny Bash(zap *)", "{command}");
     }
+}
+
+const NAMES: &[&str] =
+    &[".env", ".Env", "env", "e", "a]", "a-c", "[e]", "!", "\\e", "^", "b", "A", "]", "-", "a.txt"];
+
+/// Patterns of pieces that mean something, and what bash says of each name.
+#[test]
+fn a_pattern_stands_for_no_less_than_in_bash() {
+    let pieces = [
+        "[",
+        "]",
+        "[!",
+        "[^",
+        "-",
+        "a-c",
+        "[:alpha:]",
+        "[:^x:]",
+        "[=e=]",
+        "[.e.]",
+        "[.-.]",
+        "\\",
+        "e",
+        ".",
+        "*",
+        "?",
+        "nv",
+        "[:upper:]",
+        "z-a",
+        "[:digit:]",
+        "[.space.]",
+    ];
+    let patterns = prop::collection::vec(prop::sample::select(pieces.to_vec()), 1..8);
+    let patterns = prop::collection::vec(patterns.prop_map(|parts| parts.concat()), 600);
+    let mut runner = TestRunner::new(Config {
+        cases: 2,
+        max_shrink_iters: 0,
+        failure_persistence: None,
+        ..Config::default()
+    });
+    let tried = runner.run(&patterns, |patterns| {
+        let mut script = String::from("export LC_ALL=C.UTF-8\n");
+        for pattern in &patterns {
+            for name in NAMES {
+                let quoted = pattern.replace('\'', "'\\''");
+                let _ = writeln!(script, "p='{quoted}'; [[ '{name}' == $p ]] && echo 1 || echo 0");
+            }
+        }
+        let mut bash = Command::new("bash")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("bash");
+        let mut input = bash.stdin.take().expect("a pipe");
+        let writer = std::thread::spawn(move || input.write_all(script.as_bytes()));
+        let output = bash.wait_with_output().expect("an answer");
+        writer.join().expect("a thread").expect("it reads");
+        let answers = String::from_utf8(output.stdout).expect("text");
+        let mut answers = answers.lines();
+        for pattern in &patterns {
+            let own = Pattern::new(pattern, false);
+            for name in NAMES {
+                let fits = answers.next() == Some("1");
+                prop_assert!(!fits || own.is_match(name), "{pattern} on {name}");
+                prop_assert!(
+                    fits || !own.is_exact || !own.is_match(name),
+                    "{pattern} on {name}, not exact"
+                );
+            }
+        }
+        prop_assert!(answers.next().is_none());
+        Ok(())
+    });
+    // (Not with the patterns that it was among.)
+    assert!(
+        tried.is_ok(),
+        "{}",
+        tried.unwrap_err().to_string().split("minimal").next().unwrap_or_default()
+    );
 }

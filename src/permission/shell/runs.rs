@@ -466,11 +466,14 @@ impl Runs {
             {
                 let next = || arguments.get(at + 1).cloned();
                 let text = if rest.text.is_empty() { next() } else { Some(rest) };
-                text.into_iter().for_each(|text| self.started(&text, run, depth));
+                if let Some(text) = text {
+                    self.started(&text, run, depth);
+                }
             }
             // `git grep -Oless`
             let letters = word.text.strip_prefix('-').filter(|text| !text.starts_with('-'));
             if position("grep").is_some_and(|grep| grep < at)
+                && arguments[at - 1].text != "-e"
                 && let Some((before, pager)) = letters.and_then(|text| text.split_once('O'))
                 && before.bytes().all(|byte| byte.is_ascii_alphabetic())
                 && !before.contains(['e', 'f', 'm', 'A', 'B', 'C'])
