@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::pattern::class;
 use super::shell::{Binding, Kind, Word};
 
 /// Stands for anything that is put in. (No word of a command can hold it.)
@@ -167,13 +168,13 @@ fn without_patterns(text: &str) -> String {
         let after = &rest[at + 1..];
         left.push_str(&rest[..at]);
         let is_of_hole = left.ends_with(['$', '{']);
-        let class = rest[at..].starts_with('[').then(|| after.find(']')).flatten();
+        let class = class(&rest[at..], true).map(|class| class.length);
         if is_of_hole {
             left.push_str(&rest[at..=at]);
             rest = after;
         } else {
             left.push(ANYTHING);
-            rest = class.map_or(after, |end| &after[end + 1..]);
+            rest = class.map_or(after, |length| &rest[at + length..]);
         }
     }
     left.push_str(rest);

@@ -4,10 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use globset::{GlobBuilder, GlobMatcher};
-
-use crate::permission::{Ground, Place, Reach};
-use crate::protocol::nests_too_deep;
+use crate::permission::{Ground, Pattern, Place, Reach};
 use crate::workspace::{Entry, Kind, ProjectPath, Rules, Walk, Workspace};
 
 /// So many names are compared with a pattern; whoever has more is not looked through.
@@ -63,16 +60,11 @@ impl Ground for Workspace {
         let mut found = vec![start.to_owned()];
         let mut left = MOST_NAMES;
         for part in rest.split('/') {
-            // What can not be read may stand for anything.
-            let anything = if part.starts_with('.') { ".*" } else { "*" };
-            let part = if nests_too_deep(part) { anything } else { part };
-            let is_pattern = part.contains(['*', '?', '[']);
-            let glob = is_pattern.then(|| GlobBuilder::new(part).build().ok()).flatten();
-            let glob = glob.map(|glob| glob.compile_matcher());
+            let pattern = Pattern::is_in(part).then(|| Pattern::new(part, false));
             found = found
                 .iter()
-                .flat_map(|base| match &glob {
-                    Some(glob) => fitting(self, base, part, glob, &mut left),
+                .flat_map(|base| match &pattern {
+                    Some(pattern) => fitting(self, base, part, pattern, &mut left),
                     None => vec![below(base, part)],
                 })
                 .collect();
@@ -201,7 +193,7 @@ fn fitting(
     workspace: &Workspace,
     base: &str,
     part: &str,
-    glob: &GlobMatcher,
+    pattern: &Pattern,
     left: &mut usize,
 ) -> Vec<String> {
     let given = |name: &str| part.starts_with('.') || !name.starts_with('.');
@@ -211,7 +203,7 @@ fn fitting(
     let Ok(entries) = entries else {
         // Of what lies above the project nothing counts but the way to it.
         let way = workspace.way_down(folder).and_then(|way| way.iter().next()?.to_str());
-        let name = way.filter(|name| given(name) && glob.is_match(name));
+        let name = way.filter(|name| given(name) && pattern.is_match(name));
         return name.map(|name| below(base, name)).into_iter().collect();
     };
     if entries.len() > *left {
@@ -224,7 +216,7 @@ fn fitting(
     });
     // A shell's pattern means no name that begins with a dot, unless it does so itself.
     names
-        .filter(|(shown, name)| given(shown) && glob.is_match(name))
+        .filter(|(shown, name)| given(shown) && pattern.is_match(&name.to_string_lossy()))
         .map(|(shown, _)| below(base, shown))
         .collect()
 }

@@ -1,12 +1,17 @@
 //! The judge against the corpus in `tests/shell`, and its verdicts at the boundary.
 
+use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
-use code_agent::permission::{Line, Origin, Places, Policy, Rule, Verb};
+use code_agent::permission::{Line, Origin, Pattern, Places, Policy, Rule, Verb};
 use code_agent::protocol::control::{PermissionMode, Ruling};
 use code_agent::protocol::tool::Effect;
 use code_agent::workspace::Workspace;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
 use crate::support::Test;
@@ -746,4 +751,139 @@ fn a_rule_of_several_words_is_not_passed_by_words_that_are_not_known() {
         let envelope = call(&test, command, &rules);
         assert_eq!(envelope["status"], "success", "{command}: {envelope}");
     }
+}
+
+#[test]
+fn a_rule_against_a_program_holds_where_an_option_names_it() {
+    let (_test, workspace) = project();
+    let rule = |verb, text| (verb, Origin::CommandLine, [Rule::parse(text).unwrap()]);
+    let policy = Policy::new(PermissionMode::AutoEdit, true);
+    let (deny, allow) = (rule(Verb::Deny, "Bash(zap *)"), rule(Verb::Allow, "Bash"));
+    let policy = policy.with(deny.0, deny.1, deny.2).with(allow.0, allow.1, allow.2);
+    for command in [
+        "git grep -Ozap hi",
+        "git grep -nOzap hi",
+        "git grep --open-files-in-pager=zap hi",
+        "git difftool -y -x zap",
+        "git difftool -y -xzap HEAD",
+        "git difftool --extcmd=zap",
+        "git bisect run zap now",
+        "git rebase -x 'zap now' HEAD~2",
+        "git filter-branch --tree-filter 'zap now' HEAD",
+        "git submodule foreach 'zap now'",
+        "git -c diff.external=zap log -p --ext-diff",
+        "git -c pager.log=zap -p log",
+        "git -c core.pager='zap now' -p log",
+        "git -c alias.x='!zap now' x",
+        "git -c core.fsmonitor=zap status",
+        "git -c credential.helper='!zap now' fetch",
+        "git ls-remote --upload-pack=zap .",
+        "git ls-remote 'ext::zap now'",
+        "GIT_PAGER=zap git -p log",
+        "GIT_EXTERNAL_DIFF=zap git diff",
+        "export GIT_EDITOR=zap; git commit",
+        "PS4='$(zap now)' bash -xc true",
+        "tar cf a.tar -I zap a.txt",
+        "tar xf a.tar --to-command=zap",
+        "sort --compress-program=zap a.txt",
+        "split --filter='zap now' a.txt",
+        "rg --pre zap x",
+        "npm --script-shell=zap run x",
+        "rsync -e 'zap now' src/ host:/x",
+    ] {
+        let (said, _) = verdict(command, &policy, &workspace);
+        assert_eq!(said, "--deny Bash(zap *)", "{command}");
+    }
+    for command in [
+        "git grep -n zap",
+        "git grep -e -Ozap",
+        "git difftool -y -x diff",
+        "git -c user.name=zap commit -m x",
+        "git log --grep=zap",
+        "GIT_PAGER=cat git log",
+        "tar cf a.tar zap",
+        "rg --pre cat zap",
+        "echo zap now",
+    ] {
+        let (said, _) = verdict(command, &policy, &workspace);
+        assert_ne!(said, "--deny Bash(zap *)", "{command}");
+    }
+}
+
+const NAMES: &[&str] =
+    &[".env", ".Env", "env", "e", "a]", "a-c", "[e]", "!", "\\e", "^", "b", "A", "]", "-", "a.txt"];
+
+/// Patterns of pieces that mean something, and what bash says of each name.
+#[test]
+fn a_pattern_stands_for_no_less_than_in_bash() {
+    let pieces = [
+        "[",
+        "]",
+        "[!",
+        "[^",
+        "-",
+        "a-c",
+        "[:alpha:]",
+        "[:^x:]",
+        "[=e=]",
+        "[.e.]",
+        "[.-.]",
+        "\\",
+        "e",
+        ".",
+        "*",
+        "?",
+        "nv",
+        "[:upper:]",
+        "z-a",
+        "[:digit:]",
+        "[.space.]",
+    ];
+    let patterns = prop::collection::vec(prop::sample::select(pieces.to_vec()), 1..8);
+    let patterns = prop::collection::vec(patterns.prop_map(|parts| parts.concat()), 600);
+    let mut runner = TestRunner::new(Config {
+        cases: 2,
+        max_shrink_iters: 0,
+        failure_persistence: None,
+        ..Config::default()
+    });
+    let tried = runner.run(&patterns, |patterns| {
+        let mut script = String::from("export LC_ALL=C.UTF-8\n");
+        for pattern in &patterns {
+            for name in NAMES {
+                let quoted = pattern.replace('\'', "'\\''");
+                let _ = writeln!(script, "p='{quoted}'; [[ '{name}' == $p ]] && echo 1 || echo 0");
+            }
+        }
+        let mut bash = Command::new("bash")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("bash");
+        let mut input = bash.stdin.take().expect("a pipe");
+        let writer = std::thread::spawn(move || input.write_all(script.as_bytes()));
+        let output = bash.wait_with_output().expect("an answer");
+        writer.join().expect("a thread").expect("it reads");
+        let answers = String::from_utf8(output.stdout).expect("text");
+        let mut answers = answers.lines();
+        for pattern in &patterns {
+            let own = Pattern::new(pattern, false);
+            for name in NAMES {
+                let fits = answers.next() == Some("1");
+                prop_assert!(!fits || own.is_match(name), "{pattern} on {name}");
+                prop_assert!(
+                    fits || !own.is_exact || !own.is_match(name),
+                    "{pattern} on {name}, not exact"
+                );
+            }
+        }
+        prop_assert!(answers.next().is_none());
+        Ok(())
+    });
+    // (Not with the patterns that it was among.)
+    assert!(
+        tried.is_ok(),
+        "{}",
+        tried.unwrap_err().to_string().split("minimal").next().unwrap_or_default()
+    );
 }

@@ -2,6 +2,7 @@
 
 use regex::Regex;
 
+use crate::permission::pattern;
 use crate::protocol::nests_too_deep;
 
 /// What a group at the beginning of a name may stand for: nothing, or what is hidden.
@@ -40,9 +41,9 @@ pub(super) fn wider(pattern: &str) -> Option<(Vec<String>, Regex)> {
             '|' if !is_outside => exact.push('|'),
             '*' => exact.push_str(".*"),
             '?' => exact.push('.'),
-            '[' if pattern[at..].contains(']') => {
-                let class: String = pattern[at..].chars().take_while(|char| *char != ']').collect();
-                chars.nth(class.chars().count() - 1);
+            '[' if let Some(class) = pattern::class(&pattern[at..], true) => {
+                let written = &pattern[at..at + class.length];
+                chars.nth(written.chars().count() - 2);
                 exact.push('.');
                 if is_outside {
                     wide.push('?');

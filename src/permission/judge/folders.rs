@@ -7,20 +7,53 @@ use regex::Regex;
 use super::args::Args;
 use super::table::SEARCHES;
 use super::{Place, Reach};
+use crate::permission::pattern::Pattern;
 use crate::permission::shell::Word;
 use crate::protocol::nests_too_deep;
 
-/// A glob over whole paths or names; what can not be read may stand for anything.
-fn glob(text: &str, any_case: bool) -> Option<GlobMatcher> {
-    let text = if nests_too_deep(text) { "*" } else { text };
-    Some(GlobBuilder::new(text).case_insensitive(any_case).build().ok()?.compile_matcher())
+/// What stands for whole paths or names.
+enum Names {
+    /// As shells and most programs read it.
+    Pattern(Pattern),
+    /// As `rg` reads it: `{a,b}`.
+    Glob(GlobMatcher),
+}
+
+impl Names {
+    fn new(text: &str, any_case: bool) -> Self {
+        Self::Pattern(Pattern::new(text, any_case))
+    }
+
+    fn of_rg(text: &str) -> Self {
+        let built = if nests_too_deep(text) { None } else { GlobBuilder::new(text).build().ok() };
+        // What can not be read may stand for anything.
+        match built {
+            Some(glob) => Self::Glob(glob.compile_matcher()),
+            None => Self::Pattern(Pattern::anything()),
+        }
+    }
+
+    fn is_match(&self, name: &str) -> bool {
+        match self {
+            Self::Pattern(pattern) => pattern.is_match(name),
+            Self::Glob(glob) => glob.is_match(name),
+        }
+    }
+
+    /// It stands for no more than is written.
+    fn is_exact(&self) -> bool {
+        match self {
+            Self::Pattern(pattern) => pattern.is_exact,
+            Self::Glob(_) => true,
+        }
+    }
 }
 
 /// What stands between two `-o` of a `find`: never more than what it tests, for parentheses are not read.
 #[derive(Default)]
 struct Alternative {
-    wanted: Vec<(bool, GlobMatcher)>,
-    unwanted: Vec<(bool, GlobMatcher)>,
+    wanted: Vec<(bool, Names)>,
+    unwanted: Vec<(bool, Names)>,
     /// Folders, links and the like.
     is_of_others: bool,
     prunes: bool,
@@ -54,9 +87,11 @@ fn alternatives(args: &Args<'_>) -> (Vec<Alternative>, usize) {
             }
             "-name" | "-iname" | "-path" | "-ipath" | "-wholename" | "-iwholename" => {
                 at += 1;
-                if let Some(glob) = glob(value, test.starts_with("-i")) {
-                    let globs = if is_turned { &mut one.unwanted } else { &mut one.wanted };
-                    globs.push((!test.ends_with("iname") && test != "-name", glob));
+                let names = Names::new(value, test.starts_with("-i"));
+                // (What may stand for more takes nothing out.)
+                if !is_turned || names.is_exact() {
+                    let all = if is_turned { &mut one.unwanted } else { &mut one.wanted };
+                    all.push((!test.ends_with("iname") && test != "-name", names));
                 }
             }
             "-exec" | "-execdir" | "-ok" | "-okdir" => {
@@ -98,8 +133,8 @@ pub(super) fn found(
                 let inner = inner.trim_start_matches('/');
                 let name = path.rsplit('/').next().unwrap_or(path);
                 let written = format!("{}/{inner}", place.text.trim_end_matches('/'));
-                let is = |(is_path, glob): &(bool, GlobMatcher)| {
-                    glob.is_match(if *is_path { written.as_str() } else { name })
+                let is = |(is_path, names): &(bool, Names)| {
+                    names.is_match(if *is_path { written.as_str() } else { name })
                 };
                 inner.matches('/').count() < deepest
                     && alternatives.iter().any(|one| {
@@ -185,8 +220,8 @@ pub(super) fn searched(
     let reach = if by_index || leaves_out { reach.shown() } else { reach };
     let fits = |path: &str| {
         let file = path.rsplit('/').next().unwrap_or(path);
-        let is = |glob: &GlobMatcher| glob.is_match(file) || glob.is_match(path);
-        let lies_in = |glob: &GlobMatcher| path.split('/').any(|part| glob.is_match(part));
+        let is = |names: &Names| names.is_match(file) || names.is_match(path);
+        let lies_in = |names: &Names| path.split('/').any(|part| names.is_match(part));
         (given.wanted.is_empty() || given.wanted.iter().any(is))
             && !given.unwanted.iter().any(lies_in)
             && !given.unwanted.iter().any(is)
@@ -200,8 +235,8 @@ pub(super) fn searched(
 
 /// What a command that goes through folders was told of them.
 struct Given<'a> {
-    wanted: Vec<GlobMatcher>,
-    unwanted: Vec<GlobMatcher>,
+    wanted: Vec<Names>,
+    unwanted: Vec<Names>,
     operands: Vec<&'a Word>,
     has_pattern: bool,
 }
@@ -221,9 +256,9 @@ impl<'a> Given<'a> {
                 Some((option, value)) if option.starts_with("--") => (option, Some(value)),
                 _ => (word.text.as_str(), None),
             };
-            let globs = match option {
-                "--include" | "-g" | "--glob" | "--iglob" => &mut given.wanted,
-                "--exclude" | "--exclude-dir" | "--ignore" => &mut given.unwanted,
+            let is_wanted = match option {
+                "--include" | "-g" | "--glob" | "--iglob" => true,
+                "--exclude" | "--exclude-dir" | "--ignore" => false,
                 "-e" | "--regexp" | "-f" | "--file" if is_search => {
                     given.has_pattern = true;
                     if value.is_none() {
@@ -250,13 +285,18 @@ impl<'a> Given<'a> {
             let Some(text) = value.or_else(|| words.next().map(|word| word.text.as_str())) else {
                 break;
             };
-            let (text, globs) = match text.strip_prefix('!') {
-                Some(rest) => (rest, &mut given.unwanted),
-                None => (text, globs),
+            let (text, is_wanted) = match text.strip_prefix('!') {
+                Some(rest) => (rest, false),
+                None => (text, is_wanted),
             };
-            // `{a,b}` in what the shell leaves to the program.
             let text = text.trim_start_matches("./").trim_end_matches('/');
-            globs.extend(glob(text, false));
+            let by_rg = args.run.name() == "rg";
+            let names = if by_rg { Names::of_rg(text) } else { Names::new(text, false) };
+            if is_wanted {
+                given.wanted.push(names);
+            } else if names.is_exact() {
+                given.unwanted.push(names);
+            }
         }
         given
     }

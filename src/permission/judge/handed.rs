@@ -17,6 +17,7 @@ use super::table::SEARCHES;
 use super::values::{Values, names_argument};
 use super::{Ground, Reach};
 use crate::permission::line::Line;
+use crate::permission::pattern::with_classes;
 use crate::permission::shell::{How, Input, Kind, Run, Word};
 use crate::protocol::nests_too_deep;
 
@@ -185,12 +186,53 @@ impl<'a> Flow<'a> {
             {
                 searched(&args, self.reach, is_it)
             }
+            "realpath" | "readlink" | "basename" | "stat" => {
+                args.operands().find_map(|word| flow.named(run, word))
+            }
+            "du" | "tree" if args.has("-a") || args.has("--all") => {
+                self.ground.find(run.directories.here.first()?.as_deref()?, self.reach, is_it)
+            }
+            "compgen" => flow.completed(run),
+            "git" if args.sub_is("check-ignore") => {
+                args.operands().skip(1).find_map(|word| flow.named(run, word))
+            }
+            "git"
+                if args.sub_is("status") && args.has("--ignored")
+                    || args.sub_is("clean") && (args.has("-x") || args.has("-X")) =>
+            {
+                self.ground.find(run.directories.here.first()?.as_deref()?, self.reach, is_it)
+            }
             // What it tracks everybody has who has the repository.
             "git" if args.sub_is("ls-files") && (args.has("-o") || args.has("--others")) => {
                 self.ground.find(run.directories.here.first()?.as_deref()?, self.reach, is_it)
             }
             _ => None,
         }
+    }
+
+    /// What `compgen` completes: names of files that begin so, what a pattern stands for, words.
+    fn completed(&self, run: &'a Run) -> Option<String> {
+        let args = self.args(run);
+        let pattern = |text: String| Word { text, kind: Kind::Pattern };
+        let patterns = args.values_of(&["-G"]).into_iter().map(|word| pattern(word.text));
+        let by_pattern = patterns.into_iter().find_map(|word| self.named(run, &word));
+        let in_words = || {
+            let words = args.values_of(&["-W"]);
+            let mut parts = words.iter().flat_map(|word| fragments(&word.text));
+            parts.find_map(|part| self.named(run, &Word::literal(part)))
+        };
+        let of_files = || {
+            let completes = args.values_of(&["-A", "-o"]);
+            let is_told = completes.iter().any(|word| matches!(&*word.text, "file" | "default"));
+            if !is_told && !args.has("-f") {
+                return None;
+            }
+            let last = run.words.last()?;
+            let is_begin = !last.text.starts_with('-') && !completes.contains(last);
+            let begins = if is_begin { vec![last.text.as_str()] } else { vec!["", "."] };
+            begins.into_iter().find_map(|begin| self.named(run, &pattern(format!("{begin}*"))))
+        };
+        by_pattern.or_else(in_words).or_else(of_files)
     }
 
     /// What `ls` lists.
@@ -256,9 +298,15 @@ impl Filter {
         if nests_too_deep(&pattern) {
             return None;
         }
+        let is_posix = !is_fixed && name != "rg" && !args.has("-P");
+        let (pattern, is_exact) = if is_posix { with_classes(&pattern) } else { (pattern, true) };
         let pattern = RegexBuilder::new(&pattern).case_insensitive(args.has("-i")).build().ok()?;
         let any = |options: &[&str]| options.iter().any(|own| args.has(own));
         let is_turned = any(&["-v", "--invert-match"]);
+        // (What may fit more lets all through.)
+        if is_turned && !is_exact {
+            return None;
+        }
         let is_whole = any(&["-x", "-w", "--line-regexp", "--word-regexp"]);
         Some(Self { pattern, is_turned, is_whole })
     }

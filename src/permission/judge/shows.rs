@@ -57,6 +57,7 @@ const GIT_SHOWS: &[&str] = &[
     "bundle",
     "interpret-trailers",
     "mailinfo",
+    "merge-file",
 ];
 
 /// They complain of what they do not understand with the line that it stands in, or write out what they read.
@@ -105,6 +106,11 @@ const SHOW_VARIABLES: &[&str] = &[
 
 /// Variables that name a file which the shell behind them runs.
 const RUN_BY_SHELLS: &[&str] = &["BASH_ENV=", "ENV="];
+
+/// Variables that name a file of git's settings, or set what names one.
+const SETTINGS_OF_GIT: &[&str] =
+    &["GIT_CONFIG", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_PARAMETERS"];
+const SETTING_OF_GIT: &str = "GIT_CONFIG_VALUE_";
 
 /// Those whose answer is no more than a number or a sum.
 const COUNTS: &[&str] = &["wc", "md5sum", "sha1sum", "sha256sum", "sha512sum", "b2sum", "cksum"];
@@ -179,7 +185,11 @@ const FILE_OPTIONS: &[(&str, &[&str])] = &[
     ("sort", &["--files0-from"]),
     ("wc", &["--files0-from"]),
     ("xargs", &["-a", "--arg-file"]),
-    ("file", &["-f", "--files-from"]),
+    ("file", &["-f", "--files-from", "-m", "--magic-file"]),
+    ("make", &["-f", "--file", "--makefile"]),
+    ("gmake", &["-f", "--file", "--makefile"]),
+    ("wget", &["--post-file", "--body-file", "-i", "--input-file", "--config", "-e", "--execute"]),
+    ("curl", &["-T", "--upload-file", "-K", "--config"]),
     ("tar", &["-T", "--files-from"]),
     ("sysctl", &["-p", "--load"]),
     ("bash", &["--rcfile", "--init-file"]),
@@ -194,6 +204,22 @@ const FILE_OPTIONS: &[(&str, &[&str])] = &[
     ("git config", &["-f", "--file"]),
     ("git", &["--pathspec-from-file"]),
 ];
+
+/// Options of `curl` whose value is a file behind `@`, or behind a name and `@`.
+const SENT_BY_CURL: &[&str] = &[
+    "-d",
+    "--data",
+    "--data-ascii",
+    "--data-binary",
+    "--json",
+    "-H",
+    "--header",
+    "--proxy-header",
+    "-w",
+    "--write-out",
+    "--url",
+];
+const SENT_BY_NAME: &[&str] = &["--data-urlencode", "--url-query", "--variable"];
 
 /// Names of what a command writes to.
 const OUTPUTS: &[&str] =
@@ -316,7 +342,8 @@ impl<'a> Looker<'a> {
         }
         let named = read.chain(self.operands(hands_on)).find_map(|word| self.named(word));
         let named = named.or_else(|| self.run_by_a_shell());
-        let named = named.or_else(|| self.by_option());
+        let named = named.or_else(|| self.by_option()).or_else(|| self.by_settings_of_git());
+        let named = named.or_else(|| self.sent()).or_else(|| self.by_value());
         named.or_else(|| self.in_texts()).or_else(|| self.met()).or_else(|| {
             let is_handed_on =
                 hands_on && self.suspicion == Suspicion::Any && self.name() == "find";
@@ -330,6 +357,93 @@ impl<'a> Looker<'a> {
         let set = set.filter(|_| SHELLS.contains(&self.name()));
         let mut files = set.filter_map(|word| RUN_BY_SHELLS.iter().find_map(|own| word.after(own)));
         files.find_map(|file| self.at(&file))
+    }
+
+    /// `git -c include.path=.env config -l`, `GIT_CONFIG_GLOBAL=.env git config -l`
+    fn by_settings_of_git(&self) -> Option<String> {
+        if self.name() != "git" {
+            return None;
+        }
+        let is_one =
+            |name: &str| SETTINGS_OF_GIT.contains(&name) || name.starts_with(SETTING_OF_GIT);
+        let bindings = self.line.bindings().iter().filter(|binding| is_one(&binding.name));
+        let mut set = bindings.flat_map(|binding| &binding.words);
+        set.find_map(|word| self.behind(word)).or_else(|| {
+            let words: Vec<&Word> = self.args.words().collect();
+            let mut pairs = words.windows(2).filter(|pair| pair[0].text == "-c");
+            pairs.find_map(|pair| {
+                let (_, value) = pair[1].text.split_once('=')?;
+                self.behind(&Word { text: value.to_owned(), kind: pair[1].kind })
+            })
+        })
+    }
+
+    /// A file that is sent somewhere: `curl -F f=@.env`.
+    fn sent(&self) -> Option<String> {
+        let all = |options: &[&'static str]| {
+            let given = self.args.values_of(options);
+            given.iter().flat_map(|word| self.values.behind(word).to_vec()).collect::<Vec<Word>>()
+        };
+        // (Of a form several files may be one field, and say what they hold: `f=@a,b;type=x`.)
+        let first_of = |word: &Word, text: &str| {
+            let mut parts =
+                text.split([',', ';', '{', '}', '"', '=']).filter(|part| !part.is_empty());
+            parts.find_map(|part| {
+                let part = part.trim_start_matches(['@', '<']);
+                self.at(&Word { text: part.to_owned(), kind: word.kind })
+            })
+        };
+        match self.name() {
+            "curl" => {
+                let whole = all(SENT_BY_CURL);
+                let found =
+                    whole.iter().find_map(|word| first_of(word, word.text.strip_prefix('@')?));
+                let named = || {
+                    all(SENT_BY_NAME).iter().find_map(|word| {
+                        let (name, path) = word.text.split_once('@')?;
+                        if name.contains('=') { None } else { first_of(word, path) }
+                    })
+                };
+                let in_form = || {
+                    all(&["-F", "--form"]).iter().find_map(|word| {
+                        let (_, value) = word.text.split_once('=')?;
+                        first_of(word, value.strip_prefix(['@', '<'])?)
+                    })
+                };
+                let put = || {
+                    let put = all(&["-T", "--upload-file"]);
+                    put.iter().find_map(|word| first_of(word, &word.text))
+                };
+                found.or_else(named).or_else(in_form).or_else(put)
+            }
+            "http" | "https" | "xh" | "xhs" => {
+                let words = self.args.words().flat_map(|word| self.values.behind(word).to_vec());
+                words.into_iter().find_map(|word| {
+                    let (_, path) = word.text.rsplit_once('@')?;
+                    first_of(&word, path)
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// `x='cat .env'; $x`: a program and what it is given, by one value.
+    fn by_value(&self) -> Option<String> {
+        let program = self.args.run.words.first().filter(|word| word.kind == Kind::Variable)?;
+        let values = self.values.behind(program);
+        values.iter().find_map(|value| {
+            let mut parts = self.values.parts(&value.text);
+            let name = parts.next()?;
+            let name = name.rsplit('/').next().unwrap_or(name);
+            let shows = SHOWS.contains(&name) || SEARCHES.contains(&name);
+            let mut parts = parts.filter(|_| shows && value.kind != Kind::Output);
+            parts.find_map(|part| self.at(&Word { text: part.to_owned(), kind: value.kind }))
+        })
+    }
+
+    /// The file of this kind that a word, or what it stands for, names.
+    fn behind(&self, word: &Word) -> Option<String> {
+        self.values.behind(word).iter().find_map(|word| self.at(word))
     }
 
     /// `. ./.env && npm start`: the shell loads settings for programs, and nothing of the line shows a variable.
@@ -596,10 +710,7 @@ impl<'a> Looker<'a> {
         let options: Vec<&'static str> =
             own.flat_map(|(_, options)| options.iter().copied()).collect();
         let files = self.args.values_of(&options);
-        files.iter().find_map(|word| {
-            let values = self.values.behind(word);
-            values.iter().find_map(|word| self.at(word))
-        })
+        files.iter().find_map(|word| self.behind(word))
     }
 
     /// The file of this kind that a word names.
@@ -609,6 +720,7 @@ impl<'a> Looker<'a> {
         }
         let whole = word.text.trim_start_matches('@');
         let whole = whole.strip_prefix("if=").unwrap_or(whole);
+        let whole = whole.strip_prefix("file://").unwrap_or(whole);
         // `HEAD:.env`
         let behind = whole.rsplit_once(':').filter(|_| self.name() == "git");
         let whole = behind.map_or(whole, |(_, path)| path);

@@ -1363,18 +1363,46 @@ pub(super) const SHOWS: &[&str] = &[
     "gron",
     "mlr",
     "qrencode",
+    "unexpand",
+    "ar",
+    "gzcat",
+    "bzcat",
+    "xzcat",
+    "lzcat",
+    "lzmacat",
+    "zstdcat",
+    "lz4cat",
+    "zmore",
+    "bzmore",
+    "bzless",
+    "xzmore",
+    "xzless",
+    "lzmore",
+    "lzless",
+    "zstdless",
+    "zdiff",
+    "zcmp",
+    "bzdiff",
+    "bzcmp",
+    "xzdiff",
+    "xzcmp",
+    "lzdiff",
+    "lzcmp",
 ];
 
 /// Those of them that write to another file, or send to another machine, what they are given, and show nothing of
 /// it.
 pub(super) const COPIES: &[&str] = &[
     "curl", "nc", "cp", "mv", "ln", "install", "tar", "zip", "gzip", "bzip2", "xz", "zstd", "lz4",
-    "split", "csplit", "rsync", "scp", "cpio",
+    "split", "csplit", "rsync", "scp", "cpio", "ar",
 ];
 
 /// The same, where their first word is no file.
-pub(super) const SEARCHES: &[&str] =
-    &["grep", "egrep", "fgrep", "rg", "ag", "ack", "zgrep", "rgrep", "ugrep", "look"];
+pub(super) const SEARCHES: &[&str] = &[
+    "grep", "egrep", "fgrep", "rg", "ag", "ack", "zgrep", "zegrep", "zfgrep", "bzgrep", "bzegrep",
+    "bzfgrep", "xzgrep", "xzegrep", "xzfgrep", "lzgrep", "lzegrep", "lzfgrep", "zstdgrep", "rgrep",
+    "ugrep", "look",
+];
 
 /// Programs that look at names, or take files away, and show nothing of what is in them.
 pub(super) const NAMES_ONLY: &[&str] = &[

@@ -7,10 +7,13 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
+use regex::{NoExpand, Regex};
+
 use super::Nowhere;
 use super::args::Args;
 use super::survey::Survey;
 use crate::permission::line::Line;
+use crate::permission::pattern::{Pattern, expression};
 use crate::permission::shell::{Kind, Run, SHELLS, Word};
 
 /// No path is longer.
@@ -24,6 +27,8 @@ pub(super) struct Values<'a> {
     given: HashMap<&'a str, Vec<&'a Word>>,
     arguments: Vec<&'a Word>,
     read: HashSet<&'a str>,
+    /// What besides blanks takes a value apart into words.
+    separators: String,
     known: RefCell<HashMap<String, Rc<[Word]>>>,
 }
 
@@ -33,8 +38,8 @@ struct Reference<'t> {
     name: &'t str,
     is_indirect: bool,
     default: Option<&'t str>,
-    /// The value is changed in a way that is not followed.
-    is_changed: bool,
+    /// How the value is changed.
+    change: Option<&'t str>,
     written: &'t str,
     rest: &'t str,
 }
@@ -60,13 +65,22 @@ impl<'a> Values<'a> {
             .iter()
             .filter(|run| matches!(run.name(), "read" | "mapfile" | "readarray" | "getopts"));
         let read = readers.flat_map(|run| run.words.iter().skip(1).map(|word| word.text.as_str()));
+        let of_separators = given.get("IFS").into_iter().flatten();
+        let given_separators = of_separators.map(|word| word.text.as_str()).collect();
         Self {
             ground,
             given,
             arguments: line.runs().iter().flat_map(arguments).collect(),
             read: read.chain(["REPLY", "MAPFILE"]).collect(),
+            separators: given_separators,
             known: RefCell::default(),
         }
+    }
+
+    /// The words that the shell makes of a value.
+    pub(super) fn parts<'t>(&'t self, text: &'t str) -> impl Iterator<Item = &'t str> {
+        let is_between = |char: char| char.is_ascii_whitespace() || self.separators.contains(char);
+        text.split(is_between).filter(|part| !part.is_empty())
     }
 
     /// One of the line's own commands reads it.
@@ -83,7 +97,17 @@ impl<'a> Values<'a> {
         if let Some(known) = self.known.borrow().get(&word.text) {
             return Rc::clone(known);
         }
-        let found: Rc<[Word]> = self.put_in(&word.text, &mut Vec::new()).into();
+        let mut found = self.put_in(&word.text, &mut Vec::new());
+        // `x="a b"; cat $x`
+        let whole = found.len();
+        for n in 0..whole {
+            let (text, kind) = (found[n].text.clone(), found[n].kind);
+            let mut parts = self.parts(&text).take_while(|_| self.ground.spend(1));
+            if kind != Kind::Variable && kind != Kind::Output && parts.next() != Some(&text) {
+                found.extend(self.parts(&text).map(|part| Word { text: part.to_owned(), kind }));
+            }
+        }
+        let found: Rc<[Word]> = found.into();
         self.known.borrow_mut().insert(word.text.clone(), Rc::clone(&found));
         found
     }
@@ -98,7 +122,7 @@ impl<'a> Values<'a> {
             left = reference.rest;
             let values = self.values(&reference, open);
             is_unknown |= reference.begin.contains('$');
-            if reference.is_changed {
+            if reference.change.is_some() {
                 alone.extend(values.iter().cloned());
             }
             let (outputs, values): (Vec<Word>, Vec<Word>) =
@@ -167,6 +191,16 @@ impl<'a> Values<'a> {
             }
             open.pop();
         }
+        if let Some(change) = reference.change {
+            let changed: Vec<Word> = found
+                .iter()
+                .filter(|word| word.kind == Kind::Literal)
+                .flat_map(|word| self.changed(&word.text, change, open))
+                .take_while(|_| self.ground.spend(1))
+                .map(Word::literal)
+                .collect();
+            found.extend(changed);
+        }
         let is_unknown = is_argument || self.read.contains(name) || PLACES.contains(&name);
         if is_unknown || found.is_empty() {
             let text = reference.written.to_owned();
@@ -178,6 +212,102 @@ impl<'a> Values<'a> {
         }
         found
     }
+
+    /// What `${x/a/b}`, `${x#a}`, `${x:1}` and their kin make of a value; where that is not certain, all that they may.
+    fn changed(&self, value: &str, change: &str, open: &mut Vec<String>) -> Vec<String> {
+        if value.len() > MOST_CHANGED {
+            return Vec::new();
+        }
+        let ends = || value.char_indices().map(|(at, _)| at).chain([value.len()]);
+        let of = |pattern: &str, open: &mut Vec<String>| -> Vec<Word> {
+            let made = self.put_in(pattern, open);
+            made.into_iter().filter(|word| word.kind != Kind::Output).take(8).collect()
+        };
+        let cases = || {
+            let first = value.chars().next().map_or(0, char::len_utf8);
+            let (begin, rest) = value.split_at(first);
+            let begins = [begin.to_lowercase(), begin.to_uppercase()].map(|begin| begin + rest);
+            begins.into_iter().chain([value.to_lowercase(), value.to_uppercase()]).collect()
+        };
+        match change.chars().next() {
+            Some('/') => {
+                let own = change.trim_start_matches('/');
+                let is_end =
+                    |(at, char): &(usize, char)| *char == '/' && !own[..*at].ends_with('\\');
+                let at = own.char_indices().find(is_end).map_or(own.len(), |(at, _)| at);
+                let (pattern, other) = (&own[..at], own.get(at + 1..).unwrap_or_default());
+                let (patterns, others) = (of(pattern, open), of(other, open));
+                let pairs = patterns.iter().flat_map(|one| others.iter().map(move |to| (one, to)));
+                pairs
+                    .flat_map(|(pattern, other)| replaced(value, &pattern.text, &other.text))
+                    .collect()
+            }
+            Some('#') => {
+                let patterns = of(change.trim_start_matches('#'), open);
+                let own = patterns.iter().map(|one| Pattern::new(&unquoted(&one.text), false));
+                own.flat_map(|own| {
+                    let fits = move |at: &usize| own.is_match(&value[..*at]);
+                    ends().filter(fits).map(|at| value[at..].to_owned()).collect::<Vec<_>>()
+                })
+                .collect()
+            }
+            Some('%') => {
+                let patterns = of(change.trim_start_matches('%'), open);
+                let own = patterns.iter().map(|one| Pattern::new(&unquoted(&one.text), false));
+                own.flat_map(|own| {
+                    let fits = move |at: &usize| own.is_match(&value[*at..]);
+                    ends().filter(fits).map(|at| value[..at].to_owned()).collect::<Vec<_>>()
+                })
+                .collect()
+            }
+            // (Numbers may be sums.)
+            Some(':') => {
+                let parts = ends().flat_map(|from| ends().map(move |to| (from, to)));
+                parts.filter_map(|(from, to)| value.get(from..to).map(ToOwned::to_owned)).collect()
+            }
+            Some('^' | ',' | '~' | '@') => cases(),
+            Some(_) | None => Vec::new(),
+        }
+    }
+}
+
+/// Longer values are not changed here.
+const MOST_CHANGED: usize = 128;
+
+/// What a replacement makes of a value: once, everywhere, at its begin or end.
+fn replaced(value: &str, pattern: &str, other: &str) -> Vec<String> {
+    let other = unquoted(other).replace('\\', "");
+    let mut made = Vec::new();
+    for pattern in [pattern, pattern.trim_start_matches(['#', '%'])] {
+        let (pattern, _) = expression(&unquoted(pattern));
+        for whole in
+            [format!("(?s:{pattern})"), format!("^(?s:{pattern})"), format!("(?s:{pattern})$")]
+        {
+            let Ok(whole) = Regex::new(&whole) else { continue };
+            // (What was found may be put in again: `&`.)
+            let again = other.replace('$', "$$").replace('&', "$0");
+            made.push(whole.replace(value, NoExpand(&other)).into_owned());
+            made.push(whole.replace(value, again.as_str()).into_owned());
+            made.push(whole.replace_all(value, NoExpand(&other)).into_owned());
+        }
+    }
+    made.sort_unstable();
+    made.dedup();
+    made
+}
+
+/// Without quotes, what stands between them by itself.
+fn unquoted(text: &str) -> String {
+    let mut left = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(char) = chars.next() {
+        match char {
+            '"' | '\'' => {}
+            '\\' => left.extend(std::iter::once('\\').chain(chars.next())),
+            _ => left.push(char),
+        }
+    }
+    left
 }
 
 /// `$1`, `$@`, `$*`
@@ -231,9 +361,9 @@ impl<'t> Reference<'t> {
                 .unwrap_or(behind)
                 .strip_prefix(['-', '=', '+'])
                 .filter(|_| !behind.is_empty());
-            let is_changed = !behind.is_empty() && default.is_none();
+            let change = Some(behind).filter(|_| !behind.is_empty() && default.is_none());
             let is_indirect = plain.len() < inner.len();
-            Some(Self { begin: &text[..at], name, is_indirect, default, is_changed, written, rest })
+            Some(Self { begin: &text[..at], name, is_indirect, default, change, written, rest })
         })
     }
 }
@@ -292,7 +422,8 @@ mod tests {
 
     #[test]
     fn what_is_changed_on_the_way_or_not_known_is_told_so() {
-        check("x=a.b; cat ${x%.b}.c", &["a.b.c", "a.b"]);
+        check("x=a.b; cat ${x%.b}.c", &["a.b.c", "a.c", "a.b", "a"]);
+        check("x=ab; cat ${x/b/c}", &["ab", "ac"]);
         check("x=$x; cat $x.c", &["$x.c?", ".c"]);
         check("cat $HOME/a", &["$HOME/a?"]);
         check("read x; cat $x", &["$x?"]);

@@ -8,6 +8,7 @@ use super::read::read_at;
 use super::sed::Effects;
 use super::word::{Kind, Word};
 use super::{How, Redirect, Script, Simple, Values};
+use crate::permission::filled::filled;
 pub(in super::super) use settings::{Sets, is_harmless_setting};
 use wrappers::{WRAPPERS, Wrapper};
 
@@ -136,6 +137,24 @@ impl Runs {
                     self.text(&text, &Run { input: Input::None, ..run }, depth);
                 }
             }
+            let set = || simple.assignments.iter().chain(&simple.words);
+            for text in set().filter_map(expanded_later) {
+                let run = by.cloned().unwrap_or_else(|| run_of(simple, n));
+                if let Some(depth) = depth.checked_sub(1) {
+                    self.text(
+                        &text,
+                        &Run { input: Input::None, nesting: run.nesting + 1, ..run },
+                        depth,
+                    );
+                }
+            }
+            // What git and others start.
+            for text in set().filter_map(|word| STARTED.iter().find_map(|name| word.after(name))) {
+                let run = by.cloned().unwrap_or_else(|| run_of(simple, n));
+                if let Some(depth) = depth.checked_sub(1) {
+                    self.started(&text, &run, depth);
+                }
+            }
             let mut run = run_of(simple, by.map_or(n, |by| by.of));
             if run.input == Input::Pipe
                 && let Some(text) = n.checked_sub(1).and_then(|n| said(&script.commands[n]))
@@ -193,6 +212,7 @@ impl Runs {
         let Some(name) = run.words.first().and_then(Word::known).map(ToOwned::to_owned) else {
             return;
         };
+        self.by_options(&run, depth);
         let arguments = &run.words[1..];
         if let Some((_, path)) = self.hashed.iter().find(|(own, _)| *own == name) {
             let words = [std::slice::from_ref(path), arguments].concat();
@@ -255,6 +275,36 @@ impl Runs {
                 }
             }
         }
+    }
+
+    /// What options of programs name that they run.
+    fn by_options(&mut self, run: &Run, depth: usize) {
+        let name = run.name();
+        let own = STARTED_BY.iter().filter(|(programs, _)| programs.contains(&name));
+        for option in own.flat_map(|(_, options)| options.iter()) {
+            for (at, word) in run.words.iter().enumerate().skip(1) {
+                let text = match word.after(option) {
+                    Some(rest) if rest.text.is_empty() => run.words.get(at + 1).cloned(),
+                    // `--exec=x`, `-xx`
+                    Some(rest) if option.starts_with("--") => rest.after("="),
+                    Some(rest) if option.len() == 2 => Some(rest),
+                    Some(_) | None => None,
+                };
+                if let Some(text) = text {
+                    self.started(&text, run, depth);
+                }
+            }
+        }
+    }
+
+    /// A text that is run as a script, and fed or told files by what starts it. Those that only show or leave a text as it
+    /// is count for nothing.
+    fn started(&mut self, text: &Word, run: &Run, depth: usize) {
+        if matches!(text.text.as_str(), "" | "cat" | "less" | "more" | "true" | ":" | "false") {
+            return;
+        }
+        let run = Run { input: Input::Pipe, is_guess: true, ..run.clone() };
+        self.text(text, &run, depth);
     }
 
     fn inner(&mut self, run: &Run, words: Vec<Word>, depth: usize) {
@@ -399,6 +449,37 @@ impl Runs {
                 "-c" => !arguments.get(at + 1).is_some_and(is_harmless_setting),
                 text => matches!(text, "--config-env" | "--exec-path"),
             };
+            if let Some(text) = word.after("ext::") {
+                self.started(&text, run, depth);
+            }
+            if word.text == "-c"
+                && at < own
+                && let Some(setting) = arguments.get(at + 1)
+                && let Some((key, value)) = setting.text.split_once('=')
+                && (names_program(key) || value.starts_with('!'))
+            {
+                let text = value.strip_prefix('!').unwrap_or(value).to_owned();
+                self.started(&Word { text, kind: setting.kind }, run, depth);
+            }
+            if position("difftool").is_some_and(|tool| tool < at)
+                && let Some(rest) = word.after("-x")
+            {
+                let next = || arguments.get(at + 1).cloned();
+                let text = if rest.text.is_empty() { next() } else { Some(rest) };
+                if let Some(text) = text {
+                    self.started(&text, run, depth);
+                }
+            }
+            // `git grep -Oless`
+            let letters = word.text.strip_prefix('-').filter(|text| !text.starts_with('-'));
+            if position("grep").is_some_and(|grep| grep < at)
+                && arguments[at - 1].text != "-e"
+                && let Some((before, pager)) = letters.and_then(|text| text.split_once('O'))
+                && before.bytes().all(|byte| byte.is_ascii_alphabetic())
+                && !before.contains(['e', 'f', 'm', 'A', 'B', 'C'])
+            {
+                self.started(&Word { text: pager.to_owned(), kind: word.kind }, run, depth);
+            }
             if sets && at < own || word.text.starts_with("--exec-path=") {
                 self.is_known = false;
             }
@@ -509,6 +590,108 @@ impl Runs {
             }
         }
     }
+}
+
+/// Variables that name a program, or a line that a shell runs.
+const STARTED: &[&str] = &[
+    "BROWSER=",
+    "EDITOR=",
+    "GIT_ASKPASS=",
+    "GIT_EDITOR=",
+    "GIT_EXTERNAL_DIFF=",
+    "GIT_PAGER=",
+    "GIT_PROXY_COMMAND=",
+    "GIT_SEQUENCE_EDITOR=",
+    "GIT_SSH=",
+    "GIT_SSH_COMMAND=",
+    "LESSOPEN=",
+    "MANPAGER=",
+    "PAGER=",
+    "RUSTC_WRAPPER=",
+    "VISUAL=",
+];
+
+/// Options of programs that name what they start: attached, or in the next word.
+const STARTED_BY: &[(&[&str], &[&str])] = &[
+    (
+        &["git"],
+        &[
+            "--open-files-in-pager",
+            "--extcmd",
+            "--upload-pack",
+            "--receive-pack",
+            "--setup",
+            "--env-filter",
+            "--tree-filter",
+            "--index-filter",
+            "--parent-filter",
+            "--msg-filter",
+            "--commit-filter",
+            "--tag-name-filter",
+            "--sendmail-cmd",
+            "--to-cmd",
+            "--cc-cmd",
+            "--header-cmd",
+        ],
+    ),
+    (
+        &["tar", "bsdtar"],
+        &["-I", "--use-compress-program", "--to-command", "--info-script", "--new-volume-script"],
+    ),
+    (&["tar"], &["--checkpoint-action=exec", "--rsh-command", "--rmt-command"]),
+    (&["rsync"], &["--rsh", "-e"]),
+    (&["sort"], &["--compress-program"]),
+    (&["split"], &["--filter"]),
+    (&["rg"], &["--pre", "--hostname-bin"]),
+    (&["ag", "ack", "bat", "delta"], &["--pager"]),
+    (&["man"], &["-P", "--pager"]),
+    (&["zip"], &["-TT", "--unzip-command"]),
+    (&["install"], &["--strip-program"]),
+    (&["npm", "npx", "pnpm"], &["--script-shell", "--shell"]),
+    (&["sdiff", "diff3"], &["--diff-program"]),
+    (&["gcc", "g++", "cc", "c++", "clang", "clang++"], &["-wrapper"]),
+    (&["wget"], &["--use-askpass"]),
+];
+
+/// Settings of git that name what it starts.
+fn names_program(key: &str) -> bool {
+    const LAST: &[&str] = &[
+        "askpass",
+        "clean",
+        "cmd",
+        "command",
+        "difffilter",
+        "driver",
+        "editor",
+        "external",
+        "fsmonitor",
+        "gitproxy",
+        "packobjectshook",
+        "pager",
+        "process",
+        "program",
+        "smudge",
+        "sshcommand",
+        "textconv",
+    ];
+    let key = key.to_ascii_lowercase();
+    let last = key.rsplit('.').next().unwrap_or(&key);
+    key.starts_with("pager.") || LAST.contains(&last)
+}
+
+/// What a shell puts in when it traces or starts: the commands in `PS4='$(…)'`.
+fn expanded_later(word: &Word) -> Option<Word> {
+    let text = ["PS4=", "BASH_ENV=", "ENV="].iter().find_map(|name| word.after(name))?;
+    let mut commands = Vec::new();
+    filled(&text.text, |hole| {
+        commands.extend(
+            ["$(", "`", "${"].iter().any(|open| hole.starts_with(open)).then(|| hole.to_owned()),
+        );
+        String::new()
+    });
+    commands.retain(|hole| hole.contains("$(") || hole.contains('`'));
+    let is_one = !commands.is_empty() && text.is_literal();
+    is_one.then(|| Word::literal(format!(": \"{}\"", commands.join("\" \""))))
 }
 
 /// `-k` or `keyword`, for a shell, `set` or `shopt`.

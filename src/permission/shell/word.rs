@@ -128,16 +128,19 @@ pub(super) fn read(text: &str, at: Range<usize>, holes: &Holes) -> Word {
         end: at.end,
         holes,
         word: Word { text: String::with_capacity(at.len()), kind: Kind::Literal },
+        bracket: None,
+        unread: Vec::new(),
     };
     reader.unquoted();
-    reader.word
+    reader.widened()
 }
 
 /// Reads a text whose only special things are the escapes and holes of double quotes: the body of a
 /// here-document.
 pub(super) fn read_body(text: &str, at: Range<usize>, holes: &Holes) -> Word {
     let word = Word { text: String::with_capacity(at.len()), kind: Kind::Literal };
-    let mut reader = Reader { text, at: at.start, end: at.end, holes, word };
+    let (bracket, unread) = (None, Vec::new());
+    let mut reader = Reader { text, at: at.start, end: at.end, holes, word, bracket, unread };
     reader.double_quoted(None);
     reader.word
 }
@@ -148,9 +151,39 @@ struct Reader<'a> {
     end: usize,
     holes: &'a Holes,
     word: Word,
+    /// Where in the word a bracket opens, in this part of the path.
+    bracket: Option<usize>,
+    /// Where one opens in which signs are quoted.
+    unread: Vec<usize>,
 }
 
 impl Reader<'_> {
+    /// The word; of brackets with quoted signs between them (`[\!e]`) nothing is known but where they begin.
+    fn widened(self) -> Word {
+        let Word { mut text, kind } = self.word;
+        for at in self.unread.into_iter().rev() {
+            let is_item = |rest: &str| rest.contains("]=") || rest.contains("]+=");
+            let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
+            // `a["b-c"]=1`
+            if at > 0 && text[..at].chars().all(is_name) && is_item(&text[at..]) {
+                continue;
+            }
+            let end = text[at..].find('/').map_or(text.len(), |end| at + end);
+            text.replace_range(at..end, "*");
+        }
+        Word { text, kind }
+    }
+
+    /// What of the word is behind this place was quoted.
+    fn quoted(&mut self, from: usize) {
+        let has_signs = self.word.text[from..].contains(['!', '^', '-', ']', '[', '\\']);
+        if let Some(at) = self.bracket.filter(|_| has_signs)
+            && self.unread.last() != Some(&at)
+        {
+            self.unread.push(at);
+        }
+    }
+
     fn peek(&self) -> Option<char> {
         self.text[self.at..self.end].chars().next()
     }
@@ -189,25 +222,35 @@ impl Reader<'_> {
                 continue;
             }
             let at = self.at;
+            let from = self.word.text.len();
             let Some(char) = self.next() else { return };
             match char {
                 '\\' => match self.next() {
                     Some('\n') | None => {}
-                    Some(char) => self.word.text.push(char),
+                    Some(char) => {
+                        self.word.text.push(char);
+                        self.quoted(from);
+                    }
                 },
                 '\'' => {
                     while let Some(char) = self.next().filter(|char| *char != '\'') {
                         self.word.text.push(char);
                     }
+                    self.quoted(from);
                 }
-                '"' => self.double_quoted(Some('"')),
+                '"' => {
+                    self.double_quoted(Some('"'));
+                    self.quoted(from);
+                }
                 '$' if self.peek() == Some('\'') => {
                     self.next();
                     self.ansi_quoted();
+                    self.quoted(from);
                 }
                 '$' if self.peek() == Some('"') => {
                     self.next();
                     self.double_quoted(Some('"'));
+                    self.quoted(from);
                 }
                 _ => {
                     match char {
@@ -216,7 +259,9 @@ impl Reader<'_> {
                         '@' | '+' | '!' if self.peek() == Some('(') => self.mark(Kind::Pattern),
                         '[' if self.text[self.at..self.end].contains(']') => {
                             self.mark(Kind::Pattern);
+                            self.bracket.get_or_insert(from);
                         }
+                        '/' => self.bracket = None,
                         '~' if at == begin || self.text[..at].ends_with(['=', ':']) => {
                             self.mark(Kind::Home);
                         }
