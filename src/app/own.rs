@@ -1,6 +1,7 @@
 //! What is the agent's own outside of a project: its folders, what its configuration links to, and whom the user trusts.
 //! Looked at once, when a session begins.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -46,7 +47,10 @@ pub(super) struct Cover {
 impl Own {
     /// Of a user whose folders are these.
     pub fn of(dirs: Option<&UserDirs>) -> Self {
-        let homes = sandbox::homes();
+        let mut homes = sandbox::homes();
+        // (One that is not there yet, or is all there is, is none to the box.)
+        let named = std::env::home_dir().map(|home| canonical_prefix(&home));
+        homes.extend(named.filter(|home| !homes.contains(home)));
         let mut all: Vec<UserDirs> = dirs.cloned().into_iter().collect();
         let by_default = homes.iter().map(|home| UserDirs::below(home));
         all.extend(by_default.filter(|other| dirs != Some(other)));
@@ -82,10 +86,10 @@ impl Own {
             leads_where_it_says(own, places)?;
         }
         let links: Vec<PathBuf> = self.links(root).collect();
-        let mut covered: Vec<PathBuf> = self.folders().map(|own| canonical_prefix(own)).collect();
-        covered.extend(links.iter().filter_map(|link| link.canonicalize().ok()));
-        covered.retain(|path| path.is_dir());
-        let is_covered = |path: &Path| covered.iter().any(|folder| path.starts_with(folder));
+        let own = self.folders().map(|own| canonical_prefix(own));
+        let covered = own.chain(links.iter().filter_map(|link| link.canonicalize().ok()));
+        let covered: BTreeSet<PathBuf> = covered.filter(|path| path.is_dir()).collect();
+        let is_covered = |path: &Path| path.ancestors().any(|above| covered.contains(above));
         for link in &links {
             // (In a folder that is covered nobody changes a link.)
             let Some(target) = config::target_of(link) else { continue };

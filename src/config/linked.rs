@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// So many entries are looked at, and so long.
+/// So many entries are looked at, so many links are taken, and so long it takes.
 const MOST: usize = 10_000;
+const MOST_LINKS: usize = 1_000;
 const LONGEST: Duration = Duration::from_millis(250);
 
 /// What was found.
@@ -30,7 +31,7 @@ pub fn linked<'a>(folders: impl Iterator<Item = &'a Path>) -> Linked {
         }
         for entry in fs::read_dir(real).into_iter().flatten().flatten() {
             n_entries += 1;
-            if n_entries > MOST || begun.elapsed() > LONGEST {
+            if n_entries > MOST || found.links.len() == MOST_LINKS || begun.elapsed() > LONGEST {
                 found.is_cut = true;
                 return found;
             }

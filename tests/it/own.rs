@@ -219,7 +219,9 @@ fn the_agents_folders_by_default_are_its_own_whatever_the_variables_say() {
             let args = call_args("mkdir -p $XDG_CACHE_HOME/x && echo kept");
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
             let mut command = place.command(&args);
-            NAMES.iter().for_each(|name| _ = command.env_remove(name));
+            for name in NAMES {
+                command.env_remove(name);
+            }
             let done = Done::new(&command.current_dir(&beside).output().unwrap()).expect_code(0);
             assert!(done.stdout.contains("kept"), "{done:?}");
             assert_eq!(crate::sandbox::look(&place.outside()), before);
