@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::memory::memory_file;
+use super::own::{self, Cover, Own};
 use super::{OpenError, Options};
-use crate::config::{self, AGENT_DIR, Config, Loaded, SandboxBackend, SandboxNetwork, UserDirs};
+use crate::config::{self, Config, Loaded, SandboxBackend, SandboxNetwork, UserDirs};
 use crate::disk::{self, canonical_prefix};
 use crate::exec::Exec;
 use crate::exec::sandbox::{self, Backend, Network, Sandbox, SandboxError};
@@ -18,7 +19,7 @@ use crate::protocol::mask::{Masker, is_secret_name};
 use crate::protocol::prompt::Prompts;
 use crate::registry::{BreakerConfig, OutputLimits, Registry, Settings};
 use crate::tools::{self, ToolCx};
-use crate::workspace::{Guarded, Spill, Workspace};
+use crate::workspace::{Spill, Workspace};
 
 /// The tools that only look.
 const LOOKING: [&str; 4] = ["LS", "Glob", "Grep", "Read"];
@@ -38,9 +39,9 @@ pub struct Gate {
 pub fn open_sandbox(
     loaded: &Loaded,
     workspace: &Workspace,
-    dirs: Option<&UserDirs>,
+    own: &Own,
 ) -> Result<(Option<Sandbox>, Holds), OpenError> {
-    begin_sandbox(loaded, workspace, dirs)?.finish()
+    begin_sandbox(loaded, workspace, own)?.finish()
 }
 
 /// A sandbox that is being tried, which takes a few milliseconds.
@@ -48,6 +49,8 @@ pub(super) struct Trying {
     tried: Tried,
     /// What it does not hold, besides what it says itself.
     gaps: Vec<String>,
+    /// Folders that are trusted and not there.
+    gone: Vec<(UserDirs, PathBuf)>,
 }
 
 enum Tried {
@@ -73,6 +76,8 @@ impl Trying {
             Ok(sandbox) => {
                 let mut holds = sandbox.holds().clone();
                 holds.gaps.extend(self.gaps);
+                // (Where no session begins nobody loses anything.)
+                holds.gaps.extend(self.gone.iter().map(own::forget));
                 Ok((Some(sandbox), holds))
             }
             Err(error @ SandboxError::Unavailable(_)) => {
@@ -90,76 +95,23 @@ impl Trying {
 pub(super) fn begin_sandbox(
     loaded: &Loaded,
     workspace: &Workspace,
-    dirs: Option<&UserDirs>,
+    own: &Own,
 ) -> Result<Trying, OpenError> {
-    let config = &loaded.config;
+    let (config, dirs) = (&loaded.config, own.dirs());
     let sandbox = &config.sandbox;
     let root = workspace.root().to_path_buf();
     if !sandbox.enabled {
         named_memory(config, &places(config, workspace), dirs)?;
-        return Ok(Trying { tried: Tried::Off, gaps: Vec::new() });
+        return Ok(Trying { tried: Tried::Off, gaps: Vec::new(), gone: Vec::new() });
     }
     let writable = writable(config, workspace)?;
     let places = places(config, workspace);
     let memory = named_memory(config, &places, dirs)?;
-    let linked = dirs.map(UserDirs::linked).unwrap_or_default();
-    if let Some(dirs) = dirs {
-        own_folders_hold(dirs, &linked, &places)?;
-    }
+    let trusted = loaded.trusted.then_some(root.as_path());
+    own.holds(trusted, &places)?;
     let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
-    // The agent's own: its configuration, and what it learnt elsewhere.
-    let mut hidden = Vec::new();
-    let mut gaps = Vec::new();
-    let mut not_made = |folder: &Path, error: std::io::Error| {
-        let folder = folder.display();
-        gaps.push(format!(
-            "{folder} is not there and can not be made ({error}): a command may put its own there"
-        ));
-    };
-    // (The home may be reached by a link.)
-    let own =
-        dirs.map(|dirs| [&dirs.config, &dirs.data, &dirs.state].map(|dir| canonical_prefix(dir)));
-    for folder in own.iter().flatten() {
-        // What is not there can not be covered; where a command could make it, it is made before.
-        if places.iter().any(|place| folder.starts_with(place))
-            && let Err(error) = disk::make_folder(folder, 0o700)
-        {
-            not_made(folder, error);
-        }
-        hidden.push(folder.clone());
-    }
+    let Cover { mut hidden, protected, gaps, gone } = own.cover(trusted, &places);
     hidden.extend(memory);
-    let protected = dirs.into_iter().flat_map(|dirs| [dirs.config.clone(), dirs.trusted_file()]);
-    let protected = protected.chain(linked);
-    let mut protected: Vec<PathBuf> = protected.map(|path| canonical_prefix(&path)).collect();
-    // So it is with what a trusted folder is configured by, at the next start.
-    let own = loaded.trusted.then(|| root.clone());
-    let mut gone = Vec::new();
-    for folder in own.into_iter().chain(config::trusted(dirs)) {
-        if !places.iter().any(|place| folder.starts_with(place)) {
-            continue;
-        }
-        if folder.symlink_metadata().is_ok_and(|data| data.is_dir()) {
-            let agent = folder.join(AGENT_DIR);
-            if let Err(error) = disk::make_folder(&agent, 0o755) {
-                not_made(&agent, error);
-            }
-            protected.push(agent);
-        } else if let Some(dirs) = dirs {
-            // What a command makes in its place is not what the user trusted.
-            gone.push(match config::forget_trust(dirs, &folder) {
-                Ok(()) => format!(
-                    "{} was trusted and is not there: it is trusted no more (agent trust, when it is back)",
-                    folder.display()
-                ),
-                Err(error) => format!(
-                    "{} is trusted and not there, which can not be taken back ({error}): a command may put its own there",
-                    folder.display()
-                ),
-            });
-        }
-    }
-    gaps.extend(gone);
     // What lies in the agent's own folder for caches is taken as it is written: a command could have made a link there
     // where that was the project's.
     let cache =
@@ -181,13 +133,13 @@ pub(super) fn begin_sandbox(
         protected,
         cache,
     };
-    let own = settings.clone();
+    let here = settings.clone();
     let thread = std::thread::Builder::new().name("sandbox".to_owned());
     let tried = match thread.spawn(move || Sandbox::open(settings)) {
         Ok(thread) => Tried::Beside(thread),
-        Err(_) => Tried::Done(Box::new(Sandbox::open(own))),
+        Err(_) => Tried::Done(Box::new(Sandbox::open(here))),
     };
-    Ok(Trying { tried, gaps })
+    Ok(Trying { tried, gaps, gone })
 }
 
 /// All that the user lets commands write, canonical: the project, added folders, `extra_writable`.
@@ -246,35 +198,8 @@ fn writable(config: &Config, workspace: &Workspace) -> Result<Vec<PathBuf>, Open
     Ok(writable)
 }
 
-/// What the agent believes and writes lies where no command can lead it elsewhere, with what its configuration links to.
-fn own_folders_hold(
-    dirs: &UserDirs,
-    linked: &[PathBuf],
-    places: &[PathBuf],
-) -> Result<(), OpenError> {
-    let target = |link: &PathBuf| Some(link.parent()?.join(link.read_link().ok()?));
-    for own in [&dirs.config, &dirs.data, &dirs.state] {
-        leads_where_it_says(own, places)?;
-    }
-    // (Where these links lie is covered, and so is what lies in a folder that one of them leads to.)
-    let of_user = linked.iter().filter(|link| !disk::is_below(link, places));
-    for target in of_user.filter_map(target) {
-        leads_where_it_says(&target, places)?;
-    }
-    // What it writes by itself is not written into what commands write.
-    for link in dirs.linked_records() {
-        if target(&link).is_some_and(|target| disk::is_below(&target, places)) {
-            return Err(OpenError::Usage(format!(
-                "{} is the agent's own and a link into a folder that commands write: put the file itself there",
-                link.display()
-            )));
-        }
-    }
-    Ok(())
-}
-
 /// What is the agent's own is not reached by a link that commands could lead elsewhere.
-fn leads_where_it_says(own: &Path, places: &[PathBuf]) -> Result<(), OpenError> {
+pub(super) fn leads_where_it_says(own: &Path, places: &[PathBuf]) -> Result<(), OpenError> {
     let settled = disk::settled(own, places);
     let Some(link) = settled.ancestors().find(|above| above.is_symlink()) else { return Ok(()) };
     Err(OpenError::Usage(format!(
@@ -377,17 +302,18 @@ pub fn open_gate(
 /// by the model, its calls repeat none of the model's, nobody is asked for it, and its facts are told by the kernel.
 pub(super) fn verifier_of(
     speaker: Option<Speaker>,
-    options: &Options,
+    (options, own): (&Options, &Own),
     registry: &Registry,
     events: &Events,
     prompts: &Prompts,
 ) -> Result<Option<Box<Verifier>>, OpenError> {
     let Some(speaker) = speaker else { return Ok(None) };
-    let own = registry.cx();
-    let root = own.workspace.root();
-    let workspace = open_workspace(root, &options.add_dirs)?.with_readable(own.spill.folder());
+    let seen = registry.cx();
+    let root = seen.workspace.root();
+    let workspace = open_workspace(root, &options.add_dirs, own)?;
+    let workspace = workspace.with_readable(seen.spill.folder());
     let settings = settings(&options.config, &workspace, PermissionMode::ReadOnly, false)?;
-    let cx = ToolCx { workspace: Arc::new(workspace), ..own.clone() };
+    let cx = ToolCx { workspace: Arc::new(workspace), ..seen.clone() };
     let (clock, masker) = (events.clock().clone(), events.masker().clone());
     let silent = Events::new(events.session().to_owned(), 0, clock, masker, Vec::new());
     let looking = tools::all().into_iter().filter(|tool| LOOKING.contains(&tool.spec().name));
@@ -415,7 +341,11 @@ fn without(places: &[PathBuf], one: &Path) -> Vec<PathBuf> {
 
 /// The project's files. Where the user's home is among them, so are his secrets, what runs when he does something,
 /// and what is the agent's own.
-pub fn open_workspace(root: &Path, add_dirs: &[PathBuf]) -> Result<Workspace, OpenError> {
+pub fn open_workspace(
+    root: &Path,
+    add_dirs: &[PathBuf],
+    own: &Own,
+) -> Result<Workspace, OpenError> {
     let workspace = Workspace::open(root, add_dirs).map_err(|failure| {
         OpenError::Usage(format!("{}; name a folder that you can read", failure.message))
     })?;
@@ -425,18 +355,8 @@ pub fn open_workspace(root: &Path, add_dirs: &[PathBuf]) -> Result<Workspace, Op
         return Err(OpenError::Usage(format!("{root} is another folder by now: begin again")));
     }
     added_are_there(&workspace, &workspace.places())?;
-    let home = std::env::home_dir();
-    let below = |names: &[&str]| -> Vec<PathBuf> {
-        home.iter().flat_map(|home| names.iter().map(|name| home.join(name))).collect()
-    };
-    let mut closed = below(sandbox::SECRET_STORES);
-    closed
-        .extend(UserDirs::find().into_iter().flat_map(|dirs| [dirs.config, dirs.state, dirs.data]));
-    let mut unchanged = below(sandbox::STARTUP_FILES);
-    let linked = UserDirs::find().map(|dirs| dirs.linked()).unwrap_or_default();
-    // (By where they lead: the links themselves are the agent's own.)
-    unchanged.extend(linked.iter().map(|link| canonical_prefix(link)));
-    Ok(workspace.guarding(Guarded::new(&closed, &unchanged)))
+    let guarded = own.guarded(root);
+    Ok(workspace.guarding(guarded))
 }
 
 /// The masker of this process's environment and these keys.

@@ -8,6 +8,7 @@ mod learning;
 mod memory;
 mod models;
 mod outside;
+mod own;
 mod project;
 mod prompts;
 mod storage;
@@ -30,6 +31,7 @@ pub use memory::{identity, memory, memory_file};
 pub use models::{Facts, endpoint, facts, script};
 use models::{Models, open_models};
 pub use outside::Outside;
+pub use own::Own;
 use project::ProjectFiles;
 pub use storage::Storage;
 pub use undo::{Files, Recorded, Rewind, Rewound};
@@ -170,11 +172,12 @@ impl Session {
         let answer_schema = answer_schema.map_err(|reason| {
             OpenError::Usage(format!("--json-schema: this is no JSON Schema: {reason}"))
         })?;
-        let workspace = open_workspace(&options.root, &options.add_dirs)?;
+        let own = Own::of(options.dirs.as_ref());
+        let workspace = open_workspace(&options.root, &options.add_dirs, &own)?;
         // Read beside the rest of the start.
         let is_trusted = options.config.trusted;
         let project = identity(workspace.root(), is_trusted);
-        let trying = begin_sandbox(&options.config, &workspace, options.dirs.as_ref())?;
+        let trying = begin_sandbox(&options.config, &workspace, &own)?;
         let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
         let outside = Outside::of(places(config, &workspace));
         let models = open_models(config, &outside, &control).await;
@@ -227,7 +230,7 @@ impl Session {
         let gate = open_gate(config, settings, sandbox, workspace.clone(), spill, events, &control);
         let Gate { mut registry, events, exec } = gate;
         registry.describe(&prompts);
-        let verifier = verifier_of(verifier, &options, &registry, &events, &prompts)?;
+        let verifier = verifier_of(verifier, (&options, &own), &registry, &events, &prompts)?;
         let prompts = Arc::new(prompts);
         let max_rules_bytes = MAX_RULES_BYTES.min(budget.bytes(budget.window() / RULES_SHARE));
         let layers = Layers::new(

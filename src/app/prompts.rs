@@ -21,10 +21,16 @@ pub(super) fn prompts(
         return Ok((Prompts::default(), None));
     }
     let shown = format!("{AGENT_DIR}/prompts");
-    if !is_trusted {
-        let notice = format!(
-            "{shown}: ignored because this folder is not trusted; read the files, then run `agent trust`"
-        );
+    let is_link = folder.is_symlink() || folder.parent().is_some_and(Path::is_symlink);
+    let why = match (is_trusted, is_link) {
+        (false, _) => Some("this folder is not trusted; read the files, then run `agent trust`"),
+        (true, true) => {
+            Some("a command could write what a link leads to; put the files themselves there")
+        }
+        (true, false) => None,
+    };
+    if let Some(why) = why {
+        let notice = format!("{shown}: ignored because {why}");
         return Ok((Prompts::default(), Some(notice)));
     }
     let mut own = BTreeMap::new();

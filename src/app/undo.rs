@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::gate::{masker, open_workspace};
-use super::{OpenError, Storage, SystemClock, log_error};
+use super::{OpenError, Own, Storage, SystemClock, log_error};
 use crate::config::Config;
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::event::{Body, Event, Events, Place};
@@ -46,13 +46,13 @@ impl Recorded {
     /// Takes hold of a session. Beside the root only these further folders are touched, whatever the
     /// record says.
     pub fn open(
-        (root, add_dirs): (&Path, &[PathBuf]),
+        (root, add_dirs, own): (&Path, &[PathBuf], &Own),
         storage: &Storage,
         id: &str,
     ) -> Result<Self, OpenError> {
         let (log, loaded) =
             Log::resume(&storage.log_path(id)).map_err(|error| log_error(&error))?;
-        let workspace = open_workspace(root, add_dirs)?.with_undo(storage.undo_folder(id));
+        let workspace = open_workspace(root, add_dirs, own)?.with_undo(storage.undo_folder(id));
         let masker = masker(&Config::default(), &[])?;
         let seq = loaded.events.len() as u64;
         let events =

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{options, session};
-use crate::app::{OpenError, Options, Recorded, Rewind, Session, Storage, Which};
+use crate::app::{OpenError, Options, Own, Recorded, Rewind, Session, Storage, Which};
 use crate::config::UserDirs;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::ui::tui::{self, Arrangement, Chat, CommandDeed, Handle, News, Request};
@@ -371,7 +371,8 @@ fn kept(session: &Session, turn: u32) -> Result<u32, ()> {
 /// Takes a session that nobody works on back to before a turn.
 fn rewind(options: &Options, id: &str, turn: u32) -> Result<News, OpenError> {
     let storage = Storage::find(&options.root, options.dirs.as_ref());
-    let recorded = Recorded::open((&options.root, &options.add_dirs), &storage, id)?;
+    let own = Own::of(options.dirs.as_ref());
+    let recorded = Recorded::open((&options.root, &options.add_dirs, &own), &storage, id)?;
     let rewound = recorded.rewind(turn, Rewind::Both, false)?;
     let files = rewound.files.iter().flat_map(|(_, files)| files);
     let files: Vec<String> = files.map(|(path, how)| format!("{path} {how}")).collect();

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::holds;
 use super::options::{self, ToolOptions};
-use crate::app::{self, Options, Outside};
+use crate::app::{self, Options, Outside, Own};
 use crate::config::{self, Config, Loaded, UserDirs};
 use crate::exec::Command;
 use crate::learning::store::SqliteStore;
@@ -157,9 +157,10 @@ impl Setup {
             report.note("config", warning);
         }
         examine_memory(&loaded.config, dirs, report);
-        match app::open_workspace(&self.root, &self.add_dirs) {
+        let own = Own::of(dirs);
+        match app::open_workspace(&self.root, &self.add_dirs, &own) {
             Ok(workspace) => {
-                holds::examine(loaded, &workspace, dirs, control, report).await;
+                holds::examine(loaded, &workspace, &own, control, report).await;
             }
             Err(error) => report.bad("folder", &error.to_string()),
         }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::doctor::Report;
-use crate::app;
-use crate::config::{Loaded, UserDirs};
+use crate::app::{self, Own};
+use crate::config::Loaded;
 use crate::exec::{Command, Exec};
 use crate::protocol::control::Control;
 use crate::workspace::Workspace;
@@ -72,11 +72,11 @@ const NETWORK: Trial = Trial {
 pub(super) async fn examine(
     config: &Loaded,
     workspace: &Workspace,
-    dirs: Option<&UserDirs>,
+    own: &Own,
     control: &Control,
     report: &mut Report,
 ) {
-    let (sandbox, holds) = match app::open_sandbox(config, workspace, dirs) {
+    let (sandbox, holds) = match app::open_sandbox(config, workspace, own) {
         Ok(opened) => opened,
         Err(error) => return report.bad("sandbox", &error.to_string()),
     };

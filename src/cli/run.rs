@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::options::{self, RunArgs};
 use super::session::list_of_sessions;
-use crate::app::{self, OpenError, Options, Session, Storage, Which};
+use crate::app::{self, OpenError, Options, Own, Session, Storage, Which};
 use crate::config::UserDirs;
 use crate::disk;
 use crate::protocol::control::{Control, PermissionMode};
@@ -79,7 +79,7 @@ async fn work(
     // Opened first: a promise that can not be kept is not given.
     let mut output_file = match &args.output_file {
         Some(path) => {
-            let workspace = app::open_workspace(&root, &args.tools.add_dir)?;
+            let workspace = app::open_workspace(&root, &args.tools.add_dir, &Own::default())?;
             let places = app::places(&config.config, &workspace);
             Some(open_output(path, &places).map_err(|error| {
                 OpenError::Usage(format!("--output-last-message {}: {error}", path.display()))

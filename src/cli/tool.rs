@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::options::{self, ToolOptions};
-use crate::app::{self, Gate, OpenError, Storage, SystemClock};
+use crate::app::{self, Gate, OpenError, Own, Storage, SystemClock};
 use crate::config::UserDirs;
 use crate::exec::changed_meanwhile;
 use crate::protocol::Object;
@@ -245,7 +245,8 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
         ui::tell(warning);
     }
     let masker = app::masker(&config.config, &[])?;
-    let mut workspace = app::open_workspace(&root, &options.add_dir)?;
+    let own = Own::of(dirs.as_ref());
+    let mut workspace = app::open_workspace(&root, &options.add_dir, &own)?;
     let mut id = String::new();
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
     let mut summary = None;
@@ -269,7 +270,7 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
     let workspace = Arc::new(workspace.with_readable(spill.folder()));
     let events = Events::new(id, 0, Arc::new(SystemClock), masker, sinks);
     let mode = config.mode(PermissionMode::AutoEdit);
-    let (sandbox, holds) = app::open_sandbox(&config, &workspace, dirs.as_ref())?;
+    let (sandbox, holds) = app::open_sandbox(&config, &workspace, &own)?;
     let settings = app::settings(&config, &workspace, mode, sandbox.is_some())?;
     let cwd = workspace.root().display().to_string();
     let inner = events.clone();

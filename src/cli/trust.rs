@@ -22,10 +22,6 @@ pub(super) fn trust(args: &TrustArgs) -> u8 {
             return error.exit_code();
         }
     };
-    if root.as_os_str().as_encoded_bytes().contains(&b'\n') {
-        ui::tell("a folder whose name holds a line break can not be trusted");
-        return 2;
-    }
     let Some(dirs) = UserDirs::find() else {
         ui::tell("there is no home folder to remember it in: set HOME");
         return 2;

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
+use super::linked::target_of;
 use super::types::Config;
-use crate::disk::read_small_text;
+use crate::disk::{self, read_small_text};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::nearest;
 
@@ -274,13 +275,17 @@ impl Loaded {
     }
 }
 
-/// The project's file is reached by a folder that is a link, or leads to another one of the project's.
-fn is_led_by_commands(file: &Path) -> bool {
+/// The project's file is reached by a folder that is a link, or leads through the project to another one.
+pub fn is_led_by_commands(file: &Path) -> bool {
     let (Some(agent), Some(root)) = (file.parent(), file.ancestors().nth(2)) else { return false };
-    let real = |path: &Path| path.canonicalize().ok();
-    let is_inside =
-        || real(file).zip(real(root)).is_some_and(|(file, root)| file.starts_with(root));
-    agent.is_symlink() || (file.is_symlink() && is_inside())
+    if agent.is_symlink() || !file.is_symlink() {
+        return agent.is_symlink();
+    }
+    let Ok(root) = root.canonicalize() else { return true };
+    let is_inside = |path: PathBuf| disk::is_below(&path, std::slice::from_ref(&root));
+    // (The link as it is said, and where it leads now.)
+    let real = file.canonicalize().ok();
+    target_of(file).is_none_or(is_inside) || real.is_some_and(|real| real.starts_with(&root))
 }
 
 /// The line of each key.

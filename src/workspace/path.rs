@@ -29,22 +29,36 @@ pub struct Guarded {
 struct GuardedPlace {
     path: PathBuf,
     real: PathBuf,
+    /// Where it leads, it is guarded only where its name lies in the same folder.
+    by_name: bool,
+}
+
+impl GuardedPlace {
+    /// What of it is guarded in this root, or added folder: one that the user gave to the agent by its name is given
+    /// with all that is in it.
+    fn below<'a>(&'a self, root: &'a Path) -> impl Iterator<Item = &'a PathBuf> {
+        let is_below = move |path: &PathBuf| path != root && path.starts_with(root);
+        let by_real = is_below(&self.real) && (!self.by_name || is_below(&self.path));
+        let real = Some(&self.real).filter(|_| by_real);
+        Some(&self.path).filter(|path| is_below(path)).into_iter().chain(real)
+    }
 }
 
 impl Guarded {
-    /// What is `closed` is neither read nor changed, the rest is not changed.
+    /// What is `closed` is neither read nor changed, the rest is not changed. What that leads to in another folder is what
+    /// people work on (dotfiles).
     pub fn new(closed: &[PathBuf], unchanged: &[PathBuf]) -> Self {
-        let place = |path: &PathBuf| {
+        let place = |path: &PathBuf, by_name| {
             // Where it lies, not what it is.
             let path = match (path.parent(), path.file_name()) {
                 (Some(parent), Some(name)) => canonical_prefix(parent).join(name),
                 _ => path.clone(),
             };
-            GuardedPlace { real: canonical_prefix(&path), path }
+            GuardedPlace { real: canonical_prefix(&path), path, by_name }
         };
         Self {
-            closed: closed.iter().map(place).collect(),
-            unchanged: unchanged.iter().map(place).collect(),
+            closed: closed.iter().map(|path| place(path, false)).collect(),
+            unchanged: unchanged.iter().map(|path| place(path, true)).collect(),
         }
     }
 }
@@ -235,16 +249,12 @@ impl Workspace {
         places.filter(|path| path.starts_with(root) && self.is_closed(path)).cloned().collect()
     }
 
-    /// Whether the path lies in a guarded place. A folder that the user gave to the agent by its name is given
-    /// with all that is in it.
+    /// Whether the path lies in a guarded place.
     fn is_guarded(&self, places: &[GuardedPlace], path: &Path) -> bool {
         let Some(root) = (!places.is_empty()).then(|| self.writable_root(path)).flatten() else {
             return false;
         };
-        places.iter().any(|place| {
-            let is_below = place.path != root && place.path.starts_with(root);
-            is_below && (path.starts_with(&place.path) || path.starts_with(&place.real))
-        })
+        places.iter().any(|place| place.below(root).any(|guarded| path.starts_with(guarded)))
     }
 
     fn contains(&self, path: &Path) -> bool {

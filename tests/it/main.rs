@@ -22,6 +22,7 @@ mod memory;
 mod memory_questions;
 mod memory_use;
 mod never_lose;
+mod own;
 mod pins;
 mod planted;
 mod prompts;

@@ -22,8 +22,8 @@ pub(crate) struct Place {
     pub(crate) test: Test,
     pub(crate) backend: &'static str,
     pub(crate) user: Option<u32>,
-    settings: Vec<String>,
-    env: Vec<(String, String)>,
+    pub(crate) settings: Vec<String>,
+    pub(crate) env: Vec<(String, String)>,
 }
 
 impl Place {
@@ -51,7 +51,7 @@ impl Place {
         self.test.root().parent().unwrap().join("outside")
     }
 
-    fn with(mut self, setting: &str) -> Self {
+    pub(crate) fn with(mut self, setting: &str) -> Self {
         self.settings.push(setting.to_owned());
         self
     }
@@ -84,7 +84,7 @@ impl Place {
         self.call(&json!({"command": "bash ./script.sh"}))
     }
 
-    fn stdout(&self, script: &str) -> String {
+    pub(crate) fn stdout(&self, script: &str) -> String {
         let envelope = self.script(script);
         envelope["data"]["stdout"].as_str().unwrap_or_else(|| panic!("{envelope}")).to_owned()
     }

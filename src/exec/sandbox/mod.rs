@@ -532,7 +532,7 @@ fn writable(settings: &Settings) -> Vec<PathBuf> {
 }
 
 /// The user's home as the environment names it, and as the system does.
-fn homes() -> Vec<PathBuf> {
+pub fn homes() -> Vec<PathBuf> {
     let uid = rustix::process::getuid().as_raw().to_string();
     // (Names of people may be in any encoding.)
     let users = fs::read("/etc/passwd").unwrap_or_default();

@@ -1,0 +1,396 @@
+//! What is the agent's own outside of a project: its folders, what its configuration links to, and whom the user trusts.
+//! Commands and file tools leave it alone, wherever it lies.
+
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::batch::Batch;
+use crate::sandbox::{Place, places, session, write};
+use crate::support::{Done, Test, is_root, say};
+
+const INTACT: &str = "# intact\n";
+
+/// A batch of file calls in a mode that asks for none of them.
+fn batch(test: &Test, cwd: &Path, more: &[&str]) -> Batch {
+    let args = [&["tool", "batch", "--permission-mode", "auto-edit"], more].concat();
+    Batch::start(test.command(&args).current_dir(cwd))
+}
+
+#[track_caller]
+fn expect_denied(batch: &mut Batch, tool: &str, input: &Value) {
+    let answer = batch.call(tool, input);
+    assert_eq!(answer["error"]["code"], "ACCESS_DENIED", "{tool} {input}: {answer}");
+}
+
+fn call_args(line: &str) -> Vec<String> {
+    let input = json!({"command": line}).to_string();
+    ["tool", "call", "Bash", &input].map(str::to_owned).to_vec()
+}
+
+/// One command in this place's box.
+fn bash(place: &Place, line: &str) -> Done {
+    let args = call_args(line);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    Done::new(&place.command(&args).output().unwrap())
+}
+
+/// What a session here says that is open.
+fn gaps(place: &Place) -> String {
+    write(&place.test.root().parent().unwrap().join("script"), "text: done");
+    let args = ["run", "task", "--model", "script:../script", "--output-format", "stream-json"];
+    let done = Done::new(&place.command(&args).output().unwrap()).expect_code(0);
+    done.lines()[0]["sandbox"]["gaps"].to_string()
+}
+
+/// As somebody keeps them who works on his dotfiles.
+#[test]
+fn what_is_closed_is_closed_where_it_leads_too() {
+    let test =
+        Test::new().file("agent/config.toml", INTACT).file("gh/hosts.yml", "token: needle\n");
+    test.write("bashrc", INTACT);
+    test.write("more", "needle\n");
+    let (root, home) = (test.root(), test.home());
+    fs::create_dir_all(home.join(".config")).unwrap();
+    symlink("../../project/agent", home.join(".config/agent")).unwrap();
+    symlink(root.join("gh"), home.join(".config/gh")).unwrap();
+    symlink(root.join("bashrc"), home.join(".bashrc")).unwrap();
+    let mut calls = batch(&test, &root, &[]);
+    for path in ["agent/config.toml", "agent/AGENTS.md", "gh/hosts.yml"] {
+        expect_denied(&mut calls, "Write", &json!({"path": path, "content": "x"}));
+    }
+    expect_denied(&mut calls, "Read", &json!({"path": "gh/hosts.yml"}));
+    let found = calls.call("Grep", &json!({"pattern": "needle"})).to_string();
+    assert!(found.contains("more") && !found.contains("hosts.yml"), "{found}");
+    // That is what he works on.
+    assert_eq!(calls.call("Read", &json!({"path": "bashrc"}))["status"], "success");
+    let edit = json!({"path": "bashrc", "old_string": "intact", "new_string": "changed"});
+    let edited = calls.call("Edit", &edit);
+    assert_eq!(edited["status"], "success", "{edited}");
+    calls.end();
+    assert_eq!(test.read("agent/config.toml"), INTACT);
+    // Who names the folder is given it.
+    let mut calls = batch(&test, &root.join("gh"), &[]);
+    let read = calls.call("Read", &json!({"path": "hosts.yml"}));
+    assert_eq!(read["status"], "success", "{read}");
+    calls.end();
+}
+
+#[test]
+fn a_link_of_the_configuration_to_what_a_command_could_make_begins_no_session() {
+    for place in places() {
+        let (own, root) = (place.home().join(".config/agent"), place.test.root());
+        fs::create_dir_all(own.join("commands")).unwrap();
+        let links = [("config.toml", "x.toml"), ("commands/x.md", "a/b/x.md"), ("prompts", "p")];
+        for (link, target) in links {
+            let (link, target) = (own.join(link), root.join(target));
+            symlink(&target, &link).unwrap();
+            let refused = bash(&place, "true").expect_code(2);
+            let refused = refused.expect_stderr(link.to_str().unwrap());
+            refused.expect_stderr(target.to_str().unwrap()).expect_stderr("remove the link");
+            fs::remove_file(link).unwrap();
+        }
+        // What is there is covered; what lies elsewhere no command makes.
+        write(&root.join("x.toml"), "");
+        symlink(root.join("x.toml"), own.join("config.toml")).unwrap();
+        symlink(place.outside().join("none"), own.join("commands/none.md")).unwrap();
+        bash(&place, "true").expect_code(0);
+    }
+}
+
+/// The home is the project: a link there is a command's as much as the user's.
+#[test]
+fn the_configuration_is_reached_by_no_link_that_lies_in_the_project() {
+    for place in places() {
+        let home = place.test.root();
+        let place = Place { env: vec![("HOME".into(), home.display().to_string())], ..place };
+        let own = home.join(".config/agent");
+        write(&home.join("dot/config.toml"), "");
+        fs::create_dir_all(&own).unwrap();
+        // As an editor locks a file; in here nobody makes anything.
+        symlink("nobody@host.1:2", own.join(".#config.toml")).unwrap();
+        symlink("../../dot/config.toml", own.join("config.toml")).unwrap();
+        bash(&place, "true").expect_code(0);
+        fs::remove_file(own.join("config.toml")).unwrap();
+        symlink("dot", home.join("way")).unwrap();
+        symlink("../../way/config.toml", own.join("config.toml")).unwrap();
+        bash(&place, "true").expect_code(2).expect_stderr("/way, a link that commands may lead");
+    }
+}
+
+#[test]
+fn what_configures_a_trusted_folder_by_a_link_is_not_written() {
+    for place in places() {
+        let (root, outside) = (place.test.root(), place.outside());
+        let place = place.with(&format!("sandbox.extra_writable=[{outside:?}]"));
+        // Another one that is trusted is configured by a file of this project's.
+        let other = place.home().join("other");
+        for (folder, target) in [(&root, outside.join("c.toml")), (&other, root.join("o.toml"))] {
+            fs::create_dir_all(folder.join(".agent")).unwrap();
+            symlink(&target, folder.join(".agent/config.toml")).unwrap();
+        }
+        let trusted = format!("{}\n{}\n", root.display(), other.display());
+        write(&place.home().join(".local/state/agent/trusted"), &trusted);
+        bash(&place, "true").expect_code(2).expect_stderr("c.toml, which is not there");
+        write(&outside.join("c.toml"), INTACT);
+        bash(&place, "true").expect_code(2).expect_stderr("o.toml, which is not there");
+        write(&root.join("o.toml"), INTACT);
+        let told = place.script("exec 2>/dev/null; echo x >> $OUT/c.toml; echo x >> o.toml; true");
+        for file in [outside.join("c.toml"), root.join("o.toml")] {
+            if place.backend == "namespaces" {
+                assert_eq!(fs::read_to_string(&file).unwrap(), INTACT, "{told}");
+            } else {
+                assert!(told["text"].as_str().unwrap().contains(file.to_str().unwrap()), "{told}");
+            }
+            fs::write(&file, INTACT).unwrap();
+        }
+        let args = ["tool", "batch", "--add-dir", outside.to_str().unwrap()];
+        let mut calls = Batch::start(&mut place.command(&args));
+        for file in [outside.join("c.toml"), root.join("o.toml")] {
+            calls.call("Read", &json!({"path": file}));
+            expect_denied(&mut calls, "Write", &json!({"path": file, "content": "x"}));
+        }
+        calls.end();
+    }
+}
+
+#[test]
+fn a_trusted_folder_is_configured_by_nothing_that_commands_lead_elsewhere() {
+    let test = Test::new().script("text: ok").file("words/compact.md", "x\n");
+    let shared = test.home().join("shared");
+    write(&shared.join("config.toml"), "[sandbox]\nnetwork = \"on\"\n");
+    fs::create_dir(test.root().join(".agent")).unwrap();
+    let link = test.root().join(".agent/config.toml");
+    let ignored = "ignored sandbox because a command could write";
+    // Straight to it, by no folder of the project's.
+    symlink("../../home/shared/config.toml", &link).unwrap();
+    let done = test.run(&["--trust", "task"]).expect_code(0);
+    assert!(!done.stderr.contains(ignored), "{done:?}");
+    fs::remove_file(&link).unwrap();
+    symlink(&shared, test.root().join("way")).unwrap();
+    symlink("../way/config.toml", &link).unwrap();
+    test.run(&["--trust", "task"]).expect_code(0).expect_stderr(ignored);
+    // So it is with what is said to models.
+    symlink("../words", test.root().join(".agent/prompts")).unwrap();
+    let done = test.run(&["--trust", "task"]).expect_code(0);
+    done.expect_stderr(".agent/prompts: ignored because a command could write");
+}
+
+/// The home is the project, and this session's folders lie elsewhere; those of the next one may not.
+#[test]
+fn the_agents_folders_by_default_are_its_own_whatever_the_variables_say() {
+    const NAMES: [&str; 4] =
+        ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"];
+    for place in places() {
+        let home = place.test.root();
+        let elsewhere = home.parent().unwrap().join("elsewhere");
+        let mut env = vec![("HOME".to_owned(), home.display().to_string())];
+        env.extend(NAMES.map(|name| (name.to_owned(), elsewhere.display().to_string())));
+        let place = Place { env, ..place };
+        write(&home.join(".config/agent/AGENTS.md"), "needle\n");
+        let told = place.script(
+            "exec 2>/dev/null; cat .config/agent/AGENTS.md; for d in .cache .config .local; do mv $d x$d; ln -s $OUT $d; done; \
+             for d in .config/agent .local/state/agent .local/share/agent .cache/agent; do mv $d x; ln -s $OUT $d; done; \
+             echo x > .config/agent/config.toml; echo / > .local/state/agent/trusted; true",
+        );
+        assert_eq!(told["data"]["stdout"], "", "{told}");
+        if place.backend == "namespaces" {
+            let own = [".config/agent", ".local/state/agent", ".local/share/agent", ".cache/agent"];
+            for folder in own {
+                let real = home.join(folder).canonicalize().unwrap();
+                assert_eq!(real, home.join(folder), "{folder}: {told}");
+            }
+            assert!(!home.join(".config/agent/config.toml").exists(), "{told}");
+            assert!(!home.join(".local/state/agent/trusted").exists(), "{told}");
+        } else {
+            let text = told["text"].as_str().unwrap();
+            assert!(text.contains("CACHEDIR.TAG") && text.contains("agent/trusted"), "{told}");
+        }
+        // Another project, without those variables.
+        if place.backend == "namespaces" {
+            let before = crate::sandbox::look(&place.outside());
+            let beside = home.parent().unwrap().join("beside");
+            fs::create_dir(&beside).unwrap();
+            let args = call_args("mkdir -p $XDG_CACHE_HOME/x && echo kept");
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            let mut command = place.command(&args);
+            for name in NAMES {
+                command.env_remove(name);
+            }
+            let done = Done::new(&command.current_dir(&beside).output().unwrap()).expect_code(0);
+            assert!(done.stdout.contains("kept"), "{done:?}");
+            assert_eq!(crate::sandbox::look(&place.outside()), before);
+        }
+    }
+}
+
+/// By a link of the user's own one leads there, and that is said.
+#[test]
+fn a_folder_of_other_sessions_that_a_link_leads_to_is_told() {
+    for place in places() {
+        let home = place.test.root();
+        let (data, real) = (home.join(".local/share"), home.join("share"));
+        fs::create_dir_all(&real).unwrap();
+        fs::create_dir(home.join(".local")).unwrap();
+        symlink(&real, &data).unwrap();
+        let mut env = vec![("HOME".to_owned(), home.display().to_string())];
+        let place = Place { env: env.clone(), ..place };
+        bash(&place, "true").expect_code(2).expect_stderr(".local/share, a link that commands");
+        env.push(("XDG_DATA_HOME".to_owned(), place.outside().display().to_string()));
+        let place = Place { env, ..place };
+        let gaps = gaps(&place);
+        assert!(gaps.contains(".local/share, a link that commands may lead"), "{gaps}");
+    }
+}
+
+/// The binary where the system says that this is the user's home, if that can be.
+fn where_home_is(test: &Test, home: &Path, args: &[&str]) -> Option<Command> {
+    let users = test.home().join("passwd");
+    fs::write(&users, format!("own:x:0:0::{}:/bin/sh\n", home.display())).unwrap();
+    let line = "mount --bind \"$USERS\" /etc/passwd && exec \"$0\" \"$@\"";
+    let started = |program: &str, args: &[&str]| {
+        let inner = test.command(&[]);
+        let mut command = Command::new("unshare");
+        command.arg(if is_root() { "-m" } else { "-Urm" }).args(["sh", "-c", line, program]);
+        command.args(args).current_dir(test.root()).env_clear().env("USERS", &users);
+        let set = inner.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        command.envs(set.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        command
+    };
+    if !started("true", &[]).output().is_ok_and(|output| output.status.success()) {
+        say("SKIPPED: the home that the system names (no namespace of mounts here)");
+        return None;
+    }
+    let mut command = started(env!("CARGO_BIN_EXE_agent"), args);
+    command.stdout(Stdio::piped());
+    Some(command)
+}
+
+#[test]
+fn the_home_that_the_system_names_is_a_home() {
+    let test = Test::new().file(".config/gh/hosts.yml", "token: needle\n");
+    test.write(".local/state/agent/trusted", "");
+    let args = ["tool", "batch", "--permission-mode", "auto-edit"];
+    let Some(mut command) = where_home_is(&test, &test.root(), &args) else { return };
+    let mut calls = Batch::start(&mut command);
+    for path in [".ssh/authorized_keys", ".profile", ".config/agent/config.toml"] {
+        expect_denied(&mut calls, "Write", &json!({"path": path, "content": "x"}));
+    }
+    for path in [".config/gh/hosts.yml", ".local/state/agent/trusted"] {
+        expect_denied(&mut calls, "Read", &json!({"path": path}));
+    }
+    calls.end();
+}
+
+#[test]
+fn a_big_folder_in_the_configuration_hides_no_link_beside_it() {
+    for place in places().into_iter().filter(|place| place.user.is_none()) {
+        let (own, root) = (place.home().join(".config/agent"), place.test.root());
+        for folder in ["a", "m", "z"] {
+            for n in 0..3_500 {
+                write(&own.join("skills").join(folder).join(n.to_string()), "");
+            }
+        }
+        fs::create_dir_all(own.join("commands")).unwrap();
+        write(&root.join("own.md"), INTACT);
+        symlink(root.join("own.md"), own.join("commands/own.md")).unwrap();
+        let told = place.script("exec 2>/dev/null; echo x >> own.md; true");
+        if place.backend == "namespaces" {
+            assert_eq!(place.test.read("own.md"), INTACT);
+        } else {
+            assert!(told["text"].as_str().unwrap().contains("own.md"), "{told}");
+        }
+        let gaps = gaps(&place);
+        assert!(gaps.contains("configuration has too many files"), "{gaps}");
+    }
+}
+
+#[test]
+fn the_folder_that_is_trusted_is_the_one_that_was_named() {
+    let test = Test::new();
+    let trusted = test.home().join(".local/state/agent/trusted");
+    let trust = |name: &[u8]| {
+        let folder = test.root().join(OsStr::from_bytes(name));
+        fs::create_dir(&folder).unwrap();
+        (Done::new(&test.command(&["trust"]).current_dir(&folder).output().unwrap()), folder)
+    };
+    let lines = |folders: &[&PathBuf]| {
+        let lines = folders.iter().map(|folder| [folder.as_os_str().as_bytes(), b"\n"].concat());
+        lines.collect::<Vec<_>>().concat()
+    };
+    // Somebody wrote in it by hand.
+    let by_hand = test.root().join("by hand");
+    write(&trusted, by_hand.to_str().unwrap());
+    let (done, odd) = trust(b"odd\xff");
+    done.expect_code(0);
+    assert_eq!(fs::read(&trusted).unwrap(), lines(&[&by_hand, &odd]));
+    let again = Done::new(&test.command(&["trust"]).current_dir(&odd).output().unwrap());
+    assert!(again.stdout.contains("trusted already"), "{again:?}");
+    // What a lossy name would be, and one that ends like a line of another system.
+    for name in ["odd\u{fffd}".as_bytes(), b"end\r"] {
+        let (done, folder) = trust(name);
+        assert!(!done.expect_code(0).stdout.contains("already"));
+        assert!(fs::read(&trusted).unwrap().ends_with(&lines(&[&folder])));
+    }
+    let before = fs::read(&trusted).unwrap();
+    let (done, _) = trust(b"two\nlines");
+    done.expect_code(2).expect_stderr("line break");
+    assert_eq!(fs::read(&trusted).unwrap(), before);
+    // They count.
+    fs::create_dir(odd.join(".agent")).unwrap();
+    fs::write(odd.join(".agent/config.toml"), "[sandbox]\nnetwork = \"on\"\n").unwrap();
+    let done = Done::new(&test.command(&["config"]).current_dir(&odd).output().unwrap());
+    assert!(!done.stderr.contains("ignored"), "{done:?}");
+}
+
+#[test]
+fn trust_is_forgotten_where_a_folder_is_known_to_be_gone_and_a_session_begins() {
+    for place in places() {
+        let (root, locked) = (place.test.root(), place.test.root().join("locked"));
+        let trusted = place.home().join(".local/state/agent/trusted");
+        let (gone, inner) = (root.join("gone"), locked.join("inner"));
+        fs::create_dir_all(&inner).unwrap();
+        let whole = format!("{}\n{}\n", gone.display(), inner.display());
+        write(&trusted, &whole);
+        // No box is opened: nobody loses anything.
+        let extra = place.settings.clone();
+        let impossible = ["sandbox.backend=landlock", "sandbox.network=loopback"];
+        let place = Place { settings: impossible.map(str::to_owned).to_vec(), ..place };
+        bash(&place, "true").expect_code(2).expect_stderr("loopback");
+        assert_eq!(fs::read_to_string(&trusted).unwrap(), whole);
+        let place = Place { settings: extra, ..place };
+        fs::set_permissions(&locked, Permissions::from_mode(0o000)).unwrap();
+        let gaps = gaps(&place);
+        fs::set_permissions(&locked, Permissions::from_mode(0o755)).unwrap();
+        assert!(gaps.contains("/gone was trusted and is not there"), "{gaps}");
+        if place.user.is_some() || !is_root() {
+            assert!(gaps.contains("/inner is trusted and can not be looked at"), "{gaps}");
+        }
+        assert_eq!(fs::read_to_string(&trusted).unwrap(), format!("{}\n", inner.display()));
+    }
+}
+
+/// A session goes on, whatever is written beside it.
+#[test]
+fn a_folder_for_caches_is_marked_once_and_by_nothing_but_a_file() {
+    let place = Place { env: Vec::new(), ..places().remove(0) };
+    let home = place.test.root();
+    let place = Place { env: vec![("HOME".into(), home.display().to_string())], ..place };
+    let tag = home.join(".cache/agent/CACHEDIR.TAG");
+    fs::create_dir_all(tag.parent().unwrap()).unwrap();
+    symlink(place.outside().join("victim"), &tag).unwrap();
+    for _ in 0..2 {
+        let mut calls = session(&place);
+        let answer = calls.call("Bash", &json!({"command": "true"}));
+        assert_eq!(answer["status"], "success", "{answer}");
+        calls.end();
+        assert!(fs::read_to_string(&tag).unwrap().starts_with("Signature: 8a477f597d28d172"));
+        assert!(!tag.is_symlink());
+    }
+    assert_eq!(fs::read_to_string(place.outside().join("victim")).unwrap(), "intact\n");
+}
