@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use super::memory::memory_file;
 use super::{OpenError, Options};
 use crate::config::{self, AGENT_DIR, Config, Loaded, SandboxBackend, SandboxNetwork, UserDirs};
-use crate::disk::{self, canonical_prefix};
+use crate::disk::{self, Way, canonical_prefix};
 use crate::exec::Exec;
 use crate::exec::sandbox::{self, Backend, Network, Sandbox, SandboxError};
 use crate::kernel::{Checks, Speaker, Verifier};
@@ -275,8 +275,16 @@ fn own_folders_hold(
 
 /// What is the agent's own is not reached by a link that commands could lead elsewhere.
 fn leads_where_it_says(own: &Path, places: &[PathBuf]) -> Result<(), OpenError> {
-    let settled = disk::settled(own, places);
-    let Some(link) = settled.ancestors().find(|above| above.is_symlink()) else { return Ok(()) };
+    let way = Way::of(own, places);
+    if let Some(folder) = way.goes_up_from() {
+        return Err(OpenError::Usage(format!(
+            "{} is the agent's own and goes up (..) from {}, which commands may make a link: name where it leads \
+             (XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_DATA_HOME)",
+            own.display(),
+            folder.display()
+        )));
+    }
+    let Some(link) = way.end.ancestors().find(|above| above.is_symlink()) else { return Ok(()) };
     Err(OpenError::Usage(format!(
         "{} is the agent's own and reached by {}, a link that commands may lead elsewhere: start in a folder in which \
          that does not lie, or name where it leads (XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_DATA_HOME)",

@@ -69,6 +69,11 @@ impl Outside {
         disk::temporary_folder(&self.places)
     }
 
+    /// This path as no command can lead it elsewhere: to be opened without links.
+    pub fn settled(&self, path: &Path) -> PathBuf {
+        disk::settled(path, &self.places)
+    }
+
     /// The user's environment, also what is secret in it.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         std::env::vars_os().filter_map(|(name, value)| self.variable(name, value)).collect()
