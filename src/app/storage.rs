@@ -28,7 +28,7 @@ impl Storage {
         match prepare(&own) {
             Ok(()) => Self { sessions: own.join("sessions"), notice: None },
             Err(error) => {
-                let state = dirs.map_or_else(own_temporary, |dirs| dirs.state.clone());
+                let state = dirs.map_or_else(|| own_temporary(root), |dirs| dirs.state.clone());
                 Self::elsewhere(below(&state, root), &own, &error)
             }
         }
@@ -46,7 +46,7 @@ impl Storage {
     pub fn find(root: &Path, dirs: Option<&UserDirs>) -> Self {
         let own = root.join(AGENT_DIR);
         let inside = Self { sessions: own.join("sessions"), notice: None };
-        let state = dirs.map_or_else(temporary, |dirs| dirs.state.clone());
+        let state = dirs.map_or_else(|| temporary(root), |dirs| dirs.state.clone());
         let is_ours = dirs.is_some() || disk::open_folder(&state).is_ok_and(|it| is_own(&it));
         let elsewhere = below(&state, root);
         match check(&own) {
@@ -152,19 +152,19 @@ fn below(state: &Path, root: &Path) -> PathBuf {
     canonical_prefix(state).join("projects").join(&hash[..16]).join("sessions")
 }
 
-/// What is the user's own folder where there is no home.
-fn temporary() -> PathBuf {
+/// What is the user's own folder where there is no home: not in the project.
+fn temporary(root: &Path) -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
-    canonical_prefix(&std::env::temp_dir()).join(format!("agent-{user}"))
+    disk::temporary_folder(&[root.to_owned()]).join(format!("agent-{user}"))
 }
 
 /// The same, made; another one where somebody else was there first: everybody may write there.
-fn own_temporary() -> PathBuf {
-    let folder = temporary();
+fn own_temporary(root: &Path) -> PathBuf {
+    let folder = temporary(root);
     if disk::make_folder(&folder, 0o700).is_ok_and(|folder| is_own(&folder)) {
         return folder;
     }
-    let other = temporary().with_extension(uuid::Uuid::now_v7().to_string());
+    let other = folder.with_extension(uuid::Uuid::now_v7().to_string());
     // (Where that fails, so does what is to be made in it.)
     _ = disk::make_folder(&other, 0o700);
     other

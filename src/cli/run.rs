@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::options::{self, RunArgs};
 use super::session::list_of_sessions;
-use crate::app::{self, OpenError, Options, Session, Storage, Which};
+use crate::app::{self, OpenError, Options, Session, Storage, Which, Writable};
 use crate::config::UserDirs;
 use crate::disk::Way;
 use crate::protocol::control::{Control, PermissionMode};
@@ -68,10 +68,10 @@ async fn work(
     let mut output_file = match &args.output_file {
         Some(path) => {
             let workspace = app::open_workspace(&root, &args.tools.add_dir)?;
-            let places = app::places(&config.config, &workspace);
+            let writable = Writable::of(&config.config, &workspace)?;
             // In these a command of an earlier run may have put a link or a FIFO there.
             let opened = std::env::current_dir()
-                .and_then(|here| Way::of(&here.join(path), &places).open_to_write());
+                .and_then(|here| Way::of(&here.join(path), writable.places()).open_to_write());
             Some(opened.map_err(|error| {
                 OpenError::Usage(format!("--output-last-message {}: {error}", path.display()))
             })?)

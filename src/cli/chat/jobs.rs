@@ -12,7 +12,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::places::Places;
-use crate::app::{self, Options, Outside, Session};
+use crate::app::{Options, Outside, Session, Writable};
 use crate::cli::editor::edited;
 use crate::cli::{config, doctor};
 use crate::disk::Way;
@@ -42,6 +42,7 @@ pub(super) struct Jobs<'a> {
     places: &'a Places,
     handle: Handle,
     workspace: Arc<Workspace>,
+    writable: Writable,
     masker: Arc<Masker>,
     outside: Outside,
     /// What runs as the user, outside the sandbox; commands of the user's own get the whole environment besides.
@@ -63,7 +64,7 @@ impl<'a> Jobs<'a> {
         places: &'a Places,
         handle: Handle,
     ) -> Self {
-        let outside = Outside::of(app::places(&options.config.config, session.workspace()));
+        let outside = Outside::of(session.writable());
         Self {
             running: FuturesUnordered::new(),
             outside: outside.clone(),
@@ -71,6 +72,7 @@ impl<'a> Jobs<'a> {
             places,
             handle,
             workspace: session.workspace().clone(),
+            writable: session.writable().clone(),
             masker: session.masker(),
             exec: Arc::new(outside.exec()),
             boxed: session.exec().clone(),
@@ -202,8 +204,7 @@ impl<'a> Jobs<'a> {
             file.to_owned()
         };
         let path = self.options.root.join(name);
-        let places = app::places(&self.options.config.config, &self.workspace);
-        let made = Way::of(&path, &places).create();
+        let made = Way::of(&path, self.writable.places()).create();
         let written =
             made.and_then(|mut file| file.write_all(record::markdown(&loaded.events).as_bytes()));
         written.map_err(|error| format!("{}: {error}; name another file", path.display()))?;
