@@ -300,40 +300,108 @@ fn no_file() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "is no regular file; take it away")
 }
 
-/// The path as nobody who writes in these places can lead it elsewhere: resolved until it has come to one of them, by
-/// whatever links, and from there on as it is written, to be opened without links. The places are canonical.
-pub(crate) fn settled(path: &Path, places: &[PathBuf]) -> PathBuf {
-    // As many links as the kernel follows.
-    const MOST_LINKS: usize = 40;
-    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let (mut settled, mut n_links) = (PathBuf::from("/"), 0);
-    let mut left: Vec<OsString> = whole.iter().rev().map(OsStr::to_owned).collect();
-    while let Some(name) = left.pop() {
-        if name == "/" {
-            settled = PathBuf::from("/");
-        } else if name == ".." {
-            // (There is no link in what is settled that would be followed.)
-            settled.pop();
-        } else if name != "." {
-            settled.push(&name);
-            let is_inside = places.iter().any(|place| settled.starts_with(place));
-            if !is_inside
-                && n_links < MOST_LINKS
-                && let Ok(target) = fs::read_link(&settled)
-            {
-                n_links += 1;
-                settled.pop();
-                left.extend(target.iter().rev().map(OsStr::to_owned));
+/// The way of a path, as far as nobody who writes in some places can lead it elsewhere: followed by whatever links until
+/// it has come to one of the places, and from there on as it is written.
+#[derive(Debug)]
+pub(crate) struct Way {
+    /// Where it ends; to be opened without links where that is inside.
+    pub(crate) end: PathBuf,
+    /// It ends in one of the places.
+    pub(crate) is_inside: bool,
+    /// What in a place it goes up from. Where a link stands there the system goes up from where that leads.
+    up_from: Vec<PathBuf>,
+}
+
+impl Way {
+    /// The places are canonical.
+    pub(crate) fn of(path: &Path, places: &[PathBuf]) -> Self {
+        // As many links as the kernel follows.
+        const MOST_LINKS: usize = 40;
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let is_inside = |path: &Path| places.iter().any(|place| path.starts_with(place));
+        let (mut end, mut up_from, mut n_links) = (PathBuf::from("/"), Vec::new(), 0);
+        let mut left: Vec<OsString> = whole.iter().rev().map(OsStr::to_owned).collect();
+        while let Some(name) = left.pop() {
+            if name == "/" {
+                end = PathBuf::from("/");
+            } else if name == ".." {
+                // (A place itself is no link, but where it lies in another one.)
+                if places.iter().any(|place| end != *place && end.starts_with(place)) {
+                    up_from.push(end.clone());
+                }
+                end.pop();
+            } else if name != "." {
+                end.push(&name);
+                if !is_inside(&end)
+                    && n_links < MOST_LINKS
+                    && let Ok(target) = fs::read_link(&end)
+                    && names_a_path(&end, &target)
+                {
+                    n_links += 1;
+                    end.pop();
+                    left.extend(target.iter().rev().map(OsStr::to_owned));
+                }
             }
         }
+        Self { is_inside: is_inside(&end), end, up_from }
     }
-    settled
+
+    /// It comes through one of the places: who writes there may lead it elsewhere, wherever it ends now.
+    pub(crate) fn is_led(&self) -> bool {
+        self.is_inside || !self.up_from.is_empty()
+    }
+
+    /// What in a place it goes up from.
+    pub(crate) fn goes_up_from(&self) -> Option<&Path> {
+        self.up_from.first().map(PathBuf::as_path)
+    }
+
+    /// Opens what is at its end to write it from its beginning: a file that is made where it is not there. In a place that
+    /// is a regular one, to which no link leads.
+    pub(crate) fn open_to_write(&self) -> io::Result<File> {
+        self.is_as_written()?;
+        if self.is_inside {
+            return make_file(&self.end);
+        }
+        File::options().write(true).create(true).truncate(false).open(&self.end)
+    }
+
+    /// Makes a file at its end, where there is nothing yet.
+    pub(crate) fn create(&self) -> io::Result<File> {
+        self.is_as_written()?;
+        create(&self.end, 0o666)
+    }
+
+    /// The system ends there now, too.
+    fn is_as_written(&self) -> io::Result<()> {
+        let is_folder = |path: &Path| look_at(path).is_ok_and(|data| data.is_dir());
+        match self.up_from.iter().find(|folder| !is_folder(folder)) {
+            None => Ok(()),
+            Some(folder) => Err(io::Error::other(format!(
+                "goes up (..) from {}, which is no folder: a command may have put a link there",
+                folder.display()
+            ))),
+        }
+    }
+}
+
+/// What this link leads to is named by the path in it. In /proc that may be none (`pipe:[7]`), or one where something
+/// else lies by now.
+fn names_a_path(link: &Path, target: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let id = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
+    let named = || link.parent().and_then(|folder| id(&folder.join(target)));
+    !link.starts_with("/proc") || named().is_some() && id(link) == named()
+}
+
+/// Where the [`Way`] of this path ends.
+pub(crate) fn settled(path: &Path, places: &[PathBuf]) -> PathBuf {
+    Way::of(path, places).end
 }
 
 /// The way to it goes through one of these places.
 pub(crate) fn is_below(path: &Path, places: &[PathBuf]) -> bool {
-    let settled = settled(path, places);
-    places.iter().any(|place| settled.starts_with(place))
+    Way::of(path, places).is_led()
 }
 
 /// Of a list of folders (`PATH`) those that are absolute and lie in none of these places; `None` where none is left.
@@ -346,8 +414,9 @@ pub(crate) fn without_places(list: &OsStr, places: &[PathBuf]) -> Option<OsStrin
 /// The system's folder for temporary files, or another one, that lies in none of these places.
 pub(crate) fn temporary_folder(places: &[PathBuf]) -> PathBuf {
     let all = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
-    let mut usable = all.iter().filter(|folder| folder.is_dir() && !is_below(folder, places));
-    canonical_prefix(usable.next().unwrap_or(&all[0]))
+    let mut ways = all.iter().map(|folder| Way::of(folder, places));
+    let usable = ways.find(|way| !way.is_led() && way.end.is_dir());
+    usable.map_or_else(|| settled(&all[0], places), |way| way.end)
 }
 
 /// The path with all of its links resolved, also where what they lead to is not there.

@@ -6,9 +6,10 @@ use std::thread::JoinHandle;
 
 use super::memory::memory_file;
 use super::own::{self, Cover, Own};
+use super::writable::{Writable, added_are_there};
 use super::{OpenError, Options};
 use crate::config::{self, Config, Loaded, SandboxBackend, SandboxNetwork, UserDirs};
-use crate::disk::{self, canonical_prefix};
+use crate::disk::{self, Way, canonical_prefix};
 use crate::exec::Exec;
 use crate::exec::sandbox::{self, Backend, Network, Sandbox, SandboxError};
 use crate::kernel::{Checks, Speaker, Verifier};
@@ -38,10 +39,10 @@ pub struct Gate {
 /// system has none.
 pub fn open_sandbox(
     loaded: &Loaded,
-    workspace: &Workspace,
+    writable: &Writable,
     own: &Own,
 ) -> Result<(Option<Sandbox>, Holds), OpenError> {
-    begin_sandbox(loaded, workspace, own)?.finish()
+    begin_sandbox(loaded, writable, own)?.finish()
 }
 
 /// A sandbox that is being tried, which takes a few milliseconds.
@@ -94,28 +95,26 @@ impl Trying {
 /// Begins to try it, beside whatever else is to be done at the start.
 pub(super) fn begin_sandbox(
     loaded: &Loaded,
-    workspace: &Workspace,
+    writable: &Writable,
     own: &Own,
 ) -> Result<Trying, OpenError> {
     let (config, dirs) = (&loaded.config, own.dirs());
     let sandbox = &config.sandbox;
-    let root = workspace.root().to_path_buf();
+    let (root, places) = (writable.root().to_path_buf(), writable.places());
     if !sandbox.enabled {
-        named_memory(config, &places(config, workspace), dirs)?;
+        named_memory(config, places, dirs)?;
         return Ok(Trying { tried: Tried::Off, gaps: Vec::new(), gone: Vec::new() });
     }
-    let writable = writable(config, workspace)?;
-    let places = places(config, workspace);
-    let memory = named_memory(config, &places, dirs)?;
+    let memory = named_memory(config, places, dirs)?;
     let trusted = loaded.trusted.then_some(root.as_path());
-    own.holds(trusted, &places)?;
+    own.holds(trusted, places)?;
     let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
     let Cover { mut hidden, protected, gaps, gone } = own.cover(trusted, &places);
     hidden.extend(memory);
     // What lies in the agent's own folder for caches is taken as it is written: a command could have made a link there
     // where that was the project's.
     let cache =
-        dirs.map(|dirs| disk::settled(&dirs.cache, &places).join("projects").join(&name[..16]));
+        dirs.map(|dirs| disk::settled(&dirs.cache, places).join("projects").join(&name[..16]));
     let settings = sandbox::Settings {
         backend: match sandbox.backend {
             SandboxBackend::Auto => Backend::Auto,
@@ -128,7 +127,7 @@ pub(super) fn begin_sandbox(
             SandboxNetwork::On => Network::On,
         },
         root,
-        writable,
+        writable: writable.besides().to_vec(),
         hidden,
         protected,
         cache,
@@ -142,66 +141,18 @@ pub(super) fn begin_sandbox(
     Ok(Trying { tried, gaps, gone })
 }
 
-/// All that the user lets commands write, canonical: the project, added folders, `extra_writable`.
-pub fn places(config: &Config, workspace: &Workspace) -> Vec<PathBuf> {
-    with_extra_writable(config, workspace.root(), workspace.extra().to_vec())
-}
-
-/// The same before there is a workspace. What is not there is left out: nobody writes in it.
-pub fn places_around(config: &Config, root: &Path, added: &[PathBuf]) -> Vec<PathBuf> {
-    with_extra_writable(config, root, canonical(added.iter().cloned()))
-}
-
-fn with_extra_writable(config: &Config, root: &Path, added: Vec<PathBuf>) -> Vec<PathBuf> {
-    let named = extra_writable(config, root).filter_map(|(_, path)| path);
-    std::iter::once(root.to_owned()).chain(added).chain(canonical(named)).collect()
-}
-
-fn canonical(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
-    paths.filter_map(|path| path.canonicalize().ok()).collect()
-}
-
-/// Each as it is written, and where it is: nowhere without a home. Where the sandbox is off it lets nobody write more.
-fn extra_writable<'a>(
-    config: &'a Config,
-    root: &Path,
-) -> impl Iterator<Item = (&'a str, Option<PathBuf>)> {
-    let (enabled, home) = (config.sandbox.enabled, std::env::home_dir());
-    let named = config.sandbox.extra_writable.iter().filter(move |_| enabled);
-    named.map(move |folder| match folder.strip_prefix("~/") {
-        Some(below) => (folder.as_str(), home.as_ref().map(|home| home.join(below))),
-        None => (folder.as_str(), Some(root.join(folder))),
-    })
-}
-
-/// What commands may write besides the project, or an error where something of it is not there. What one folder leads to
-/// by a link that lies in another, commands could have put there.
-fn writable(config: &Config, workspace: &Workspace) -> Result<Vec<PathBuf>, OpenError> {
-    let wrong = |folder: &str, why: &str| {
-        OpenError::Usage(format!("sandbox.extra_writable: {folder:?} {why}"))
-    };
-    let all = places(config, workspace);
-    added_are_there(workspace, &all)?;
-    let mut writable = workspace.extra().to_vec();
-    for (folder, path) in extra_writable(config, workspace.root()) {
-        let path = path.ok_or_else(|| wrong(folder, "needs a home"))?;
-        let real = path
-            .canonicalize()
-            .ok()
-            .filter(|real| real.is_dir())
-            .ok_or_else(|| wrong(folder, "is no folder; make it, or name one that exists"))?;
-        if disk::settled(&path, &without(&all, &real)) != real {
-            return Err(wrong(folder, "is a link that commands can change; name where it leads"));
-        }
-        writable.push(real);
-    }
-    Ok(writable)
-}
-
 /// What is the agent's own is not reached by a link that commands could lead elsewhere.
 pub(super) fn leads_where_it_says(own: &Path, places: &[PathBuf]) -> Result<(), OpenError> {
-    let settled = disk::settled(own, places);
-    let Some(link) = settled.ancestors().find(|above| above.is_symlink()) else { return Ok(()) };
+    let way = Way::of(own, places);
+    if let Some(folder) = way.goes_up_from() {
+        return Err(OpenError::Usage(format!(
+            "{} is the agent's own and goes up (..) from {}, which commands may make a link: name where it leads \
+             (XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_DATA_HOME)",
+            own.display(),
+            folder.display()
+        )));
+    }
+    let Some(link) = way.end.ancestors().find(|above| above.is_symlink()) else { return Ok(()) };
     Err(OpenError::Usage(format!(
         "{} is the agent's own and reached by {}, a link that commands may lead elsewhere: start in a folder in which \
          that does not lie, or name where it leads (XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_DATA_HOME)",
@@ -246,14 +197,15 @@ fn named_memory(
 /// How the configuration sets the gate.
 pub fn settings(
     loaded: &Loaded,
-    workspace: &Workspace,
+    writable: &Writable,
     mode: PermissionMode,
     is_sandboxed: bool,
+    workspace: &Workspace,
 ) -> Result<Settings, OpenError> {
     let config = &loaded.config;
     let context = &config.context;
     Ok(Settings {
-        policy: policy(loaded, workspace, mode, is_sandboxed)?,
+        policy: policy(loaded, writable, mode, is_sandboxed)?.through_links(workspace),
         limits: OutputLimits {
             max_lines: context.tool_output_max_lines,
             max_bytes: context.tool_output_max_bytes,
@@ -267,9 +219,14 @@ pub fn settings(
     })
 }
 
+/// What starts commands: no bash that lies where they write, and without the keys in use.
+pub fn exec(config: &Config, writable: &Writable) -> Exec {
+    Exec::new(&secret_variables(config)).clear_of(writable.places())
+}
+
 /// The tools behind their gate, as a session has them.
 pub fn open_gate(
-    config: &Config,
+    exec: Exec,
     settings: Settings,
     sandbox: Option<Sandbox>,
     workspace: Arc<Workspace>,
@@ -277,7 +234,6 @@ pub fn open_gate(
     events: Events,
     control: &Control,
 ) -> Gate {
-    let exec = Exec::new(&secret_variables(config)).clear_of(&places(config, &workspace));
     let exec = Arc::new(match sandbox {
         Some(sandbox) => exec.with_sandbox(sandbox),
         None => exec,
@@ -302,7 +258,7 @@ pub fn open_gate(
 /// by the model, its calls repeat none of the model's, nobody is asked for it, and its facts are told by the kernel.
 pub(super) fn verifier_of(
     speaker: Option<Speaker>,
-    (options, own): (&Options, &Own),
+    (options, writable, own): (&Options, &Writable, &Own),
     registry: &Registry,
     events: &Events,
     prompts: &Prompts,
@@ -312,7 +268,12 @@ pub(super) fn verifier_of(
     let root = seen.workspace.root();
     let workspace = open_workspace(root, &options.add_dirs, own)?;
     let workspace = workspace.with_readable(seen.spill.folder());
-    let settings = settings(&options.config, &workspace, PermissionMode::ReadOnly, false)?;
+    if workspace.places() != seen.workspace.places() {
+        let why = "--add-dir: a folder is another one by now: begin again";
+        return Err(OpenError::Usage(why.to_owned()));
+    }
+    let mode = PermissionMode::ReadOnly;
+    let settings = settings(&options.config, writable, mode, false, &workspace)?;
     let cx = ToolCx { workspace: Arc::new(workspace), ..seen.clone() };
     let (clock, masker) = (events.clock().clone(), events.masker().clone());
     let silent = Events::new(events.session().to_owned(), 0, clock, masker, Vec::new());
@@ -320,23 +281,6 @@ pub(super) fn verifier_of(
     let mut registry = Registry::new(looking.collect(), cx, silent, Control::default(), settings);
     registry.describe(prompts);
     Ok(Some(Box::new(Verifier { speaker, registry })))
-}
-
-/// What the user has added lies where he says, whatever is written in these places.
-fn added_are_there(workspace: &Workspace, places: &[PathBuf]) -> Result<(), OpenError> {
-    for (dir, real) in workspace.added() {
-        if disk::settled(dir, &without(places, real)) != real {
-            let dir = dir.display();
-            return Err(OpenError::Usage(format!(
-                "--add-dir {dir}: is a link that commands can change; name where it leads"
-            )));
-        }
-    }
-    Ok(())
-}
-
-fn without(places: &[PathBuf], one: &Path) -> Vec<PathBuf> {
-    places.iter().filter(|place| *place != one).cloned().collect()
 }
 
 /// The project's files. Where the user's home is among them, so are his secrets, what runs when he does something,
@@ -384,15 +328,15 @@ pub(super) fn checks(config: &Config) -> Result<Checks, OpenError> {
 
 fn policy(
     loaded: &Loaded,
-    workspace: &Workspace,
+    writable: &Writable,
     mode: PermissionMode,
     is_sandboxed: bool,
 ) -> Result<Policy, OpenError> {
     let home = std::env::home_dir().map(|home| home.canonicalize().unwrap_or(home));
     let home = home.map(|home| home.display().to_string());
-    let places = Places { project: workspace.root().display().to_string(), home };
+    let places = Places { project: writable.root().display().to_string(), home };
     let sandbox = &loaded.config.sandbox;
-    let own_temporary = !reaches_temporary(loaded, workspace);
+    let own_temporary = !reaches_temporary(writable);
     let mut policy = Policy::new(mode, is_sandboxed)
         .with_own(sandbox.network == SandboxNetwork::Loopback, own_temporary)
         .at(places);
@@ -420,12 +364,12 @@ fn policy(
         };
         policy = policy.with(verb, origin, rules);
     }
-    Ok(policy.through_links(workspace))
+    Ok(policy)
 }
 
 /// Something that commands reach lies in the folders for temporary files: then not all in these is the sandbox's own.
-fn reaches_temporary(loaded: &Loaded, workspace: &Workspace) -> bool {
-    let mut reached = places(&loaded.config, workspace);
+fn reaches_temporary(writable: &Writable) -> bool {
+    let mut reached = writable.places().to_vec();
     reached.extend(UserDirs::find().map(|dirs| dirs.cache));
     reached.extend(std::env::home_dir());
     let temporary = ["/tmp", "/var/tmp"].map(Path::new);

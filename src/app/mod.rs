@@ -14,6 +14,7 @@ mod prompts;
 mod storage;
 mod talk;
 mod undo;
+mod writable;
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -22,9 +23,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
-pub use gate::{
-    Gate, masker, open_gate, open_sandbox, open_workspace, places, places_around, settings,
-};
+pub use gate::{Gate, exec, masker, open_gate, open_sandbox, open_workspace, settings};
 use gate::{begin_sandbox, checks, verifier_of};
 use learning::Learning;
 pub use memory::{identity, memory, memory_file};
@@ -35,6 +34,7 @@ pub use own::Own;
 use project::ProjectFiles;
 pub use storage::Storage;
 pub use undo::{Files, Recorded, Rewind, Rewound};
+pub use writable::Writable;
 
 use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
@@ -133,6 +133,7 @@ pub struct Session {
     control: Control,
     timeout: Option<Duration>,
     workspace: Arc<Workspace>,
+    writable: Writable,
     learning: Option<Learning>,
     /// Asks a model what earlier failures teach, as long as somebody polls it.
     asking: Option<BoxFuture<'static, ()>>,
@@ -174,18 +175,20 @@ impl Session {
         })?;
         let own = Own::of(options.dirs.as_ref());
         let workspace = open_workspace(&options.root, &options.add_dirs, &own)?;
+        let writable = Writable::of(config, &workspace)?;
         // Read beside the rest of the start.
         let is_trusted = options.config.trusted;
         let project = identity(workspace.root(), is_trusted);
-        let trying = begin_sandbox(&options.config, &workspace, &own)?;
+        let trying = begin_sandbox(&options.config, &writable, &own)?;
         let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
-        let outside = Outside::of(places(config, &workspace));
+        let outside = Outside::of(&writable);
         let models = open_models(config, &outside, &control).await;
         // Waited for in any case: what it has made is to be taken away again.
         let tried = trying.finish();
         let Models { main, light, learner, verifier, keys } = models?;
         let (sandbox, holds) = tried?;
-        let mut settings = settings(&options.config, &workspace, mode, sandbox.is_some())?;
+        let mut settings =
+            settings(&options.config, &writable, mode, sandbox.is_some(), &workspace)?;
         if config.limits.max_budget_usd.is_some() {
             [&main, &light].into_iter().chain(&verifier).try_for_each(has_price)?;
         }
@@ -213,7 +216,7 @@ impl Session {
         let events = Events::new(id.clone(), seq, clock, masker.clone(), sinks);
         let spill = match &log_path {
             Some(path) => Spill::new(path.with_file_name("tool-output"), &options.root, masker),
-            None => Spill::none(&places(config, &workspace)),
+            None => Spill::none(writable.places()),
         };
         let mut workspace = workspace.with_readable(spill.folder());
         if !options.ephemeral {
@@ -227,10 +230,12 @@ impl Session {
         let model = main.model.id();
         let started = started(workspace.root(), model, mode, holds, learning.is_some());
         let additions = additions(&options, &prompts);
-        let gate = open_gate(config, settings, sandbox, workspace.clone(), spill, events, &control);
+        let exec = exec(config, &writable);
+        let gate = open_gate(exec, settings, sandbox, workspace.clone(), spill, events, &control);
         let Gate { mut registry, events, exec } = gate;
         registry.describe(&prompts);
-        let verifier = verifier_of(verifier, (&options, &own), &registry, &events, &prompts)?;
+        let verifier =
+            verifier_of(verifier, (&options, &writable, &own), &registry, &events, &prompts)?;
         let prompts = Arc::new(prompts);
         let max_rules_bytes = MAX_RULES_BYTES.min(budget.bytes(budget.window() / RULES_SHARE));
         let layers = Layers::new(
@@ -287,6 +292,7 @@ impl Session {
             control,
             timeout,
             workspace,
+            writable,
             learning,
             asking,
             notices,

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::gate;
+use super::Writable;
 use crate::config::Config;
 use crate::disk;
 use crate::exec::Exec;
@@ -46,15 +46,15 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// Outside of these places, which are canonical. Outside of `/` there is nothing: it counts for none.
-    pub fn of(mut places: Vec<PathBuf>) -> Self {
-        places.retain(|place| place.parent().is_some());
-        Self { places }
+    /// Outside of what commands may write. Outside of `/` there is nothing: it counts for none.
+    pub fn of(writable: &Writable) -> Self {
+        let places = writable.places().iter().filter(|place| place.parent().is_some());
+        Self { places: places.cloned().collect() }
     }
 
-    /// Outside of a project, and of what its commands may write.
+    /// The same before there is a workspace.
     pub fn around(config: &Config, root: &Path, added: &[PathBuf]) -> Self {
-        Self::of(gate::places_around(config, root, added))
+        Self::of(&Writable::around(config, root, added))
     }
 
     /// The user's home, or the top where there is none outside.
@@ -67,6 +67,11 @@ impl Outside {
     /// A folder for temporary files.
     pub fn temporary_folder(&self) -> PathBuf {
         disk::temporary_folder(&self.places)
+    }
+
+    /// This path as no command can lead it elsewhere: to be opened without links.
+    pub fn settled(&self, path: &Path) -> PathBuf {
+        disk::settled(path, &self.places)
     }
 
     /// The user's environment, also what is secret in it.

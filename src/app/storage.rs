@@ -2,6 +2,7 @@
 
 use std::fs::Metadata;
 use std::io::{ErrorKind, Write as _};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use super::{OpenError, log_error};
@@ -20,16 +21,20 @@ pub struct Storage {
 impl Storage {
     /// For a session that is about to be recorded: `.agent/` in the project, which is made, or the
     /// user's own folder where the project can not be written, or a link stands there: who made it, is not known.
+    ///
+    /// The root is canonical as it came: where a link stands on the way to it by now, somebody put that there.
     pub fn make(root: &Path, dirs: Option<&UserDirs>) -> Self {
-        let own = canonical_prefix(root).join(AGENT_DIR);
+        let own = root.join(AGENT_DIR);
         match prepare(&own) {
             Ok(()) => Self { sessions: own.join("sessions"), notice: None },
-            Err(error) => Self::elsewhere(root, dirs, &own, &error),
+            Err(error) => {
+                let state = dirs.map_or_else(|| own_temporary(root), |dirs| dirs.state.clone());
+                Self::elsewhere(below(&state, root), &own, &error)
+            }
         }
     }
 
-    fn elsewhere(root: &Path, dirs: Option<&UserDirs>, own: &Path, why: &std::io::Error) -> Self {
-        let sessions = elsewhere(root, dirs);
+    fn elsewhere(sessions: PathBuf, own: &Path, why: &std::io::Error) -> Self {
         let (own, why) = (own.display().to_string(), why.to_string());
         // Of a link in the way the error says itself where it is.
         let why = if why.contains(&own) { why } else { format!("{own}: {why}") };
@@ -39,14 +44,16 @@ impl Storage {
 
     /// For a look at what is recorded: nothing is made.
     pub fn find(root: &Path, dirs: Option<&UserDirs>) -> Self {
-        let own = canonical_prefix(root).join(AGENT_DIR);
+        let own = root.join(AGENT_DIR);
         let inside = Self { sessions: own.join("sessions"), notice: None };
-        let elsewhere = elsewhere(root, dirs);
+        let state = dirs.map_or_else(|| temporary(root), |dirs| dirs.state.clone());
+        let is_ours = dirs.is_some() || disk::open_folder(&state).is_ok_and(|it| is_own(&it));
+        let elsewhere = below(&state, root);
         match check(&own) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Self::elsewhere(root, dirs, &own, &error)
+            Err(error) if error.kind() != ErrorKind::NotFound && is_ours => {
+                Self::elsewhere(elsewhere, &own, &error)
             }
-            Err(_) if elsewhere.is_dir() => Self { sessions: elsewhere, notice: None },
+            Err(_) if is_ours && elsewhere.is_dir() => Self { sessions: elsewhere, notice: None },
             Ok(()) | Err(_) => inside,
         }
     }
@@ -139,10 +146,35 @@ impl Storage {
     }
 }
 
-pub(super) fn elsewhere(root: &Path, dirs: Option<&UserDirs>) -> PathBuf {
+/// A project's sessions in the user's own folder.
+fn below(state: &Path, root: &Path) -> PathBuf {
     let hash = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
-    let state = dirs.map_or_else(std::env::temp_dir, |dirs| dirs.state.clone());
-    canonical_prefix(&state).join("projects").join(&hash[..16]).join("sessions")
+    canonical_prefix(state).join("projects").join(&hash[..16]).join("sessions")
+}
+
+/// What is the user's own folder where there is no home: not in the project.
+fn temporary(root: &Path) -> PathBuf {
+    let user = rustix::process::geteuid().as_raw();
+    disk::temporary_folder(&[root.to_owned()]).join(format!("agent-{user}"))
+}
+
+/// The same, made; another one where somebody else was there first: everybody may write there.
+fn own_temporary(root: &Path) -> PathBuf {
+    let folder = temporary(root);
+    if disk::make_folder(&folder, 0o700).is_ok_and(|folder| is_own(&folder)) {
+        return folder;
+    }
+    let other = folder.with_extension(uuid::Uuid::now_v7().to_string());
+    // (Where that fails, so does what is to be made in it.)
+    _ = disk::make_folder(&other, 0o700);
+    other
+}
+
+/// Nobody else writes in it.
+fn is_own(folder: &OwnedFd) -> bool {
+    rustix::fs::fstat(folder).is_ok_and(|stat| {
+        stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o022 == 0
+    })
 }
 
 /// Makes the agent's folder in a project: only what is meant to be committed is seen by git.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{OpenError, Options, Outside, Session, models};
+use super::{OpenError, Options, Outside, Session, Writable, models};
 use crate::config::Config;
 use crate::exec::Exec;
 use crate::protocol::control::{Control, PermissionMode};
@@ -26,6 +26,11 @@ impl Session {
     /// The project's files.
     pub fn workspace(&self) -> &Arc<Workspace> {
         &self.workspace
+    }
+
+    /// What its commands may write.
+    pub fn writable(&self) -> &Writable {
+        &self.writable
     }
 
     /// What runs its commands, in its box.
@@ -68,7 +73,7 @@ impl Session {
         model: &str,
     ) -> Result<String, OpenError> {
         let config = Config { model: model.to_owned(), ..options.config.config.clone() };
-        let outside = Outside::of(super::places(&options.config.config, &self.workspace));
+        let outside = Outside::of(&self.writable);
         let (speaker, key) = models::open_model(&config, &outside, &self.control).await?;
         if let Some(key) = key
             && self.events.masker().mask(&key) == key

@@ -1,30 +1,56 @@
 //! The editor of the user's choice.
 
-use std::fs::Permissions;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
 
 use crate::app::Outside;
+use crate::config::UserDirs;
 use crate::{disk, exec};
 
 /// What the user made of a text in the editor of their choice. The text lies in a folder of its own, in which the
 /// editor runs: what a command put into the project (another file in the place of this one, settings of an editor) is
 /// not there.
-pub(super) async fn edited(text: &str, outside: &Outside) -> Result<String, String> {
+pub(super) async fn edited(
+    text: &str,
+    outside: &Outside,
+    dirs: Option<&UserDirs>,
+) -> Result<String, String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let editor = variable("VISUAL").or_else(|| variable("EDITOR"));
     let editor = editor.ok_or("set VISUAL or EDITOR to the editor you like")?;
-    let failed = |error: std::io::Error| format!("the editor {editor}: {error}");
-    let mut folder = tempfile::Builder::new();
-    folder.prefix("agent-").permissions(Permissions::from_mode(0o700));
-    let folder = folder.tempdir_in(outside.temporary_folder()).map_err(failed)?;
-    let path = folder.path().join("message.md");
+    let failed = |error: io::Error| format!("the editor {editor}: {error}");
+    let folder = Folder::make(outside, dirs).map_err(failed)?;
+    let path = folder.0.join("message.md");
     disk::create(&path, 0o600)
         .and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(failed)?;
-    let status = exec::foreground(&editor, &path, folder.path(), outside.environment());
+    let status = exec::foreground(&editor, &path, &folder.0, outside.environment());
     if !status.await.map_err(failed)?.success() {
         return Err(format!("{editor} ended with an error: the text is as it was"));
     }
     disk::read_small_text_without_links(&path).map_err(failed)
+}
+
+/// A folder of the draft's own, which goes with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    /// In the agent's own folder, which is covered in every box: in the place for temporary files the commands of another
+    /// session may write. There only where the other can not be made.
+    fn make(outside: &Outside, dirs: Option<&UserDirs>) -> io::Result<Self> {
+        let name = format!("draft-{}", uuid::Uuid::now_v7());
+        let own = dirs.map(|dirs| outside.settled(&dirs.state).join(&name));
+        if let Some(own) = own.filter(|own| disk::make_folder(own, 0o700).is_ok()) {
+            return Ok(Self(own));
+        }
+        let folder = outside.temporary_folder().join(format!("agent-{name}"));
+        disk::make_folder(&folder, 0o700)?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = disk::remove_folder(&self.0);
+    }
 }

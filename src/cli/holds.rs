@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::doctor::Report;
-use crate::app::{self, Own};
+use crate::app::{self, Own, Writable};
 use crate::config::Loaded;
 use crate::exec::{Command, Exec};
 use crate::protocol::control::Control;
@@ -76,7 +76,9 @@ pub(super) async fn examine(
     control: &Control,
     report: &mut Report,
 ) {
-    let (sandbox, holds) = match app::open_sandbox(config, workspace, own) {
+    let opened = Writable::of(&config.config, workspace)
+        .and_then(|writable| app::open_sandbox(config, &writable, own));
+    let (sandbox, holds) = match opened {
         Ok(opened) => opened,
         Err(error) => return report.bad("sandbox", &error.to_string()),
     };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use toml::Value;
 
-use crate::app::{self, OpenError};
+use crate::app::{OpenError, Writable};
 use crate::config::{self, AGENT_DIR, Loaded, Sources, UserDirs};
 use crate::disk;
 use crate::protocol::control::PermissionMode;
@@ -161,9 +161,9 @@ pub(super) fn load(
         loaded = config::load(&sources)?;
     }
     if let Some(cwd) = &tools.cwd {
-        let mut places = app::places_around(&loaded.config, root, &tools.add_dir);
-        places.retain(|place| place != root);
-        if disk::settled(cwd, &places) != root {
+        let writable = Writable::around(&loaded.config, root, &tools.add_dir);
+        let others = writable.places().iter().filter(|place| *place != root);
+        if disk::settled(cwd, &others.cloned().collect::<Vec<_>>()) != root {
             let cwd = cwd.display();
             return Err(OpenError::Usage(format!(
                 "-C {cwd}: is a link that commands can change; name where it leads"

@@ -1,17 +1,15 @@
 //! `agent run`: one task, then exit.
 
-use std::fs::File;
-use std::io::{self, IsTerminal as _, Read, Write as _};
+use std::io::{IsTerminal as _, Read, Write as _};
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use super::options::{self, RunArgs};
 use super::session::list_of_sessions;
-use crate::app::{self, OpenError, Options, Own, Session, Storage, Which};
+use crate::app::{self, OpenError, Options, Own, Session, Storage, Which, Writable};
 use crate::config::UserDirs;
-use crate::disk;
+use crate::disk::Way;
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::Sink;
 use crate::ui::{self, Verbosity};
@@ -53,16 +51,6 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     )
 }
 
-/// Makes it where it is not there. In these places a command of an earlier run may have put a link or a FIFO there.
-fn open_output(path: &Path, places: &[PathBuf]) -> io::Result<File> {
-    let settled = disk::settled(&std::env::current_dir()?.join(path), places);
-    if places.iter().any(|place| settled.starts_with(place)) {
-        disk::make_file(&settled)
-    } else {
-        File::options().write(true).create(true).truncate(false).open(path)
-    }
-}
-
 async fn work(
     args: &RunArgs,
     session: Which,
@@ -80,8 +68,11 @@ async fn work(
     let mut output_file = match &args.output_file {
         Some(path) => {
             let workspace = app::open_workspace(&root, &args.tools.add_dir, &Own::default())?;
-            let places = app::places(&config.config, &workspace);
-            Some(open_output(path, &places).map_err(|error| {
+            let writable = Writable::of(&config.config, &workspace)?;
+            // In these a command of an earlier run may have put a link or a FIFO there.
+            let opened = std::env::current_dir()
+                .and_then(|here| Way::of(&here.join(path), writable.places()).open_to_write());
+            Some(opened.map_err(|error| {
                 OpenError::Usage(format!("--output-last-message {}: {error}", path.display()))
             })?)
         }

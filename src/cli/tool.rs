@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::options::{self, ToolOptions};
-use crate::app::{self, Gate, OpenError, Own, Storage, SystemClock};
+use crate::app::{self, Gate, OpenError, Own, Storage, SystemClock, Writable};
 use crate::config::UserDirs;
 use crate::exec::changed_meanwhile;
 use crate::protocol::Object;
@@ -247,6 +247,7 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
     let masker = app::masker(&config.config, &[])?;
     let own = Own::of(dirs.as_ref());
     let mut workspace = app::open_workspace(&root, &options.add_dir, &own)?;
+    let writable = Writable::of(&config.config, &workspace)?;
     let mut id = String::new();
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
     let mut summary = None;
@@ -265,16 +266,17 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
         Spill::new(folder, &root, masker.clone())
     } else {
         // Output too large to be shown is kept after the call: the person may want it.
-        Spill::for_a_day(masker.clone(), &app::places(&config.config, &workspace))
+        Spill::for_a_day(masker.clone(), writable.places())
     };
     let workspace = Arc::new(workspace.with_readable(spill.folder()));
     let events = Events::new(id, 0, Arc::new(SystemClock), masker, sinks);
     let mode = config.mode(PermissionMode::AutoEdit);
-    let (sandbox, holds) = app::open_sandbox(&config, &workspace, &own)?;
-    let settings = app::settings(&config, &workspace, mode, sandbox.is_some())?;
+    let (sandbox, holds) = app::open_sandbox(&config, &writable, &own)?;
+    let settings = app::settings(&config, &writable, mode, sandbox.is_some(), &workspace)?;
     let cwd = workspace.root().display().to_string();
     let inner = events.clone();
-    let gate = app::open_gate(&config.config, settings, sandbox, workspace, spill, inner, control);
+    let exec = app::exec(&config.config, &writable);
+    let gate = app::open_gate(exec, settings, sandbox, workspace, spill, inner, control);
     if record {
         events.emit(Body::SessionStarted(SessionStarted {
             cwd,

@@ -43,5 +43,6 @@ mod support;
 mod tools;
 mod undo;
 mod verify;
+mod ways;
 mod wild;
 mod wire;

@@ -1,7 +1,6 @@
 //! What a person has done beside the session, while it works or rests: commands of their own, looking at
 //! files and records, the editor.
 
-use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,10 +12,10 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::places::Places;
-use crate::app::{self, Options, Outside, Session};
+use crate::app::{Options, Outside, Session, Writable};
 use crate::cli::editor::edited;
 use crate::cli::{config, doctor};
-use crate::disk;
+use crate::disk::Way;
 use crate::exec::{Command, Exec, Watcher};
 use crate::protocol::control::{Control, Interrupt};
 use crate::protocol::mask::Masker;
@@ -43,9 +42,10 @@ pub(super) struct Jobs<'a> {
     places: &'a Places,
     handle: Handle,
     workspace: Arc<Workspace>,
+    writable: Writable,
     masker: Arc<Masker>,
     outside: Outside,
-    /// Commands of the user's run as the user, outside the sandbox, with the user's environment.
+    /// What runs as the user, outside the sandbox; commands of the user's own get the whole environment besides.
     exec: Arc<Exec>,
     /// What looks at the project runs as a command of the agent's: git runs what the project's settings say.
     boxed: Arc<Exec>,
@@ -64,7 +64,7 @@ impl<'a> Jobs<'a> {
         places: &'a Places,
         handle: Handle,
     ) -> Self {
-        let outside = Outside::of(app::places(&options.config.config, session.workspace()));
+        let outside = Outside::of(session.writable());
         Self {
             running: FuturesUnordered::new(),
             outside: outside.clone(),
@@ -72,6 +72,7 @@ impl<'a> Jobs<'a> {
             places,
             handle,
             workspace: session.workspace().clone(),
+            writable: session.writable().clone(),
             masker: session.masker(),
             exec: Arc::new(outside.exec()),
             boxed: session.exec().clone(),
@@ -203,13 +204,7 @@ impl<'a> Jobs<'a> {
             file.to_owned()
         };
         let path = self.options.root.join(name);
-        let places = app::places(&self.options.config.config, &self.workspace);
-        let settled = disk::settled(&path, &places);
-        let made = if places.iter().any(|place| settled.starts_with(place)) {
-            disk::create(&settled, 0o644)
-        } else {
-            File::create_new(&path)
-        };
+        let made = Way::of(&path, self.writable.places()).create();
         let written =
             made.and_then(|mut file| file.write_all(record::markdown(&loaded.events).as_bytes()));
         written.map_err(|error| format!("{}: {error}; name another file", path.display()))?;
@@ -220,7 +215,10 @@ impl<'a> Jobs<'a> {
     fn own(&mut self, title: &'static str, arguments: &str) {
         // This very file, whatever lies at its path by now.
         let program = format!("/proc/{}/exe", std::process::id());
-        let run = self.run(format!("{program} {arguments}"), None);
+        // (No command of the user's: it gets nothing that lies in the project.)
+        let line = format!("{program} {arguments}");
+        let command = Command::new(line, self.options.root.clone(), PATIENCE);
+        let run = run(&self.exec, command, &self.stop);
         self.tell_output(title, run, "it said nothing");
     }
 
@@ -308,9 +306,10 @@ impl<'a> Jobs<'a> {
 
     fn edit(&mut self, text: String) {
         let (handle, outside) = (self.handle.clone(), self.outside.clone());
+        let dirs = self.options.dirs.clone();
         self.running.push(
             async move {
-                handle.tell(News::Edited(edited(&text, &outside).await));
+                handle.tell(News::Edited(edited(&text, &outside, dirs.as_ref()).await));
                 None
             }
             .boxed_local(),

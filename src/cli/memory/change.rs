@@ -6,6 +6,7 @@ use super::{Kind, Memory, Place, now_ms};
 use crate::app::{OpenError, Outside};
 use crate::cli::ask::is_agreed;
 use crate::cli::{block_on, editor};
+use crate::config::UserDirs;
 use crate::learning::item::{Item, Origin, Scope};
 use crate::learning::store::{Batch, Learned, Store as _};
 use crate::protocol::control::Control;
@@ -120,8 +121,9 @@ pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
         None => {
             let mut edited = Err("the editor was not opened".to_owned());
             let outside = Outside::around(&memory.config, &memory.root, &[]);
+            let (text, dirs) = (format!("{}\n", item.text), UserDirs::find());
             let work = async {
-                edited = editor::edited(&format!("{}\n", item.text), &outside).await;
+                edited = editor::edited(&text, &outside, dirs.as_ref()).await;
                 0
             };
             block_on(work, &Control::default());

@@ -1,0 +1,286 @@
+//! Ways that lead through a place that commands write: by `..` behind what a command can make a link, by a root that
+//! somebody puts a link in the place of, by a folder for temporary files that others write.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::chat::Pty;
+use crate::support::{Done, Test, has, is_root, say};
+
+const OUTSIDE: &str = "the user's own\n";
+
+fn program(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+}
+
+/// `build` of the project is a link of a command's: `build/../../NAME` reads as a name beside the project, and is one in
+/// this folder.
+fn led(test: &Test) -> PathBuf {
+    let deep = test.home().join("a/b/c");
+    fs::create_dir_all(&deep).unwrap();
+    symlink(&deep, test.root().join("build")).unwrap();
+    test.home().join("a")
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> =
+        names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_answer_goes_up_from_no_link_of_a_command() {
+    for backend in ["namespaces", "landlock"] {
+        let backend = format!("sandbox.backend={backend:?}");
+        let test = Test::new().script("text: the answer");
+        let led = led(&test);
+        fs::write(led.join("out.txt"), OUTSIDE).unwrap();
+        let beside = test.root().with_file_name("out.txt");
+        fs::write(&beside, OUTSIDE).unwrap();
+        let run = |path: &str| test.run(&["-o", path, "task", "--set", &backend]);
+        let absolute = format!("{}/build/../../out.txt", test.root().display());
+        for path in ["build/../../out.txt", "build/../out.txt", "nothing/../../out.txt", &absolute]
+        {
+            run(path).expect_code(2).expect_stderr("goes up (..) from");
+        }
+        assert_eq!(fs::read_to_string(led.join("out.txt")).unwrap(), OUTSIDE);
+        assert_eq!(fs::read_to_string(&beside).unwrap(), OUTSIDE);
+        assert!(!test.root().join("out.txt").exists());
+        // What goes up from a folder is where it says.
+        fs::create_dir(test.root().join("sub")).unwrap();
+        for (number, path) in ["sub/../../out.txt", "../out.txt"].iter().enumerate() {
+            fs::write(&beside, number.to_string()).unwrap();
+            run(path).expect_code(0);
+            assert_eq!(fs::read_to_string(&beside).unwrap(), "the answer\n");
+        }
+    }
+}
+
+#[test]
+fn an_answer_goes_to_a_pipe_by_its_descriptor() {
+    let test = Test::new().script("text: the answer");
+    test.run(&["-o", "/dev/stdout", "task"])
+        .expect_code(0)
+        .expect_stdout("the answer\nthe answer\n");
+}
+
+#[test]
+fn a_session_is_exported_where_it_was_said() {
+    let test = Test::new().script("text: heard");
+    let led = led(&test);
+    fs::create_dir(test.root().join("sub")).unwrap();
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("hello");
+    pty.wait_for("heard");
+    pty.say("/export build/../../talk.md");
+    pty.wait_for("goes up (..)");
+    assert_eq!(names(&led), ["b"]);
+    assert!(!test.root().with_file_name("talk.md").exists());
+    pty.say("/export sub/../../talk.md");
+    pty.wait_for("written to");
+    assert!(test.root().with_file_name("talk.md").exists());
+}
+
+#[test]
+fn no_program_is_taken_from_where_a_command_leads() {
+    let test = Test::new();
+    let led = led(&test);
+    let out = test.home().join("out");
+    for name in ["bash", "helper"] {
+        program(&led.join("bin").join(name), "#!/bin/sh\n: > \"$0.ran\"\n");
+    }
+    let (root, path) = (test.root().display().to_string(), std::env::var("PATH").unwrap());
+    let config = format!(
+        "model = \"mine/x\"\n[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n\
+         api_key_command = \"echo $LD_LIBRARY_PATH$PYTHONPATH$OTHER > {}; helper; echo sk-x\"\n",
+        out.display()
+    );
+    let way = format!("{root}/build/../../lib");
+    let test = test
+        .user_config(&config)
+        .env("PATH", &format!("{root}/build/../../bin:{path}"))
+        .env("LD_LIBRARY_PATH", &format!("{way}:/usr/lib/x"))
+        .env("PYTHONPATH", &way)
+        .env("OTHER", &format!("-I{way}"));
+    // What is beside the project is what the names say; where `build` leads, these lie.
+    for more in [&[][..], &["--set", "sandbox.enabled=false", "--permission-mode", "full"]] {
+        let input = json!({"command": "echo $0"}).to_string();
+        let done = test.agent(&[&["tool", "call", "Bash", &input], more].concat());
+        let envelope: Value = serde_json::from_str(&done.stdout).unwrap();
+        assert!(!envelope["data"]["stdout"].as_str().unwrap().contains("build"), "{envelope}");
+    }
+    test.agent(&["doctor", "--set", "sandbox.enabled=false"]);
+    assert_eq!(fs::read_to_string(out).unwrap(), "/usr/lib/x\n");
+    assert_eq!(names(&led.join("bin")), ["bash", "helper"]);
+}
+
+#[test]
+fn the_agents_own_goes_up_from_nothing_in_the_project() {
+    for (name, way) in [
+        ("XDG_CONFIG_HOME", "build/../../own"),
+        ("XDG_DATA_HOME", "build/../../own"),
+        ("XDG_STATE_HOME", "build/../own"),
+        // It may be a link at the next start.
+        ("XDG_CONFIG_HOME", "sub/../../own"),
+    ] {
+        let test = Test::new().script("text: ok").file("sub/file", "");
+        let led = led(&test);
+        let way = test.root().join(way);
+        let test = test.env(name, way.to_str().unwrap());
+        test.run(&["task"])
+            .expect_code(2)
+            .expect_stderr("is the agent's own and goes up (..) from");
+        assert_eq!(names(&led), ["b"], "{name}");
+    }
+}
+
+#[test]
+fn temporary_files_go_up_from_nothing_in_the_project() {
+    let test = Test::new();
+    let led = led(&test);
+    fs::create_dir(led.join("tmp")).unwrap();
+    let beside = test.root().with_file_name("tmp");
+    fs::create_dir(&beside).unwrap();
+    let way = test.root().join("build/../../tmp");
+    let test = test.env("TMPDIR", way.to_str().unwrap());
+    for backend in ["sandbox.backend=\"namespaces\"", "sandbox.backend=\"landlock\""] {
+        let input = json!({"command": "seq 100000"}).to_string();
+        let done = test.agent(&["tool", "call", "Bash", &input, "--set", backend]);
+        let envelope: Value =
+            serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
+        let kept = envelope["data"]["full_output"].as_str().unwrap_or_else(|| panic!("{envelope}"));
+        assert!(!kept.starts_with(test.home().to_str().unwrap()), "{envelope}");
+        assert!(names(&led.join("tmp")).is_empty() && names(&beside).is_empty(), "{envelope}");
+    }
+}
+
+/// Another session's commands write what the project lies in: while this one waits for its key, they put a link there.
+#[test]
+fn a_project_that_becomes_a_link_at_the_start_leads_nowhere() {
+    for backend in ["namespaces", "landlock"] {
+        let test = Test::new();
+        let project = test.home().join("above/project");
+        let (away, elsewhere) = (test.home().join("away"), test.home().join("elsewhere"));
+        fs::create_dir_all(&project).unwrap();
+        fs::create_dir(&elsewhere).unwrap();
+        let config = format!(
+            "model = \"mine/x\"\n[sandbox]\nbackend = {backend:?}\n[limits]\ntimeout = \"1s\"\n[providers.mine]\n\
+             base_url = \"http://127.0.0.1:9/v1\"\napi_key_command = \"sleep 0.5; mv {} {}; ln -s {} {}; echo sk-x\"\n",
+            project.display(),
+            away.display(),
+            elsewhere.display(),
+            project.display()
+        );
+        let test = test.user_config(&config);
+        let done = test.agent(&["run", "-C", project.to_str().unwrap(), "task"]);
+        assert!(project.is_symlink(), "{done:?}");
+        assert_eq!(names(&elsewhere), Vec::<String>::new(), "{done:?}");
+    }
+}
+
+/// Where there is no home, what else is kept there lies where everybody writes.
+#[test]
+fn without_a_home_nothing_is_kept_in_what_somebody_else_made() {
+    const NOBODY_KNOWN: u32 = 54_321;
+    let this = "without_a_home_nothing_is_kept_in_what_somebody_else_made";
+    if !is_root() {
+        return say(&format!("SKIPPED: {this}: only root can be somebody without a home"));
+    }
+    let test = Test::new().script("text: ok");
+    let shared = test.root().with_file_name("shared");
+    let others = shared.join(format!("agent-{NOBODY_KNOWN}"));
+    fs::create_dir_all(&others).unwrap();
+    fs::set_permissions(shared.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
+    for folder in [&shared, &others] {
+        fs::set_permissions(folder, Permissions::from_mode(0o1777)).unwrap();
+    }
+    let run = |args: &[&str]| {
+        let mut command: Command = test.command(args);
+        command.env_remove("HOME").env("TMPDIR", &shared).uid(NOBODY_KNOWN).gid(NOBODY_KNOWN);
+        Done::new(&command.output().unwrap())
+    };
+    let task = ["run", "--model", "script:../script", "--no-memory", "task"];
+    run(&task).expect_code(0).expect_stderr("sessions are kept in");
+    assert_eq!(names(&others), Vec::<String>::new());
+    assert!(run(&["session", "list"]).expect_code(0).stdout.trim().is_empty());
+    // Its own it finds again.
+    fs::remove_dir(&others).unwrap();
+    run(&task).expect_code(0);
+    assert_eq!(fs::metadata(&others).unwrap().permissions().mode() & 0o777, 0o700);
+    assert!(run(&["session", "list"]).expect_code(0).stdout.contains("task"));
+}
+
+/// A library that is loaded into each program and says which that is.
+const LIBRARY: &str = "#include <stdio.h>\n#include <stdlib.h>\n\
+    __attribute__((constructor)) static void load(void) {\n\
+    FILE *own = fopen(\"/proc/self/cmdline\", \"r\"), *log = fopen(getenv(\"LOADED\"), \"a\");\n\
+    if (own && log) { char line[4096]; size_t n = fread(line, 1, sizeof line, own);\n\
+    for (size_t at = 0; at < n; at++) fputc(line[at] ? line[at] : ' ', log); fputc('\\n', log); }\n\
+    if (own) fclose(own);\nif (log) fclose(log); }\n";
+
+#[test]
+fn what_the_chat_starts_loads_nothing_of_the_project() {
+    if !has("gcc", "what_the_chat_starts_loads_nothing_of_the_project") {
+        return;
+    }
+    let test = Test::new().script("text: ok").file("load.c", LIBRARY);
+    let (library, log) = (test.root().join("load.so"), test.home().join("loaded"));
+    let mut gcc = Command::new("gcc");
+    let made = gcc.args(["-shared", "-fPIC", "-o"]).arg(&library);
+    assert!(made.arg(test.root().join("load.c")).status().unwrap().success());
+    let test = test
+        .env("LD_PRELOAD", library.to_str().unwrap())
+        .env("LOADED", log.to_str().unwrap())
+        .env("VISUAL", "")
+        .env("EDITOR", "sed -i s/draft/edited/");
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("/memory");
+    pty.wait_for("nothing is remembered");
+    pty.send("draft");
+    pty.wait_for("draft");
+    pty.send("\x07");
+    pty.wait_for("edited");
+    let loaded = fs::read_to_string(&log).unwrap();
+    assert!(loaded.contains("--model script:../script"), "{loaded}");
+    assert!(!loaded.contains("memory") && !loaded.contains("sed -i"), "{loaded}");
+}
+
+/// TMPDIR may lie where the commands of another session write.
+#[test]
+fn a_draft_lies_with_what_is_the_agents_own() {
+    let test = Test::new().script("text: heard");
+    let (temporary, note) = (test.home().join("tmp"), test.home().join("note"));
+    fs::create_dir(&temporary).unwrap();
+    let editor = test.home().join("editor");
+    program(
+        &editor,
+        "#!/bin/sh\npwd > \"$NOTE\"; stat -c %a . >> \"$NOTE\"; echo edited >> \"$1\"\n",
+    );
+    let test = test
+        .env("TMPDIR", temporary.to_str().unwrap())
+        .env("NOTE", note.to_str().unwrap())
+        .env("VISUAL", "")
+        .env("EDITOR", editor.to_str().unwrap());
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.send("draft");
+    pty.wait_for("draft");
+    pty.send("\x07");
+    pty.wait_for("edited");
+    let note = fs::read_to_string(note).unwrap();
+    let (folder, mode) = note.trim_end().split_once('\n').unwrap();
+    let own = test.home().canonicalize().unwrap().join(".local/state/agent");
+    assert!(Path::new(folder).starts_with(own), "{note}");
+    assert_eq!((mode, Path::new(folder).exists()), ("700", false), "{note}");
+}
