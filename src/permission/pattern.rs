@@ -44,7 +44,17 @@ pub(super) fn expression(pattern: &str) -> (String, bool) {
     let (mut made, mut is_exact) = (String::new(), true);
     let mut rest = pattern;
     while let Some(char) = rest.chars().next() {
-        if let Some(class) = class(rest, true) {
+        let class = class(rest, true);
+        let brackets = class.as_ref().map_or(rest, |class| &rest[..class.length]);
+        if let Some(inner) = brackets.strip_prefix('[')
+            && ["[=", "[.", "-["].iter().any(|sign| inner.contains(sign))
+        {
+            // Nobody writes these, and where such brackets end each program has a mind of its own.
+            made.push_str(".*");
+            is_exact = false;
+            break;
+        }
+        if let Some(class) = class {
             made.push_str(&class.expression);
             is_exact &= class.is_exact;
             rest = &rest[class.length..];
@@ -148,7 +158,9 @@ pub(super) fn class(text: &str, has_escapes: bool) -> Option<Class> {
     let expression =
         if is_known && !made.is_empty() { format!("[{turn}{made}]") } else { ".".to_owned() };
     let length = text.len() - rest.len();
-    Some(Class { expression, length, is_exact: is_exact && is_known })
+    // (Of a bracket between brackets programs think differently.)
+    let is_exact = is_exact && is_known && !text[1..length].contains('[');
+    Some(Class { expression, length, is_exact })
 }
 
 /// The first item of a text, and what follows.
