@@ -119,7 +119,7 @@ pub(crate) fn places() -> Vec<Place> {
     places_in(Path::new(env!("CARGO_TARGET_TMPDIR")))
 }
 
-fn places_in(parent: &Path) -> Vec<Place> {
+pub(crate) fn places_in(parent: &Path) -> Vec<Place> {
     let mut users = vec![None];
     if is_root() {
         users.push(Some(NOBODY));

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::batch::Batch;
-use crate::sandbox::{Place, git, places, write};
+use crate::sandbox::{Place, git, places, places_in, write};
 use crate::support::{has, is_root, say};
 
 /// Places whose user is not root.
@@ -114,5 +114,20 @@ fn a_project_below_a_folder_that_can_not_be_listed_can_be_read() {
         set_mode(&above, 0o755);
         let how = format!("{} {:?}: {answer}", place.backend, place.user);
         assert!(answer.contains("own\\n") && !answer.contains("PRIVATE"), "{how}");
+    }
+}
+
+#[test]
+fn a_project_where_removable_disks_are_mounted_has_the_same_box() {
+    let Ok(above) = tempfile::tempdir_in("/run") else {
+        say("SKIPPED: a project in /run: this user can make no folder there");
+        return;
+    };
+    let here = places_in(above.path());
+    assert_eq!(here.len(), places().len());
+    for place in here {
+        let answer = run(&place, &[], &["echo mine > new; cat new; ls -a /run; touch /run/x"]);
+        let how = format!("{} {:?}: {answer}", place.backend, place.user);
+        assert!(answer.contains("mine") && !Path::new("/run/x").exists(), "{how}");
     }
 }
