@@ -109,7 +109,7 @@ pub(super) fn begin_sandbox(
     let trusted = loaded.trusted.then_some(root.as_path());
     own.holds(trusted, places)?;
     let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
-    let Cover { mut hidden, protected, gaps, gone } = own.cover(trusted, &places);
+    let Cover { mut hidden, protected, gaps, gone } = own.cover(trusted, places);
     hidden.extend(memory);
     // What lies in the agent's own folder for caches is taken as it is written: a command could have made a link there
     // where that was the project's.

@@ -169,10 +169,7 @@ impl Session {
         let checks = checks(config)?;
         let timeout = config.limits.timeout.as_deref().map(config::parse_duration);
         let timeout = timeout.transpose().map_err(OpenError::Usage)?;
-        let answer_schema = options.answer_schema.as_ref().map(AnswerSchema::new).transpose();
-        let answer_schema = answer_schema.map_err(|reason| {
-            OpenError::Usage(format!("--json-schema: this is no JSON Schema: {reason}"))
-        })?;
+        let answer_schema = answer_schema(&options)?;
         let own = Own::of(options.dirs.as_ref());
         let workspace = open_workspace(&options.root, &options.add_dirs, &own)?;
         let writable = Writable::of(config, &workspace)?;
@@ -383,6 +380,14 @@ async fn beside(asking: &mut Option<BoxFuture<'static, ()>>) -> Infallible {
         *asking = None;
     }
     std::future::pending().await
+}
+
+/// The schema that the final answer has to fit.
+fn answer_schema(options: &Options) -> Result<Option<AnswerSchema>, OpenError> {
+    let schema = options.answer_schema.as_ref().map(AnswerSchema::new).transpose();
+    schema.map_err(|reason| {
+        OpenError::Usage(format!("--json-schema: this is no JSON Schema: {reason}"))
+    })
 }
 
 /// A budget can be kept only where it is known what tokens cost.

@@ -81,36 +81,65 @@ impl Sandbox {
         granted: &[Repository],
         covered: &[PathBuf],
     ) -> Vec<Bind> {
-        let mut binds = Vec::new();
-        let mut bind = |from: &Path, to: &Path, access| {
-            binds.push(Bind { from: from.into(), to: to.into(), access });
+        let access = if grants.read_only { Access::Read } else { Access::Write };
+        let mut binds = self.of_the_system(network);
+        binds.extend(self.places(access));
+        // What git may take away is no mount, while it may; the file of a place itself nobody takes away.
+        let is_root = |path: &Path| {
+            path.parent().is_some_and(|above| self.writable.iter().any(|root| root == above))
         };
-        for device in tables::DEVICES.iter().map(Path::new).filter(|path| is_device(path)) {
-            bind(device, device, Access::Device);
-        }
+        let removable = granted.iter().flat_map(Repository::removable);
+        let removable: Vec<&PathBuf> = removable.filter(|path| !is_root(path)).collect();
+        let protected: Vec<&PathBuf> =
+            protected.iter().filter(|path| !removable.contains(path)).collect();
+        let hooks: Vec<PathBuf> = granted.iter().flat_map(covered_hooks).collect();
+        let cache = self.cache();
+        let kept = protected.iter().copied().chain(covered).chain(&hooks).chain([&cache]);
+        binds.extend(self.above(kept).iter().map(|path| itself(path, access)));
+        let is_no_link = |path: &Path| disk::may_be(path, |metadata| !metadata.is_symlink());
+        let protected: Vec<&PathBuf> =
+            protected.into_iter().filter(|path| is_no_link(path)).collect();
+        binds.extend(protected.iter().map(|path| itself(path, Access::Read)));
+        let own = granted.iter().flat_map(|repository| &repository.own);
+        let own =
+            own.filter(|path| !removable.contains(path) && disk::may_be(path, |_| true)).collect();
+        binds.extend(gits(&own, &protected, &hooks));
+        binds
+    }
+
+    /// Devices, the private folders for temporary files, and what is left of `/run`.
+    fn of_the_system(&self, network: Network) -> Vec<Bind> {
+        let devices = tables::DEVICES.iter().map(Path::new).filter(|path| is_device(path));
+        let mut binds: Vec<Bind> = devices.map(|device| itself(device, Access::Device)).collect();
         for shared in tables::SHARED_TEMPORARY.iter().map(Path::new) {
             // (A folder above it may be reached by a link, as the system has it.)
             if is_real_folder(shared)
                 && let Ok(real) = shared.canonicalize()
             {
-                bind(self.folder.temporary(), &real, Access::Write);
+                binds.push(bind(self.folder.temporary(), &real, Access::Write));
             }
         }
         let runtime = Path::new(tables::RUNTIME);
-        if is_real_folder(runtime) {
-            bind(self.folder.runtime(), runtime, Access::Read);
-            let with_network = tables::RUNTIME_KEPT_WITH_NETWORK.iter();
-            let kept = tables::RUNTIME_KEPT
-                .iter()
-                .chain(with_network.filter(|_| network == Network::On))
-                .map(|name| runtime.join(name));
-            for path in kept.filter(|path| self.folder.has_runtime(path)) {
-                // (Systems make links to what they run.)
-                if let Some(real) = path.canonicalize().ok().filter(|real| real.is_dir()) {
-                    bind(&real, &path, Access::Read);
-                }
+        if !is_real_folder(runtime) {
+            return binds;
+        }
+        binds.push(bind(self.folder.runtime(), runtime, Access::Read));
+        let with_network = tables::RUNTIME_KEPT_WITH_NETWORK.iter();
+        let kept = tables::RUNTIME_KEPT
+            .iter()
+            .chain(with_network.filter(|_| network == Network::On))
+            .map(|name| runtime.join(name));
+        for path in kept.filter(|path| self.folder.has_runtime(path)) {
+            // (Systems make links to what they run.)
+            if let Some(real) = path.canonicalize().ok().filter(|real| real.is_dir()) {
+                binds.push(bind(&real, &path, Access::Read));
             }
         }
+        binds
+    }
+
+    /// What commands work in, and the way there.
+    fn places(&self, access: Access) -> Vec<Bind> {
         let cache = self.cache();
         let places: Vec<&PathBuf> =
             self.writable.iter().chain([&cache]).filter(|path| may_be_folder(path)).collect();
@@ -120,69 +149,23 @@ impl Sandbox {
         for path in self.homes.iter().chain(places.iter().copied()) {
             on_the_way.extend(self.folder.make_place(path));
         }
-        for (from, to) in &on_the_way {
-            bind(from, to, Access::Write);
-        }
+        let on_the_way = on_the_way.iter().map(|(from, to)| bind(from, to, Access::Write));
         // A home there is a home all the same.
-        for home in self.homes.iter().filter(|home| is_covered(home)) {
-            bind(home, home, Access::Read);
-        }
-        let access = if grants.read_only { Access::Read } else { Access::Write };
-        for path in places {
-            bind(path, path, access);
-        }
+        let homes = self.homes.iter().filter(|home| is_covered(home));
+        let homes = homes.map(|home| itself(home, Access::Read));
+        on_the_way.chain(homes).chain(places.into_iter().map(|path| itself(path, access))).collect()
+    }
+
+    /// The folders above something that stays where it is. They are mounts of their own: else one could be renamed, and
+    /// what lies in it would lie somewhere else. Outer ones first.
+    fn above<'a>(&'a self, kept: impl Iterator<Item = &'a PathBuf>) -> BTreeSet<PathBuf> {
         let roots = &self.writable;
-        // What git may take away is no mount, while it may; the file of a place itself nobody takes away.
-        let is_root = |path: &Path| path.parent().is_some_and(|at| roots.iter().any(|r| r == at));
-        let removable = granted.iter().flat_map(Repository::removable);
-        let removable: Vec<&PathBuf> = removable.filter(|path| !is_root(path)).collect();
-        let protected: Vec<&PathBuf> =
-            protected.iter().filter(|path| !removable.contains(path)).collect();
-        // A folder above something that is covered is a mount of its own: else it could be renamed, and
-        // what lies in it would lie somewhere else.
-        let hooks: Vec<PathBuf> = granted.iter().flat_map(covered_hooks).collect();
-        let kept = protected.iter().copied().chain(covered).chain(&hooks).chain(roots);
-        let mut above: Vec<&Path> = kept
-            .chain([&cache])
+        kept.chain(roots)
             .flat_map(|path| path.ancestors().skip(1))
             .filter(|path| roots.iter().any(|root| path.starts_with(root) && *path != root))
             .filter(|path| may_be_folder(path))
-            .collect();
-        above.sort();
-        above.dedup();
-        for path in above {
-            bind(path, path, access);
-        }
-        let protected = protected.into_iter();
-        let is_no_link = |path: &Path| disk::may_be(path, |metadata| !metadata.is_symlink());
-        let protected: Vec<&PathBuf> = protected.filter(|path| is_no_link(path)).collect();
-        for path in &protected {
-            bind(path, path, Access::Read);
-        }
-        // What git writes, with the folders above its hooks, which are mounts of their own. Outer ones first: one repository
-        // may lie in another, or be made to.
-        let own: BTreeSet<&Path> = granted
-            .iter()
-            .flat_map(|repository| &repository.own)
-            .filter(|path| !removable.contains(path) && disk::may_be(path, |_| true))
-            .map(PathBuf::as_path)
-            .collect();
-        let is_inside = |path: &Path| own.iter().any(|own| path.starts_with(own) && path != *own);
-        let mut writable = own.clone();
-        let above_hooks = hooks.iter().flat_map(|hooks| hooks.ancestors().skip(1));
-        writable.extend(above_hooks.filter(|path| is_inside(path)));
-        for path in writable {
-            bind(path, path, Access::Write);
-        }
-        // A command could have made a repository around what is none of git's.
-        for path in protected.iter().filter(|path| is_inside(path) && !own.contains(path.as_path()))
-        {
-            bind(path, path, Access::Read);
-        }
-        for hooks in &hooks {
-            bind(hooks, hooks, Access::Read);
-        }
-        binds
+            .map(Path::to_path_buf)
+            .collect()
     }
 
     /// What is not to be seen, where it is not covered by a folder above it already, or by the private /tmp.
@@ -419,6 +402,30 @@ impl Sandbox {
             sockets
         })
     }
+}
+
+fn bind(from: &Path, to: &Path, access: Access) -> Bind {
+    Bind { from: from.into(), to: to.into(), access }
+}
+
+/// It lies where it lies outside.
+fn itself(path: &Path, access: Access) -> Bind {
+    bind(path, path, access)
+}
+
+/// What git writes, with the folders above its hooks, which are mounts of their own. Outer ones first: one repository may
+/// lie in another, or be made to.
+fn gits(own: &BTreeSet<&PathBuf>, protected: &[&PathBuf], hooks: &[PathBuf]) -> Vec<Bind> {
+    let is_inside =
+        |path: &Path| own.iter().any(|own| path.starts_with(own) && path != own.as_path());
+    let mut writable: BTreeSet<&Path> = own.iter().map(|path| path.as_path()).collect();
+    let above_hooks = hooks.iter().flat_map(|hooks| hooks.ancestors().skip(1));
+    writable.extend(above_hooks.filter(|path| is_inside(path)));
+    let writable = writable.into_iter().map(|path| itself(path, Access::Write));
+    // A command could have made a repository around what is none of git's.
+    let others = protected.iter().filter(|path| is_inside(path) && !own.contains(*path));
+    let others = others.copied().chain(hooks).map(|path| itself(path, Access::Read));
+    writable.chain(others).collect()
 }
 
 /// What lies in another of them is hidden with it.
