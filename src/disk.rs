@@ -58,6 +58,19 @@ pub(crate) fn make_folder(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     folder.map_err(|error| named(error.into(), path))
 }
 
+/// Makes a directory where there is nothing yet.
+pub(crate) fn new_folder(path: &Path, mode: u32) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::NotFound.into());
+    };
+    Ok(rustix::fs::mkdirat(open_folder(parent)?, name, Mode::from_raw_mode(mode))?)
+}
+
+/// A path to what is open, wherever that lies by now.
+pub(crate) fn by_descriptor(opened: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()))
+}
+
 /// Removes a directory with all that is in it; what a link on the way leads to is not the agent's.
 pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
@@ -140,9 +153,8 @@ fn there(opened: io::Result<OwnedFd>) -> io::Result<Option<OwnedFd>> {
 fn open_up(folder: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let itself = rustix::fs::openat(folder, name, flags, Mode::empty())?;
-    let by_descriptor = format!("/proc/self/fd/{}", itself.as_raw_fd());
     // Where that is not allowed, the rest says so.
-    _ = fs::set_permissions(by_descriptor, fs::Permissions::from_mode(0o700));
+    _ = fs::set_permissions(by_descriptor(&itself), fs::Permissions::from_mode(0o700));
     Ok(rustix::fs::openat(&itself, ".", FOLDER, Mode::empty())?)
 }
 

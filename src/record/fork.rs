@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use memchr::memmem;
@@ -72,7 +71,7 @@ pub fn fork(from: &Path, to: &Path, up_to: Option<u32>, ts: String) -> Result<()
     let written = write(from, to, &copy);
     if written.is_err() {
         // What is there is no session yet, and of no use.
-        _ = fs::remove_dir_all(to);
+        _ = disk::remove_folder(to);
     }
     written
 }
@@ -116,7 +115,7 @@ fn replaced(line: &[u8], (old, new): &(String, String), most: usize) -> Vec<u8> 
 }
 
 fn write(from: &Path, to: &Path, events: &[u8]) -> Result<(), ForkError> {
-    fs::DirBuilder::new().mode(0o700).create(to).map_err(failed(to))?;
+    disk::new_folder(to, 0o700).map_err(failed(to))?;
     let outputs = outputs_in(events);
     for name in outputs {
         // A link could lead to anything of the user's.

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::Workspace;
 use super::snapshot::{FileStat, hash_of};
+use crate::disk;
 
 /// The name of a temporary file says who made it and which bytes may be removed with it.
 pub(super) mod temporary {
@@ -68,7 +69,9 @@ impl Workspace {
     /// Removes what dead processes left, if its name or `is_ours` knows it; names what stays.
     fn sweep_folder(&self, folder: &Path, is_ours: impl Fn(&Path) -> bool) -> Vec<String> {
         let mut left = Vec::new();
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        // (A link may come into its place at any time.)
+        let Ok(opened) = disk::open_folder(folder) else { return left };
+        for entry in fs::read_dir(disk::by_descriptor(&opened)).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let Some((writer, hashes)) = name.to_str().and_then(temporary::parse) else { continue };
             if Path::new("/proc").join(writer.to_string()).exists() {
@@ -77,7 +80,7 @@ impl Workspace {
             let file = entry.path();
             let is_known = is_ours(&file) || holds_one_of(&file, hashes);
             if !is_known || fs::remove_file(&file).is_err() {
-                left.push(self.display(&file));
+                left.push(self.display(&folder.join(name)));
             }
         }
         left

@@ -1,13 +1,12 @@
 //! What the chat keeps and finds outside of a session: the messages sent before, the user's own commands,
 //! the branch.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::config::{AGENT_DIR, UserDirs};
-use crate::disk::{read_small_text, read_small_text_without_links};
+use crate::disk::{self, read_small_text, read_small_text_without_links};
 use crate::ui::tui::OwnCommand;
 
 /// Messages that are offered again, and the size from which on the file is cut to them.
@@ -26,14 +25,15 @@ pub(super) struct Places {
 impl Places {
     pub(super) fn new(root: &Path, dirs: Option<&UserDirs>) -> Self {
         let commands = dirs.map(|dirs| dirs.config.join("commands"));
-        let history = dirs.map(|dirs| dirs.state.join("messages.jsonl"));
+        // (A link in its place may be a command's of a session in which this folder was the project's.)
+        let history = dirs.map(|dirs| disk::canonical_prefix(&dirs.state).join("messages.jsonl"));
         Self { root: root.to_path_buf(), history, commands }
     }
 
     /// The messages sent before, the latest last.
     pub(super) fn history(&self) -> Vec<String> {
-        let text = self.history.as_ref().and_then(|path| fs::read_to_string(path).ok());
-        let text = text.unwrap_or_default();
+        let bytes = self.history.as_ref().and_then(|path| disk::read(path).ok());
+        let text = String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned();
         // A line that was torn by a crash is no message.
         let messages = text.lines().filter_map(|line| serde_json::from_str(line).ok());
         let mut messages: Vec<String> = messages.collect();
@@ -43,22 +43,22 @@ impl Places {
 
     /// Remembers a message for later sessions. One that can not be kept is no reason to stop.
     pub(super) fn remember(&self, message: &str) {
-        // (A link in its place may be a command's of a session in which this folder was the project's.)
-        let Some(path) = self.history.as_ref().filter(|path| !path.is_symlink()) else { return };
+        let Some(path) = &self.history else { return };
         let line = format!("{}\n", serde_json::Value::from(message));
-        let open = || OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+        let open = || disk::append(path, true);
         let file = open().or_else(|_| {
-            fs::create_dir_all(path.parent().unwrap_or(path))?;
+            drop(disk::make_folder(path.parent().unwrap_or(path), 0o700)?);
             open()
         });
-        _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
-        if fs::metadata(path).is_ok_and(|data| data.len() > MAX_BYTES) {
+        let Ok(mut file) = file else { return };
+        _ = file.write_all(line.as_bytes());
+        if file.metadata().is_ok_and(|data| data.len() > MAX_BYTES) {
             let kept: String = self
                 .history()
                 .iter()
                 .map(|message| format!("{}\n", serde_json::Value::from(message.as_str())))
                 .collect();
-            _ = fs::write(path, kept);
+            _ = disk::replace(path, kept.as_bytes());
         }
     }
 

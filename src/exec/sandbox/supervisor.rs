@@ -17,12 +17,13 @@ use std::path::Path;
 use std::process::exit;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, fchdir, getgid, getuid,
     kill_process, pidfd_open, set_child_subreaper, set_dumpable_behavior,
     set_parent_process_death_signal, setrlimit, setsid,
 };
-use rustix::stdio::{dup2_stderr, dup2_stdout};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
 use super::super::FOLDER;
@@ -262,6 +263,9 @@ fn become_command(plan: &Plan, readable: Option<&OwnedFd>) -> String {
         without_links::open(directory, FOLDER)
             .and_then(fchdir)
             .map_err(|error| format!("{}: {error}", directory.display()))?;
+        // What it inherits is the machine's, and could be changed by that (its mode, its times).
+        let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+        nothing.and_then(dup2_stdin).map_err(|error| format!("/dev/null: {error}"))?;
         // No program of the system's takes its memory elsewhere when it dies: the only limit that a handler keeps to.
         // (Where less is allowed, less stays.)
         _ = setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) });
