@@ -14,6 +14,8 @@ struct Spec {
     name: Option<String>,
     /// (`*` stands for `/` too.)
     pattern: Pattern,
+    /// A name in any case, which may be a folder's.
+    is_name: bool,
 }
 
 impl Spec {
@@ -30,18 +32,23 @@ impl Spec {
             let begin = rest[..n_known].rfind('/').filter(|_| !any_case).unwrap_or(0);
             folder = join(&folder, &rest[..begin]);
             let rest = rest[begin..].trim_start_matches('/');
-            return Self { folder, name: None, pattern: Pattern::new(rest, any_case) };
+            let pattern = Pattern::new(rest, any_case);
+            return Self { folder, name: None, pattern, is_name: false };
         }
         let pattern = Pattern::new(&rest.replace(['*', '?', '[', '\\'], "?"), any_case);
         let name = Some(join(&folder, text)).filter(|_| !any_case);
-        Self { folder, name, pattern }
+        Self { folder, name, pattern, is_name: true }
     }
 
     fn fits(&self, path: &str) -> bool {
         if let Some(name) = &self.name {
             return name.is_empty() || below(path, name).is_some();
         }
-        below(path, &self.folder).is_some_and(|rest| self.pattern.is_match(rest))
+        below(path, &self.folder).is_some_and(|rest| {
+            let mut folders = rest.match_indices('/').map(|(at, _)| &rest[..at]);
+            self.pattern.is_match(rest)
+                || self.is_name && folders.any(|folder| self.pattern.is_match(folder))
+        })
     }
 }
 
