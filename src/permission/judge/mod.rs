@@ -336,7 +336,7 @@ pub(super) fn can_be(name: &str, class: Class) -> bool {
 /// What this simple command of a line runs talks to other machines.
 pub(super) fn talks(line: &Line, n: usize) -> bool {
     let runs = line.runs().iter().filter(|run| run.of == n);
-    runs.map(|run| Args::alone(run)).any(|args| {
+    runs.map(Args::alone).any(|args| {
         let is_device = |to: &Redirect| Own::default().is_left_by(to);
         classes(&args).iter().any(|entry| entry.class == Class::Network)
             || args.run.redirects.iter().any(is_device)

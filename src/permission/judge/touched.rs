@@ -125,12 +125,12 @@ pub(in super::super) fn changes(
         let deletes =
             |run: &Run| run.name() == "find" && run.words.iter().any(|word| word.text == "-delete");
         let mut finders = runs.iter().filter(|run| deletes(run));
-        let deleted = finders.find_map(|run| {
+        let lost = finders.find_map(|run| {
             let args = Args { run, directory, ground, values: Some(values) };
             found_by_find(&args, Reach::All, is_it, true)
         });
         let mut handed = touched.handed.iter();
-        deleted.or_else(|| {
+        lost.or_else(|| {
             handed.find_map(|(n, word, change)| flow(*change == Change::Gone).behind(word, *n))
         })
     });
@@ -203,7 +203,7 @@ impl<'b> Toucher<'_, 'b> {
             // `uniq IN OUT`
             "uniq" => self.add_all(self.args.operands().nth(1), written),
             "git" if self.args.sub_is("rm") => {
-                self.add_by_git(self.args.operands().skip(1).collect())
+                self.add_by_git(self.args.operands().skip(1).collect());
             }
             "git" if self.args.sub_is("mv") => {
                 let mut operands: Vec<&Word> = self.args.operands().skip(1).collect();

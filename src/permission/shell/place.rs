@@ -84,7 +84,9 @@ impl Folders {
         });
         let begun = begun.chain(further).filter(|way| way.len() < MOST_WORDS);
         let mut ways: Vec<Way> = begun.take(MOST_WAYS).collect();
-        ways.iter_mut().for_each(|way| way.push(word.clone()));
+        for way in &mut ways {
+            way.push(word.clone());
+        }
         ways.into()
     }
 
