@@ -80,6 +80,7 @@ fn project() -> (Test, Workspace) {
         .file("src/lib.rs", "")
         .file("sub/x.txt", "x\n")
         .file("hidden/keys.txt", "k\n")
+        .file("conf/.env.production", "TOKEN=1\n")
         .file("o/keys.txt", "o\n")
         .file("name with space.txt", "")
         .file("build/x", "")
@@ -535,6 +536,20 @@ fn a_file_that_a_rule_keeps_from_being_read_is_not_read_under_another_name() {
         "git mv sub/x.txt y.txt",
         "git checkout-index --prefix=y/ sub/x.txt",
         "git checkout-index -a --prefix=y/",
+        "grep -r . *",
+        "grep -r . */",
+        "grep -r . s*b",
+        "find s*b -type f | xargs cat",
+        "find . -type d -name 's*' -exec grep -r . {} +",
+        "cd s*b; cat *",
+        "d=sub; cd $d; cat *",
+        "git -C s*b grep .",
+        "git grep . -- 's*'",
+        "git grep . -- ':(glob)s*/*'",
+        "git grep . -- ':!src'",
+        "cd src && git grep . -- '../s*'",
+        "cd src && git grep . -- ':/s*'",
+        "git grep . -- ':(icase)SUB'",
     ] {
         let envelope = call(&test, command, &["--allow", "Bash", "--deny", "Read(sub/x.txt)"]);
         assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{command}: {envelope}");
@@ -761,6 +776,9 @@ fn a_rule_against_a_program_holds_where_an_option_names_it() {
     let (deny, allow) = (rule(Verb::Deny, "Bash(zap *)"), rule(Verb::Allow, "Bash"));
     let policy = policy.with(deny.0, deny.1, deny.2).with(allow.0, allow.1, allow.2);
     for command in [
+        "z[a-b]p now",
+        "z[[:alpha:]]p now",
+        "echo; z[x[:lower:]]p now",
         "git grep -Ozap hi",
         "git grep -nOzap hi",
         "git grep --open-files-in-pager=zap hi",

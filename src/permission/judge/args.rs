@@ -1,14 +1,20 @@
 //! A command's arguments, as the table asks for them.
 
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
 use super::table::{GLOBAL_VALUES, When};
+use super::values::Values;
 use super::{Ground, Place};
 use crate::permission::paths::guarded;
 use crate::permission::shell::{
-    Dir, Effects, Input, Kind, Run, Word, is_harmless_setting, join, path_of,
+    Dir, Effects, Input, Kind, Run, Way, Word, is_harmless_setting, join, path_of,
 };
 
 /// So many `-C` of git are followed.
 const MOST_MOVES: usize = 8;
+/// To so many folders a `cd` with a pattern or variable is followed.
+const MOST_FOLDERS: usize = 16;
 
 /// The options of programs that take a value, as letters and by name, and letters whose value can only be attached.
 /// (`sort -k 2 -uo x`: without these it is not certain which word is what.)
@@ -74,6 +80,8 @@ pub(in super::super) struct Args<'a> {
     pub(super) run: &'a Run,
     pub(super) directory: &'a str,
     pub(super) ground: &'a dyn Ground,
+    /// What the line gives to variables, for those who ask what a word may name.
+    pub(super) values: Option<&'a Values<'a>>,
 }
 
 /// What a word behind the program is.
@@ -88,6 +96,11 @@ pub(in super::super) enum Part {
 }
 
 impl<'a> Args<'a> {
+    /// A command of which nothing but its words is asked.
+    pub(super) fn alone(run: &'a Run) -> Self {
+        Self { run, directory: "", ground: &super::Nowhere, values: None }
+    }
+
     /// All words behind the program.
     pub(super) fn words(&self) -> impl Iterator<Item = &'a Word> + Clone + use<'a> {
         self.run.words.iter().skip(1)
@@ -337,7 +350,97 @@ impl<'a> Args<'a> {
         // A redirection is followed from here, what git is given from there.
         let here = self.folders(word);
         let there = self.git_folders(&here);
-        here.iter().chain(&there).filter_map(|folder| path_of(folder, word)).collect()
+        let known = here.into_iter().chain(there).chain(self.found_folders());
+        known.filter_map(|folder| path_of(&folder, word)).collect()
+    }
+
+    /// Every path that a word may name: what is written, what the line gives to its variables, and what its
+    /// patterns stand for. This is how a word becomes paths wherever something is suspected of it.
+    pub(super) fn places(&self, word: &Word) -> BTreeSet<String> {
+        let values = self.values_behind(word);
+        let is_variable = word.kind == Kind::Variable;
+        let mut places = BTreeSet::new();
+        for value in values.iter() {
+            places.extend(self.places_of_value(value));
+            if is_variable && !self.values.is_some_and(Values::may_go_on) {
+                break;
+            }
+        }
+        places
+    }
+
+    /// The same of a word that values were put into.
+    pub(super) fn places_of_value(&self, value: &Word) -> Vec<String> {
+        let mut places = self.expanded(value);
+        if value.kind != Kind::Pattern {
+            places.extend(self.known_paths(value));
+        }
+        places
+    }
+
+    /// What a word may stand for by what the line gives to its variables.
+    pub(super) fn values_behind(&self, word: &Word) -> Rc<[Word]> {
+        self.values.map_or_else(|| Rc::from([word.clone()]), |values| values.behind(word))
+    }
+
+    /// The folders that git looks from, or any other program, as far as they are known or can be found out.
+    pub(super) fn stands(&self) -> Vec<String> {
+        let here = self.folders_of_operand(&Word::literal("."));
+        here.into_iter().chain(self.found_folders()).flatten().collect()
+    }
+
+    /// The folders it may run in that are found only by what the line gives to variables, and by what is there:
+    /// `cd $d`, `cd c*f`, `git -C $d`.
+    fn found_folders(&self) -> Vec<Dir> {
+        let Some(values) = self.values else { return Vec::new() };
+        let moves: Vec<&Word> = if self.is_git() { self.git_moves() } else { Vec::new() };
+        if moves.len() > MOST_MOVES {
+            return Vec::new();
+        }
+        let known = || {
+            let here = self.run.directories.here.iter().flatten().filter(|_| !moves.is_empty());
+            here.map(|folder| {
+                let kind = if folder.starts_with('~') { Kind::Home } else { Kind::Literal };
+                vec![Word { text: folder.clone(), kind }]
+            })
+        };
+        let mut ways: Vec<Way> = self.run.directories.ways.to_vec();
+        if !moves.iter().all(|word| word.is_literal()) {
+            ways.extend(known());
+        }
+        for way in &mut ways {
+            way.extend(moves.iter().map(|word| (*word).clone()));
+        }
+        ways.iter()
+            .flat_map(|way| values.led_to(way, || self.follow(way)).to_vec())
+            .map(Some)
+            .collect()
+    }
+
+    /// Where the words of a way lead.
+    fn follow(&self, way: &Way) -> Vec<String> {
+        let mut folders = BTreeSet::from([self.directory.to_owned()]);
+        for word in way {
+            let words = self.values_behind(word);
+            let next = |from: &String, word: &Word| {
+                let own = |kind| Word { text: word.text.clone(), kind };
+                let is_pattern = word.kind == Kind::Pattern;
+                let word = own(if is_pattern { Kind::Literal } else { word.kind });
+                let path = path_of(&Some(from.clone()), &word);
+                let has_signs = word.text.contains(['*', '?', '[', '(']);
+                match path {
+                    Some(path) if has_signs => self.ground.expand(&path),
+                    path => path.into_iter().collect(),
+                }
+            };
+            let led = words.iter().flat_map(|word| {
+                folders.iter().flat_map(|from| next(from, word)).collect::<Vec<_>>()
+            });
+            let is_folder =
+                |path: &String| !matches!(self.ground.look(path), Place::Nothing | Place::File);
+            folders = led.filter(is_folder).take(MOST_FOLDERS).collect();
+        }
+        folders.into_iter().collect()
     }
 
     /// Where a word is seen from, from the project's root.
@@ -372,27 +475,35 @@ impl<'a> Args<'a> {
         if !self.is_git() {
             return Vec::new();
         }
-        let values = global_values("git");
         let mut there = Vec::new();
-        let mut n_moves = 0;
-        let mut words = self.words();
-        while let Some(word) = words.next().filter(|word| word.text.starts_with('-')) {
-            if word.text != "-C" {
-                if values.contains(&word.text.as_str()) {
-                    words.next();
-                }
-                continue;
-            }
-            let Some(folder) = words.next() else { break };
-            n_moves += 1;
-            // Nobody goes that way, and to follow it for each word takes long.
-            if n_moves > MOST_MOVES {
-                return vec![None];
-            }
+        let moves = self.git_moves();
+        // Nobody goes that way, and to follow it for each word takes long.
+        if moves.len() > MOST_MOVES {
+            return vec![None];
+        }
+        for folder in moves {
             let from = if there.is_empty() { here } else { &there };
             there = from.iter().map(|dir| path_of(dir, folder)).collect();
         }
         there
+    }
+
+    /// What stands behind each `-C` of git, and behind one more than are followed.
+    fn git_moves(&self) -> Vec<&'a Word> {
+        let values = global_values("git");
+        let mut moves = Vec::new();
+        let mut words = self.words();
+        while let Some(word) = words.next().filter(|word| word.text.starts_with('-')) {
+            if word.text == "-C" {
+                moves.extend(words.next());
+            } else if values.contains(&word.text.as_str()) {
+                words.next();
+            }
+            if moves.len() > MOST_MOVES {
+                break;
+            }
+        }
+        moves
     }
 
     /// A script of the project's own has no more than its name in common with a program that is known.

@@ -92,12 +92,13 @@ fn finds_all(args: &Args<'_>) -> bool {
 pub(super) fn removes_what_is_listed(line: &Line, directory: &str, ground: &dyn Ground) -> bool {
     let runs = line.runs();
     let removes_all = |(n, run): (usize, &Run)| {
-        let args = Args { run, directory, ground };
+        let args = Args { run, directory, ground, values: None };
         if run.name() != "rm" || args.operands().all(Word::is_literal) {
             return false;
         }
         let with_folders = is_recursive(&args);
-        let lists = |run: &Run| lists_all(&Args { run, directory, ground }, with_folders);
+        let lists =
+            |run: &Run| lists_all(&Args { run, directory, ground, values: None }, with_folders);
         let is_all = |word: &Word| match word.kind {
             Kind::Output => {
                 let inner = Line::part(&format!("true {}", word.text));

@@ -1,10 +1,14 @@
 //! Which files a command meets in the folders that it goes through: what `find` and `fd` find, and what a search
 //! or a copy goes down to.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
 use globset::{GlobBuilder, GlobMatcher};
 use regex::Regex;
 
 use super::args::Args;
+use super::pathspec::{Pathspecs, is_git_pattern};
 use super::table::SEARCHES;
 use super::{Place, Reach};
 use crate::permission::pattern::Pattern;
@@ -108,42 +112,60 @@ fn alternatives(args: &Args<'_>) -> (Vec<Alternative>, usize) {
     (all, deepest)
 }
 
-/// A file of this kind among what `find` finds: below its places, with a name that it looks for.
+/// A file of this kind among what `find` finds: below its places, with a name that it looks for; or in a folder
+/// with such a name, where who gets that goes through it.
 pub(super) fn found(
     args: &Args<'_>,
     reach: Reach,
     is_it: &(dyn Fn(&str) -> bool + Sync),
+    goes_down: bool,
 ) -> Option<String> {
     let is_place = |word: &&Word| !word.text.starts_with(['-', '(', '!']);
-    let here = Word::literal(".");
     let mut places: Vec<&Word> = args.words().take_while(is_place).collect();
     if places.is_empty() {
-        places.push(&here);
+        places.push(&HERE);
     }
     let (alternatives, deepest) = alternatives(args);
     for place in places {
-        for folder in args.paths(place).into_iter().flatten() {
-            if !is_folder(args.ground.look(&folder)) {
+        for folder in args.places(place) {
+            let stands = args.ground.look(&folder);
+            if !is_folder(stands) && stands != Place::File {
                 continue;
             }
             let real = args.ground.real(&folder);
             let begin = if real == "." { "" } else { real.as_str() };
-            let fits = |path: &str| {
+            let is_found = |path: &str, is_file: bool| {
                 let inner = path.strip_prefix(begin).unwrap_or(path);
                 let inner = inner.trim_start_matches('/');
                 let name = path.rsplit('/').next().unwrap_or(path);
-                let written = format!("{}/{inner}", place.text.trim_end_matches('/'));
-                let is = |(is_path, names): &(bool, Names)| {
-                    names.is_match(if *is_path { written.as_str() } else { name })
+                // (Of a pattern or variable it is not known how the place is written that it stands for.)
+                let begin = if place.is_literal() { &place.text } else { &folder };
+                let written = format!("{}/{inner}", begin.trim_end_matches('/'));
+                let below = written.match_indices('/').map(|(at, _)| &written[at + 1..]);
+                let below: Vec<&str> = below.filter(|_| !place.is_literal()).collect();
+                let is = |(is_path, names): &(bool, Names)| match is_path {
+                    true => names.is_match(&written) || below.iter().any(|one| names.is_match(one)),
+                    false => names.is_match(name),
+                };
+                let is_not = |(is_path, names): &(bool, Names)| match is_path {
+                    true => names.is_match(&written) && below.iter().all(|one| names.is_match(one)),
+                    false => names.is_match(name),
                 };
                 inner.matches('/').count() < deepest
                     && alternatives.iter().any(|one| {
-                        !one.is_of_others
+                        !(is_file && one.is_of_others)
                             && one.wanted.iter().all(is)
-                            && !one.unwanted.iter().any(is)
+                            && !one.unwanted.iter().any(is_not)
                     })
-                    && is_it(path)
             };
+            let fits = |path: &str| {
+                let mut folders = path.match_indices('/').map(|(at, _)| &path[..at]);
+                let lies_in = |folder: &str| folder.len() >= begin.len() && is_found(folder, false);
+                is_it(path) && (is_found(path, true) || goes_down && folders.any(lies_in))
+            };
+            if stands == Place::File && fits(&real) {
+                return Some(real);
+            }
             if let Some(found) = args.ground.find(&folder, reach, &fits) {
                 return Some(found);
             }
@@ -162,13 +184,15 @@ pub(super) fn found_by_fd(
     let reach = if all.iter().any(|own| args.may_have(own)) { reach } else { reach.shown() };
     let mut words = args.words();
     let (mut pattern, mut ending) = (None, None);
+    let mut folders = Vec::new();
     while let Some(word) = words.next() {
         match word.text.as_str() {
             "-x" | "-X" | "--exec" | "--exec-batch" => break,
             "-e" | "--extension" => ending = words.next().map(|word| format!(".{}", word.text)),
             "-t" | "--type" | "-E" | "--exclude" | "-d" | "--max-depth" => _ = words.next(),
             text if text.starts_with('-') => {}
-            text => pattern = pattern.or_else(|| Regex::new(text).ok()),
+            _ if pattern.is_some() => folders.push(word),
+            text => pattern = Regex::new(text).ok(),
         }
     }
     let fits = |path: &str| {
@@ -177,11 +201,82 @@ pub(super) fn found_by_fd(
             && ending.as_ref().is_none_or(|ending| name.ends_with(ending.as_str()))
             && is_it(path)
     };
-    args.ground.find(args.run.directories.here.first()?.as_deref()?, reach, &fits)
+    if folders.is_empty() {
+        folders.push(&HERE);
+    }
+    below(args, folders, reach, &fits)
+}
+
+/// A file of this kind in the folders that these words name. Of several that one pattern stands for, and that are
+/// no links, the folder in which they lie is gone through once.
+pub(super) fn below<'w>(
+    args: &Args<'_>,
+    words: impl IntoIterator<Item = &'w Word>,
+    reach: Reach,
+    is_it: &(dyn Fn(&str) -> bool + Sync),
+) -> Option<String> {
+    let ground = args.ground;
+    let mut looked = BTreeSet::new();
+    words.into_iter().find_map(|word| {
+        let mut places = args.places(word);
+        places.retain(|path| is_folder(ground.look(path)));
+        let mut beside: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut alone = Vec::new();
+        for path in places {
+            let real = ground.real(&path);
+            let folder = real.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let is_inside = !real.starts_with(['/', '~', '.']) && !real.is_empty();
+            // (What is the project's own is asked for: what others fill is left out of several, and gone
+            // through where it is named.)
+            if reach == Reach::Own
+                && !word.is_literal()
+                && is_inside
+                && real == path.trim_end_matches('/')
+            {
+                beside.entry(folder.to_owned()).or_default().push(real);
+            } else if looked.insert(real) {
+                alone.push(path);
+            }
+        }
+        beside.retain(|_, folders| {
+            let is_one = folders.len() == 1;
+            alone.extend(
+                folders.iter().filter(|one| is_one && looked.insert((*one).clone())).cloned(),
+            );
+            !is_one
+        });
+        let in_several = |(folder, several): (String, Vec<String>)| {
+            let lies_in = |path: &str| {
+                let mut above = path.match_indices('/').map(|(at, _)| &path[..at]);
+                above.any(|folder| several.iter().any(|one| one == folder))
+            };
+            ground.find(&folder, reach, &|path| lies_in(path) && is_it(path))
+        };
+        alone
+            .iter()
+            .find_map(|folder| ground.find(folder, reach, is_it))
+            .or_else(|| beside.into_iter().find_map(in_several))
+    })
 }
 
 /// Programs that go through the folders they are given without being told to.
 const GO_DOWN: &[&str] = &["rg", "rgrep", "ag", "ack", "tar", "zip", "rsync", "scp", "7z"];
+
+/// The command goes through the folders that it is given.
+pub(super) fn goes_down(args: &Args<'_>) -> bool {
+    let name = args.run.name();
+    let by_git =
+        name == "git" && (args.sub_is("grep") || args.sub_is("diff") && args.has("--no-index"));
+    let options = ["-r", "-R", "-a", "--recursive", "--archive", "--dereference-recursive"];
+    let words: Vec<&str> = args.words().map(|word| word.text.as_str()).collect();
+    by_git
+        || GO_DOWN.contains(&name)
+        || options.iter().any(|own| args.has(own))
+        || words.iter().any(|word| matches!(*word, "-drecurse" | "--directories=recurse"))
+        || words
+            .windows(2)
+            .any(|pair| matches!(pair[0], "-d" | "--directories") && pair[1] == "recurse")
+}
 
 /// A file of this kind in a folder that the command goes through.
 pub(super) fn searched(
@@ -189,28 +284,18 @@ pub(super) fn searched(
     reach: Reach,
     is_it: &(dyn Fn(&str) -> bool + Sync),
 ) -> Option<String> {
-    let name = args.run.name();
-    let by_git = name == "git" && args.sub_is("grep");
-    let options = ["-r", "-R", "-a", "--recursive", "--archive", "--dereference-recursive"];
-    let searches = SEARCHES.contains(&name) || by_git;
-    let words: Vec<&str> = args.words().map(|word| word.text.as_str()).collect();
-    let is_told = options.iter().any(|own| args.has(own))
-        || words.iter().any(|word| matches!(*word, "-drecurse" | "--directories=recurse"))
-        || words
-            .windows(2)
-            .any(|pair| matches!(pair[0], "-d" | "--directories") && pair[1] == "recurse");
-    let by_git_diff = name == "git" && args.sub_is("diff") && args.has("--no-index");
-    let goes_down = by_git || by_git_diff || GO_DOWN.contains(&name) || is_told;
-    if !goes_down {
+    if !goes_down(args) {
         return None;
     }
+    let name = args.run.name();
+    let by_git = name == "git" && args.sub_is("grep");
+    let searches = SEARCHES.contains(&name) || by_git;
     let given = Given::of(args);
     let n_patterns = usize::from(searches && !given.has_pattern && !args.has("--files"));
-    let here = Word::literal(".");
     let mut folders: Vec<&Word> =
         given.operands.into_iter().skip(n_patterns + usize::from(name == "git")).collect();
     if folders.is_empty() && searches {
-        folders.push(&here);
+        folders.push(&HERE);
     }
     let leaves_out = matches!(name, "rg" | "ag" | "ack")
         && !["-u", "--hidden", "--no-ignore", "-."].iter().any(|own| args.may_have(own));
@@ -227,11 +312,29 @@ pub(super) fn searched(
             && !given.unwanted.iter().any(is)
             && is_it(path)
     };
-    let paths = folders.into_iter().filter_map(|word| args.paths(word)).flatten();
-    paths
-        .filter(|path| is_folder(args.ground.look(path)))
-        .find_map(|path| args.ground.find(&path, reach, &fits))
+    if by_git {
+        return Pathspecs::of(args, chosen_by_git(args, folders)).find(args.ground, reach, &fits);
+    }
+    below(args, folders, reach, &fits)
 }
+
+/// What of the words behind the pattern of a `git grep` are no commits.
+fn chosen_by_git<'w>(args: &Args<'w>, operands: Vec<&'w Word>) -> Vec<&'w Word> {
+    let mut behind_dashes = args.words().skip_while(|word| word.text != "--").skip(1).peekable();
+    if behind_dashes.peek().is_some() {
+        return behind_dashes.collect();
+    }
+    let is_there = |path: &String| args.ground.look(path) != Place::Nothing;
+    let is_path = |word: &&Word| is_git_pattern(word) || args.places(word).iter().any(is_there);
+    let mut chosen: Vec<&Word> = operands.into_iter().filter(is_path).collect();
+    if chosen.is_empty() {
+        chosen.push(&HERE);
+    }
+    chosen
+}
+
+/// Where a command runs.
+static HERE: LazyLock<Word> = LazyLock::new(|| Word::literal("."));
 
 /// What a command that goes through folders was told of them.
 struct Given<'a> {
@@ -302,7 +405,7 @@ impl<'a> Given<'a> {
     }
 }
 
-fn is_folder(place: Place) -> bool {
+pub(super) fn is_folder(place: Place) -> bool {
     match place {
         Place::Folder | Place::Project | Place::Above => true,
         Place::Nothing | Place::File | Place::Elsewhere => false,

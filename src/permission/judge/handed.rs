@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use regex::{Regex, RegexBuilder};
 
 use super::args::Args;
-use super::folders::{found, found_by_fd, searched};
+use super::folders::{below, found, found_by_fd, is_folder, searched};
 use super::instead::extended;
 use super::shows::{counts, fragments};
 use super::survey::Survey;
@@ -23,6 +23,8 @@ use crate::protocol::nests_too_deep;
 
 /// Through so many searches names are followed.
 const MOST_FILTERS: usize = 8;
+/// What a look at a path costs, in values that are compared.
+pub(super) const A_LOOK: usize = 10;
 /// So many commands of a line are followed, each by itself.
 pub(super) const MOST_FOLLOWED: usize = 64;
 
@@ -36,11 +38,13 @@ pub(super) struct Flow<'a> {
     /// Where what goes through folders is followed to.
     pub(super) reach: Reach,
     pub(super) is_it: &'a (dyn Fn(&str) -> bool + Sync),
+    /// Who gets the name of a folder goes through it.
+    pub(super) goes_down: bool,
 }
 
 impl<'a> Flow<'a> {
     fn args(&self, run: &'a Run) -> Args<'a> {
-        Args { run, directory: self.directory, ground: self.ground }
+        Args { run, directory: self.directory, ground: self.ground, values: Some(self.values) }
     }
 
     /// The first file of this kind whose name this command of the line may get from elsewhere in it, for its words.
@@ -57,7 +61,7 @@ impl<'a> Flow<'a> {
     }
 
     /// What a word may stand for that is known only when the command runs.
-    fn behind(&self, word: &Word, n: usize) -> Option<String> {
+    pub(super) fn behind(&self, word: &Word, n: usize) -> Option<String> {
         let is_unknown = matches!(word.kind, Kind::Variable | Kind::Output);
         if word.text.starts_with('-') || !is_unknown {
             return None;
@@ -65,10 +69,11 @@ impl<'a> Flow<'a> {
         let run = &self.line.runs()[n];
         let values = self.values.behind(word);
         let mut values = values.iter().take_while(|_| self.ground.spend(1));
+        let by_name = |value: &Word| self.named_by_value(run, value);
         values.find_map(|value| match value.kind {
             Kind::Output => self.put_there(value, n),
-            Kind::Variable => self.named(run, value).or_else(|| self.set_by_others(&value.text)),
-            Kind::Literal | Kind::Home | Kind::Pattern => self.named(run, value),
+            Kind::Variable => by_name(value).or_else(|| self.set_by_others(&value.text)),
+            Kind::Literal | Kind::Home | Kind::Pattern => by_name(value),
         })
     }
 
@@ -106,7 +111,7 @@ impl<'a> Flow<'a> {
         let first = runs.first()?;
         let mut values = self.line.bindings().iter().flat_map(|binding| &binding.words);
         self.written_by(|_, _| true)
-            .or_else(|| values.find_map(|value| self.named(first, value)))
+            .or_else(|| values.find_map(|value| self.named_by_value(first, value)))
             .or_else(|| runs.iter().find_map(|run| self.in_text(run)))
     }
 
@@ -119,12 +124,25 @@ impl<'a> Flow<'a> {
 
     /// The file of this kind that a word or pattern names.
     fn named(&self, run: &'a Run, word: &Word) -> Option<String> {
-        let args = self.args(run);
-        let mut paths = args.expanded(word);
-        if word.kind != Kind::Pattern {
-            paths.extend(args.known_paths(word));
+        let mut places = self.args(run).places(word).into_iter();
+        places.find_map(|path| self.at(&path))
+    }
+
+    /// The same of a word that values were put into.
+    fn named_by_value(&self, run: &'a Run, value: &Word) -> Option<String> {
+        let mut places = self.args(run).places_of_value(value).into_iter();
+        places.find_map(|path| self.at(&path))
+    }
+
+    /// The file of this kind that a path leads to, or that lies in the folder there.
+    fn at(&self, path: &str) -> Option<String> {
+        let real = self.ground.real(path);
+        if (self.is_it)(&real) {
+            return Some(real);
         }
-        paths.into_iter().map(|path| self.ground.real(&path)).find(|path| (self.is_it)(path))
+        let goes_down = self.goes_down && self.ground.spend(A_LOOK);
+        let goes_down = goes_down && is_folder(self.ground.look(path));
+        goes_down.then(|| self.ground.find(path, self.reach, self.is_it)).flatten()
     }
 
     /// What the command at the first place writes comes to that at the second, through pipes.
@@ -158,7 +176,16 @@ impl<'a> Flow<'a> {
             let filters: Vec<Filter> = readers.iter().filter_map(Filter::of).collect();
             // `find` writes the place that it was given in front of each.
             let begin = if run.name() == "find" { "./" } else { "" };
-            let passes = |path: &str| filters.iter().all(|one| one.passes(path, begin));
+            // What lists the folder alone: with its name goes what is in it.
+            let is_by_folder =
+                self.goes_down && matches!(run.name(), "ls" | "dir" | "echo" | "printf");
+            let passes = |path: &str| {
+                let mut folders = path.match_indices('/').map(|(at, _)| &path[..at]);
+                filters.iter().all(|one| one.passes(path, begin))
+                    && (!is_by_folder
+                        || folders
+                            .all(|path| filters.iter().all(|one| !one.takes_out(path, begin))))
+            };
             let is_it = |path: &str| (self.is_it)(path) && passes(path);
             self.writes(run, &is_it)
         })
@@ -169,7 +196,7 @@ impl<'a> Flow<'a> {
         let args = self.args(run);
         let flow = Flow { is_it, ..*self };
         match run.name() {
-            "find" => found(&args, self.reach, is_it),
+            "find" => found(&args, self.reach, is_it, self.goes_down),
             "fd" | "fdfind" => found_by_fd(&args, self.reach, is_it),
             "ls" | "dir" => flow.listed(run),
             "cat" if matches!(run.input, Input::Text(_)) => flow.in_text(run),
@@ -190,7 +217,8 @@ impl<'a> Flow<'a> {
                 args.operands().find_map(|word| flow.named(run, word))
             }
             "du" | "tree" if args.has("-a") || args.has("--all") => {
-                self.ground.find(run.directories.here.first()?.as_deref()?, self.reach, is_it)
+                let here = Word::literal(".");
+                below(&args, args.operands().chain([&here]), self.reach, is_it)
             }
             "compgen" => flow.completed(run),
             "git" if args.sub_is("check-ignore") => {
@@ -200,11 +228,11 @@ impl<'a> Flow<'a> {
                 if args.sub_is("status") && args.has("--ignored")
                     || args.sub_is("clean") && (args.has("-x") || args.has("-X")) =>
             {
-                self.ground.find(run.directories.here.first()?.as_deref()?, self.reach, is_it)
+                below(&args, [&Word::literal(".")], self.reach, is_it)
             }
             // What it tracks everybody has who has the repository.
             "git" if args.sub_is("ls-files") && (args.has("-o") || args.has("--others")) => {
-                self.ground.find(run.directories.here.first()?.as_deref()?, self.reach, is_it)
+                below(&args, [&Word::literal(".")], self.reach, is_it)
             }
             _ => None,
         }
@@ -248,7 +276,7 @@ impl<'a> Flow<'a> {
         operands.into_iter().find_map(|word| {
             self.named(run, word).or_else(|| {
                 let inner = if shows_hidden { &["*", ".*"] as &[&str] } else { &["*"] };
-                let folders = args.paths(word)?;
+                let folders = args.places(word);
                 let patterns = folders.iter().flat_map(|folder| {
                     inner.iter().map(move |name| match folder.as_str() {
                         "" => (*name).to_owned(),
@@ -256,7 +284,7 @@ impl<'a> Flow<'a> {
                     })
                 });
                 let mut names = patterns.flat_map(|pattern| self.ground.expand(&pattern));
-                names.find(|path| (self.is_it)(path))
+                names.find_map(|path| self.at(&path))
             })
         })
     }
@@ -311,15 +339,23 @@ impl Filter {
         Some(Self { pattern, is_turned, is_whole })
     }
 
+    /// It is certain to take this name out.
+    fn takes_out(&self, path: &str, begin: &str) -> bool {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let is_out = || {
+            let mut ways = [path, name].into_iter();
+            ways.all(|path| self.pattern.is_match(&format!("{begin}{path}")))
+        };
+        self.is_turned && !self.is_whole && is_out()
+    }
+
     /// It may let this file's name through. What exactly was written is not known (the folder it ran in, the place
     /// it was given): one that wants something is believed to want any of the ways to write it, one that takes
     /// out to take out what it fits in all.
     fn passes(&self, path: &str, begin: &str) -> bool {
         let fits = |path: &str| self.pattern.is_match(path);
         if self.is_turned {
-            let name = path.rsplit('/').next().unwrap_or(path);
-            let is_out = || [path, name].iter().all(|path| fits(&format!("{begin}{path}")));
-            return self.is_whole || !is_out();
+            return !self.takes_out(path, begin);
         }
         let below = path.match_indices('/').map(|(at, _)| &path[at + 1..]);
         let mut written = std::iter::once(path).chain(below);

@@ -53,7 +53,7 @@ impl Call {
 /// The tool to use where the whole line is what a tool does.
 pub(super) fn better_tool(line: &Line, directory: &str, ground: &dyn Ground) -> Option<Instead> {
     let runs = line.only_pipeline().filter(|runs| !runs.iter().any(|run| run.path.is_some()))?;
-    let args = |run| Args { run, directory, ground };
+    let args = |run| Args { run, directory, ground, values: None };
     let (first, cut) = match runs {
         [run] => (run, Cut::Nothing),
         [first, last] => {
@@ -82,7 +82,7 @@ pub(super) fn note(line: &Line, directory: &str, ground: &dyn Ground) -> Option<
         .iter()
         .filter(|run| run.by == By::Line && run.sets == Sets::Nothing && run.path.is_none())
         .find_map(|run| {
-            let args = Args { run, directory, ground };
+            let args = Args { run, directory, ground, values: None };
             let name = &run.words.first()?.text;
             let call = change(&args).or_else(|| looking(&args, Cut::Nothing))?;
             Some(format!(

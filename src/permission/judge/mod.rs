@@ -7,6 +7,7 @@ mod extended;
 mod folders;
 mod handed;
 mod instead;
+mod pathspec;
 mod shows;
 mod spared;
 mod survey;
@@ -268,7 +269,7 @@ fn look_at(
     own: Own,
     found: &mut Findings,
 ) {
-    let args = Args { run, directory, ground };
+    let args = Args { run, directory, ground, values: None };
     for to in run.redirects.iter().filter(|to| matches!(to.how, How::Read | How::Write)) {
         let target = to.target.text.as_str();
         if to.how == How::Write && everything::is_device(target) {
@@ -314,7 +315,7 @@ pub(super) fn is_read_only(line: &Line) -> bool {
         && !line.text().contains("[$(")
         && !line.text().contains("[`")
         && line.runs().iter().all(|run| {
-            let args = Args { run, directory: "", ground: &Nowhere };
+            let args = Args::alone(run);
             let classes = classes(&args);
             run.sets != Sets::Anything
                 && run.redirects.iter().all(|to| to.writes().is_none())
@@ -335,7 +336,7 @@ pub(super) fn can_be(name: &str, class: Class) -> bool {
 /// What this simple command of a line runs talks to other machines.
 pub(super) fn talks(line: &Line, n: usize) -> bool {
     let runs = line.runs().iter().filter(|run| run.of == n);
-    runs.map(|run| Args { run, directory: "", ground: &Nowhere }).any(|args| {
+    runs.map(Args::alone).any(|args| {
         let is_device = |to: &Redirect| Own::default().is_left_by(to);
         classes(&args).iter().any(|entry| entry.class == Class::Network)
             || args.run.redirects.iter().any(is_device)
@@ -373,7 +374,7 @@ pub(super) fn has_beyond(
     let own = own.of(line);
     let directory = if directory == "." { "" } else { directory };
     line.runs().iter().any(|run| {
-        let args = Args { run, directory, ground };
+        let args = Args { run, directory, ground, values: None };
         let mut of_it = classes(&args).into_iter().filter(|entry| entry.class == class);
         let read = || run.redirects.iter().filter(|to| matches!(to.how, How::Read | How::Write));
         of_it.any(|_| !own.suffices(class, &args))
@@ -403,7 +404,7 @@ pub(super) fn writes_git(line: &Line, directory: &str, ground: &dyn Ground) -> b
     }
     let directory = if directory == "." { "" } else { directory };
     let is_harmless = |run: &Run| {
-        let args = Args { run, directory, ground };
+        let args = Args { run, directory, ground, values: None };
         let classes = classes(&args);
         let is = |class: Class| classes.iter().any(|entry| entry.class == class);
         // Everything but the program may be put in: `git commit -m "$(cat msg)"`.
@@ -430,7 +431,7 @@ pub(super) fn reads_input(line: &Line) -> Option<String> {
     }
     let mut own = line.runs().iter().filter(|run| run.nesting == 0 && run.input == Input::None);
     own.find_map(|run| {
-        let args = Args { run, directory: "", ground: &Nowhere };
+        let args = Args::alone(run);
         let name = run.words.first()?.known()?;
         let (_, most) = READ_INPUT.iter().find(|(names, _)| names.contains(&name))?;
         let elsewhere = run
@@ -485,7 +486,7 @@ pub(super) fn skips(run: &Run) -> Vec<Skip> {
 
 /// The place of the first word that is neither an option nor the value of one.
 pub(super) fn first_operand(run: &Run) -> Option<usize> {
-    let args = Args { run, directory: "", ground: &Nowhere };
+    let args = Args::alone(run);
     args.parts().position(|(_, part)| part == Part::Operand).map(|n| n + 1)
 }
 

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use super::args::Args;
 use super::everything::INTERPRETERS;
-use super::folders::{found, searched};
+use super::folders::{found, goes_down, searched};
 use super::handed::{Flow, MOST_FOLLOWED, runs_what_it_finds};
 use super::survey::Survey;
 use super::table::{COPIES, NAMES_ONLY, SEARCHES, SHOWS};
@@ -245,11 +245,11 @@ pub(in super::super) fn shows(
     let is_it = &by(None);
     let is_long = line.runs().len() > MOST_FOLLOWED;
     let values = &Values::of(line, ground);
-    let flow = |reach| Flow { line, directory, ground, values, reach, is_it };
+    let flow = |reach| Flow { line, directory, ground, values, reach, is_it, goes_down: false };
     let reads_unknown = || line.runs().iter().any(reads_unknown);
     let found = (0..line.runs().len()).find_map(|n| {
         let run = &line.runs()[n];
-        let args = Args { run, directory, ground };
+        let args = Args { run, directory, ground, values: Some(values) };
         Looker { line, n, args, ground, values, is_it: &by(Some(run.of)), suspicion }.look()
     });
     found
@@ -347,7 +347,7 @@ impl<'a> Looker<'a> {
         named.or_else(|| self.in_texts()).or_else(|| self.met()).or_else(|| {
             let is_handed_on =
                 hands_on && self.suspicion == Suspicion::Any && self.name() == "find";
-            is_handed_on.then(|| found(&self.args, Reach::All, self.is_it)).flatten()
+            is_handed_on.then(|| found(&self.args, Reach::All, self.is_it, false)).flatten()
         })
     }
 
@@ -552,7 +552,9 @@ impl<'a> Looker<'a> {
 
     fn flow<'b>(&'b self, is_it: &'b (dyn Fn(&str) -> bool + Sync)) -> Flow<'b> {
         let (directory, ground, values) = (self.args.directory, self.ground, self.values);
-        Flow { line: self.line, directory, ground, values, reach: self.suspicion.reach(), is_it }
+        let (line, reach) = (self.line, self.suspicion.reach());
+        let goes_down = goes_down(&self.args);
+        Flow { line, directory, ground, values, reach, is_it, goes_down }
     }
 
     /// A program that is not known, or one that shows the files that it is given.

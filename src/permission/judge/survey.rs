@@ -139,7 +139,9 @@ mod tests {
         let reach = Reach::Own;
         let values = Values::of(&line, &survey);
         let (ground, values) = (&survey, &values);
-        let flow = Flow { line: &line, directory: "", ground, values, reach, is_it: &is_it };
+        let is_it = &is_it;
+        let flow =
+            Flow { line: &line, directory: "", ground, values, reach, is_it, goes_down: false };
         for n in 0..line.runs().len() {
             assert_eq!(flow.handed(n), None);
         }

@@ -4,16 +4,16 @@ use std::cell::Cell;
 use std::collections::{BTreeSet, HashSet};
 
 use super::args::Args;
+use super::folders::found as found_by_find;
+use super::handed::{A_LOOK, Flow, MOST_FOLLOWED};
+use super::pathspec::{Pathspecs, is_git_pattern, top};
 use super::survey::Survey;
 use super::values::Values;
 use super::{Ground, Place, Reach};
 use crate::permission::line::Line;
 use crate::permission::paths::guarded;
-use crate::permission::shell::{Dir, Effects, Kind, Word, join};
+use crate::permission::shell::{Effects, Kind, Run, Word, join};
 
-/// What a look at a path costs, in values that are compared, and what it costs to put one together.
-const A_LOOK: usize = 10;
-const A_PATH: usize = 5;
 /// So many paths of a line are looked at, whatever was spent to find their names.
 const MOST_LOOKS: usize = 20_000;
 
@@ -35,6 +35,10 @@ struct Touched {
     seen: HashSet<(String, Change)>,
     /// Folders whose files come to lie in others.
     filled: Vec<(String, String)>,
+    /// What git is told to take away or put back by patterns of its own.
+    by_git: Vec<Pathspecs>,
+    /// Words that stand for what another command of the line writes, and the place of the command.
+    handed: Vec<(usize, Word, Change)>,
 }
 
 impl Touched {
@@ -72,7 +76,8 @@ pub(in super::super) fn removes(line: &Line, directory: &str, ground: &dyn Groun
         };
         is_kept.then(|| ground.real(path))
     };
-    let touched = touched(line, directory, ground).paths.into_iter();
+    let directory = if directory == "." { "" } else { directory };
+    let touched = touched(line, directory, ground, &Values::of(line, ground)).paths.into_iter();
     let kept = touched.filter_map(|(path, change)| kept(&path, change));
     kept.collect::<BTreeSet<String>>().into_iter().collect()
 }
@@ -84,7 +89,9 @@ pub(in super::super) fn changes(
     ground: &Survey<'_>,
     is_it: &(dyn Fn(&str) -> bool + Sync),
 ) -> Option<String> {
-    let touched = touched(line, directory, ground);
+    let directory = if directory == "." { "" } else { directory };
+    let values = &Values::of(line, ground);
+    let touched = touched(line, directory, ground, values);
     let found = touched.paths.into_iter().enumerate().find_map(|(n, (path, change))| {
         // (A name that fits is enough where no more can be looked at.)
         let can_look = n < MOST_LOOKS;
@@ -95,6 +102,37 @@ pub(in super::super) fn changes(
         let is_gone = can_look && change == Change::Gone;
         let is_folder = is_gone && matches!(ground.look(&path), Place::Folder | Place::Project);
         is_folder.then(|| ground.find(&path, Reach::All, is_it)).flatten()
+    });
+    let found = found.or_else(|| {
+        let mut by_git = touched.by_git.iter();
+        by_git.find_map(|chosen| chosen.find(ground, Reach::All, is_it))
+    });
+    let found = found.or_else(|| {
+        let flow = |goes_down| Flow {
+            line,
+            directory,
+            ground,
+            values,
+            reach: Reach::All,
+            is_it,
+            goes_down,
+        };
+        let runs = line.runs();
+        // (A line that is too long is looked at as a whole.)
+        if runs.len() > MOST_FOLLOWED {
+            return (!touched.handed.is_empty()).then(|| flow(true).anything()).flatten();
+        }
+        let deletes =
+            |run: &Run| run.name() == "find" && run.words.iter().any(|word| word.text == "-delete");
+        let mut finders = runs.iter().filter(|run| deletes(run));
+        let lost = finders.find_map(|run| {
+            let args = Args { run, directory, ground, values: Some(values) };
+            found_by_find(&args, Reach::All, is_it, true)
+        });
+        let mut handed = touched.handed.iter();
+        lost.or_else(|| {
+            handed.find_map(|(n, word, change)| flow(*change == Change::Gone).behind(word, *n))
+        })
     });
     found.or_else(|| {
         let mut filled = touched.filled.into_iter().take(MOST_LOOKS);
@@ -115,7 +153,7 @@ pub(in super::super) fn changes(
 pub(in super::super) fn changes_what_a_patch_names(line: &Line) -> bool {
     const LOOKS: &[&str] = &["--check", "--stat", "--numstat", "--summary", "--cached"];
     line.runs().iter().any(|run| {
-        let args = Args { run, directory: "", ground: &super::Nowhere };
+        let args = Args::alone(run);
         let looks = LOOKS.iter().any(|option| args.surely_has(option));
         match run.name() {
             "git" => args.sub_is("am") || args.sub_is("apply") && !looks,
@@ -126,20 +164,19 @@ pub(in super::super) fn changes_what_a_patch_names(line: &Line) -> bool {
 }
 
 /// What the line, run in this folder, changes, as far as it is named.
-fn touched(line: &Line, directory: &str, ground: &Survey<'_>) -> Touched {
-    let directory = if directory == "." { "" } else { directory };
-    let values = Values::of(line, ground);
+fn touched(line: &Line, directory: &str, ground: &Survey<'_>, values: &Values<'_>) -> Touched {
     let mut touched = Touched::default();
-    for run in line.runs() {
-        let args = Args { run, directory, ground };
-        Toucher { args, values: &values, ground, touched: &mut touched }.look();
+    for (n, run) in line.runs().iter().enumerate() {
+        let args = Args { run, directory, ground, values: Some(values) };
+        Toucher { args, n, ground, touched: &mut touched }.look();
     }
     touched
 }
 
 struct Toucher<'a, 'b> {
     args: Args<'b>,
-    values: &'a Values<'b>,
+    /// Which command of the line it is.
+    n: usize,
     ground: &'a Survey<'b>,
     touched: &'a mut Touched,
 }
@@ -165,7 +202,9 @@ impl<'b> Toucher<'_, 'b> {
             }
             // `uniq IN OUT`
             "uniq" => self.add_all(self.args.operands().nth(1), written),
-            "git" if self.args.sub_is("rm") => self.add_all(self.args.operands().skip(1), gone),
+            "git" if self.args.sub_is("rm") => {
+                self.add_by_git(self.args.operands().skip(1).collect());
+            }
             "git" if self.args.sub_is("mv") => {
                 let mut operands: Vec<&Word> = self.args.operands().skip(1).collect();
                 if let Some(target) = operands.pop() {
@@ -277,28 +316,26 @@ impl<'b> Toucher<'_, 'b> {
             "bundle" => given().skip(1).take(1).collect(),
             _ => return,
         };
-        if !named.is_empty() && !named.iter().any(|word| is_git_pattern(word)) {
-            return self.add_all(named, Change::Gone);
+        if !named.is_empty() {
+            return self.add_by_git(named);
         }
         let first = args.words().next();
         let here = first.map_or(Vec::new(), |word| args.folders_of_operand(word));
         for folder in here {
             // (`git clean` stays below the folder where it runs.)
-            let root = if sub == "clean" { folder } else { self.repository(folder) };
+            let is_top = sub != "clean";
+            let root = folder.map(|folder| if is_top { top(&self.args, &folder) } else { folder });
             self.touched.add(root.unwrap_or_default(), Change::Gone);
         }
     }
 
-    /// The folder of the project in which the repository lies that this one belongs to.
-    fn repository(&self, folder: Dir) -> Dir {
-        let mut folder = folder?;
-        while !folder.is_empty() && !folder.starts_with(['/', '~', '.']) {
-            if self.ground.look(&join(&folder, ".git")) != Place::Nothing {
-                break;
-            }
-            folder.truncate(folder.rfind('/').unwrap_or(0));
+    /// The files that git takes away or puts back, by names and patterns.
+    fn add_by_git(&mut self, words: Vec<&Word>) {
+        if words.iter().any(|word| is_git_pattern(word)) {
+            self.touched.by_git.push(Pathspecs::of(&self.args, words));
+        } else {
+            self.add_all(words, Change::Gone);
         }
-        Some(folder)
     }
 
     /// What `tar xf a.tar FILE` is told to unpack.
@@ -330,7 +367,13 @@ impl<'b> Toucher<'_, 'b> {
     }
 
     fn add(&mut self, word: &Word, change: Change) {
-        for path in self.places(word) {
+        // (What it is handed as the name of something in a folder lies there.)
+        let is_whole = word.text.starts_with(['$', '`', '{', '<']) || !word.text.contains('/');
+        let is_unknown = |word: &Word| matches!(word.kind, Kind::Variable | Kind::Output);
+        if is_whole && is_unknown(word) && self.args.values_behind(word).iter().any(is_unknown) {
+            self.touched.handed.push((self.n, word.clone(), change));
+        }
+        for path in self.args.places(word) {
             self.touched.add(path, change);
         }
     }
@@ -349,7 +392,7 @@ impl<'b> Toucher<'_, 'b> {
     }
 
     fn put_to(&mut self, target: &Word, sources: &[&Word], change: Change) {
-        let targets = self.places(target).into_iter().map(|target| {
+        let targets = self.args.places(target).into_iter().map(|target| {
             self.touched.add(target.clone(), change);
             let is_new = self.ground.spend(A_LOOK) && self.ground.look(&target) == Place::Nothing;
             (target, is_new)
@@ -359,7 +402,7 @@ impl<'b> Toucher<'_, 'b> {
             // (`cp -r a/. b` puts what is in it there.)
             let name = source.known().map(|text| last(text).to_owned());
             let mut paths: Vec<Option<String>> =
-                self.places(source).into_iter().map(Some).collect();
+                self.args.places(source).into_iter().map(Some).collect();
             if paths.is_empty() && name.is_some() {
                 paths.push(None);
             }
@@ -383,27 +426,6 @@ impl<'b> Toucher<'_, 'b> {
             }
         }
     }
-
-    /// The files that a word names: itself, by a pattern, or by variables that the line sets.
-    fn places(&self, word: &Word) -> BTreeSet<String> {
-        let is_variable = word.kind == Kind::Variable;
-        let mut places = BTreeSet::new();
-        for word in self.values.behind(word).iter() {
-            if word.kind != Kind::Pattern {
-                places.extend(self.args.known_paths(word));
-            }
-            places.extend(self.args.expanded(word));
-            if is_variable && !self.ground.spend(A_PATH) {
-                break;
-            }
-        }
-        places
-    }
-}
-
-/// Git reads it as a pattern of its own, which goes through folders.
-fn is_git_pattern(word: &Word) -> bool {
-    word.text.starts_with(':') || word.is_literal() && word.text.contains(['*', '?', '['])
 }
 
 /// With these a program that packs files leaves them where they are.

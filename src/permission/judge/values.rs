@@ -9,15 +9,16 @@ use std::rc::Rc;
 
 use regex::{NoExpand, Regex};
 
-use super::Nowhere;
 use super::args::Args;
 use super::survey::Survey;
 use crate::permission::line::Line;
 use crate::permission::pattern::{Pattern, expression};
-use crate::permission::shell::{Kind, Run, SHELLS, Word};
+use crate::permission::shell::{Kind, Run, SHELLS, Way, Word};
 
 /// No path is longer.
 const LONGEST: usize = 4096;
+/// What it costs to put a path together, in values that are compared.
+const A_PATH: usize = 5;
 /// Variables that stand for a place, which is known where the command runs.
 const PLACES: &[&str] = &["HOME", "PWD", "OLDPWD"];
 
@@ -30,6 +31,8 @@ pub(super) struct Values<'a> {
     /// What besides blanks takes a value apart into words.
     separators: String,
     known: RefCell<HashMap<String, Rc<[Word]>>>,
+    /// Where ways into folders lead, by their words.
+    ways: RefCell<HashMap<String, Rc<[String]>>>,
 }
 
 /// `$name`, `${name}`, `${name:-default}`, `${name%.*}` in a text.
@@ -52,7 +55,7 @@ impl<'a> Values<'a> {
         }
         let functions: HashSet<&str> = line.script().functions.iter().map(String::as_str).collect();
         let arguments = |run: &'a Run| -> Vec<&'a Word> {
-            let args = Args { run, directory: "", ground: &Nowhere };
+            let args = Args::alone(run);
             match run.name() {
                 // The first is the script.
                 name if SHELLS.contains(&name) => args.operands().skip(1).collect(),
@@ -74,7 +77,26 @@ impl<'a> Values<'a> {
             read: read.chain(["REPLY", "MAPFILE"]).collect(),
             separators: given_separators,
             known: RefCell::default(),
+            ways: RefCell::default(),
         }
+    }
+
+    /// What it costs to put a path together is left.
+    pub(super) fn may_go_on(&self) -> bool {
+        self.ground.spend(A_PATH)
+    }
+
+    /// Where a way leads; who follows it does so once.
+    pub(super) fn led_to(&self, way: &Way, follow: impl FnOnce() -> Vec<String>) -> Rc<[String]> {
+        let key: Vec<String> =
+            way.iter().map(|word| format!("{:?} {}", word.kind, word.text)).collect();
+        let key = key.join("\0");
+        if let Some(known) = self.ways.borrow().get(&key) {
+            return Rc::clone(known);
+        }
+        let found: Rc<[String]> = if self.may_go_on() { follow().into() } else { Rc::from([]) };
+        self.ways.borrow_mut().insert(key, Rc::clone(&found));
+        found
     }
 
     /// The words that the shell makes of a value.
@@ -394,6 +416,7 @@ fn length_of_name(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Nowhere;
     use super::*;
 
     /// What the last word of a line may stand for; `?` stands behind what is not known.

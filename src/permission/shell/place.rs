@@ -6,6 +6,9 @@ use super::word::{Kind, Word};
 
 /// How many folders a command may run in, before they count as unknown.
 const MOST_DIRECTORIES: usize = 4;
+/// So many ways into folders that are not known here are kept, each with so many words.
+const MOST_WAYS: usize = 4;
+const MOST_WORDS: usize = 8;
 /// What begins a path from the folder that a command runs in, and from the one that was left for it.
 const HERE: &[&str] = &["$PWD", "${PWD}", "~+"];
 const LEFT: &[&str] = &["$OLDPWD", "${OLDPWD}", "~-"];
@@ -14,17 +17,28 @@ const LEFT: &[&str] = &["$OLDPWD", "${OLDPWD}", "~-"];
 /// home (`~`, `~/x`); `None` where it is not known.
 pub(in super::super) type Dir = Option<String>;
 
+/// The words that lead into a folder, one after the other, where what they stand for is not known here: `cd c*f`, `cd $d`.
+pub(in super::super) type Way = Vec<Word>;
+
 /// The folders that a command may run in, and those that the last `cd` before it may have left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Folders {
     pub(in super::super) here: Arc<[Dir]>,
     left: Arc<[Dir]>,
+    /// The ways into those here that are not known.
+    pub(in super::super) ways: Arc<[Way]>,
+    left_ways: Arc<[Way]>,
 }
 
 impl Folders {
     /// Where a line runs. What was left for it is not known.
     pub(super) fn root() -> Self {
-        Self { here: Arc::new([Some(String::new())]), left: Arc::new([None]) }
+        Self {
+            here: Arc::new([Some(String::new())]),
+            left: Arc::new([None]),
+            ways: Arc::new([]),
+            left_ways: Arc::new([]),
+        }
     }
 
     /// Those that a word is seen from: `~-/x` from what was left.
@@ -36,18 +50,44 @@ impl Folders {
     pub(super) fn change(&mut self, arguments: &[Word]) {
         let is_option =
             |word: &&Word| matches!(word.known(), Some("-P" | "-L" | "-e" | "--" | "-n"));
-        let here = match arguments.iter().find(|word| !is_option(word)) {
-            None => Arc::new([Some("~".to_owned())]),
-            Some(word) if word.text == "-" => Arc::clone(&self.left),
-            Some(word) if word.text.starts_with(['+', '-']) => Arc::new([None]),
-            Some(word) => self.of(word).iter().map(|dir| path_of(dir, word)).collect(),
+        let no_way: Arc<[Way]> = Arc::new([]);
+        let (here, ways) = match arguments.iter().find(|word| !is_option(word)) {
+            None => (Arc::new([Some("~".to_owned())]) as Arc<[Dir]>, no_way),
+            Some(word) if word.text == "-" => (Arc::clone(&self.left), Arc::clone(&self.left_ways)),
+            Some(word) if word.text.starts_with(['+', '-']) => (Arc::new([None]) as _, no_way),
+            Some(word) => {
+                let here = self.of(word).iter().map(|dir| path_of(dir, word)).collect();
+                (here, self.ways_by(word))
+            }
         };
-        self.left = std::mem::replace(&mut self.here, here);
+        self.go(here, ways);
     }
 
     /// After `popd`.
     pub(super) fn forget(&mut self) {
-        self.left = std::mem::replace(&mut self.here, Arc::new([None]));
+        self.go(Arc::new([None]), Arc::new([]));
+    }
+
+    fn go(&mut self, here: Arc<[Dir]>, ways: Arc<[Way]>) {
+        self.left = std::mem::replace(&mut self.here, here);
+        self.left_ways = std::mem::replace(&mut self.ways, ways);
+    }
+
+    /// The ways into what a word leads to that is not known.
+    fn ways_by(&self, word: &Word) -> Arc<[Way]> {
+        // (From the root of all it is known wherever that begins.)
+        let further = self.ways.iter().filter(|_| path_of(&None, word).is_none()).cloned();
+        let unknown = |dir: &&Dir| dir.is_some() && path_of(dir, word).is_none();
+        let begun = self.of(word).iter().filter(unknown).flatten().map(|dir| {
+            let kind = if dir.starts_with('~') { Kind::Home } else { Kind::Literal };
+            vec![Word { text: dir.clone(), kind }]
+        });
+        let begun = begun.chain(further).filter(|way| way.len() < MOST_WORDS);
+        let mut ways: Vec<Way> = begun.take(MOST_WAYS).collect();
+        for way in &mut ways {
+            way.push(word.clone());
+        }
+        ways.into()
     }
 
     /// What follows runs where it would have run before, or where it would now.
@@ -59,6 +99,11 @@ impl Folders {
             let mut both: Vec<Dir> = before.to_vec();
             both.extend(all.iter().filter(|dir| !before.contains(dir)).cloned());
             *all = if both.len() > MOST_DIRECTORIES { Arc::new([None]) } else { both.into() };
+        }
+        let ways = [(&mut self.ways, &before.ways), (&mut self.left_ways, &before.left_ways)];
+        for (all, before) in ways.into_iter().filter(|(all, before)| all != before) {
+            let more = all.iter().filter(|way| !before.contains(way));
+            *all = before.iter().chain(more).take(MOST_WAYS).cloned().collect();
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Words that bash accepts and the grammar does not.
 //!
 //! A text with such a word is read once more, with letters where the grammar stumbles: `{cat,.env}`, which is no group,
-//! a pattern of `extglob`, and `<>`. Both readings count, for which is bash's depends on its settings; and it stays a text
-//! that is not understood.
+//! a pattern of `extglob`, a class in a program's name (`z[a-b]p`), and `<>`. Both readings count, for which is bash's
+//! depends on its settings; and it stays a text that is not understood.
 
 /// What stands for what the grammar does not take.
 const LETTER: u8 = b'_';
@@ -64,6 +64,11 @@ pub(super) fn mended(text: &str) -> Option<String> {
                     (mended[n], mended[n + close]) = (LETTER, LETTER);
                 }
             }
+            (b'[', In::Commands) if is_pattern_behind_name(bytes, n) => {
+                let end = n + length_to(&bytes[n..], is_between);
+                let brackets = mended[n..end].iter_mut().filter(|byte| b"[]".contains(byte));
+                brackets.for_each(|byte| *byte = LETTER);
+            }
             // It opens for both; the words tell what stood there.
             (b'<', In::Commands) if at(n + 1) == b'>' && at(n + 2) != b'(' => {
                 (mended[n], mended[n + 1]) = (b'>', b' ');
@@ -74,6 +79,16 @@ pub(super) fn mended(text: &str) -> Option<String> {
         n += 1;
     }
     String::from_utf8(mended).ok().filter(|mended| mended != text)
+}
+
+/// The bracket begins a class in a word that begins with a name, `z[a-b]p`, and no element of an array that is set.
+fn is_pattern_behind_name(bytes: &[u8], at: usize) -> bool {
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let n_name = bytes[..at].iter().rev().take_while(|byte| is_name(byte)).count();
+    let begins_word = n_name == at || is_between(bytes[at - n_name - 1]);
+    let rest = &bytes[at..at + length_to(&bytes[at..], is_between)];
+    let sets = |sign: &[u8]| rest.windows(sign.len()).any(|own| own == sign);
+    n_name > 0 && begins_word && rest.contains(&b']') && !sets(b"]=") && !sets(b"]+=")
 }
 
 /// The last brace of a word that begins with one, and is more than a brace or two.
