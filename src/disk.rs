@@ -240,7 +240,7 @@ pub(crate) fn append(path: &Path, makes: bool) -> io::Result<File> {
     } else {
         open(path, flags, Mode::empty())
     };
-    regular(file?.into())
+    regular(file.map_err(|error| named(error, path))?.into())
 }
 
 /// Opens a regular file of the agent's own to read it.

@@ -15,8 +15,12 @@ mod signals;
 mod tool;
 mod trust;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::disk;
 use crate::protocol::nearest;
 use options::RunArgs;
 
@@ -153,8 +157,11 @@ fn no_command(args: &RunArgs) -> Option<String> {
 }
 
 fn man(dir: &std::path::Path) -> u8 {
+    let mut all = command().disable_help_subcommand(true);
+    all.build();
     let written = std::fs::create_dir_all(dir)
-        .and_then(|()| clap_mangen::generate_to(command().disable_help_subcommand(true), dir));
+        .and_then(|()| dir.canonicalize())
+        .and_then(|dir| write_pages(&all, &dir));
     match written {
         Ok(()) => {
             crate::ui::print(&format!("man pages are in {}\n", dir.display()));
@@ -168,6 +175,19 @@ fn man(dir: &std::path::Path) -> u8 {
             2
         }
     }
+}
+
+/// A link in the place of a page may be a command's: it is replaced.
+fn write_pages(command: &clap::Command, dir: &std::path::Path) -> std::io::Result<()> {
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+        write_pages(inner, dir)?;
+    }
+    let (page, mut text) = (clap_mangen::Man::new(command.clone()), Vec::new());
+    page.render(&mut text)?;
+    let path = dir.join(page.get_filename());
+    disk::replace(&path, &text)?;
+    // Everybody reads them.
+    disk::open_file(&path)?.set_permissions(Permissions::from_mode(0o644))
 }
 
 /// Runs async work on this thread until it ends, with the signals that end it early.

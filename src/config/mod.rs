@@ -76,7 +76,7 @@ impl UserDirs {
 
     /// The file in which trusted folders stand, one a line.
     pub fn trusted_file(&self) -> PathBuf {
-        self.state.join("trusted")
+        self.state.join(trust::FILE)
     }
 }
 

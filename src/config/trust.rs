@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::UserDirs;
+use crate::disk;
+
+/// The file's name.
+pub(super) const FILE: &str = "trusted";
 
 /// All of them.
 pub fn trusted(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
@@ -30,8 +34,9 @@ pub fn trust(dirs: &UserDirs, folder: &Path) -> io::Result<()> {
     }
     fs::create_dir_all(&dirs.state)?;
     let _lock = locked(dirs)?;
-    let file = dirs.trusted_file();
-    let mut file = File::options().create(true).read(true).append(true).open(file)?;
+    // (A link in its place may be a command's: what it leads to may be any file.)
+    let file = disk::canonical_prefix(&dirs.state).join(FILE);
+    let mut file = disk::append(&file, true)?;
     let mut text = Vec::new();
     file.read_to_end(&mut text)?;
     // Who wrote in it may have left its last line open.

@@ -293,7 +293,9 @@ fn hooks_and_settings_of_modules_of_worktrees_and_worktrees_of_modules_are_cover
         let root = place.test.root();
         git(&place, REPOSITORY);
         let (tree, module) = (".git/worktrees/t/modules/m", ".git/modules/n/worktrees/w");
-        for path in [tree, ".git/modules/n"] {
+        // (Names as git's own folders have them.)
+        let named = ".git/modules/libs/objects";
+        for path in [tree, ".git/modules/n", named, ".git/modules/libs/refs/deep"] {
             for name in ["HEAD", "objects/x", "hooks/sample", "config"] {
                 write(&root.join(path).join(name), "");
             }
@@ -303,7 +305,7 @@ fn hooks_and_settings_of_modules_of_worktrees_and_worktrees_of_modules_are_cover
         hook(
             &place,
             &format!(
-                "echo x > {tree}/hooks/post-checkout; git config -f {tree}/config core.fsmonitor ./x; \
+                "for at in {tree} {named} {named}/../refs/deep; do echo x > $at/hooks/post-checkout; done; git config -f {tree}/config core.fsmonitor ./x; \
                  echo ../../x > {commondir}; true"
             ),
         );
@@ -311,9 +313,12 @@ fn hooks_and_settings_of_modules_of_worktrees_and_worktrees_of_modules_are_cover
         let said = told(&done);
         let how = format!("{} {:?}: {done}", place.backend, place.user);
         assert!(said.contains(&format!("{tree}/config")) && said.contains(&commondir), "{how}");
-        let hook = root.join(tree).join("hooks/post-checkout");
-        assert!(!hook.exists() || said.contains("post-checkout"), "{how}");
-        assert!(!hook.exists() || place.backend == "landlock", "{how}");
+        for at in [tree, named, ".git/modules/libs/refs/deep"] {
+            let hook = root.join(at).join("hooks/post-checkout");
+            let is_told = said.contains(&format!("{at}/hooks/post-checkout"));
+            let holds = !hook.exists() || place.backend == "landlock" && is_told;
+            assert!(holds, "{at}: {how}");
+        }
     }
 }
 
@@ -351,23 +356,35 @@ fn a_repository_of_the_project_that_its_file_names_is_protected_and_gits() {
 }
 
 #[test]
-fn git_works_in_a_worktree_that_lies_in_its_bare_repository() {
-    if !has("git", "git_works_in_a_worktree_that_lies_in_its_bare_repository") {
+fn git_works_in_a_worktree_that_lies_in_its_bare_repository_and_in_nothing_beside_it() {
+    if !has(
+        "git",
+        "git_works_in_a_worktree_that_lies_in_its_bare_repository_and_in_nothing_beside_it",
+    ) {
         return;
     }
     for place in places() {
         git(&place, REPOSITORY);
         let root = place.test.root();
         let make = "cd ../outside && git clone -q --bare ../project p.git && cd p.git && git worktree add -q tree && \
-                    git config user.email a@b && git config user.name a";
+                    git worktree add -q other && git config user.email a@b && git config user.name a && \
+                    git config core.hooksPath own-hooks";
         git(&place, make);
         let tree = place.outside().join("p.git/tree");
+        let attack = tree.join("own-hooks/pre-commit");
+        let lines = "for at in other/own other/.git other/new own config new; do echo x >> ../$at; done; true";
+        write(&attack, &format!("#!/bin/sh\n{lines}\n"));
+        std::fs::set_permissions(&attack, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let beside = |name: &str| std::fs::read(place.outside().join("p.git").join(name)).ok();
+        let look = || ["other/own", "other/.git", "other/new", "own", "config", "new"].map(beside);
+        let before = look();
         let input =
             json!({"command": "git add -A && git commit -q --allow-empty -m two"}).to_string();
         let mut command = place.command(&["tool", "call", "Bash", &input]);
         let done = command.arg("-C").arg(&tree).output().unwrap();
         let done = String::from_utf8_lossy(&done.stdout).into_owned();
         assert!(done.contains("\"status\":\"success\""), "{done} {}", root.display());
+        assert_eq!(look(), before, "{} {:?}: {done}", place.backend, place.user);
     }
 }
 

@@ -31,6 +31,8 @@ pub(super) struct Repository {
     pub(super) link: Option<PathBuf>,
     /// The folders in which it lies: `.git`, or what a worktree and a submodule have elsewhere.
     pub(super) own: Vec<PathBuf>,
+    /// The first of them lies around the project, a worktree of it, and may lie around other worktrees.
+    is_around: bool,
     /// What git runs by itself; it is written by no git command that a task needs.
     pub(super) hooks: Vec<PathBuf>,
     /// Its settings, some of which name programs.
@@ -42,6 +44,18 @@ impl Repository {
     /// in its main repository. It could not if that was a mount.
     pub(super) fn removable(&self) -> impl Iterator<Item = &PathBuf> {
         self.named_by().into_iter().chain(self.own.iter().skip(1))
+    }
+
+    /// What git writes: of a repository around the project what is git's own for certain, and no files beside that.
+    pub(super) fn written(&self) -> Vec<PathBuf> {
+        match self.own.split_first() {
+            Some((common, others)) if self.is_around => {
+                let own = OF_GIT.iter().filter(|name| **name != "hooks");
+                let own = own.map(|name| common.join(name)).filter(|path| path.is_dir());
+                own.chain(others.iter().cloned()).collect()
+            }
+            Some(_) | None => self.own.clone(),
+        }
     }
 
     /// The file that names where it lies.
@@ -64,8 +78,8 @@ impl Repository {
     }
 }
 
-/// Folders directly in a repository that hold no modules, or are looked at as what they are.
-const NOT_MODULES: &[&str] = &[
+/// Folders directly in a repository that are git's own.
+const OF_GIT: &[&str] = &[
     "branches",
     "hooks",
     "info",
@@ -74,6 +88,7 @@ const NOT_MODULES: &[&str] = &[
     "modules",
     "objects",
     "refs",
+    "reftable",
     "rr-cache",
     "worktrees",
 ];
@@ -102,22 +117,30 @@ impl Inner {
     fn look_for_modules(&mut self, folder: &Path, is_module: bool) {
         for path in self.folders(folder) {
             let name = path.file_name().unwrap_or_default();
-            if is_module && NOT_MODULES.iter().any(|other| name == *other) {
+            if is_module && OF_GIT.iter().any(|own| name == *own) {
+                // What is git's own is large, and holds no modules but where their names say so (`libs/objects`).
+                let mut inner: Vec<PathBuf> = folders(&path).into_iter().flatten().collect();
+                inner.push(path);
+                let is_one = |path: &&PathBuf| path.join("HEAD").is_file() && has_own(path);
+                inner.iter().filter(is_one).for_each(|module| self.add(module));
                 continue;
             }
             if self.n_looks == MAX_MODULES {
                 return;
             }
             self.n_looks += 1;
-            let is_module =
-                ["HEAD", "hooks", "objects"].iter().any(|name| path.join(name).exists());
+            let is_module = is_like_a_module(&path);
             if is_module {
-                self.hooks.push(path.join("hooks"));
-                self.settings.extend(settings_in(&path));
-                self.look_into(&path);
+                self.add(&path);
             }
             self.look_for_modules(&path, is_module);
         }
+    }
+
+    fn add(&mut self, module: &Path) {
+        self.hooks.push(module.join("hooks"));
+        self.settings.extend(settings_in(module));
+        self.look_into(module);
     }
 
     fn folders(&mut self, folder: &Path) -> Vec<PathBuf> {
@@ -253,7 +276,7 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
         // Another repository of the user's looks like git's, too.
         let is_meant = link.is_none() || lies_in(&own, writable);
         let own = is_meant.then_some(own).into_iter().collect();
-        return Some(Repository { place, link, own, hooks, settings });
+        return Some(Repository { place, link, own, is_around: false, hooks, settings });
     }
     let named = |path: &Path, prefix: &str| {
         let text = read_small_text(path).ok()?;
@@ -291,7 +314,16 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
         // In the project it is at least what git writes (`gitdir: ./.bare`), and no command else.
         folders.retain(|own| lies_in(own, writable) && is_gits(own));
     }
-    Some(Repository { link: Some(place.clone()), place, own: folders, hooks, settings })
+    let is_around = folders.first().is_some_and(|common| path.starts_with(common));
+    Some(Repository { link: Some(place.clone()), place, own: folders, is_around, hooks, settings })
+}
+
+fn is_like_a_module(folder: &Path) -> bool {
+    folder.join("HEAD").exists() || has_own(folder)
+}
+
+fn has_own(folder: &Path) -> bool {
+    ["hooks", "objects"].iter().any(|name| folder.join(name).exists())
 }
 
 /// It looks like a repository.

@@ -39,7 +39,7 @@ impl Sandbox {
         let mut writable: Vec<Bytes> = places.iter().map(Bytes::from).collect();
         writable.extend(tables::DEVICES.iter().map(|path| (*path).into()));
         writable.extend(tables::TERMINALS.iter().map(|path| (*path).into()));
-        writable.extend(granted.iter().flat_map(|repository| &repository.own).map(Bytes::from));
+        writable.extend(granted.iter().flat_map(Repository::written).map(|own| Bytes::from(&own)));
         if self.namespaces {
             let own = tables::OWN_IN_NAMESPACES.iter();
             writable.extend(own.map(|path| (*path).into()));
@@ -100,9 +100,11 @@ impl Sandbox {
         let protected: Vec<&PathBuf> =
             protected.into_iter().filter(|path| is_no_link(path)).collect();
         binds.extend(protected.iter().map(|path| itself(path, Access::Read)));
-        let own = granted.iter().flat_map(|repository| &repository.own);
-        let own =
-            own.filter(|path| !removable.contains(path) && disk::may_be(path, |_| true)).collect();
+        let own: BTreeSet<PathBuf> = granted
+            .iter()
+            .flat_map(Repository::written)
+            .filter(|path| !removable.contains(&path) && disk::may_be(path, |_| true))
+            .collect();
         binds.extend(gits(&own, &protected, &hooks));
         binds
     }
@@ -415,7 +417,7 @@ fn itself(path: &Path, access: Access) -> Bind {
 
 /// What git writes, with the folders above its hooks, which are mounts of their own. Outer ones first: one repository may
 /// lie in another, or be made to.
-fn gits(own: &BTreeSet<&PathBuf>, protected: &[&PathBuf], hooks: &[PathBuf]) -> Vec<Bind> {
+fn gits(own: &BTreeSet<PathBuf>, protected: &[&PathBuf], hooks: &[PathBuf]) -> Vec<Bind> {
     let is_inside =
         |path: &Path| own.iter().any(|own| path.starts_with(own) && path != own.as_path());
     let mut writable: BTreeSet<&Path> = own.iter().map(|path| path.as_path()).collect();
@@ -423,7 +425,7 @@ fn gits(own: &BTreeSet<&PathBuf>, protected: &[&PathBuf], hooks: &[PathBuf]) -> 
     writable.extend(above_hooks.filter(|path| is_inside(path)));
     let writable = writable.into_iter().map(|path| itself(path, Access::Write));
     // A command could have made a repository around what is none of git's.
-    let others = protected.iter().filter(|path| is_inside(path) && !own.contains(*path));
+    let others = protected.iter().filter(|path| is_inside(path) && !own.contains(path.as_path()));
     let others = others.copied().chain(hooks).map(|path| itself(path, Access::Read));
     writable.chain(others).collect()
 }
