@@ -23,21 +23,6 @@ const LISTS: &[&str] = &[
     "RUBYLIB",
     "CLASSPATH",
 ];
-/// These say where the user himself is at home, with his keys and his screen.
-const OWN: &[&str] = &[
-    "HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_STATE_HOME",
-    "XDG_CACHE_HOME",
-    "DBUS_SESSION_BUS_ADDRESS",
-    "GNUPGHOME",
-    "KRB5CCNAME",
-    "PASSWORD_STORE_DIR",
-    "SSH_AUTH_SOCK",
-    "XAUTHORITY",
-];
-
 /// Where such programs run, and with what.
 #[derive(Clone, Debug)]
 pub struct Outside {
@@ -96,7 +81,7 @@ impl Outside {
     /// where it names nothing in the places: many have programs run or files written (`NODE_OPTIONS`, `PERL5OPT`,
     /// `LD_PRELOAD`, `GIT_TRACE`).
     fn variable(&self, name: OsString, value: OsString) -> Option<(OsString, OsString)> {
-        if OWN.iter().any(|own| name == *own) {
+        if name == "HOME" {
             return Some((name, value));
         }
         if !LISTS.iter().any(|list| name == *list) {
@@ -118,11 +103,18 @@ impl Outside {
                     .fold(text.clone(), |text, name| text.replace(name, &home))
             },
         );
+        let here = self.folder();
         let named = |text: &str| {
-            // Each part that may be a path, from its first slash on.
-            let parts = text.split(|letter: char| ":;,= \t\n\"'".contains(letter));
-            let mut paths = parts.filter_map(|part| part.find('/').map(|at| &part[at..]));
-            paths.any(|path| disk::is_below(Path::new(path), &self.places))
+            // Whatever may be a path in it: from each sign on with which one can begin, up to what can not be in one.
+            let parts = text.split(|letter: char| {
+                ":;,=&|()<>{}`\"'".contains(letter) || letter.is_whitespace() || letter.is_control()
+            });
+            let mut paths = parts.flat_map(|part| {
+                let first = part.starts_with('.').then_some(0);
+                let slashes = part.match_indices('/').map(|(at, _)| at);
+                first.into_iter().chain(slashes).map(move |at| &part[at..])
+            });
+            paths.any(|path| disk::is_below(&here.join(path), &self.places))
         };
         let ends = |rest: &str| {
             !rest.starts_with(|next: char| next.is_alphanumeric() || "._-".contains(next))

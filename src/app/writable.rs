@@ -23,9 +23,10 @@ impl Writable {
             let wrong =
                 |why: &str| OpenError::Usage(format!("sandbox.extra_writable: {folder:?} {why}"));
             let path = path.ok_or_else(|| wrong("needs a home"))?;
-            let real = path.canonicalize().ok().filter(|real| real.is_dir());
+            // (What is in it has to be seen: else nothing of it is protected.)
+            let real = path.canonicalize().ok().filter(|real| real.read_dir().is_ok());
             let real =
-                real.ok_or_else(|| wrong("is no folder; make it, or name one that exists"))?;
+                real.ok_or_else(|| wrong("is no folder that can be read; make it, or name one"))?;
             named.push((
                 path,
                 real,

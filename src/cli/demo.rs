@@ -113,7 +113,7 @@ fn project(dir: Option<&Path>) -> std::io::Result<PathBuf> {
         }
         // Kept: what happened is there to be looked at.
         None => {
-            let place = std::env::temp_dir().canonicalize()?;
+            let place = disk::temporary_folder(&[]);
             tempfile::Builder::new().prefix("agent-demo-").tempdir_in(place)?.keep()
         }
     };

@@ -48,8 +48,8 @@ pub fn trust(dirs: &UserDirs, folder: &Path) -> io::Result<()> {
 /// This folder is none of them any more.
 pub fn forget_trust(dirs: &UserDirs, folder: &Path) -> io::Result<()> {
     let _lock = locked(dirs)?;
-    let file = dirs.trusted_file().canonicalize()?;
-    let text = fs::read(&file)?;
+    let file = disk::canonical_prefix(&dirs.state).join(FILE);
+    let text = disk::read(&file)?;
     // At once, so that no other folder is lost with it.
     let mut new = tempfile::NamedTempFile::new_in(file.parent().unwrap_or(&dirs.state))?;
     for line in lines(&text).filter(|line| Path::new(line) != folder) {

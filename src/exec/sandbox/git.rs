@@ -1,8 +1,10 @@
 //! Where the repositories of a project lie: what is protected of them, and what git itself writes.
 
 use std::collections::{HashSet, VecDeque};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,7 +13,7 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 
 use super::{settings, tables};
-use crate::disk::{is_not_there, read_small_text, settled};
+use crate::disk::{SMALL, is_not_there, read_small, settled};
 
 /// How deep and how far repositories inside the project are looked for.
 const DEPTH: usize = 3;
@@ -46,13 +48,20 @@ impl Repository {
         self.named_by().into_iter().chain(self.own.iter().skip(1))
     }
 
-    /// What git writes: of a repository around the project what is git's own for certain, and no files beside that.
+    /// What git writes: where worktrees lie in it what is git's own for certain, and no files beside that.
     pub(super) fn written(&self) -> Vec<PathBuf> {
+        self.parts(OF_GIT.iter().filter(|name| **name != "hooks"))
+    }
+
+    /// What nobody else writes.
+    pub(super) fn kept(&self) -> Vec<PathBuf> {
+        self.parts(OF_GIT.iter().chain(FILES))
+    }
+
+    fn parts<'a>(&self, names: impl Iterator<Item = &'a &'a str>) -> Vec<PathBuf> {
         match self.own.split_first() {
             Some((common, others)) if self.is_around => {
-                let own = OF_GIT.iter().filter(|name| **name != "hooks");
-                let own = own.map(|name| common.join(name)).filter(|path| path.is_dir());
-                own.chain(others.iter().cloned()).collect()
+                names.map(|name| common.join(name)).chain(others.iter().cloned()).collect()
             }
             Some(_) | None => self.own.clone(),
         }
@@ -92,6 +101,14 @@ const OF_GIT: &[&str] = &[
     "rr-cache",
     "worktrees",
 ];
+
+/// Folders that git makes for a while, or that programs around it keep there.
+const AT_TIMES: &[&str] =
+    &["annex", "filter-repo", "lost-found", "rebase-apply", "rebase-merge", "sequencer", "svn"];
+
+/// Files directly in it.
+const FILES: &[&str] =
+    &["HEAD", "commondir", "config", "config.worktree", "packed-refs", "shallow"];
 
 /// What a repository has of its worktrees and modules, of the worktrees of its modules, and so on.
 #[derive(Default)]
@@ -278,14 +295,13 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
         let own = is_meant.then_some(own).into_iter().collect();
         return Some(Repository { place, link, own, is_around: false, hooks, settings });
     }
-    let named = |path: &Path, prefix: &str| {
-        let text = read_small_text(path).ok()?;
-        let target = path.parent()?.join(text.trim().strip_prefix(prefix)?.trim());
-        target.canonicalize().ok().filter(|target| target.is_dir())
+    let Some(own) = named(path, b"gitdir: ") else {
+        // What can not be looked at may be one all the same.
+        let link = Some(place.clone());
+        return is_hidden(path).then(|| Repository { place, link, ..Repository::default() });
     };
-    let own = named(path, "gitdir:")?;
     // A worktree shares what lies here with its main repository.
-    let common = named(&own.join("commondir"), "").unwrap_or_else(|| own.clone());
+    let common = named(&own.join("commondir"), b"").unwrap_or_else(|| own.clone());
     let hooks = vec![common.join("hooks")];
     let mut settings = Vec::from(settings_in(&common));
     settings.extend(settings_in(&own));
@@ -294,7 +310,7 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
     let mut folders = vec![common, own];
     folders.dedup();
     // A file could name any folder of the user's: it has to be meant by that folder, too, and that folder by what it
-    // names. A link may have any file of the user's at its end; and none lies around the file that names it.
+    // names. A link may have any file of the user's at its end.
     let is_meant = match &folders[..] {
         [common, own] => {
             own.parent() == Some(&common.join("worktrees"))
@@ -303,19 +319,52 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
         }
         folders => folders.iter().all(|own| names_back(own, path, writable)),
     };
-    // (A bare repository of the user's may lie around the project that is a worktree of it.)
-    let is_around = folders
-        .iter()
-        .filter(|own| is_inside(own, writable))
-        .any(|own| path.starts_with(own) || writable.iter().any(|place| place.starts_with(own)));
-    if is_link || is_around {
-        folders.clear();
-    } else if !is_meant {
+    // (A bare repository may lie around its worktrees, of which the project may be one.)
+    let lies_around = |own: &PathBuf| {
+        path.starts_with(own) || writable.iter().any(|place| place.starts_with(own))
+    };
+    let is_around = folders.first().is_some_and(|common| {
+        lies_around(common) || !is_inside(common, writable) && holds_others(common)
+    });
+    if folders.iter().any(|own| is_inside(own, writable) && lies_around(own)) {
+        // In what commands write it opens nothing that is not open, and what is git's own is kept from the rest.
+        folders.truncate(1);
+        folders.retain(|own| is_inside(own, writable) && is_gits(own));
+    } else if is_link || !is_meant {
         // In the project it is at least what git writes (`gitdir: ./.bare`), and no command else.
         folders.retain(|own| lies_in(own, writable) && is_gits(own));
     }
-    let is_around = folders.first().is_some_and(|common| path.starts_with(common));
     Some(Repository { link: Some(place.clone()), place, own: folders, is_around, hooks, settings })
+}
+
+/// Folders lie in a repository that are none of git's: worktrees, say.
+fn holds_others(common: &Path) -> bool {
+    let is_gits = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        OF_GIT.iter().chain(AT_TIMES).any(|own| name == *own)
+    };
+    folders(common).is_ok_and(|mut folders| !folders.all(|path| is_gits(&path)))
+}
+
+/// The text of a small file of git's, and the name in it.
+fn name_in(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
+    let text = read_small(file, SMALL).ok()?;
+    let mut name = text.strip_prefix(prefix)?;
+    while let [rest @ .., b'\n' | b'\r'] = name {
+        name = rest;
+    }
+    Some(file.parent()?.join(OsStr::from_bytes(name)))
+}
+
+/// The folder that a file of git's names.
+fn named(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
+    name_in(file, prefix)?.canonicalize().ok().filter(|target| target.is_dir())
+}
+
+/// It names something that can not be looked at.
+fn is_hidden(file: &Path) -> bool {
+    let target = name_in(file, b"gitdir: ").map(|name| name.canonicalize());
+    target.is_some_and(|target| target.is_err_and(|error| !is_not_there(&error)))
 }
 
 fn is_like_a_module(folder: &Path) -> bool {
@@ -344,8 +393,7 @@ fn is_inside(path: &Path, places: &[PathBuf]) -> bool {
 fn names_back(own: &Path, file: &Path, writable: &[PathBuf]) -> bool {
     // By this name, and no other that a link leads there.
     let is = |named: &Path, meant: &Path| settled(&plain(&own.join(named)), writable) == meant;
-    let is_worktree = read_small_text(&own.join("gitdir"))
-        .is_ok_and(|text| is(Path::new(text.trim_end_matches(['\n', '\r'])), file));
+    let is_worktree = name_in(&own.join("gitdir"), b"").is_some_and(|named| is(&named, file));
     let is_submodule = || {
         let settings = ["config.worktree", "config"].map(|name| own.join(name));
         let named = settings.iter().find_map(|file| settings::path(file, "core.worktree"));

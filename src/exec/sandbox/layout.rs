@@ -220,8 +220,8 @@ impl Sandbox {
         protected.extend(self.settings.protected.iter().cloned());
         protected.extend(self.records(tables::SESSIONS_FOLDER));
         protected.extend(self.found.closed.iter().cloned());
-        let of_git = repositories.iter().flat_map(|r| r.link.iter().chain(&r.own));
-        protected.extend(of_git.cloned());
+        let of_git = repositories.iter().flat_map(|r| r.link.iter().cloned().chain(r.kept()));
+        protected.extend(of_git);
         for home in &self.homes {
             protected.extend(tables::STARTUP_FILES.iter().map(|name| home.join(name)));
         }
@@ -279,7 +279,7 @@ impl Sandbox {
                 !path.ends_with(".git")
                     && !granted
                         .iter()
-                        .any(|r| r.own.contains(path) || r.link.as_ref() == Some(path))
+                        .any(|r| r.kept().contains(path) || r.link.as_ref() == Some(path))
             });
         }
         // Not even git writes there. Of a link it is looked at where it leads.
@@ -470,14 +470,22 @@ fn covered_hooks(repository: &Repository) -> impl Iterator<Item = PathBuf> {
 
 /// What is not there can not be covered, and git itself (`git worktree add .git/hooks`) can be told to make it.
 pub(super) fn make_hooks(repository: &Repository) {
-    for hooks in &repository.hooks {
-        let (Some(parent), Some(name)) = (hooks.parent(), hooks.file_name()) else { continue };
-        if repository.own.iter().any(|own| parent.starts_with(own))
-            && let Ok(parent) = disk::open_folder(parent)
-        {
-            // It is there already, or it is looked at before and after.
-            _ = mkdirat(&parent, name, Mode::from_raw_mode(0o755));
-        }
+    repository.hooks.iter().for_each(|hooks| make_in(repository, hooks));
+}
+
+/// What git would make directly in a repository in which it may not make anything.
+pub(super) fn make_logs(repository: &Repository) {
+    let logs = repository.written().into_iter().filter(|path| path.ends_with("logs"));
+    logs.for_each(|logs| make_in(repository, &logs));
+}
+
+fn make_in(repository: &Repository, folder: &Path) {
+    let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else { return };
+    if repository.own.iter().any(|own| parent.starts_with(own))
+        && let Ok(parent) = disk::open_folder(parent)
+    {
+        // It is there already, or it is looked at before and after.
+        _ = mkdirat(&parent, name, Mode::from_raw_mode(0o755));
     }
 }
 

@@ -247,11 +247,14 @@ impl Sandbox {
                      to \"off\" or \"on\""
                 )));
             }
+            let is_asked = sandbox.settings.backend == Backend::Landlock;
+            // Nobody is to bring the weaker box about by what only lasts a while.
+            if !is_asked && !why.starts_with(supervisor::REFUSED) && is_momentary(why) {
+                return Err(SandboxError::Failed(why.clone()));
+            }
             sandbox.namespaces = false;
             if abi == 0 {
-                let is_refused = why.starts_with(supervisor::REFUSED);
-                let is_momentary = !is_refused && is_momentary(why);
-                return Err(SandboxError::without(is_momentary, format!("{why}; and no Landlock")));
+                return Err(SandboxError::Unavailable(format!("{why}; and no Landlock")));
             }
             let tried = sandbox.attempt();
             tried.map_err(|error| {
@@ -321,6 +324,7 @@ impl Sandbox {
     /// The box of a command, and what is looked at before it.
     fn prepare(&self, run: Run, grants: Grants, network: Network, hidden: Hidden) -> (Plan, Watch) {
         let (protected, granted) = self.protected_and_granted(grants);
+        granted.iter().for_each(layout::make_logs);
         if self.namespaces {
             granted.iter().for_each(layout::make_hooks);
         }

@@ -153,23 +153,24 @@ fn candidates<'a>(line: &'a str, directory: &'a Path) -> impl Iterator<Item = Pa
 fn why(path: &Path, line: &str, view: &View<'_>) -> Option<String> {
     let shown = path.display();
     let below = |all: &[PathBuf]| all.iter().any(|root| path.starts_with(root));
+    if below(view.closed) {
+        return Some(format!(
+            "{shown} could not be looked into when the session began, and stays as it is: the user can open it (chmod \
+             -R u+rwX) and begin again"
+        ));
+    }
+    if BUSY.iter().any(|words| line.contains(words)) {
+        return view.namespaces.then(|| view.why_it_stays(path)).flatten();
+    }
     if below(view.hidden) {
         return Some(format!(
-            "{shown} belongs to the user's secret stores, which no command in the sandbox can read"
+            "{shown} belongs to the user's secret stores or to the agent, and no command in the sandbox can read it"
         ));
     }
     let is_told_so = line.contains("ead-only file system") || line.contains("EROFS");
     let is_name = path.exists() || !path.to_string_lossy().contains(' ');
     if view.read_only && below(view.writable) && is_name && (is_told_so || !view.namespaces) {
         return Some(format!("{shown} is not written now: commands change nothing at present"));
-    }
-    if BUSY.iter().any(|words| line.contains(words)) {
-        return view.namespaces.then(|| view.why_it_stays(path)).flatten();
-    }
-    if below(view.closed) {
-        return Some(format!(
-            "{shown} could not be looked into when the session began: what is closed then stays as it is"
-        ));
     }
     let is_git = path.components().any(|component| component.as_os_str() == ".git");
     if below(view.protected) || is_git && !below(view.writable) {
@@ -245,7 +246,7 @@ mod tests {
         );
         check(
             "cat: ROOT/home/.ssh/id_rsa: Permission denied",
-            Some("ROOT/home/.ssh/id_rsa belongs to the user's secret stores"),
+            Some("ROOT/home/.ssh/id_rsa belongs to the user's secret stores or to the agent"),
         );
     }
 
