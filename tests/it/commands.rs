@@ -121,8 +121,15 @@ fn completions_and_man_pages_are_written() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(test.agent(&["completions", shell]).expect_code(0).stdout.contains("agent"));
     }
+    // A link in the place of a page is no page.
+    test.write("kept", "kept");
+    std::fs::create_dir(test.root().join("man")).unwrap();
+    std::os::unix::fs::symlink("../kept", test.root().join("man/agent.1")).unwrap();
     test.agent(&["man", "man"]).expect_code(0);
-    assert!(test.root().join("man/agent-run.1").exists());
+    for page in ["man/agent.1", "man/agent-run.1"] {
+        assert!(std::fs::read_to_string(test.root().join(page)).unwrap().contains(".TH"));
+    }
+    assert_eq!(std::fs::read_to_string(test.root().join("kept")).unwrap(), "kept");
 }
 
 #[test]

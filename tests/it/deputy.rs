@@ -147,7 +147,7 @@ fn nothing_ran(test: &Test, names: &[&str]) {
 fn the_command_that_prints_the_key_runs_nothing_of_the_project() {
     let names = ["bash", "git", "helper"];
     let config = "model = \"mine/x\"\n[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n\
-        api_key_command = \"pwd > $OUT; echo $PYTHONPATH$PERL5OPT$GIT_TRACE$LESSOPEN$OTHER >> $OUT; helper; ./helper; echo sk-x\"\n";
+        api_key_command = \"pwd > $OUT; echo $PYTHONPATH$PERL5OPT$GIT_TRACE$LESSOPEN$OTHER$GNUPGHOME$AND$UP >> $OUT; helper; ./helper; echo sk-x\"\n";
     let test = Test::new().user_config(config);
     let out = test.home().join("out");
     let path = planted(&test, &names);
@@ -160,6 +160,12 @@ fn the_command_that_prints_the_key_runs_nothing_of_the_project() {
     let by_home = named.replace(&test.home().display().to_string(), "~");
     let test =
         test.env("LESSOPEN", &format!("|{named}/x %s")).env("OTHER", &format!("-F{by_home}/c"));
+    // Also where the user's own are said to be, behind any sign, and from the home on.
+    let to_project = named.rsplit('/').next().unwrap();
+    let test = test
+        .env("GNUPGHOME", &format!("{named}/.gnupg"))
+        .env("AND", &format!("/usr/bin/x&&{named}/y"))
+        .env("UP", &format!("../{to_project}/rc"));
     let said = || fs::read_to_string(&out).unwrap();
     // (What is tried in the sandbox may run what it likes.)
     let doctor = ["doctor", "--set", "sandbox.enabled=false"];
@@ -171,7 +177,8 @@ fn the_command_that_prints_the_key_runs_nothing_of_the_project() {
     let root = test.root();
     fs::create_dir_all(root.join(".config/agent")).unwrap();
     fs::write(root.join(".config/agent/config.toml"), config).unwrap();
-    let test = test.env("HOME", root.to_str().unwrap());
+    // (From there `..` leads nowhere.)
+    let test = test.env("HOME", root.to_str().unwrap()).env("UP", "");
     test.agent(&doctor);
     assert_eq!(said(), "/\n/usr/lib/x\n");
     nothing_ran(&test, &names);

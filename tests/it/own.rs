@@ -349,6 +349,18 @@ fn the_folder_that_is_trusted_is_the_one_that_was_named() {
 }
 
 #[test]
+fn trust_is_written_through_no_link() {
+    let test = Test::new();
+    let state = test.home().join(".local/state/agent");
+    fs::create_dir_all(&state).unwrap();
+    fs::write(test.home().join(".bashrc"), "# mine\n").unwrap();
+    symlink(test.home().join(".bashrc"), state.join("trusted")).unwrap();
+    let done = test.agent(&["trust"]).expect_code(2);
+    assert!(done.stderr.contains("trusted is a link"), "{}", done.stderr);
+    assert_eq!(fs::read_to_string(test.home().join(".bashrc")).unwrap(), "# mine\n");
+}
+
+#[test]
 fn trust_is_forgotten_where_a_folder_is_known_to_be_gone_and_a_session_begins() {
     for place in places() {
         let (root, locked) = (place.test.root(), place.test.root().join("locked"));

@@ -131,3 +131,20 @@ fn a_project_where_removable_disks_are_mounted_has_the_same_box() {
         assert!(answer.contains("mine") && !Path::new("/run/x").exists(), "{how}");
     }
 }
+
+#[test]
+fn what_can_not_be_looked_into_is_given_to_no_command() {
+    for place in places_of_users("what_can_not_be_looked_into_is_given_to_no_command") {
+        let outside = place.outside();
+        for mode in [0o0, 0o333] {
+            let set = format!("sandbox.extra_writable=[\"{}\"]", outside.display());
+            let mut command = place.command(&["tool", "batch", "--set", &set]);
+            set_mode(&outside, mode);
+            let done = command.output().unwrap();
+            set_mode(&outside, 0o755);
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert_eq!(done.status.code(), Some(2), "{said}");
+            assert!(said.contains("no folder that can be read"), "{said}");
+        }
+    }
+}
