@@ -334,7 +334,8 @@ fn a_repository_of_the_project_that_its_file_names_is_protected_and_gits() {
         "git init -q --separate-git-dir=$'st\\xf6re ' .; ln -s st*re* store",
         // The file behind a link, and a worktree in its own repository.
         "git init -q --separate-git-dir=store .; mv .git dotgit; ln -s dotgit .git",
-        "git init -q --bare store; cd store; git worktree add -q --orphan -b one wt",
+        "git init -q first; git -C first -c user.email=a@b -c user.name=a commit -q --allow-empty -m x; \
+         git clone -q --bare first store; rm -rf first; git -C store worktree add -q wt",
     ] {
         for place in places() {
             let root = place.test.root();
