@@ -389,10 +389,18 @@ impl Way {
         let is_folder = |path: &Path| look_at(path).is_ok_and(|data| data.is_dir());
         match self.up_from.iter().find(|folder| !is_folder(folder)) {
             None => Ok(()),
-            Some(folder) => Err(io::Error::other(format!(
-                "goes up (..) from {}, which is no folder: a command may have put a link there",
-                folder.display()
-            ))),
+            Some(folder) => {
+                let why = match folder.symlink_metadata() {
+                    Ok(data) if data.is_symlink() => {
+                        "is a link, which a command may have put there"
+                    }
+                    Ok(_) | Err(_) => "is no folder",
+                };
+                let folder = folder.display();
+                Err(io::Error::other(format!(
+                    "goes up (..) from {folder}, which {why}: name the file without `..`"
+                )))
+            }
         }
     }
 }

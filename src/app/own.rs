@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::OpenError;
@@ -95,7 +94,15 @@ impl Own {
             let Some(target) = config::target_of(link) else { continue };
             let goes_up = target.components().any(|part| part.as_os_str() == "..");
             if goes_up || !is_covered(&disk::settled(&target, places)) {
-                leads_where_it_says(&target, places)?;
+                leads_where_it_says(&target, places).map_err(|_| {
+                    OpenError::Usage(format!(
+                        "{} configures the agent and leads to {} by a link that commands may lead elsewhere: start in \
+                         another folder, or let it name where that is ({})",
+                        link.display(),
+                        target.display(),
+                        canonical_prefix(link).display()
+                    ))
+                })?;
             }
             let real = canonical_prefix(link);
             if !real.exists() && disk::is_below(&real, places) && !is_covered(&real) {
@@ -203,11 +210,7 @@ impl Cover {
         }
         let is_there = match folder.symlink_metadata() {
             Ok(data) => data.is_dir(),
-            Err(error)
-                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
-            {
-                false
-            }
+            Err(error) if disk::is_not_there(&error) => false,
             Err(error) => {
                 self.gaps.push(format!(
                     "{} is trusted and can not be looked at ({error}): a command may put its own there",

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::settings::Settings;
 use super::tables;
-use crate::disk::is_not_there;
+use crate::disk::{is_not_there, may_be};
 
 /// Names, in a folder of git's own, of what git writes while it only reads, and of what can not be changed without being
 /// found (an object's name is its hash).
@@ -120,7 +120,7 @@ impl Watch {
 }
 
 fn is_gone(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_err()
+    !may_be(path, |_| true)
 }
 
 /// How the folder is that keeps this path from being looked at: whoever opens it changes it.
