@@ -22,6 +22,9 @@ const A_PATH: usize = 5;
 /// Variables that stand for a place, which is known where the command runs.
 const PLACES: &[&str] = &["HOME", "PWD", "OLDPWD"];
 
+/// What was found behind words, by their texts and kinds.
+type Known = HashMap<(String, Kind), Rc<[Word]>>;
+
 /// What the line gives to variables.
 pub(super) struct Values<'a> {
     ground: &'a Survey<'a>,
@@ -30,7 +33,7 @@ pub(super) struct Values<'a> {
     read: HashSet<&'a str>,
     /// What besides blanks takes a value apart into words.
     separators: String,
-    known: RefCell<HashMap<(String, Kind), Rc<[Word]>>>,
+    known: RefCell<Known>,
     /// Where ways into folders lead, by their words.
     ways: RefCell<HashMap<String, Rc<[String]>>>,
 }
