@@ -75,11 +75,12 @@ struct Question<'a> {
     ground: &'a Survey<'a>,
 }
 
-/// In this order: never, what can not be judged, deny, secrets, a better way, the mode that only reads, `--allow`, a person's answer, ask, what needs a person,
+/// In this order: never, what can not be judged, what is closed, deny, secrets, a better way, the mode that only reads, `--allow`, a person's answer, ask, what needs a person,
 /// a file's allow; then the mode.
 const GUARDS: &[fn(&Policy, &Question<'_>) -> Option<Ruling>] = &[
     |_, question| never(question),
     |_, question| too_long(question),
+    |_, question| closed(question),
     Policy::denied,
     Policy::secrets,
     Policy::better_way,
@@ -644,6 +645,27 @@ fn too_long(question: &Question<'_>) -> Option<Ruling> {
     let text = "this is too long, or stands too deep in itself, to be read, so it is run in no mode: do it in \
                 smaller steps, write texts with Write, or put the commands into a script file and run that";
     line.is_too_long().then(|| Ruling::Refuse(ErrorCode::CommandBlocked, reason("too long", text)))
+}
+
+/// What is closed to file tools in the project is changed by no command that names it, whatever the sandbox holds.
+fn closed(question: &Question<'_>) -> Option<Ruling> {
+    let Effect::Command { directory, .. } = question.effect else { return None };
+    let (line, _) = question.command.as_ref()?;
+    let places = question.ground.closed();
+    if places.is_empty() {
+        return None;
+    }
+    let is_in = |path: &str| {
+        let is_below = |place: &String| {
+            path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        places.iter().any(is_below)
+    };
+    let path = judge::changes(line, directory, question.ground, &is_in)?;
+    let text = format!(
+        "{path} is not to be changed: it holds secrets of the user's, or belongs to the agent itself; {ANOTHER_WAY}"
+    );
+    Some(Ruling::Refuse(ErrorCode::AccessDenied, reason("closed", text)))
 }
 
 /// The option that allows a tool this file, and no other where a rule can say that.

@@ -44,11 +44,18 @@ impl Ground for Workspace {
         if let Ok(found) = self.resolve(&full) {
             return found.relative().to_owned();
         }
+        if let Some(closed) = self.closed_at(&full) {
+            return closed.relative().to_owned();
+        }
         // Above the project.
         let above = self
             .way_down(&full)
             .and_then(|way| self.root().ancestors().nth(way.components().count())?.to_str());
         above.unwrap_or(path).to_owned()
+    }
+
+    fn closed(&self) -> Vec<String> {
+        self.closed_places().iter().map(|path| self.display(path)).collect()
     }
 
     fn expand(&self, pattern: &str) -> Vec<String> {

@@ -243,6 +243,18 @@ impl Workspace {
             && !self.readable.iter().any(|dir| path.starts_with(dir))
     }
 
+    /// The path that is meant, through the links on the way to it, where it is closed.
+    pub fn closed_at(&self, path: &str) -> Option<ProjectPath> {
+        let at = canonical_prefix(&self.root.join(path));
+        self.is_closed(&at).then(|| self.inside(&at))
+    }
+
+    /// What is closed in the project, and in the folders that belong to it.
+    pub fn closed_places(&self) -> Vec<PathBuf> {
+        let roots = std::iter::once(&self.root).chain(&self.extra);
+        roots.flat_map(|root| self.closed_below(root)).collect()
+    }
+
     /// What a walk from this root leaves out.
     pub(super) fn closed_below(&self, root: &Path) -> Vec<PathBuf> {
         let places = self.guarded.closed.iter().flat_map(|place| [&place.path, &place.real]);

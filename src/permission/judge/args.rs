@@ -358,7 +358,7 @@ impl<'a> Args<'a> {
     /// patterns stand for. This is how a word becomes paths wherever something is suspected of it.
     pub(super) fn places(&self, word: &Word) -> BTreeSet<String> {
         let values = self.values_behind(word);
-        let is_variable = word.kind == Kind::Variable;
+        let is_variable = matches!(word.kind, Kind::Quoted | Kind::Variable);
         let mut places = BTreeSet::new();
         for value in values.iter() {
             places.extend(self.places_of_value(value));
@@ -461,7 +461,7 @@ impl<'a> Args<'a> {
         let kind = match word.kind {
             Kind::Literal | Kind::Output => return Vec::new(),
             Kind::Pattern => Kind::Literal,
-            Kind::Home | Kind::Variable => word.kind,
+            Kind::Home | Kind::Quoted | Kind::Variable => word.kind,
         };
         if !word.text.contains(['*', '?', '[', '(']) {
             return Vec::new();
@@ -880,7 +880,7 @@ impl<'a> Args<'a> {
         self.words().all(|word| match word.kind {
             Kind::Literal | Kind::Home => true,
             Kind::Pattern => !word.text.starts_with(['*', '?', '[']),
-            Kind::Variable | Kind::Output => false,
+            Kind::Quoted | Kind::Variable | Kind::Output => false,
         })
     }
 }

@@ -107,7 +107,7 @@ pub(super) fn removes_what_is_listed(line: &Line, directory: &str, ground: &dyn 
                 own.next().is_some_and(|first| lists(&first)) && own.all(|run| keeps_all(&run))
                     || with_folders && covers(&args, word, ALL)
             }
-            Kind::Literal | Kind::Pattern | Kind::Home | Kind::Variable => {
+            Kind::Literal | Kind::Pattern | Kind::Home | Kind::Quoted | Kind::Variable => {
                 with_folders && covers(&args, word, ALL)
             }
         };
@@ -121,7 +121,7 @@ pub(super) fn removes_what_is_listed(line: &Line, directory: &str, ground: &dyn 
                     let before = runs[..n].iter().rev().skip_while(|one| one.of == run.of);
                     piped_all(before, lists)
                 }
-                Kind::Variable => {
+                Kind::Quoted | Kind::Variable => {
                     let mut bound = line.bindings().iter().filter(|binding| is_it(&binding.name));
                     let reads = |run: &Run| {
                         run.name() == "read"
@@ -210,11 +210,13 @@ fn covers(args: &Args<'_>, word: &Word, places: &[Place]) -> bool {
         };
     let kind = match word.kind {
         Kind::Literal | Kind::Home => word.kind,
-        Kind::Pattern | Kind::Variable | Kind::Output if base.starts_with('$') => Kind::Variable,
+        Kind::Pattern | Kind::Quoted | Kind::Variable | Kind::Output if base.starts_with('$') => {
+            Kind::Variable
+        }
         Kind::Pattern if base.contains(['*', '?', '[']) => return false,
         Kind::Pattern if base.starts_with('~') => Kind::Home,
         Kind::Pattern => Kind::Literal,
-        Kind::Variable | Kind::Output => return false,
+        Kind::Quoted | Kind::Variable | Kind::Output => return false,
     };
     let word = Word { text: base.to_owned(), kind };
     let folders = args.folders_of_operand(&word);
@@ -272,7 +274,7 @@ pub(super) fn runs_what_it_fetches(line: &Line) -> bool {
         Kind::Output => {
             names_fetcher(&word.text) || names.iter().any(|name| names_variable(&word.text, name))
         }
-        Kind::Variable => names.iter().any(|name| names_variable(&word.text, name)),
+        Kind::Quoted | Kind::Variable => names.iter().any(|name| names_variable(&word.text, name)),
         Kind::Literal | Kind::Pattern | Kind::Home => false,
     };
     for binding in line.bindings() {

@@ -18,7 +18,7 @@ use super::values::{Values, names_argument};
 use super::{Ground, Reach};
 use crate::permission::line::Line;
 use crate::permission::pattern::with_classes;
-use crate::permission::shell::{How, Input, Kind, Run, Word};
+use crate::permission::shell::{How, Input, Kind, Run, SHELLS, Word};
 use crate::protocol::nests_too_deep;
 
 /// Through so many searches names are followed.
@@ -49,9 +49,16 @@ impl<'a> Flow<'a> {
 
     /// The first file of this kind whose name this command of the line may get from elsewhere in it, for its words.
     pub(super) fn handed(&self, n: usize) -> Option<String> {
-        let mut words = self.line.runs()[n].words.iter().skip(1);
+        let run = &self.line.runs()[n];
+        // A shell takes a text that it runs apart, in whatever quotes it was given: `bash -lc "$x"`.
+        let is_taken_apart = SHELLS.contains(&run.name());
+        let words = run.words.iter().skip(1);
+        let mut words = words.map(|word| if is_taken_apart { word.bare() } else { word.clone() });
         let mut followed = HashSet::new();
-        words.find_map(|word| followed.insert(&word.text).then(|| self.behind(word, n)).flatten())
+        words.find_map(|word| {
+            let found = followed.insert((word.text.clone(), word.kind));
+            found.then(|| self.behind(&word, n)).flatten()
+        })
     }
 
     /// The same for its input: `done < "$f"`.
@@ -62,7 +69,7 @@ impl<'a> Flow<'a> {
 
     /// What a word may stand for that is known only when the command runs.
     pub(super) fn behind(&self, word: &Word, n: usize) -> Option<String> {
-        let is_unknown = matches!(word.kind, Kind::Variable | Kind::Output);
+        let is_unknown = word.kind >= Kind::Quoted;
         if word.text.starts_with('-') || !is_unknown {
             return None;
         }
@@ -72,7 +79,9 @@ impl<'a> Flow<'a> {
         let by_name = |value: &Word| self.named_by_value(run, value);
         values.find_map(|value| match value.kind {
             Kind::Output => self.put_there(value, n),
-            Kind::Variable => by_name(value).or_else(|| self.set_by_others(&value.text)),
+            Kind::Quoted | Kind::Variable => {
+                by_name(value).or_else(|| self.set_by_others(&value.text))
+            }
             Kind::Literal | Kind::Home | Kind::Pattern => by_name(value),
         })
     }
@@ -162,7 +171,7 @@ impl<'a> Flow<'a> {
             // What is given names as its words reads files, and not the names: it neither lets some through
             // nor makes a number of them.
             let is_given = |n: usize| {
-                let is_unknown = |word: &Word| matches!(word.kind, Kind::Variable | Kind::Output);
+                let is_unknown = |word: &Word| word.kind >= Kind::Quoted;
                 let by_xargs = |one: &&Run| one.of == behind[n].of && one.name() == "xargs";
                 behind[..n].iter().any(by_xargs)
                     || self.args(behind[n]).operands().skip(1).any(is_unknown)
@@ -203,7 +212,8 @@ impl<'a> Flow<'a> {
             "echo" | "printf" => run.words.iter().skip(1).find_map(|word| {
                 let mut parts = fragments(&word.text).map(Word::literal);
                 let part = || parts.find_map(|part| flow.named(run, &part));
-                flow.named(run, word).or_else(part)
+                // (Who reads it may take it apart.)
+                flow.named(run, &word.bare()).or_else(part)
             }),
             "rg" if args.has("--files") => searched(&args, self.reach, is_it),
             name if SEARCHES.contains(&name)

@@ -49,6 +49,11 @@ pub trait Ground {
         Vec::new()
     }
 
+    /// The places in the project that no tool touches, as tools name them: stores of the user's, and the agent's own.
+    fn closed(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// A file like this below a folder.
     fn find(
         &self,

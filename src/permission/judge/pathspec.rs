@@ -90,7 +90,7 @@ impl Pathspecs {
                             specs.add(args, folder, &value.text, any_case, is_told);
                         }
                     }
-                    Kind::Home | Kind::Variable => {
+                    Kind::Home | Kind::Quoted | Kind::Variable => {
                         for path in args.places(value) {
                             let path = plain(&args.ground.real(&path));
                             specs.wanted.push(Spec::new("", &path, any_case, false));

@@ -283,7 +283,7 @@ fn as_rules_say(path: &str) -> Cow<'_, str> {
 /// It may show a file whose name is known only when it runs.
 fn reads_unknown(run: &Run) -> bool {
     let name = run.name();
-    let is_unknown = |word: &Word| matches!(word.kind, Kind::Variable | Kind::Output);
+    let is_unknown = |word: &Word| word.kind >= Kind::Quoted;
     (SHOWS.contains(&name) || SEARCHES.contains(&name)) && run.words.iter().skip(1).any(is_unknown)
 }
 
@@ -373,7 +373,8 @@ impl<'a> Looker<'a> {
             let mut pairs = words.windows(2).filter(|pair| pair[0].text == "-c");
             pairs.find_map(|pair| {
                 let (_, value) = pair[1].text.split_once('=')?;
-                self.behind(&Word { text: value.to_owned(), kind: pair[1].kind })
+                // (It may be an alias, which a shell takes apart.)
+                self.behind(&Word { text: value.to_owned(), kind: pair[1].kind }.bare())
             })
         })
     }

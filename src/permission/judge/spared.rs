@@ -239,7 +239,7 @@ impl Args<'_> {
                 && !name.contains(['/', '$', '`', '{', '*', '?', '[', '('])
         };
         let is_temporary = |word: &Word| match word.kind {
-            Kind::Variable => {
+            Kind::Quoted | Kind::Variable => {
                 OWN.iter().find_map(|own| word.text.strip_prefix(own)).is_some_and(is_entry)
             }
             Kind::Literal => {

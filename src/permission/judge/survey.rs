@@ -73,6 +73,10 @@ impl Ground for Survey<'_> {
         real
     }
 
+    fn closed(&self) -> Vec<String> {
+        self.ground.closed()
+    }
+
     fn expand(&self, pattern: &str) -> Vec<String> {
         if self.left.get() == 0 {
             return Vec::new();

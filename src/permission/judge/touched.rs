@@ -369,7 +369,7 @@ impl<'b> Toucher<'_, 'b> {
     fn add(&mut self, word: &Word, change: Change) {
         // (What it is handed as the name of something in a folder lies there.)
         let is_whole = word.text.starts_with(['$', '`', '{', '<']) || !word.text.contains('/');
-        let is_unknown = |word: &Word| matches!(word.kind, Kind::Variable | Kind::Output);
+        let is_unknown = |word: &Word| word.kind >= Kind::Quoted;
         if is_whole && is_unknown(word) && self.args.values_behind(word).iter().any(is_unknown) {
             self.touched.handed.push((self.n, word.clone(), change));
         }

@@ -22,6 +22,9 @@ const A_PATH: usize = 5;
 /// Variables that stand for a place, which is known where the command runs.
 const PLACES: &[&str] = &["HOME", "PWD", "OLDPWD"];
 
+/// What was found behind words, by their texts and kinds.
+type Known = HashMap<(String, Kind), Rc<[Word]>>;
+
 /// What the line gives to variables.
 pub(super) struct Values<'a> {
     ground: &'a Survey<'a>,
@@ -30,7 +33,7 @@ pub(super) struct Values<'a> {
     read: HashSet<&'a str>,
     /// What besides blanks takes a value apart into words.
     separators: String,
-    known: RefCell<HashMap<String, Rc<[Word]>>>,
+    known: RefCell<Known>,
     /// Where ways into folders lead, by their words.
     ways: RefCell<HashMap<String, Rc<[String]>>>,
 }
@@ -113,24 +116,33 @@ impl<'a> Values<'a> {
     /// What a word may stand for. Where one is a variable still, that is not known; what a command writes stands
     /// alone.
     pub(super) fn behind(&self, word: &Word) -> Rc<[Word]> {
-        if word.kind != Kind::Variable {
+        if !matches!(word.kind, Kind::Quoted | Kind::Variable) {
             return Rc::from([word.clone()]);
         }
-        if let Some(known) = self.known.borrow().get(&word.text) {
+        let key = (word.text.clone(), word.kind);
+        if let Some(known) = self.known.borrow().get(&key) {
             return Rc::clone(known);
         }
-        let mut found = self.put_in(&word.text, &mut Vec::new());
-        // `x="a b"; cat $x`
+        let found: Rc<[Word]> = self.made_of(word, &mut Vec::new()).into();
+        self.known.borrow_mut().insert(key, Rc::clone(&found));
+        found
+    }
+
+    /// What a word with variables stands for, and, where they are not in quotes, the words that the shell takes that
+    /// apart into: `x="a b"; cat $x`.
+    fn made_of(&self, word: &Word, open: &mut Vec<String>) -> Vec<Word> {
+        let mut found = self.put_in(&word.text, open);
+        if word.kind == Kind::Quoted {
+            return found;
+        }
         let whole = found.len();
         for n in 0..whole {
             let (text, kind) = (found[n].text.clone(), found[n].kind);
             let mut parts = self.parts(&text).take_while(|_| self.ground.spend(1));
-            if kind != Kind::Variable && kind != Kind::Output && parts.next() != Some(&text) {
+            if kind < Kind::Quoted && parts.next() != Some(&text) {
                 found.extend(self.parts(&text).map(|part| Word { text: part.to_owned(), kind }));
             }
         }
-        let found: Rc<[Word]> = found.into();
-        self.known.borrow_mut().insert(word.text.clone(), Rc::clone(&found));
         found
     }
 
@@ -199,7 +211,7 @@ impl<'a> Values<'a> {
                     continue;
                 }
                 match value.kind {
-                    Kind::Variable => found.extend(self.put_in(&value.text, open)),
+                    Kind::Quoted | Kind::Variable => found.extend(self.made_of(value, open)),
                     Kind::Literal | Kind::Pattern | Kind::Home | Kind::Output => {
                         found.push((*value).clone());
                     }
@@ -426,7 +438,7 @@ mod tests {
         let word = line.runs().last().and_then(|run| run.words.last()).expect("a word");
         let found = Values::of(&line, &survey).behind(word);
         let found = found.iter().map(|word| match word.kind {
-            Kind::Variable | Kind::Output => format!("{}?", word.text),
+            Kind::Quoted | Kind::Variable | Kind::Output => format!("{}?", word.text),
             Kind::Literal | Kind::Home | Kind::Pattern => word.text.clone(),
         });
         assert_eq!(found.collect::<Vec<_>>(), expected, "{}", line.text());
@@ -441,6 +453,16 @@ mod tests {
         check("x=(a b); cat \"${x[@]}\"", &["a", "b"]);
         check("x=*.c; cat d/$x", &["d/*.c"]);
         check("cat ${x:-a}${y-${z=b}}", &["ab", "a", "b", ""]);
+    }
+
+    #[test]
+    fn a_value_is_taken_apart_where_no_quotes_are() {
+        check("x='a b'; cat $x", &["a b", "a", "b"]);
+        check("x='a b'; cat \"$x\"", &["a b"]);
+        check("x='a b'; y=$x; cat \"$y\"", &["a b"]);
+        check("x='a b'; y=\"$x\"; cat $y", &["a b", "a", "b"]);
+        check("x='a b'; for y in $x; do cat \"$y\"; done", &["a b", "a", "b"]);
+        check("x='a b'; cat \"$x\"$x", &["a ba b", "a", "ba", "b"]);
     }
 
     #[test]

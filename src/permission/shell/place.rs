@@ -179,7 +179,7 @@ pub(in super::super) fn path_of(dir: &Dir, word: &Word) -> Dir {
             _ => rest.to_owned(),
         };
         // Of the process's number nothing is left that would have to be known.
-        let is_known = word.kind == Kind::Variable && !text.contains('$');
+        let is_known = matches!(word.kind, Kind::Quoted | Kind::Variable) && !text.contains('$');
         let kind = if is_known { Kind::Literal } else { word.kind };
         return path_of(dir, &Word { text, kind });
     }
@@ -191,7 +191,7 @@ pub(in super::super) fn path_of(dir: &Dir, word: &Word) -> Dir {
             None => text.starts_with('/').then(|| join("", text)),
         },
         Kind::Home if text == "~" || text.starts_with("~/") => Some(join("", text)),
-        Kind::Home | Kind::Variable => match behind(word, &["$HOME", "${HOME}"]) {
+        Kind::Home | Kind::Quoted | Kind::Variable => match behind(word, &["$HOME", "${HOME}"]) {
             Some(rest) => Some(join("", &format!("~{rest}"))),
             None => {
                 let rest = behind(word, HERE).or_else(|| behind(word, LEFT))?;

@@ -778,9 +778,11 @@ fn binding(word: &Word) -> Option<Binding> {
     let value = Word { text: value.to_owned(), kind: word.kind };
     // `a=(x y)`
     let items = value.text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
-    let words = match items.filter(|text| !text.contains('$')) {
-        Some(items) => items.split_ascii_whitespace().map(item).collect(),
-        None => vec![value],
+    let words = match items {
+        Some(items) if !items.contains('$') => items.split_ascii_whitespace().map(item).collect(),
+        // What an array is made of is taken apart, another value is not: `a=$x`.
+        None if value.kind == Kind::Variable => vec![Word { kind: Kind::Quoted, ..value }],
+        Some(_) | None => vec![value],
     };
     Some(Binding { name, words })
 }

@@ -15,7 +15,7 @@ pub(in super::super) struct Word {
 }
 
 /// How far a word is known: the least of its parts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in super::super) enum Kind {
     /// The command gets this very text.
     #[default]
@@ -24,6 +24,8 @@ pub(in super::super) enum Kind {
     Pattern,
     /// `~`.
     Home,
+    /// `"$NAME"`: what it holds is not taken apart into words.
+    Quoted,
     /// `$NAME`, `$((…))`.
     Variable,
     /// What a command writes: `$(…)`, `<(…)`.
@@ -43,6 +45,12 @@ impl Word {
     /// The text, where it is all that the command gets.
     pub(in super::super) fn known(&self) -> Option<&str> {
         self.is_literal().then_some(&*self.text)
+    }
+
+    /// The same word without quotes around its variables.
+    pub(in super::super) fn bare(&self) -> Self {
+        let kind = if self.kind == Kind::Quoted { Kind::Variable } else { self.kind };
+        Self { text: self.text.clone(), kind }
     }
 
     /// The rest of it after a beginning.
@@ -72,7 +80,7 @@ pub(super) fn words(text: &str, at: Range<usize>, holes: &Holes) -> Vec<Word> {
 /// The words that braces make of one that was read whole, as bash puts something into it: `$HOME/{a,b}`.
 pub(in super::super) fn alternatives(word: &Word) -> Option<Vec<Word>> {
     let mut made = Vec::new();
-    let is_replaced = matches!(word.kind, Kind::Variable | Kind::Home);
+    let is_replaced = matches!(word.kind, Kind::Quoted | Kind::Variable | Kind::Home);
     let is_some = is_replaced
         && word.text.contains('{')
         && expand(word.text.clone(), &mut made)
@@ -142,7 +150,7 @@ pub(super) fn read_body(text: &str, at: Range<usize>, holes: &Holes) -> Word {
     let (bracket, unread) = (None, Vec::new());
     let mut reader = Reader { text, at: at.start, end: at.end, holes, word, bracket, unread };
     reader.double_quoted(None);
-    reader.word
+    reader.word.bare()
 }
 
 struct Reader<'a> {
@@ -199,7 +207,7 @@ impl Reader<'_> {
     }
 
     /// Takes over what bash replaces here, if it does.
-    fn hole(&mut self) -> bool {
+    fn hole(&mut self, variable: Kind) -> bool {
         let at = self.at;
         let Ok(found) = self.holes.binary_search_by_key(&at, |(hole, _)| hole.start) else {
             return false;
@@ -211,14 +219,14 @@ impl Reader<'_> {
         let end = hole.end.min(self.end);
         self.word.text.push_str(&self.text[at..end]);
         self.at = end;
-        self.mark(*kind);
+        self.mark(if *kind == Kind::Variable { variable } else { *kind });
         true
     }
 
     fn unquoted(&mut self) {
         let begin = self.at;
         while self.at < self.end {
-            if self.hole() {
+            if self.hole(Kind::Variable) {
                 continue;
             }
             let at = self.at;
@@ -290,7 +298,7 @@ impl Reader<'_> {
 
     fn double_quoted(&mut self, close: Option<char>) {
         while self.at < self.end {
-            if self.hole() {
+            if self.hole(Kind::Quoted) {
                 continue;
             }
             let Some(char) = self.next() else { return };
@@ -307,7 +315,7 @@ impl Reader<'_> {
                         self.mark(Kind::Output);
                     }
                     if char == '$' && self.peek().is_some_and(|char| "({_".contains(char)) {
-                        self.mark(Kind::Variable);
+                        self.mark(Kind::Quoted);
                     }
                     self.word.text.push(char);
                 }

@@ -159,6 +159,8 @@ impl Reader<'_> {
         match target {
             Some(target) => {
                 let target = word::read(self.text, target.byte_range(), &holes(target));
+                // (Who reads a text may take it apart.)
+                let target = if how == How::Text { target.bare() } else { target };
                 if is_both {
                     let target = target.clone();
                     redirects.push(Redirect { how: How::Read, target, descriptor });
