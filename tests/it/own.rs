@@ -119,7 +119,9 @@ fn the_configuration_is_reached_by_no_link_that_lies_in_the_project() {
         fs::remove_file(own.join("config.toml")).unwrap();
         symlink("dot", home.join("way")).unwrap();
         symlink("../../way/config.toml", own.join("config.toml")).unwrap();
-        bash(&place, "true").expect_code(2).expect_stderr("/way/config.toml by a link that commands may lead");
+        bash(&place, "true")
+            .expect_code(2)
+            .expect_stderr("/way/config.toml by a link that commands may lead");
     }
 }
 

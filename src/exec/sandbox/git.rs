@@ -33,38 +33,67 @@ pub(super) struct Repository {
     pub(super) link: Option<PathBuf>,
     /// The folders in which it lies: `.git`, or what a worktree and a submodule have elsewhere.
     pub(super) own: Vec<PathBuf>,
-    /// The first of them lies around the project, a worktree of it, and may lie around other worktrees.
-    is_around: bool,
+    /// Whether worktrees lie in the first of them.
+    around: Around,
     /// What git runs by itself; it is written by no git command that a task needs.
     pub(super) hooks: Vec<PathBuf>,
     /// Its settings, some of which name programs.
     pub(super) settings: Vec<PathBuf>,
 }
 
+/// Where a repository lies that has worktrees in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Around {
+    /// None lie in it.
+    #[default]
+    Nothing,
+    /// In what commands write.
+    Inside,
+    /// Outside: the project may be one of its worktrees, and others lie beside it.
+    Outside,
+}
+
 impl Repository {
     /// What git takes away with a worktree or a submodule: the file that names where it lies, and what a worktree has
     /// in its main repository. It could not if that was a mount.
-    pub(super) fn removable(&self) -> impl Iterator<Item = &PathBuf> {
-        self.named_by().into_iter().chain(self.own.iter().skip(1))
+    pub(super) fn removable(&self) -> impl Iterator<Item = PathBuf> {
+        let trees = self.own.iter().skip(1).cloned();
+        // (Its files git replaces.)
+        let common = self.own.first().filter(|_| self.around == Around::Inside);
+        let files =
+            common.into_iter().flat_map(|common| FILES.iter().map(|name| common.join(name)));
+        self.named_by().cloned().into_iter().chain(trees).chain(files)
     }
 
-    /// What git writes: where worktrees lie in it what is git's own for certain, and no files beside that.
-    pub(super) fn written(&self) -> Vec<PathBuf> {
-        self.parts(OF_GIT.iter().filter(|name| **name != "hooks"))
+    /// What git writes. Without namespaces nothing is where that would be other worktrees as well: a part of it is not
+    /// enough for git, which would leave things half done.
+    pub(super) fn written(&self, namespaces: bool) -> Vec<PathBuf> {
+        match self.around {
+            Around::Nothing => self.own.clone(),
+            Around::Inside => self.parts(OF_GIT.iter().filter(|name| **name != "hooks")),
+            Around::Outside if namespaces => self.own.clone(),
+            Around::Outside => Vec::new(),
+        }
     }
 
     /// What nobody else writes.
     pub(super) fn kept(&self) -> Vec<PathBuf> {
-        self.parts(OF_GIT.iter().chain(FILES))
+        match self.around {
+            Around::Nothing | Around::Outside => self.own.clone(),
+            Around::Inside => self.parts(OF_GIT.iter().chain(FILES)),
+        }
     }
 
     fn parts<'a>(&self, names: impl Iterator<Item = &'a &'a str>) -> Vec<PathBuf> {
-        match self.own.split_first() {
-            Some((common, others)) if self.is_around => {
-                names.map(|name| common.join(name)).chain(others.iter().cloned()).collect()
-            }
-            Some(_) | None => self.own.clone(),
-        }
+        let Some((common, others)) = self.own.split_first() else { return Vec::new() };
+        names.map(|name| common.join(name)).chain(others.iter().cloned()).collect()
+    }
+
+    /// The folder that lies around worktrees outside, and what in it is none of git's.
+    pub(super) fn with_others(&self) -> Option<(&PathBuf, Vec<PathBuf>)> {
+        let common = self.own.first().filter(|_| self.around == Around::Outside)?;
+        let others = folders(common).into_iter().flatten().filter(|path| !is_of_git(path));
+        Some((common, others.collect()))
     }
 
     /// The file that names where it lies.
@@ -293,7 +322,7 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
         // Another repository of the user's looks like git's, too.
         let is_meant = link.is_none() || lies_in(&own, writable);
         let own = is_meant.then_some(own).into_iter().collect();
-        return Some(Repository { place, link, own, is_around: false, hooks, settings });
+        return Some(Repository { place, link, own, around: Around::Nothing, hooks, settings });
     }
     let Some(own) = named(path, b"gitdir: ") else {
         // What can not be looked at may be one all the same.
@@ -323,9 +352,12 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
     let lies_around = |own: &PathBuf| {
         path.starts_with(own) || writable.iter().any(|place| place.starts_with(own))
     };
-    let is_around = folders.first().is_some_and(|common| {
-        lies_around(common) || !is_inside(common, writable) && holds_others(common)
-    });
+    let around = match folders.first() {
+        Some(common) if is_inside(common, writable) && lies_around(common) => Around::Inside,
+        Some(common) if is_inside(common, writable) => Around::Nothing,
+        Some(common) if lies_around(common) || holds_worktrees(common) => Around::Outside,
+        Some(_) | None => Around::Nothing,
+    };
     if folders.iter().any(|own| is_inside(own, writable) && lies_around(own)) {
         // In what commands write it opens nothing that is not open, and what is git's own is kept from the rest.
         folders.truncate(1);
@@ -334,16 +366,20 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
         // In the project it is at least what git writes (`gitdir: ./.bare`), and no command else.
         folders.retain(|own| lies_in(own, writable) && is_gits(own));
     }
-    Some(Repository { link: Some(place.clone()), place, own: folders, is_around, hooks, settings })
+    Some(Repository { link: Some(place.clone()), place, own: folders, around, hooks, settings })
 }
 
-/// Folders lie in a repository that are none of git's: worktrees, say.
-fn holds_others(common: &Path) -> bool {
-    let is_gits = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default();
-        OF_GIT.iter().chain(AT_TIMES).any(|own| name == *own)
-    };
-    folders(common).is_ok_and(|mut folders| !folders.all(|path| is_gits(&path)))
+/// Some of its worktrees lie in the repository itself.
+fn holds_worktrees(common: &Path) -> bool {
+    let trees = common.join("worktrees");
+    let trees = folders(&trees).into_iter().flatten();
+    let mut files = trees.filter_map(|tree| name_in(&tree.join("gitdir"), b""));
+    files.any(|file| settled(&plain(&file), &[]).starts_with(common))
+}
+
+fn is_of_git(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default();
+    OF_GIT.iter().chain(AT_TIMES).any(|own| name == *own)
 }
 
 /// The text of a small file of git's, and the name in it.

@@ -39,7 +39,9 @@ impl Sandbox {
         let mut writable: Vec<Bytes> = places.iter().map(Bytes::from).collect();
         writable.extend(tables::DEVICES.iter().map(|path| (*path).into()));
         writable.extend(tables::TERMINALS.iter().map(|path| (*path).into()));
-        writable.extend(granted.iter().flat_map(Repository::written).map(|own| Bytes::from(&own)));
+        writable.extend(
+            granted.iter().flat_map(|it| it.written(self.namespaces)).map(|own| Bytes::from(&own)),
+        );
         if self.namespaces {
             let own = tables::OWN_IN_NAMESPACES.iter();
             writable.extend(own.map(|path| (*path).into()));
@@ -83,15 +85,22 @@ impl Sandbox {
     ) -> Vec<Bind> {
         let access = if grants.read_only { Access::Read } else { Access::Write };
         let mut binds = self.of_the_system(network);
+        // A repository around the project: the project lies over it, and what else lies in it is none of git's.
+        let around: Vec<_> = granted.iter().filter_map(Repository::with_others).collect();
+        for (common, others) in &around {
+            binds.push(itself(common, Access::Write));
+            binds.extend(others.iter().map(|path| itself(path, Access::Read)));
+        }
         binds.extend(self.places(access));
         // What git may take away is no mount, while it may; the file of a place itself nobody takes away.
         let is_root = |path: &Path| {
-            path.parent().is_some_and(|above| self.writable.iter().any(|root| root == above))
+            let above = path.parent().filter(|_| path.ends_with(".git"));
+            above.is_some_and(|above| self.writable.iter().any(|root| root == above))
         };
         let removable = granted.iter().flat_map(Repository::removable);
-        let removable: Vec<&PathBuf> = removable.filter(|path| !is_root(path)).collect();
+        let removable: Vec<PathBuf> = removable.filter(|path| !is_root(path)).collect();
         let protected: Vec<&PathBuf> =
-            protected.iter().filter(|path| !removable.contains(path)).collect();
+            protected.iter().filter(|path| !removable.contains(*path)).collect();
         let hooks: Vec<PathBuf> = granted.iter().flat_map(covered_hooks).collect();
         let cache = self.cache();
         let kept = protected.iter().copied().chain(covered).chain(&hooks).chain([&cache]);
@@ -102,8 +111,9 @@ impl Sandbox {
         binds.extend(protected.iter().map(|path| itself(path, Access::Read)));
         let own: BTreeSet<PathBuf> = granted
             .iter()
-            .flat_map(Repository::written)
-            .filter(|path| !removable.contains(&path) && disk::may_be(path, |_| true))
+            .flat_map(|repository| repository.written(true))
+            .filter(|path| !removable.contains(path) && disk::may_be(path, |_| true))
+            .filter(|path| !around.iter().any(|(common, _)| *common == path))
             .collect();
         binds.extend(gits(&own, &protected, &hooks));
         binds
@@ -471,12 +481,6 @@ fn covered_hooks(repository: &Repository) -> impl Iterator<Item = PathBuf> {
 /// What is not there can not be covered, and git itself (`git worktree add .git/hooks`) can be told to make it.
 pub(super) fn make_hooks(repository: &Repository) {
     repository.hooks.iter().for_each(|hooks| make_in(repository, hooks));
-}
-
-/// What git would make directly in a repository in which it may not make anything.
-pub(super) fn make_logs(repository: &Repository) {
-    let logs = repository.written().into_iter().filter(|path| path.ends_with("logs"));
-    logs.for_each(|logs| make_in(repository, &logs));
 }
 
 fn make_in(repository: &Repository, folder: &Path) {

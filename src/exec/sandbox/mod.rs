@@ -324,7 +324,6 @@ impl Sandbox {
     /// The box of a command, and what is looked at before it.
     fn prepare(&self, run: Run, grants: Grants, network: Network, hidden: Hidden) -> (Plan, Watch) {
         let (protected, granted) = self.protected_and_granted(grants);
-        granted.iter().for_each(layout::make_logs);
         if self.namespaces {
             granted.iter().for_each(layout::make_hooks);
         }
