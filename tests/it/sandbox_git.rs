@@ -378,17 +378,16 @@ fn git_works_in_a_worktree_that_lies_in_its_bare_repository_and_in_nothing_besid
         git(&place, REPOSITORY);
         let root = place.test.root();
         let make = "cd ../outside && git clone -q --bare ../project p.git && cd p.git && git worktree add -q tree && \
-                    git worktree add -q other && mkdir notes && git config user.email a@b && git config user.name a && \
+                    git worktree add -q other && mkdir notes && echo A=1 > .env && git config user.email a@b && git config user.name a && \
                     git config core.hooksPath own-hooks";
         git(&place, make);
         let tree = place.outside().join("p.git/tree");
         let attack = tree.join("own-hooks/pre-commit");
-        let lines =
-            "for at in other/own other/.git other/new notes/n; do echo x >> ../$at; done; true";
+        let lines = "for at in other/own other/.git other/new notes/n .env; do echo x >> ../$at; done; true";
         write(&attack, &format!("#!/bin/sh\n{lines}\n"));
         std::fs::set_permissions(&attack, std::fs::Permissions::from_mode(0o755)).unwrap();
         let beside = |name: &str| std::fs::read(place.outside().join("p.git").join(name)).ok();
-        let look = || ["other/own", "other/.git", "other/new", "notes/n"].map(beside);
+        let look = || ["other/own", "other/.git", "other/new", "notes/n", ".env"].map(beside);
         let before = look();
         let input =
             json!({"command": "git add -A && git commit -q --allow-empty -m two && git branch b && git branch -d b"}).to_string();

@@ -92,8 +92,15 @@ impl Repository {
     /// The folder that lies around worktrees outside, and what in it is none of git's.
     pub(super) fn with_others(&self) -> Option<(&PathBuf, Vec<PathBuf>)> {
         let common = self.own.first().filter(|_| self.around == Around::Outside)?;
-        let others = folders(common).into_iter().flatten().filter(|path| !is_of_git(path));
-        Some((common, others.collect()))
+        let entries = fs::read_dir(common).into_iter().flatten().flatten();
+        let others = entries.filter(|entry| match entry.file_type() {
+            Ok(kind) if kind.is_dir() => {
+                !OF_GIT.iter().chain(AT_TIMES).any(|own| entry.file_name() == *own)
+            }
+            Ok(kind) => kind.is_file() && !is_file_of_git(&entry.file_name()),
+            Err(_) => false,
+        });
+        Some((common, others.map(|entry| entry.path()).collect()))
     }
 
     /// The file that names where it lies.
@@ -377,9 +384,12 @@ fn holds_worktrees(common: &Path) -> bool {
     files.any(|file| settled(&plain(&file), &[]).starts_with(common))
 }
 
-fn is_of_git(folder: &Path) -> bool {
-    let name = folder.file_name().unwrap_or_default();
-    OF_GIT.iter().chain(AT_TIMES).any(|own| name == *own)
+/// What git keeps in files there, for a while or for good: `MERGE_HEAD`, `packed-refs`, locks.
+fn is_file_of_git(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let is_for_a_while = name.chars().all(|char| char.is_ascii_uppercase() || char == '_');
+    let others = ["description", "gc.log", "gc.pid", "index"];
+    is_for_a_while || name.ends_with(".lock") || FILES.iter().chain(&others).any(|own| name == *own)
 }
 
 /// The text of a small file of git's, and the name in it.
