@@ -77,7 +77,7 @@ impl Trying {
             Ok(sandbox) => {
                 let mut holds = sandbox.holds().clone();
                 holds.gaps.extend(self.gaps);
-                // (Where no session begins nobody loses anything.)
+                // (Only now: where the start fails nobody loses anything.)
                 holds.gaps.extend(self.gone.iter().map(own::forget));
                 Ok((Some(sandbox), holds))
             }

@@ -28,6 +28,8 @@ pub struct Own {
     /// `dirs`, and where they are by default: a session with other variables has its own there.
     all: Vec<UserDirs>,
     linked: Linked,
+    /// Whom the user trusts, and in which of these folders that stands.
+    trusted: Vec<(UserDirs, PathBuf)>,
 }
 
 /// What the box of a session covers of it.
@@ -54,7 +56,10 @@ impl Own {
         let by_default = homes.iter().map(|home| UserDirs::below(home));
         all.extend(by_default.filter(|other| dirs != Some(other)));
         let linked = config::linked(all.iter().map(|dirs| dirs.config.as_path()));
-        Self { dirs: dirs.cloned(), homes, all, linked }
+        let trusted = all.iter().flat_map(|dirs| {
+            config::trusted(Some(dirs)).into_iter().map(|folder| (dirs.clone(), folder))
+        });
+        Self { dirs: dirs.cloned(), homes, trusted: trusted.collect(), all, linked }
     }
 
     /// Of a user whose folders the environment names.
@@ -174,10 +179,8 @@ impl Own {
         if let Some(root) = root {
             cover.trusted(root, places, None);
         }
-        for dirs in &self.all {
-            for folder in config::trusted(Some(dirs)) {
-                cover.trusted(&folder, places, Some(dirs));
-            }
+        for (dirs, folder) in &self.trusted {
+            cover.trusted(folder, places, Some(dirs));
         }
         cover
     }
@@ -194,9 +197,9 @@ impl Own {
     /// The links of the user's configuration, and those in the place of a trusted project's. (What leads a project back
     /// into itself counts for nothing.)
     fn links(&self, root: Option<&Path>) -> impl Iterator<Item = PathBuf> {
-        let trusted = self.all.iter().flat_map(|dirs| config::trusted(Some(dirs)));
-        let files = trusted.chain(root.map(Path::to_owned));
-        let files = files.map(|folder| folder.join(AGENT_DIR).join("config.toml"));
+        let file = |folder: &Path| folder.join(AGENT_DIR).join("config.toml");
+        let files = self.trusted.iter().map(move |(_, folder)| file(folder));
+        let files = files.chain(root.map(file));
         let is_link = |file: &PathBuf| file.is_symlink() && !config::is_led_by_commands(file);
         self.linked.links.iter().cloned().chain(files.filter(is_link))
     }
