@@ -94,8 +94,11 @@ fn speaker(config: &Config, model: Arc<dyn Model>) -> Speaker {
 
 /// The scripted model in this file.
 pub fn script(path: &str) -> Result<model::Scripted, OpenError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| OpenError::Usage(format!("the script {path}: {error}")))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        OpenError::Usage(format!(
+            "the script {path} can not be read: {error}; behind script: stands the path of a file of answers, as docs/SCRIPTED_MODEL.md says"
+        ))
+    })?;
     model::Scripted::parse(path, &text).map_err(|error| OpenError::Usage(error.to_string()))
 }
 
