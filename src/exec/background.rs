@@ -141,7 +141,7 @@ impl Background {
         if *paused.borrow() {
             paused.mark_changed();
         }
-        let grants = started.grants;
+        let grants = started.grants.clone();
         jobs.tasks.spawn(attend(started, asked, paused, cancel.clone(), Arc::clone(&state)));
         jobs.by_id.insert(id.clone(), Job { questions, cancel, state, grants });
         // What ended long ago is forgotten.
@@ -162,7 +162,7 @@ impl Background {
     pub(super) fn grants(&self) -> Vec<Grants> {
         let jobs = self.jobs();
         let living = jobs.by_id.values().filter(|job| job.state() != ENDED);
-        living.map(|job| job.grants).collect()
+        living.map(|job| job.grants.clone()).collect()
     }
 
     /// What is new; waits that long for output or the end. `None`: there is no such command.

@@ -65,8 +65,8 @@ pub struct Command<'a> {
     pub environment: Vec<(String, String)>,
     /// Called once the output is more than is kept in memory.
     pub whole_output: Option<WholeOutput<'a>>,
-    /// It is git that writes its repository: `.git` is writable for it in the sandbox.
-    pub writes_git: bool,
+    /// Where git works that writes its repository: the `.git` of that is writable for it in the sandbox.
+    pub git_works_in: Vec<PathBuf>,
     /// It has the user's network in the sandbox: a rule or a person allowed it.
     pub network: bool,
     /// In the sandbox it writes nothing but its private temporary folder.
@@ -86,17 +86,12 @@ impl Command<'_> {
             timeout,
             environment: Vec::new(),
             whole_output: None,
-            writes_git: false,
+            git_works_in: Vec::new(),
             network: false,
             read_only: false,
             statuses: Statuses::AtTheEnd,
             watcher: None,
         }
-    }
-
-    fn grants(&self) -> Grants {
-        let git = self.writes_git && !self.read_only;
-        Grants { git, network: self.network, read_only: self.read_only }
     }
 }
 
@@ -290,13 +285,13 @@ impl Exec {
         let watcher = command.watcher.take();
         let mut capture = Capture::new(command.whole_output.take(), watcher.map(Live::new));
         let (directory, timeout, grants) =
-            (command.directory.clone(), command.timeout, command.grants());
+            (command.directory.clone(), command.timeout, self.grants(&command));
         let may_write = grants.may_write();
         // (Who only reads may run beside one that has more.)
         if may_write {
-            self.look_again(grants.git);
+            self.look_again(&grants.git);
         }
-        let Some(started) = cancel.run_until_cancelled(self.start(command)).await else {
+        let Some(started) = cancel.run_until_cancelled(self.start(command, &grants)).await else {
             return Ok(outcome(Ended::Cancelled, None, capture, begun));
         };
         let Started { mut running, report, watch } = started?;
@@ -309,7 +304,7 @@ impl Exec {
         if !left.is_empty() {
             let mut others = self.left();
             others.retain_mut(|other| !other.is_over());
-            others.extend(running.leave(grants));
+            others.extend(running.leave(grants.clone()));
             drop(others);
             // The user may have forbidden changes while it ran.
             if may_write && self.background.is_paused() {
@@ -320,14 +315,14 @@ impl Exec {
         outcome.timeout = timeout;
         if may_write {
             // First, so that nothing falls between the two.
-            self.look_again(false);
+            self.look_again(&[]);
             outcome.changed_meanwhile = self.untold();
         }
         outcome.protected_changed = watch.map(|watch| watch.changed()).unwrap_or_default();
         outcome.changed_meanwhile.retain(|path| !outcome.protected_changed.contains(path));
         if let Some(sandbox) = &self.sandbox {
             let stderr = &outcome.stderr.text;
-            outcome.refused = sandbox.explain(stderr, &directory, grants);
+            outcome.refused = sandbox.explain(stderr, &directory, &grants);
         }
         Ok(outcome)
     }
@@ -346,11 +341,11 @@ impl Exec {
             return Err(Error::TooMany(background::MAX_JOBS));
         }
         let capture = Capture::keeping_all(command.whole_output.take());
-        let grants = command.grants();
+        let grants = self.grants(&command);
         if grants.may_write() {
-            self.look_again(grants.git);
+            self.look_again(&grants.git);
         }
-        let started = cancel.run_until_cancelled(self.start(command)).await;
+        let started = cancel.run_until_cancelled(self.start(command, &grants)).await;
         let Started { running, watch, .. } = started.ok_or(Error::Cancelled)??;
         let before = watch.clone().filter(|_| grants.may_write());
         let started = background::Started { running, capture, timeout, watch, grants };
@@ -410,7 +405,7 @@ impl Exec {
     /// The protected files that changed while something ran in the background or was left running, and of which nobody
     /// was told.
     pub fn changed_meanwhile(&self) -> Vec<PathBuf> {
-        self.look_again(false);
+        self.look_again(&[]);
         self.untold()
     }
 
@@ -418,15 +413,26 @@ impl Exec {
         std::mem::take(&mut self.lookout().untold).into_iter().collect()
     }
 
+    fn grants(&self, command: &Command<'_>) -> Grants {
+        let sandbox = self.sandbox.as_ref().filter(|_| !command.read_only);
+        let git = sandbox.map(|sandbox| sandbox.worked_in(&command.git_works_in));
+        Grants {
+            git: git.unwrap_or_default(),
+            network: command.network,
+            read_only: command.read_only,
+        }
+    }
+
     /// Looks what changed since the last time, if there was somebody to change it. From here on somebody may write
-    /// repositories, where that is so.
-    fn look_again(&self, with_git: bool) {
+    /// these repositories, too.
+    fn look_again(&self, with_git: &[PathBuf]) {
         let Some(sandbox) = &self.sandbox else { return };
         // Before the look: who ends after it is looked after once more.
         let living = self.living();
         let mut lookout = self.lookout();
-        let mut now = living.map(|living| {
-            sandbox.watch(Grants { git: living.git || with_git, ..Grants::default() })
+        let mut now = living.map(|mut living| {
+            living.git.extend_from_slice(with_git);
+            sandbox.watch(&living)
         });
         if let Some(before) = lookout.watch.take() {
             let changed = match &mut now {
@@ -442,10 +448,11 @@ impl Exec {
     fn living(&self) -> Option<Grants> {
         let mut left = self.left();
         left.retain_mut(|left| !left.is_over());
-        let mut all: Vec<Grants> = left.iter().map(|left| left.grants).collect();
+        let mut all: Vec<Grants> = left.iter().map(|left| left.grants.clone()).collect();
         all.extend(self.background.grants());
-        let git = all.iter().any(|grants| grants.git);
-        all.iter().any(|grants| grants.may_write()).then(|| Grants { git, ..Grants::default() })
+        let may_write = all.iter().any(Grants::may_write);
+        let git = all.into_iter().flat_map(|grants| grants.git).collect();
+        may_write.then(|| Grants { git, ..Grants::default() })
     }
 
     fn lookout(&self) -> MutexGuard<'_, Lookout> {
@@ -456,7 +463,7 @@ impl Exec {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn start(&self, wanted: Command<'_>) -> Result<Started, Error> {
+    async fn start(&self, wanted: Command<'_>, grants: &Grants) -> Result<Started, Error> {
         let (line, directory) = (&wanted.line, &wanted.directory);
         let bash = self.bash.get_or_init(|| self.environment.find("bash", &[]));
         let bash = bash.as_ref().ok_or(Error::NoBash)?;
@@ -487,7 +494,7 @@ impl Exec {
             let run = sandbox::Run::new(bash, &words, &variables, directory, number);
             let descriptor = report.as_ref().map(Report::descriptor);
             let descriptor = descriptor.as_ref().map(|report| report.as_fd());
-            let started = sandbox.start(run, wanted.grants(), descriptor).await?;
+            let started = sandbox.start(run, grants, descriptor).await?;
             let sandbox::Started { supervisor, stdout, stderr, watch } = started;
             let running = Running::supervised(supervisor, mark, stdout, stderr)?;
             return Ok(Started { running, report, watch: Some(watch) });

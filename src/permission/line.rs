@@ -1,6 +1,7 @@
 //! A command line as those see it who rule on it and run it.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use super::filled::Values;
@@ -74,10 +75,10 @@ impl Line {
         judge::is_read_only(self)
     }
 
-    /// It is made of git commands known to write the repository's own files, with nothing beside them
-    /// that does more than read.
-    pub fn writes_git(&self, directory: &str, ground: &dyn Ground) -> bool {
-        judge::writes_git(self, directory, ground)
+    /// Where git works, if it is made of git commands known to write the repository's own files, with nothing beside
+    /// them that does more than read: folders from the project's root, or full. Else nowhere.
+    pub fn git_works_in(&self, directory: &str, ground: &dyn Ground) -> BTreeSet<String> {
+        judge::git_works_in(self, directory, ground)
     }
 
     /// A command of it talks to other machines, where it runs in this folder, in a sandbox that has this of its own.
@@ -305,7 +306,7 @@ mod tests {
             let read = Line::read(line);
             let found = (
                 read.is_read_only(),
-                read.writes_git("", &Nowhere),
+                !read.git_works_in("", &Nowhere).is_empty(),
                 read.needs_network("", &Nowhere, Own::default()),
             );
             assert_eq!(found, (reads, git, network), "{line}");

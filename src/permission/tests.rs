@@ -1105,7 +1105,7 @@ mod properties {
         let line = Line::read(line);
         // All that is asked of a line, of any line.
         _ = (
-            line.writes_git("", &Files),
+            line.git_works_in("", &Files),
             line.needs_network("", &Files, Own::default()),
             line.last_pipeline(),
             line.has_inner_pipelines(),

@@ -105,7 +105,11 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let timeout = args.timeout_ms.map(Duration::from_millis);
     let command = Command {
         whole_output: Some(whole_output),
-        writes_git: line.writes_git(directory.relative(), &*cx.workspace),
+        git_works_in: line
+            .git_works_in(directory.relative(), &*cx.workspace)
+            .iter()
+            .map(|folder| cx.workspace.root().join(folder))
+            .collect(),
         network: cx.network,
         read_only: cx.read_only,
         statuses: if line.has_inner_pipelines() {

@@ -378,26 +378,163 @@ fn git_works_in_a_worktree_that_lies_in_its_bare_repository_and_in_nothing_besid
         git(&place, REPOSITORY);
         let root = place.test.root();
         let make = "cd ../outside && git clone -q --bare ../project p.git && cd p.git && git worktree add -q tree && \
-                    git worktree add -q other && mkdir notes && echo A=1 > .env && git config user.email a@b && git config user.name a && \
-                    git config core.hooksPath own-hooks";
+                    git worktree add -q other && git worktree add -q branches/third && git worktree add -q ../beside && \
+                    mkdir notes && echo A=1 > .env && echo a | tee README TODO uv.lock > LICENSE && mkfifo fifo && \
+                    git config user.email a@b && git config user.name a && git config core.hooksPath own-hooks";
         git(&place, make);
         let tree = place.outside().join("p.git/tree");
-        let attack = tree.join("own-hooks/pre-commit");
-        let lines = "for at in other/own other/.git other/new notes/n .env; do echo x >> ../$at; done; true";
-        write(&attack, &format!("#!/bin/sh\n{lines}\n"));
-        std::fs::set_permissions(&attack, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let beside = |name: &str| std::fs::read(place.outside().join("p.git").join(name)).ok();
-        let look = || ["other/own", "other/.git", "other/new", "notes/n", ".env"].map(beside);
+        let names = [
+            "other/own",
+            "other/.git",
+            "other/new",
+            "branches/third/new",
+            "notes/n",
+            ".env",
+            "README",
+            "TODO",
+            "uv.lock",
+            "LICENSE",
+        ];
+        let attack = format!(
+            "#!/bin/sh\nat=$(git rev-parse --git-common-dir); for name in {}; do echo x >> $at/$name; done; rm -f $at/fifo; \
+             mv $at/branches $at/b; echo /nowhere/.git > $at/worktrees/other/gitdir; chmod 300 $at; true\n",
+            names.join(" ")
+        );
+        let hook = |tree: &std::path::Path| {
+            let hook = tree.join("own-hooks/pre-commit");
+            write(&hook, &attack);
+            std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        let common = place.outside().join("p.git");
+        let beside = |name: &&str| std::fs::read(common.join(name)).ok();
+        let look = || (names.iter().map(beside).collect::<Vec<_>>(), common.join("fifo").exists());
         let before = look();
+        hook(&tree);
         let input =
             json!({"command": "git add -A && git commit -q --allow-empty -m two && git branch b && git branch -d b"}).to_string();
-        let mut command = place.command(&["tool", "call", "Bash", &input]);
-        let done = command.arg("-C").arg(&tree).output().unwrap();
-        let done = String::from_utf8_lossy(&done.stdout).into_owned();
+        let commit = |tree: &std::path::Path| {
+            let mut command = place.command(&["tool", "call", "Bash", &input]);
+            let done = command.arg("-C").arg(tree).output().unwrap();
+            String::from_utf8_lossy(&done.stdout).into_owned()
+        };
+        let done = commit(&tree);
         // With Landlock alone git would write all of it or too little.
         let is_done = done.contains("\"status\":\"success\"");
         assert_eq!(is_done, place.backend == "namespaces", "{done} {}", root.display());
-        assert_eq!(look(), before, "{} {:?}: {done}", place.backend, place.user);
+        // What that left makes no difference: the folder can not be listed now, and the other worktree is named elsewhere.
+        for tree in [tree, place.outside().join("beside")] {
+            hook(&tree);
+            let done = commit(&tree);
+            std::fs::set_permissions(&common, std::fs::Permissions::from_mode(0o755)).unwrap();
+            assert_eq!(
+                look(),
+                before,
+                "{} {:?} {}: {done}",
+                place.backend,
+                place.user,
+                tree.display()
+            );
+        }
+    }
+}
+
+/// The settings of a repository that runs a program of the project's.
+fn runs(root: &std::path::Path, more: &str) -> String {
+    format!(
+        "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = {}/evil.sh\n{more}",
+        root.display()
+    )
+}
+
+#[test]
+fn what_says_elsewhere_that_it_is_the_repository_is_not_believed() {
+    if !has("git", "what_says_elsewhere_that_it_is_the_repository_is_not_believed") {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        git(&place, REPOSITORY);
+        write(&root.join("evil.sh"), &format!("#!/bin/sh\nOUT=../../outside; {ATTACK}\n"));
+        std::fs::set_permissions(root.join("evil.sh"), std::fs::Permissions::from_mode(0o755))
+            .unwrap();
+        let back = format!("\tworktree = {}/sub\n", root.display());
+        // Another project's commands made it, or it came with a clone: its top, a worktree's folder, one without a tree.
+        for (own, common, is_worked) in
+            [("p1", "p1", true), ("p2/worktrees/e", "p2", true), ("p3/fake", "p3/fake", false)]
+        {
+            let (own, common) = (place.outside().join(own), place.outside().join(common));
+            if is_worked {
+                git(&place, &format!("git init -q {}", common.display()));
+            }
+            for name in ["objects/x", "refs/x", "hooks/x", "README", "modules/m"] {
+                write(&common.join(name), "");
+            }
+            let is_tree = own != common;
+            write(&common.join("config"), &runs(&root, if is_tree { "" } else { &back }));
+            for folder in [&own, &common] {
+                write(&folder.join("HEAD"), "ref: refs/heads/main\n");
+            }
+            if is_tree {
+                write(&own.join("commondir"), "../..\n");
+                write(&own.join("gitdir"), &format!("{}/sub/.git\n", root.display()));
+            }
+            write(&root.join("sub/.git"), &format!("gitdir: {}\n", own.display()));
+            write(&root.join("sub/f"), "");
+            let before = look(&place.outside());
+            let done = place.call(&json!({"command": "git -C sub add f"}));
+            let case = format!("{} {:?} {} {done}", place.backend, place.user, own.display());
+            assert_eq!(look(&place.outside()), before, "{case}");
+            // (Without its lock git runs nothing.)
+            let said = done["data"]["stderr"].as_str().unwrap();
+            assert!(said.contains("tried") || said.contains(".lock"), "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_repository_that_a_command_made_opens_no_other() {
+    if !has("git", "a_repository_that_a_command_made_opens_no_other") {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        git(&place, REPOSITORY);
+        git(
+            &place,
+            "git -c protocol.file.allow=always submodule --quiet add ./ sub; git commit -q -m sub",
+        );
+        write(&root.join("evil.sh"), "#!/bin/sh\necho tried >&2\necho x > ../.git/x\n");
+        std::fs::set_permissions(root.join("evil.sh"), std::fs::Permissions::from_mode(0o755))
+            .unwrap();
+        for (folder, own) in [("ev", "ev/.git"), ("bare", "bare")] {
+            for name in ["objects/x", "refs/x"] {
+                write(&root.join(own).join(name), "");
+            }
+            write(&root.join(own).join("HEAD"), "ref: refs/heads/main\n");
+            let tree = format!("\tworktree = {}/{folder}\n", root.display());
+            write(&root.join(own).join("config"), &runs(&root, &tree));
+            for line in [
+                format!("git -C {folder} add f"),
+                format!("cd {folder} && git add f"),
+                format!("git -C {folder} status; git add evil.sh"),
+                format!("git branch own; cd {folder}; git add f"),
+            ] {
+                write(&root.join(folder).join("f"), &line);
+                let done = place.call(&json!({"command": line}));
+                let case = format!("{} {:?} {done}", place.backend, place.user);
+                let said = done["data"]["stderr"].as_str().unwrap();
+                assert!(said.contains("tried") || said.contains(".lock"), "{case}");
+                // (With Landlock alone it is told.)
+                let is_changed = std::fs::remove_file(root.join(".git/x")).is_ok();
+                assert_eq!(is_changed, told(&done).contains(".git/x"), "{case}");
+                assert!(!is_changed || place.backend == "landlock", "{case}");
+            }
+        }
+        // What belongs together is written together.
+        write(&root.join("sub/new"), "");
+        let line = "git -C sub add new && git -C sub -c user.name=a -c user.email=a@b commit -q -m new && git add sub && git commit -q -m sub";
+        let done = place.call(&json!({"command": line}));
+        assert_eq!(done["status"], "success", "{} {:?} {done}", place.backend, place.user);
     }
 }
 

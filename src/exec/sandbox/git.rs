@@ -13,7 +13,7 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 
 use super::{settings, tables};
-use crate::disk::{SMALL, is_not_there, read_small, settled};
+use crate::disk::{SMALL, is_not_there, may_be, read_small, settled};
 
 /// How deep and how far repositories inside the project are looked for.
 const DEPTH: usize = 3;
@@ -33,24 +33,14 @@ pub(super) struct Repository {
     pub(super) link: Option<PathBuf>,
     /// The folders in which it lies: `.git`, or what a worktree and a submodule have elsewhere.
     pub(super) own: Vec<PathBuf>,
-    /// Whether worktrees lie in the first of them.
-    around: Around,
+    /// Worktrees lie in the first of them, in what commands write.
+    is_around: bool,
+    /// What in the first of them is none of git's, as it was when git was to write it.
+    pub(super) others: Vec<PathBuf>,
     /// What git runs by itself; it is written by no git command that a task needs.
     pub(super) hooks: Vec<PathBuf>,
     /// Its settings, some of which name programs.
     pub(super) settings: Vec<PathBuf>,
-}
-
-/// Where a repository lies that has worktrees in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Around {
-    /// None lie in it.
-    #[default]
-    Nothing,
-    /// In what commands write.
-    Inside,
-    /// Outside: the project may be one of its worktrees, and others lie beside it.
-    Outside,
 }
 
 impl Repository {
@@ -59,29 +49,27 @@ impl Repository {
     pub(super) fn removable(&self) -> impl Iterator<Item = PathBuf> {
         let trees = self.own.iter().skip(1).cloned();
         // (Its files git replaces.)
-        let common = self.own.first().filter(|_| self.around == Around::Inside);
+        let common = self.own.first().filter(|_| self.is_around);
         let files =
             common.into_iter().flat_map(|common| FILES.iter().map(|name| common.join(name)));
         self.named_by().cloned().into_iter().chain(trees).chain(files)
     }
 
-    /// What git writes. Without namespaces nothing is where that would be other worktrees as well: a part of it is not
-    /// enough for git, which would leave things half done.
+    /// What git writes. Without namespaces nothing is where that would be what is none of git's as well: a part of it is
+    /// not enough for git, which would leave things half done.
     pub(super) fn written(&self, namespaces: bool) -> Vec<PathBuf> {
-        match self.around {
-            Around::Nothing => self.own.clone(),
-            Around::Inside => self.parts(OF_GIT.iter().filter(|name| **name != "hooks")),
-            Around::Outside if namespaces => self.own.clone(),
-            Around::Outside => Vec::new(),
+        if self.is_around {
+            self.parts(OF_GIT.iter().filter(|name| **name != "hooks"))
+        } else if namespaces || self.others.is_empty() {
+            self.own.clone()
+        } else {
+            Vec::new()
         }
     }
 
     /// What nobody else writes.
     pub(super) fn kept(&self) -> Vec<PathBuf> {
-        match self.around {
-            Around::Nothing | Around::Outside => self.own.clone(),
-            Around::Inside => self.parts(OF_GIT.iter().chain(FILES)),
-        }
+        if self.is_around { self.parts(OF_GIT.iter().chain(FILES)) } else { self.own.clone() }
     }
 
     fn parts<'a>(&self, names: impl Iterator<Item = &'a &'a str>) -> Vec<PathBuf> {
@@ -89,18 +77,20 @@ impl Repository {
         names.map(|name| common.join(name)).chain(others.iter().cloned()).collect()
     }
 
-    /// The folder that lies around worktrees outside, and what in it is none of git's.
-    pub(super) fn with_others(&self) -> Option<(&PathBuf, Vec<PathBuf>)> {
-        let common = self.own.first().filter(|_| self.around == Around::Outside)?;
-        let entries = fs::read_dir(common).into_iter().flatten().flatten();
-        let others = entries.filter(|entry| match entry.file_type() {
-            Ok(kind) if kind.is_dir() => {
-                !OF_GIT.iter().chain(AT_TIMES).any(|own| entry.file_name() == *own)
-            }
-            Ok(kind) => kind.is_file() && !is_file_of_git(&entry.file_name()),
-            Err(_) => false,
-        });
-        Some((common, others.map(|entry| entry.path()).collect()))
+    /// Its folder, where one of these places lies in it.
+    pub(super) fn lies_around(&self, places: &[PathBuf]) -> Option<&PathBuf> {
+        let common = self.own.first().filter(|_| !self.is_around)?;
+        is_any_below(common, places).then_some(common)
+    }
+
+    pub(super) fn is_at(&self, place: &Path) -> bool {
+        self.place == place
+    }
+
+    /// It is this one, or one of its worktrees or submodules.
+    fn belongs_to(&self, whole: &Self) -> bool {
+        self.place == whole.place
+            || self.own.iter().any(|own| whole.own.iter().any(|folder| own.starts_with(folder)))
     }
 
     /// The file that names where it lies.
@@ -109,9 +99,12 @@ impl Repository {
         self.link.as_ref().filter(|link| is_meant && link.is_file() && !link.is_symlink())
     }
 
-    /// With the hooks and settings that its worktrees and submodules have in it now, whether they are checked out or
-    /// not.
-    pub(super) fn with_inner_ones(mut self) -> Self {
+    /// As git may write it now: with the hooks and settings that its worktrees and submodules have in it, whether they
+    /// are checked out or not, and with what in it is none of git's. Where that can not be looked at, nobody writes it.
+    pub(super) fn granted(mut self) -> Option<Self> {
+        if let Some(common) = self.own.first().filter(|_| !self.is_around) {
+            self.others = others(common).ok()?;
+        }
         let mut inner = Inner::default();
         for own in &self.own {
             inner.look_into(own);
@@ -119,7 +112,7 @@ impl Repository {
         self.settings.extend(self.named_by().cloned());
         self.settings.extend(inner.settings);
         self.hooks.extend(inner.hooks);
-        self
+        Some(self)
     }
 }
 
@@ -142,9 +135,35 @@ const OF_GIT: &[&str] = &[
 const AT_TIMES: &[&str] =
     &["annex", "filter-repo", "lost-found", "rebase-apply", "rebase-merge", "sequencer", "svn"];
 
-/// Files directly in it.
+/// Folders of these names hold no worktrees. (In others, of a `.git`, somebody may have put one.)
+const HOLD_NO_TREES: &[&str] = &["hooks", "logs", "objects", "refs", "reftable", "worktrees"];
+
+/// Files directly in it that are there for good.
 const FILES: &[&str] =
     &["HEAD", "commondir", "config", "config.worktree", "packed-refs", "shallow"];
+
+/// Files that git keeps there for a while, besides `MERGE_HEAD` and its kin.
+const FILES_AT_TIMES: &[&str] = &[
+    "ADD_EDIT.patch",
+    "AUTO_MERGE",
+    "COMMIT_EDITMSG",
+    "EDIT_DESCRIPTION",
+    "MERGE_AUTOSTASH",
+    "MERGE_MODE",
+    "MERGE_MSG",
+    "MERGE_RR",
+    "NOTES_EDITMSG",
+    "NOTES_MERGE_REF",
+    "NOTES_MERGE_PARTIAL",
+    "SQUASH_MSG",
+    "TAG_EDITMSG",
+    "description",
+    "fsmonitor--daemon.ipc",
+    "gc.log",
+    "gc.pid",
+    "index",
+    "packed-refs.new",
+];
 
 /// What a repository has of its worktrees and modules, of the worktrees of its modules, and so on.
 #[derive(Default)]
@@ -329,7 +348,7 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
         // Another repository of the user's looks like git's, too.
         let is_meant = link.is_none() || lies_in(&own, writable);
         let own = is_meant.then_some(own).into_iter().collect();
-        return Some(Repository { place, link, own, around: Around::Nothing, hooks, settings });
+        return Some(Repository { place, link, own, hooks, settings, ..Repository::default() });
     }
     let Some(own) = named(path, b"gitdir: ") else {
         // What can not be looked at may be one all the same.
@@ -347,49 +366,141 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
     folders.dedup();
     // A file could name any folder of the user's: it has to be meant by that folder, too, and that folder by what it
     // names. A link may have any file of the user's at its end.
+    let is_worktree = |common: &Path, own: &Path| own.parent() == Some(&common.join("worktrees"));
     let is_meant = match &folders[..] {
         [common, own] => {
-            own.parent() == Some(&common.join("worktrees"))
+            is_worktree(common, own)
                 && (is_inside(common, writable) || !is_inside(own, writable))
                 && names_back(own, path, writable)
         }
         folders => folders.iter().all(|own| names_back(own, path, writable)),
     };
+    // Outside, what says so may have been written by somebody else.
+    let is_worked_in = path.parent().is_some_and(|tree| is_any_below(tree, writable));
+    let is_gits_own =
+        |common: &PathBuf| is_inside(common, writable) || is_repository(common, is_worked_in);
+    let is_meant = is_meant && folders.first().is_some_and(is_gits_own);
     // (A bare repository may lie around its worktrees, of which the project may be one.)
-    let lies_around = |own: &PathBuf| {
-        path.starts_with(own) || writable.iter().any(|place| place.starts_with(own))
-    };
-    let around = match folders.first() {
-        Some(common) if is_inside(common, writable) && lies_around(common) => Around::Inside,
-        Some(common) if is_inside(common, writable) => Around::Nothing,
-        Some(common) if lies_around(common) || holds_worktrees(common) => Around::Outside,
-        Some(_) | None => Around::Nothing,
-    };
+    let lies_around = |own: &PathBuf| path.starts_with(own) || is_any_below(own, writable);
+    let is_around =
+        folders.first().is_some_and(|common| is_inside(common, writable) && lies_around(common));
     if folders.iter().any(|own| is_inside(own, writable) && lies_around(own)) {
         // In what commands write it opens nothing that is not open, and what is git's own is kept from the rest.
         folders.truncate(1);
         folders.retain(|own| is_inside(own, writable) && is_gits(own));
     } else if is_link || !is_meant {
-        // In the project it is at least what git writes (`gitdir: ./.bare`), and no command else.
-        folders.retain(|own| lies_in(own, writable) && is_gits(own));
+        // In the project it is at least what git writes (`gitdir: ./.bare`), and no command else. (A worktree's folder
+        // has settings of its own: one that lies elsewhere is somebody's.)
+        let is_whole = match &folders[..] {
+            [common, own] => is_worktree(common, own),
+            _ => true,
+        };
+        folders.retain(|own| is_whole && lies_in(own, writable) && is_gits(own));
     }
-    Some(Repository { link: Some(place.clone()), place, own: folders, around, hooks, settings })
+    let link = Some(place.clone());
+    Some(Repository {
+        place,
+        link,
+        own: folders,
+        is_around,
+        hooks,
+        settings,
+        ..Repository::default()
+    })
 }
 
-/// Some of its worktrees lie in the repository itself.
-fn holds_worktrees(common: &Path) -> bool {
-    let trees = common.join("worktrees");
-    let trees = folders(&trees).into_iter().flatten();
-    let mut files = trees.filter_map(|tree| name_in(&tree.join("gitdir"), b""));
-    files.any(|file| settled(&plain(&file), &[]).starts_with(common))
+/// The places of the repositories that git writes which works in these folders: of the one that it works in, with its
+/// worktrees and submodules. It runs what the settings of that one say, and a command can have made any that no other
+/// repository knows: so where they work in several, one has to hold the others.
+pub(super) fn worked_in(folders: &[PathBuf], repositories: &[Repository]) -> Vec<PathBuf> {
+    let met: Vec<Option<Met<'_>>> =
+        folders.iter().map(|folder| around(folder, repositories)).collect();
+    if met.iter().all(Option::is_none) {
+        // Git may make one there.
+        return folders.iter().map(|folder| folder.join(".git")).collect();
+    }
+    let worked = met.into_iter().map(Option::flatten).collect::<Option<Vec<_>>>();
+    let Some(worked) = worked else { return Vec::new() };
+    let holds_all = |whole: &&&Repository| worked.iter().all(|one| one.belongs_to(whole));
+    let Some(whole) = worked.iter().find(holds_all) else { return Vec::new() };
+    let own = repositories.iter().filter(|repository| repository.belongs_to(whole));
+    own.map(|repository| repository.place.clone()).collect()
+}
+
+/// One of the repositories that are known, if it is one.
+type Met<'a> = Option<&'a Repository>;
+
+/// What git finds from a folder on.
+fn around<'a>(folder: &Path, repositories: &'a [Repository]) -> Option<Met<'a>> {
+    // (Of what can not be looked at nobody knows.)
+    let Ok(folder) = folder.canonicalize() else { return Some(None) };
+    folder.ancestors().find_map(|above| {
+        let place = above.join(".git");
+        if may_be(&place, |_| true) {
+            return Some(repositories.iter().find(|repository| repository.place == place));
+        }
+        // One without a working tree, or what passes for one.
+        let has = |name: &str| may_be(&above.join(name), |_| true);
+        if has("HEAD") && ["objects", "refs", "commondir"].into_iter().any(has) {
+            let is_it = |repository: &&Repository| repository.own.iter().any(|own| own == above);
+            return Some(repositories.iter().find(is_it));
+        }
+        None
+    })
+}
+
+/// A repository that nobody but git has made: a `.git` or something in one. One without a working tree can have come with
+/// a clone, or have been made by the commands of another project: it is believed only where the user works in it.
+fn is_repository(folder: &Path, is_worked_in: bool) -> bool {
+    let is_elses =
+        || [".git", tables::AGENT_FOLDER].iter().any(|name| may_be(&folder.join(name), |_| true));
+    is_gits(folder) && (is_named_git(folder) || is_worked_in && !is_elses())
+}
+
+/// A `.git`, or something in one.
+fn is_named_git(folder: &Path) -> bool {
+    folder.components().any(|part| part.as_os_str() == ".git")
+}
+
+/// What lies directly in a repository and is none of git's. What programs keep in a `.git` is as good as git's, but for
+/// worktrees.
+fn others(common: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut others = Vec::new();
+    for entry in fs::read_dir(common)? {
+        let entry = entry?;
+        let (name, kind) = (entry.file_name(), entry.file_type()?);
+        let is = |names: &[&str]| names.iter().any(|own| name == *own);
+        let is_gits = if kind.is_dir() {
+            let is_known = is_named_git(common) || is(OF_GIT) || is(AT_TIMES);
+            is(HOLD_NO_TREES) || is_known && !holds_worktree(&entry.path())
+        } else {
+            // (A link can not be covered.)
+            kind.is_symlink() || is_named_git(common) || is_file_of_git(&name)
+        };
+        if !is_gits {
+            others.push(entry.path());
+        }
+    }
+    Ok(others)
+}
+
+/// Somebody works in it, or in a folder in it.
+fn holds_worktree(folder: &Path) -> bool {
+    let is_tree = |folder: &Path| may_be(&folder.join(".git"), |_| true);
+    // (What can not be looked into is git's.)
+    is_tree(folder) || folders(folder).into_iter().flatten().any(|inner| is_tree(&inner))
 }
 
 /// What git keeps in files there, for a while or for good: `MERGE_HEAD`, `packed-refs`, locks.
 fn is_file_of_git(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
-    let is_for_a_while = name.chars().all(|char| char.is_ascii_uppercase() || char == '_');
-    let others = ["description", "gc.log", "gc.pid", "index"];
-    is_for_a_while || name.ends_with(".lock") || FILES.iter().chain(&others).any(|own| name == *own)
+    let name = name.strip_suffix(".lock").unwrap_or(&name);
+    let is = |names: &[&str]| names.contains(&name);
+    name.ends_with("_HEAD")
+        || name.starts_with("BISECT_")
+        || name.starts_with("sharedindex.")
+        || is(FILES)
+        || is(FILES_AT_TIMES)
 }
 
 /// The text of a small file of git's, and the name in it.
@@ -433,6 +544,11 @@ fn lies_in(path: &Path, places: &[PathBuf]) -> bool {
 /// One of these places, or in it.
 fn is_inside(path: &Path, places: &[PathBuf]) -> bool {
     places.iter().any(|place| path.starts_with(place))
+}
+
+/// One of these places is this folder, or lies in it.
+fn is_any_below(folder: &Path, places: &[PathBuf]) -> bool {
+    places.iter().any(|place| place.starts_with(folder))
 }
 
 /// A worktree's folder names the file that names it; a submodule's the folder in which that file lies.

@@ -25,7 +25,7 @@ impl Sandbox {
     pub(super) fn plan(
         &self,
         run: Option<plan::Run>,
-        grants: Grants,
+        grants: &Grants,
         network: Network,
         protected: &[PathBuf],
         granted: &[Repository],
@@ -77,7 +77,7 @@ impl Sandbox {
     /// What lies where in the box; what comes later lies over what came before.
     fn binds(
         &self,
-        grants: Grants,
+        grants: &Grants,
         network: Network,
         protected: &[PathBuf],
         granted: &[Repository],
@@ -86,11 +86,14 @@ impl Sandbox {
         let access = if grants.read_only { Access::Read } else { Access::Write };
         let mut binds = self.of_the_system(network);
         // A repository around the project: the project lies over it, and what else lies in it is none of git's.
-        let around: Vec<_> = granted.iter().filter_map(Repository::with_others).collect();
-        for (common, others) in &around {
-            binds.push(itself(common, Access::Write));
-            binds.extend(others.iter().map(|path| itself(path, Access::Read)));
-        }
+        let lies_around =
+            |repository: &&Repository| repository.lies_around(&self.writable).is_some();
+        let (around, beside): (Vec<_>, Vec<_>) = granted.iter().partition(lies_around);
+        let commons = around.iter().filter_map(|it| it.lies_around(&self.writable));
+        let commons: Vec<&PathBuf> = commons.collect();
+        binds.extend(commons.iter().map(|common| itself(common, Access::Write)));
+        let others = around.iter().flat_map(|it| &it.others);
+        binds.extend(others.map(|path| itself(path, Access::Read)));
         binds.extend(self.places(access));
         // What git may take away is no mount, while it may; the file of a place itself nobody takes away.
         let is_root = |path: &Path| {
@@ -101,7 +104,8 @@ impl Sandbox {
         let removable: Vec<PathBuf> = removable.filter(|path| !is_root(path)).collect();
         let protected: Vec<&PathBuf> =
             protected.iter().filter(|path| !removable.contains(*path)).collect();
-        let hooks: Vec<PathBuf> = granted.iter().flat_map(covered_hooks).collect();
+        let mut hooks: Vec<PathBuf> = granted.iter().flat_map(covered_hooks).collect();
+        hooks.extend(beside.iter().flat_map(|it| it.others.iter().cloned()));
         let cache = self.cache();
         let kept = protected.iter().copied().chain(covered).chain(&hooks).chain([&cache]);
         binds.extend(self.above(kept).iter().map(|path| itself(path, access)));
@@ -113,7 +117,7 @@ impl Sandbox {
             .iter()
             .flat_map(|repository| repository.written(true))
             .filter(|path| !removable.contains(path) && disk::may_be(path, |_| true))
-            .filter(|path| !around.iter().any(|(common, _)| *common == path))
+            .filter(|path| !commons.contains(&path))
             .collect();
         binds.extend(gits(&own, &protected, &hooks));
         binds
@@ -264,7 +268,7 @@ impl Sandbox {
     pub(super) fn watched(
         &self,
         mut watched: Vec<PathBuf>,
-        grants: Grants,
+        grants: &Grants,
         granted: &[Repository],
     ) -> Vec<Watched> {
         if self.namespaces {
@@ -284,14 +288,10 @@ impl Sandbox {
         watched.extend(links);
         watched.sort();
         watched.dedup();
-        if grants.git {
-            watched.retain(|path| {
-                !path.ends_with(".git")
-                    && !granted
-                        .iter()
-                        .any(|r| r.kept().contains(path) || r.link.as_ref() == Some(path))
-            });
-        }
+        watched.retain(|path| {
+            !grants.git.contains(path)
+                && !granted.iter().any(|r| r.kept().contains(path) || r.link.as_ref() == Some(path))
+        });
         // Not even git writes there. Of a link it is looked at where it leads.
         let hooks = granted.iter().flat_map(|repository| &repository.hooks);
         let hooks = hooks.filter(|path| !self.namespaces || !is_real_folder(path));

@@ -130,10 +130,10 @@ impl SandboxError {
 }
 
 /// What a command gets besides.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Grants {
-    /// It may change the repository itself.
-    pub(super) git: bool,
+    /// The repositories that it may change, by their `.git`.
+    pub(super) git: Vec<PathBuf>,
     /// It has the user's network.
     pub(super) network: bool,
     /// It writes nothing but its private temporary folder.
@@ -142,7 +142,7 @@ pub(super) struct Grants {
 
 impl Grants {
     /// It does not run in a box that it can not write from.
-    pub(super) fn may_write(self) -> bool {
+    pub(super) fn may_write(&self) -> bool {
         !self.read_only
     }
 }
@@ -285,7 +285,7 @@ impl Sandbox {
     pub(super) async fn start(
         &self,
         run: Run,
-        grants: Grants,
+        grants: &Grants,
         report: Option<BorrowedFd<'_>>,
     ) -> io::Result<Started> {
         let (stdout, their_stdout) = io::pipe()?;
@@ -322,7 +322,13 @@ impl Sandbox {
     }
 
     /// The box of a command, and what is looked at before it.
-    fn prepare(&self, run: Run, grants: Grants, network: Network, hidden: Hidden) -> (Plan, Watch) {
+    fn prepare(
+        &self,
+        run: Run,
+        grants: &Grants,
+        network: Network,
+        hidden: Hidden,
+    ) -> (Plan, Watch) {
         let (protected, granted) = self.protected_and_granted(grants);
         if self.namespaces {
             granted.iter().for_each(layout::make_hooks);
@@ -332,19 +338,28 @@ impl Sandbox {
     }
 
     /// How what somebody with these grants must not change is now.
-    pub(super) fn watch(&self, grants: Grants) -> Watch {
+    pub(super) fn watch(&self, grants: &Grants) -> Watch {
         let (protected, granted) = self.protected_and_granted(grants);
         self.look(protected, grants, granted)
     }
 
-    fn protected_and_granted(&self, grants: Grants) -> (Vec<PathBuf>, Vec<Repository>) {
+    fn protected_and_granted(&self, grants: &Grants) -> (Vec<PathBuf>, Vec<Repository>) {
         let repositories = self.found.repositories(&self.writable);
         let protected = self.protected(&repositories);
-        let granted = repositories.into_iter().filter(|_| grants.git);
-        (protected, granted.map(Repository::with_inner_ones).collect())
+        let granted =
+            repositories.into_iter().filter(|it| grants.git.iter().any(|place| it.is_at(place)));
+        (protected, granted.filter_map(Repository::granted).collect())
     }
 
-    fn look(&self, protected: Vec<PathBuf>, grants: Grants, granted: Vec<Repository>) -> Watch {
+    /// The repositories that git writes which works in these folders, by their `.git`.
+    pub(super) fn worked_in(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
+        if folders.is_empty() {
+            return Vec::new();
+        }
+        git::worked_in(folders, &self.found.repositories(&self.writable))
+    }
+
+    fn look(&self, protected: Vec<PathBuf>, grants: &Grants, granted: Vec<Repository>) -> Watch {
         let watched = self.watched(protected, grants, &granted);
         let settings = granted.into_iter().flat_map(|repository| repository.settings);
         Watch::new(watched, settings.collect())
@@ -376,12 +391,17 @@ impl Sandbox {
         self.standby.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn network(&self, grants: Grants) -> Network {
+    fn network(&self, grants: &Grants) -> Network {
         if grants.network { Network::On } else { self.settings.network }
     }
 
     /// What stderr says of the box, in words: the path that was refused, and how it can be allowed.
-    pub(super) fn explain(&self, stderr: &str, directory: &Path, grants: Grants) -> Option<String> {
+    pub(super) fn explain(
+        &self,
+        stderr: &str,
+        directory: &Path,
+        grants: &Grants,
+    ) -> Option<String> {
         if stderr.is_empty() {
             return None;
         }
@@ -405,7 +425,7 @@ impl Sandbox {
         let (hidden, readable) = self.hidden_and_readable().map_err(text)?;
         let given: Vec<BorrowedFd<'_>> = readable.iter().map(|layer| layer.as_fd()).collect();
         let asked = self.ask(&given).map_err(text)?;
-        let plan = self.plan(None, Grants::default(), self.settings.network, &[], &[], hidden);
+        let plan = self.plan(None, &Grants::default(), self.settings.network, &[], &[], hidden);
         let (mut ours, process) =
             asked.answer().and_then(|answer| self.tell(answer, &plan)).map_err(text)?;
         let message = channel::verdict(&mut ours, TRY_TIME);

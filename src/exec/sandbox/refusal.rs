@@ -89,8 +89,8 @@ impl View<'_> {
 
 fn is_protected(path: &Path) -> String {
     format!(
-        "{} is protected: .git is written by commands of git's alone, in a call of their own, its settings and hooks, \
-         .agent and start-up files by the user",
+        "{} is protected: .git is written by commands of git's alone, in a call of their own and for one repository at a \
+         time, its settings and hooks, .agent and start-up files by the user",
         path.display()
     )
 }

@@ -15,7 +15,7 @@ mod table;
 mod touched;
 mod values;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 use args::{Args, Part};
@@ -400,31 +400,39 @@ const UNSAFE: &[&str] = &[
     "--gpg-sign",
 ];
 
-/// Nothing but git commands that are known to write the repository, and what only reads beside them, where the line runs
-/// in this folder.
-pub(super) fn writes_git(line: &Line, directory: &str, ground: &dyn Ground) -> bool {
+/// Where git works, from the project's root, if the line is nothing but git commands that are known to write the
+/// repository, and what only reads beside them, and runs in this folder. (A git that only reads runs programs, too.)
+pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) -> BTreeSet<String> {
+    let nowhere = BTreeSet::new();
     // In `.git` itself a name needs no `.git` before it.
     if directory.split('/').any(|name| name.eq_ignore_ascii_case(".git")) {
-        return false;
+        return nowhere;
     }
     let directory = if directory == "." { "" } else { directory };
-    let is_harmless = |run: &Run| {
+    let is_known = line.is_known() && line.script().functions.is_empty() && has(line, Class::Git);
+    if !is_known {
+        return nowhere;
+    }
+    let folders = |run: &Run| -> Option<Vec<String>> {
         let args = Args { run, directory, ground, values: None };
         let classes = classes(&args);
         let is = |class: Class| classes.iter().any(|entry| entry.class == class);
         // Everything but the program may be put in: `git commit -m "$(cat msg)"`.
-        run.redirects.iter().all(|to| to.writes().is_none())
+        let is_harmless = run.sets != Sets::Anything
+            && run.redirects.iter().all(|to| to.writes().is_none())
             && (is(Class::Reads)
                 || is(Class::Git)
                     && !args.has_globals_but_folder()
-                    && args.works_by_its_name()
                     && !args.names_git_folder()
-                    && !UNSAFE.iter().any(|option| args.may_have(option)))
+                    && !UNSAFE.iter().any(|option| args.may_have(option)));
+        match run.name() {
+            _ if !is_harmless => None,
+            "git" => args.works_in(),
+            _ => Some(Vec::new()),
+        }
     };
-    line.is_known()
-        && line.script().functions.is_empty()
-        && has(line, Class::Git)
-        && line.runs().iter().all(|run| run.sets != Sets::Anything && is_harmless(run))
+    let all: Option<Vec<Vec<String>>> = line.runs().iter().map(folders).collect();
+    all.map_or(nowhere, |all| all.into_iter().flatten().collect())
 }
 
 /// A command of the line that reads standard input, and is given none.

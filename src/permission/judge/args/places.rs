@@ -15,17 +15,26 @@ const MOST_MOVES: usize = 8;
 const MOST_FOLDERS: usize = 16;
 
 impl<'a> Args<'a> {
-    /// Where git is told to work is a folder of the project, and no link leads there.
-    pub(in super::super) fn works_by_its_name(&self) -> bool {
-        let Some(word) = self.words().next() else { return true };
-        let mut there = self.git_folders(&self.folders(word)).into_iter();
-        there.all(|folder| {
-            folder.is_some_and(|folder| {
-                let is_inside =
-                    !folder.starts_with(['/', '~']) && folder.split('/').all(|name| name != "..");
-                is_inside && (folder.is_empty() || self.ground.real(&folder) == folder)
-            })
-        })
+    /// The folders that git works in, as they are named from the project's root: `None` where one is not known, or where
+    /// `-C` names one that is none of the project's or reached by a link.
+    pub(in super::super) fn works_in(&self) -> Option<Vec<String>> {
+        let here = self.folders(self.run.words.first()?);
+        let there = self.git_folders(&here);
+        let is_moved = !there.is_empty();
+        let folders = if is_moved { there } else { here };
+        let real = |folder: Dir| {
+            let folder = folder?;
+            let real = match self.ground.real(&folder) {
+                root if root == "." => String::new(),
+                real => real,
+            };
+            let is_inside =
+                !real.starts_with(['/', '~']) && real.split('/').all(|name| name != "..");
+            let is_known =
+                if is_moved { is_inside && real == folder } else { !real.starts_with('~') };
+            is_known.then_some(real)
+        };
+        folders.into_iter().map(real).collect()
     }
 
     /// A word of it may name something in `.git`: git writes there what it keeps itself, and where it is told to
