@@ -58,6 +58,10 @@ impl Ground for Workspace {
         self.closed_places().iter().map(|path| self.display(path)).collect()
     }
 
+    fn is_changeable(&self, path: &str) -> bool {
+        self.resolve(&full(path)).is_ok_and(|found| self.check_writable(&found).is_ok())
+    }
+
     fn expand(&self, pattern: &str) -> Vec<String> {
         let pattern = full(pattern);
         let (start, rest) = match pattern.strip_prefix('/') {

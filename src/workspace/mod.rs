@@ -12,6 +12,7 @@ mod open;
 mod page;
 mod path;
 mod replace;
+mod repository;
 mod snapshot;
 mod spill;
 mod sweep;

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::Workspace;
 use super::failure::io_failure;
+use super::repository;
 use crate::disk::{canonical_prefix, look_at};
 use crate::protocol::envelope::{ErrorCode, Failure};
 use crate::protocol::unescape;
@@ -16,6 +17,9 @@ use crate::protocol::unescape;
 /// What helps where a place is guarded.
 const IN_ITS_FOLDER: &str =
     "ask the user to give you the folder that it lies in by its name: --add-dir";
+
+/// Why nothing is written in a repository.
+const GITS_OWN: &str = "it belongs to git; use git commands";
 
 /// Places that file tools leave alone, though they lie in the project.
 #[derive(Clone, Debug, Default)]
@@ -71,6 +75,8 @@ const MAX_LINKS: usize = 40;
 pub struct ProjectPath {
     absolute: PathBuf,
     relative: String,
+    /// A link called `.git` led there.
+    by_git: bool,
 }
 
 impl ProjectPath {
@@ -175,15 +181,18 @@ impl Workspace {
         look_at(&path.absolute).map_err(|error| io_failure(&error, "look at", &path.relative))
     }
 
-    /// Whether the agent may write there: not in `.git/`, not in `.agent/` but its skills, commands
-    /// and prompts, not in folders that are only for reading.
+    /// Whether the agent may write there: not in `.git/` or what else is a repository, not in `.agent/` but its skills,
+    /// commands and prompts, not in folders that are only for reading.
     pub fn check_writable(&self, path: &ProjectPath) -> Result<(), Failure> {
-        let inside = self.writable_root(&path.absolute).and_then(|root| {
-            path.absolute.strip_prefix(root).ok().map(|inside| inside.components())
-        });
-        let refusal = match inside {
+        let refusal = match self.writable_root(&path.absolute) {
             None => Some("that folder is only for reading"),
-            Some(parts) => protection(parts.map(Component::as_os_str)),
+            Some(root) => {
+                let inside = path.absolute.strip_prefix(root).unwrap_or(&path.absolute);
+                protection(inside.iter()).or_else(|| {
+                    let is_gits = path.by_git || repository::is_gits(&path.absolute, root);
+                    is_gits.then_some(GITS_OWN)
+                })
+            }
         };
         let refused = |reason: &str| {
             let message = format!("{} is not to be changed: {reason}", path.relative);
@@ -218,7 +227,7 @@ impl Workspace {
 
     /// A path that a walk of ours met: it lies inside, and holds no symlink but perhaps at its end.
     pub(super) fn inside(&self, path: &Path) -> ProjectPath {
-        ProjectPath { absolute: path.to_owned(), relative: self.display(path) }
+        ProjectPath { absolute: path.to_owned(), relative: self.display(path), by_git: false }
     }
 
     /// Where a symlink leads, if that exists and is inside the project.
@@ -296,6 +305,7 @@ impl Workspace {
         let mut missing = 0usize;
         // What was seen at `at` last.
         let mut end = None;
+        let mut by_git = false;
         start(raw, &mut at, &mut todo);
         let found = loop {
             let Some(part) = todo.pop() else { break Ok(()) };
@@ -313,6 +323,7 @@ impl Workspace {
             match fs::symlink_metadata(&at) {
                 Ok(data) if data.is_symlink() => {
                     links += 1;
+                    by_git |= is_git(&part);
                     if links > MAX_LINKS {
                         break Err(Failure::new(
                             ErrorCode::InvalidParam,
@@ -365,7 +376,7 @@ impl Workspace {
                 .at(given));
         }
         found.map_err(|failure| failure.at(given))?;
-        Ok(Place { path: self.inside(&at), data: end })
+        Ok(Place { path: ProjectPath { by_git, ..self.inside(&at) }, data: end })
     }
 }
 
@@ -398,9 +409,8 @@ pub(super) fn regular(path: &ProjectPath, data: &Metadata) -> Result<(), Failure
 fn protection<'a>(parts: impl Iterator<Item = &'a OsStr>) -> Option<&'static str> {
     let mut parts = parts.peekable();
     while let Some(part) = parts.next() {
-        // Some file systems do not distinguish case.
-        if part.eq_ignore_ascii_case(".git") {
-            return Some("it belongs to git; use git commands");
+        if is_git(part) {
+            return Some(GITS_OWN);
         }
         let free = ["skills", "commands", "prompts"];
         if part.eq_ignore_ascii_case(".agent")
@@ -410,6 +420,11 @@ fn protection<'a>(parts: impl Iterator<Item = &'a OsStr>) -> Option<&'static str
         }
     }
     None
+}
+
+/// Some file systems do not distinguish case.
+fn is_git(name: &OsStr) -> bool {
+    name.eq_ignore_ascii_case(".git")
 }
 
 /// Sets out on a path: an absolute one starts at the top.

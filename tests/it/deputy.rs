@@ -20,7 +20,7 @@ fn program(path: &Path, text: &str) {
 }
 
 /// A recorded turn that wrote `kept.txt`, and the turn's folder.
-fn recorded(test: &Test) -> PathBuf {
+pub(crate) fn recorded(test: &Test) -> PathBuf {
     let call = json!({"path": "kept.txt", "content": EVIL}).to_string();
     test.agent(&["tool", "call", "--record", "Write", &call]).expect_code(0);
     let sessions = fs::read_dir(test.root().join(".agent/undo")).unwrap();
@@ -30,13 +30,13 @@ fn recorded(test: &Test) -> PathBuf {
 }
 
 /// The hash of [`EVIL`], as the journal has it.
-fn hash(turn: &Path) -> String {
+pub(crate) fn hash(turn: &Path) -> String {
     let journal = fs::read_to_string(turn.join("journal.jsonl")).unwrap();
     let line: Value = serde_json::from_str(journal.lines().next().unwrap()).unwrap();
     line["after"].as_str().unwrap().to_owned()
 }
 
-fn forge(turn: &Path, lines: &[Value]) {
+pub(crate) fn forge(turn: &Path, lines: &[Value]) {
     program(&turn.join("0001"), EVIL);
     let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
     fs::write(turn.join("journal.jsonl"), lines).unwrap();
@@ -235,7 +235,7 @@ fn the_editor_is_no_program_of_the_project() {
 const STEERS: &str = "\u{1b}]52;c;UFdO\u{7}\u{9b}31m\u{202e}X\u{8}\u{85}";
 
 /// The same value with that in each text.
-fn forged(value: &Value) -> Value {
+pub(crate) fn forged(value: &Value) -> Value {
     match value {
         Value::String(text) => text.replace("MARK", STEERS).into(),
         Value::Array(values) => values.iter().map(forged).collect(),

@@ -31,6 +31,7 @@ mod race;
 mod recall;
 mod recovery;
 mod rejected;
+mod repository;
 mod resume;
 mod run;
 mod sandbox;

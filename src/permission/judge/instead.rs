@@ -376,11 +376,11 @@ fn writes_its_text(first: &Run, last: &Args<'_>) -> Option<String> {
     existing(last, &last.operands().collect::<Vec<_>>())
 }
 
-/// The one file of the project that these words name, where it is there.
+/// The one file of the project that these words name, where it is there and a tool would change it.
 fn existing(args: &Args<'_>, words: &[&Word]) -> Option<String> {
     let [word] = words else { return None };
     let (path, place) = args.place(word).filter(|_| word.is_literal())?;
-    (place == Place::File).then_some(path)
+    (place == Place::File && args.ground.is_changeable(&path)).then_some(path)
 }
 
 /// The tool that changes the one file that is there and that this command changes.

@@ -54,6 +54,11 @@ pub trait Ground {
         Vec::new()
     }
 
+    /// Whether the file tools would change what stands there: not what is git's or the agent's.
+    fn is_changeable(&self, _path: &str) -> bool {
+        true
+    }
+
     /// A file like this below a folder.
     fn find(
         &self,

@@ -216,13 +216,12 @@ impl Args<'_> {
         else {
             return false;
         };
-        let is_guarded = |path: &str| crate::permission::paths::guarded(path).is_some();
         let name = source.rsplit('/').next().unwrap_or(&source);
         let within = crate::permission::shell::join(&target, name);
         words.all(|word| {
             !word.text.starts_with('-') || matches!(word.text.as_str(), "-v" | "-n" | "-i")
-        }) && !is_guarded(&source)
-            && !is_guarded(&within)
+        }) && self.is_changeable(&source)
+            && self.is_changeable(&within)
             && match at_target {
                 Place::Nothing => true,
                 Place::Folder | Place::Project => self.ground.look(&within) == Place::Nothing,

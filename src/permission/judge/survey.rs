@@ -77,6 +77,10 @@ impl Ground for Survey<'_> {
         self.ground.closed()
     }
 
+    fn is_changeable(&self, path: &str) -> bool {
+        self.ground.is_changeable(path)
+    }
+
     fn expand(&self, pattern: &str) -> Vec<String> {
         if self.left.get() == 0 {
             return Vec::new();

@@ -2,7 +2,6 @@
 
 use super::Args;
 use crate::permission::judge::Place;
-use crate::permission::paths::guarded;
 use crate::permission::shell::{Effects, Input, Kind, Word, join};
 
 impl<'a> Args<'a> {
@@ -39,11 +38,11 @@ impl<'a> Args<'a> {
         let is_folder = matches!(place, Place::Folder | Place::Project);
         let is_free = |within: &str| {
             matches!(self.ground.look(within), Place::File | Place::Nothing)
-                && guarded(within).is_none()
+                && self.is_changeable(within)
         };
         let mut sources = sources.iter();
         (is_folder || matches!(place, Place::File | Place::Nothing))
-            && guarded(&to).is_none()
+            && self.is_changeable(&to)
             && sources.all(|source| {
                 self.file(source).is_some_and(|(path, place)| {
                     let name = path.rsplit('/').next().unwrap_or(&path);

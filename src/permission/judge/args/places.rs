@@ -250,7 +250,12 @@ impl<'a> Args<'a> {
             return None;
         }
         let (path, place) = self.place(word).filter(|_| word.is_literal())?;
-        let is_file = matches!(place, Place::File | Place::Nothing) && guarded(&path).is_none();
+        let is_file = matches!(place, Place::File | Place::Nothing) && self.is_changeable(&path);
         is_file.then_some((path, place))
+    }
+
+    /// The file tools may change it, and so may an undo.
+    pub(in super::super) fn is_changeable(&self, path: &str) -> bool {
+        guarded(path).is_none() && self.ground.is_changeable(path)
     }
 }

@@ -1,0 +1,279 @@
+//! What file tools and an undo leave to git, whatever the repository is called: the next `git status` of the user's would
+//! run what its settings and hooks name.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::deputy::{forge, hash, recorded};
+use crate::sandbox::{places, write};
+use crate::support::{Test, has};
+
+/// How people keep repositories that are no folder called `.git`, and by what name one is reached.
+const LAYOUTS: &[(&str, &str)] = &[
+    ("git init -q --bare .bare; echo 'gitdir: ./.bare' > .git", ".bare/"),
+    ("git init -q --bare .bare; echo 'gitdir: ./.bare' > .git; ln -s .bare way", "way/"),
+    (
+        "git init -q --bare project.git; mkdir -p project.git/worktrees/main main; echo 'gitdir: ../project.git/worktrees/main' > main/.git",
+        "project.git/",
+    ),
+    // A `.git` in it makes it nothing else.
+    (
+        "git init -q --bare project.git; mkdir project.git/.git project.git/hooks/.git",
+        "project.git/",
+    ),
+    ("git init -q --separate-git-dir gitdata .", "gitdata/"),
+    ("git init -q; mv .git repo.git; ln -s repo.git .git", "repo.git/"),
+    ("git init -q; mv .git repo.git; ln -s repo.git .git", ".git/"),
+    ("git init -q; mv .git repo.git; ln -s repo.git .git; ln -s .git way", "way/"),
+    // What does not look like one is git's by that name.
+    ("git init -q; rm .git/HEAD; mv .git store; ln -s store .git", ".git/"),
+    ("git init -q --bare .", ""),
+    (
+        "git init -q --bare .; mkdir -p worktrees/main main; echo 'gitdir: ../worktrees/main' > main/.git",
+        "",
+    ),
+    ("git init -q --bare --ref-format=reftable x || git init -q --bare x", "x/"),
+    ("git init -q --bare deep; mkdir -p a/b/c; mv deep a/b/c/d", "a/b/c/d/"),
+    ("git init -q --bare x; ln -sf refs/heads/none x/HEAD", "x/"),
+    // Of a worktree, whose repository is elsewhere.
+    (
+        "mkdir tree; echo 'ref: refs/heads/a' > tree/HEAD; echo /x > tree/commondir; touch tree/config",
+        "tree/",
+    ),
+];
+
+fn bash(at: &Path, line: &str) -> String {
+    let mut command = Command::new("bash");
+    let done = command.args(["-ec", line]).current_dir(at).env("HOME", at).output().unwrap();
+    assert!(done.status.success(), "{line}: {done:?}");
+    String::from_utf8(done.stdout).unwrap()
+}
+
+/// Every file below a folder, and what it holds.
+fn content(at: &Path) -> String {
+    bash(at, "find . -name .agent -prune -o -type f -print0 | sort -z | xargs -0r sha256sum")
+}
+
+fn edit(path: &str, old: &str) -> Value {
+    json!({"path": path, "old_string": old, "new_string": "fsmonitor = ./x\n"})
+}
+
+#[track_caller]
+fn expect_gits(answer: &Value, told: &str) {
+    let message = answer["error"]["message"].as_str().unwrap_or_default();
+    assert_eq!(answer["error"]["code"], "ACCESS_DENIED", "{told}: {answer}");
+    assert!(message.ends_with("it belongs to git; use git commands"), "{told}: {answer}");
+}
+
+#[test]
+fn a_repository_is_gits_by_whatever_name() {
+    if !has("git", "a_repository_is_gits_by_whatever_name") {
+        return;
+    }
+    for (make, at) in LAYOUTS {
+        let test = Test::new();
+        bash(&test.root(), make);
+        let before = content(&test.root());
+        let of = |name: &str| format!("{at}{name}");
+        let names = [
+            "config",
+            "config.lock",
+            "Config.worktree",
+            "hooks/pre-commit",
+            "hooks/a/b",
+            "HEAD",
+            "info/attributes",
+            "objects/info/alternates",
+            "worktrees/a/commondir",
+            "FETCH_HEAD",
+            "modules/a/hooks/update",
+            "rebase-merge/git-rebase-todo",
+        ];
+        for name in names {
+            let write = json!({"path": of(name), "content": "x"});
+            expect_gits(&test.call("Write", &write), &format!("{make}: {name}"));
+        }
+        let edits = json!([{"old_string": "[core]", "new_string": "x"}]);
+        let calls = [
+            ("Read", json!({"path": of("config")})),
+            ("Edit", edit(&of("config"), "[core]")),
+            ("MultiEdit", json!({"path": of("config"), "edits": edits})),
+        ];
+        let answers = test.batch(&calls);
+        assert_eq!(answers[0]["status"], "success", "{make}: {}", answers[0]);
+        answers[1..].iter().for_each(|answer| expect_gits(answer, make));
+        assert_eq!(content(&test.root()), before, "{make}");
+    }
+}
+
+/// The file that says where it lies, behind a link.
+#[test]
+fn where_a_repository_lies_is_said_by_git() {
+    let test = Test::new().file("dotgit", "gitdir: ./store\n").file("other", "");
+    std::os::unix::fs::symlink("dotgit", test.root().join(".git")).unwrap();
+    for path in [".git", "dotgit"] {
+        let answers = test.batch(&[
+            ("Read", json!({"path": path})),
+            ("Edit", edit(path, "./store")),
+            ("Write", json!({"path": path, "content": "gitdir: ./x\n"})),
+        ]);
+        answers[1..].iter().for_each(|answer| expect_gits(answer, path));
+    }
+    let answer = test.call("Write", &json!({"path": "other", "content": "x"}));
+    assert_eq!(answer["status"], "success", "{answer}");
+}
+
+#[test]
+fn what_lies_beside_a_repository_is_the_users() {
+    if !has("git", "what_lies_beside_a_repository_is_the_users") {
+        return;
+    }
+    let commit = "git -c user.email=a@b -c user.name=a commit -q --allow-empty -m x";
+    let clone =
+        format!("git init -q one; (cd one; {commit}); git clone -q --bare one p.git; rm -rf one");
+    let tree = format!("{clone}; cd p.git; git worktree add -q main; git worktree add -q heads/a");
+    let sub = format!(
+        "{clone}; git init -q; git -c protocol.file.allow=always submodule --quiet add ./p.git sub; rm -rf p.git"
+    );
+    let around = "git init -q --bare .bare; echo 'gitdir: ./.bare' > .git";
+    let lookalike = "git init -q; mkdir -p objects refs HEAD hooks info; touch config";
+    for (make, paths) in [
+        (
+            tree.as_str(),
+            &[
+                "p.git/main/src/x",
+                "p.git/main/config",
+                "p.git/heads/a/hooks/x",
+                "p.git/README",
+                "p.git/Cargo.lock",
+            ][..],
+        ),
+        (&sub, &["sub/src/x", "sub/config", "sub/HEAD", "config"]),
+        (around, &["config", "hooks/x", "src/info/x", ".bare/README.md", ".bare-notes/config"]),
+        (lookalike, &["config", "hooks/x", "objects/a.rs", "refs/b.rs", "HEAD/c.rs", "info/d"]),
+        // Made by hand, piece by piece, it is a fixture.
+        ("git init -q; mkdir -p x/objects x/refs", &["x/config", "x/hooks/pre-commit"]),
+        ("git init -q; touch x HEAD commondir.rs objects refs", &["config", "index", "HEAD"]),
+    ] {
+        let test = Test::new();
+        bash(&test.root(), make);
+        for path in paths {
+            let calls = [
+                ("Write", json!({"path": path, "content": "one\n"})),
+                ("Edit", json!({"path": path, "old_string": "one", "new_string": "two"})),
+            ];
+            if test.root().join(path).exists() {
+                fs::remove_file(test.root().join(path)).unwrap();
+            }
+            for answer in test.batch(&calls) {
+                assert_eq!(answer["status"], "success", "{make}: {path}: {answer}");
+            }
+            assert_eq!(test.read(path), "two\n", "{make}");
+        }
+    }
+    let test = Test::new().file("x/objects/a", "").file("x/refs/a", "");
+    let answer = test.call("Write", &json!({"path": "x/HEAD", "content": "ref: refs/heads/a"}));
+    assert_eq!(answer["status"], "success", "{answer}");
+}
+
+#[test]
+fn an_undo_leaves_a_repository_alone_by_whatever_name() {
+    if !has("git", "an_undo_leaves_a_repository_alone_by_whatever_name") {
+        return;
+    }
+    for (make, at) in LAYOUTS {
+        let test = Test::new();
+        bash(&test.root(), make);
+        fs::create_dir_all(test.root().join(at).join("branches")).unwrap();
+        let turn = recorded(&test);
+        let hash = hash(&turn);
+        let gone = |path: String| json!({"what": "first", "path": path, "before": {"file": "0001", "hash": hash}, "after": ""});
+        let lines = [
+            gone(format!("{at}hooks/post-commit")),
+            gone(format!("{at}config.worktree")),
+            json!({"what": "folder", "path": format!("{at}branches")}),
+            gone("old.sh".to_owned()),
+        ];
+        forge(&turn, &lines);
+        let before = content(&test.root());
+        let done = test.agent(&["session", "undo"]).expect_code(1);
+        assert_eq!(done.stdout.matches("it belongs to git").count(), 2, "{make}: {}", done.stdout);
+        // The rest goes on.
+        fs::remove_file(test.root().join("old.sh")).unwrap();
+        assert_eq!(content(&test.root()), before, "{make}");
+        assert!(test.root().join(at).join("branches").is_dir(), "{make}");
+    }
+}
+
+/// What would be refused is not advised; the line runs, and the box keeps what it may.
+#[test]
+fn no_tool_is_advised_for_what_is_gits() {
+    if !has("git", "no_tool_is_advised_for_what_is_gits") {
+        return;
+    }
+    for make in ["git init -q", LAYOUTS[0].0] {
+        let config = if make == "git init -q" { ".git/config" } else { ".bare/config" };
+        for place in places() {
+            let root = place.test.root();
+            bash(&root, make);
+            write(&root.join("a.txt"), "a\n");
+            let before = fs::read(root.join(config)).unwrap();
+            for more in ["", "; true"] {
+                for line in [
+                    format!("echo x >> {config}{more}"),
+                    format!("sed -i s/core/x/ {config}{more}"),
+                    format!("echo x | tee {config}{more}"),
+                    format!("> {config}{more}"),
+                ] {
+                    let answer = place.call(&json!({"command": line}));
+                    let told = answer["text"].as_str().unwrap_or_default();
+                    assert!(!told.contains("Edit {") && !told.contains("Write {"), "{answer}");
+                    if place.backend == "namespaces" {
+                        assert!(answer.to_string().contains("Read-only file system"), "{answer}");
+                        assert_eq!(fs::read(root.join(config)).unwrap(), before, "{answer}");
+                    }
+                    fs::write(root.join(config), &before).unwrap();
+                }
+            }
+            let answer = place.call(&json!({"command": "echo x >> a.txt"}));
+            assert_eq!(answer["error"]["code"], "USE_TOOL", "{answer}");
+        }
+    }
+}
+
+/// What no undo brings back is not taken away or replaced unasked.
+#[test]
+fn what_is_taken_from_a_repository_is_asked_for() {
+    if !has("git", "what_is_taken_from_a_repository_is_asked_for") {
+        return;
+    }
+    let test = Test::new();
+    let call = |line: &str| {
+        let input = json!({"command": line}).to_string();
+        let done = test.agent(&["tool", "call", "--permission-mode", "auto-edit", "Bash", &input]);
+        serde_json::from_str::<Value>(&done.stdout).unwrap()
+    };
+    for line in [
+        "rm x.git/config",
+        "mv a x.git/hooks/pre-commit",
+        "mv a x.git/hooks",
+        "mv x.git/hooks b",
+        "mv b x.git/hooks",
+    ] {
+        bash(&test.root(), "rm -rf x.git b; git init -q --bare x.git; touch a; mkdir b");
+        if line.starts_with("mv a") {
+            fs::write(test.root().join("x.git/hooks/pre-commit"), "").unwrap();
+            fs::write(test.root().join("x.git/hooks/a"), "").unwrap();
+        }
+        let answer = call(line);
+        assert_eq!(answer["error"]["code"], "APPROVAL_REQUIRED", "{line}: {answer}");
+    }
+    bash(&test.root(), "rm -rf b");
+    for line in ["mv a x.git/notes", "rm x.git/notes", "mv x.git b"] {
+        let answer = call(line);
+        assert_eq!(answer["status"], "success", "{line}: {answer}");
+    }
+}
