@@ -23,6 +23,9 @@ const LISTS: &[&str] = &[
     "RUBYLIB",
     "CLASSPATH",
 ];
+/// With it Python takes nothing from that folder.
+const NO_PYTHON_SITE: &str = "PYTHONNOUSERSITE";
+
 /// Where such programs run, and with what.
 #[derive(Clone, Debug)]
 pub struct Outside {
@@ -61,7 +64,27 @@ impl Outside {
 
     /// The user's environment, also what is secret in it.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
-        std::env::vars_os().filter_map(|(name, value)| self.variable(name, value)).collect()
+        let of_user = std::env::vars_os().filter_map(|(name, value)| self.variable(name, value));
+        let mut variables: Vec<(OsString, OsString)> = of_user.collect();
+        if self.has_python_site(&variables) {
+            variables.retain(|(name, _)| name != NO_PYTHON_SITE);
+            variables.push((NO_PYTHON_SITE.into(), "1".into()));
+        }
+        variables
+    }
+
+    /// Commands write what any Python program runs when it starts, in that user's own folder for packages.
+    fn has_python_site(&self, variables: &[(OsString, OsString)]) -> bool {
+        let base = variables.iter().find(|(name, _)| name == "PYTHONUSERBASE");
+        let base = base.map(|(_, base)| PathBuf::from(base)).filter(|base| base.is_absolute());
+        let base = base.or_else(|| Some(std::env::home_dir()?.join(".local")));
+        // (Below it `pythonX.Y/site-packages`, of whatever version.)
+        base.is_some_and(|base| {
+            let library = base.join("lib");
+            let settled = disk::canonical_prefix(&library);
+            disk::is_below(&library, &self.places)
+                || self.places.iter().any(|place| place.starts_with(&settled))
+        })
     }
 
     /// The same as text; variables that are none are left out.

@@ -90,6 +90,9 @@ impl Holder {
     }
 }
 
+/// Turns are counted on from a record: there are always more.
+const LAST_TURN: u32 = u32::MAX / 2;
+
 /// How long the lock of a process that is gone is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -162,10 +165,15 @@ fn lines_in(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
 
 /// The event in a line, whatever format it was written in.
 pub(super) fn event_in(line: &[u8]) -> Result<Event, String> {
-    match serde_json::from_slice::<Event>(line) {
-        Ok(event) if event.header.v == VERSION => Ok(event),
-        Ok(_) | Err(_) => upgrade(line),
+    let event = match serde_json::from_slice::<Event>(line) {
+        Ok(event) if event.header.v == VERSION => event,
+        Ok(_) | Err(_) => upgrade(line)?,
+    };
+    let turn = event.header.place.turn;
+    if turn > LAST_TURN {
+        return Err(format!("no session comes to turn {turn}"));
     }
+    Ok(event)
 }
 
 /// The sink that writes the session.

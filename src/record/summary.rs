@@ -51,7 +51,9 @@ fn apply(summary: &mut Summary, event: &Event) {
                 *summary.failures.entry(error.code.as_str().to_owned()).or_default() += 1;
             }
         }
-        Body::TurnFinished(finished) => summary.time_ms += finished.time_ms,
+        Body::TurnFinished(finished) => {
+            summary.time_ms = summary.time_ms.saturating_add(finished.time_ms);
+        }
         _ => {}
     }
 }

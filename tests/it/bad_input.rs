@@ -3,6 +3,7 @@
 
 use serde_json::json;
 
+use crate::chat::Pty;
 use crate::server::{self, Reply, Server};
 use crate::support::{Test, is_root, say};
 
@@ -195,6 +196,45 @@ fn a_session_with_a_broken_line() {
     let text = std::fs::read_to_string(&log).unwrap();
     std::fs::write(&log, text.replacen("{\"v\":1,\"seq\":2", "{\"v\":1,garbage", 1)).unwrap();
     test.run(&["task", "-c"]).expect_code(2).expect_one_line_of_stderr("events.jsonl:2:");
+}
+
+#[test]
+fn a_record_of_numbers_that_no_session_comes_to() {
+    let test = Test::new().script("text: ok\nusage: 10 3");
+    test.run(&["task"]).expect_code(0);
+    let log = test.log();
+    let text = std::fs::read_to_string(&log).unwrap();
+    // What is counted on must have room.
+    let n_started = 1 + text.lines().position(|line| line.contains("\"turn.started\"")).unwrap();
+    std::fs::write(&log, text.replace("\"turn\":1", "\"turn\":4294967295")).unwrap();
+    test.run(&["more", "-c"])
+        .expect_code(2)
+        .expect_one_line_of_stderr("no session comes to turn 4294967295");
+    test.run(&["more", "-c"]).expect_stderr(&format!("events.jsonl:{n_started}:"));
+    // What is only added up may be anything.
+    let most = u64::MAX;
+    let numbers =
+        [("\"input_tokens\":10", "input_tokens"), ("\"output_tokens\":3", "output_tokens")];
+    let forged = numbers.iter().fold(text.clone(), |text, (number, name)| {
+        assert!(text.contains(number), "{text}");
+        text.replace(number, &format!("\"{name}\":{most}"))
+    });
+    let (before, behind) = forged.split_once("\"time_ms\":").unwrap();
+    let behind = behind.trim_start_matches(|char: char| char.is_ascii_digit());
+    std::fs::write(&log, format!("{before}\"time_ms\":{most}{behind}")).unwrap();
+    test.run(&["more", "-c"]).expect_code(0);
+    let test = test.script("text: ok\nusage: 18446744073709551615 7\n---\ntext: ok\nusage: 5 5");
+    test.run(&["more", "-c"]).expect_code(0);
+    let mut pty = Pty::chat(&test, &["-c"]);
+    pty.wait_for("/help");
+    pty.say("and more");
+    pty.wait_for("› and more\n\nok");
+    pty.say("/cost");
+    pty.wait_for("output  ");
+    let id = log.parent().unwrap().file_name().unwrap().to_str().unwrap();
+    for way in [&["session", "list"][..], &["session", "show", id], &["trace", "show", id]] {
+        test.agent(way).expect_code(0);
+    }
 }
 
 #[test]

@@ -96,15 +96,32 @@ fn where_the_home_is_the_project_an_undo_leaves_what_runs_there_alone() {
     test.write(".profile", EVIL);
     test.write(".ssh/config", EVIL);
     let before = json!({"file": "0001", "hash": hash});
-    let lines = [".bashrc", ".zshrc", ".ssh/authorized_keys", ".config/autostart/x.desktop"]
-        .map(|path| json!({"what": "first", "path": path, "before": before, "after": ""}));
+    let changed = [
+        ".bashrc",
+        ".zshrc",
+        ".ssh/authorized_keys",
+        ".config/autostart/x.desktop",
+        ".exrc",
+        ".selected_editor",
+        ".bash_completion",
+        ".local/share/bash-completion/completions/git",
+        ".config/tmux/tmux.conf",
+        ".local/share/systemd/user/x.service",
+    ];
+    let lines =
+        changed.map(|path| json!({"what": "first", "path": path, "before": before, "after": ""}));
     let made = [".profile", ".ssh/config"]
         .map(|path| json!({"what": "first", "path": path, "before": null, "after": hash}));
     forge(&turn, &[&lines[..], &made[..]].concat());
     let done = test.agent(&["session", "undo"]).expect_code(1);
-    assert_eq!(done.stdout.matches("left as it is").count(), 6, "{}", done.stdout);
+    assert_eq!(
+        done.stdout.matches("left as it is").count(),
+        changed.len() + made.len(),
+        "{}",
+        done.stdout
+    );
     assert_eq!((test.read(".profile").as_str(), test.read(".ssh/config").as_str()), (EVIL, EVIL));
-    for path in [".bashrc", ".zshrc", ".ssh/authorized_keys", ".config/autostart"] {
+    for path in changed {
         assert!(!root.join(path).exists(), "{path}");
     }
 }
@@ -182,6 +199,53 @@ fn the_command_that_prints_the_key_runs_nothing_of_the_project() {
     test.agent(&doctor);
     assert_eq!(said(), "/\n/usr/lib/x\n");
     nothing_ran(&test, &names);
+}
+
+/// Python's folder for a user's packages, if there is a Python.
+fn user_site(home: &Path) -> Option<PathBuf> {
+    let asked = "import site; print(site.getusersitepackages())";
+    let output = std::process::Command::new("python3")
+        .args(["-c", asked])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", home)
+        .output();
+    let site = String::from_utf8(output.ok().filter(|it| it.status.success())?.stdout).unwrap();
+    Some(PathBuf::from(site.trim()))
+}
+
+#[test]
+fn a_python_outside_runs_nothing_that_commands_write_in_the_users_packages() {
+    let config = "model = \"mine/x\"\n[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n\
+        api_key_command = \"python3 -c 'print(1)' > /dev/null; echo \\\"$PYTHONNOUSERSITE.\\\" > $OUT; echo sk-x\"\n";
+    // The home is the project; a folder in it is one that commands write; neither.
+    for (writable, home_is_root, expected) in [
+        ("", true, "1.\n"),
+        ("[sandbox]\nextra_writable = [\"~/.local/lib\"]\n", false, "1.\n"),
+        ("", false, ".\n"),
+    ] {
+        let config = format!("{config}{writable}");
+        let test = Test::new().user_config(&config);
+        let out = test.home().join("out");
+        let test = test.env("OUT", out.to_str().unwrap());
+        let home = if home_is_root { test.root() } else { test.home() }.clone();
+        fs::create_dir_all(home.join(".config/agent")).unwrap();
+        fs::write(home.join(".config/agent/config.toml"), &config).unwrap();
+        let ran = home.join("ran");
+        fs::create_dir_all(home.join(".local/lib")).unwrap();
+        let site = user_site(&home);
+        if let Some(site) = &site {
+            fs::create_dir_all(site).unwrap();
+            let line = format!("import os; open({:?}, 'w')\n", ran.to_str().unwrap());
+            fs::write(site.join("x.pth"), line).unwrap();
+        }
+        let test = test.env("HOME", home.to_str().unwrap());
+        let done = test.agent(&["doctor"]);
+        let said = fs::read_to_string(&out).unwrap_or_else(|error| panic!("{error}: {done:?}"));
+        assert_eq!(said, expected, "{writable} {home_is_root}");
+        // (The user's own packages are the user's own.)
+        assert_eq!(ran.exists(), site.is_some() && expected == ".\n", "{writable} {home_is_root}");
+    }
 }
 
 /// An editor that puts a link in the place of every draft in the project, notes where it runs, and writes.

@@ -7,11 +7,14 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{AGENT_DIR, UserDirs};
 use crate::disk::{self, read_small_text, read_small_text_without_links};
-use crate::ui::tui::OwnCommand;
+use crate::ui::tui::{OwnCommand, built_in};
 
 /// Messages that are offered again, and the size from which on the file is cut to them.
 const MAX_MESSAGES: usize = 1000;
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Files that are named in one sentence.
+const MAX_NAMED: usize = 5;
 
 /// Where all of that lies.
 pub(super) struct Places {
@@ -76,6 +79,31 @@ impl Places {
         commands
     }
 
+    /// Files that would be commands, were they called otherwise; in one sentence.
+    pub(super) fn misnamed(&self) -> Option<String> {
+        let folders = std::iter::once(self.root.join(AGENT_DIR).join("commands"));
+        let files = folders.chain(self.commands.clone()).flat_map(|folder| files_in(&folder));
+        let mut files: Vec<String> = files
+            .filter(|(name, _)| !is_name(name))
+            .map(|(_, path)| {
+                let shown = path.strip_prefix(&self.root).unwrap_or(&path);
+                // (As text with its escapes: a name may hold line breaks.)
+                format!("{:?}", shown.to_string_lossy())
+            })
+            .collect();
+        files.sort();
+        let more = files.len().saturating_sub(MAX_NAMED);
+        files.truncate(MAX_NAMED);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        (!files.is_empty()).then(|| {
+            format!(
+                "no command is made of {}{more}: the name of one is letters, digits, - _ . and :, and none that the \
+                 chat itself understands",
+                files.join(", ")
+            )
+        })
+    }
+
     /// The branch that is checked out, where this is a repository.
     pub(super) fn branch(&self) -> Option<String> {
         let git = self.root.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists())?;
@@ -92,15 +120,30 @@ impl Places {
 }
 
 fn commands_in(folder: &Path, read: impl Fn(&Path) -> std::io::Result<String>) -> Vec<OwnCommand> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let commands = entries.filter_map(|entry| {
-        let path = entry.path();
-        let is_command = path.extension().is_some_and(|extension| extension == "md");
-        let name = path.file_stem()?.to_str().filter(|_| is_command)?;
+    let files = files_in(folder).into_iter().filter(|(name, _)| is_name(name));
+    let commands = files.filter_map(|(name, path)| {
         let (what, text) = described(&read(&path).ok()?);
-        Some(OwnCommand { name: name.to_owned(), what, text })
+        Some(OwnCommand { name, what, text })
     });
     commands.collect()
+}
+
+/// The files of commands, each with its name.
+fn files_in(folder: &Path) -> Vec<(String, PathBuf)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries.filter_map(|entry| {
+        let path = entry.path();
+        let is_command = path.extension().is_some_and(|extension| extension == "md");
+        let name = path.file_stem()?.to_str().filter(|_| is_command)?.to_owned();
+        Some((name, path))
+    });
+    files.collect()
+}
+
+/// What is chosen from the list is what it says: `mode full` would be the chat's own `/mode`, and so would `mode`.
+fn is_name(name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_alphanumeric() || "-_.:".contains(letter);
+    !name.is_empty() && name.chars().all(is_letter) && built_in(name).is_none()
 }
 
 /// A command's line for people and its text: `description:` of a front matter, else its first line.

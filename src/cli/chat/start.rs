@@ -127,7 +127,7 @@ pub(super) fn settings(
         history: places.history(),
         own_commands: places.commands(),
         first_message: (!message.is_empty()).then_some(message),
-        notices: config.warnings.clone(),
+        notices: config.warnings.iter().cloned().chain(places.misnamed()).collect(),
         branch: places.branch(),
     })
 }

@@ -291,7 +291,7 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
         return Vec::new();
     }
     let mut facts = vec![seconds(finished.time_ms)];
-    let tokens = finished.usage.input_tokens + finished.usage.output_tokens;
+    let tokens = finished.usage.total();
     facts.push(format!("{} tokens", thousands(tokens)));
     facts.extend(finished.cost_usd.filter(|usd| *usd > 0.0).map(|usd| format!("${usd:.4}")));
     match finished.files_changed.as_slice() {

@@ -106,6 +106,20 @@ pub const COMMANDS: &[Command] = &[
     command(Deed::Quit, "quit", "", "end the chat; `agent -c` goes on with it"),
 ];
 
+/// The command that is called so here, or by those who come from another program.
+pub fn built_in(name: &str) -> Option<&'static Command> {
+    let name = match name {
+        "exit" | "q" => "quit",
+        "new" | "reset" => "clear",
+        "permissions" | "approvals" => "mode",
+        "status" | "usage" => "cost",
+        "settings" => "config",
+        "todos" => "plan",
+        name => name,
+    };
+    COMMANDS.iter().find(|command| command.name == name)
+}
+
 /// A command of the user's own, from `.agent/commands/NAME.md`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnCommand {

@@ -1,4 +1,9 @@
 //! Where the user writes: a text of several lines with a cursor, undo, and pastes folded into one word.
+//!
+//! A text that begins with `!` or `/` is a command, and only the user begins one: by a key, with one short line that is
+//! pasted, in the editor. What comes here otherwise stands behind a space and is words, as is what begins in a fold.
+
+use std::borrow::Cow;
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
@@ -10,6 +15,8 @@ const FOLD_BYTES: usize = 1000;
 /// An earlier message of more lines or bytes is folded when it comes back.
 const RECALL_LINES: usize = 24;
 const RECALL_BYTES: usize = 4000;
+/// So much of a line is seen on any screen.
+const SHOWN_BYTES: usize = 200;
 /// Steps that can be undone.
 const MAX_UNDO: usize = 500;
 
@@ -69,13 +76,13 @@ impl Composer {
         self.text.is_empty()
     }
 
-    /// The text with its pastes unfolded.
+    /// The text with its pastes unfolded. What is folded at its beginning is not seen: it is no command.
     pub(super) fn message(&self) -> String {
         let mut message = self.text.clone();
         for (word, paste) in &self.pastes {
             message = message.replacen(word.as_str(), paste, 1);
         }
-        message
+        if is_command(&self.text) { message } else { as_words(&message).into_owned() }
     }
 
     /// Takes all of it, and begins anew.
@@ -93,13 +100,22 @@ impl Composer {
         self.cursor = self.text.len();
     }
 
-    /// Another text instead; one that nobody writes by hand as one word, as it was pasted.
+    /// A message that was sent before, instead of the text; one that nobody writes by hand as one word, as it was
+    /// pasted. Of a command its beginning is seen.
     pub(super) fn set_folded(&mut self, text: &str) {
         if text.lines().count() <= RECALL_LINES && text.len() <= RECALL_BYTES {
             return self.set(text);
         }
-        self.set("");
-        self.paste(text);
+        let line = text.lines().next().unwrap_or_default();
+        let end = if is_command(text) { line.floor_char_boundary(SHOWN_BYTES) } else { 0 };
+        let (shown, rest) = text.split_at(end);
+        self.set(shown);
+        self.fold(rest);
+    }
+
+    /// Words that the user did not type here, instead of the text.
+    pub(super) fn set_words(&mut self, words: &str) {
+        self.set_folded(&as_words(words));
     }
 
     /// Inserts what is typed.
@@ -119,12 +135,20 @@ impl Composer {
         self.settle();
     }
 
-    /// Inserts a paste; a large one as one word.
+    /// Inserts a paste; a large one as one word. One of several lines begins no command.
     pub(super) fn paste(&mut self, text: &str) {
         let n_lines = text.lines().count();
-        if n_lines <= FOLD_LINES && text.len() <= FOLD_BYTES {
-            return self.insert_text(text);
+        if n_lines > FOLD_LINES || text.len() > FOLD_BYTES {
+            return self.fold(text);
         }
+        if self.cursor == 0 && (n_lines > 1 || text.len() > SHOWN_BYTES) {
+            return self.insert_text(&as_words(text));
+        }
+        self.insert_text(text);
+    }
+
+    fn fold(&mut self, text: &str) {
+        let n_lines = text.lines().count();
         self.n_pastes += 1;
         let size = if n_lines > 1 {
             format!("{n_lines} lines")
@@ -331,6 +355,17 @@ impl Composer {
     }
 }
 
+/// It would not be said to the model, but done. (A path is no command.)
+pub(super) fn is_command(text: &str) -> bool {
+    let name = text.strip_prefix('/').and_then(|rest| rest.split(char::is_whitespace).next());
+    text.starts_with('!') || name.is_some_and(|name| !name.contains('/'))
+}
+
+/// The text as something to be said, whatever it begins with: behind a space, which the user sees and can take away.
+pub(super) fn as_words(text: &str) -> Cow<'_, str> {
+    if is_command(text) { Cow::Owned(format!(" {text}")) } else { Cow::Borrowed(text) }
+}
+
 fn is_word(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
@@ -391,6 +426,40 @@ mod tests {
         }
         it.delete(Motion::Left);
         assert_eq!(it.text(), "see ");
+    }
+
+    #[test]
+    fn only_what_is_typed_and_seen_begins_a_command() {
+        let long = format!("!{}", "line\n".repeat(30));
+        let check = |put: &dyn Fn(&mut Composer), text: &str, begins: &str| {
+            let mut it = Composer::default();
+            put(&mut it);
+            assert_eq!(it.text(), text);
+            assert!(it.message().starts_with(begins), "{:?}", it.message());
+        };
+        check(&|it| it.paste("!ls\n"), "!ls\n", "!ls");
+        check(&|it| it.paste("!ls\nrm x"), " !ls\nrm x", " !ls");
+        check(&|it| it.paste(&long), "[paste 1: 30 lines]", " !line");
+        check(&|it| it.paste(&format!("!{:300}", "ls")), &format!(" !{:300}", "ls"), " !ls");
+        // A paste to which `!` was typed; one of which what stood before it was deleted.
+        let behind = |it: &mut Composer| {
+            it.insert('!');
+            it.paste("/a\nb");
+        };
+        check(&behind, "!/a\nb", "!/a");
+        let deleted = |it: &mut Composer| {
+            it.insert('x');
+            it.paste(&long);
+            it.go_to(1);
+            it.delete(Motion::Left);
+        };
+        check(&deleted, "[paste 1: 30 lines]", " !line");
+        check(&|it| it.set_words("/usr/bin/x is slow"), "/usr/bin/x is slow", "/usr/bin/x is");
+        check(&|it| it.set_words("/mode full"), " /mode full", " /mode full");
+        check(&|it| it.set_words(&long), "[paste 1: 30 lines]", " !line");
+        // What was sent as a command comes back as one, and shows which.
+        check(&|it| it.set_folded(&long), "!line[paste 1: 30 lines]", "!line\nline\n");
+        check(&|it| it.set_folded(" !ls"), " !ls", " !ls");
     }
 
     #[test]

@@ -254,7 +254,7 @@ impl Conversation {
         }
         if let Some(usage) = answer.usage {
             self.usage += usage;
-            self.context_tokens = usage.input_tokens + usage.output_tokens;
+            self.context_tokens = usage.total();
         }
         if answer.discarded {
             self.note(Tone::Warn, "this answer can not be used; the model is asked again");

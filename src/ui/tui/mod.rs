@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-pub use commands::{COMMANDS, Command, Deed as CommandDeed, OwnCommand};
+pub use commands::{COMMANDS, Command, Deed as CommandDeed, OwnCommand, built_in};
 pub use keys::{BINDINGS, Key, Keymap};
 pub use state::{News, Request, Settings};
 pub use terminal::{is_here, panic_if_told};

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::cells::{Cell, Shell, Tone};
 use super::commands::{Deed as CommandDeed, OwnCommand};
 use super::complete::{Finder, Popup};
-use super::composer::Composer;
+use super::composer::{Composer, as_words, is_command};
 use super::conversation::Conversation;
 use super::decode::Typed;
 use super::keys::Keymap;
@@ -258,7 +258,7 @@ impl State {
     pub(super) fn new(settings: Settings, size: (usize, usize), now: Instant) -> Self {
         let mut composer = Composer::default();
         if let Some(message) = &settings.first_message {
-            composer.set(message);
+            composer.set_words(message);
         }
         let mut conversation = Conversation::default();
         for notice in &settings.notices {
@@ -392,7 +392,8 @@ impl State {
                         text.push('\n');
                         text.push_str(self.composer.text());
                     }
-                    self.composer.set(&text);
+                    self.composer.set(&as_words(&text));
+                    self.say_if_words();
                 }
             }
             News::Files(files) => {
@@ -430,7 +431,8 @@ impl State {
                 self.conversation.remark(Tone::Quiet, &text);
                 // What was said there can be said otherwise.
                 if let Some(words) = self.rewound.take().filter(|_| self.composer.is_empty()) {
-                    self.composer.set_folded(&words);
+                    self.composer.set_words(&words);
+                    self.say_if_words();
                 }
             }
             News::Edited(edited) => {
@@ -500,6 +502,13 @@ impl State {
             self.focus = Focus::Composer;
         }
         self.instead = Composer::default();
+    }
+
+    /// What stands in the message looks like a command and is none.
+    fn say_if_words(&mut self) {
+        if self.composer.text().strip_prefix(' ').is_some_and(is_command) {
+            self.say("these are words; without the space they are a command");
+        }
     }
 
     /// One word at the foot of the screen, for a while.

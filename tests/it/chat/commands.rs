@@ -511,3 +511,28 @@ fn a_session_goes_back_to_before_a_turn() {
     pty.send("\r");
     pty.wait_for("say to before which turn");
 }
+
+#[test]
+fn a_file_makes_a_command_only_where_the_command_is_called_as_the_list_says() {
+    let test = Test::new()
+        .script("text: heard")
+        .file(".agent/commands/mode full.md", "Review the change")
+        .file(".agent/commands/mode.md", "Review the change")
+        .file(".agent/commands/reset.md", "Review the change")
+        .file(".agent/commands/review.md", "Review the change");
+    let mut pty =
+        Pty::start(&test, &["chat", "--model", "script:../script"], 40, 120, "xterm-256color");
+    pty.wait_for("no command is made of \".agent/commands/mode full.md\"");
+    pty.wait_for("\".agent/commands/mode.md\", \".agent/commands/reset.md\"");
+    pty.wait_for("/help");
+    pty.send("/");
+    pty.send("mode");
+    pty.wait_for("▸ /mode [MODE]");
+    assert_eq!(pty.screen().matches("/mode  ").count(), 0, "{}", pty.screen());
+    assert!(!pty.screen().contains("Review the change"), "{}", pty.screen());
+    pty.send("\x15/review");
+    pty.wait_for("Review the change");
+    pty.send("\r");
+    pty.wait_for("heard");
+    assert_eq!(test.events_of("turn.started")[0]["input"], "Review the change");
+}

@@ -75,6 +75,99 @@ fn a_large_paste_is_folded_and_sent_whole() {
     assert!(said[0].ends_with("pasted line 499\n and say"));
 }
 
+/// Words that would run as a command, were they typed.
+const WORDS: &str = "!touch owned";
+
+#[test]
+fn what_comes_back_of_a_turn_is_words_whatever_it_begins_with() {
+    let long = format!("{WORDS}\n{}", "and more\n".repeat(41));
+    for (words, shown) in
+        [(WORDS, "› !touch owned"), ("/mode full", "› /mode full"), (&long, "[paste 1: 42 lines]")]
+    {
+        let test = Test::new().script("text: heard");
+        test.run(&[words]).expect_code(0);
+        let mut pty = Pty::chat(&test, &["-c"]);
+        pty.wait_for("heard");
+        pty.wait_for("/help");
+        pty.say("/rewind 1");
+        pty.wait_for("turn 1");
+        pty.wait("the words", |screen| screen.replace("›  ", "› ").contains(shown));
+        pty.send("\r");
+        // Once more, as an earlier message.
+        wait_for(|| said(&test).len() == 2);
+        pty.wait_for("heard");
+        pty.wait_for("/help");
+        pty.send("\x1b[A");
+        pty.wait("the words", |screen| {
+            screen.lines().rev().take(4).any(|it| it.contains(&shown[4..]))
+        });
+        pty.send("\r");
+        wait_for(|| said(&test).len() == 3);
+        let heard = said(&test);
+        assert!(heard.iter().all(|it| it.trim() == words.trim()), "{heard:?}");
+        assert!(!test.root().join("owned").exists());
+        assert!(!pty.screen().contains("mode full ·") && test.events_of("mode.changed").is_empty());
+    }
+}
+
+#[test]
+fn what_was_not_heard_is_words_when_it_comes_back() {
+    let test =
+        Test::new().script("pause: 60s\ntext: never").file(".agent/commands/review.md", WORDS);
+    let mut pty = chat(&test);
+    pty.say("begin");
+    pty.wait_for("waiting for the model");
+    pty.say("/review");
+    pty.wait_for("queued: !touch owned");
+    pty.send("\x1b");
+    pty.wait_for("›  !touch owned");
+    pty.wait_for("without the space they are a command");
+    pty.send("\r");
+    wait_for(|| said(&test).len() == 2);
+    assert_eq!(said(&test), ["begin", " !touch owned"]);
+    assert!(!test.root().join("owned").exists());
+}
+
+#[test]
+fn a_paste_runs_as_a_command_only_where_it_is_one_line_that_is_seen() {
+    let test = Test::new().script("text: heard");
+    let mut pty = chat(&test);
+    let more = "and more\r".repeat(41);
+    for (n, paste) in [format!("{WORDS}\rand more"), format!("{WORDS}\r{more}")].iter().enumerate()
+    {
+        pty.send(&format!("\x1b[200~{paste}\x1b[201~"));
+        pty.wait("the paste", |screen| screen.contains("and more") || screen.contains("42 lines"));
+        pty.send("\r");
+        wait_for(|| test.try_log().is_some() && said(&test).len() == n + 1);
+        pty.wait_for("heard");
+        pty.wait_for("/help");
+    }
+    assert!(said(&test).iter().all(|it| it.starts_with(" !touch owned\n")), "{:?}", said(&test));
+    assert!(!test.root().join("owned").exists());
+    // What one sees and means.
+    pty.send(&format!("\x1b[200~{WORDS}\x1b[201~"));
+    pty.wait_for("› !touch owned");
+    pty.send("\r");
+    wait_for(|| test.root().join("owned").exists());
+}
+
+#[test]
+fn what_the_chat_is_started_with_is_words() {
+    let test = Test::new().script("text: heard");
+    let mut pty = Pty::start(
+        &test,
+        &["chat", "--model", "script:../script", WORDS],
+        24,
+        80,
+        "xterm-256color",
+    );
+    pty.wait_for("›  !touch owned");
+    pty.send("\r");
+    pty.wait_for("heard");
+    assert_eq!(said(&test), [" !touch owned"]);
+    assert!(!test.root().join("owned").exists());
+}
+
 #[test]
 fn files_are_picked_by_a_few_letters_and_ignored_ones_are_not() {
     let test = Test::new()

@@ -3,7 +3,7 @@
 use super::{Action, Request, State};
 use crate::protocol::control::PermissionMode;
 use crate::ui::tui::cells::{Cell, Tone, thousands};
-use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed};
+use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed, built_in};
 use crate::ui::tui::conversation::{Doing, Turn};
 use crate::ui::tui::keys::Deed;
 use crate::ui::tui::text::width;
@@ -26,7 +26,7 @@ impl State {
         if let Some(rest) = message.strip_prefix('/') {
             let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
             // What the program understands is no file of the project's.
-            if let Some(command) = COMMANDS.iter().find(|command| command.name == known_as(name)) {
+            if let Some(command) = built_in(name) {
                 return self.command(command.deed, arguments.trim());
             }
             if let Some(own) = self.settings.own_commands.iter().find(|own| own.name == name) {
@@ -252,19 +252,6 @@ fn columns(rows: &[(String, String)]) -> String {
         format!("{name}{pad}{what}\n")
     });
     rows.collect()
-}
-
-/// What people write who come from another program.
-fn known_as(name: &str) -> &str {
-    match name {
-        "exit" | "q" => "quit",
-        "new" | "reset" => "clear",
-        "permissions" | "approvals" => "mode",
-        "status" | "usage" => "cost",
-        "settings" => "config",
-        "todos" => "plan",
-        name => name,
-    }
 }
 
 fn mode_named(name: &str) -> Option<PermissionMode> {

@@ -122,6 +122,7 @@ impl State {
             Focus::Instead => self.instead.paste(text),
             Focus::Search(..) => {}
         }
+        self.say_if_words();
         self.complete()
     }
 
