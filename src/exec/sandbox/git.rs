@@ -124,7 +124,7 @@ impl Repository {
 }
 
 /// Folders directly in a repository that are git's own.
-const OF_GIT: &[&str] = &[
+pub(super) const OF_GIT: &[&str] = &[
     "branches",
     "hooks",
     "info",
@@ -139,7 +139,7 @@ const OF_GIT: &[&str] = &[
 ];
 
 /// Folders that git makes for a while, or that programs around it keep there.
-const AT_TIMES: &[&str] =
+pub(super) const AT_TIMES: &[&str] =
     &["annex", "filter-repo", "lost-found", "rebase-apply", "rebase-merge", "sequencer", "svn"];
 
 /// Files directly in it.
@@ -393,7 +393,7 @@ fn is_file_of_git(name: &OsStr) -> bool {
 }
 
 /// The text of a small file of git's, and the name in it.
-fn name_in(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
+pub(super) fn name_in(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
     let text = read_small(file, SMALL).ok()?;
     let mut name = text.strip_prefix(prefix)?;
     while let [rest @ .., b'\n' | b'\r'] = name {
