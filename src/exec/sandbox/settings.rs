@@ -144,10 +144,13 @@ fn differ(now: &[Setting], before: &[Setting]) -> bool {
     now.rest != before.rest || !now.named.iter().all(is_known)
 }
 
+/// A key and its value.
+type Pair<'a> = (&'a [u8], Option<&'a [u8]>);
+
 /// Settings, those of remotes and branches by the name of these.
 #[derive(Default)]
 struct Parts<'a> {
-    named: BTreeMap<&'a [u8], Vec<(&'a [u8], Option<&'a [u8]>)>>,
+    named: BTreeMap<&'a [u8], Vec<Pair<'a>>>,
     rest: Vec<&'a Setting>,
 }
 

@@ -228,3 +228,87 @@ fn run_by(list: &[u8]) -> Vec<Vec<u8>> {
     };
     lines.filter(runs).map(<[u8]>::to_vec).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn write(path: &Path, bytes: &[u8]) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    #[test]
+    fn what_is_none_of_gits_is_not_looked_into() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path();
+        write(&own.join("HEAD"), b"");
+        for (link, is_told) in [
+            // Objects by their names, what programs around git keep, and worktrees of the user's.
+            ("objects/ab/link", false),
+            ("lfs/objects/0f/link", false),
+            ("annex/objects/link", false),
+            ("tree/link", false),
+            ("objects/ab0/link", true),
+            ("objects/pack/link", true),
+            ("link", true),
+            // Modules that are called like objects.
+            ("modules/objects/ab/link", true),
+            ("modules/x/objects/cd/modules/link", true),
+        ] {
+            let path = own.join(link);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            symlink("x", &path).unwrap();
+            let is_found = find(own, &Indexes::default()).contains_key(&path);
+            assert_eq!(is_found, is_told, "{link}");
+        }
+        // (In a repository they are objects, unless they are one themselves.)
+        write(&own.join("modules/x/HEAD"), b"");
+        let hidden = own.join("modules/x/objects/cd/modules/link");
+        assert!(!find(own, &Indexes::default()).contains_key(&hidden));
+        write(&own.join("modules/x/objects/cd/HEAD"), b"");
+        assert!(find(own, &Indexes::default()).contains_key(&hidden));
+        // A branch of this name is no index.
+        write(&own.join("refs/heads/index"), b"0123\n");
+        assert!(!find(own, &Indexes::default()).contains_key(&own.join("refs/heads/index")));
+    }
+
+    #[test]
+    fn an_index_is_read_again_when_it_was_changed_or_other_hashes_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path();
+        let (indexes, path) = (Indexes::default(), own.join("index"));
+        let found = || find(own, &indexes).remove(&path);
+        write(&own.join("HEAD"), b"");
+        let empty = |hash: usize| [&b"DIRC\0\0\0\x02\0\0\0\0"[..], &vec![0; hash]].concat();
+        write(&path, &empty(20));
+        assert_eq!(found(), None);
+        write(&path, &empty(32));
+        assert_eq!(found(), Some(Trap::Unreadable));
+        write(&own.join("config"), b"[extensions]\nobjectFormat = sha256\n");
+        assert_eq!(found(), None);
+        write(&path, b"x");
+        assert_eq!(found(), Some(Trap::Unreadable));
+        fs::remove_file(&path).unwrap();
+        assert_eq!(found(), None);
+    }
+
+    #[test]
+    fn more_than_are_looked_at_hide_nothing_untold() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path();
+        write(&own.join("HEAD"), b"");
+        fs::create_dir_all(own.join("refs/tags")).unwrap();
+        for n in 0..MAX_ENTRIES {
+            fs::write(own.join(format!("refs/tags/{n}")), "").unwrap();
+        }
+        symlink("x", own.join("FETCH_HEAD")).unwrap();
+        let found = find(own, &Indexes::default());
+        assert_eq!(found.get(own), Some(&Trap::TooMany));
+        assert_eq!(found.get(&own.join("FETCH_HEAD")), Some(&Trap::Link("x".into())));
+    }
+}
