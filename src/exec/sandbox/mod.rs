@@ -353,10 +353,13 @@ impl Sandbox {
 
     fn look(&self, protected: Vec<PathBuf>, grants: Grants, granted: Vec<Repository>) -> Watch {
         let watched = self.watched(protected, grants, &granted);
-        // (Without namespaces whoever writes something can write them.)
-        let is_written = grants.git || !self.namespaces && grants.may_write();
-        let repositories = self.found.repositories(&self.writable).into_iter();
-        let folders = repositories.filter(|_| is_written).flat_map(|repository| repository.own);
+        // (Without namespaces whoever writes something can write all of them.)
+        let written = match self.namespaces {
+            true => granted.clone(),
+            false if grants.may_write() => self.found.repositories(&self.writable),
+            false => Vec::new(),
+        };
+        let folders = written.into_iter().flat_map(|repository| repository.own);
         let mut folders: Vec<PathBuf> = folders.collect();
         layout::outermost(&mut folders);
         let settings = granted.into_iter().flat_map(|repository| repository.settings).collect();
