@@ -38,7 +38,7 @@ pub use writable::Writable;
 
 use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
-use crate::exec::{Exec, changed_meanwhile};
+use crate::exec::{Changed, Exec, changed_meanwhile};
 use crate::kernel::{AnswerSchema, Aside, Kernel, Limits, Parts, Purse, Speaker};
 use crate::permission::Withheld;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
@@ -331,7 +331,7 @@ impl Session {
     }
 
     /// Tells the user: the model has had its say.
-    fn tell_changed(&self, changed: &[PathBuf]) {
+    fn tell_changed(&self, changed: &[Changed]) {
         if !changed.is_empty() {
             self.events.emit(Body::Error {
                 source: "sandbox".to_owned(),

@@ -4,7 +4,6 @@
 //! know something asks it. All end with the [`Exec`](super::Exec) that started them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::capture::{Capture, Kept};
 use super::running::{Left, Running};
-use super::sandbox::{Grants, Watch};
+use super::sandbox::{Changed, Grants, Watch};
 use super::{Captured, Ended, LeftRunning, exit_of};
 
 /// So many may run at the same time.
@@ -60,7 +59,7 @@ pub struct End {
     /// The signal that ended it.
     pub signal: Option<String>,
     /// Protected files that it changed where nothing prevents that.
-    pub protected_changed: Vec<PathBuf>,
+    pub protected_changed: Vec<Changed>,
     /// Processes that outlived the shell; they end with the session, or when it is ended.
     pub left_running: Vec<LeftRunning>,
     /// Why it could not be run, or not be followed to its end.

@@ -44,6 +44,7 @@ pub use background::{End, Piece};
 pub use capture::{Captured, WholeOutput};
 pub use foreground::foreground;
 pub use live::Watcher;
+pub use sandbox::Changed;
 pub use stages::Statuses;
 
 /// How a command's directory is opened.
@@ -120,9 +121,9 @@ pub struct Outcome {
     /// What the sandbox has to do with its complaints, in words.
     pub refused: Option<String>,
     /// Protected files (`.git`, `.agent`, start-up files) that it changed where nothing prevents that.
-    pub protected_changed: Vec<PathBuf>,
+    pub protected_changed: Vec<Changed>,
     /// The same, changed since the command before it by what earlier ones left running; or by somebody else.
-    pub changed_meanwhile: Vec<PathBuf>,
+    pub changed_meanwhile: Vec<Changed>,
     /// How long it took.
     pub time: Duration,
     /// How long it could have taken.
@@ -216,7 +217,7 @@ struct Lookout {
     /// How it was at the last look.
     watch: Option<Watch>,
     /// What had changed then, and nobody was told.
-    untold: BTreeSet<PathBuf>,
+    untold: BTreeSet<Changed>,
 }
 
 /// What one command was started with.
@@ -395,7 +396,7 @@ impl Exec {
     }
 
     /// The same; gives what of the protected files they changed up to their end and nobody was told.
-    pub async fn close(&self) -> Vec<PathBuf> {
+    pub async fn close(&self) -> Vec<Changed> {
         let mut tasks = self.background.shutdown();
         while tasks.join_next().await.is_some() {}
         self.shutdown();
@@ -404,12 +405,12 @@ impl Exec {
 
     /// The protected files that changed while something ran in the background or was left running, and of which nobody
     /// was told.
-    pub fn changed_meanwhile(&self) -> Vec<PathBuf> {
+    pub fn changed_meanwhile(&self) -> Vec<Changed> {
         self.look_again(&[]);
         self.untold()
     }
 
-    fn untold(&self) -> Vec<PathBuf> {
+    fn untold(&self) -> Vec<Changed> {
         std::mem::take(&mut self.lookout().untold).into_iter().collect()
     }
 
@@ -576,10 +577,9 @@ impl Drop for Exec {
 }
 
 /// The files that [`Exec::changed_meanwhile`] names, in words.
-pub fn changed_meanwhile(paths: &[PathBuf]) -> String {
-    let first: Vec<String> =
-        paths.iter().take(MOST_NAMED).map(|path| path.display().to_string()).collect();
-    let more = match paths.len().saturating_sub(MOST_NAMED) {
+pub fn changed_meanwhile(changed: &[Changed]) -> String {
+    let first: Vec<String> = changed.iter().take(MOST_NAMED).map(ToString::to_string).collect();
+    let more = match changed.len().saturating_sub(MOST_NAMED) {
         0 => String::new(),
         n => format!(" and {n} more"),
     };

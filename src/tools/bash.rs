@@ -313,7 +313,7 @@ fn in_words(mut notes: Vec<String>, outcome: &Outcome, files_changed: &[String])
     }
     if !outcome.protected_changed.is_empty() {
         let changed = outcome.protected_changed.iter();
-        let changed: Vec<String> = changed.map(|path| path.display().to_string()).collect();
+        let changed: Vec<String> = changed.map(ToString::to_string).collect();
         notes.push(format!(
             "it changed what commands must not change, so undo that and tell the user: {}",
             changed.join(", ")

@@ -170,6 +170,7 @@ fn a_setting_that_runs_something_is_told_however_it_is_written() {
             ("[core]\n\tx = y # c \\\n\teditor = ./evil.sh\n", "core.editor"),
             ("[user][core] editor = ./evil.sh\n", "core.editor"),
             ("[y \"\\\\\"][core]editor=./evil.sh\n", "core.editor"),
+            ("[http \"https://x.org\"]\n\tcookieFile = ../own\n", "http.https://x.org.cookiefile"),
         ] {
             std::fs::write(&config, &intact).unwrap();
             hook(&place, "cat added >> .git/config");
@@ -550,5 +551,177 @@ fn what_can_not_be_moved_says_what_is_in_the_way() {
         let text = moved["text"].as_str().unwrap();
         assert!(text.contains("keeps"), "{moved}");
         assert!(text.contains("sub/.git where it is"), "{moved}");
+    }
+}
+
+/// What a hook of the project's does when git has written all of its own.
+fn last_hook(place: &Place, lines: &str) {
+    hook(place, lines);
+    let hooks = place.test.root().join("own-hooks");
+    std::fs::rename(hooks.join("pre-commit"), hooks.join("post-commit")).unwrap();
+}
+
+/// An index of git's with one name.
+fn index(name: &str) -> Vec<u8> {
+    let mut bytes = b"DIRC\0\0\0\x02\0\0\0\x01".to_vec();
+    bytes.extend([0; 60]);
+    bytes.extend(u16::try_from(name.len()).unwrap().to_be_bytes());
+    bytes.extend(name.as_bytes());
+    bytes.extend(vec![0; 8 - (62 + name.len()) % 8]);
+    bytes.extend([0; 20]);
+    bytes
+}
+
+#[test]
+fn links_that_are_left_in_a_repository_are_told() {
+    if !has("git", "links_that_are_left_in_a_repository_are_told") {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        git(&place, &format!("{REPOSITORY}; git worktree add -q inner; git gc -q"));
+        // (What was there before is told only where it leads elsewhere now.)
+        git(&place, "ln -s ../docs .git/rr-cache; mkdir .git/sequencer; ln -s x .git/sequencer/a");
+        for path in [".git/modules/a/b", ".git/modules/n/worktrees/w"] {
+            write(&root.join(path).join("HEAD"), "");
+        }
+        let links = [
+            "worktrees/evil",
+            "COMMIT_EDITMSG",
+            "FETCH_HEAD",
+            "ORIG_HEAD",
+            "index",
+            "logs/HEAD",
+            "objects/pack",
+            "objects/ab",
+            "objects/info/commit-graphs",
+            "refs/tags",
+            "rebase-merge",
+            "rebase-apply",
+            "sequencer/a",
+            "modules/a/b/FETCH_HEAD",
+            "modules/n/worktrees/w/logs",
+            "worktrees/inner/ORIG_HEAD",
+        ];
+        let lines = format!(
+            "for at in {}; do rm -rf .git/$at; ln -s ../../docs .git/$at; done",
+            links.join(" ")
+        );
+        last_hook(&place, &lines);
+        let done = commit(&place);
+        let said = told(&done);
+        for link in links {
+            let words = format!(".git/{link} (a link to ../../docs)");
+            assert!(said.contains(&words), "{link} {} {:?}: {done}", place.backend, place.user);
+        }
+        assert!(!said.contains("rr-cache"), "{done}");
+        // Once.
+        git(
+            &place,
+            "rm -rf own-hooks .git/index .git/logs/HEAD .git/refs/tags .git/COMMIT_EDITMSG",
+        );
+        let done = commit(&place);
+        assert!(!told(&done).contains("a link to"), "{} {done}", place.backend);
+    }
+}
+
+#[test]
+fn names_in_an_index_that_lead_out_of_the_work_tree_are_told() {
+    if !has("git", "names_in_an_index_that_lead_out_of_the_work_tree_are_told") {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        git(&place, &format!("{REPOSITORY}; git worktree add -q inner"));
+        let files = [".git/index", ".git/worktrees/inner/index", ".git/sharedindex.0"];
+        for (bytes, words) in [
+            (index("../.bashrc"), " (has the name ../.bashrc)"),
+            (index("sub/.Git/config"), " (has the name sub/.Git/config)"),
+            (index("a")[..40].to_vec(), " (not as git writes it)"),
+        ] {
+            std::fs::write(root.join("bad"), bytes).unwrap();
+            let lines = format!("for at in {}; do cp bad $at; done", files.join(" "));
+            last_hook(&place, &lines);
+            let done = commit(&place);
+            for file in files {
+                let how = format!("{file} {} {:?}: {done}", place.backend, place.user);
+                assert!(told(&done).contains(&format!("{file}{words}")), "{how}");
+            }
+            // With Landlock alone it takes no command of git's.
+            git(&place, "rm -f .git/index .git/sharedindex.0; git reset -q; git -C inner reset -q");
+            let done = place.call(&json!({"command": format!("bash -c '{lines}'")}));
+            let is_told = files.iter().all(|file| told(&done).contains(&format!("{file}{words}")));
+            assert_eq!(is_told, place.backend == "landlock", "{words} {done}");
+            git(&place, "rm -f .git/index .git/sharedindex.0; git reset -q; git -C inner reset -q");
+        }
+    }
+}
+
+#[test]
+fn what_a_rebase_would_run_and_worktrees_that_are_none_are_told() {
+    if !has("git", "what_a_rebase_would_run_and_worktrees_that_are_none_are_told") {
+        return;
+    }
+    for place in places() {
+        git(&place, REPOSITORY);
+        write(&place.outside().join("docs/own"), "");
+        let list = place.test.root().join(".git/rebase-merge/git-rebase-todo");
+        write(&list, "pick 1234567 one\nexec make test\nx ls\n");
+        last_hook(&place, "echo '\tx\tid' >> .git/rebase-merge/git-rebase-todo");
+        let done = commit(&place);
+        let words = ".git/rebase-merge/git-rebase-todo (a rebase that goes on runs: x\\tid)";
+        assert!(told(&done).contains(words), "{} {done}", place.backend);
+        last_hook(&place, "echo 'x ls' > .git/rebase-merge/git-rebase-todo");
+        let done = commit(&place);
+        assert!(!told(&done).contains("goes on"), "{} {done}", place.backend);
+        let docs = place.outside().canonicalize().unwrap().join("docs/.git");
+        let lines = format!(
+            "mkdir -p .git/worktrees/r; cd .git/worktrees/r; echo ref: refs/heads/q > HEAD; echo ../.. > commondir; echo {} > gitdir",
+            docs.display()
+        );
+        last_hook(&place, &lines);
+        let done = commit(&place);
+        let words = format!(".git/worktrees/r/gitdir (names {}", docs.display());
+        assert!(told(&done).contains(&words), "{} {done}", place.backend);
+    }
+}
+
+#[test]
+fn what_git_does_in_ordinary_work_is_not_told() {
+    if !has("git", "what_git_does_in_ordinary_work_is_not_told") {
+        return;
+    }
+    for place in places() {
+        git(&place, REPOSITORY);
+        git(&place, OTHER);
+        git(
+            &place,
+            "git -c protocol.file.allow=always submodule --quiet add ../outside/main sub; git commit -qm sub; git -C sub config user.email a@b; git -C sub config user.name a; \
+             git config remote.old.url https://old; git config remote.old.pushurl https://x; \
+             git config branch.gone.remote https://y; git config branch.gone.merge refs/heads/gone; git branch gone",
+        );
+        write(&place.test.root().join("new"), "new\n");
+        for line in [
+            "git stash -q -u && git stash pop -q && git add -N new && git reset -q",
+            "git add -A && git commit -qm two",
+            "git switch -q -c topic && git commit -q --allow-empty -m three && git switch -q -",
+            "git remote add up ../outside/main && git remote rename old older && git remote remove older",
+            "git branch -m gone away && git branch -D away",
+            "git branch -u topic && git merge -q topic && git tag one && git gc -q",
+            "git worktree add -q wt && git -C wt commit -q --allow-empty -m four && git worktree remove wt",
+            "git worktree add -q /tmp/wt -b other",
+            "git update-index --index-version 4 && git update-index --split-index && git add -A && git commit -q --allow-empty -m 5",
+            "git rebase -q HEAD~1 && git cherry-pick --allow-empty topic && git pack-refs --all",
+            "git -C sub commit -q --allow-empty -m six && git rm -qf sub",
+        ] {
+            // (With Landlock alone that is nobody's own.)
+            if line.contains("/tmp/") && place.backend == "landlock" {
+                continue;
+            }
+            let done = place.call(&json!({"command": line}));
+            let how = format!("{line} {} {:?}: {done}", place.backend, place.user);
+            assert_eq!(told(&done), "", "{how}");
+            assert_eq!(done["status"], "success", "{how}");
+        }
     }
 }

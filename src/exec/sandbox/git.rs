@@ -117,7 +117,7 @@ impl Repository {
 }
 
 /// Folders directly in a repository that are git's own.
-const OF_GIT: &[&str] = &[
+pub(super) const OF_GIT: &[&str] = &[
     "branches",
     "hooks",
     "info",
@@ -132,7 +132,7 @@ const OF_GIT: &[&str] = &[
 ];
 
 /// Folders that git makes for a while, or that programs around it keep there.
-const AT_TIMES: &[&str] =
+pub(super) const AT_TIMES: &[&str] =
     &["annex", "filter-repo", "lost-found", "rebase-apply", "rebase-merge", "sequencer", "svn"];
 
 /// Folders of these names hold no worktrees. (In others, of a `.git`, somebody may have put one.)
@@ -504,7 +504,7 @@ fn is_file_of_git(name: &OsStr) -> bool {
 }
 
 /// The text of a small file of git's, and the name in it.
-fn name_in(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
+pub(super) fn name_in(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
     let text = read_small(file, SMALL).ok()?;
     let mut name = text.strip_prefix(prefix)?;
     while let [rest @ .., b'\n' | b'\r'] = name {

@@ -441,7 +441,7 @@ fn gits(own: &BTreeSet<PathBuf>, protected: &[&PathBuf], hooks: &[PathBuf]) -> V
 }
 
 /// What lies in another of them is hidden with it.
-fn outermost(paths: &mut Vec<PathBuf>) {
+pub(super) fn outermost(paths: &mut Vec<PathBuf>) {
     paths.sort();
     // The outer one sorts first.
     paths.dedup_by(|inner, outer| inner.starts_with(outer));

@@ -8,6 +8,7 @@ mod channel;
 mod confine;
 mod folder;
 mod git;
+mod index;
 mod layout;
 mod mounts;
 mod plan;
@@ -18,6 +19,7 @@ mod standby;
 mod supervisor;
 mod sys;
 mod tables;
+mod traps;
 mod watch;
 
 use std::ffi::{OsStr, OsString};
@@ -42,10 +44,12 @@ use git::Repository;
 use plan::Plan;
 use readable::{Hidden, Readable};
 use standby::{Answer, Asked, Standby};
+use watch::Gits;
 
 pub(super) use channel::{Message, Supervisor};
 pub(super) use plan::Run;
 pub use tables::{SECRET_STORES, STARTUP_FILES};
+pub use watch::Changed;
 pub(super) use watch::Watch;
 
 /// So is said of a supervisor that somebody ended.
@@ -180,6 +184,8 @@ pub struct Sandbox {
     first_secrets: OnceLock<Vec<PathBuf>>,
     /// As it was made for the last command, where there are no namespaces.
     readable: Mutex<Option<Readable>>,
+    /// Of the repositories that were looked at.
+    indexes: traps::Indexes,
 }
 
 /// What the commands of a session share.
@@ -226,6 +232,7 @@ impl Sandbox {
             hidden_files: OnceLock::new(),
             first_secrets: OnceLock::new(),
             readable: Mutex::new(None),
+            indexes: traps::Indexes::default(),
             settings,
         };
         let abi = sys::landlock_abi();
@@ -361,8 +368,17 @@ impl Sandbox {
 
     fn look(&self, protected: Vec<PathBuf>, grants: &Grants, granted: Vec<Repository>) -> Watch {
         let watched = self.watched(protected, grants, &granted);
-        let settings = granted.into_iter().flat_map(|repository| repository.settings);
-        Watch::new(watched, settings.collect())
+        // (Without namespaces whoever writes something can write all of them.)
+        let written = match self.namespaces {
+            true => granted.clone(),
+            false if grants.may_write() => self.found.repositories(&self.writable),
+            false => Vec::new(),
+        };
+        let folders = written.into_iter().flat_map(|repository| repository.own);
+        let mut folders: Vec<PathBuf> = folders.collect();
+        layout::outermost(&mut folders);
+        let settings = granted.into_iter().flat_map(|repository| repository.settings).collect();
+        Watch::new(watched, Gits { settings, folders, indexes: self.indexes.clone() })
     }
 
     /// Asks for a supervisor, which gets these descriptors. Until it hears its plan it has run nothing: where the

@@ -1,5 +1,7 @@
-//! Which settings of git make it run a program, or read more settings, and what of them is compared.
+//! Which settings of git make it run a program, read more settings, write files elsewhere or ask somebody else in the
+//! network, and what of them is compared.
 
+use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
@@ -10,10 +12,11 @@ use super::watch;
 use crate::disk;
 
 /// Sections, and their keys that do so; `*`: each of them. (Git's manual: `git help config`, and those of
-/// the commands that have settings of their own.)
-const RUNNING: &[(&str, &[&str])] = &[
+/// the commands that have settings of their own.) None is one that a git command writes by the way.
+const TOLD: &[(&str, &[&str])] = &[
     ("alias", &["*"]),
     ("browser", &["cmd", "path"]),
+    ("clean", &["requireforce"]),
     (
         "core",
         &[
@@ -34,14 +37,17 @@ const RUNNING: &[(&str, &[&str])] = &[
     ("diff", &["command", "external", "guitool", "textconv", "tool"]),
     ("difftool", &["cmd", "path"]),
     ("extensions", &["worktreeconfig"]),
+    ("fetch", &["bundleuri"]),
     ("filter", &["clean", "process", "smudge"]),
-    ("gc", &["recentobjectshook"]),
+    ("format", &["outputdirectory"]),
+    ("gc", &["auto", "recentobjectshook"]),
     ("gitcvs", &["dbdriver"]),
     ("gpg", &["defaultkeycommand", "program"]),
     ("guitool", &["*"]),
     ("help", &["browser"]),
     ("hook", &["*"]),
-    ("imap", &["tunnel"]),
+    ("http", &["*"]),
+    ("imap", &["*"]),
     ("include", &["*"]),
     ("includeif", &["*"]),
     ("init", &["templatedir"]),
@@ -53,14 +59,15 @@ const RUNNING: &[(&str, &[&str])] = &[
     ("mergetool", &["cmd", "path"]),
     ("pager", &["*"]),
     ("protocol", &["allow"]),
-    ("remote", &["proxy", "receivepack", "uploadpack", "vcs"]),
-    ("sendemail", &["cccmd", "headercmd", "sendmailcmd", "smtpserver", "tocmd"]),
+    ("remote", &["proxy", "pushurl", "receivepack", "uploadpack", "vcs"]),
+    ("sendemail", &["*"]),
     ("sequence", &["editor"]),
     ("svn", &["authorsprog"]),
     ("submodule", &["update"]),
     ("tar", &["command"]),
     ("trailer", &["cmd", "command"]),
     ("uploadpack", &["packobjectshook"]),
+    ("url", &["*"]),
     ("web", &["browser"]),
 ];
 
@@ -79,8 +86,8 @@ pub(super) struct Settings {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Says {
-    /// These run something. (The last one of a name counts: so does their order.)
-    Running(Vec<Setting>),
+    /// These are told. (The last one of a name counts: so does their order.)
+    Told(Vec<Setting>),
     /// All of a file that names where settings lie, or that git goes on strike about: other programs may read it.
     Text(Vec<u8>),
     /// It is none that can be read, or too large.
@@ -97,11 +104,13 @@ impl Settings {
         }
     }
 
-    /// What runs, or who can say what runs, is another one than before. (git itself takes a second name away.)
+    /// What is told of it, or who can say it, is another one than before. (git itself takes a second name away.)
     pub(super) fn differ(&self, before: &Self) -> bool {
-        self.link != before.link
-            || self.says != before.says
-            || (self.is_shared && !before.is_shared)
+        let says_else = match (&self.says, &before.says) {
+            (Says::Told(settings), Says::Told(before)) => differ(settings, before),
+            (says, before) => says != before,
+        };
+        self.link != before.link || says_else || (self.is_shared && !before.is_shared)
     }
 }
 
@@ -116,8 +125,51 @@ fn says(path: &Path, metadata: Option<&Metadata>) -> Says {
         return Says::Text(text);
     }
     match read(&text) {
-        (settings, Ok(())) => Says::Running(settings.into_iter().filter(runs).collect()),
+        (settings, Ok(())) => Says::Told(settings.into_iter().filter(is_told).collect()),
         (_, Err(NoSetting)) => Says::Text(text),
+    }
+}
+
+/// Remotes and branches git itself takes away and gives other names (`git remote rename`, `git branch -d`): then what was
+/// told of one is gone, or another one's.
+fn differ(now: &[Setting], before: &[Setting]) -> bool {
+    let (now, before) = (Parts::of(now), Parts::of(before));
+    let is_known = |(name, settings): (&&[u8], &Vec<_>)| match before.named.get(name) {
+        Some(before) => settings == before,
+        None => {
+            let mut gone = before.named.iter().filter(|(name, _)| !now.named.contains_key(*name));
+            gone.any(|(_, before)| settings == before)
+        }
+    };
+    now.rest != before.rest || !now.named.iter().all(is_known)
+}
+
+/// A key and its value.
+type Pair<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// Settings, those of remotes and branches by the name of these.
+#[derive(Default)]
+struct Parts<'a> {
+    named: BTreeMap<&'a [u8], Vec<Pair<'a>>>,
+    rest: Vec<&'a Setting>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(settings: &'a [Setting]) -> Self {
+        let mut parts = Self::default();
+        for setting in settings {
+            let name = &setting.name;
+            let is_named = name.starts_with(b"remote.") || name.starts_with(b"branch.");
+            let end = name.iter().rposition(|byte| *byte == b'.').unwrap_or(0);
+            let (section, key) = name.split_at(end);
+            if is_named && section.contains(&b'.') {
+                let all = parts.named.entry(section).or_default();
+                all.push((key, setting.value.as_deref()));
+            } else {
+                parts.rest.push(setting);
+            }
+        }
+        parts
     }
 }
 
@@ -328,24 +380,31 @@ fn c_string(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-fn runs(setting: &Setting) -> bool {
+fn is_told(setting: &Setting) -> bool {
     let name = String::from_utf8_lossy(&setting.name).to_ascii_lowercase();
     let (Some((section, _)), Some((_, key))) = (name.split_once('.'), name.rsplit_once('.')) else {
         return false;
     };
-    let is_named = RUNNING
+    let is_named = TOLD
         .iter()
         .filter(|(named, _)| *named == section)
         .any(|(_, keys)| keys.iter().any(|named| *named == "*" || *named == key));
-    // An address like `ext::sh -c …` runs a helper; an address is a value, or what a section stands for.
     let value = setting.value.as_deref().unwrap_or_default();
-    let value_names = || value.windows(2).any(|two| two == b"::");
-    let is_address = match key {
-        "url" | "pushurl" | "remote" | "pushremote" | "pushdefault" => value_names(),
-        "insteadof" | "pushinsteadof" => name.contains("::") || value_names(),
+    let leads_elsewhere = match key {
+        // One like `ext::sh -c …` runs a helper. (What a remote's is, `git remote add` says.)
+        "url" => value.windows(2).any(|two| two == b"::"),
+        "remote" | "pushremote" | "pushdefault" => is_address(value),
         _ => false,
     };
-    is_named || is_address
+    is_named || leads_elsewhere
+}
+
+/// No name of a remote, nor a folder of the project.
+fn is_address(value: &[u8]) -> bool {
+    value.contains(&b':')
+        || value.starts_with(b"/")
+        || value.starts_with(b"~")
+        || value.starts_with(b"..")
 }
 
 #[cfg(test)]
@@ -374,7 +433,7 @@ mod tests {
     fn check(text: &str, expected: &[&str]) {
         let (settings, end) = read(text.as_bytes());
         assert_eq!(end, Ok(()), "{text}");
-        let running: Vec<Setting> = settings.into_iter().filter(runs).collect();
+        let running: Vec<Setting> = settings.into_iter().filter(is_told).collect();
         assert_eq!(as_text(&running), expected, "{text}");
     }
 
@@ -402,6 +461,51 @@ mod tests {
     }
 
     #[test]
+    fn settings_that_write_files_or_lead_the_network_elsewhere_are_found() {
+        for (text, name) in [
+            ("[http]\n\tcookieFile=/x", "http.cookiefile=/x"),
+            ("[http \"https://x.org\"]\nproxy=y", "http.https://x.org.proxy=y"),
+            ("[format]\noutputDirectory=..", "format.outputdirectory=.."),
+            ("[gc]\nauto=1", "gc.auto=1"),
+            ("[clean]\nrequireForce=false", "clean.requireforce=false"),
+            ("[remote \"o\"]\nurl=https://a\npushurl=https://b", "remote.o.pushurl=https://b"),
+            ("[remote]\npushDefault=git@x:y", "remote.pushdefault=git@x:y"),
+            ("[branch \"m\"]\nremote=../x", "branch.m.remote=../x"),
+            ("[branch \"m\"]\npushRemote=https://x", "branch.m.pushremote=https://x"),
+            ("[url \"https://a\"]\ninsteadOf=https://b", "url.https://a.insteadof=https://b"),
+            ("[fetch]\nbundleURI=https://x", "fetch.bundleuri=https://x"),
+            ("[sendemail]\nbcc=x", "sendemail.bcc=x"),
+        ] {
+            check(text, &[name]);
+        }
+    }
+
+    #[test]
+    fn a_remote_or_a_branch_may_go_or_have_another_name() {
+        let differ = |before: &str, now: &str| {
+            let told = |text: &str| {
+                let (settings, _) = read(text.as_bytes());
+                settings.into_iter().filter(is_told).collect::<Vec<_>>()
+            };
+            differ(&told(now), &told(before))
+        };
+        let a = "[remote \"a\"]\npushurl=https://x\nproxy=y\n[branch \"b\"]\nremote=https://z\n";
+        assert!(!differ(a, ""));
+        assert!(!differ(a, &a.replace("\"a\"", "\"n\"").replace("\"b\"", "\"c\"")));
+        for now in [
+            a.replace("https://x", "https://new"),
+            a.replace("proxy=y", ""),
+            a.replace("\"b\"", "\"c\"").replace("https://z", "https://new"),
+            format!("{a}[remote \"o\"]\npushurl=https://x\nproxy=y\n"),
+            format!("{a}[remote \"a\"]\npushurl=https://new\n"),
+        ] {
+            assert!(differ(a, &now), "{now}");
+        }
+        assert!(differ("[core]\nfsmonitor=false", ""));
+        assert!(differ("", a));
+    }
+
+    #[test]
     fn what_hides_a_setting_from_the_eye_hides_it_from_nobody() {
         let found = &["core.editor=x"];
         check("[core]\n# a comment \\\n\teditor = x\n", found);
@@ -421,7 +525,7 @@ mod tests {
     #[test]
     fn other_settings_are_none_of_them() {
         check(
-            "[branch \"main\"]\nremote = origin\n[url \"git@host:\"]\ninsteadOf = https://host/\n",
+            "[branch \"main\"]\nremote = origin\n[branch \"b\"]\nremote = .\n[remote]\npushDefault = fork\n",
             &[],
         );
         check("# [core]\n; pager = x\n[user]\nname = pager = x\n", &[]);

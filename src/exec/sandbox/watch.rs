@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::settings::Settings;
 use super::tables;
+use super::traps::{self, Indexes, Trap};
 use crate::disk::{is_not_there, may_be};
 
 /// Names, in a folder of git's own, of what git writes while it only reads, and of what can not be changed without being
-/// found (an object's name is its hash).
+/// found (an object's name is its hash). What git does not write there is looked for in these, too (`traps.rs`).
 const NOT_LOOKED_AT: &[&str] =
     &["objects", "logs", "index", "lfs", "ORIG_HEAD", "FETCH_HEAD", "COMMIT_EDITMSG"];
 /// In its own folder, and not further down: what the agent itself writes meanwhile.
@@ -38,13 +40,41 @@ pub(super) struct Watched {
     pub(super) in_depth: bool,
 }
 
+/// What is looked at where a repository can be written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gits {
+    /// Files with settings.
+    pub(super) settings: Vec<PathBuf>,
+    /// Folders of git's own.
+    pub(super) folders: Vec<PathBuf>,
+    pub(super) indexes: Indexes,
+}
+
 /// How the protected paths were before the command.
 #[derive(Clone, Debug)]
 pub(in crate::exec) struct Watch {
     paths: Vec<Watched>,
+    gits: Gits,
     before: BTreeMap<PathBuf, Seen>,
     /// Settings of git that git itself may change, and what of them it does not.
     settings: BTreeMap<PathBuf, Settings>,
+    /// What git itself does not make.
+    traps: BTreeMap<PathBuf, Trap>,
+}
+
+/// Something that commands must not change, and one did.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Changed {
+    path: PathBuf,
+    /// What it is now, where that is not seen at once.
+    what: Option<String>,
+}
+
+impl fmt::Display for Changed {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{}", self.path.display())?;
+        self.what.iter().try_for_each(|what| write!(to, " ({what})"))
+    }
 }
 
 /// What a file can not keep when it is changed: its time of change can not be set by anybody.
@@ -56,22 +86,21 @@ pub(super) fn seen(metadata: &Metadata) -> Seen {
 }
 
 impl Watch {
-    pub(super) fn new(paths: Vec<Watched>, settings: Vec<PathBuf>) -> Self {
+    pub(super) fn new(paths: Vec<Watched>, gits: Gits) -> Self {
         let before = look(&paths);
-        let settings = settings.into_iter().map(|path| {
-            let settings = Settings::of(&path);
-            (path, settings)
-        });
-        Self { paths, before, settings: settings.collect() }
+        let settings = gits.settings.iter().map(|path| (path.clone(), Settings::of(path)));
+        let settings = settings.collect();
+        let traps = gits.folders.iter().flat_map(|own| traps::find(own, &gits.indexes)).collect();
+        Self { paths, gits, before, settings, traps }
     }
 
     /// What is there now and was not, is gone, or is different.
-    pub(in crate::exec) fn changed(&self) -> Vec<PathBuf> {
+    pub(in crate::exec) fn changed(&self) -> Vec<Changed> {
         self.changed_by(&self.again())
     }
 
     /// The same, by a look that the next one is compared with as well: nothing can change between the two, and back.
-    pub(in crate::exec) fn changed_before(&self, next: &mut Self) -> Vec<PathBuf> {
+    pub(in crate::exec) fn changed_before(&self, next: &mut Self) -> Vec<Changed> {
         let now = self.again();
         let is_watched = |path: &Path| next.paths.iter().any(|it| path.starts_with(&it.path));
         let both: BTreeSet<&PathBuf> = self.before.keys().chain(now.before.keys()).collect();
@@ -87,14 +116,30 @@ impl Watch {
                 settings.clone_from(now);
             }
         }
+        let is_in = |folders: &[PathBuf], path: &Path| {
+            folders.iter().any(|folder| path.starts_with(folder))
+        };
+        next.traps.retain(|path, _| !is_in(&self.gits.folders, path));
+        let traps = now.traps.iter().filter(|(path, _)| is_in(&next.gits.folders, path));
+        next.traps.extend(traps.map(|(path, trap)| (path.clone(), trap.clone())));
         self.changed_by(&now)
     }
 
     fn again(&self) -> Self {
-        Self::new(self.paths.clone(), self.settings.keys().cloned().collect())
+        Self::new(self.paths.clone(), self.gits.clone())
     }
 
-    fn changed_by(&self, now: &Self) -> Vec<PathBuf> {
+    fn changed_by(&self, now: &Self) -> Vec<Changed> {
+        let mut changed: BTreeMap<PathBuf, Option<String>> =
+            self.files_changed_by(now).into_iter().map(|path| (path, None)).collect();
+        changed.extend(now.traps.iter().filter_map(|(path, trap)| {
+            let what = trap.since(self.traps.get(path))?;
+            Some((path.clone(), Some(what)))
+        }));
+        changed.into_iter().map(|(path, what)| Changed { path, what }).collect()
+    }
+
+    fn files_changed_by(&self, now: &Self) -> Vec<PathBuf> {
         let (before, after) = (&self.before, &now.before);
         let mut changed: Vec<PathBuf> = after
             .iter()
@@ -113,8 +158,6 @@ impl Watch {
             now.settings.get(*path).is_some_and(|now| now.differ(before) && !is_removed(path, now))
         });
         changed.extend(settings.map(|(path, _)| path.clone()));
-        changed.sort();
-        changed.dedup();
         changed
     }
 }

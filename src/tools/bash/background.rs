@@ -147,11 +147,8 @@ fn report(id: &str, piece: Piece) -> Report {
         let names = names.join(", ");
         text.push_str(&format!(" Still running, until BashKill or the session's end: {names}."));
     }
-    let protected: Vec<String> = end
-        .iter()
-        .flat_map(|end| &end.protected_changed)
-        .map(|path| path.display().to_string())
-        .collect();
+    let protected: Vec<String> =
+        end.iter().flat_map(|end| &end.protected_changed).map(ToString::to_string).collect();
     if !protected.is_empty() {
         text.push_str(&format!(" It changed protected files: {}.", protected.join(", ")));
     }
