@@ -133,6 +133,13 @@ impl<'a> Args<'a> {
             || self.operands().any(|word| word.text.starts_with([':', '+']))
     }
 
+    /// `git push ./other HEAD`: what is there runs hooks of its own.
+    pub(in super::super) fn pushes_to_a_path(&self) -> bool {
+        let mut to = self.operands().skip(1);
+        self.sub_is("push")
+            && to.any(|word| word.text.starts_with(['.', '/', '~']) || !word.is_literal())
+    }
+
     /// `gh api -X DELETE`
     pub(in super::super) fn requests_deletion(&self) -> bool {
         let words: Vec<String> = self.words().map(|word| word.text.to_ascii_lowercase()).collect();
