@@ -81,6 +81,11 @@ impl Line {
         judge::git_works_in(self, directory, ground)
     }
 
+    /// A command of it is a `git push`.
+    pub fn pushes(&self) -> bool {
+        judge::pushes(self)
+    }
+
     /// A command of it talks to other machines, where it runs in this folder, in a sandbox that has this of its own.
     pub(super) fn needs_network(&self, directory: &str, ground: &dyn Ground, own: Own) -> bool {
         judge::has_beyond(self, Class::Network, directory, ground, own)

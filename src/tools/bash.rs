@@ -91,6 +91,19 @@ impl Tool for Bash {
     }
 }
 
+/// Hooks of a repository on this disk, which git would run where `.git` is written, are not for a `git push`: a remote's name may
+/// stand for one that a command made.
+fn only_to_others() -> Vec<(String, String)> {
+    // (Behind what the user gives git so.)
+    let n: u32 =
+        std::env::var("GIT_CONFIG_COUNT").ok().and_then(|n| n.parse().ok()).unwrap_or_default();
+    vec![
+        ("GIT_CONFIG_COUNT".to_owned(), n.saturating_add(1).to_string()),
+        (format!("GIT_CONFIG_KEY_{n}"), "protocol.file.allow".to_owned()),
+        (format!("GIT_CONFIG_VALUE_{n}"), "never".to_owned()),
+    ]
+}
+
 async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let args: Args = parse(&input)?;
     let directory = cx.place()?.path();
@@ -103,13 +116,18 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
         Ok((Box::new(file) as Box<dyn Write + Send>, name))
     });
     let timeout = args.timeout_ms.map(Duration::from_millis);
+    let git_works_in: Vec<_> = line
+        .git_works_in(directory.relative(), &*cx.workspace)
+        .iter()
+        .map(|folder| cx.workspace.root().join(folder))
+        .collect();
     let command = Command {
         whole_output: Some(whole_output),
-        git_works_in: line
-            .git_works_in(directory.relative(), &*cx.workspace)
-            .iter()
-            .map(|folder| cx.workspace.root().join(folder))
-            .collect(),
+        environment: match git_works_in.is_empty() {
+            false if line.pushes() => only_to_others(),
+            _ => Vec::new(),
+        },
+        git_works_in,
         network: cx.network,
         read_only: cx.read_only,
         statuses: if line.has_inner_pipelines() {

@@ -1748,6 +1748,52 @@ pub(crate) fn git(place: &Place, line: &str) {
 pub(crate) const REPOSITORY: &str = "git init -q; git config user.email a@b; git config user.name a; \
                           git commit -q --allow-empty -m first";
 
+/// What is handed over by a socket: one takes an open folder, one gives it and ends.
+const TAKES: &str = "import socket, os, array, time, sys
+listens = socket.socket(socket.AF_UNIX); listens.bind('/tmp/handed'); listens.listen(1)
+open('listens', 'w')
+_, given, _, _ = listens.accept()[0].recvmsg(9, 99)
+folder = array.array('i', given[0][2])[0]
+time.sleep(1)
+for name in sys.argv[1:]:
+    try: print(name, os.read(os.open(name, os.O_RDONLY, dir_fd=folder), 99))
+    except OSError: pass
+    try: print(name, os.write(os.open(name, os.O_WRONLY | os.O_CREAT, dir_fd=folder), b'x'))
+    except OSError: pass
+print('done', flush=True)
+";
+const GIVES: &str = "import socket, os, array, time
+while not os.path.exists('listens'): time.sleep(.01)
+to = socket.socket(socket.AF_UNIX); to.connect('/tmp/handed')
+folder = array.array('i', [os.open('/', os.O_RDONLY)])
+to.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, folder)])
+";
+
+#[test]
+fn an_open_folder_that_is_handed_to_another_box_shows_no_more_than_here() {
+    if !has("python3", "an_open_folder_that_is_handed_to_another_box_shows_no_more_than_here") {
+        return;
+    }
+    // (With Landlock alone nothing is mounted, and the box is the process's own.)
+    for place in places().into_iter().filter(|place| place.backend == "namespaces") {
+        git(&place, REPOSITORY);
+        let root = place.test.root();
+        write(&root.join("takes.py"), TAKES);
+        write(&root.join("gives.py"), GIVES);
+        let secret = place.home().join(".ssh/id");
+        let (hook, new) = (root.join(".git/hooks/pre-commit"), place.outside().join("new"));
+        let names = [&secret, &hook, &new].map(|path| path.to_str().unwrap()[1..].to_owned());
+        let takes = format!("python3 takes.py {} >taken 2>&1 &", names.join(" "));
+        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
+        batch.call("Bash", &json!({"command": takes}));
+        batch.call("Bash", &json!({"command": "python3 gives.py"}));
+        let wait = "for n in $(seq 100); do grep -q done taken && break; sleep .1; done; sed -n 1,9p taken";
+        let done = batch.call("Bash", &json!({"command": wait}));
+        assert_eq!(done["data"]["stdout"], "done\n", "{:?} {done}", place.user);
+        assert!(!hook.exists() && !new.exists(), "{:?}", place.user);
+    }
+}
+
 #[test]
 fn git_is_not_told_to_make_its_own_hooks() {
     if !has("git", "git_is_not_told_to_make_its_own_hooks") {

@@ -4,6 +4,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use serde_json::{Value, json};
 
+use crate::batch::Batch;
 use crate::sandbox::{Place, REPOSITORY, git, look, places, write};
 use crate::support::has;
 
@@ -536,6 +537,54 @@ fn a_repository_that_a_command_made_opens_no_other() {
         let line = "git -C sub add new && git -C sub -c user.name=a -c user.email=a@b commit -q -m new && git add sub && git commit -q -m sub";
         let done = place.call(&json!({"command": line}));
         assert_eq!(done["status"], "success", "{} {:?} {done}", place.backend, place.user);
+    }
+}
+
+#[test]
+fn git_works_where_a_line_leads_it() {
+    if !has("git", "git_works_where_a_line_leads_it") {
+        return;
+    }
+    for place in places() {
+        git(&place, REPOSITORY);
+        git(&place, OTHER);
+        git(
+            &place,
+            "mkdir sub; git config --global user.email a@b; git config --global user.name a; \
+             git init -q in; git -C in commit -q --allow-empty -m first; mkdir -p web/refs; echo v1 > web/HEAD; \
+             git -c protocol.file.allow=always submodule --quiet add ../outside/main a/b/c/d/deep; git add -A; \
+             git commit -qm deep",
+        );
+        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
+        for line in [
+            // Made in this session, in this line, deep down, where nobody looks.
+            "git worktree add -q one",
+            "git -C one {c}",
+            "cd one && git {c}",
+            "git worktree add -q two && git -C two {c} && git worktree remove two",
+            "git worktree add -q .wt/u/feat/x/long && git -C .wt/u/feat/x/long {c}",
+            "git worktree add -q target/wt && git -C target/wt {c}",
+            "git -C a/b/c/d/deep {c}",
+            "cd a/b/c/d/deep && git checkout -q -b own && git {c}",
+            // Where nobody knows whether it leads there.
+            "cd nope 2>/dev/null; git {c}",
+            "cd sub; git {c}; cd ..; git {c}",
+            "cd \"$(git rev-parse --show-toplevel)\" && git {c}",
+            "cd sub && cd $(git rev-parse --show-toplevel) && git {c}",
+            "cd `pwd` && git {c}",
+            "cd $(pwd)/sub && git {c}",
+            "cd web && git {c}",
+            // Repositories that name nothing to run.
+            "git -C in rev-parse -q HEAD && git {c}",
+            "git -C in {c} && git {c}",
+            "for folder in in .; do git -C in {c}; done",
+        ] {
+            let line = line.replace("{c}", "commit -q --allow-empty -m more");
+            let done = batch.call("Bash", &json!({"command": line}));
+            let case = format!("{} {:?} {line}: {done}", place.backend, place.user);
+            assert_eq!(done["status"], "success", "{case}");
+            assert_eq!(told(&done), "", "{case}");
+        }
     }
 }
 

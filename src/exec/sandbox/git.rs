@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::Access;
 use rustix::io::Errno;
 
-use super::{settings, tables};
+use super::settings::{self, Settings};
+use super::tables;
 use crate::disk::{SMALL, is_not_there, may_be, read_small, settled};
 
 /// How deep and how far repositories inside the project are looked for.
@@ -87,10 +88,31 @@ impl Repository {
         self.place == place
     }
 
-    /// It is this one, or one of its worktrees or submodules.
-    fn belongs_to(&self, whole: &Self) -> bool {
-        self.place == whole.place
-            || self.own.iter().any(|own| whole.own.iter().any(|folder| own.starts_with(folder)))
+    /// They are one, or one of them is a worktree or submodule of the other: then what git is told by the settings of
+    /// one lies in the other, where nobody else writes.
+    fn is_of(&self, other: &Self) -> bool {
+        let lies_in = |one: &Self, other: &Self| {
+            one.own.iter().any(|own| other.own.iter().any(|folder| own.starts_with(folder)))
+        };
+        !self.own.is_empty() && (lies_in(self, other) || lies_in(other, self))
+    }
+
+    /// Its settings or hooks name something that git would run, or can not be read.
+    fn may_run_something(&self) -> bool {
+        let is_sample =
+            |hook: &fs::DirEntry| hook.path().extension().is_some_and(|ending| ending == "sample");
+        let has_hooks = |folder: &PathBuf| match fs::read_dir(folder) {
+            Ok(mut hooks) => !hooks.all(|hook| hook.is_ok_and(|hook| is_sample(&hook))),
+            Err(error) => !is_not_there(&error),
+        };
+        // (Of one that could not be found out nothing is known.)
+        self.settings.is_empty()
+            || self.settings.iter().any(|file| {
+                // (Where a worktree's lie is known by now.)
+                let is_known = self.link.is_some() && file.ends_with(settings::ELSEWHERE);
+                !is_known && Settings::of(file).tells()
+            })
+            || self.hooks.iter().any(has_hooks)
     }
 
     /// The file that names where it lies.
@@ -409,44 +431,74 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
     })
 }
 
-/// The places of the repositories that git writes which works in these folders: of the one that it works in, with its
-/// worktrees and submodules. It runs what the settings of that one say, and a command can have made any that no other
-/// repository knows: so where they work in several, one has to hold the others.
-pub(super) fn worked_in(folders: &[PathBuf], repositories: &[Repository]) -> Vec<PathBuf> {
-    let met: Vec<Option<Met<'_>>> =
-        folders.iter().map(|folder| around(folder, repositories)).collect();
-    if met.iter().all(Option::is_none) {
-        // Git may make one there.
-        return folders.iter().map(|folder| folder.join(".git")).collect();
-    }
-    let worked = met.into_iter().map(Option::flatten).collect::<Option<Vec<_>>>();
-    let Some(worked) = worked else { return Vec::new() };
-    let holds_all = |whole: &&&Repository| worked.iter().all(|one| one.belongs_to(whole));
-    let Some(whole) = worked.iter().find(holds_all) else { return Vec::new() };
-    let own = repositories.iter().filter(|repository| repository.belongs_to(whole));
-    own.map(|repository| repository.place.clone()).collect()
+/// What git finds from a folder on.
+enum Nearest {
+    /// No repository: it may make one here.
+    Nothing,
+    /// One that is known and protected, or a worktree or submodule of one.
+    Known(Repository),
+    /// Another one, which a command may have made.
+    Other(Repository),
+    /// The user's own, outside.
+    Elses,
 }
 
-/// One of the repositories that are known, if it is one.
-type Met<'a> = Option<&'a Repository>;
+/// The places of the repositories that git writes which works in these folders: of those that it works in, with their
+/// worktrees and submodules. It runs what the settings of a repository say, and a command can have made one: where it
+/// works in several that have nothing to do with each other, none of them may name anything to run.
+pub(super) fn worked_in(
+    folders: &[PathBuf],
+    repositories: &[Repository],
+    writable: &[PathBuf],
+) -> Vec<PathBuf> {
+    let (mut may_make, mut known, mut others) = (Vec::new(), Vec::<Repository>::new(), Vec::new());
+    for folder in folders {
+        // (What is not there git can not work in, unless the line makes it.)
+        let Ok(folder) = folder.canonicalize() else { continue };
+        match nearest(&folder, repositories, writable) {
+            Nearest::Nothing => may_make.push(folder.join(".git")),
+            Nearest::Known(repository) => known.push(repository),
+            Nearest::Other(repository) => others.push(repository),
+            Nearest::Elses => {}
+        }
+    }
+    let are_one = known.iter().all(|one| known.iter().all(|other| one.is_of(other)));
+    let suspects = if are_one { Vec::new() } else { known.iter().collect() };
+    if others.iter().chain(suspects).any(Repository::may_run_something) {
+        return Vec::new();
+    }
+    let is_worked_in = |one: &&Repository| known.iter().any(|worked| one.is_of(worked));
+    let own = repositories.iter().filter(is_worked_in);
+    own.map(|repository| repository.place.clone()).chain(may_make).collect()
+}
 
-/// What git finds from a folder on.
-fn around<'a>(folder: &Path, repositories: &'a [Repository]) -> Option<Met<'a>> {
-    // (Of what can not be looked at nobody knows.)
-    let Ok(folder) = folder.canonicalize() else { return Some(None) };
-    folder.ancestors().find_map(|above| {
+fn nearest(folder: &Path, repositories: &[Repository], writable: &[PathBuf]) -> Nearest {
+    let is_own = |it: &Repository| repositories.iter().any(|known| it.is_of(known));
+    for above in folder.ancestors() {
         let place = above.join(".git");
         if may_be(&place, |_| true) {
-            return Some(repositories.iter().find(|repository| repository.place == place));
+            if let Some(known) = repositories.iter().find(|known| known.place == place) {
+                return Nearest::Known(known.clone());
+            }
+            let found = at(&place, writable).unwrap_or_default();
+            return match is_own(&found) {
+                true => Nearest::Known(found),
+                // Nobody makes one there but the user, for whom git runs nothing else outside.
+                false if !is_inside(&place, writable) => Nearest::Elses,
+                false => Nearest::Other(found),
+            };
         }
-        // One without a working tree, or what passes for one.
-        let has = |name: &str| may_be(&above.join(name), |_| true);
-        if has("HEAD") && ["objects", "refs", "commondir"].into_iter().any(has) {
-            let is_it = |repository: &&Repository| repository.own.iter().any(|own| own == above);
-            return Some(repositories.iter().find(is_it));
+        if is_gits(above) {
+            // One without a working tree, or what passes for one.
+            let known = repositories.iter().find(|known| known.own.iter().any(|own| own == above));
+            let other = || {
+                let (hooks, settings) = (vec![above.join("hooks")], settings_in(above).into());
+                Repository { hooks, settings, ..Repository::default() }
+            };
+            return known.cloned().map_or_else(|| Nearest::Other(other()), Nearest::Known);
         }
-        None
-    })
+    }
+    Nearest::Nothing
 }
 
 /// A repository that nobody but git has made: a `.git` or something in one. One without a working tree can have come with

@@ -341,13 +341,16 @@ impl Sandbox {
             granted.iter().for_each(layout::make_hooks);
         }
         let plan = self.plan(Some(run), grants, network, &protected, &granted, hidden);
-        (plan, self.look(protected, grants, granted))
+        (plan, self.look(protected, grants, granted, Vec::new()))
     }
 
-    /// How what somebody with these grants must not change is now.
+    /// How what those who live, with these grants, must not change is now. (What one of them opened for writing may
+    /// have been handed to another.)
     pub(super) fn watch(&self, grants: &Grants) -> Watch {
         let (protected, granted) = self.protected_and_granted(grants);
-        self.look(protected, grants, granted)
+        let others = self.found.repositories(&self.writable).into_iter();
+        let others = others.flat_map(|repository| repository.settings).collect();
+        self.look(protected, grants, granted, others)
     }
 
     fn protected_and_granted(&self, grants: &Grants) -> (Vec<PathBuf>, Vec<Repository>) {
@@ -363,10 +366,17 @@ impl Sandbox {
         if folders.is_empty() {
             return Vec::new();
         }
-        git::worked_in(folders, &self.found.repositories(&self.writable))
+        git::worked_in(folders, &self.found.repositories(&self.writable), &self.writable)
     }
 
-    fn look(&self, protected: Vec<PathBuf>, grants: &Grants, granted: Vec<Repository>) -> Watch {
+    /// `settings`: files of git's that are looked at in any case.
+    fn look(
+        &self,
+        protected: Vec<PathBuf>,
+        grants: &Grants,
+        granted: Vec<Repository>,
+        mut settings: Vec<PathBuf>,
+    ) -> Watch {
         let watched = self.watched(protected, grants, &granted);
         // (Without namespaces whoever writes something can write all of them.)
         let written = match self.namespaces {
@@ -377,7 +387,7 @@ impl Sandbox {
         let folders = written.into_iter().flat_map(|repository| repository.own);
         let mut folders: Vec<PathBuf> = folders.collect();
         layout::outermost(&mut folders);
-        let settings = granted.into_iter().flat_map(|repository| repository.settings).collect();
+        settings.extend(granted.into_iter().flat_map(|repository| repository.settings));
         Watch::new(watched, Gits { settings, folders, indexes: self.indexes.clone() })
     }
 

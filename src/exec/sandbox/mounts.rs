@@ -16,12 +16,16 @@ use super::sys::{self, restrict_mounts};
 use super::tables;
 use crate::disk::{self, without_links};
 
-/// Lays the plan over the file system. To be called in a mount and a PID namespace of its own.
-pub(super) fn arrange(plan: &Plan) -> Result<(), String> {
+/// Lays the plan over the file system. To be called in a mount and a PID namespace of its own. Gives `/proc` as it was
+/// before.
+pub(super) fn arrange(plan: &Plan) -> Result<OwnedFd, String> {
     let failed = |what: &str, error: io::Error| format!("{what}: {error}");
     let at = |path: &Bytes, error| failed(&path.0.display().to_string(), error);
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(|error| failed("the mounts could not be made private", error.into()))?;
+    let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let proc = open_tree(CWD, "/proc", clone | OpenTreeFlags::AT_RECURSIVE)
+        .map_err(|error| failed("/proc", error.into()))?;
     // Copied before anything is covered: what lies where is decided by the plan, not by its order.
     let mut trees = Vec::new();
     for bind in &plan.binds {
@@ -57,7 +61,7 @@ pub(super) fn arrange(plan: &Plan) -> Result<(), String> {
     for path in &plan.covered {
         cover(&path.0, &nothing).map_err(|error| at(path, error))?;
     }
-    Ok(())
+    Ok(proc)
 }
 
 /// (A link that somebody put there is none: what it took the place of may come back.)

@@ -104,6 +104,15 @@ impl Settings {
         }
     }
 
+    /// Something stands in it that is told, or it can not be read.
+    pub(super) fn tells(&self) -> bool {
+        match &self.says {
+            Says::Told(settings) => !settings.is_empty(),
+            Says::Text(text) => !text.is_empty(),
+            Says::Unreadable(_) => true,
+        }
+    }
+
     /// What is told of it, or who can say it, is another one than before. (git itself takes a second name away.)
     pub(super) fn differ(&self, before: &Self) -> bool {
         let says_else = match (&self.says, &before.says) {

@@ -8,7 +8,7 @@
 //! Both have one thread; what they say to the agent are lines: `shell PID`, `exited STATUS LEFT`,
 //! `failed WHY`.
 
-use std::fs;
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::exit;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, fchdir, getgid, getuid,
     kill_process, pidfd_open, set_child_subreaper, set_dumpable_behavior,
@@ -95,12 +95,11 @@ fn outer(channel: &mut UnixStream, mut given: Given) -> Result<(), String> {
             sys::place(given.take()?, number).map_err(|error| format!("the report: {error}"))?;
         }
     }
-    if plan.namespaces {
-        match plan.session {
-            Some(session) => enter_session(session, &mut given)?,
+    let has_user = plan.namespaces
+        && match plan.session {
+            Some(session) => enter_session(session, &mut given).map(|()| session.has_user)?,
             None => enter_namespaces(plan.network)?,
-        }
-    }
+        };
     let readable = if plan.namespaces { None } else { Some(given.take()?) };
     let own = rustix::process::getpid();
     set_child_subreaper(Some(own)).map_err(|error| system("subreaper", error))?;
@@ -111,7 +110,7 @@ fn outer(channel: &mut UnixStream, mut given: Given) -> Result<(), String> {
     }
     let outer = pidfd_open(own, PidfdFlags::empty()).map_err(|error| system("pidfd", error))?;
     let Some(inner) = sys::fork().map_err(|error| format!("fork: {error}"))? else {
-        if let Err(why) = inner(&plan, channel, &outer, readable.as_ref()) {
+        if let Err(why) = inner(&plan, has_user, channel, &outer, readable.as_ref()) {
             tell(channel, &format!("failed {why}"));
         }
         exit(0);
@@ -169,7 +168,8 @@ fn enter_session(session: Session, given: &mut Given) -> Result<(), String> {
         .map_err(|error| format!("the session's network namespace: {error}"))
 }
 
-fn enter_namespaces(network: Network) -> Result<(), String> {
+/// Whether the user namespace is a new one, too.
+fn enter_namespaces(network: Network) -> Result<bool, String> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
     let mut flags = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
     if network != Network::On {
@@ -180,34 +180,58 @@ fn enter_namespaces(network: Network) -> Result<(), String> {
         Some(libc::ENOMEM | libc::EAGAIN) => format!("namespaces: {error}"),
         _ => format!("{REFUSED}: {error}"),
     };
-    match sys::unshare(flags | UnshareFlags::NEWUSER) {
-        Ok(()) => map_user(uid, gid)?,
+    let has_user = match sys::unshare(flags | UnshareFlags::NEWUSER) {
+        Ok(()) => map_user(&open_proc()?, uid, gid).map(|()| true)?,
         // Root needs no user namespace for the others; its capabilities go in any case.
-        Err(_) if uid == 0 => sys::unshare(flags).map_err(refused)?,
+        Err(_) if uid == 0 => sys::unshare(flags).map(|()| false).map_err(refused)?,
         Err(error) => return Err(refused(error)),
-    }
+    };
     if network == Network::Loopback {
         sys::loopback_up().map_err(|error| format!("the loopback interface: {error}"))?;
     }
-    Ok(())
+    Ok(has_user)
 }
 
 /// In its user namespace it is who it was, and nobody else.
-fn map_user(uid: u32, gid: u32) -> Result<(), String> {
+fn map_user(proc: &OwnedFd, uid: u32, gid: u32) -> Result<(), String> {
     for (file, text) in [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("{uid} {uid} 1")),
         ("gid_map", format!("{gid} {gid} 1")),
     ] {
-        fs::write(format!("/proc/self/{file}"), text)
-            .map_err(|error| format!("/proc/self/{file}: {error}"))?;
+        let path = format!("self/{file}");
+        let opened = openat(proc, &path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+        let written = opened
+            .map_err(io::Error::from)
+            .and_then(|file| File::from(file).write_all(text.as_bytes()));
+        written.map_err(|error| format!("/proc/{path}: {error}"))?;
     }
     Ok(())
+}
+
+fn open_proc() -> Result<OwnedFd, String> {
+    open("/proc", FOLDER | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|error| format!("/proc: {error}"))
+}
+
+/// Copies the mounts into a namespace of another user's, in which none of them can be taken from what it covers. Else
+/// they would be when the last process here ends, and whoever was handed an open folder by then (by a socket, in another
+/// box) would see what lies below.
+fn lock_mounts(proc: &OwnedFd) -> Result<(), String> {
+    let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
+    let dumpable = |how| set_dumpable_behavior(how).map_err(|error| format!("dumpable: {error}"));
+    sys::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)
+        .map_err(|error| format!("{REFUSED}: {error}"))?;
+    // (No command runs yet that could look at it meanwhile.)
+    dumpable(DumpableBehavior::Dumpable)?;
+    map_user(proc, uid, gid)?;
+    dumpable(DumpableBehavior::NotDumpable)
 }
 
 /// The parent of the command: waits for all that it starts. Ends with the last of them.
 fn inner(
     plan: &Plan,
+    has_user: bool,
     channel: &mut UnixStream,
     outer: &OwnedFd,
     readable: Option<&OwnedFd>,
@@ -217,7 +241,10 @@ fn inner(
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| format!("death signal: {error}"))?;
     if plan.namespaces {
-        mounts::arrange(plan)?;
+        let proc = mounts::arrange(plan)?;
+        if has_user {
+            lock_mounts(&proc)?;
+        }
     }
     set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| format!("subreaper: {error}"))?;

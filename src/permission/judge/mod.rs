@@ -405,23 +405,6 @@ const UNSAFE: &[&str] = &[
     "--gpg-sign",
 ];
 
-/// Commands of git's of which `-s` names a program: a strategy, that is `git-merge-NAME`.
-const MERGES: &[&str] = &["merge", "pull", "rebase"];
-
-/// What puts nothing into the working tree that was not there but a worktree: so nobody but git makes a folder that is
-/// not there yet.
-const MAKES_NO_FILES: &[&str] = &[
-    "worktree add",
-    "worktree remove",
-    "worktree prune",
-    "add",
-    "commit",
-    "branch",
-    "tag",
-    "fetch",
-    "notes",
-];
-
 /// Where git works, from the project's root, if the line is nothing but git commands that are known to write the
 /// repository, and what only reads beside them, and runs in this folder. (A git that only reads runs programs, too.)
 pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) -> BTreeSet<String> {
@@ -447,7 +430,7 @@ pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) ->
                     && !args.has_globals_but_folder()
                     && !args.names_git_folder()
                     && !UNSAFE.iter().any(|option| args.may_have(option))
-                    && !(args.any_sub(MERGES) && args.may_have("-s"))
+                    && !args.merges_by_a_program()
                     && !args.pushes_to_a_path());
         match run.name() {
             _ if !is_harmless => None,
@@ -456,24 +439,12 @@ pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) ->
         }
     };
     let all: Option<Vec<Vec<String>>> = line.runs().iter().map(folders).collect();
-    let Some(all) = all else { return nowhere };
-    let makes_files = line.runs().iter().any(|run| {
-        let args = Args { run, directory, ground, values: None };
-        let writes = classes(&args).iter().any(|entry| entry.class == Class::Git);
-        writes && !args.any_sub(MAKES_NO_FILES)
-    });
-    let is_there = |folder: &str| ground.look(folder) != Place::Nothing;
-    let mut folders = BTreeSet::new();
-    for folder in all.into_iter().flatten() {
-        // (A worktree that the line makes.)
-        let mut above = Some(folder.as_str());
-        while let Some(missing) = above.filter(|folder| !is_there(folder)) {
-            above = (!makes_files).then(|| missing.rsplit_once('/').map_or("", |(above, _)| above));
-        }
-        let Some(above) = above else { return nowhere };
-        folders.insert(above.to_owned());
-    }
-    folders
+    all.map_or(nowhere, |all| all.into_iter().flatten().collect())
+}
+
+/// A command of it sends to another repository.
+pub(super) fn pushes(line: &Line) -> bool {
+    line.runs().iter().any(|run| run.name() == "git" && Args::alone(run).sub_is("push"))
 }
 
 /// A command of the line that reads standard input, and is given none.

@@ -11,6 +11,7 @@ const MOST_WAYS: usize = 4;
 const MOST_WORDS: usize = 8;
 /// What begins a path from the folder that a command runs in, and from the one that was left for it.
 const HERE: &[&str] = &["$PWD", "${PWD}", "~+"];
+const HERE_BY_COMMAND: &[&str] = &["$(pwd)", "`pwd`"];
 const LEFT: &[&str] = &["$OLDPWD", "${OLDPWD}", "~-"];
 
 /// A folder: relative to the project's root (`""`, `a/b`, `../c`), from the root of all (`/etc`), from the
@@ -198,7 +199,11 @@ pub(in super::super) fn path_of(dir: &Dir, word: &Word) -> Dir {
                 dir.as_ref().map(|dir| join(dir, &format!("./{rest}")))
             }
         },
-        Kind::Pattern | Kind::Output => None,
+        Kind::Output => {
+            let rest = behind(word, HERE_BY_COMMAND)?;
+            dir.as_ref().map(|dir| join(dir, &format!("./{rest}")))
+        }
+        Kind::Pattern => None,
     }
 }
 

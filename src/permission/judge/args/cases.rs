@@ -133,11 +133,29 @@ impl<'a> Args<'a> {
             || self.operands().any(|word| word.text.starts_with([':', '+']))
     }
 
+    /// `git rebase -s x/y main` runs `git-merge-x/y`.
+    pub(in super::super) fn merges_by_a_program(&self) -> bool {
+        let is_strategy = |word: &Word| {
+            let letters = word.text.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+            // (Behind these letters stands a value.)
+            let own = letters.and_then(|letters| letters.split(['X', 'm', 'F', 'S', 'C']).next());
+            own.is_some_and(|own| own.contains('s'))
+        };
+        self.any_sub(&["merge", "pull", "rebase"]) && self.words().any(is_strategy)
+    }
+
     /// `git push ./other HEAD`: what is there runs hooks of its own.
     pub(in super::super) fn pushes_to_a_path(&self) -> bool {
-        let mut to = self.operands().skip(1);
+        let is_path = |word: &Word| {
+            let text = word.text.as_str();
+            !word.is_literal()
+                || text.starts_with(['.', '/', '~'])
+                || text.starts_with("file:")
+                || text.contains('/') && !text.contains(':')
+                || matches!(self.place(word), Some((_, Place::Folder | Place::Project)))
+        };
         self.sub_is("push")
-            && to.any(|word| word.text.starts_with(['.', '/', '~']) || !word.is_literal())
+            && (self.may_have("--repo") || self.operands().nth(1).is_some_and(is_path))
     }
 
     /// `gh api -X DELETE`

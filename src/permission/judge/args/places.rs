@@ -21,7 +21,12 @@ impl<'a> Args<'a> {
         let here = self.folders(self.run.words.first()?);
         let there = self.git_folders(&here);
         let is_moved = !there.is_empty();
-        let folders = if is_moved { there } else { here };
+        let mut folders = if is_moved { there } else { here };
+        if let Some(top) = self.begin_of_top().filter(|_| !is_moved) {
+            folders.iter_mut().filter(|folder| folder.is_none()).for_each(|folder| {
+                *folder = Some(top.clone());
+            });
+        }
         let real = |folder: Dir| {
             let folder = folder?;
             let real = match self.ground.real(&folder) {
@@ -35,6 +40,16 @@ impl<'a> Args<'a> {
             is_known.then_some(real)
         };
         folders.into_iter().map(real).collect()
+    }
+
+    /// Where it stood before it went to the top of the repository: `cd "$(git rev-parse --show-toplevel)"`.
+    fn begin_of_top(&self) -> Option<String> {
+        const TOP: &str = "git rev-parse --show-toplevel";
+        let [way] = &self.run.directories.ways[..] else { return None };
+        let n_unknown = self.run.directories.here.iter().filter(|folder| folder.is_none()).count();
+        let [begin, to] = &way[..] else { return None };
+        let is_top = to.text == format!("$({TOP})") || to.text == format!("`{TOP}`");
+        (is_top && n_unknown == 1 && begin.is_literal()).then(|| join(self.directory, &begin.text))
     }
 
     /// A word of it may name something in `.git`: git writes there what it keeps itself, and where it is told to
