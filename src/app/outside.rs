@@ -132,12 +132,17 @@ impl Outside {
             let parts = text.split(|letter: char| {
                 ":;,=&|()<>{}`\"'".contains(letter) || letter.is_whitespace() || letter.is_control()
             });
-            let mut paths = parts.flat_map(|part| {
+            let leads_there = |path: &str| disk::is_below(&here.join(path), &self.places);
+            // (`Europe/Berlin` is none, unless there is such a file: `-Iproject/lib`.)
+            let is_there = |path: &str| here.join(path).exists() && leads_there(path);
+            parts.into_iter().any(|part| {
                 let first = part.starts_with('.').then_some(0);
+                let slash = part.find('/');
                 let slashes = part.match_indices('/').map(|(at, _)| at);
-                first.into_iter().chain(slashes).map(move |at| &part[at..])
-            });
-            paths.any(|path| disk::is_below(&here.join(path), &self.places))
+                let mut before = part.char_indices().take_while(|(at, _)| Some(*at) < slash);
+                first.into_iter().chain(slashes).any(|at| leads_there(&part[at..]))
+                    || before.any(|(at, _)| is_there(&part[at..]))
+            })
         };
         let ends = |rest: &str| {
             !rest.starts_with(|next: char| next.is_alphanumeric() || "._-".contains(next))

@@ -164,7 +164,7 @@ fn nothing_ran(test: &Test, names: &[&str]) {
 fn the_command_that_prints_the_key_runs_nothing_of_the_project() {
     let names = ["bash", "git", "helper"];
     let config = "model = \"mine/x\"\n[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n\
-        api_key_command = \"pwd > $OUT; echo $PYTHONPATH$PERL5OPT$GIT_TRACE$LESSOPEN$OTHER$GNUPGHOME$AND$UP >> $OUT; helper; ./helper; echo sk-x\"\n";
+        api_key_command = \"pwd > $OUT; echo $PYTHONPATH$PERL5OPT$GIT_TRACE$LESSOPEN$OTHER$GNUPGHOME$AND$UP$REL >> $OUT; helper; ./helper; echo sk-x\"\n";
     let test = Test::new().user_config(config);
     let out = test.home().join("out");
     let path = planted(&test, &names);
@@ -196,6 +196,7 @@ fn the_command_that_prints_the_key_runs_nothing_of_the_project() {
     fs::write(root.join(".config/agent/config.toml"), config).unwrap();
     // (From there `..` leads nowhere.)
     let test = test.env("HOME", root.to_str().unwrap()).env("UP", "");
+    let test = test.env("REL", &format!("-I{}/bin", &named[1..]));
     test.agent(&doctor);
     assert_eq!(said(), "/\n/usr/lib/x\n");
     nothing_ran(&test, &names);
