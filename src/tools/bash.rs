@@ -123,9 +123,10 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
         .collect();
     let command = Command {
         whole_output: Some(whole_output),
-        environment: match git_works_in.is_empty() {
-            false if line.pushes() => only_to_others(),
-            _ => Vec::new(),
+        environment: if !git_works_in.is_empty() && line.pushes() {
+            only_to_others()
+        } else {
+            Vec::new()
         },
         git_works_in,
         network: cx.network,

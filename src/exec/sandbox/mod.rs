@@ -503,6 +503,10 @@ impl Sandbox {
             home.is_some_and(|home| home.parent().is_none()),
             "the home is /: secret stores in it are not covered",
         );
+        gap(
+            self.session.as_ref().is_some_and(|session| session.user.is_none()),
+            "no user namespaces: an open folder that one command hands to another shows what is covered",
+        );
         if let Some(why) = refused {
             gap(true, &format!("no namespaces: {why}"));
             gap(true, "chmod, chown and utime of the user's own files outside are possible");
