@@ -201,7 +201,7 @@ impl Workspace {
         if let Some(folder) = repository::keeping(&path.absolute, root) {
             let folder = self.display(folder);
             return Err(refused(GITS_OWN).hint(format!(
-                "{folder} looks like a repository; where it is a fixture, a command or the user can change it"
+                "the folder {folder} looks like a repository; where it is a fixture, a command or the user can change it"
             )));
         }
         if self.is_guarded(&self.guarded.unchanged, &path.absolute) {

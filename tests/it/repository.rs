@@ -252,7 +252,7 @@ fn what_only_looks_like_a_repository_is_told_how_it_can_be_changed() {
     expect_gits(&answer, "fixture");
     assert_eq!(
         answer["error"]["hint"],
-        "tests/old.git looks like a repository; where it is a fixture, a command or the user can change it"
+        "the folder tests/old.git looks like a repository; where it is a fixture, a command or the user can change it"
     );
     let answer = write(".git/config");
     expect_gits(&answer, ".git");
