@@ -5,6 +5,7 @@
 //! is opened with no link on the way ([`open`], [`make_folder`], [`create`], [`append`]); what is read of it before
 //! a person has seen it, by [`read_small`].
 
+pub(crate) mod repository;
 pub(crate) mod without_links;
 
 use std::ffi::{OsStr, OsString};
@@ -272,12 +273,23 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// The bytes of a regular file with at most `limit` bytes, wherever a link leads to it: of a FIFO, a device and what
 /// never ends nothing is read, and nobody waits for it.
 pub(crate) fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    at_most(open_wherever(path)?, limit)
+}
+
+/// The same of a longer one: its first bytes.
+pub(crate) fn beginning(path: &Path, length: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_wherever(path)?.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn open_wherever(path: &Path) -> io::Result<File> {
     // To open a device may do something: what it is, is looked at first, and again when it is open.
     if !fs::metadata(path)?.is_file() {
         return Err(no_file());
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    at_most(regular(rustix::fs::openat(CWD, path, flags, Mode::empty())?.into())?, limit)
+    regular(rustix::fs::openat(CWD, path, flags, Mode::empty())?.into())
 }
 
 fn at_most(file: File, limit: u64) -> io::Result<Vec<u8>> {

@@ -184,22 +184,25 @@ impl Workspace {
     /// Whether the agent may write there: not in `.git/` or what else is a repository, not in `.agent/` but its skills,
     /// commands and prompts, not in folders that are only for reading.
     pub fn check_writable(&self, path: &ProjectPath) -> Result<(), Failure> {
-        let refusal = match self.writable_root(&path.absolute) {
-            None => Some("that folder is only for reading"),
-            Some(root) => {
-                let inside = path.absolute.strip_prefix(root).unwrap_or(&path.absolute);
-                protection(inside.iter()).or_else(|| {
-                    let is_gits = path.by_git || repository::is_gits(&path.absolute, root);
-                    is_gits.then_some(GITS_OWN)
-                })
-            }
-        };
         let refused = |reason: &str| {
             let message = format!("{} is not to be changed: {reason}", path.relative);
             Failure::new(ErrorCode::AccessDenied, message).at(&path.relative)
         };
-        if let Some(reason) = refusal {
+        let Some(root) = self.writable_root(&path.absolute) else {
+            return Err(refused("that folder is only for reading"));
+        };
+        let inside = path.absolute.strip_prefix(root).unwrap_or(&path.absolute);
+        if let Some(reason) = protection(inside.iter()) {
             return Err(refused(reason));
+        }
+        if path.by_git || repository::is_named(&path.absolute, root) {
+            return Err(refused(GITS_OWN));
+        }
+        if let Some(folder) = repository::keeping(&path.absolute, root) {
+            let folder = self.display(folder);
+            return Err(refused(GITS_OWN).hint(format!(
+                "the folder {folder} looks like a repository; where it is a fixture, a command or the user can change it"
+            )));
         }
         if self.is_guarded(&self.guarded.unchanged, &path.absolute) {
             return Err(refused("it runs or counts the next time the user does something")

@@ -1,72 +1,47 @@
 //! What is git's own in a project, by whatever name: a repository is known by its looks, as git knows one.
 
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// What lies directly in a repository and is git's, each with its lock (`config.lock`). It names programs, or says where
-/// git takes things from, or breaks the repository. What people keep beside it is theirs: worktrees, a README.
-const OF_GIT: &[&str] = &[
-    "HEAD",
-    "branches",
-    "commondir",
-    "config",
-    "config.worktree",
-    "description",
-    "gitdir",
-    "hooks",
-    "index",
-    "info",
-    "lfs",
-    "logs",
-    "modules",
-    "objects",
-    "packed-refs",
-    "rebase-apply",
-    "rebase-merge",
-    "refs",
-    "reftable",
-    "remotes",
-    "rr-cache",
-    "sequencer",
-    "shallow",
-    "worktrees",
-];
+use crate::disk::repository::{
+    FOLDERS, FOLDERS_AT_TIMES, FOLDERS_WITH_TREES, is_file, is_one_of, looks_like_one,
+};
 
-/// Whether git keeps this itself, in a repository that lies in this root, or is it. Nothing is looked at in most folders
-/// but whether `.git` is a link.
-pub(super) fn is_gits(path: &Path, root: &Path) -> bool {
-    // A worktree in a repository needs no special care: its own name there is none of git's. And a `.git` beside `HEAD`
-    // makes a repository nothing else: git goes on using it for the worktrees that name it.
+/// The repository in which git keeps this itself, if that lies in this root, or is it. What people keep beside that is
+/// theirs: worktrees, a README. Nothing is looked at in most folders.
+pub(super) fn keeping<'a>(path: &'a Path, root: &Path) -> Option<&'a Path> {
+    // A `.git` beside `HEAD` makes a repository nothing else: git goes on using it for the worktrees that name it.
+    let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
+    folders.find(|folder| keeps(folder, path) && looks_like_one(folder))
+}
+
+/// If the folder is a repository, this is git's: it names programs, or says where git takes things from, or breaks the
+/// repository.
+fn keeps(folder: &Path, path: &Path) -> bool {
+    let Ok(inside) = path.strip_prefix(folder) else { return false };
+    let Some(name) = inside.iter().next() else { return false };
+    let name = name.to_string_lossy();
+    let name = name.as_ref();
+    // (A folder has its lock, too.)
+    let of_folder = name.strip_suffix(".lock").unwrap_or(name);
+    is_file(name)
+        || is_one_of(of_folder, &[FOLDERS])
+        || is_one_of(of_folder, &[FOLDERS_WITH_TREES, FOLDERS_AT_TIMES])
+            && !is_in_worktree(folder, path)
+}
+
+/// Somebody works in a folder between these.
+fn is_in_worktree(repository: &Path, path: &Path) -> bool {
+    let between = path.ancestors().skip(1).take_while(|folder| *folder != repository);
+    let mut places = between.map(|folder| folder.join(".git"));
+    places.any(|place| fs::symlink_metadata(place).is_ok())
+}
+
+/// The file that says where a folder's repository lies, where `.git` in it is a link to that.
+pub(super) fn is_named(path: &Path, root: &Path) -> bool {
     let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
     folders.any(|folder| {
-        let inner = path.strip_prefix(folder).ok().and_then(|inner| inner.iter().next());
-        inner.is_some_and(is_name_of_git) && is_repository(folder) || is_named(folder, path)
+        let link = folder.join(".git");
+        link.is_symlink() && fs::canonicalize(link).is_ok_and(|file| file == path)
     })
-}
-
-/// Some file systems do not distinguish case.
-fn is_name_of_git(name: &OsStr) -> bool {
-    let mut name = name.as_bytes().to_ascii_lowercase();
-    if name.ends_with(b".lock") {
-        name.truncate(name.len() - b".lock".len());
-    }
-    name.ends_with(b"_head") || OF_GIT.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
-}
-
-/// A worktree's folder has in another what it lacks.
-fn is_repository(folder: &Path) -> bool {
-    let is_there = |name: &str| {
-        fs::symlink_metadata(folder.join(name)).is_ok_and(|metadata| !metadata.is_dir())
-    };
-    // (Any of them may be a link.)
-    let is_folder = |name: &str| folder.join(name).is_dir();
-    is_there("HEAD") && (is_there("commondir") || is_folder("objects") && is_folder("refs"))
-}
-
-/// The file that says where the folder's repository lies, where `.git` is a link to that.
-fn is_named(folder: &Path, path: &Path) -> bool {
-    let link = folder.join(".git");
-    link.is_symlink() && fs::canonicalize(link).is_ok_and(|file| file == path)
 }

@@ -21,7 +21,7 @@ const LAYOUTS: &[(&str, &str)] = &[
     ),
     // A `.git` in it makes it nothing else.
     (
-        "git init -q --bare project.git; mkdir project.git/.git project.git/hooks/.git",
+        "git init -q --bare project.git; cd project.git; mkdir -p {.,hooks,objects,refs,logs,worktrees}/.git",
         "project.git/",
     ),
     ("git init -q --separate-git-dir gitdata .", "gitdata/"),
@@ -37,13 +37,29 @@ const LAYOUTS: &[(&str, &str)] = &[
     ),
     ("git init -q --bare --ref-format=reftable x || git init -q --bare x", "x/"),
     ("git init -q --bare deep; mkdir -p a/b/c; mv deep a/b/c/d", "a/b/c/d/"),
-    ("git init -q --bare x; ln -sf refs/heads/none x/HEAD", "x/"),
+    ("git init -q --bare x; echo '[core]' > x/config; ln -sf refs/heads/none x/HEAD", "x/"),
+    (
+        "git init -q --bare x; echo '[core]' > x/config; printf 'ref:\\t refs/heads/a' > x/HEAD",
+        "x/",
+    ),
+    ("git init -q --bare x; echo '[core]' > x/config; printf %040d 0 > x/HEAD", "x/"),
+    ("git init -q --bare x; echo '[core]' > x/config; printf %064d 0 > x/HEAD", "x/"),
+    (
+        "git init -q --bare x; echo '[core]' > x/config; (echo ref: refs/heads/a; head -c 5000000 /dev/zero) > x/HEAD",
+        "x/",
+    ),
+    // A command has taken its HEAD away, and can bring it back.
+    ("git init -q --bare x; rm x/HEAD", "x/"),
+    ("git init -q --bare x; rm x/HEAD; mkfifo x/HEAD", "x/"),
     // Of a worktree, whose repository is elsewhere.
     (
         "mkdir tree; echo 'ref: refs/heads/a' > tree/HEAD; echo /x > tree/commondir; touch tree/config",
         "tree/",
     ),
 ];
+
+/// What a project of somebody's may have of the same names.
+const PARTS: &[&str] = &["config", "hooks/x", "objects/x", "HEAD"];
 
 fn bash(at: &Path, line: &str) -> String {
     let mut command = Command::new("bash");
@@ -90,6 +106,11 @@ fn a_repository_is_gits_by_whatever_name() {
             "worktrees/a/commondir",
             "FETCH_HEAD",
             "modules/a/hooks/update",
+            "remotes/origin",
+            "annex/x",
+            "COMMIT_EDITMSG",
+            "BISECT_LOG",
+            "sharedindex.a",
             "rebase-merge/git-rebase-todo",
         ];
         for name in names {
@@ -134,7 +155,10 @@ fn what_lies_beside_a_repository_is_the_users() {
     let commit = "git -c user.email=a@b -c user.name=a commit -q --allow-empty -m x";
     let clone =
         format!("git init -q one; (cd one; {commit}); git clone -q --bare one p.git; rm -rf one");
-    let tree = format!("{clone}; cd p.git; git worktree add -q main; git worktree add -q heads/a");
+    let trees = ["main", "heads/a", "branches/x", "modules/a/b", "lfs/y", "rebase-merge"]
+        .map(|tree| format!("git worktree add -q {tree}"))
+        .join(";");
+    let tree = format!("{clone}; cd p.git; {trees}");
     let sub = format!(
         "{clone}; git init -q; git -c protocol.file.allow=always submodule --quiet add ./p.git sub; rm -rf p.git"
     );
@@ -147,6 +171,11 @@ fn what_lies_beside_a_repository_is_the_users() {
                 "p.git/main/src/x",
                 "p.git/main/config",
                 "p.git/heads/a/hooks/x",
+                "p.git/branches/x/src/x",
+                "p.git/branches/x/HEAD",
+                "p.git/modules/a/b/config",
+                "p.git/lfs/y/objects/x",
+                "p.git/rebase-merge/x",
                 "p.git/README",
                 "p.git/Cargo.lock",
             ][..],
@@ -157,6 +186,10 @@ fn what_lies_beside_a_repository_is_the_users() {
         // Made by hand, piece by piece, it is a fixture.
         ("git init -q; mkdir -p x/objects x/refs", &["x/config", "x/hooks/pre-commit"]),
         ("git init -q; touch x HEAD commondir.rs objects refs", &["config", "index", "HEAD"]),
+        ("mkdir objects refs; echo 'the head of it' > HEAD; echo a > config", PARTS),
+        ("mkdir objects refs; echo 'ref: heads/a' > HEAD; echo /x > commondir", PARTS),
+        ("mkdir objects refs; printf %039d 0 > HEAD", PARTS),
+        ("mkdir objects refs; mkfifo HEAD config", PARTS),
     ] {
         let test = Test::new();
         bash(&test.root(), make);
@@ -177,6 +210,53 @@ fn what_lies_beside_a_repository_is_the_users() {
     let test = Test::new().file("x/objects/a", "").file("x/refs/a", "");
     let answer = test.call("Write", &json!({"path": "x/HEAD", "content": "ref: refs/heads/a"}));
     assert_eq!(answer["status"], "success", "{answer}");
+}
+
+/// What is no worktree there is git's, and so is what git has of its worktrees.
+#[test]
+fn a_worktree_in_a_repository_opens_nothing_beside_it() {
+    if !has("git", "a_worktree_in_a_repository_opens_nothing_beside_it") {
+        return;
+    }
+    let test = Test::new();
+    bash(
+        &test.root(),
+        "git init -q --bare p.git; cd p.git; mkdir -p branches/x modules; echo 'gitdir: ../../worktrees/x' > branches/x/.git; git init -q --bare modules/m; mkdir modules/m/.git",
+    );
+    for path in [
+        "branches/y",
+        "branches/x.lock",
+        "modules/a/config",
+        "modules/m/config",
+        "modules/m/hooks/update",
+        "worktrees/x/gitdir",
+        "hooks/update",
+    ] {
+        let write = json!({"path": format!("p.git/{path}"), "content": "x"});
+        expect_gits(&test.call("Write", &write), path);
+    }
+    let answer = test.call("Write", &json!({"path": "p.git/branches/x/y", "content": "x"}));
+    assert_eq!(answer["status"], "success", "{answer}");
+}
+
+/// Whoever writes a fixture would look for a way round else.
+#[test]
+fn what_only_looks_like_a_repository_is_told_how_it_can_be_changed() {
+    if !has("git", "what_only_looks_like_a_repository_is_told_how_it_can_be_changed") {
+        return;
+    }
+    let test = Test::new();
+    bash(&test.root(), "git init -q; mkdir -p tests; git init -q --bare tests/old.git");
+    let write = |path: &str| test.call("Write", &json!({"path": path, "content": "x"}));
+    let answer = write("tests/old.git/config");
+    expect_gits(&answer, "fixture");
+    assert_eq!(
+        answer["error"]["hint"],
+        "the folder tests/old.git looks like a repository; where it is a fixture, a command or the user can change it"
+    );
+    let answer = write(".git/config");
+    expect_gits(&answer, ".git");
+    assert_eq!(answer["error"]["hint"], Value::Null);
 }
 
 #[test]

@@ -256,17 +256,14 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(settings: Settings, size: (usize, usize), now: Instant) -> Self {
-        let mut composer = Composer::default();
-        if let Some(message) = &settings.first_message {
-            composer.set_words(message);
-        }
+        let first_message = settings.first_message.clone();
         let mut conversation = Conversation::default();
         for notice in &settings.notices {
             conversation.note(Tone::Warn, notice);
         }
-        Self {
+        let mut state = Self {
             conversation,
-            composer,
+            composer: Composer::default(),
             instead: Composer::default(),
             focus: Focus::Composer,
             asked: None,
@@ -293,7 +290,11 @@ impl State {
             last_key: None,
             is_editing: false,
             browses: false,
+        };
+        if let Some(words) = first_message {
+            state.set_words(&words);
         }
+        state
     }
 
     /// Takes note of something; says what has to be done.
@@ -431,8 +432,7 @@ impl State {
                 self.conversation.remark(Tone::Quiet, &text);
                 // What was said there can be said otherwise.
                 if let Some(words) = self.rewound.take().filter(|_| self.composer.is_empty()) {
-                    self.composer.set_words(&words);
-                    self.say_if_words();
+                    self.set_words(&words);
                 }
             }
             News::Edited(edited) => {
@@ -502,6 +502,12 @@ impl State {
             self.focus = Focus::Composer;
         }
         self.instead = Composer::default();
+    }
+
+    /// Words that the user did not type here, as the message.
+    fn set_words(&mut self, words: &str) {
+        self.composer.set_words(words);
+        self.say_if_words();
     }
 
     /// What stands in the message looks like a command and is none.

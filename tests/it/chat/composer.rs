@@ -162,6 +162,7 @@ fn what_the_chat_is_started_with_is_words() {
         "xterm-256color",
     );
     pty.wait_for("›  !touch owned");
+    pty.wait_for("without the space they are a command");
     pty.send("\r");
     pty.wait_for("heard");
     assert_eq!(said(&test), [" !touch owned"]);

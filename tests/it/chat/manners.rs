@@ -309,6 +309,17 @@ fn plain_lines_are_enough() {
     assert!(!test.root().join("x").exists());
 }
 
+/// Whoever pipes somebody else's text into it lets him type: the documentation says so.
+#[test]
+fn a_plain_line_from_a_pipe_is_what_the_user_types() {
+    let test = Test::new()
+        .script("call: Bash {\"command\": \"touch x\"}\n---\ntext: done")
+        .stdin("!echo one > owned\n/mode full\ngo\n");
+    let done = test.agent(&["--plain", "--model", "script:../script"]).expect_code(0);
+    assert_eq!(test.read("owned"), "one\n");
+    assert!(test.root().join("x").exists(), "{}", done.stdout);
+}
+
 #[test]
 fn keys_can_be_others() {
     let test = Test::new().script("text: x").user_config("[ui.keys]\ntranscript = [\"f2\"]\n");

@@ -1,0 +1,111 @@
+//! What a repository of git's looks like, and what of the things in it are git's own.
+
+use std::fs;
+use std::path::Path;
+
+use super::{SMALL, beginning};
+
+/// Folders directly in a repository in which there is nothing but git's.
+pub(crate) const FOLDERS: &[&str] = &["hooks", "logs", "objects", "refs", "reftable", "worktrees"];
+
+/// Folders of git's in which somebody may have a worktree all the same (`git worktree add branches/x`).
+pub(crate) const FOLDERS_WITH_TREES: &[&str] =
+    &["branches", "info", "lfs", "modules", "remotes", "rr-cache"];
+
+/// The same, which git makes for a while, or which programs around it keep there.
+pub(crate) const FOLDERS_AT_TIMES: &[&str] =
+    &["annex", "filter-repo", "lost-found", "rebase-apply", "rebase-merge", "sequencer", "svn"];
+
+/// Files directly in it that are there for good.
+pub(crate) const FILES: &[&str] =
+    &["HEAD", "commondir", "config", "config.worktree", "packed-refs", "shallow"];
+
+/// Files that git keeps there for a while, or in a worktree's own folder, besides `MERGE_HEAD` and its kin.
+const FILES_AT_TIMES: &[&str] = &[
+    "ADD_EDIT.patch",
+    "AUTO_MERGE",
+    "COMMIT_EDITMSG",
+    "EDIT_DESCRIPTION",
+    "MERGE_AUTOSTASH",
+    "MERGE_MODE",
+    "MERGE_MSG",
+    "MERGE_RR",
+    "NOTES_EDITMSG",
+    "NOTES_MERGE_REF",
+    "NOTES_MERGE_PARTIAL",
+    "SQUASH_MSG",
+    "TAG_EDITMSG",
+    "description",
+    "fsmonitor--daemon.ipc",
+    "gc.log",
+    "gc.pid",
+    "gitdir",
+    "index",
+    "packed-refs.new",
+];
+
+/// Whether one of these lists has the name. Some file systems do not distinguish case.
+pub(crate) fn is_one_of(name: &str, lists: &[&[&str]]) -> bool {
+    lists.iter().any(|names| names.iter().any(|own| own.eq_ignore_ascii_case(name)))
+}
+
+/// Whether git keeps a file of this name directly in a repository, for a while or for good.
+pub(crate) fn is_file(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let name = name.strip_suffix(".lock").unwrap_or(&name);
+    name.ends_with("_head")
+        || name.starts_with("bisect_")
+        || name.starts_with("sharedindex.")
+        || is_one_of(name, &[FILES, FILES_AT_TIMES])
+}
+
+/// Git would work with it, or would if it had its `HEAD`, which a command can take away and bring back. A folder of
+/// somebody's that has the names alone is none.
+pub(crate) fn looks_like_one(folder: &Path) -> bool {
+    // (Any of them may be a link.)
+    let is_folder = |name: &str| folder.join(name).is_dir();
+    let has_head = || is_head(&folder.join("HEAD"));
+    if is_folder("objects") && is_folder("refs") {
+        has_head() || is_settings(&folder.join("config"))
+    } else {
+        // A worktree's folder has in another what it lacks.
+        folder.join("commondir").is_file() && has_head()
+    }
+}
+
+/// It names a branch or a commit, as git reads it: whatever stands behind that.
+fn is_head(file: &Path) -> bool {
+    // The length of what git looks at.
+    const LENGTH: u64 = 255;
+    // In SHA-1 or, longer, in SHA-256.
+    let is_commit =
+        |text: &[u8]| text.get(..40).is_some_and(|hash| hash.iter().all(u8::is_ascii_hexdigit));
+    let is_branch = |text: &[u8]| {
+        let name = text.strip_prefix(b"ref:").map(<[u8]>::trim_ascii_start);
+        name.is_some_and(|name| name.starts_with(b"refs/"))
+    };
+    fs::read_link(file).is_ok_and(|name| name.starts_with("refs"))
+        || beginning(file, LENGTH).is_ok_and(|text| is_branch(&text) || is_commit(&text))
+}
+
+/// Git's settings of a repository say so in each that git makes.
+fn is_settings(file: &Path) -> bool {
+    const KEY: &[u8] = b"repositoryformatversion";
+    let says_so = |text: &[u8]| text.windows(KEY.len()).any(|word| word.eq_ignore_ascii_case(KEY));
+    beginning(file, SMALL).is_ok_and(|text| says_so(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_gits_files() {
+        for name in ["HEAD", "head.lock", "FETCH_HEAD", "BISECT_LOG", "sharedindex.a", "Index"] {
+            assert!(is_file(name), "{name}");
+        }
+        for name in ["README", "AHEAD", "config.rs", "Cargo.lock", ".lock", "bisect"] {
+            assert!(!is_file(name), "{name}");
+        }
+    }
+}
