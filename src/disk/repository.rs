@@ -16,6 +16,9 @@ pub(crate) const FOLDERS_WITH_TREES: &[&str] =
 pub(crate) const FOLDERS_AT_TIMES: &[&str] =
     &["annex", "filter-repo", "lost-found", "rebase-apply", "rebase-merge", "sequencer", "svn"];
 
+/// All of these.
+pub(crate) const ALL_FOLDERS: [&[&str]; 3] = [FOLDERS, FOLDERS_WITH_TREES, FOLDERS_AT_TIMES];
+
 /// Files directly in it that are there for good.
 pub(crate) const FILES: &[&str] =
     &["HEAD", "commondir", "config", "config.worktree", "packed-refs", "shallow"];
@@ -64,13 +67,17 @@ pub(crate) fn is_file(name: &str) -> bool {
 pub(crate) fn looks_like_one(folder: &Path) -> bool {
     // (Any of them may be a link.)
     let is_folder = |name: &str| folder.join(name).is_dir();
-    let has_head = || is_head(&folder.join("HEAD"));
     if is_folder("objects") && is_folder("refs") {
-        has_head() || is_settings(&folder.join("config"))
+        has_head(folder) || is_settings(&folder.join("config"))
     } else {
         // A worktree's folder has in another what it lacks.
-        folder.join("commondir").is_file() && has_head()
+        folder.join("commondir").is_file() && has_head(folder)
     }
+}
+
+/// Without it git takes a repository for none, and looks for another one.
+pub(crate) fn has_head(folder: &Path) -> bool {
+    is_head(&folder.join("HEAD"))
 }
 
 /// It names a branch or a commit, as git reads it: whatever stands behind that.

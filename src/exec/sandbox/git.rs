@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use super::settings::{self, Settings};
 use super::tables;
+use crate::disk::repository::{self, looks_like_one};
 use crate::disk::{SMALL, is_not_there, may_be, read_small, settled};
 
 /// How deep and how far repositories inside the project are looked for.
@@ -51,8 +52,9 @@ impl Repository {
         let trees = self.own.iter().skip(1).cloned();
         // (Its files git replaces.)
         let common = self.own.first().filter(|_| self.is_around);
-        let files =
-            common.into_iter().flat_map(|common| FILES.iter().map(|name| common.join(name)));
+        let files = common
+            .into_iter()
+            .flat_map(|common| repository::FILES.iter().map(|name| common.join(name)));
         self.named_by().cloned().into_iter().chain(trees).chain(files)
     }
 
@@ -60,7 +62,7 @@ impl Repository {
     /// not enough for git, which would leave things half done.
     pub(super) fn written(&self, namespaces: bool) -> Vec<PathBuf> {
         if self.is_around {
-            self.parts(OF_GIT.iter().filter(|name| **name != "hooks"))
+            self.parts(folders_of_git().filter(|name| *name != "hooks"))
         } else if namespaces || self.others.is_empty() {
             self.own.clone()
         } else {
@@ -70,10 +72,14 @@ impl Repository {
 
     /// What nobody else writes.
     pub(super) fn kept(&self) -> Vec<PathBuf> {
-        if self.is_around { self.parts(OF_GIT.iter().chain(FILES)) } else { self.own.clone() }
+        if self.is_around {
+            self.parts(folders_of_git().chain(repository::FILES.iter().copied()))
+        } else {
+            self.own.clone()
+        }
     }
 
-    fn parts<'a>(&self, names: impl Iterator<Item = &'a &'a str>) -> Vec<PathBuf> {
+    fn parts<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<PathBuf> {
         let Some((common, others)) = self.own.split_first() else { return Vec::new() };
         names.map(|name| common.join(name)).chain(others.iter().cloned()).collect()
     }
@@ -138,54 +144,10 @@ impl Repository {
     }
 }
 
-/// Folders directly in a repository that are git's own.
-pub(super) const OF_GIT: &[&str] = &[
-    "branches",
-    "hooks",
-    "info",
-    "lfs",
-    "logs",
-    "modules",
-    "objects",
-    "refs",
-    "reftable",
-    "rr-cache",
-    "worktrees",
-];
-
-/// Folders that git makes for a while, or that programs around it keep there.
-pub(super) const AT_TIMES: &[&str] =
-    &["annex", "filter-repo", "lost-found", "rebase-apply", "rebase-merge", "sequencer", "svn"];
-
-/// Folders of these names hold no worktrees. (In others, of a `.git`, somebody may have put one.)
-const HOLD_NO_TREES: &[&str] = &["hooks", "logs", "objects", "refs", "reftable", "worktrees"];
-
-/// Files directly in it that are there for good.
-const FILES: &[&str] =
-    &["HEAD", "commondir", "config", "config.worktree", "packed-refs", "shallow"];
-
-/// Files that git keeps there for a while, besides `MERGE_HEAD` and its kin.
-const FILES_AT_TIMES: &[&str] = &[
-    "ADD_EDIT.patch",
-    "AUTO_MERGE",
-    "COMMIT_EDITMSG",
-    "EDIT_DESCRIPTION",
-    "MERGE_AUTOSTASH",
-    "MERGE_MODE",
-    "MERGE_MSG",
-    "MERGE_RR",
-    "NOTES_EDITMSG",
-    "NOTES_MERGE_REF",
-    "NOTES_MERGE_PARTIAL",
-    "SQUASH_MSG",
-    "TAG_EDITMSG",
-    "description",
-    "fsmonitor--daemon.ipc",
-    "gc.log",
-    "gc.pid",
-    "index",
-    "packed-refs.new",
-];
+/// What git keeps directly in a repository, in folders.
+fn folders_of_git() -> impl Iterator<Item = &'static str> + Clone {
+    repository::FOLDERS.iter().chain(repository::FOLDERS_WITH_TREES).copied()
+}
 
 /// What a repository has of its worktrees and modules, of the worktrees of its modules, and so on.
 #[derive(Default)]
@@ -211,7 +173,7 @@ impl Inner {
     fn look_for_modules(&mut self, folder: &Path, is_module: bool) {
         for path in self.folders(folder) {
             let name = path.file_name().unwrap_or_default();
-            if is_module && OF_GIT.iter().any(|own| name == *own) {
+            if is_module && folders_of_git().any(|own| name == own) {
                 // What is git's own is large, and holds no modules but where their names say so (`libs/objects`).
                 let mut inner: Vec<PathBuf> = folders(&path).into_iter().flatten().collect();
                 inner.push(path);
@@ -359,7 +321,7 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
     if is_link {
         // A command can make one, to any folder: git's is one that looks like it, and does not lie around it.
         own = path.canonicalize().ok().filter(|target| !path.starts_with(target))?;
-        if metadata.is_dir() && !is_gits(&own) {
+        if metadata.is_dir() && !looks_like_one(&own) {
             return None;
         }
         link = Some(place.clone());
@@ -400,7 +362,7 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
     // Outside, what says so may have been written by somebody else.
     let is_worked_in = path.parent().is_some_and(|tree| is_any_below(tree, writable));
     let is_gits_own =
-        |common: &PathBuf| is_inside(common, writable) || is_repository(common, is_worked_in);
+        |common: &PathBuf| is_inside(common, writable) || is_believed(common, is_worked_in);
     let is_meant = is_meant && folders.first().is_some_and(is_gits_own);
     // (A bare repository may lie around its worktrees, of which the project may be one.)
     let lies_around = |own: &PathBuf| path.starts_with(own) || is_any_below(own, writable);
@@ -409,7 +371,7 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
     if folders.iter().any(|own| is_inside(own, writable) && lies_around(own)) {
         // In what commands write it opens nothing that is not open, and what is git's own is kept from the rest.
         folders.truncate(1);
-        folders.retain(|own| is_inside(own, writable) && is_gits(own));
+        folders.retain(|own| is_inside(own, writable) && looks_like_one(own));
     } else if is_link || !is_meant {
         // In the project it is at least what git writes (`gitdir: ./.bare`), and no command else. (A worktree's folder
         // has settings of its own: one that lies elsewhere is somebody's.)
@@ -417,7 +379,7 @@ fn at(path: &Path, writable: &[PathBuf]) -> Option<Repository> {
             [common, own] => is_worktree(common, own),
             _ => true,
         };
-        folders.retain(|own| is_whole && lies_in(own, writable) && is_gits(own));
+        folders.retain(|own| is_whole && lies_in(own, writable) && looks_like_one(own));
     }
     let link = Some(place.clone());
     Some(Repository {
@@ -477,6 +439,10 @@ fn nearest(folder: &Path, repositories: &[Repository], writable: &[PathBuf]) -> 
     for above in folder.ancestors() {
         let place = above.join(".git");
         if may_be(&place, |_| true) {
+            // (Past one that has lost its `HEAD` git looks for another one.)
+            if place.is_dir() && !repository::has_head(&place) {
+                return Nearest::Other(Repository::default());
+            }
             if let Some(known) = repositories.iter().find(|known| known.place == place) {
                 return Nearest::Known(known.clone());
             }
@@ -488,7 +454,7 @@ fn nearest(folder: &Path, repositories: &[Repository], writable: &[PathBuf]) -> 
                 false => Nearest::Other(found),
             };
         }
-        if is_gits(above) {
+        if looks_like_one(above) {
             // One without a working tree, or what passes for one.
             let known = repositories.iter().find(|known| known.own.iter().any(|own| own == above));
             let other = || {
@@ -503,10 +469,9 @@ fn nearest(folder: &Path, repositories: &[Repository], writable: &[PathBuf]) -> 
 
 /// A repository that nobody but git has made: a `.git` or something in one. One without a working tree can have come with
 /// a clone, or have been made by the commands of another project: it is believed only where the user works in it.
-fn is_repository(folder: &Path, is_worked_in: bool) -> bool {
-    let is_elses =
-        || [".git", tables::AGENT_FOLDER].iter().any(|name| may_be(&folder.join(name), |_| true));
-    is_gits(folder) && (is_named_git(folder) || is_worked_in && !is_elses())
+fn is_believed(folder: &Path, is_worked_in: bool) -> bool {
+    let is_a_tree = || may_be(&folder.join(".git"), |_| true);
+    looks_like_one(folder) && (is_named_git(folder) || is_worked_in && !is_a_tree())
 }
 
 /// A `.git`, or something in one.
@@ -521,13 +486,15 @@ fn others(common: &Path) -> io::Result<Vec<PathBuf>> {
     for entry in fs::read_dir(common)? {
         let entry = entry?;
         let (name, kind) = (entry.file_name(), entry.file_type()?);
-        let is = |names: &[&str]| names.iter().any(|own| name == *own);
+        let name = name.to_string_lossy();
+        let is = |lists: &[&[&str]]| repository::is_one_of(&name, lists);
         let is_gits = if kind.is_dir() {
-            let is_known = is_named_git(common) || is(OF_GIT) || is(AT_TIMES);
-            is(HOLD_NO_TREES) || is_known && !holds_worktree(&entry.path())
+            let may_hold = [repository::FOLDERS_WITH_TREES, repository::FOLDERS_AT_TIMES];
+            let is_known = is_named_git(common) || is(&may_hold);
+            is(&[repository::FOLDERS]) || is_known && !holds_worktree(&entry.path())
         } else {
             // (A link can not be covered.)
-            kind.is_symlink() || is_named_git(common) || is_file_of_git(&name)
+            kind.is_symlink() || is_named_git(common) || repository::is_file(&name)
         };
         if !is_gits {
             others.push(entry.path());
@@ -541,18 +508,6 @@ fn holds_worktree(folder: &Path) -> bool {
     let is_tree = |folder: &Path| may_be(&folder.join(".git"), |_| true);
     // (What can not be looked into is git's.)
     is_tree(folder) || folders(folder).into_iter().flatten().any(|inner| is_tree(&inner))
-}
-
-/// What git keeps in files there, for a while or for good: `MERGE_HEAD`, `packed-refs`, locks.
-fn is_file_of_git(name: &OsStr) -> bool {
-    let name = name.to_string_lossy();
-    let name = name.strip_suffix(".lock").unwrap_or(&name);
-    let is = |names: &[&str]| names.contains(&name);
-    name.ends_with("_HEAD")
-        || name.starts_with("BISECT_")
-        || name.starts_with("sharedindex.")
-        || is(FILES)
-        || is(FILES_AT_TIMES)
 }
 
 /// The text of a small file of git's, and the name in it.
@@ -582,11 +537,6 @@ fn is_like_a_module(folder: &Path) -> bool {
 
 fn has_own(folder: &Path) -> bool {
     ["hooks", "objects"].iter().any(|name| folder.join(name).exists())
-}
-
-/// It looks like a repository.
-fn is_gits(folder: &Path) -> bool {
-    ["HEAD", "objects", "refs"].iter().all(|name| folder.join(name).exists())
 }
 
 fn lies_in(path: &Path, places: &[PathBuf]) -> bool {

@@ -9,10 +9,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::git::{self, AT_TIMES, OF_GIT};
+use super::git;
 use super::index::{self, Flaw};
 use super::{settings, watch};
-use crate::disk::{self, SMALL, read_small};
+use crate::disk::{self, SMALL, read_small, repository};
 
 /// So many entries of each repository are looked at, with its modules and worktrees.
 const MAX_ENTRIES: usize = 20_000;
@@ -172,7 +172,8 @@ impl Search<'_> {
     /// A repository may lie around worktrees: beside what is git's own lies what is the user's.
     fn walk(&mut self, folder: &Path, name: &OsStr, path: PathBuf) {
         let is = |names: &[&str]| names.iter().any(|other| name == *other);
-        if folder == self.own && (!(is(OF_GIT) || is(AT_TIMES)) || name == NOT_LOOKED_INTO) {
+        let is_gits = repository::is_one_of(&name.to_string_lossy(), &repository::ALL_FOLDERS);
+        if folder == self.own && (!is_gits || name == NOT_LOOKED_INTO) {
             return;
         }
         if is(LAST) {
