@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn names_that_stand_for_much_take_no_memory() {
         // Each has all of the one before: whole they are 4 GB.
-        let (mut n_names, bytes) = (0, short_index(&[b'a'; 500_000], b"", 8_000));
+        let (mut n_names, bytes) = (0, short_index(&vec![b'a'; 500_000], b"", 8_000));
         assert_eq!(read(&bytes, 20, |_| n_names += 1), None);
         assert_eq!((n_names, flaw(&bytes, 20)), (0, Some(Flaw::Unreadable)));
         // What is as long as it may be is read, and grows no further.

@@ -61,6 +61,7 @@ const TOLD: &[(&str, &[&str])] = &[
     ("mergetool", &["cmd", "path"]),
     ("pager", &["*"]),
     ("protocol", &["allow"]),
+    ("pull", &["octopus", "twohead"]),
     ("remote", &["proxy", "pushurl", "receivepack", "uploadpack", "vcs"]),
     ("sendemail", &["*"]),
     ("sequence", &["editor"]),
@@ -189,14 +190,15 @@ fn link(path: &Path) -> Option<PathBuf> {
 
 /// The value that counts of this setting in a file, as a path.
 pub(super) fn path(file: &Path, name: &str) -> Option<PathBuf> {
-    let value = value(&disk::read_small(file, disk::SMALL).ok()?, name)?;
+    let value = values(&disk::read_small(file, disk::SMALL).ok()?, name).pop()?;
     Some(std::ffi::OsString::from_vec(value).into())
 }
 
-/// The value that counts of this setting in a text.
-pub(super) fn value(text: &[u8], name: &str) -> Option<Vec<u8>> {
+/// The values of this setting in a text; of most the last one counts.
+pub(super) fn values(text: &[u8], name: &str) -> Vec<Vec<u8>> {
     let (settings, _) = read(text);
-    settings.into_iter().rfind(|setting| setting.name == name.as_bytes())?.value
+    let named = settings.into_iter().filter(|setting| setting.name == name.as_bytes());
+    named.filter_map(|setting| setting.value).collect()
 }
 
 /// A setting as git understands it.
@@ -478,6 +480,7 @@ mod tests {
             ("[remote]\npushDefault=git@x:y", "remote.pushdefault=git@x:y"),
             ("[branch \"m\"]\nremote=x:../y", "branch.m.remote=x:../y"),
             ("[branch \"m\"]\nmergeOptions=-s x", "branch.m.mergeoptions=-s x"),
+            ("[pull]\ntwohead=x", "pull.twohead=x"),
             ("[maintenance]\nauto=false", "maintenance.auto=false"),
             ("[maintenance \"gc\"]\nenabled=true", "maintenance.gc.enabled=true"),
             ("[gc]\nrepackFilterTo=../x", "gc.repackfilterto=../x"),

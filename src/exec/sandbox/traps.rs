@@ -26,6 +26,21 @@ const NOT_LOOKED_INTO: &str = "annex";
 const MOST_OF_HEAD: usize = 255;
 /// Ways to merge that are git's own. For another one it runs `git-merge-NAME`.
 const STRATEGIES: &[&[u8]] = &[b"octopus", b"ort", b"ours", b"recursive", b"resolve", b"subtree"];
+/// What these know as options (`-X`). One of them, a script, hands on any to `git read-tree`, which writes files.
+const OF_STRATEGIES: &[&[u8]] = &[
+    b"diff-algorithm=",
+    b"find-renames",
+    b"histogram",
+    b"ignore-",
+    b"no-renames",
+    b"no-renormalize",
+    b"ours",
+    b"patience",
+    b"rename-threshold=",
+    b"renormalize",
+    b"subtree",
+    b"theirs",
+];
 /// What `git am` hands on to `git apply`. That one has an option to write a file, too.
 const HANDED_ON: &[&[u8]] = &[
     b"--directory",
@@ -235,9 +250,8 @@ impl Search<'_> {
             ("rebase-merge", "git-rebase-todo") => run_by,
             ("rebase-merge" | "rebase-apply", "strategy") => strategy,
             ("rebase-apply", "apply-opt") => handed_on,
-            ("sequencer", "opts") => |opts: &[u8]| {
-                settings::value(opts, "options.strategy").map_or(Vec::new(), |it| strategy(&it))
-            },
+            ("rebase-merge" | "rebase-apply", "strategy_opts") => of_strategy,
+            ("sequencer", "opts") => picks_with,
             _ => return None,
         };
         read(path, |text| Some(with(text)).filter(|with| !with.is_empty()).map(Trap::GoesOn))
@@ -312,6 +326,24 @@ fn strategy(text: &[u8]) -> Vec<Vec<u8>> {
     let name = text.strip_suffix(b"\n").unwrap_or(text);
     let name = name.strip_suffix(b"\r").unwrap_or(name);
     if STRATEGIES.contains(&name) { Vec::new() } else { vec![[b"git merge-", name].concat()] }
+}
+
+/// Options for a strategy that none of git's own knows, however they are quoted.
+fn of_strategy(text: &[u8]) -> Vec<Vec<u8>> {
+    let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let others = words.filter(|word| {
+        let begin = word.iter().position(|byte| !matches!(byte, b'-' | b'\'' | b'"'));
+        let name = begin.and_then(|at| word.get(at..)).unwrap_or_default();
+        !OF_STRATEGIES.iter().any(|own| name.starts_with(own))
+    });
+    others.map(<[u8]>::to_vec).collect()
+}
+
+/// What a cherry-pick or a revert of several commits was told.
+fn picks_with(opts: &[u8]) -> Vec<Vec<u8>> {
+    let strategy = settings::values(opts, "options.strategy").pop().map(|name| strategy(&name));
+    let options = settings::values(opts, "options.strategy-option");
+    strategy.into_iter().chain(options.iter().map(|it| of_strategy(it))).flatten().collect()
 }
 
 /// Options, each in quotes, of which none but its own are `git am`'s. (Where one begins, git reads no other way.)
@@ -444,7 +476,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().join(".git");
         let found = || find(&own, &Indexes::default()).into_keys().collect::<Vec<_>>();
-        assert_eq!(found(), [own.clone()]);
+        assert_eq!(found(), vec![own.clone()]);
         repository(&own, 0);
         let head = own.join("HEAD");
         let hash = "0123456789abcdefABCDEF0123456789abcdef01";
@@ -464,7 +496,7 @@ mod tests {
             assert_eq!(found(), Vec::from_iter((!is_one).then(|| head.clone())), "{text:?}");
         }
         fs::remove_file(&head).unwrap();
-        assert_eq!(found(), [head.clone()]);
+        assert_eq!(found(), vec![head.clone()]);
         fs::write(&head, hash).unwrap();
         for name in ["objects", "refs"] {
             fs::rename(own.join(name), own.join("x")).unwrap();
@@ -496,7 +528,24 @@ mod tests {
             ("rebase-merge/strategy", "ort\r\n", None),
             ("sequencer/opts", "[options]\n\tStrategy = one-file\n", merge("one-file")),
             ("sequencer/opts", "[options]\nstrategy = x\nstrategy = ours\n", None),
-            ("sequencer/opts", "[options]\n\tstrategy-option = x\n", None),
+            (
+                "sequencer/opts",
+                "[options]\nstrategy-option = index-output=x\n",
+                with("index-output=x"),
+            ),
+            (
+                "sequencer/opts",
+                "[options]\nstrategy-option = ours\nstrategy-option = subtree=a\n",
+                None,
+            ),
+            (
+                "rebase-merge/strategy_opts",
+                " '--ours' '--index-output=../x'",
+                with("'--index-output=../x'"),
+            ),
+            ("rebase-apply/strategy_opts", "\"--subtree=a --i=x\"", with("--i=x\"")),
+            ("rebase-merge/strategy_opts", " \"--find-renames=30%\" \"--theirs\"\n", None),
+            ("rebase-merge/strategy_opts", "--no-renames --ignore-all-space", None),
             (
                 "rebase-apply/apply-opt",
                 " '--build-fake-ancestor=x'",
