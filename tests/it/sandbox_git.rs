@@ -718,11 +718,30 @@ fn what_a_rebase_would_run_and_worktrees_that_are_none_are_told() {
         write(&list, "pick 1234567 one\nexec make test\nx ls\n");
         last_hook(&place, "echo '\tx\tid' >> .git/rebase-merge/git-rebase-todo");
         let done = commit(&place);
-        let words = ".git/rebase-merge/git-rebase-todo (a rebase that goes on runs: x\\tid)";
+        let words = ".git/rebase-merge/git-rebase-todo (git goes on with: x\\tid)";
         assert!(told(&done).contains(words), "{} {done}", place.backend);
         last_hook(&place, "echo 'x ls' > .git/rebase-merge/git-rebase-todo");
         let done = commit(&place);
         assert!(!told(&done).contains("goes on"), "{} {done}", place.backend);
+        let rr = "MERGE_RR (has the name ../../own)";
+        for (file, text, words) in [
+            ("rebase-merge/strategy", "evil", "strategy (git goes on with: git merge-evil)"),
+            ("rebase-apply/strategy", "ort", ""),
+            ("rebase-apply/apply-opt", " '--build-fake-ancestor=x'", "--build-fake-ancestor=x)"),
+            ("rebase-merge/strategy_opts", "--index-output=x", "strategy_opts (git goes on"),
+            ("MERGE_RR", "0123456789abcdef0123456789abcdef01234567\t../../own", rr),
+        ] {
+            write(&place.test.root().join("left"), text);
+            let folder = "mkdir -p .git/rebase-merge .git/rebase-apply";
+            last_hook(&place, &format!("{folder}; cp left .git/{file}"));
+            let done = commit(&place);
+            let how = format!("{file} {} {done}", place.backend);
+            assert!(
+                told(&done).contains(words) && told(&done).is_empty() == words.is_empty(),
+                "{how}"
+            );
+            git(&place, "rm -rf .git/rebase-* .git/MERGE_RR");
+        }
         let docs = place.outside().canonicalize().unwrap().join("docs/.git");
         let lines = format!(
             "mkdir -p .git/worktrees/r; cd .git/worktrees/r; echo ref: refs/heads/q > HEAD; echo ../.. > commondir; echo {} > gitdir",
@@ -732,6 +751,25 @@ fn what_a_rebase_would_run_and_worktrees_that_are_none_are_told() {
         let done = commit(&place);
         let words = format!(".git/worktrees/r/gitdir (names {}", docs.display());
         assert!(told(&done).contains(&words), "{} {done}", place.backend);
+    }
+}
+
+#[test]
+fn a_repository_that_git_finds_no_more_is_told() {
+    if !has("git", "a_repository_that_git_finds_no_more_is_told") {
+        return;
+    }
+    for place in places() {
+        for (lines, words) in [
+            ("rm .git/HEAD", ".git/HEAD (here git finds no repository now)"),
+            ("echo x > .git/HEAD", ".git/HEAD (here git finds no repository now)"),
+            ("mv .git/refs .git/r", ".git/refs (here git finds no repository now)"),
+        ] {
+            git(&place, &format!("rm -rf .git; {REPOSITORY}"));
+            last_hook(&place, lines);
+            let done = commit(&place);
+            assert!(told(&done).contains(words), "{lines} {} {done}", place.backend);
+        }
     }
 }
 
@@ -771,6 +809,36 @@ fn what_git_does_in_ordinary_work_is_not_told() {
             let how = format!("{line} {} {:?}: {done}", place.backend, place.user);
             assert_eq!(told(&done), "", "{how}");
             assert_eq!(done["status"], "success", "{how}");
+        }
+    }
+}
+
+#[test]
+fn what_git_leaves_to_go_on_with_is_not_told() {
+    if !has("git", "what_git_leaves_to_go_on_with_is_not_told") {
+        return;
+    }
+    for place in places() {
+        git(&place, REPOSITORY);
+        git(
+            &place,
+            "git config rerere.enabled true; echo a > f; git add f; git commit -qm f; git switch -qc side; \
+             echo b > f; git commit -qam one; echo c > f; git commit -qam two; git switch -q -; echo d > f; git commit -qam f",
+        );
+        for (line, left) in [
+            ("git rebase -q --apply -C1 --whitespace=fix side", "rebase-apply/apply-opt"),
+            ("git rebase -q -X patience -X no-renames side", "rebase-merge/strategy_opts"),
+            ("git cherry-pick -X patience side~1 side", "sequencer/opts"),
+            ("git merge -q side", "MERGE_RR"),
+        ] {
+            let done = place.call(&json!({"command": format!("{line} || git status -s")}));
+            let how = format!("{line} {} {:?}: {done}", place.backend, place.user);
+            assert_eq!(told(&done), "", "{how}");
+            assert_ne!(place.test.read(&format!(".git/{left}")), "", "{how}");
+            git(
+                &place,
+                "git rebase --abort 2>/dev/null || git cherry-pick --abort 2>/dev/null || git merge --abort",
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
 //! Git's index, read as git reads it (`read-cache.c`; the format is `gitformat-index` of its manual): what names are in it.
+//! It is as large as who wrote it likes: of its names only the last one is kept.
 
 /// An index has none that leads out of the work tree or into `.git`; git, which makes none, follows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,41 +12,55 @@ pub(super) enum Flaw {
 
 /// The first one, where the names of objects have so many bytes.
 pub(super) fn flaw(bytes: &[u8], hash: usize) -> Option<Flaw> {
-    let Some(index) = entries(bytes, hash) else { return Some(Flaw::Unreadable) };
-    let odd = index.entries.iter().find(|entry| index.is_odd(entry));
-    odd.map(|entry| Flaw::Name(entry.name.clone()))
+    let mut odd = None;
+    let mut has_nameless = false;
+    let is_split = read(bytes, hash, |entry| {
+        has_nameless |= entry.name.is_empty();
+        if odd.is_none() && !entry.name.is_empty() && entry.is_odd() {
+            odd = Some(entry.name.to_owned());
+        }
+    });
+    match is_split {
+        None => Some(Flaw::Unreadable),
+        // (A nameless one takes the place of one in the shared index, and has its name.)
+        Some(false) if odd.is_none() && has_nameless => Some(Flaw::Name(Vec::new())),
+        Some(_) => odd.map(Flaw::Name),
+    }
 }
 
-struct Index {
-    entries: Vec<Entry>,
-    /// What it lacks is in a shared one.
-    is_split: bool,
+/// A path with a part that a path in a work tree does not have.
+pub(super) fn leads_elsewhere(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|part| {
+        part.is_empty() || part == b"." || part == b".." || part.eq_ignore_ascii_case(b".git")
+    })
 }
 
-struct Entry {
-    name: Vec<u8>,
+struct Entry<'a> {
+    name: &'a [u8],
+    /// So many bytes of it are those of the name before.
+    n_shared: usize,
     /// In a sparse index a folder stands for what is in it.
     is_folder: bool,
-    /// Where it begins.
-    at: usize,
-    /// Its name is written without that of the one before.
-    is_whole: bool,
 }
 
-impl Index {
-    fn is_odd(&self, entry: &Entry) -> bool {
-        let name = match entry.name.strip_suffix(b"/") {
-            Some(folder) if entry.is_folder => folder,
-            _ => &entry.name,
+impl Entry<'_> {
+    /// Where the name before was none. (What both begin with is not judged again: it can be long.)
+    fn is_odd(&self) -> bool {
+        let name = match self.name.strip_suffix(b"/") {
+            Some(folder) if self.is_folder => folder,
+            _ => self.name,
         };
-        // (Such a one takes the place of one in the shared index, and has its name.)
-        if name.is_empty() {
-            return !self.is_split;
-        }
-        name.split(|byte| *byte == b'/').any(|part| {
-            part.is_empty() || part == b"." || part == b".." || part.eq_ignore_ascii_case(b".git")
-        })
+        let shared = name.get(..self.n_shared).unwrap_or(name);
+        let begin = memchr::memrchr(b'/', shared).map_or(0, |slash| slash + 1);
+        name.get(begin..).is_some_and(leads_elsewhere)
     }
+}
+
+/// Where an entry begins, which tables name.
+struct Begin {
+    at: u32,
+    /// Its name is written without that of the one before.
+    is_whole: bool,
 }
 
 /// Before the name of an object: times, device, inode, mode, owners, size.
@@ -56,7 +71,11 @@ const FOLDER: u32 = 0o040_000;
 const EXTENDED: u16 = 0x4000;
 const LENGTH: u16 = 0x0fff;
 
-fn entries(bytes: &[u8], hash: usize) -> Option<Index> {
+/// No path that a system takes is longer.
+const LONGEST: usize = 4096;
+
+/// Hands on its entries, and says whether what it lacks is in a shared one.
+fn read(bytes: &[u8], hash: usize, mut each: impl FnMut(&Entry<'_>)) -> Option<bool> {
     let end = bytes.len().checked_sub(hash)?;
     let mut reader = Reader { bytes: bytes.get(..end)?, at: 0 };
     let is_one = reader.take(4)? == b"DIRC";
@@ -65,13 +84,14 @@ fn entries(bytes: &[u8], hash: usize) -> Option<Index> {
         return None;
     }
     let n_entries = reader.number()?;
-    let mut entries: Vec<Entry> = Vec::new();
+    let (mut name, mut begins) = (Vec::new(), Vec::new());
     for _ in 0..n_entries {
-        let before = entries.last().map_or(&[][..], |entry| &entry.name);
-        entries.push(reader.entry(version, hash, before)?);
+        let at = u32::try_from(reader.at).ok()?;
+        let (n_shared, is_folder) = reader.entry(version, hash, &mut name)?;
+        begins.push(Begin { at, is_whole: n_shared == 0 });
+        each(&Entry { name: &name, n_shared, is_folder });
     }
-    let is_split = reader.extensions(&entries, hash)?;
-    Some(Index { entries, is_split })
+    reader.extensions(&begins, hash)
 }
 
 struct Reader<'a> {
@@ -95,7 +115,8 @@ impl<'a> Reader<'a> {
         Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
     }
 
-    fn entry(&mut self, version: u32, hash: usize, before: &[u8]) -> Option<Entry> {
+    /// Of the name before makes its own, and says how much of it is the same, and whether it is a folder.
+    fn entry(&mut self, version: u32, hash: usize, name: &mut Vec<u8>) -> Option<(usize, bool)> {
         let at = self.at;
         let mode = number(self.take(FACTS)?.get(MODE)?)?;
         self.take(hash)?;
@@ -104,25 +125,26 @@ impl<'a> Reader<'a> {
             self.flags()?;
         }
         let n_shared = match version {
-            4 => before.len().checked_sub(self.offset()?)?,
+            4 => name.len().checked_sub(self.offset()?)?,
             _ => 0,
         };
         let rest = self.bytes.get(self.at..)?;
         let n_own = match flags & LENGTH {
-            LENGTH => rest.iter().position(|byte| *byte == 0)?,
+            LENGTH => memchr::memchr(0, rest)?,
             length => usize::from(length).checked_sub(n_shared)?,
         };
         let own = self.take(n_own)?;
         // Its length, and the NUL behind it, by which git reads it at times, say the same.
-        if own.contains(&0) || self.take(1)? != [0] {
+        if n_shared + n_own > LONGEST || own.contains(&0) || self.take(1)? != [0] {
             return None;
         }
         if version < 4 {
             // (One to eight of them, so that the next one begins at a multiple of eight.)
             self.take((8 - (self.at - at) % 8) % 8)?;
         }
-        let name = [before.get(..n_shared)?, own].concat();
-        Some(Entry { name, is_folder: mode == FOLDER, at, is_whole: n_shared == 0 })
+        name.truncate(n_shared);
+        name.extend_from_slice(own);
+        Some((n_shared, mode == FOLDER))
     }
 
     /// A number of any length, as packs have it.
@@ -140,11 +162,12 @@ impl<'a> Reader<'a> {
 
     /// Whether one says that the index is split. By two of them git finds entries without reading those before, and has
     /// to find the same ones.
-    fn extensions(&mut self, entries: &[Entry], hash: usize) -> Option<bool> {
+    fn extensions(&mut self, entries: &[Begin], hash: usize) -> Option<bool> {
         let begin = self.at;
-        let last = self.bytes.len().saturating_sub(8 + 4 + hash);
-        let is_found = self.bytes.get(last..)?.starts_with(b"EOIE");
-        let (mut is_split, mut is_met) = (false, false);
+        // Without reading the others git takes what stands here for one.
+        let place_of_end = self.bytes.len().saturating_sub(8 + 4 + hash);
+        let git_takes_end = self.bytes.get(place_of_end..)?.starts_with(b"EOIE");
+        let (mut is_split, mut is_end_an_extension) = (false, false);
         while self.at < self.bytes.len() {
             let at = self.at;
             let name = self.take(4)?;
@@ -152,23 +175,25 @@ impl<'a> Reader<'a> {
             let data = self.take(n_bytes)?;
             match name {
                 b"link" => is_split = true,
-                b"EOIE" if usize::try_from(number(data)?).ok()? == begin => is_met |= at == last,
+                b"EOIE" if usize::try_from(number(data)?).ok()? == begin => {
+                    is_end_an_extension |= at == place_of_end;
+                }
                 b"IEOT" if is_table_of(entries, data)? => {}
                 b"EOIE" | b"IEOT" => return None,
                 _ => {}
             }
         }
-        (is_met || !is_found).then_some(is_split)
+        (is_end_an_extension || !git_takes_end).then_some(is_split)
     }
 }
 
 /// Of blocks of entries: where each begins, and how many it has.
-fn is_table_of(entries: &[Entry], data: &[u8]) -> Option<bool> {
+fn is_table_of(entries: &[Begin], data: &[u8]) -> Option<bool> {
     let mut n_before = 0_usize;
     for block in data.get(4..)?.chunks(8) {
         let (at, n_entries) = (number(block)?, number(block.get(4..)?)?);
         let first = entries.get(n_before)?;
-        if u32::try_from(first.at) != Ok(at) || !first.is_whole {
+        if first.at != at || !first.is_whole {
             return Some(false);
         }
         n_before = n_before.checked_add(usize::try_from(n_entries).ok()?)?;
@@ -274,6 +299,52 @@ mod tests {
         assert_eq!(with(b"ZZZZ\0\0\x10\0"), Some(Flaw::Unreadable));
     }
 
+    /// An index of version 4: what each name takes of the one before, and adds.
+    fn short_index(first: &[u8], rest: &[u8], n_entries: u32) -> Vec<u8> {
+        let mut bytes = b"DIRC\0\0\0\x04".to_vec();
+        bytes.extend(n_entries.to_be_bytes());
+        for n in 0..n_entries {
+            bytes.extend([0; FACTS + 20]);
+            bytes.extend(LENGTH.to_be_bytes());
+            bytes.push(0);
+            bytes.extend(if n == 0 { first } else { rest });
+            bytes.push(0);
+        }
+        bytes.extend([0; 20]);
+        bytes
+    }
+
+    #[test]
+    fn names_that_stand_for_much_take_no_memory() {
+        // Each has all of the one before: whole they are 4 GB.
+        let (mut n_names, bytes) = (0, short_index(&vec![b'a'; 500_000], b"", 8_000));
+        assert_eq!(read(&bytes, 20, |_| n_names += 1), None);
+        assert_eq!((n_names, flaw(&bytes, 20)), (0, Some(Flaw::Unreadable)));
+        // What is as long as it may be is read, and grows no further.
+        let bytes = short_index(&[b'a'; LONGEST], b"", 8_000);
+        let mut names = std::collections::BTreeSet::new();
+        assert_eq!(read(&bytes, 20, |entry| _ = names.insert(entry.name.to_owned())), Some(false));
+        assert_eq!((names.len(), flaw(&bytes, 20)), (1, None));
+        let growing = short_index(&[b'a'; LONGEST], b"a", 2);
+        assert_eq!(flaw(&growing, 20), Some(Flaw::Unreadable));
+    }
+
+    #[test]
+    fn what_a_name_has_of_the_one_before_counts_with_it() {
+        for (first, rest, odd) in [
+            ("a", "//x", Some("a//x")),
+            ("a/b", "/", Some("a/b/")),
+            (".gi", "t/config", Some(".git/config")),
+            ("a/b", "/.GIT", Some("a/b/.GIT")),
+            ("a/b", "c/d", None),
+            ("a/b", "", None),
+        ] {
+            let bytes = short_index(first.as_bytes(), rest.as_bytes(), 2);
+            let expected = odd.map(|name| Flaw::Name(name.as_bytes().to_vec()));
+            assert_eq!(flaw(&bytes, 20), expected, "{first} {rest}");
+        }
+    }
+
     static HAS_GIT: LazyLock<bool> = LazyLock::new(|| {
         let has = Command::new("git").arg("--version").output().is_ok();
         if !has {
@@ -295,6 +366,11 @@ mod tests {
         let done = bash.output().unwrap();
         assert!(done.status.success(), "{line} {done:?}");
         done.stdout
+    }
+
+    /// Its names, and whether it is split.
+    fn collect(bytes: &[u8], hash: usize, names: &mut Vec<Vec<u8>>) -> bool {
+        read(bytes, hash, |entry| names.push(entry.name.to_owned())).unwrap()
     }
 
     fn path() -> impl Strategy<Value = String> {
@@ -362,19 +438,18 @@ mod tests {
             let hash = if format == "sha1" { 20 } else { 32 };
             let bytes = fs::read(folder.path().join(".git/index")).unwrap();
             prop_assert_eq!(flaw(&bytes, hash), None);
-            let mut read = entries(&bytes, hash).unwrap();
-            if read.is_split {
+            let mut names = Vec::new();
+            if collect(&bytes, hash, &mut names) {
                 // (Older ones stay for a while. Nothing was taken away since.)
                 for entry in fs::read_dir(folder.path().join(".git")).unwrap().flatten() {
                     if entry.file_name().to_string_lossy().starts_with("sharedindex.") {
                         let shared = fs::read(entry.path()).unwrap();
                         prop_assert_eq!(flaw(&shared, hash), None);
-                        read.entries.extend(entries(&shared, hash).unwrap().entries);
+                        collect(&shared, hash, &mut names);
                     }
                 }
-                read.entries.retain(|entry| !entry.name.is_empty());
+                names.retain(|name| !name.is_empty());
             }
-            let mut names: Vec<&[u8]> = read.entries.iter().map(|entry| &entry.name[..]).collect();
             names.sort_unstable();
             names.dedup();
             prop_assert_eq!(names, listed);

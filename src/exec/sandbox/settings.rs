@@ -15,6 +15,7 @@ use crate::disk;
 /// the commands that have settings of their own.) None is one that a git command writes by the way.
 const TOLD: &[(&str, &[&str])] = &[
     ("alias", &["*"]),
+    ("branch", &["mergeoptions"]),
     ("browser", &["cmd", "path"]),
     ("clean", &["requireforce"]),
     (
@@ -40,7 +41,7 @@ const TOLD: &[(&str, &[&str])] = &[
     ("fetch", &["bundleuri"]),
     ("filter", &["clean", "process", "smudge"]),
     ("format", &["outputdirectory"]),
-    ("gc", &["auto", "recentobjectshook"]),
+    ("gc", &["auto", "recentobjectshook", "repackfilterto"]),
     ("gitcvs", &["dbdriver"]),
     ("gpg", &["defaultkeycommand", "program"]),
     ("guitool", &["*"]),
@@ -54,11 +55,13 @@ const TOLD: &[(&str, &[&str])] = &[
     ("instaweb", &["browser", "httpd", "modulepath"]),
     ("interactive", &["difffilter"]),
     ("lfs", &["*"]),
+    ("maintenance", &["*"]),
     ("man", &["cmd", "path", "viewer"]),
     ("merge", &["driver", "guitool", "tool"]),
     ("mergetool", &["cmd", "path"]),
     ("pager", &["*"]),
     ("protocol", &["allow"]),
+    ("pull", &["octopus", "twohead"]),
     ("remote", &["proxy", "pushurl", "receivepack", "uploadpack", "vcs"]),
     ("sendemail", &["*"]),
     ("sequence", &["editor"]),
@@ -196,9 +199,15 @@ fn link(path: &Path) -> Option<PathBuf> {
 
 /// The value that counts of this setting in a file, as a path.
 pub(super) fn path(file: &Path, name: &str) -> Option<PathBuf> {
-    let (settings, _) = read(&disk::read_small(file, disk::SMALL).ok()?);
-    let last = settings.into_iter().rfind(|setting| setting.name == name.as_bytes());
-    last?.value.map(|value| std::ffi::OsString::from_vec(value).into())
+    let value = values(&disk::read_small(file, disk::SMALL).ok()?, name).pop()?;
+    Some(std::ffi::OsString::from_vec(value).into())
+}
+
+/// The values of this setting in a text; of most the last one counts.
+pub(super) fn values(text: &[u8], name: &str) -> Vec<Vec<u8>> {
+    let (settings, _) = read(text);
+    let named = settings.into_iter().filter(|setting| setting.name == name.as_bytes());
+    named.filter_map(|setting| setting.value).collect()
 }
 
 /// A setting as git understands it.
@@ -408,12 +417,11 @@ fn is_told(setting: &Setting) -> bool {
     is_named || leads_elsewhere
 }
 
-/// No name of a remote, nor a folder of the project.
+/// One in a network (`https://host/path`, `host:path`), or of a program that git runs (`ext::…`): no name of a remote, nor a
+/// folder.
 fn is_address(value: &[u8]) -> bool {
-    value.contains(&b':')
-        || value.starts_with(b"/")
-        || value.starts_with(b"~")
-        || value.starts_with(b"..")
+    let first = value.iter().find(|byte| matches!(byte, b':' | b'/'));
+    first == Some(&b':') && !value.starts_with(b"file://")
 }
 
 #[cfg(test)]
@@ -479,7 +487,12 @@ mod tests {
             ("[clean]\nrequireForce=false", "clean.requireforce=false"),
             ("[remote \"o\"]\nurl=https://a\npushurl=https://b", "remote.o.pushurl=https://b"),
             ("[remote]\npushDefault=git@x:y", "remote.pushdefault=git@x:y"),
-            ("[branch \"m\"]\nremote=../x", "branch.m.remote=../x"),
+            ("[branch \"m\"]\nremote=x:../y", "branch.m.remote=x:../y"),
+            ("[branch \"m\"]\nmergeOptions=-s x", "branch.m.mergeoptions=-s x"),
+            ("[pull]\ntwohead=x", "pull.twohead=x"),
+            ("[maintenance]\nauto=false", "maintenance.auto=false"),
+            ("[maintenance \"gc\"]\nenabled=true", "maintenance.gc.enabled=true"),
+            ("[gc]\nrepackFilterTo=../x", "gc.repackfilterto=../x"),
             ("[branch \"m\"]\npushRemote=https://x", "branch.m.pushremote=https://x"),
             ("[url \"https://a\"]\ninsteadOf=https://b", "url.https://a.insteadof=https://b"),
             ("[fetch]\nbundleURI=https://x", "fetch.bundleuri=https://x"),
@@ -540,6 +553,9 @@ mod tests {
         check("# [core]\n; pager = x\n[user]\nname = pager = x\n", &[]);
         check("[remote \"o\"]\nurl = https://example.com/x\nfetch = +refs/*:refs/*\n", &[]);
         check("[branch \"main\"]\nmerge = refs/heads/main\n[submodule \"s\"]\npath = s\n", &[]);
+        for place in ["../r.git", "/r.git", "~/r.git", "./a:b", "file:///r.git", "x/y:z"] {
+            check(&format!("[branch \"m\"]\nremote={place}\npushRemote={place}\n"), &[]);
+        }
         check("", &[]);
     }
 
