@@ -137,9 +137,11 @@ impl Outside {
             let is_there = |path: &str| here.join(path).exists() && leads_there(path);
             parts.into_iter().any(|part| {
                 let first = part.starts_with('.').then_some(0);
-                let slash = part.find('/');
                 let slashes = part.match_indices('/').map(|(at, _)| at);
-                let mut before = part.char_indices().take_while(|(at, _)| Some(*at) < slash);
+                // (A name alone counts behind an option: `-Iproject`.)
+                let end =
+                    part.find('/').unwrap_or(if part.starts_with('-') { part.len() } else { 0 });
+                let mut before = part.char_indices().take_while(|(at, _)| *at < end);
                 first.into_iter().chain(slashes).any(|at| leads_there(&part[at..]))
                     || before.any(|(at, _)| is_there(&part[at..]))
             })

@@ -200,6 +200,14 @@ fn the_command_that_prints_the_key_runs_nothing_of_the_project() {
     test.agent(&doctor);
     assert_eq!(said(), "/\n/usr/lib/x\n");
     nothing_ran(&test, &names);
+    // A name alone, from the home on.
+    let above = root.parent().unwrap().to_owned();
+    fs::create_dir_all(above.join(".config/agent")).unwrap();
+    fs::write(above.join(".config/agent/config.toml"), config).unwrap();
+    let test = test.env("HOME", above.to_str().unwrap()).env("REL", &format!("-I{to_project}"));
+    test.agent(&doctor);
+    assert_eq!(said(), format!("{}\n/usr/lib/x\n", above.canonicalize().unwrap().display()));
+    nothing_ran(&test, &names);
 }
 
 /// Python's folder for a user's packages, if there is a Python.

@@ -508,9 +508,13 @@ fn a_repository_that_a_command_made_opens_no_other() {
         write(&root.join("evil.sh"), "#!/bin/sh\necho tried >&2\necho x > ../.git/x\n");
         std::fs::set_permissions(root.join("evil.sh"), std::fs::Permissions::from_mode(0o755))
             .unwrap();
-        for (folder, own) in [("ev", "ev/.git"), ("bare", "bare")] {
-            for name in ["objects/x", "refs/x"] {
-                write(&root.join(own).join(name), "");
+        for (folder, own) in [("ev", "ev/.git"), ("bare", "bare"), ("files", "files")] {
+            // (Git takes any file that can be run for a folder.)
+            let inner = if folder == "files" { "" } else { "/x" };
+            for name in ["objects", "refs"] {
+                let path = root.join(own).join(format!("{name}{inner}"));
+                write(&path, "");
+                std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
             }
             write(&root.join(own).join("HEAD"), "ref: refs/heads/main\n");
             let tree = format!("\tworktree = {}/{folder}\n", root.display());

@@ -454,8 +454,8 @@ fn nearest(folder: &Path, repositories: &[Repository], writable: &[PathBuf]) -> 
                 false => Nearest::Other(found),
             };
         }
-        if looks_like_one(above) {
-            // One without a working tree, or what passes for one.
+        if repository::has_head(above) {
+            // One without a working tree, or what passes for one: git asks no more of the rest than that it is there.
             let known = repositories.iter().find(|known| known.own.iter().any(|own| own == above));
             let other = || {
                 let (hooks, settings) = (vec![above.join("hooks")], settings_in(above).into());
