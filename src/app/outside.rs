@@ -154,8 +154,15 @@ impl Outside {
         };
         let places: Vec<String> =
             self.places.iter().map(|place| place.display().to_string()).collect();
-        [&text, &whole]
-            .into_iter()
-            .any(|text| named(text) || places.iter().any(|place| holds(text, place)))
+        // (A path may have blanks and signs in it.)
+        let is_path = |text: &str| {
+            let behind = text.split_once('=').map_or(text, |(_, behind)| behind);
+            [text, behind]
+                .iter()
+                .any(|path| path.starts_with('/') && disk::is_below(&here.join(path), &self.places))
+        };
+        [&text, &whole].into_iter().any(|text| {
+            is_path(text) || named(text) || places.iter().any(|place| holds(text, place))
+        })
     }
 }

@@ -67,7 +67,7 @@ pub struct Command<'a> {
     /// Called once the output is more than is kept in memory.
     pub whole_output: Option<WholeOutput<'a>>,
     /// Where git works that writes its repository: the `.git` of that is writable for it in the sandbox.
-    pub git_works_in: Vec<PathBuf>,
+    pub git: GitWork,
     /// It has the user's network in the sandbox: a rule or a person allowed it.
     pub network: bool,
     /// In the sandbox it writes nothing but its private temporary folder.
@@ -87,13 +87,24 @@ impl Command<'_> {
             timeout,
             environment: Vec::new(),
             whole_output: None,
-            git_works_in: Vec::new(),
+            git: GitWork::default(),
             network: false,
             read_only: false,
             statuses: Statuses::AtTheEnd,
             watcher: None,
         }
     }
+}
+
+/// What git does in a command that is nothing but git's own.
+#[derive(Clone, Debug, Default)]
+pub struct GitWork {
+    /// The folders in which it writes its repository.
+    pub writes_in: Vec<PathBuf>,
+    /// Those in which it only reads.
+    pub reads_in: Vec<PathBuf>,
+    /// It sends to another repository, which may lie on this disk, and have hooks.
+    pub pushes: bool,
 }
 
 /// How it went.
@@ -416,7 +427,7 @@ impl Exec {
 
     fn grants(&self, command: &Command<'_>) -> Grants {
         let sandbox = self.sandbox.as_ref().filter(|_| !command.read_only);
-        let git = sandbox.map(|sandbox| sandbox.worked_in(&command.git_works_in));
+        let git = sandbox.map(|sandbox| sandbox.worked_in(&command.git));
         Grants {
             git: git.unwrap_or_default(),
             network: command.network,

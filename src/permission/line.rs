@@ -1,11 +1,10 @@
 //! A command line as those see it who rule on it and run it.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use super::filled::Values;
-use super::judge::{self, Class, Ground, Own};
+use super::judge::{self, Class, GitFolders, Ground, Own};
 use super::shell::{Binding, Pipeline, Run, Runs, Script};
 
 /// Words after which a command is not what its text says, or is only a part of one.
@@ -76,8 +75,8 @@ impl Line {
     }
 
     /// Where git works, if it is made of git commands known to write the repository's own files, with nothing beside
-    /// them that does more than read: folders from the project's root, or full. Else nowhere.
-    pub fn git_works_in(&self, directory: &str, ground: &dyn Ground) -> BTreeSet<String> {
+    /// them that does more than read. Else nowhere.
+    pub fn git_works_in(&self, directory: &str, ground: &dyn Ground) -> GitFolders {
         judge::git_works_in(self, directory, ground)
     }
 
@@ -311,7 +310,7 @@ mod tests {
             let read = Line::read(line);
             let found = (
                 read.is_read_only(),
-                !read.git_works_in("", &Nowhere).is_empty(),
+                !read.git_works_in("", &Nowhere).writes.is_empty(),
                 read.needs_network("", &Nowhere, Own::default()),
             );
             assert_eq!(found, (reads, git, network), "{line}");

@@ -18,7 +18,8 @@ use stages::Pipelines;
 
 use super::{Target, Tool, ToolCx, blocking, filled_in, parse, spec};
 use crate::exec::{
-    self, Command, Ended, Outcome, Statuses, Watcher, WholeOutput, changed_meanwhile, seconds,
+    self, Command, Ended, GitWork, Outcome, Statuses, Watcher, WholeOutput, changed_meanwhile,
+    seconds,
 };
 use crate::permission::Line;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
@@ -91,17 +92,18 @@ impl Tool for Bash {
     }
 }
 
-/// Hooks of a repository on this disk, which git would run where `.git` is written, are not for a `git push`: a remote's name may
-/// stand for one that a command made.
-fn only_to_others() -> Vec<(String, String)> {
-    // (Behind what the user gives git so.)
-    let n: u32 =
-        std::env::var("GIT_CONFIG_COUNT").ok().and_then(|n| n.parse().ok()).unwrap_or_default();
-    vec![
-        ("GIT_CONFIG_COUNT".to_owned(), n.saturating_add(1).to_string()),
-        (format!("GIT_CONFIG_KEY_{n}"), "protocol.file.allow".to_owned()),
-        (format!("GIT_CONFIG_VALUE_{n}"), "never".to_owned()),
-    ]
+/// Where its git works, if it is nothing but that.
+fn git_work(line: &Line, directory: &str, cx: &ToolCx) -> GitWork {
+    let folders = line.git_works_in(directory, &*cx.workspace);
+    let full = |folder: &String| match folder.strip_prefix('~') {
+        Some(below) => std::env::home_dir().map(|home| home.join(below.trim_start_matches('/'))),
+        None => Some(cx.workspace.root().join(folder)),
+    };
+    GitWork {
+        writes_in: folders.writes.iter().filter_map(full).collect(),
+        reads_in: folders.reads.iter().filter_map(full).collect(),
+        pushes: line.pushes(),
+    }
 }
 
 async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
@@ -116,19 +118,9 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
         Ok((Box::new(file) as Box<dyn Write + Send>, name))
     });
     let timeout = args.timeout_ms.map(Duration::from_millis);
-    let git_works_in: Vec<_> = line
-        .git_works_in(directory.relative(), &*cx.workspace)
-        .iter()
-        .map(|folder| cx.workspace.root().join(folder))
-        .collect();
     let command = Command {
         whole_output: Some(whole_output),
-        environment: if !git_works_in.is_empty() && line.pushes() {
-            only_to_others()
-        } else {
-            Vec::new()
-        },
-        git_works_in,
+        git: git_work(&line, directory.relative(), cx),
         network: cx.network,
         read_only: cx.read_only,
         statuses: if line.has_inner_pipelines() {

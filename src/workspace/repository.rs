@@ -25,14 +25,17 @@ fn keeps(folder: &Path, path: &Path) -> bool {
     // (A folder has its lock, too.)
     let of_folder = name.strip_suffix(".lock").unwrap_or(name);
     is_file(name)
-        || is_one_of(of_folder, &[FOLDERS])
-        || is_one_of(of_folder, &[FOLDERS_WITH_TREES, FOLDERS_AT_TIMES])
-            && !is_in_worktree(folder, path)
+        || is_one_of(of_folder, &[FOLDERS, FOLDERS_AT_TIMES])
+        || is_one_of(of_folder, &[FOLDERS_WITH_TREES]) && !is_in_worktree(folder, path)
 }
 
-/// Somebody works in a folder between these.
+/// Somebody works in a folder between these; not in git's own itself.
 fn is_in_worktree(repository: &Path, path: &Path) -> bool {
-    let between = path.ancestors().skip(1).take_while(|folder| *folder != repository);
+    let between = path
+        .ancestors()
+        .skip(1)
+        .take_while(|folder| folder.starts_with(repository) && *folder != repository);
+    let between = between.filter(|folder| folder.parent() != Some(repository));
     let mut places = between.map(|folder| folder.join(".git"));
     places.any(|place| fs::symlink_metadata(place).is_ok())
 }

@@ -92,8 +92,18 @@ fn a_repository_is_gits_by_whatever_name() {
     for (make, at) in LAYOUTS {
         let test = Test::new();
         bash(&test.root(), make);
-        let before = content(&test.root());
         let of = |name: &str| format!("{at}{name}");
+        // (`git worktree add --detach .bare/rebase-merge` makes such a one.)
+        for folder in ["rebase-merge", "modules", "hooks", "info"] {
+            let folder = test.root().join(of(folder));
+            fs::create_dir_all(&folder).unwrap();
+            // (In one layout there is one already.)
+            let place = folder.join(".git");
+            if !place.exists() {
+                fs::write(place, "gitdir: x\n").unwrap();
+            }
+        }
+        let before = content(&test.root());
         let names = [
             "config",
             "config.lock",
@@ -155,7 +165,7 @@ fn what_lies_beside_a_repository_is_the_users() {
     let commit = "git -c user.email=a@b -c user.name=a commit -q --allow-empty -m x";
     let clone =
         format!("git init -q one; (cd one; {commit}); git clone -q --bare one p.git; rm -rf one");
-    let trees = ["main", "heads/a", "branches/x", "modules/a/b", "lfs/y", "rebase-merge"]
+    let trees = ["main", "heads/a", "branches/x", "modules/a/b", "lfs/y"]
         .map(|tree| format!("git worktree add -q {tree}"))
         .join(";");
     let tree = format!("{clone}; cd p.git; {trees}");
@@ -175,7 +185,6 @@ fn what_lies_beside_a_repository_is_the_users() {
                 "p.git/branches/x/HEAD",
                 "p.git/modules/a/b/config",
                 "p.git/lfs/y/objects/x",
-                "p.git/rebase-merge/x",
                 "p.git/README",
                 "p.git/Cargo.lock",
             ][..],

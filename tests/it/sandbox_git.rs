@@ -556,7 +556,11 @@ fn git_works_where_a_line_leads_it() {
             &place,
             "mkdir sub; git config --global user.email a@b; git config --global user.name a; \
              git init -q in; git -C in commit -q --allow-empty -m first; mkdir -p web/refs; echo v1 > web/HEAD; \
-             git -c protocol.file.allow=always submodule --quiet add ../outside/main a/b/c/d/deep; git add -A; \
+             git -c protocol.file.allow=always submodule --quiet add ../outside/main a/b/c/d/deep; \
+             git -c protocol.file.allow=always submodule --quiet add ../outside/main mod; \
+             git init -q with-hook; git -C with-hook commit -q --allow-empty -m first; \
+             echo x > with-hook/.git/hooks/post-commit; chmod +x with-hook/.git/hooks/post-commit; \
+             git init -q --bare store.git; git remote add origin store.git; printf 'in\nwith-hook\nstore.git\n' > .gitignore; git add -A; \
              git commit -qm deep",
         );
         let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
@@ -582,6 +586,13 @@ fn git_works_where_a_line_leads_it() {
             "git -C in rev-parse -q HEAD && git {c}",
             "git -C in {c} && git {c}",
             "for folder in in .; do git -C in {c}; done",
+            "git -C a/b/c/d/deep {c} && git -C mod {c} && git {c}",
+            "git -C mod status; git {c}",
+            "git -C with-hook log -1 && git {c}",
+            // Git's own strategies, and remotes that are folders.
+            "git checkout -q -b side && git {c} && git checkout -q - && git merge -q -s ort -X theirs side",
+            "git merge -q --strategy=ours side && git rebase -q -s recursive side",
+            "git {c} && git push -q origin HEAD:new",
         ] {
             let line = line.replace("{c}", "commit -q --allow-empty -m more");
             let done = batch.call("Bash", &json!({"command": line}));

@@ -108,7 +108,7 @@ fn verdict(command: &str, policy: &Policy, workspace: &Workspace) -> (String, St
     match policy.rule_on("Bash", &effect, workspace) {
         Ruling::Allow(_) => {
             let removed = line.removes(".", workspace).join(" ");
-            let word = match (reads_only, !line.git_works_in(".", workspace).is_empty()) {
+            let word = match (reads_only, !line.git_works_in(".", workspace).writes.is_empty()) {
                 (true, _) => "reads",
                 (_, true) => "git",
                 _ => "runs",

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::Access;
 use rustix::io::Errno;
 
+use super::GitWork;
 use super::settings::{self, Settings};
 use super::tables;
 use crate::disk::repository::{self, looks_like_one};
@@ -116,9 +117,26 @@ impl Repository {
             || self.settings.iter().any(|file| {
                 // (Where a worktree's lie is known by now.)
                 let is_known = self.link.is_some() && file.ends_with(settings::ELSEWHERE);
-                !is_known && Settings::of(file).tells()
+                !is_known && Settings::of(file).may_run_something()
             })
             || self.hooks.iter().any(has_hooks)
+    }
+
+    /// The repositories in what commands write that it may send to: what lies there runs hooks of its own.
+    fn remotes_in(&self, writable: &[PathBuf]) -> Vec<Self> {
+        let tree = self.place.parent().unwrap_or(&self.place);
+        let named = self.settings.iter().flat_map(|file| settings::remotes(file));
+        let path = |name: Vec<u8>| {
+            let name = name.strip_prefix(b"file://").unwrap_or(&name);
+            tree.join(OsStr::from_bytes(name)).canonicalize().ok()
+        };
+        let there = named.filter_map(path).filter(|path| is_inside(path, writable));
+        let repository = |path: PathBuf| {
+            let own = Some(path.join(".git")).filter(|own| own.exists()).unwrap_or(path);
+            let (hooks, settings) = (vec![own.join("hooks")], settings_in(&own).into());
+            Self { hooks, settings, ..Self::default() }
+        };
+        there.map(repository).collect()
     }
 
     /// The file that names where it lies.
@@ -405,32 +423,51 @@ enum Nearest {
     Elses,
 }
 
-/// The places of the repositories that git writes which works in these folders: of those that it works in, with their
-/// worktrees and submodules. It runs what the settings of a repository say, and a command can have made one: where it
-/// works in several that have nothing to do with each other, none of them may name anything to run.
+/// The places of the repositories that git writes which works so: of those that it works in, with their worktrees and
+/// submodules. It runs what the settings of a repository say, and a command can have made one: where it works in several
+/// that have nothing to do with each other, none may name anything to run but the one that is written.
 pub(super) fn worked_in(
-    folders: &[PathBuf],
+    work: &GitWork,
     repositories: &[Repository],
     writable: &[PathBuf],
 ) -> Vec<PathBuf> {
-    let (mut may_make, mut known, mut others) = (Vec::new(), Vec::<Repository>::new(), Vec::new());
-    for folder in folders {
-        // (What is not there git can not work in, unless the line makes it.)
-        let Ok(folder) = folder.canonicalize() else { continue };
-        match nearest(&folder, repositories, writable) {
+    // (What is not there git can not work in, unless the line makes it.)
+    let met = |folders: &[PathBuf]| -> Vec<(PathBuf, Nearest)> {
+        let there = folders.iter().filter_map(|folder| folder.canonicalize().ok());
+        let met = |folder: PathBuf| (folder.clone(), nearest(&folder, repositories, writable));
+        there.map(met).collect()
+    };
+    let (mut may_make, mut written, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    for (folder, nearest) in met(&work.writes_in) {
+        match nearest {
             Nearest::Nothing => may_make.push(folder.join(".git")),
-            Nearest::Known(repository) => known.push(repository),
+            Nearest::Known(repository) => written.push(repository),
             Nearest::Other(repository) => others.push(repository),
             Nearest::Elses => {}
         }
     }
-    let are_one = known.iter().all(|one| known.iter().all(|other| one.is_of(other)));
-    let suspects = if are_one { Vec::new() } else { known.iter().collect() };
+    let are_one = |one: &Repository, other: &Repository| {
+        one.is_of(other) || repositories.iter().any(|whole| one.is_of(whole) && other.is_of(whole))
+    };
+    let is_written = |one: &Repository| written.iter().any(|written| are_one(one, written));
+    for (_, nearest) in met(&work.reads_in) {
+        match nearest {
+            // (What it runs then its settings name; no hooks.)
+            Nearest::Known(read) | Nearest::Other(read) if !is_written(&read) => {
+                others.push(Repository { hooks: Vec::new(), ..read });
+            }
+            Nearest::Known(_) | Nearest::Other(_) | Nearest::Nothing | Nearest::Elses => {}
+        }
+    }
+    if work.pushes {
+        others.extend(written.iter().flat_map(|from| from.remotes_in(writable)));
+    }
+    let is_one = written.iter().all(|one| written.iter().all(|other| are_one(one, other)));
+    let suspects = if is_one { Vec::new() } else { written.iter().collect() };
     if others.iter().chain(suspects).any(Repository::may_run_something) {
         return Vec::new();
     }
-    let is_worked_in = |one: &&Repository| known.iter().any(|worked| one.is_of(worked));
-    let own = repositories.iter().filter(is_worked_in);
+    let own = repositories.iter().filter(|one| is_written(one));
     own.map(|repository| repository.place.clone()).chain(may_make).collect()
 }
 

@@ -51,7 +51,10 @@ impl Entry<'_> {
             _ => self.name,
         };
         let shared = name.get(..self.n_shared).unwrap_or(name);
-        let begin = memchr::memrchr(b'/', shared).map_or(0, |slash| slash + 1);
+        // (No part that is odd is longer.)
+        let near = shared.len().saturating_sub(LONGEST_ODD + 1);
+        let slash = memchr::memrchr(b'/', &shared[near..]);
+        let begin = slash.map_or(near, |slash| near + slash + 1);
         name.get(begin..).is_some_and(leads_elsewhere)
     }
 }
@@ -70,6 +73,9 @@ const FOLDER: u32 = 0o040_000;
 /// In the flags of an entry: there are more, and how long its name is (this long: up to its NUL).
 const EXTENDED: u16 = 0x4000;
 const LENGTH: u16 = 0x0fff;
+
+/// `.git`
+const LONGEST_ODD: usize = 4;
 
 /// No path that a system takes is longer.
 const LONGEST: usize = 4096;

@@ -36,6 +36,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::GitWork;
 use super::process::Watcher;
 use crate::disk;
 use crate::protocol::event::Sandbox as Holds;
@@ -44,7 +45,7 @@ use git::Repository;
 use plan::Plan;
 use readable::{Hidden, Readable};
 use standby::{Answer, Asked, Standby};
-use watch::Gits;
+use watch::{Gits, Watched};
 
 pub(super) use channel::{Message, Supervisor};
 pub(super) use plan::Run;
@@ -186,6 +187,13 @@ pub struct Sandbox {
     readable: Mutex<Option<Readable>>,
     /// Of the repositories that were looked at.
     indexes: traps::Indexes,
+}
+
+/// What of git's is looked at besides.
+#[derive(Default)]
+struct Others {
+    settings: Vec<PathBuf>,
+    hooks: Vec<PathBuf>,
 }
 
 /// What the commands of a session share.
@@ -341,16 +349,19 @@ impl Sandbox {
             granted.iter().for_each(layout::make_hooks);
         }
         let plan = self.plan(Some(run), grants, network, &protected, &granted, hidden);
-        (plan, self.look(protected, grants, granted, Vec::new()))
+        (plan, self.look(protected, grants, granted, Others::default()))
     }
 
     /// How what those who live, with these grants, must not change is now. (What one of them opened for writing may
     /// have been handed to another.)
     pub(super) fn watch(&self, grants: &Grants) -> Watch {
         let (protected, granted) = self.protected_and_granted(grants);
-        let others = self.found.repositories(&self.writable).into_iter();
-        let others = others.flat_map(|repository| repository.settings).collect();
-        self.look(protected, grants, granted, others)
+        let all = self.found.repositories(&self.writable);
+        let links = all.iter().filter_map(|repository| repository.link.clone());
+        let settings = all.iter().flat_map(|repository| repository.settings.clone());
+        let settings = settings.chain(links).collect();
+        let hooks = all.into_iter().flat_map(|repository| repository.hooks).collect();
+        self.look(protected, grants, granted, Others { settings, hooks })
     }
 
     fn protected_and_granted(&self, grants: &Grants) -> (Vec<PathBuf>, Vec<Repository>) {
@@ -361,23 +372,23 @@ impl Sandbox {
         (protected, granted.filter_map(Repository::granted).collect())
     }
 
-    /// The repositories that git writes which works in these folders, by their `.git`.
-    pub(super) fn worked_in(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
-        if folders.is_empty() {
+    /// The repositories that git writes which works so, by their `.git`.
+    pub(super) fn worked_in(&self, work: &GitWork) -> Vec<PathBuf> {
+        if work.writes_in.is_empty() {
             return Vec::new();
         }
-        git::worked_in(folders, &self.found.repositories(&self.writable), &self.writable)
+        git::worked_in(work, &self.found.repositories(&self.writable), &self.writable)
     }
 
-    /// `settings`: files of git's that are looked at in any case.
     fn look(
         &self,
         protected: Vec<PathBuf>,
         grants: &Grants,
         granted: Vec<Repository>,
-        mut settings: Vec<PathBuf>,
+        Others { mut settings, hooks }: Others,
     ) -> Watch {
-        let watched = self.watched(protected, grants, &granted);
+        let mut watched = self.watched(protected, grants, &granted);
+        watched.extend(hooks.into_iter().map(|path| Watched { path, in_depth: true }));
         // (Without namespaces whoever writes something can write all of them.)
         let written = match self.namespaces {
             true => granted.clone(),

@@ -74,6 +74,22 @@ const TOLD: &[(&str, &[&str])] = &[
     ("web", &["browser"]),
 ];
 
+/// Those of them that name nothing to run.
+const RUNS_NOTHING: &[(&str, &[&str])] = &[
+    ("branch", &["*"]),
+    ("clean", &["*"]),
+    ("core", &["worktree"]),
+    ("extensions", &["worktreeconfig"]),
+    ("fetch", &["*"]),
+    ("format", &["*"]),
+    ("gc", &["auto", "repackfilterto"]),
+    ("http", &["*"]),
+    ("imap", &["*"]),
+    ("lfs", &["access", "locksverify", "repositoryformatversion"]),
+    ("maintenance", &["*"]),
+    ("remote", &["pushdefault", "pushurl"]),
+];
+
 /// In a repository: the file that names a folder with all of its settings and hooks, in the place of its own.
 pub(super) const ELSEWHERE: &str = "commondir";
 
@@ -107,10 +123,12 @@ impl Settings {
         }
     }
 
-    /// Something stands in it that is told, or it can not be read.
-    pub(super) fn tells(&self) -> bool {
+    /// It may name something that git runs, or can not be read.
+    pub(super) fn may_run_something(&self) -> bool {
         match &self.says {
-            Says::Told(settings) => !settings.is_empty(),
+            Says::Told(settings) => {
+                settings.iter().any(|setting| !is_one_of(setting, RUNS_NOTHING))
+            }
             Says::Text(text) => !text.is_empty(),
             Says::Unreadable(_) => true,
         }
@@ -398,15 +416,30 @@ fn c_string(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-fn is_told(setting: &Setting) -> bool {
+/// In one of these sections, with one of its keys.
+fn is_one_of(setting: &Setting, table: &[(&str, &[&str])]) -> bool {
     let name = String::from_utf8_lossy(&setting.name).to_ascii_lowercase();
     let (Some((section, _)), Some((_, key))) = (name.split_once('.'), name.rsplit_once('.')) else {
         return false;
     };
-    let is_named = TOLD
-        .iter()
-        .filter(|(named, _)| *named == section)
-        .any(|(_, keys)| keys.iter().any(|named| *named == "*" || *named == key));
+    let mut own = table.iter().filter(|(named, _)| *named == section);
+    own.any(|(_, keys)| keys.iter().any(|named| *named == "*" || *named == key))
+}
+
+/// Where the remotes in a file with settings are, and those that branches name.
+pub(super) fn remotes(file: &Path) -> Vec<Vec<u8>> {
+    let Ok(text) = disk::read_small(file, disk::SMALL) else { return Vec::new() };
+    let (settings, _) = read(&text);
+    let named: &[(&str, &[&str])] =
+        &[("remote", &["url", "pushurl", "pushdefault"]), ("branch", &["remote", "pushremote"])];
+    let own = settings.into_iter().filter(|setting| is_one_of(setting, named));
+    own.filter_map(|setting| setting.value).collect()
+}
+
+fn is_told(setting: &Setting) -> bool {
+    let is_named = is_one_of(setting, TOLD);
+    let name = String::from_utf8_lossy(&setting.name).to_ascii_lowercase();
+    let key = name.rsplit_once('.').map_or("", |(_, key)| key);
     let value = setting.value.as_deref().unwrap_or_default();
     let leads_elsewhere = match key {
         // One like `ext::sh -c …` runs a helper. (What a remote's is, `git remote add` says.)

@@ -168,6 +168,15 @@ fn enter_session(session: Session, given: &mut Given) -> Result<(), String> {
         .map_err(|error| format!("the session's network namespace: {error}"))
 }
 
+/// Who has no memory now may have some later.
+#[expect(clippy::needless_pass_by_value, reason = "it is handed on so")]
+fn refused(error: io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOMEM | libc::EAGAIN) => format!("namespaces: {error}"),
+        _ => format!("{REFUSED}: {error}"),
+    }
+}
+
 /// Whether the user namespace is a new one, too.
 fn enter_namespaces(network: Network) -> Result<bool, String> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
@@ -175,11 +184,6 @@ fn enter_namespaces(network: Network) -> Result<bool, String> {
     if network != Network::On {
         flags |= UnshareFlags::NEWNET;
     }
-    // (Who has no memory now may have some later.)
-    let refused = |error: io::Error| match error.raw_os_error() {
-        Some(libc::ENOMEM | libc::EAGAIN) => format!("namespaces: {error}"),
-        _ => format!("{REFUSED}: {error}"),
-    };
     let has_user = match sys::unshare(flags | UnshareFlags::NEWUSER) {
         Ok(()) => map_user(&open_proc()?, uid, gid).map(|()| true)?,
         // Root needs no user namespace for the others; its capabilities go in any case.
@@ -220,8 +224,7 @@ fn open_proc() -> Result<OwnedFd, String> {
 fn lock_mounts(proc: &OwnedFd) -> Result<(), String> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
     let dumpable = |how| set_dumpable_behavior(how).map_err(|error| format!("dumpable: {error}"));
-    sys::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)
-        .map_err(|error| format!("{REFUSED}: {error}"))?;
+    sys::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).map_err(refused)?;
     // (No command runs yet that could look at it meanwhile.)
     dumpable(DumpableBehavior::Dumpable)?;
     map_user(proc, uid, gid)?;

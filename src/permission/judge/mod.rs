@@ -401,45 +401,43 @@ const UNSAFE: &[&str] = &[
     "--separate-git-dir",
     "--ext-diff",
     "--textconv",
-    "--strategy",
     "--gpg-sign",
 ];
 
-/// Where git works, from the project's root, if the line is nothing but git commands that are known to write the
-/// repository, and what only reads beside them, and runs in this folder. (A git that only reads runs programs, too.)
-pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) -> BTreeSet<String> {
-    let nowhere = BTreeSet::new();
+/// Where git works, if the line is nothing but git commands that are known to write the repository, and what only reads
+/// beside them, and runs in this folder.
+pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) -> GitFolders {
+    let is_known = line.is_known() && line.script().functions.is_empty() && has(line, Class::Git);
     // In `.git` itself a name needs no `.git` before it.
-    if directory.split('/').any(|name| name.eq_ignore_ascii_case(".git")) {
-        return nowhere;
+    if !is_known || directory.split('/').any(|name| name.eq_ignore_ascii_case(".git")) {
+        return GitFolders::default();
     }
     let directory = if directory == "." { "" } else { directory };
-    let is_known = line.is_known() && line.script().functions.is_empty() && has(line, Class::Git);
-    if !is_known {
-        return nowhere;
-    }
-    let folders = |run: &Run| -> Option<Vec<String>> {
+    let mut all = GitFolders::default();
+    for run in line.runs() {
         let args = Args { run, directory, ground, values: None };
         let classes = classes(&args);
         let is = |class: Class| classes.iter().any(|entry| entry.class == class);
+        let writes = is(Class::Git);
         // Everything but the program may be put in: `git commit -m "$(cat msg)"`.
         let is_harmless = run.sets != Sets::Anything
             && run.redirects.iter().all(|to| to.writes().is_none())
             && (is(Class::Reads)
-                || is(Class::Git)
+                || writes
                     && !args.has_globals_but_folder()
                     && !args.names_git_folder()
                     && !UNSAFE.iter().any(|option| args.may_have(option))
                     && !args.merges_by_a_program()
                     && !args.pushes_to_a_path());
-        match run.name() {
+        let folders = match run.name() {
             _ if !is_harmless => None,
             "git" => args.works_in(),
             _ => Some(Vec::new()),
-        }
-    };
-    let all: Option<Vec<Vec<String>>> = line.runs().iter().map(folders).collect();
-    all.map_or(nowhere, |all| all.into_iter().flatten().collect())
+        };
+        let Some(folders) = folders else { return GitFolders::default() };
+        if writes { all.writes.extend(folders) } else { all.reads.extend(folders) }
+    }
+    all
 }
 
 /// A command of it sends to another repository.
@@ -513,6 +511,15 @@ pub(super) fn skips(run: &Run) -> Vec<Skip> {
 pub(super) fn first_operand(run: &Run) -> Option<usize> {
     let args = Args::alone(run);
     args.parts().position(|(_, part)| part == Part::Operand).map(|n| n + 1)
+}
+
+/// Where git works in a line: folders from the project's root, from the home (`~/x`) or full.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct GitFolders {
+    /// It writes the repository there.
+    pub writes: BTreeSet<String>,
+    /// It only reads it, which runs programs, too.
+    pub reads: BTreeSet<String>,
 }
 
 /// A ground of which nothing is known.

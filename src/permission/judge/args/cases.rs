@@ -1,6 +1,6 @@
 //! What the table asks of single programs, beyond their options.
 
-use super::Args;
+use super::{Args, may_have};
 use crate::permission::judge::Place;
 use crate::permission::shell::{Effects, Input, Kind, Word, join};
 
@@ -135,13 +135,21 @@ impl<'a> Args<'a> {
 
     /// `git rebase -s x/y main` runs `git-merge-x/y`.
     pub(in super::super) fn merges_by_a_program(&self) -> bool {
-        let is_strategy = |word: &Word| {
+        const OF_GIT: &[&str] = &["octopus", "ort", "ours", "recursive", "resolve", "subtree"];
+        let has_letter = self.any_sub(&["merge", "pull", "rebase"]);
+        let is_strategy = |word: &&Word| {
             let letters = word.text.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
             // (Behind these letters stands a value.)
             let own = letters.and_then(|letters| letters.split(['X', 'm', 'F', 'S', 'C']).next());
-            own.is_some_and(|own| own.contains('s'))
+            has_letter && own.is_some_and(|own| own.contains('s'))
+                || may_have(std::iter::once(*word), "--strategy")
         };
-        self.any_sub(&["merge", "pull", "rebase"]) && self.words().any(is_strategy)
+        let n_asked = self.words().filter(is_strategy).count();
+        let options: &[&'static str] =
+            if has_letter { &["-s", "--strategy"] } else { &["--strategy"] };
+        let named = || self.values_of(options);
+        let is_gits = |name: &Word| name.known().is_some_and(|name| OF_GIT.contains(&name));
+        n_asked > 0 && (named().len() != n_asked || !named().iter().all(is_gits))
     }
 
     /// `git push ./other HEAD`: what is there runs hooks of its own.

@@ -35,9 +35,7 @@ impl<'a> Args<'a> {
             };
             let is_inside =
                 !real.starts_with(['/', '~']) && real.split('/').all(|name| name != "..");
-            let is_known =
-                if is_moved { is_inside && real == folder } else { !real.starts_with('~') };
-            is_known.then_some(real)
+            (!is_moved || is_inside && real == folder).then_some(real)
         };
         folders.into_iter().map(real).collect()
     }
