@@ -109,7 +109,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         if let Some(news) = told.take() {
             chat.handle.tell(news);
         }
-        let next = converse(&mut session, &options, &places, &mut chat).await;
+        let next = Box::pin(converse(&mut session, &options, &places, &mut chat)).await;
         let id = session.log_path.is_some().then(|| session.id().to_owned());
         mode = Some(session.mode());
         session.close().await;
