@@ -604,6 +604,33 @@ fn git_works_where_a_line_leads_it() {
 }
 
 #[test]
+fn what_was_left_running_before_a_repository_was_made_writes_nothing_of_it_untold() {
+    let name = "what_was_left_running_before_a_repository_was_made_writes_nothing_of_it_untold";
+    if !has("git", name) {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        let waits = "while ! [ -d .git/hooks ]; do sleep .1; done; sleep .5; echo x > .git/hooks/pre-commit; \
+                     echo over > over; sleep 100";
+        write(&root.join("waits.sh"), waits);
+        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
+        batch.call("Bash", &json!({"command": "bash waits.sh", "background": true}));
+        batch.call("Bash", &json!({"command": "git init -q"}));
+        let wait = "for n in $(seq 100); do [ -e over ] && break; sleep .1; done; touch new";
+        let done = batch.call("Bash", &json!({"command": wait}));
+        let told = done["text"].as_str().unwrap();
+        assert!(root.join("over").exists(), "{done}");
+        assert!(
+            told.contains(".git/hooks/pre-commit"),
+            "{} {:?} {done}",
+            place.backend,
+            place.user
+        );
+    }
+}
+
+#[test]
 fn what_can_not_be_moved_says_what_is_in_the_way() {
     if !has("git", "what_can_not_be_moved_says_what_is_in_the_way") {
         return;
