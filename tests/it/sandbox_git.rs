@@ -631,6 +631,45 @@ fn what_was_left_running_before_a_repository_was_made_writes_nothing_of_it_untol
 }
 
 #[test]
+fn of_several_repositories_none_is_written_where_one_runs_something() {
+    if !has("git", "of_several_repositories_none_is_written_where_one_runs_something") {
+        return;
+    }
+    for place in places().into_iter().filter(|place| place.backend == "namespaces") {
+        let root = place.test.root();
+        git(&place, &format!("for at in a b; do mkdir $at; (cd $at; {REPOSITORY}); done"));
+        let commit = "commit -q --allow-empty -m more";
+        let line = format!("git -C a {commit} && git -C b {commit}");
+        for (added, is_written) in [
+            ("", true),
+            ("[branch \"x\"]\n\tremote = origin\n\tmergeOptions = -s ../x\n", false),
+            ("[imap]\n\ttunnel = ./x\n", false),
+            ("[filter \"x\"]\n\tclean = ./x\n", false),
+        ] {
+            let config = root.join("b/.git/config");
+            let intact = std::fs::read_to_string(&config).unwrap();
+            std::fs::write(&config, format!("{intact}{added}")).unwrap();
+            let done = place.call(&json!({"command": line}));
+            std::fs::write(&config, intact).unwrap();
+            let case = format!("{:?} {added}: {done}", place.user);
+            assert_eq!(done["status"] == "success", is_written, "{case}");
+            let says_what_to_do =
+                done["text"].as_str().unwrap().contains("one for each repository");
+            assert_eq!(says_what_to_do, !is_written, "{case}");
+        }
+        // Each in a call of its own, and one that is only read beside it.
+        write(&root.join("b/.git/hooks/post-commit"), "x");
+        for line in [format!("git -C b {commit}"), format!("git -C b log -1 && git -C a {commit}")]
+        {
+            let done = place.call(&json!({"command": line}));
+            assert_eq!(done["status"], "success", "{:?} {done}", place.user);
+        }
+        let done = place.call(&json!({"command": line}));
+        assert_eq!(done["status"], "error", "{:?} {done}", place.user);
+    }
+}
+
+#[test]
 fn what_can_not_be_moved_says_what_is_in_the_way() {
     if !has("git", "what_can_not_be_moved_says_what_is_in_the_way") {
         return;

@@ -89,8 +89,9 @@ impl View<'_> {
 
 fn is_protected(path: &Path) -> String {
     format!(
-        "{} is protected: .git is written by commands of git's alone, in a call of their own and for one repository at a \
-         time, its settings and hooks, .agent and start-up files by the user",
+        "{} is protected: .git is written by commands of git's alone: in a call of their own, one for each repository, with \
+         folders written out (git -C FOLDER, no pattern and no variable); its settings and hooks, .agent and start-up \
+         files by the user",
         path.display()
     )
 }

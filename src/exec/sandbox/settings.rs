@@ -76,7 +76,7 @@ const TOLD: &[(&str, &[&str])] = &[
 
 /// Those of them that name nothing to run.
 const RUNS_NOTHING: &[(&str, &[&str])] = &[
-    ("branch", &["*"]),
+    ("branch", &["pushremote", "remote"]),
     ("clean", &["*"]),
     ("core", &["worktree"]),
     ("extensions", &["worktreeconfig"]),
@@ -84,7 +84,6 @@ const RUNS_NOTHING: &[(&str, &[&str])] = &[
     ("format", &["*"]),
     ("gc", &["auto", "repackfilterto"]),
     ("http", &["*"]),
-    ("imap", &["*"]),
     ("lfs", &["access", "locksverify", "repositoryformatversion"]),
     ("maintenance", &["*"]),
     ("remote", &["pushdefault", "pushurl"]),
