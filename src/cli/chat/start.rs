@@ -13,7 +13,7 @@ use crate::ui::tui::{Background, Depth, Keymap, Settings, Theme};
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[derive(Clone, Debug, Default, Args)]
 pub(in crate::cli) struct ChatArgs {
-    /// What stands in the message when the chat begins
+    /// What stands in the message when the chat begins; with --plain it is sent
     #[arg(value_name = "MESSAGE")]
     message: Vec<String>,
     /// Plain lines, for screen readers and terminals that can do little

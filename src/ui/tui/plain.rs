@@ -9,6 +9,7 @@ use std::time::Instant;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::Message;
+use super::composer::as_words;
 use super::decode::Typed;
 use super::keys::{Code, Key};
 use super::state::{Action, Input, Request, Settings, State};
@@ -28,8 +29,9 @@ pub(super) fn run(
     ask: &UnboundedSender<Request>,
 ) -> io::Result<()> {
     let theme = Theme::new(Depth::None, Background::Dark);
-    let settings =
+    let mut settings =
         Settings { theme, theme_is_chosen: true, full_screen: false, vi: false, ..settings };
+    let words = settings.first_message.take();
     let has_columns = if io::stdout().is_terminal() { terminal::size().0 } else { COLUMNS };
     let mut state = State::new(settings, (has_columns.min(COLUMNS), 24), Instant::now());
     // It ends with the program: nothing stops it from waiting for a line.
@@ -41,12 +43,19 @@ pub(super) fn run(
     // From a pipe all lines come at once: each waits until it can be taken.
     let mut waiting = VecDeque::new();
     let mut is_closed = false;
+    let mut actions = Vec::new();
+    // Nobody could change what stands in a message here: it is said at once, as the words that it is.
+    if let Some(words) = words {
+        if is_echoed {
+            write(&format!("\n› {}\n", clean(&words)))?;
+        }
+        actions = say(&mut state, &as_words(&words));
+    }
     while let Ok(message) = messages.recv() {
-        let mut actions = Vec::new();
         match message {
             Message::Line(line) => waiting.push_back(line),
             Message::Closed => is_closed = true,
-            Message::News(news) => actions = state.update(Input::News(news), Instant::now()),
+            Message::News(news) => actions.extend(state.update(Input::News(news), Instant::now())),
             Message::Typed(..) | Message::Resized | Message::Continued => {}
         }
         loop {
@@ -74,7 +83,7 @@ pub(super) fn run(
                 write(&question(&state))?;
             }
             asked = call;
-            let is_free = !state.is_working && state.shells.is_empty();
+            let is_free = !state.is_working && !state.is_ending && state.shells.is_empty();
             if is_free && !is_prompted {
                 write("\n› ")?;
                 is_prompted = true;
@@ -113,7 +122,6 @@ fn question(state: &State) -> String {
 
 /// A line is an answer where one is waited for, else a message.
 fn take(state: &mut State, line: &str) -> Vec<Action> {
-    let now = Instant::now();
     if let Some(call) = state.asked.as_ref().map(|asked| asked.call.clone()) {
         let words = line.trim();
         let approval = match words.to_lowercase().as_str() {
@@ -124,7 +132,12 @@ fn take(state: &mut State, line: &str) -> Vec<Action> {
         };
         return state.answered(&call, approval);
     }
-    state.composer.set(line);
+    say(state, line)
+}
+
+fn say(state: &mut State, message: &str) -> Vec<Action> {
+    let now = Instant::now();
+    state.composer.set(message);
     state.update(Input::Typed(Typed::Key(Key::plain(Code::Enter)), now), now)
 }
 

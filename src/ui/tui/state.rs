@@ -227,6 +227,8 @@ pub(super) struct State {
     pub(super) settings: Settings,
     pub(super) size: (usize, usize),
     pub(super) is_working: bool,
+    /// The turn has ended, and the session has not said yet that it waits for the next one.
+    pub(super) is_ending: bool,
     pub(super) is_stopping: bool,
     pub(super) shows_plan: bool,
     /// One word at the foot of the screen, and until when it stays.
@@ -274,6 +276,7 @@ impl State {
             settings,
             size,
             is_working: false,
+            is_ending: false,
             is_stopping: false,
             shows_plan: true,
             toast: None,
@@ -383,6 +386,7 @@ impl State {
             }
             News::Idle { interrupted } => {
                 self.is_working = false;
+                self.is_ending = false;
                 self.is_stopping = false;
                 self.conversation.turn = None;
                 self.drop_question();
@@ -456,6 +460,7 @@ impl State {
         match &event.body {
             Body::TurnStarted { .. } => {
                 self.is_working = true;
+                self.is_ending = false;
                 self.queue.clear();
             }
             Body::TurnSteered { input, .. } => {
@@ -479,6 +484,7 @@ impl State {
             }
             Body::TurnFinished(finished) => {
                 self.is_working = false;
+                self.is_ending = true;
                 self.is_stopping = false;
                 self.drop_question();
                 if ran.is_some_and(|ran| ran > LONG) && finished.ending != Ending::Interrupted {

@@ -309,6 +309,34 @@ fn plain_lines_are_enough() {
     assert!(!test.root().join("x").exists());
 }
 
+/// What is a command on a line is words on the command line, as on the screen.
+#[test]
+fn words_of_the_command_line_are_the_first_message_of_plain_lines() {
+    let test = Test::new()
+        .script("text: first\n---\nwhen: !touch owned\ntext: second")
+        .stdin("and more\n");
+    let args = ["chat", "--plain", "--model", "script:../script", "!touch", "owned"];
+    let done = test.agent(&args).expect_code(0);
+    assert!(done.stdout.contains("!touch owned"), "{}", done.stdout);
+    assert!(done.stdout.contains("second"), "{}", done.stdout);
+    assert!(!test.root().join("owned").exists());
+    let nothing_more = Test::new().script("text: seen");
+    let done = nothing_more.agent(&["chat", "--plain", "--model", "script:../script", "look"]);
+    assert!(done.expect_code(0).stdout.contains("seen"));
+}
+
+/// The end of the input ends the chat when the last of them is answered, and no earlier.
+#[test]
+fn each_plain_line_from_a_pipe_has_its_answer() {
+    let turns: Vec<String> = (0..12).map(|n| format!("text: answer-{n}")).collect();
+    let lines: String = (0..12).map(|n| format!("question {n}\n")).collect();
+    let test = Test::new().script(&turns.join("\n---\n")).stdin(&lines);
+    let done = test.agent(&["--plain", "--model", "script:../script"]).expect_code(0);
+    let answers: Vec<String> =
+        (0..12).map(|n| format!("› question {n}\n\nanswer-{n}\n")).collect();
+    assert!(answers.iter().all(|answer| done.stdout.contains(answer)), "{}", done.stdout);
+}
+
 /// Whoever pipes somebody else's text into it lets him type: the documentation says so.
 #[test]
 fn a_plain_line_from_a_pipe_is_what_the_user_types() {
