@@ -103,8 +103,9 @@ pub struct GitWork {
     pub writes_in: Vec<PathBuf>,
     /// Those in which it only reads.
     pub reads_in: Vec<PathBuf>,
-    /// It sends to another repository, which may lie on this disk, and have hooks.
-    pub pushes: bool,
+    /// It sends to another repository, which may lie on this disk, and have hooks: one of these, or of those that its
+    /// settings name.
+    pub pushes: Option<Vec<String>>,
 }
 
 /// How it went.
@@ -428,8 +429,10 @@ impl Exec {
     fn grants(&self, command: &Command<'_>) -> Grants {
         let sandbox = self.sandbox.as_ref().filter(|_| !command.read_only);
         let git = sandbox.map(|sandbox| sandbox.worked_in(&command.git));
+        let sandbox::WorkedIn { places, has_bare } = git.unwrap_or_default();
         Grants {
-            git: git.unwrap_or_default(),
+            git: places,
+            bare_git: has_bare,
             network: command.network,
             read_only: command.read_only,
         }
@@ -498,6 +501,7 @@ impl Exec {
         variables.extend(self.sandbox.iter().flat_map(Sandbox::variables));
         let wanted_ones = wanted.environment.iter();
         variables.extend(wanted_ones.map(|(name, value)| (name.into(), value.into())));
+        grants.settle(&mut variables);
         if let Some(report) = &report {
             variables.push(("BASH_ENV".into(), report.path().into()));
         }

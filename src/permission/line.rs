@@ -80,9 +80,9 @@ impl Line {
         judge::git_works_in(self, directory, ground)
     }
 
-    /// A command of it is a `git push`.
-    pub fn pushes(&self) -> bool {
-        judge::pushes(self)
+    /// A command of it is a `git push`: what may be the name or the place of a remote in it.
+    pub fn pushes_to(&self) -> Option<Vec<String>> {
+        judge::pushes_to(self)
     }
 
     /// A command of it talks to other machines, where it runs in this folder, in a sandbox that has this of its own.

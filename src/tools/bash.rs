@@ -102,7 +102,7 @@ fn git_work(line: &Line, directory: &str, cx: &ToolCx) -> GitWork {
     GitWork {
         writes_in: folders.writes.iter().filter_map(full).collect(),
         reads_in: folders.reads.iter().filter_map(full).collect(),
-        pushes: line.pushes(),
+        pushes: line.pushes_to(),
     }
 }
 

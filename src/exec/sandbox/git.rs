@@ -1,6 +1,6 @@
 //! Where the repositories of a project lie: what is protected of them, and what git itself writes.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -13,6 +13,7 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 
 use super::GitWork;
+use super::remotes;
 use super::settings::{self, Settings};
 use super::tables;
 use crate::disk::repository::{self, looks_like_one};
@@ -22,7 +23,7 @@ use crate::disk::{SMALL, is_not_there, may_be, read_small, settled};
 const DEPTH: usize = 3;
 const MAX_FOLDERS: usize = 50_000;
 const MAX_TIME: Duration = Duration::from_millis(500);
-/// So many submodules of one repository are looked at.
+/// So many submodules of one repository are looked at, and so many folders for worktrees in one of it.
 const MAX_MODULES: usize = 1_000;
 /// Never looked into: large, and not the user's own.
 const SKIPPED: &[&str] = &["node_modules", "target", ".venv", "venv", "__pycache__"];
@@ -122,21 +123,49 @@ impl Repository {
             || self.hooks.iter().any(has_hooks)
     }
 
-    /// The repositories in what commands write that it may send to: what lies there runs hooks of its own.
-    fn remotes_in(&self, writable: &[PathBuf]) -> Vec<Self> {
-        let tree = self.place.parent().unwrap_or(&self.place);
-        let named = self.settings.iter().flat_map(|file| settings::remotes(file));
-        let path = |name: Vec<u8>| {
-            let name = name.strip_prefix(b"file://").unwrap_or(&name);
-            tree.join(OsStr::from_bytes(name)).canonicalize().ok()
-        };
-        let there = named.filter_map(path).filter(|path| is_inside(path, writable));
-        let repository = |path: PathBuf| {
-            let own = Some(path.join(".git")).filter(|own| own.exists()).unwrap_or(path);
-            let (hooks, settings) = (vec![own.join("hooks")], settings_in(&own).into());
-            Self { hooks, settings, ..Self::default() }
-        };
-        there.map(repository).collect()
+    /// The repositories in what commands write that it may send to, from these folders: what lies there runs hooks of
+    /// its own.
+    fn receivers(&self, names: &[String], folders: &[PathBuf], places: &Places<'_>) -> Vec<Self> {
+        let mut files = self.settings.clone();
+        let mut named: Vec<Vec<u8>> = names.iter().map(|name| name.clone().into_bytes()).collect();
+        for own in &self.own {
+            // Of modules, too (`--recurse-submodules`).
+            let mut inner = Inner::default();
+            inner.look_into(own);
+            files.extend(inner.settings);
+            named.extend(remotes::of_old(own));
+        }
+        named.extend(files.iter().flat_map(|file| settings::remotes(file)));
+        let tree = self.place.parent().unwrap_or(&self.place).to_owned();
+        let from: BTreeSet<&PathBuf> = folders.iter().chain(&self.own).chain([&tree]).collect();
+        named.sort();
+        named.dedup();
+        let ways = named.iter().filter_map(|name| remotes::on_disk(name)).flat_map(|way| {
+            let ways = from.iter().map(|folder| folder.join(&way));
+            ways.flat_map(|way| remotes::repositories(&way)).collect::<Vec<_>>()
+        });
+        ways.filter_map(|way| {
+            let way = plain(&way);
+            let real = way.canonicalize().ok();
+            if real.iter().chain([&way]).any(|path| places.is_own(path)) {
+                return Some(Self::default());
+            }
+            let mut own = real?;
+            if own.is_file() {
+                let named = name_in(&own, b"gitdir: ").map(|name| plain(&name))?;
+                if places.is_own(&named) {
+                    return Some(Self::default());
+                }
+                own = named.canonicalize().ok()?;
+            }
+            let is_there = is_inside(&own, places.writable) && !self.own.contains(&own);
+            is_there.then(|| Self {
+                hooks: vec![own.join("hooks")],
+                settings: settings_in(&own).into(),
+                ..Self::default()
+            })
+        })
+        .collect()
     }
 
     /// The file that names where it lies.
@@ -419,8 +448,29 @@ enum Nearest {
     Known(Repository),
     /// Another one, which a command may have made.
     Other(Repository),
-    /// The user's own, outside.
-    Elses,
+}
+
+/// Where commands write.
+pub(super) struct Places<'a> {
+    /// What they may: the project, and what was added.
+    pub(super) writable: &'a [PathBuf],
+    /// What is theirs alone, or is not outside what it is for them: nothing is known of what lies there.
+    pub(super) own: &'a [PathBuf],
+}
+
+impl Places<'_> {
+    fn is_own(&self, path: &Path) -> bool {
+        is_inside(path, self.own) && !is_inside(path, self.writable)
+    }
+}
+
+/// Where git may write.
+#[derive(Debug, Default)]
+pub(in crate::exec) struct WorkedIn {
+    /// The places (`.git`) of the repositories.
+    pub(in crate::exec) places: Vec<PathBuf>,
+    /// It works in one without a working tree.
+    pub(in crate::exec) has_bare: bool,
 }
 
 /// The places of the repositories that git writes which works so: of those that it works in, with their worktrees and
@@ -429,21 +479,28 @@ enum Nearest {
 pub(super) fn worked_in(
     work: &GitWork,
     repositories: &[Repository],
-    writable: &[PathBuf],
-) -> Vec<PathBuf> {
+    places: &Places<'_>,
+) -> WorkedIn {
     // (What is not there git can not work in, unless the line makes it.)
+    let there = |folder: &PathBuf| match plain(folder) {
+        own if places.is_own(&own) => Some(own),
+        _ => folder.canonicalize().ok(),
+    };
     let met = |folders: &[PathBuf]| -> Vec<(PathBuf, Nearest)> {
-        let there = folders.iter().filter_map(|folder| folder.canonicalize().ok());
-        let met = |folder: PathBuf| (folder.clone(), nearest(&folder, repositories, writable));
+        let there = folders.iter().filter_map(there);
+        let met = |folder: PathBuf| (folder.clone(), nearest(&folder, repositories, places));
         there.map(met).collect()
     };
+    let mut has_bare = false;
     let (mut may_make, mut written, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for (folder, nearest) in met(&work.writes_in) {
         match nearest {
             Nearest::Nothing => may_make.push(folder.join(".git")),
-            Nearest::Known(repository) => written.push(repository),
+            Nearest::Known(repository) => {
+                has_bare |= repository.own.iter().any(|own| folder.starts_with(own));
+                written.push(repository);
+            }
             Nearest::Other(repository) => others.push(repository),
-            Nearest::Elses => {}
         }
     }
     let are_one = |one: &Repository, other: &Repository| {
@@ -456,22 +513,27 @@ pub(super) fn worked_in(
             Nearest::Known(read) | Nearest::Other(read) if !is_written(&read) => {
                 others.push(Repository { hooks: Vec::new(), ..read });
             }
-            Nearest::Known(_) | Nearest::Other(_) | Nearest::Nothing | Nearest::Elses => {}
+            Nearest::Known(_) | Nearest::Other(_) | Nearest::Nothing => {}
         }
     }
-    if work.pushes {
-        others.extend(written.iter().flat_map(|from| from.remotes_in(writable)));
+    if let Some(names) = &work.pushes {
+        let receivers = |from: &Repository| from.receivers(names, &work.writes_in, places);
+        others.extend(written.iter().flat_map(receivers));
     }
     let is_one = written.iter().all(|one| written.iter().all(|other| are_one(one, other)));
     let suspects = if is_one { Vec::new() } else { written.iter().collect() };
     if others.iter().chain(suspects).any(Repository::may_run_something) {
-        return Vec::new();
+        return WorkedIn::default();
     }
     let own = repositories.iter().filter(|one| is_written(one));
-    own.map(|repository| repository.place.clone()).chain(may_make).collect()
+    let places = own.map(|repository| repository.place.clone()).chain(may_make).collect();
+    WorkedIn { places, has_bare }
 }
 
-fn nearest(folder: &Path, repositories: &[Repository], writable: &[PathBuf]) -> Nearest {
+fn nearest(folder: &Path, repositories: &[Repository], places: &Places<'_>) -> Nearest {
+    if places.is_own(folder) {
+        return Nearest::Other(Repository::default());
+    }
     let is_own = |it: &Repository| repositories.iter().any(|known| it.is_of(known));
     for above in folder.ancestors() {
         let place = above.join(".git");
@@ -483,13 +545,8 @@ fn nearest(folder: &Path, repositories: &[Repository], writable: &[PathBuf]) -> 
             if let Some(known) = repositories.iter().find(|known| known.place == place) {
                 return Nearest::Known(known.clone());
             }
-            let found = at(&place, writable).unwrap_or_default();
-            return match is_own(&found) {
-                true => Nearest::Known(found),
-                // Nobody makes one there but the user, for whom git runs nothing else outside.
-                false if !is_inside(&place, writable) => Nearest::Elses,
-                false => Nearest::Other(found),
-            };
+            let found = at(&place, places.writable).unwrap_or_default();
+            return if is_own(&found) { Nearest::Known(found) } else { Nearest::Other(found) };
         }
         if repository::has_head(above) {
             // One without a working tree, or what passes for one: git asks no more of the rest than that it is there.
@@ -540,11 +597,18 @@ fn others(common: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(others)
 }
 
-/// Somebody works in it, or in a folder in it.
+/// Somebody works in it, or in a folder in it, the nearest ones first.
 fn holds_worktree(folder: &Path) -> bool {
-    let is_tree = |folder: &Path| may_be(&folder.join(".git"), |_| true);
-    // (What can not be looked into is git's.)
-    is_tree(folder) || folders(folder).into_iter().flatten().any(|inner| is_tree(&inner))
+    let mut next = VecDeque::from([folder.to_owned()]);
+    for _ in 0..MAX_MODULES {
+        let Some(folder) = next.pop_front() else { break };
+        if may_be(&folder.join(".git"), |_| true) {
+            return true;
+        }
+        // (What can not be looked into is git's.)
+        next.extend(folders(&folder).into_iter().flatten());
+    }
+    false
 }
 
 /// The text of a small file of git's, and the name in it.

@@ -14,6 +14,7 @@ mod mounts;
 mod plan;
 mod readable;
 mod refusal;
+mod remotes;
 mod settings;
 mod standby;
 mod supervisor;
@@ -41,13 +42,14 @@ use super::process::Watcher;
 use crate::disk;
 use crate::protocol::event::Sandbox as Holds;
 use folder::Folder;
-use git::Repository;
+use git::{Places, Repository};
 use plan::Plan;
 use readable::{Hidden, Readable};
 use standby::{Answer, Asked, Standby};
 use watch::{Gits, Watched};
 
 pub(super) use channel::{Message, Supervisor};
+pub(super) use git::WorkedIn;
 pub(super) use plan::Run;
 pub use tables::{SECRET_STORES, STARTUP_FILES};
 pub use watch::Changed;
@@ -139,6 +141,8 @@ impl SandboxError {
 pub(super) struct Grants {
     /// The repositories that it may change, by their `.git`.
     pub(super) git: Vec<PathBuf>,
+    /// It works in one without a working tree.
+    pub(super) bare_git: bool,
     /// It has the user's network.
     pub(super) network: bool,
     /// It writes nothing but its private temporary folder.
@@ -146,6 +150,26 @@ pub(super) struct Grants {
 }
 
 impl Grants {
+    /// Git takes no folder for a repository that has no `.git`, but where it is to work in such a one: files that it
+    /// checks out could make any folder one, and name what it runs there, with what it may write here.
+    pub(super) fn settle(&self, variables: &mut Vec<(OsString, OsString)>) {
+        const COUNT: &str = "GIT_CONFIG_COUNT";
+        if self.git.is_empty() || self.bare_git {
+            return;
+        }
+        let of_user = variables.iter().rfind(|(name, _)| name == COUNT);
+        let n_own = of_user.map_or(Some(0), |(_, n)| n.to_str()?.parse::<u32>().ok());
+        // (Git itself stops at one that it can not read.)
+        let Some(next) = n_own else { return };
+        variables.retain(|(name, _)| name != COUNT);
+        let settings = [
+            (COUNT.to_owned(), (next + 1).to_string()),
+            (format!("GIT_CONFIG_KEY_{next}"), "safe.bareRepository".to_owned()),
+            (format!("GIT_CONFIG_VALUE_{next}"), "explicit".to_owned()),
+        ];
+        variables.extend(settings.map(|(name, value)| (name.into(), value.into())));
+    }
+
     /// It does not run in a box that it can not write from.
     pub(super) fn may_write(&self) -> bool {
         !self.read_only
@@ -373,11 +397,18 @@ impl Sandbox {
     }
 
     /// The repositories that git writes which works so, by their `.git`.
-    pub(super) fn worked_in(&self, work: &GitWork) -> Vec<PathBuf> {
+    pub(super) fn worked_in(&self, work: &GitWork) -> WorkedIn {
         if work.writes_in.is_empty() {
-            return Vec::new();
+            return WorkedIn::default();
         }
-        git::worked_in(work, &self.found.repositories(&self.writable), &self.writable)
+        // What lies there is the commands' alone, or is not there outside.
+        let mut own = vec![self.folder.temporary().to_owned(), self.cache()];
+        if self.namespaces {
+            own.extend(tables::OWN_IN_NAMESPACES.iter().map(PathBuf::from));
+            own.push(tables::RUNTIME.into());
+        }
+        let places = Places { writable: &self.writable, own: &own };
+        git::worked_in(work, &self.found.repositories(&self.writable), &places)
     }
 
     fn look(

@@ -1,5 +1,4 @@
-//! Which settings of git make it run a program, read more settings, write files elsewhere or ask somebody else in the
-//! network, and what of them is compared.
+//! The settings of git: which of them it writes itself, and which make it run a program; what of them is compared.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -11,13 +10,93 @@ use std::path::{Path, PathBuf};
 use super::watch;
 use crate::disk;
 
-/// Sections, and their keys that do so; `*`: each of them. (Git's manual: `git help config`, and those of
-/// the commands that have settings of their own.) None is one that a git command writes by the way.
-const TOLD: &[(&str, &[&str])] = &[
+/// Sections, and their keys, that git's own commands write by the way; `*`: each of them. All others are told, whatever
+/// they do: git and its helpers have too many that run a program, read more settings, write files elsewhere or lead the
+/// network elsewhere to name them. (From git's sources, where they set one.)
+const WRITTEN: &[(&str, &[&str])] = &[
+    (
+        "branch",
+        &[
+            "description",
+            "merge",
+            "pushremote",
+            "rebase",
+            "remote",
+            // By programs that people use beside it.
+            "gh-merge-base",
+            "github-pr-base-branch",
+            "github-pr-owner-number",
+            "vscode-merge-base",
+        ],
+    ),
+    (
+        "core",
+        &[
+            "filemode",
+            "ignorecase",
+            "logallrefupdates",
+            "precomposeunicode",
+            "repositoryformatversion",
+            "sharedrepository",
+            "sparsecheckout",
+            "sparsecheckoutcone",
+            "symlinks",
+        ],
+    ),
+    (
+        "extensions",
+        &[
+            "compatobjectformat",
+            "objectformat",
+            "partialclone",
+            "refstorage",
+            "relativeworktrees",
+            "submodulepathconfig",
+        ],
+    ),
+    ("fetch", &["bundlecreationtoken"]),
+    ("index", &["sparse"]),
+    ("lfs", &["access", "locksverify", "repositoryformatversion"]),
+    (
+        "remote",
+        &[
+            "fetch",
+            "followremotehead",
+            "gh-resolved",
+            "mirror",
+            "partialclonefilter",
+            "promisor",
+            "pushdefault",
+            "skipdefaultupdate",
+            "skipfetchall",
+            "tagopt",
+            "url",
+        ],
+    ),
+    (
+        "submodule",
+        &[
+            "active",
+            "alternateerrorstrategy",
+            "alternatelocation",
+            "branch",
+            "fetchrecursesubmodules",
+            "gitdir",
+            "ignore",
+            "path",
+            "shallow",
+            "update",
+            "url",
+        ],
+    ),
+];
+
+/// Those that name something to run, or where more settings are, and that many people set. (Git's manual: `git help
+/// config`, and those of the commands that have settings of their own.)
+const RUN: &[(&str, &[&str])] = &[
     ("alias", &["*"]),
     ("branch", &["mergeoptions"]),
     ("browser", &["cmd", "path"]),
-    ("clean", &["requireforce"]),
     (
         "core",
         &[
@@ -31,23 +110,18 @@ const TOLD: &[(&str, &[&str])] = &[
             "pager",
             "sshcommand",
             "virtualfilesystem",
-            "worktree",
         ],
     ),
     ("credential", &["helper"]),
     ("diff", &["command", "external", "guitool", "textconv", "tool"]),
     ("difftool", &["cmd", "path"]),
-    ("extensions", &["worktreeconfig"]),
-    ("fetch", &["bundleuri"]),
     ("filter", &["clean", "process", "smudge"]),
-    ("format", &["outputdirectory"]),
-    ("gc", &["auto", "recentobjectshook", "repackfilterto"]),
+    ("gc", &["recentobjectshook"]),
     ("gitcvs", &["dbdriver"]),
     ("gpg", &["defaultkeycommand", "program"]),
     ("guitool", &["*"]),
     ("help", &["browser"]),
     ("hook", &["*"]),
-    ("http", &["*"]),
     ("imap", &["*"]),
     ("include", &["*"]),
     ("includeif", &["*"]),
@@ -55,38 +129,23 @@ const TOLD: &[(&str, &[&str])] = &[
     ("instaweb", &["browser", "httpd", "modulepath"]),
     ("interactive", &["difffilter"]),
     ("lfs", &["*"]),
-    ("maintenance", &["*"]),
     ("man", &["cmd", "path", "viewer"]),
     ("merge", &["driver", "guitool", "tool"]),
-    ("mergetool", &["cmd", "path"]),
+    ("mergetool", &["cmd", "layout", "path"]),
     ("pager", &["*"]),
     ("protocol", &["allow"]),
     ("pull", &["octopus", "twohead"]),
-    ("remote", &["proxy", "pushurl", "receivepack", "uploadpack", "vcs"]),
+    ("rebase", &["instructionformat"]),
+    ("remote", &["proxy", "receivepack", "uploadpack", "vcs"]),
     ("sendemail", &["*"]),
     ("sequence", &["editor"]),
-    ("svn", &["authorsprog"]),
     ("submodule", &["update"]),
+    ("svn", &["authorsprog"]),
     ("tar", &["command"]),
     ("trailer", &["cmd", "command"]),
     ("uploadpack", &["packobjectshook"]),
     ("url", &["*"]),
     ("web", &["browser"]),
-];
-
-/// Those of them that name nothing to run.
-const RUNS_NOTHING: &[(&str, &[&str])] = &[
-    ("branch", &["pushremote", "remote"]),
-    ("clean", &["*"]),
-    ("core", &["worktree"]),
-    ("extensions", &["worktreeconfig"]),
-    ("fetch", &["*"]),
-    ("format", &["*"]),
-    ("gc", &["auto", "repackfilterto"]),
-    ("http", &["*"]),
-    ("lfs", &["access", "locksverify", "repositoryformatversion"]),
-    ("maintenance", &["*"]),
-    ("remote", &["pushdefault", "pushurl"]),
 ];
 
 /// In a repository: the file that names a folder with all of its settings and hooks, in the place of its own.
@@ -126,7 +185,7 @@ impl Settings {
     pub(super) fn may_run_something(&self) -> bool {
         match &self.says {
             Says::Told(settings) => {
-                settings.iter().any(|setting| !is_one_of(setting, RUNS_NOTHING))
+                settings.iter().any(|setting| is_one_of(setting, RUN) || is_helpers(setting))
             }
             Says::Text(text) => !text.is_empty(),
             Says::Unreadable(_) => true,
@@ -435,18 +494,28 @@ pub(super) fn remotes(file: &Path) -> Vec<Vec<u8>> {
     own.filter_map(|setting| setting.value).collect()
 }
 
+/// It is none that git writes by the way, or says what git does not write there.
 fn is_told(setting: &Setting) -> bool {
-    let is_named = is_one_of(setting, TOLD);
-    let name = String::from_utf8_lossy(&setting.name).to_ascii_lowercase();
-    let key = name.rsplit_once('.').map_or("", |(_, key)| key);
     let value = setting.value.as_deref().unwrap_or_default();
-    let leads_elsewhere = match key {
-        // One like `ext::sh -c …` runs a helper. (What a remote's is, `git remote add` says.)
-        "url" => value.windows(2).any(|two| two == b"::"),
+    let leads_elsewhere = match key(setting).as_str() {
         "remote" | "pushremote" | "pushdefault" => is_address(value),
-        _ => false,
+        "update" => value.starts_with(b"!"),
+        _ => is_helpers(setting),
     };
-    is_named || leads_elsewhere
+    leads_elsewhere || !is_one_of(setting, WRITTEN)
+}
+
+/// An address like `ext::sh -c …`, for which git runs a helper. (What else a remote's is, `git remote add` says.)
+fn is_helpers(setting: &Setting) -> bool {
+    let value = setting.value.as_deref().unwrap_or_default();
+    let key = key(setting);
+    let is_address = matches!(key.as_str(), "url" | "remote" | "pushremote" | "pushdefault");
+    is_address && value.windows(2).any(|two| two == b"::")
+}
+
+fn key(setting: &Setting) -> String {
+    let key = setting.name.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
+    String::from_utf8_lossy(key).to_ascii_lowercase()
 }
 
 /// One in a network (`https://host/path`, `host:path`), or of a program that git runs (`ext::…`): no name of a remote, nor a
@@ -488,7 +557,7 @@ mod tests {
 
     #[test]
     fn settings_that_run_something_are_found_with_their_values() {
-        check("[core]\n\tbare = false\n\tfsMonitor = a[1]]x\n", &["core.fsmonitor=a[1]]x"]);
+        check("[core]\n\tfilemode = false\n\tfsMonitor = a[1]]x\n", &["core.fsmonitor=a[1]]x"]);
         check("[core] pager = x] y\n", &["core.pager=x] y"]);
         check("[filter \"a]b\"] clean = x\n", &["filter.a]b.clean=x"]);
         check("[filter.b]\nsmudge=x\n", &["filter.b.smudge=x"]);
@@ -529,6 +598,12 @@ mod tests {
             ("[url \"https://a\"]\ninsteadOf=https://b", "url.https://a.insteadof=https://b"),
             ("[fetch]\nbundleURI=https://x", "fetch.bundleuri=https://x"),
             ("[sendemail]\nbcc=x", "sendemail.bcc=x"),
+            ("[rebase]\ninstructionFormat=%s%nexec x", "rebase.instructionformat=%s%nexec x"),
+            ("[mergetool \"vimdiff\"]\nlayout=`x`", "mergetool.vimdiff.layout=`x`"),
+            ("[format]\nsuffix=/../x", "format.suffix=/../x"),
+            ("[remote \"o\"]\npush=+refs/*:refs/*", "remote.o.push=+refs/*:refs/*"),
+            ("[user]\nemail=x", "user.email=x"),
+            ("[new \"x\"]\nthing", "new.x.thing"),
         ] {
             check(text, &[name]);
         }
@@ -563,17 +638,17 @@ mod tests {
     fn what_hides_a_setting_from_the_eye_hides_it_from_nobody() {
         let found = &["core.editor=x"];
         check("[core]\n# a comment \\\n\teditor = x\n", found);
-        check("[user]\n\tname = a\\\\\n[core]\n\teditor = x\n", found);
-        check("[core]\n\tbare = false # c \\\n\teditor = x\n", found);
-        check("[user][core] editor = x\n", found);
+        check("[index]\n\tsparse = a\\\\\n[core]\n\teditor = x\n", found);
+        check("[core]\n\tfilemode = false # c \\\n\teditor = x\n", found);
+        check("[index][core] editor = x\n", found);
         check("[y \"\\\\\"][core]editor=x", found);
         check("[core]\r\n\teditor = x\r\n", found);
         check("\u{feff}[core]\teditor = x ; [alias]\n", found);
         check("[core]\n\teditor = \\\n\\\n x\n", found);
         check("[core \"editor\0\"]\n\ta = x\n", found);
         check("[core]\n\teditor = x\0y\n", found);
-        check("[user] a = \"\\\"\" ; \"\n[core] editor = x", found);
-        check("[user]\n\tname = \"# ;\" \\\n[core]\n\teditor = x\n", &[]);
+        check("[index] sparse = \"\\\"\" ; \"\n[core] editor = x", found);
+        check("[index]\n\tsparse = \"# ;\" \\\n[core]\n\tsparse = x\n", &[]);
     }
 
     #[test]
@@ -582,7 +657,7 @@ mod tests {
             "[branch \"main\"]\nremote = origin\n[branch \"b\"]\nremote = .\n[remote]\npushDefault = fork\n",
             &[],
         );
-        check("# [core]\n; pager = x\n[user]\nname = pager = x\n", &[]);
+        check("# [core]\n; pager = x\n[index]\nsparse = pager = x\n", &[]);
         check("[remote \"o\"]\nurl = https://example.com/x\nfetch = +refs/*:refs/*\n", &[]);
         check("[branch \"main\"]\nmerge = refs/heads/main\n[submodule \"s\"]\npath = s\n", &[]);
         for place in ["../r.git", "/r.git", "~/r.git", "./a:b", "file:///r.git", "x/y:z"] {

@@ -428,7 +428,7 @@ pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) ->
                     && !args.names_git_folder()
                     && !UNSAFE.iter().any(|option| args.may_have(option))
                     && !args.merges_by_a_program()
-                    && !args.pushes_to_a_path());
+                    && !args.pushes_to_somewhere());
         let folders = match run.name() {
             _ if !is_harmless => None,
             "git" => args.works_in(),
@@ -440,9 +440,12 @@ pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) ->
     all
 }
 
-/// A command of it sends to another repository.
-pub(super) fn pushes(line: &Line) -> bool {
-    line.runs().iter().any(|run| run.name() == "git" && Args::alone(run).sub_is("push"))
+/// Where it may send to, if a command of it does.
+pub(super) fn pushes_to(line: &Line) -> Option<Vec<String>> {
+    let gits = line.runs().iter().filter(|run| run.name() == "git").map(Args::alone);
+    let pushes: Vec<Args<'_>> = gits.filter(|args| args.sub_is("push")).collect();
+    let names = pushes.iter().flat_map(|args| args.operands().skip(1));
+    (!pushes.is_empty()).then(|| names.map(|word| word.text.clone()).collect())
 }
 
 /// A command of the line that reads standard input, and is given none.

@@ -152,18 +152,13 @@ impl<'a> Args<'a> {
         n_asked > 0 && (named().len() != n_asked || !named().iter().all(is_gits))
     }
 
-    /// `git push ./other HEAD`: what is there runs hooks of its own.
-    pub(in super::super) fn pushes_to_a_path(&self) -> bool {
-        let is_path = |word: &Word| {
-            let text = word.text.as_str();
-            !word.is_literal()
-                || text.starts_with(['.', '/', '~'])
-                || text.starts_with("file:")
-                || text.contains('/') && !text.contains(':')
-                || matches!(self.place(word), Some((_, Place::Folder | Place::Project)))
-        };
-        self.sub_is("push")
-            && (self.may_have("--repo") || self.operands().nth(1).is_some_and(is_path))
+    /// `git push "$x"`: what is there may run hooks of its own.
+    pub(in super::super) fn pushes_to_somewhere(&self) -> bool {
+        // (Behind these letters stands a value, which is none of its operands.)
+        let has_value = ["-o", "--push-option"].iter().any(|option| self.may_have(option));
+        let n_names = if has_value { usize::MAX } else { 1 };
+        let mut names = self.operands().skip(1).take(n_names);
+        self.sub_is("push") && (self.may_have("--repo") || names.any(|word| !word.is_literal()))
     }
 
     /// `gh api -X DELETE`
