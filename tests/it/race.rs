@@ -344,21 +344,18 @@ fn what_is_kept_for_an_undo_is_the_projects_own() {
         test.write(name, "one\n");
     }
     let mut batch = Batch::start(&mut test.command(&["tool", "batch", "--record"]));
-    let mut changed = 0;
     while_it_turns_into_a_link(&test.root().join("d"), &outside.root().join("d"), || {
         for name in &names {
             batch.call("Read", &json!({"path": name}));
-            let envelope = batch.call("Write", &json!({"path": name, "content": "two\n"}));
-            changed += usize::from(envelope["status"] == "success");
+            batch.call("Write", &json!({"path": name, "content": "two\n"}));
         }
     });
-    // How many of those the machine was fast enough for is chance: this one is not, and shows that changes are kept.
+    // How many of those the machine was fast enough for is chance: this one is not.
     test.write("d/last", "one\n");
     batch.call("Read", &json!({"path": "d/last"}));
     let last = batch.call("Write", &json!({"path": "d/last", "content": "two\n"}));
     drop(batch);
     assert_eq!(last["status"], "success", "{last}");
-    println!("{changed} of {} files changed while the folder turned", names.len());
     for name in &names {
         assert_eq!(outside.read(name), "the outside's\n");
     }

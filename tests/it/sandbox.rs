@@ -720,6 +720,23 @@ fn devices_stay_as_they_are() {
     }
 }
 
+/// To open some devices is to use them. Mounts keep all of them closed; Landlock knows of no file that is opened for
+/// nothing.
+#[test]
+fn no_device_is_opened_for_nothing() {
+    for place in places() {
+        let place = place.with_attack();
+        // Of x86-64: open, openat, openat2, each of a device that can be opened.
+        let script = "./attack call 2 /dev/null 3; ./attack call 257 -100 /dev/null 3; \
+                      ./attack call 437 -100 /dev/null @ 24; ./attack call 2 /dev/null 2";
+        let expected = match place.backend {
+            "landlock" => "EPERM\nEPERM\nENOSYS\nok\n",
+            _ => "ok\nok\nok\nok\n",
+        };
+        assert_eq!(place.stdout(script), expected, "{} {:?}", place.backend, place.user);
+    }
+}
+
 /// What plain bash makes of a line, in every box: code, output, stages.
 #[test]
 fn a_command_ends_as_it_does_in_plain_bash() {

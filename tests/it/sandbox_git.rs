@@ -167,10 +167,12 @@ fn a_setting_that_runs_something_is_told_however_it_is_written() {
         let intact = place.test.read(".git/config");
         for (added, key) in [
             ("[core]\n# note \\\n\tfsmonitor = ./evil.sh\n", "core.fsmonitor"),
-            ("[user]\n\tx = a\\\\\n[alias]\n\tst = !./evil.sh\n", "alias.st"),
-            ("[core]\n\tx = y # c \\\n\teditor = ./evil.sh\n", "core.editor"),
-            ("[user][core] editor = ./evil.sh\n", "core.editor"),
-            ("[y \"\\\\\"][core]editor=./evil.sh\n", "core.editor"),
+            ("[branch \"b\"]\n\tmerge = a\\\\\n[alias]\n\tst = !./evil.sh\n", "alias.st"),
+            ("[branch \"b\"]\n\tmerge = y # c \\\n[core]\n\teditor = ./evil.sh\n", "core.editor"),
+            ("[branch][core] editor = ./evil.sh\n", "core.editor"),
+            ("[branch \"\\\\\"][core]editor=./evil.sh\n", "core.editor"),
+            ("[rebase]\n\tinstructionFormat = %s%nexec x\n", "rebase.instructionformat"),
+            ("[of \"no\"]\n\tmanual = x\n", "of.no.manual"),
             ("[http \"https://x.org\"]\n\tcookieFile = ../own\n", "http.https://x.org.cookiefile"),
         ] {
             std::fs::write(&config, &intact).unwrap();
@@ -380,7 +382,7 @@ fn git_works_in_a_worktree_that_lies_in_its_bare_repository_and_in_nothing_besid
         git(&place, REPOSITORY);
         let root = place.test.root();
         let make = "cd ../outside && git clone -q --bare ../project p.git && cd p.git && git worktree add -q tree && \
-                    git worktree add -q other && git worktree add -q branches/third && git worktree add -q ../beside && \
+                    git worktree add -q other && git worktree add -q branches/third && git worktree add -q branches/a/b/fourth && git worktree add -q branches/a/b/fifth && git worktree add -q ../beside && \
                     mkdir notes && echo A=1 > .env && echo a | tee README TODO uv.lock > LICENSE && mkfifo fifo && \
                     git config user.email a@b && git config user.name a && git config core.hooksPath own-hooks";
         git(&place, make);
@@ -389,7 +391,9 @@ fn git_works_in_a_worktree_that_lies_in_its_bare_repository_and_in_nothing_besid
             "other/own",
             "other/.git",
             "other/new",
+            "branches/third/.git",
             "branches/third/new",
+            "branches/a/b/fourth/new",
             "notes/n",
             ".env",
             "README",
@@ -424,7 +428,8 @@ fn git_works_in_a_worktree_that_lies_in_its_bare_repository_and_in_nothing_besid
         let is_done = done.contains("\"status\":\"success\"");
         assert_eq!(is_done, place.backend == "namespaces", "{done} {}", root.display());
         // What that left makes no difference: the folder can not be listed now, and the other worktree is named elsewhere.
-        for tree in [tree, place.outside().join("beside")] {
+        let deep = place.outside().join("p.git/branches/a/b/fifth");
+        for tree in [tree, place.outside().join("beside"), deep] {
             hook(&tree);
             let done = commit(&tree);
             std::fs::set_permissions(&common, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -437,6 +442,170 @@ fn git_works_in_a_worktree_that_lies_in_its_bare_repository_and_in_nothing_besid
                 tree.display()
             );
         }
+    }
+}
+
+#[test]
+fn a_worktree_deep_in_a_repository_is_somebody_elses() {
+    if !has("git", "a_worktree_deep_in_a_repository_is_somebody_elses") {
+        return;
+    }
+    for place in places() {
+        git(&place, &format!("{OTHER}; git worktree add -q .git/wt/feature/login"));
+        let tree = place.outside().join("tree");
+        let new = place.outside().join("main/.git/wt/feature/login/new");
+        write(&tree.join("hooks/pre-commit"), &format!("#!/bin/sh\necho x > {}\n", new.display()));
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(tree.join("hooks/pre-commit"), mode).unwrap();
+        git(&place, "git -C ../outside/main config core.hooksPath hooks");
+        let input = json!({"command": "git commit -q --allow-empty -m two"}).to_string();
+        let mut command = place.command(&["tool", "call", "Bash", &input]);
+        let done = command.arg("-C").arg(&tree).output().unwrap();
+        assert!(!new.exists(), "{} {:?} {done:?}", place.backend, place.user);
+    }
+}
+
+/// A program of the project's that tries to write `.git`.
+fn write_attack(place: &Place, file: &str) {
+    let root = place.test.root();
+    write(
+        &root.join(file),
+        &format!("#!/bin/sh\necho tried >&2\necho x > {}/.git/x\n", root.display()),
+    );
+    std::fs::set_permissions(root.join(file), std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// What was attacked so did not change, or is told.
+fn holds(place: &Place, line: &str, done: &Value) {
+    let is_changed = std::fs::remove_file(place.test.root().join(".git/x")).is_ok();
+    let case = format!("{} {:?} {line}: {done}", place.backend, place.user);
+    assert_eq!(is_changed, told(done).contains(".git/x"), "{case}");
+    assert!(!is_changed || place.backend == "landlock", "{case}");
+}
+
+#[test]
+fn what_a_push_reaches_is_found_as_git_finds_it() {
+    if !has("git", "what_a_push_reaches_is_found_as_git_finds_it") {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        git(&place, REPOSITORY);
+        git(
+            &place,
+            "git init -q --bare e.git; git init -q --bare store; git init -q --bare clean.git; mkdir w",
+        );
+        write_attack(&place, "e.git/hooks/pre-receive");
+        write_attack(&place, "store/hooks/pre-receive");
+        write(&root.join("w/.git"), "gitdir: ../store\n");
+        write(&root.join("file"), "gitdir: store\n");
+        write(&root.join(".git/branches/old"), "e\n");
+        write(&root.join(".git/remotes/older"), "URL: ./e.git\nPush: HEAD:old\n");
+        let folder = root.display().to_string();
+        let addresses = [
+            "e".to_owned(),
+            "./e".to_owned(),
+            "e.git".to_owned(),
+            "../project/e".to_owned(),
+            format!("file://localhost{folder}/e"),
+            format!("FILE://{folder}/e%2egit"),
+            "w".to_owned(),
+            "file".to_owned(),
+        ];
+        let direct = addresses.iter().cloned().chain(["old".to_owned(), "older".to_owned()]);
+        for (n, address) in direct.enumerate() {
+            let line = format!("git push {address} HEAD:refs/heads/a{n}");
+            holds(&place, &line, &place.call(&json!({"command": line})));
+        }
+        for (n, address) in addresses.iter().enumerate() {
+            git(&place, &format!("git config remote.named.url {address}"));
+            let line = format!("git push -o x named HEAD:refs/heads/b{n}");
+            holds(&place, &line, &place.call(&json!({"command": line})));
+        }
+        // Of those that have nothing to run each is as good as another; this one is the one that it pushes from.
+        git(&place, "git config remote.named.url clean; rm -rf .git/branches .git/remotes");
+        for line in [
+            "git push -q named HEAD:new",
+            "git push -q ./clean.git HEAD:x",
+            "git push -q . HEAD:refs/heads/y",
+        ] {
+            let done = place.call(&json!({"command": line}));
+            assert_eq!(
+                done["status"], "success",
+                "{} {:?} {line}: {done}",
+                place.backend, place.user
+            );
+        }
+        if place.backend == "namespaces" {
+            let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
+            batch.call("Bash", &json!({"command": "cp -r e.git /tmp/e.git"}));
+            for line in ["git push /tmp/e HEAD:c", "git push file:///tmp/e.git HEAD:d"] {
+                holds(&place, line, &batch.call("Bash", &json!({"command": line})));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_line_brings_with_it_or_hides_is_no_repository_to_git() {
+    if !has("git", "what_a_line_brings_with_it_or_hides_is_no_repository_to_git") {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        git(&place, REPOSITORY);
+        write_attack(&place, "fs");
+        let settings = format!(
+            "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = {0}/fs\n\tworktree = {0}\n",
+            root.display()
+        );
+        // A branch with a folder that git takes for a repository, and with a link to one.
+        for name in ["objects/.k", "refs/.k"] {
+            write(&root.join("sub").join(name), "");
+        }
+        write(&root.join("sub/config"), &settings);
+        write(&root.join("sub/HEAD"), "ref: refs/heads/main\n");
+        git(
+            &place,
+            "cp -r sub ev; mv ev/HEAD ev/HEAD_; cp -r sub tmp; echo tmp > .git/info/exclude; git init -q ../outside/ev; \
+                     git init -q made; echo made >> .git/info/exclude; mkdir good; echo x > good/x; git add .; git commit -qm all; \
+                     git checkout -qb evil; rm -r good; ln -s made good; git add .; git commit -qm link; \
+                     git checkout -q -; git rm -qr sub; git commit -qm less",
+        );
+        let monitor = format!(
+            "git -C made config core.fsmonitor {0}/fs; git -C ../outside/ev config core.fsmonitor {0}/fs",
+            root.display()
+        );
+        git(&place, &monitor);
+        let folder = root.display();
+        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
+        batch.call("Bash", &json!({"command": "cp -r made /tmp/ev"}));
+        for line in [
+            "git checkout -q evil && git -C sub add x",
+            "git merge -q evil && cd sub && git add x",
+            "git checkout -q evil -- sub && git -C sub add x",
+            "git checkout -q evil && git -C good status && git add fs",
+            "git checkout -q evil && cd good && git add x",
+            "git mv ev/HEAD_ ev/HEAD && git -C ev add x",
+            &format!("cd /tmp/ev && git status; cd {folder} && git add fs"),
+            "cd ../outside/ev && git status; git -C ../../project add fs",
+            &format!("cd ../outside/ev && git status; cd {folder} && git add fs"),
+        ] {
+            holds(&place, line, &batch.call("Bash", &json!({"command": line})));
+            git(&place, "git reset -q --hard; git checkout -q -f -");
+        }
+        // One around a known one says of itself where it lies.
+        git(
+            &place,
+            "mkdir -p in/x out; cd in; git init -q; mkdir objects refs; echo 'ref: refs/heads/main' > HEAD",
+        );
+        write(&root.join("in/config"), &settings.replace(".git/x", "in/.git/x"));
+        write(&root.join("out/.git"), "gitdir: ../in\n");
+        write(&root.join("fs"), &format!("#!/bin/sh\necho x > {}/in/.git/x\n", root.display()));
+        let done = place.call(&json!({"command": "git -C out add x"}));
+        let is_changed = root.join("in/.git/x").exists();
+        let case = format!("{} {:?} {done}", place.backend, place.user);
+        assert_eq!(is_changed, told(&done).contains("in/.git/x"), "{case}");
     }
 }
 

@@ -205,6 +205,14 @@ const ON_OTHERS: &[(i64, u8)] = &[
     (libc::SYS_ioprio_set, 1),
 ];
 
+/// The same where devices are not closed by mounts: a file opened for nothing (mode 3) is no matter to Landlock, and to
+/// open some devices (a watchdog) is to use them. By which argument; `openat2` has it in memory.
+const OPENS: &[(i64, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1),
+    (libc::SYS_openat, 2),
+];
+
 /// Namespaces of its own would give a command capabilities again, if only over those.
 const NEW_NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
@@ -239,6 +247,13 @@ fn filter(network: Network, namespaces: bool) -> Result<BpfProgram, seccompiler:
         for (call, argument) in ON_OTHERS {
             rules.insert(*call, vec![rule([(*argument, SeccompCmpOp::Ne, 0)])?]);
         }
+        for (call, argument) in OPENS {
+            let nothing = u64::from(libc::O_ACCMODE.cast_unsigned());
+            rules.insert(
+                *call,
+                vec![rule([(*argument, SeccompCmpOp::MaskedEq(nothing), nothing)])?],
+            );
+        }
         // All processes of a user, or a group of them: 0 is one's own.
         for (call, users) in [(libc::SYS_setpriority, libc::PRIO_USER), (libc::SYS_ioprio_set, 3)] {
             let all = rule([(0, SeccompCmpOp::Eq, u64::from(users))])?;
@@ -248,7 +263,7 @@ fn filter(network: Network, namespaces: bool) -> Result<BpfProgram, seccompiler:
     let arch = std::env::consts::ARCH.try_into()?;
     // A call of another ABI (32-bit) ends the process: its numbers mean something else.
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied(), arch)?;
-    let mut program = prelude();
+    let mut program = prelude(namespaces);
     program.extend(BpfProgram::try_from(filter)?);
     Ok(program)
 }
@@ -267,8 +282,9 @@ fn rule(
 
 /// What the crate has no words for, or many. `clone3` hides its flags in memory: "not implemented" makes
 /// every libc use `clone` instead. Numbers from bit 30 on are the x32 ABI: the same calls under other
-/// numbers. `clone` and `unshare` are denied with any flag for a namespace.
-fn prelude() -> BpfProgram {
+/// numbers. `clone` and `unshare` are denied with any flag for a namespace. Where `openat2` is "not implemented", as before
+/// Linux 5.6, `openat` is used.
+fn prelude(namespaces: bool) -> BpfProgram {
     const LOAD: u16 = 0x20;
     const IF_EQUAL: u16 = 0x15;
     const IF_AT_LEAST: u16 = 0x35;
@@ -282,10 +298,13 @@ fn prelude() -> BpfProgram {
     // Each goes on with the next step, or skips so many.
     let step = |code, k, if_so, otherwise| sock_filter { code, jt: if_so, jf: otherwise, k };
     let number = |call: i64| u32::try_from(call).unwrap_or(u32::MAX);
+    let hidden = number(if namespaces { libc::SYS_clone3 } else { libc::SYS_openat2 });
     let denied = |errno: i32| step(RETURN, ERRNO | errno.cast_unsigned(), 0, 0);
     vec![
         step(LOAD, NUMBER, 0, 0),
         step(IF_EQUAL, number(libc::SYS_clone3), 0, 1),
+        denied(libc::ENOSYS),
+        step(IF_EQUAL, hidden, 0, 1),
         denied(libc::ENOSYS),
         step(IF_AT_LEAST, X32, 0, 1),
         denied(libc::EPERM),

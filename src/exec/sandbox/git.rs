@@ -99,10 +99,16 @@ impl Repository {
     /// They are one, or one of them is a worktree or submodule of the other: then what git is told by the settings of
     /// one lies in the other, where nobody else writes.
     fn is_of(&self, other: &Self) -> bool {
-        let lies_in = |one: &Self, other: &Self| {
-            one.own.iter().any(|own| other.own.iter().any(|folder| own.starts_with(folder)))
-        };
-        !self.own.is_empty() && (lies_in(self, other) || lies_in(other, self))
+        let lies_in = |one: &Self, other: &Self| one.own.iter().any(|own| other.keeps(own));
+        lies_in(self, other) || lies_in(other, self)
+    }
+
+    /// This is where it lies, or one of its worktrees or submodules does.
+    fn keeps(&self, own: &Path) -> bool {
+        self.own.iter().any(|folder| {
+            let inner = ["worktrees", "modules"].map(|name| folder.join(name));
+            own == folder || inner.iter().any(|inner| own.starts_with(inner))
+        })
     }
 
     /// Its settings or hooks name something that git would run, or can not be read.
@@ -126,46 +132,52 @@ impl Repository {
     /// The repositories in what commands write that it may send to, from these folders: what lies there runs hooks of
     /// its own.
     fn receivers(&self, names: &[String], folders: &[PathBuf], places: &Places<'_>) -> Vec<Self> {
+        let tree = self.place.parent().unwrap_or(&self.place).to_owned();
+        let from: BTreeSet<&PathBuf> = folders.iter().chain(&self.own).chain([&tree]).collect();
+        let addresses = self.addresses(names);
+        let ways =
+            addresses.iter().filter_map(|address| remotes::on_disk(address)).flat_map(|way| {
+                let ways = from.iter().map(|folder| folder.join(&way));
+                ways.flat_map(|way| remotes::repositories(&way)).collect::<Vec<_>>()
+            });
+        ways.filter_map(|way| self.receiver(&way, places)).collect()
+    }
+
+    /// What may be the address of a repository that it sends to, besides these.
+    fn addresses(&self, names: &[String]) -> BTreeSet<Vec<u8>> {
         let mut files = self.settings.clone();
-        let mut named: Vec<Vec<u8>> = names.iter().map(|name| name.clone().into_bytes()).collect();
+        let mut addresses: BTreeSet<Vec<u8>> =
+            names.iter().map(|name| name.clone().into_bytes()).collect();
         for own in &self.own {
             // Of modules, too (`--recurse-submodules`).
             let mut inner = Inner::default();
             inner.look_into(own);
             files.extend(inner.settings);
-            named.extend(remotes::of_old(own));
+            addresses.extend(remotes::of_old(own));
         }
-        named.extend(files.iter().flat_map(|file| settings::remotes(file)));
-        let tree = self.place.parent().unwrap_or(&self.place).to_owned();
-        let from: BTreeSet<&PathBuf> = folders.iter().chain(&self.own).chain([&tree]).collect();
-        named.sort();
-        named.dedup();
-        let ways = named.iter().filter_map(|name| remotes::on_disk(name)).flat_map(|way| {
-            let ways = from.iter().map(|folder| folder.join(&way));
-            ways.flat_map(|way| remotes::repositories(&way)).collect::<Vec<_>>()
-        });
-        ways.filter_map(|way| {
-            let way = plain(&way);
-            let real = way.canonicalize().ok();
-            if real.iter().chain([&way]).any(|path| places.is_own(path)) {
+        addresses.extend(files.iter().flat_map(|file| settings::remotes(file)));
+        addresses
+    }
+
+    /// The repository here, if commands write it and it is another one; one of which nothing is known, if it is theirs
+    /// alone.
+    fn receiver(&self, way: &Path, places: &Places<'_>) -> Option<Self> {
+        let way = plain(way);
+        let real = way.canonicalize().ok();
+        if real.iter().chain([&way]).any(|path| places.is_own(path)) {
+            return Some(Self::default());
+        }
+        let mut own = real?;
+        if own.is_file() {
+            let elsewhere = plain(&name_in(&own, b"gitdir: ")?);
+            if places.is_own(&elsewhere) {
                 return Some(Self::default());
             }
-            let mut own = real?;
-            if own.is_file() {
-                let named = name_in(&own, b"gitdir: ").map(|name| plain(&name))?;
-                if places.is_own(&named) {
-                    return Some(Self::default());
-                }
-                own = named.canonicalize().ok()?;
-            }
-            let is_there = is_inside(&own, places.writable) && !self.own.contains(&own);
-            is_there.then(|| Self {
-                hooks: vec![own.join("hooks")],
-                settings: settings_in(&own).into(),
-                ..Self::default()
-            })
-        })
-        .collect()
+            own = elsewhere.canonicalize().ok()?;
+        }
+        let is_there = is_inside(&own, places.writable) && !self.own.contains(&own);
+        let (hooks, settings) = (vec![own.join("hooks")], settings_in(&own).into());
+        is_there.then(|| Self { hooks, settings, ..Self::default() })
     }
 
     /// The file that names where it lies.
@@ -534,7 +546,11 @@ fn nearest(folder: &Path, repositories: &[Repository], places: &Places<'_>) -> N
     if places.is_own(folder) {
         return Nearest::Other(Repository::default());
     }
-    let is_own = |it: &Repository| repositories.iter().any(|known| it.is_of(known));
+    // (Not one that lies around a known one: that says of itself where it lies.)
+    let is_own = |it: &Repository| {
+        let keeps = |known: &Repository| it.own.iter().all(|own| known.keeps(own));
+        !it.own.is_empty() && repositories.iter().any(keeps)
+    };
     for above in folder.ancestors() {
         let place = above.join(".git");
         if may_be(&place, |_| true) {

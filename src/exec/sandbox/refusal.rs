@@ -90,7 +90,8 @@ impl View<'_> {
 fn is_protected(path: &Path) -> String {
     format!(
         "{} is protected: .git is written by commands of git's alone: in a call of their own, one for each repository, with \
-         folders written out (git -C FOLDER, no pattern and no variable); its settings and hooks, .agent and start-up \
+         folders written out (git -C FOLDER, no pattern and no variable), and none that is entered behind one that changes \
+         files (git checkout); its settings and hooks, .agent and start-up \
          files by the user",
         path.display()
     )

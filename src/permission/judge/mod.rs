@@ -404,6 +404,27 @@ const UNSAFE: &[&str] = &[
     "--gpg-sign",
 ];
 
+/// What of git's leaves the files that are there as they are.
+const KEEPS_FILES: &[&str] = &[
+    "add",
+    "branch",
+    "clone",
+    "commit",
+    "fetch",
+    "gc",
+    "init",
+    "maintenance",
+    "notes",
+    "push",
+    "reflog",
+    "remote",
+    "repack",
+    "submodule",
+    "tag",
+    "update-index",
+    "worktree",
+];
+
 /// Where git works, if the line is nothing but git commands that are known to write the repository, and what only reads
 /// beside them, and runs in this folder.
 pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) -> GitFolders {
@@ -414,6 +435,7 @@ pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) ->
     }
     let directory = if directory == "." { "" } else { directory };
     let mut all = GitFolders::default();
+    let (mut may_lead_elsewhere, mut before) = (false, Vec::new());
     for run in line.runs() {
         let args = Args { run, directory, ground, values: None };
         let classes = classes(&args);
@@ -435,6 +457,15 @@ pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) ->
             _ => Some(Vec::new()),
         };
         let Some(folders) = folders else { return GitFolders::default() };
+        // A branch that is checked out can bring a link, or a repository, in the place of any folder.
+        let goes = run.name() == "git" && (args.is_moved() || folders != before);
+        if may_lead_elsewhere && goes && folders.iter().any(|folder| !folder.is_empty()) {
+            return GitFolders::default();
+        }
+        may_lead_elsewhere |= writes && !args.any_sub(KEEPS_FILES);
+        if run.name() == "git" {
+            before.clone_from(&folders);
+        }
         if writes { all.writes.extend(folders) } else { all.reads.extend(folders) }
     }
     all
