@@ -621,8 +621,9 @@ fn holds_worktree(folder: &Path) -> bool {
         if may_be(&folder.join(".git"), |_| true) {
             return true;
         }
-        // (What can not be looked into is git's.)
-        next.extend(folders(&folder).into_iter().flatten());
+        // (What can not be looked into is git's. Modules and LFS have many folders for objects.)
+        let inner = folders(&folder).into_iter().flatten();
+        next.extend(inner.filter(|inner| !inner.ends_with("objects")));
     }
     false
 }

@@ -352,17 +352,16 @@ fn link(file: &File, folder: &OwnedFd, name: &OsStr) -> Result<File, Errno> {
     file.try_clone().map_err(|_| Errno::MFILE)
 }
 
-/// Makes a new file like the old one, as far as we may.
+/// Makes a new file like the old one, as far as we may. It runs with nobody's rights but those of who starts it: the kernel
+/// takes a set-uid bit away when the bytes change.
 fn imitate(new: &File, old: &File, data: &Metadata) -> io::Result<()> {
     let own = new.metadata()?;
-    let mut mode = data.mode() & 0o7777;
+    let mode = data.mode() & 0o777;
     if (own.uid(), own.gid()) != (data.uid(), data.gid()) {
         let (uid, gid) =
             (rustix::fs::Uid::from_raw(data.uid()), rustix::fs::Gid::from_raw(data.gid()));
-        if rustix::fs::fchown(new, Some(uid), Some(gid)).is_err() {
-            // Another owner's rights are not those of this one.
-            mode &= 0o777;
-        }
+        // Where that may not be, it is this user's.
+        _ = rustix::fs::fchown(new, Some(uid), Some(gid));
     }
     copy_attributes(new.as_fd(), old.as_fd());
     rustix::fs::fchmod(new, Mode::from_raw_mode(mode))?;
