@@ -743,6 +743,11 @@ fn git_works_where_a_line_leads_it() {
             "git worktree add -q target/wt && git -C target/wt {c}",
             "git -C a/b/c/d/deep {c}",
             "cd a/b/c/d/deep && git checkout -q -b own && git {c}",
+            "git -C a/b/c/d/deep checkout -q HEAD~0 && git -C a/b/c/d/deep {c}",
+            "git checkout -q -b newer && cd sub && git {c}",
+            "git switch --quiet -c newest && git -C sub {c}",
+            "git reset -q --soft HEAD && git -C sub {c} && git checkout -q - && git -C mod {c}",
+            "git -C one checkout -q HEAD~0 && git -C one {c} && cd mod && git {c}",
             // Where nobody knows whether it leads there.
             "cd nope 2>/dev/null; git {c}",
             "cd sub; git {c}; cd ..; git {c}",
@@ -1050,6 +1055,8 @@ fn what_git_does_in_ordinary_work_is_not_told() {
             "git update-index --index-version 4 && git update-index --split-index && git add -A && git commit -q --allow-empty -m 5",
             "git rebase -q HEAD~1 && git cherry-pick --allow-empty topic && git pack-refs --all",
             "git -C sub commit -q --allow-empty -m six && git rm -qf sub",
+            "git sparse-checkout set docs && git sparse-checkout disable",
+            "git branch --edit-description topic < /dev/null; git branch --unset-upstream",
         ] {
             // (With Landlock alone that is nobody's own.)
             if line.contains("/tmp/") && place.backend == "landlock" {

@@ -51,6 +51,8 @@ const WRITTEN: &[(&str, &[&str])] = &[
             "partialclone",
             "relativeworktrees",
             "submodulepathconfig",
+            // (What is in that file is compared, too.)
+            "worktreeconfig",
         ],
     ),
     ("fetch", &["bundlecreationtoken"]),
@@ -62,6 +64,8 @@ const WRITTEN: &[(&str, &[&str])] = &[
             "fetch",
             "followremotehead",
             "gh-resolved",
+            "github-pr-remote",
+            "glab-resolved",
             "mirror",
             "partialclonefilter",
             "promisor",

@@ -404,27 +404,6 @@ const UNSAFE: &[&str] = &[
     "--gpg-sign",
 ];
 
-/// What of git's leaves the files that are there as they are.
-const KEEPS_FILES: &[&str] = &[
-    "add",
-    "branch",
-    "clone",
-    "commit",
-    "fetch",
-    "gc",
-    "init",
-    "maintenance",
-    "notes",
-    "push",
-    "reflog",
-    "remote",
-    "repack",
-    "submodule",
-    "tag",
-    "update-index",
-    "worktree",
-];
-
 /// Where git works, if the line is nothing but git commands that are known to write the repository, and what only reads
 /// beside them, and runs in this folder.
 pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) -> GitFolders {
@@ -457,13 +436,18 @@ pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) ->
             _ => Some(Vec::new()),
         };
         let Some(folders) = folders else { return GitFolders::default() };
-        // A branch that is checked out can bring a link, or a repository, in the place of any folder.
-        let goes = run.name() == "git" && (args.is_moved() || folders != before);
-        if may_lead_elsewhere && goes && folders.iter().any(|folder| !folder.is_empty()) {
-            return GitFolders::default();
-        }
-        may_lead_elsewhere |= writes && !args.any_sub(KEEPS_FILES);
         if run.name() == "git" {
+            // A branch that is checked out can bring a link, or a repository, in the place of any folder, but not of the
+            // top of another one.
+            let is_top = |folder: &String| {
+                let own = ground.look(&format!("{folder}/.git"));
+                folder.is_empty() || matches!(own, Place::Folder | Place::File)
+            };
+            let goes = args.is_moved() || folders != before;
+            if may_lead_elsewhere && goes && !folders.iter().all(is_top) {
+                return GitFolders::default();
+            }
+            may_lead_elsewhere |= writes && !args.keeps_files();
             before.clone_from(&folders);
         }
         if writes { all.writes.extend(folders) } else { all.reads.extend(folders) }

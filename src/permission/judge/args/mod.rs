@@ -200,7 +200,7 @@ impl<'a> Args<'a> {
     }
 
     /// What it is told to do is one of these.
-    pub(super) fn any_sub(&self, subs: &[&str]) -> bool {
+    fn any_sub(&self, subs: &[&str]) -> bool {
         self.fitting(subs).next().is_some()
     }
 
