@@ -332,8 +332,7 @@ fn each_plain_line_from_a_pipe_has_its_answer() {
     let lines: String = (0..12).map(|n| format!("question {n}\n")).collect();
     let test = Test::new().script(&turns.join("\n---\n")).stdin(&lines);
     let done = test.agent(&["--plain", "--model", "script:../script"]).expect_code(0);
-    let answers: Vec<String> =
-        (0..12).map(|n| format!("› question {n}\n\nanswer-{n}\n")).collect();
+    let answers: Vec<String> = (0..12).map(|n| format!("› question {n}\n\nanswer-{n}\n")).collect();
     assert!(answers.iter().all(|answer| done.stdout.contains(answer)), "{}", done.stdout);
 }
 

@@ -4,6 +4,7 @@ use super::{Action, Request, State};
 use crate::protocol::control::PermissionMode;
 use crate::ui::tui::cells::{Cell, Tone, thousands};
 use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed, built_in};
+use crate::ui::tui::composer::Written;
 use crate::ui::tui::conversation::{Doing, Turn};
 use crate::ui::tui::keys::Deed;
 use crate::ui::tui::text::width;
@@ -163,7 +164,8 @@ impl State {
             {
                 // It is not lost: it can be sent when nothing runs any more.
                 let name = COMMANDS.iter().find(|it| it.deed == deed).map_or("", |it| it.name);
-                self.composer.set(format!("/{name} {arguments}").trim_end());
+                let command = format!("/{name} {arguments}");
+                self.composer.set(Written::message(command.trim_end()));
                 let stop = self.settings.keymap.key_for(Deed::Escape);
                 self.say(&format!("the agent works: {stop} stops it, then send this"));
             }
