@@ -2,6 +2,7 @@
 
 use super::{Action, Request, State};
 use crate::protocol::control::PermissionMode;
+use crate::protocol::harmless::without_controls;
 use crate::ui::tui::cells::{Cell, Tone, thousands};
 use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed, built_in};
 use crate::ui::tui::composer::Written;
@@ -113,7 +114,7 @@ impl State {
                 match answer {
                     Some(answer) => {
                         self.say("copied, as far as this terminal lets programs do that");
-                        return vec![Action::Copy(answer)];
+                        return vec![Action::Copy(without_controls(&answer).into_owned())];
                     }
                     None => self.say("there is no answer yet"),
                 }
