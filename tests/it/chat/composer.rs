@@ -241,6 +241,25 @@ fn a_line_that_an_editor_leaves_of_words_is_words() {
     }
 }
 
+/// A list of files belongs to the text for which it was made, not to what an editor left.
+#[test]
+fn no_list_of_files_outlives_its_text() {
+    let test = Test::new()
+        .script("text: heard")
+        .file("types/node$(touch owned).d.ts", "")
+        .env("EDITOR", "sed -i 's/^/!echo seen /'")
+        .env("VISUAL", "");
+    let mut pty = chat(&test);
+    pty.send("@types/no");
+    pty.wait_for("▸ @types/node");
+    pty.send("\x07");
+    pty.wait_for("› !echo seen @types/no");
+    assert!(!pty.screen().contains("▸"), "{}", pty.screen());
+    pty.send("\r");
+    pty.wait_for("    seen @types/no\n");
+    assert!(!test.root().join("owned").exists());
+}
+
 /// In a line for the shell an `@` is the shell's, and no name of a file comes into it.
 #[test]
 fn a_line_for_the_shell_names_no_files() {
