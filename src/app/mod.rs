@@ -418,7 +418,7 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
     }
     let id = match &options.session {
         Which::NewWithId(id) => {
-            if uuid::Uuid::parse_str(id).is_err() {
+            if !record::is_id(id) {
                 return Err(OpenError::Usage(format!("--session-id {id:?} is no UUID")));
             }
             if storage.log_path(id).exists() {

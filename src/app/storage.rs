@@ -75,7 +75,8 @@ impl Storage {
             .flatten()
             .flatten()
             .filter_map(|entry| {
-                let id = entry.file_name().into_string().ok()?;
+                // (A folder may be called anything, and what it is called is written behind `--resume`.)
+                let id = entry.file_name().into_string().ok().filter(|name| record::is_id(name))?;
                 let log = disk::look_at(&self.log_path(&id)).ok().filter(Metadata::is_file)?;
                 // One that was killed before its first event is no session.
                 (log.len() > 0).then_some((log.modified().ok()?, id))

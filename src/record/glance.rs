@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::is_id;
 use super::log::{event_in, load};
 use super::summary::summary;
 use crate::disk;
@@ -54,7 +55,7 @@ pub fn glance(log: &Path) -> io::Result<Glance> {
         started.map(|(ts, model)| (ts.clone(), model.clone())).unwrap_or_default();
     let forked_from =
         [&head, &tail, &whole].into_iter().flatten().find_map(|event| match &event.body {
-            Body::SessionForked { from, .. } => Some(from.clone()),
+            Body::SessionForked { from, .. } if is_id(from) => Some(from.clone()),
             _ => None,
         });
     let task = head.iter().find_map(|event| match &event.body {

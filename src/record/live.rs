@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::is_id;
 use crate::protocol::event::{Body, Event};
 use crate::protocol::tool::Effect;
 
@@ -32,7 +33,7 @@ fn undoes_before(event: &Event, from_turn: u32) -> bool {
 /// The session that this one is a copy of, and its last turn that was copied.
 pub fn forked_from(events: &[Event]) -> Option<(&str, u32)> {
     events.iter().rev().find_map(|event| match &event.body {
-        Body::SessionForked { from, up_to } => Some((from.as_str(), *up_to)),
+        Body::SessionForked { from, up_to } if is_id(from) => Some((from.as_str(), *up_to)),
         _ => None,
     })
 }

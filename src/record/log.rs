@@ -72,7 +72,10 @@ impl std::fmt::Display for Holder {
 impl Holder {
     fn of(path: &Path) -> Self {
         let text = disk::read(&path.with_file_name(HOLDER)).unwrap_or_default();
-        serde_json::from_slice(&text).unwrap_or(Self { pid: None, since: None })
+        let mut holder = serde_json::from_slice(&text).unwrap_or(Self { pid: None, since: None });
+        // (It stands before a line that is meant to be copied.)
+        holder.since.take_if(|since| since.parse::<jiff::Timestamp>().is_err());
+        holder
     }
 
     /// Nobody has this number any more.

@@ -28,6 +28,13 @@ use crate::protocol::message::ToolCall;
 use crate::protocol::model::Purpose;
 use crate::protocol::tool::Effect;
 
+/// Whether a session can be called so: a UUID, as letters and digits that no shell reads anything into. What else a
+/// record says, or a folder is called, names none.
+pub fn is_id(name: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+    name.bytes().all(is_letter) && uuid::Uuid::parse_str(name).is_ok()
+}
+
 /// The mode that a recorded session was in last.
 pub fn mode(events: &[Event]) -> Option<PermissionMode> {
     events.iter().rev().find_map(|event| match &event.body {

@@ -334,7 +334,7 @@ fn no_record_and_no_name_steers_the_terminal() {
     let lines = test.events().into_iter().map(|event| format!("{}\n", forged(&event)));
     fs::write(&log, lines.collect::<String>()).unwrap();
     let folder = log.parent().unwrap();
-    // (It comes first: the latest session is the one above.)
+    // (No session: one is called by its id.)
     let named = folder.with_file_name("0\u{1b}]0;title\u{7}\u{202e}\nmode full");
     fs::create_dir(&named).unwrap();
     fs::copy(&log, named.join("events.jsonl")).unwrap();
@@ -362,7 +362,7 @@ fn no_record_and_no_name_steers_the_terminal() {
         assert!(!said.contains(is_control), "{command:?}: {said:?}");
     }
     let list = test.agent(&["session", "list"]).expect_code(0).stdout;
-    assert_eq!(list.lines().count(), 2, "{list}");
+    assert_eq!(list.lines().count(), 1, "{list}");
     // What is for programs is what it is.
     let json = test.agent(&["session", "export", "--format", "json"]).expect_code(0).stdout;
     let events: Vec<Value> = serde_json::from_str(&json).unwrap();

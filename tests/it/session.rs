@@ -285,6 +285,42 @@ fn files_of_inherited_turns_are_undone_where_they_were_changed() {
     assert_eq!(test.read("a.txt"), "two\n");
 }
 
+/// A line that is meant to be copied holds nothing that somebody wrote into a record, or called a folder.
+#[test]
+fn only_what_can_be_an_id_is_a_session() {
+    const FORGED: &str = "$(cd;touch owned)";
+    let test = three_turns();
+    let old = latest_id(&test);
+    test.agent(&["session", "fork"]).expect_code(0);
+    let fork = latest_id(&test);
+    let text = std::fs::read_to_string(test.log()).unwrap();
+    let from = format!("\"from\":\"{old}\"");
+    assert!(text.contains(&from));
+    std::fs::write(test.log(), text.replace(&from, &format!("\"from\":\"{FORGED}\""))).unwrap();
+    for args in [
+        &["session", "undo", "--turn", "3"][..],
+        &["session", "undo"],
+        &["session", "show"],
+        &["session", "list", "--format", "json"],
+    ] {
+        let done = test.agent(args);
+        let told = format!("{}{}", done.stdout, done.stderr);
+        assert!(told.contains(&fork) && !told.contains(FORGED), "{args:?}: {told}");
+    }
+    // The same session in a folder of another name.
+    let sessions = test.root().join(".agent/sessions");
+    for name in [FORGED, "zz", "{0192f0c1-2345-7000-8000-000000000000}"] {
+        std::fs::create_dir(sessions.join(name)).unwrap();
+        std::fs::copy(test.log(), sessions.join(name).join("events.jsonl")).unwrap();
+    }
+    let list = test.agent(&["session", "list"]).expect_code(0).stdout;
+    assert_eq!(list.lines().count(), 2, "{list}");
+    test.agent(&["session", "show", "zz"]).expect_code(2).expect_one_line_of_stderr("no session");
+    test.run(&["go on", "--session-id", "{0192f0c1-2345-7000-8000-000000000000}"])
+        .expect_code(2)
+        .expect_one_line_of_stderr("UUID");
+}
+
 #[test]
 fn a_run_may_go_on_with_a_copy() {
     let test = three_turns();

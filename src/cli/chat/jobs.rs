@@ -18,6 +18,7 @@ use crate::cli::{config, doctor};
 use crate::disk::Way;
 use crate::exec::{Command, Exec, Watcher};
 use crate::protocol::control::{Control, Interrupt};
+use crate::protocol::harmless::without_controls;
 use crate::protocol::mask::Masker;
 use crate::record;
 use crate::ui::tui::{CommandDeed, Handle, News, Request};
@@ -205,8 +206,8 @@ impl<'a> Jobs<'a> {
         };
         let path = self.options.root.join(name);
         let made = Way::of(&path, self.writable.places()).create();
-        let written =
-            made.and_then(|mut file| file.write_all(record::markdown(&loaded.events).as_bytes()));
+        let text = record::markdown(&loaded.events);
+        let written = made.and_then(|mut file| file.write_all(without_controls(&text).as_bytes()));
         written.map_err(|error| format!("{}: {error}; name another file", path.display()))?;
         Ok(path)
     }

@@ -108,7 +108,9 @@ pub(super) fn show(path: &Path, loaded: &record::Loaded) -> String {
     let events = &loaded.events;
     let mut page = Page::default();
     let first = events.first();
-    page.line("session", first.map_or("", |event| event.header.session.as_str()));
+    // What its folder is called: a record may name any other.
+    let id = path.parent().and_then(Path::file_name).unwrap_or_default();
+    page.line("session", &id.to_string_lossy());
     page.line("file", &path.display().to_string());
     if let Some(Event { header, body: Body::SessionStarted(started) }) = first {
         page.line("started", &header.ts);

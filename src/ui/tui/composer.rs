@@ -1,13 +1,15 @@
 //! Where the user writes: a text of several lines with a cursor, undo, and pastes folded into one word.
 //!
-//! A text that begins with `!` or `/` is a command, and only the user begins one: by a key, with one short line that is
-//! pasted, in the editor. What comes here otherwise stands behind a space and is words, as is what begins in a fold.
+//! A text that begins with `!` or `/` is a command, and only the user begins one. So of every character it is known
+//! whether he wrote it here: by a key, with one short line that is pasted, in the editor. Whatever else stands at the
+//! beginning, and however it came there, is words, as is what begins in a fold.
 
 use std::borrow::Cow;
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::text::width;
+use crate::protocol::harmless::without_controls;
 
 /// A paste of more lines or bytes is folded.
 const FOLD_LINES: usize = 8;
@@ -20,20 +22,72 @@ const SHOWN_BYTES: usize = 200;
 /// Steps that can be undone.
 const MAX_UNDO: usize = 500;
 
+/// A text, and which of its bytes the user wrote here. It holds no control characters: what is done or said is what
+/// was seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Written {
+    text: String,
+    is_own: Vec<bool>,
+}
+
+impl Written {
+    /// What the user writes here.
+    pub(super) fn own(text: &str) -> Self {
+        Self::new(text, true)
+    }
+
+    /// What came here otherwise.
+    pub(super) fn words(text: &str) -> Self {
+        Self::new(text, false)
+    }
+
+    /// A whole message of the user's, as it was: a command, or words. Of neither it is known what else is in it.
+    pub(super) fn message(text: &str) -> Self {
+        Self::begun(text, is_command(text))
+    }
+
+    /// The first line is the user's own, or nothing is.
+    fn begun(text: &str, is_own: bool) -> Self {
+        let mut written = Self::words(text);
+        let end = written.text.find('\n').unwrap_or(written.text.len());
+        written.is_own[..end].fill(is_own);
+        written
+    }
+
+    fn new(text: &str, is_own: bool) -> Self {
+        let text = without_controls(text).into_owned();
+        Self { is_own: vec![is_own; text.len()], text }
+    }
+
+    fn part(&self, from: usize, to: usize) -> Self {
+        Self { text: self.text[from..to].to_owned(), is_own: self.is_own[from..to].to_vec() }
+    }
+
+    /// Puts this in the place of these bytes.
+    fn splice(&mut self, from: usize, to: usize, with: &Self) {
+        self.text.replace_range(from..to, &with.text);
+        self.is_own.splice(from..to, with.is_own.iter().copied());
+    }
+
+    fn is_command(&self) -> bool {
+        is_command(&self.text) && self.is_own[0]
+    }
+}
+
 /// The text, and what is needed to write it.
 #[derive(Debug, Default)]
 pub(super) struct Composer {
-    text: String,
+    written: Written,
     /// Byte of the text, at a grapheme's boundary.
     cursor: usize,
     /// Folded pastes, by the word that stands for each.
     pastes: Vec<(String, String)>,
     n_pastes: usize,
-    undo: Vec<(String, usize)>,
-    redo: Vec<(String, usize)>,
+    undo: Vec<(Written, usize)>,
+    redo: Vec<(Written, usize)>,
     /// The step before was the same kind of typing: both are undone at once.
     joins: Option<Typing>,
-    killed: String,
+    killed: Written,
     /// The column that moving up and down keeps to.
     column: Option<usize>,
 }
@@ -65,7 +119,12 @@ pub(super) struct Row {
 
 impl Composer {
     pub(super) fn text(&self) -> &str {
-        &self.text
+        &self.written.text
+    }
+
+    /// The text, and whose it is.
+    pub(super) fn written(&self) -> &Written {
+        &self.written
     }
 
     pub(super) fn cursor(&self) -> usize {
@@ -73,16 +132,31 @@ impl Composer {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.text.is_empty()
+        self.text().is_empty()
     }
 
-    /// The text with its pastes unfolded. What is folded at its beginning is not seen: it is no command.
+    /// The text would not be said to the model, but done.
+    pub(super) fn is_command(&self) -> bool {
+        self.written.is_command()
+    }
+
+    /// The text is a line for the shell.
+    pub(super) fn is_shell(&self) -> bool {
+        self.is_command() && self.text().starts_with('!')
+    }
+
+    /// The text looks like a command, and is none.
+    pub(super) fn is_no_command(&self) -> bool {
+        !self.is_command() && is_command(self.text().trim_start_matches(' '))
+    }
+
+    /// The text with its pastes unfolded. One that is no command does not begin like one, whoever reads it.
     pub(super) fn message(&self) -> String {
-        let mut message = self.text.clone();
+        let mut message = self.text().to_owned();
         for (word, paste) in &self.pastes {
             message = message.replacen(word.as_str(), paste, 1);
         }
-        if is_command(&self.text) { message } else { as_words(&message).into_owned() }
+        if self.is_command() { message } else { as_words(&message).into_owned() }
     }
 
     /// Takes all of it, and begins anew.
@@ -94,60 +168,68 @@ impl Composer {
     }
 
     /// Another text instead; it can be undone.
-    pub(super) fn set(&mut self, text: &str) {
+    pub(super) fn set(&mut self, text: Written) {
         self.step(None);
-        text.clone_into(&mut self.text);
-        self.cursor = self.text.len();
+        self.written = text;
+        self.cursor = self.text().len();
     }
 
-    /// A message that was sent before, instead of the text; one that nobody writes by hand as one word, as it was
-    /// pasted. Of a command its beginning is seen.
-    pub(super) fn set_folded(&mut self, text: &str) {
-        if text.lines().count() <= RECALL_LINES && text.len() <= RECALL_BYTES {
-            return self.set(text);
-        }
+    /// What was made of the message in an editor. A line that stood in it is what it was there.
+    pub(super) fn set_edited(&mut self, text: &str) {
+        let draft = self.message();
         let line = text.lines().next().unwrap_or_default();
-        let end = if is_command(text) { line.floor_char_boundary(SHOWN_BYTES) } else { 0 };
-        let (shown, rest) = text.split_at(end);
-        self.set(shown);
-        self.fold(rest);
+        let is_new = !draft.contains(line);
+        let is_same = draft.starts_with(line) && is_command(&draft);
+        self.set(Written::begun(text, is_command(text) && (is_new || is_same)));
     }
 
-    /// Words that the user did not type here, instead of the text.
-    pub(super) fn set_words(&mut self, words: &str) {
-        self.set_folded(&as_words(words));
+    /// A message instead of the text; one that nobody writes by hand as one word, as it was pasted. Of a command its
+    /// beginning is seen.
+    pub(super) fn set_folded(&mut self, text: &Written) {
+        let n_bytes = text.text.len();
+        if text.text.lines().count() <= RECALL_LINES && n_bytes <= RECALL_BYTES {
+            return self.set(text.clone());
+        }
+        let line = text.text.lines().next().unwrap_or_default();
+        let end = if text.is_command() { line.floor_char_boundary(SHOWN_BYTES) } else { 0 };
+        self.set(text.part(0, end));
+        self.fold(&text.part(end, n_bytes).text);
+    }
+
+    /// Puts words in front of the text.
+    pub(super) fn put_before(&mut self, words: &str) {
+        self.put(0, 0, &Written::words(words));
+        self.go_to(usize::MAX);
     }
 
     /// Inserts what is typed.
     pub(super) fn insert(&mut self, char: char) {
         let typing = if char.is_whitespace() { Typing::Space } else { Typing::Word };
-        self.step(Some(typing));
-        self.text.insert(self.cursor, char);
-        self.cursor += char.len_utf8();
-        self.settle();
+        self.change(
+            Some(typing),
+            self.cursor,
+            self.cursor,
+            &Written::own(char.encode_utf8(&mut [0; 4])),
+        );
     }
 
-    /// Inserts a text as one step.
+    /// Inserts what the user writes, as one step.
     pub(super) fn insert_text(&mut self, text: &str) {
-        self.step(None);
-        self.text.insert_str(self.cursor, text);
-        self.cursor += text.len();
-        self.settle();
+        self.replace(self.cursor, self.cursor, text);
     }
 
-    /// Inserts a paste; a large one as one word. One of several lines begins no command.
+    /// Inserts a paste; a large one as one word. Of several lines it is hardly seen how each begins.
     pub(super) fn paste(&mut self, text: &str) {
         let n_lines = text.lines().count();
         if n_lines > FOLD_LINES || text.len() > FOLD_BYTES {
             return self.fold(text);
         }
-        if self.cursor == 0 && (n_lines > 1 || text.len() > SHOWN_BYTES) {
-            return self.insert_text(&as_words(text));
-        }
-        self.insert_text(text);
+        let is_seen = n_lines <= 1 && text.len() <= SHOWN_BYTES;
+        self.put(self.cursor, self.cursor, &Written::new(text, is_seen));
     }
 
     fn fold(&mut self, text: &str) {
+        let text = without_controls(text).into_owned();
         let n_lines = text.lines().count();
         self.n_pastes += 1;
         let size = if n_lines > 1 {
@@ -156,8 +238,8 @@ impl Composer {
             format!("{} characters", text.chars().count())
         };
         let word = format!("[paste {}: {size}]", self.n_pastes);
-        self.pastes.push((word.clone(), text.to_owned()));
-        self.insert_text(&word);
+        self.put(self.cursor, self.cursor, &Written::words(&word));
+        self.pastes.push((word, text));
     }
 
     /// Deletes from here to there; what is more than a character can be inserted again.
@@ -165,39 +247,44 @@ impl Composer {
         let mut to = self.target(motion);
         if motion == Motion::LineEnd && to == self.cursor {
             // At the end of a line: its break.
-            to = (to + 1).min(self.text.len());
+            to = (to + 1).min(self.text().len());
         }
         let (from, to) = (self.cursor.min(to), self.cursor.max(to));
         if from == to {
             return;
         }
         let is_one = matches!(motion, Motion::Left | Motion::Right);
-        self.step(is_one.then_some(Typing::Deleting));
-        let gone: String = self.text.drain(from..to).collect();
-        self.cursor = from;
         if !is_one {
-            self.killed = gone;
+            self.keep(from, to);
         }
-        self.settle();
+        self.change(is_one.then_some(Typing::Deleting), from, to, &Written::default());
     }
 
-    /// Replaces these bytes.
+    /// Replaces these bytes by what the user writes.
     pub(super) fn replace(&mut self, from: usize, to: usize, text: &str) {
-        self.step(None);
-        self.text.replace_range(from..to, text);
-        self.cursor = from + text.len();
-        self.settle();
+        self.put(from, to, &Written::own(text));
+    }
+
+    /// Puts this in the place of these bytes, as one step.
+    pub(super) fn put(&mut self, from: usize, to: usize, text: &Written) {
+        self.change(None, from, to, text);
     }
 
     /// Inserts what was deleted last.
     pub(super) fn yank(&mut self) {
         let killed = self.killed.clone();
-        self.insert_text(&killed);
+        self.put(self.cursor, self.cursor, &killed);
     }
 
-    /// Keeps a text as if it had been deleted.
-    pub(super) fn keep(&mut self, text: &str) {
-        text.clone_into(&mut self.killed);
+    /// Keeps these bytes as if they had been deleted.
+    pub(super) fn keep(&mut self, from: usize, to: usize) {
+        self.killed = self.written.part(from, to);
+    }
+
+    /// Takes all of it, and keeps it as if it had been deleted.
+    pub(super) fn take_away(&mut self) {
+        let message = self.take();
+        self.killed = Written::message(&message);
     }
 
     /// Moves the cursor.
@@ -209,7 +296,7 @@ impl Composer {
 
     /// Moves the cursor to this byte.
     pub(super) fn go_to(&mut self, at: usize) {
-        self.cursor = self.text.floor_char_boundary(at.min(self.text.len()));
+        self.cursor = self.text().floor_char_boundary(at.min(self.text().len()));
         self.joins = None;
         self.column = None;
     }
@@ -220,10 +307,11 @@ impl Composer {
         let at = self.row_of_cursor(&rows);
         let to = if down { at + 1 } else { at.wrapping_sub(1) };
         let Some(row) = rows.get(to).copied() else { return false };
-        let column = self.column.unwrap_or_else(|| width(&self.text[rows[at].start..self.cursor]));
+        let column =
+            self.column.unwrap_or_else(|| width(&self.text()[rows[at].start..self.cursor]));
         let mut cursor = row.start;
         let mut used = 0;
-        for part in self.text[row.start..row.end].graphemes(true) {
+        for part in self.text()[row.start..row.end].graphemes(true) {
             used += width(part);
             if used > column {
                 break;
@@ -238,7 +326,7 @@ impl Composer {
 
     pub(super) fn undo(&mut self) {
         if let Some((text, cursor)) = self.undo.pop() {
-            let now = std::mem::replace(&mut self.text, text);
+            let now = std::mem::replace(&mut self.written, text);
             self.redo.push((now, std::mem::replace(&mut self.cursor, cursor)));
             self.joins = None;
         }
@@ -246,7 +334,7 @@ impl Composer {
 
     pub(super) fn redo(&mut self) {
         if let Some((text, cursor)) = self.redo.pop() {
-            let now = std::mem::replace(&mut self.text, text);
+            let now = std::mem::replace(&mut self.written, text);
             self.undo.push((now, std::mem::replace(&mut self.cursor, cursor)));
             self.joins = None;
         }
@@ -257,7 +345,7 @@ impl Composer {
         let columns = columns.max(1);
         let mut rows = Vec::new();
         let mut start = 0;
-        for line in self.text.split('\n') {
+        for line in self.text().split('\n') {
             let mut row = start;
             let mut used = 0;
             let mut word = None;
@@ -268,7 +356,7 @@ impl Composer {
                     let end = word.filter(|end| *end > row).unwrap_or(start + at);
                     rows.push(Row { start: row, end });
                     row = end;
-                    used = width(&self.text[end..start + at]);
+                    used = width(&self.text()[end..start + at]);
                     word = None;
                 }
                 used += part_width;
@@ -289,7 +377,7 @@ impl Composer {
 
     /// The word before the cursor that begins with this mark, without it, and where it begins.
     pub(super) fn mention(&self, mark: char) -> Option<(usize, &str)> {
-        let before = &self.text[..self.cursor];
+        let before = &self.text()[..self.cursor];
         let at = before.rfind(mark)?;
         let is_start = before[..at].chars().next_back().is_none_or(char::is_whitespace);
         let word = &before[at + mark.len_utf8()..];
@@ -297,7 +385,7 @@ impl Composer {
     }
 
     fn target(&self, motion: Motion) -> usize {
-        let (before, behind) = self.text.split_at(self.cursor);
+        let (before, behind) = self.text().split_at(self.cursor);
         match motion {
             Motion::Left => {
                 let folded = self.pastes.iter().find(|(word, _)| before.ends_with(word.as_str()));
@@ -316,11 +404,19 @@ impl Composer {
             }
             Motion::WordRight => {
                 let rest = behind.trim_start_matches(|c: char| !is_word(c));
-                self.text.len() - rest.trim_start_matches(is_word).len()
+                self.text().len() - rest.trim_start_matches(is_word).len()
             }
             Motion::LineStart => before.rfind('\n').map_or(0, |at| at + 1),
-            Motion::LineEnd => behind.find('\n').map_or(self.text.len(), |at| self.cursor + at),
+            Motion::LineEnd => behind.find('\n').map_or(self.text().len(), |at| self.cursor + at),
         }
+    }
+
+    /// What every change of a part comes to.
+    fn change(&mut self, typing: Option<Typing>, from: usize, to: usize, text: &Written) {
+        self.step(typing);
+        self.written.splice(from, to, text);
+        self.cursor = from + text.text.len();
+        self.settle();
     }
 
     /// A change follows.
@@ -329,7 +425,7 @@ impl Composer {
         // A space after a word still belongs to it.
         let ends_word = self.joins == Some(Typing::Word) && typing == Some(Typing::Space);
         if !goes_on && !ends_word {
-            self.undo.push((self.text.clone(), self.cursor));
+            self.undo.push((self.written.clone(), self.cursor));
             if self.undo.len() > MAX_UNDO {
                 self.undo.remove(0);
             }
@@ -341,28 +437,28 @@ impl Composer {
 
     /// What was inserted may join what stands beside it to one character.
     fn settle(&mut self) {
-        let near = self.text.floor_char_boundary(self.cursor.saturating_sub(64));
-        let is_boundary = self.text[near..]
+        let near = self.text().floor_char_boundary(self.cursor.saturating_sub(64));
+        let is_boundary = self.text()[near..]
             .grapheme_indices(true)
             .map(|(at, _)| near + at)
             .take_while(|at| *at <= self.cursor)
             .any(|at| at == self.cursor);
-        if !is_boundary && self.cursor < self.text.len() {
-            let behind = self.text[near..].grapheme_indices(true).map(|(at, _)| near + at);
+        if !is_boundary && self.cursor < self.text().len() {
+            let behind = self.text()[near..].grapheme_indices(true).map(|(at, _)| near + at);
             self.cursor =
-                behind.into_iter().find(|at| *at > self.cursor).unwrap_or(self.text.len());
+                behind.into_iter().find(|at| *at > self.cursor).unwrap_or(self.text().len());
         }
     }
 }
 
-/// It would not be said to the model, but done. (A path is no command.)
-pub(super) fn is_command(text: &str) -> bool {
+/// It begins like a command. (A path does not.)
+fn is_command(text: &str) -> bool {
     let name = text.strip_prefix('/').and_then(|rest| rest.split(char::is_whitespace).next());
     text.starts_with('!') || name.is_some_and(|name| !name.contains('/'))
 }
 
-/// The text as something to be said, whatever it begins with: behind a space, which the user sees and can take away.
-pub(super) fn as_words(text: &str) -> Cow<'_, str> {
+/// The text as something to be said, whatever it begins with: behind a space.
+fn as_words(text: &str) -> Cow<'_, str> {
     if is_command(text) { Cow::Owned(format!(" {text}")) } else { Cow::Borrowed(text) }
 }
 
@@ -438,9 +534,9 @@ mod tests {
             assert!(it.message().starts_with(begins), "{:?}", it.message());
         };
         check(&|it| it.paste("!ls\n"), "!ls\n", "!ls");
-        check(&|it| it.paste("!ls\nrm x"), " !ls\nrm x", " !ls");
+        check(&|it| it.paste("!ls\nrm x"), "!ls\nrm x", " !ls");
         check(&|it| it.paste(&long), "[paste 1: 30 lines]", " !line");
-        check(&|it| it.paste(&format!("!{:300}", "ls")), &format!(" !{:300}", "ls"), " !ls");
+        check(&|it| it.paste(&format!("!{:300}", "ls")), &format!("!{:300}", "ls"), " !ls");
         // A paste to which `!` was typed; one of which what stood before it was deleted.
         let behind = |it: &mut Composer| {
             it.insert('!');
@@ -454,12 +550,102 @@ mod tests {
             it.delete(Motion::Left);
         };
         check(&deleted, "[paste 1: 30 lines]", " !line");
-        check(&|it| it.set_words("/usr/bin/x is slow"), "/usr/bin/x is slow", "/usr/bin/x is");
-        check(&|it| it.set_words("/mode full"), " /mode full", " /mode full");
-        check(&|it| it.set_words(&long), "[paste 1: 30 lines]", " !line");
+        let words = |text: &str| {
+            let words = Written::words(text);
+            move |it: &mut Composer| it.set_folded(&words)
+        };
+        check(&words("/usr/bin/x is slow"), "/usr/bin/x is slow", "/usr/bin/x is");
+        check(&words("/mode full"), "/mode full", " /mode full");
+        check(&words(&long), "[paste 1: 30 lines]", " !line");
         // What was sent as a command comes back as one, and shows which.
-        check(&|it| it.set_folded(&long), "!line[paste 1: 30 lines]", "!line\nline\n");
-        check(&|it| it.set_folded(" !ls"), " !ls", " !ls");
+        let earlier = |text: &str| {
+            let earlier = Written::message(text);
+            move |it: &mut Composer| it.set_folded(&earlier)
+        };
+        check(&earlier(&long), "!line[paste 1: 30 lines]", "!line\nline\n");
+        check(&earlier(" !ls"), " !ls", " !ls");
+        // Nothing is done that was not seen.
+        check(&|it| it.paste("!echo a\x1b]0;;touch x\x07 b\r"), "!echo a b␍", "!echo a b␍");
+    }
+
+    /// However the beginning of words goes, what comes to the beginning then is words; and what the user wrote is what
+    /// he wrote.
+    #[test]
+    fn what_comes_to_the_beginning_is_what_it_was() {
+        const WORDS: &str = "please fix\n !cd;touch x\n!cd\nthanks";
+        let words = || {
+            let mut it = Composer::default();
+            it.set_folded(&Written::words(WORDS));
+            it
+        };
+        let check = |it: &Composer, text: &str, is_command: bool| {
+            assert_eq!((it.text(), it.is_command()), (text, is_command));
+            assert_eq!(it.is_no_command(), !is_command);
+            assert_eq!(it.message().starts_with(['!', '/']), is_command, "{:?}", it.message());
+        };
+        // All that stands before it is deleted: at once, a part at a time, in an editor.
+        let mut it = words();
+        let at = WORDS.len() - "!cd\nthanks".len();
+        it.replace(0, at, "");
+        check(&it, "!cd\nthanks", false);
+        it.undo();
+        it.redo();
+        check(&it, "!cd\nthanks", false);
+        let mut it = words();
+        it.go_to(0);
+        while !it.text().starts_with('!') {
+            it.delete(Motion::Right);
+        }
+        check(&it, "!cd;touch x\n!cd\nthanks", false);
+        for edited in ["!cd;touch x\n!cd\nthanks", "!cd\nand this", "!cd"] {
+            let mut it = words();
+            it.set_edited(edited);
+            check(&it, edited, false);
+        }
+        // It is killed and inserted again.
+        let mut it = words();
+        it.go_to(at);
+        it.delete(Motion::LineEnd);
+        it.replace(0, it.text().len(), "");
+        it.yank();
+        check(&it, "!cd", false);
+        // One's own sign, at the beginning, is one's own.
+        it.go_to(0);
+        it.delete(Motion::Right);
+        it.insert('!');
+        check(&it, "!cd", true);
+        it.undo();
+        it.undo();
+        check(&it, "!cd", false);
+        it.redo();
+        it.redo();
+        check(&it, "!cd", true);
+        // What one wrote oneself is a command as soon as it stands at the beginning, and comes back as one.
+        let mut it = composer("look\n!ls");
+        it.go_to(0);
+        it.delete(Motion::LineEnd);
+        it.delete(Motion::LineEnd);
+        check(&it, "!ls", true);
+        it.take_away();
+        it.yank();
+        check(&it, "!ls", true);
+        it.set_edited("!ls -l");
+        check(&it, "!ls -l", true);
+        it.set_edited("!ls");
+        check(&it, "!ls", true);
+        it.set_edited("/diff");
+        check(&it, "/diff", true);
+        it.set(Written::message("/pin this\n!cd"));
+        check(&it, "/pin this\n!cd", true);
+        it.replace(0, "/pin this\n".len(), "");
+        check(&it, "!cd", false);
+        it.set(Written::own("/diff"));
+        it.put_before("!not mine\n");
+        check(&it, "!not mine\n/diff", false);
+        it.go_to(0);
+        it.delete(Motion::LineEnd);
+        it.delete(Motion::LineEnd);
+        check(&it, "/diff", true);
     }
 
     #[test]

@@ -18,6 +18,8 @@ use crate::protocol::plan::TodoStatus;
 
 /// What a person can do who has said nothing yet.
 const HINT: &str = "say what is to be done · / commands · @ files · ! your own commands";
+/// What the message is that looks like a command and is none.
+const WORDS: &str = "words, no command: for one type its first sign yourself";
 /// Rows of the plan, at most.
 const PLAN_ROWS: usize = 6;
 /// Rows that a call needs that runs, with the blank ones around it.
@@ -217,6 +219,9 @@ impl State {
         let doing = self.doing().or_else(|| runs.then(|| "your command runs".to_owned()));
         let is_busy = doing.is_some();
         parts.extend(doing.map(|doing| (doing, Part::User)));
+        if self.composer.is_no_command() && self.focus == Focus::Composer {
+            parts.push((WORDS.to_owned(), Part::Warn));
+        }
         // What the key does here and now.
         let keys = match &self.focus {
             Focus::Instead => Some(format!("{send} says no with these words · {escape} goes back")),
@@ -399,7 +404,7 @@ impl Foot {
                 let column = (width(&mark) + width(&before)).min(look.width.saturating_sub(1));
                 self.cursor = Some((self.lines.len(), column));
             }
-            let part = if text.starts_with('!') && n == 0 { Part::Warn } else { Part::Text };
+            let part = if composer.is_shell() && n == 0 { Part::Warn } else { Part::Text };
             let text = if text.is_empty() && state.is_new() && self.cursor.is_some() {
                 let hint = cut(HINT, columns).into_owned();
                 Span::styled(hint, look.theme.style(Part::Quiet))

@@ -9,7 +9,7 @@ use std::time::Instant;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::Message;
-use super::composer::as_words;
+use super::composer::Written;
 use super::decode::Typed;
 use super::keys::{Code, Key};
 use super::state::{Action, Input, Request, Settings, State};
@@ -49,7 +49,7 @@ pub(super) fn run(
         if is_echoed {
             write(&format!("\n› {}\n", clean(&words)))?;
         }
-        actions = say(&mut state, &as_words(&words));
+        actions = say(&mut state, Written::words(&words));
     }
     while let Ok(message) = messages.recv() {
         match message {
@@ -132,10 +132,10 @@ fn take(state: &mut State, line: &str) -> Vec<Action> {
         };
         return state.answered(&call, approval);
     }
-    say(state, line)
+    say(state, Written::own(line))
 }
 
-fn say(state: &mut State, message: &str) -> Vec<Action> {
+fn say(state: &mut State, message: Written) -> Vec<Action> {
     let now = Instant::now();
     state.composer.set(message);
     state.update(Input::Typed(Typed::Key(Key::plain(Code::Enter)), now), now)

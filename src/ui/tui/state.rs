@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::cells::{Cell, Shell, Tone};
 use super::commands::{Deed as CommandDeed, OwnCommand};
 use super::complete::{Finder, Popup};
-use super::composer::{Composer, as_words, is_command};
+use super::composer::{Composer, Written};
 use super::conversation::Conversation;
 use super::decode::Typed;
 use super::keys::Keymap;
@@ -240,7 +240,7 @@ pub(super) struct State {
     pub(super) now: Instant,
     has_focus: bool,
     /// Where in the earlier messages one is, and what was being written.
-    recalled: Option<(usize, String)>,
+    recalled: Option<(usize, Written)>,
     /// What was said in the turn that it is to go back to.
     rewound: Option<String>,
     finder: Finder,
@@ -295,7 +295,7 @@ impl State {
             browses: false,
         };
         if let Some(words) = first_message {
-            state.set_words(&words);
+            state.composer.set_folded(&Written::words(&words));
         }
         state
     }
@@ -392,13 +392,9 @@ impl State {
                 self.drop_question();
                 let unheard: Vec<String> = self.queue.drain(..).collect();
                 if interrupted && !unheard.is_empty() {
-                    let mut text = unheard.join("\n");
-                    if !self.composer.is_empty() {
-                        text.push('\n');
-                        text.push_str(self.composer.text());
-                    }
-                    self.composer.set(&as_words(&text));
-                    self.say_if_words();
+                    let end = if self.composer.is_empty() { "" } else { "\n" };
+                    self.composer.put_before(&format!("{}{end}", unheard.join("\n")));
+                    self.close_list();
                 }
             }
             News::Files(files) => {
@@ -436,13 +432,16 @@ impl State {
                 self.conversation.remark(Tone::Quiet, &text);
                 // What was said there can be said otherwise.
                 if let Some(words) = self.rewound.take().filter(|_| self.composer.is_empty()) {
-                    self.set_words(&words);
+                    self.composer.set_folded(&Written::words(&words));
                 }
             }
             News::Edited(edited) => {
                 self.is_editing = false;
                 match edited {
-                    Ok(text) => self.composer.set(text.trim_end()),
+                    Ok(text) => {
+                        self.composer.set_edited(text.trim_end());
+                        self.close_list();
+                    }
                     Err(reason) => self.say(&reason),
                 }
                 return vec![Action::Redraw];
@@ -508,19 +507,6 @@ impl State {
             self.focus = Focus::Composer;
         }
         self.instead = Composer::default();
-    }
-
-    /// Words that the user did not type here, as the message.
-    fn set_words(&mut self, words: &str) {
-        self.composer.set_words(words);
-        self.say_if_words();
-    }
-
-    /// What stands in the message looks like a command and is none.
-    fn say_if_words(&mut self) {
-        if self.composer.text().strip_prefix(' ').is_some_and(is_command) {
-            self.say("these are words; without the space they are a command");
-        }
     }
 
     /// One word at the foot of the screen, for a while.

@@ -109,7 +109,7 @@ impl Vi {
             (line, Some(operator)) if line == operator => {
                 let from = line_start(&text, at);
                 let end = line_end(&text, at);
-                composer.keep(&text[from..end]);
+                composer.keep(from, end);
                 match operator {
                     'd' => composer.replace(from, (end + 1).min(text.len()), ""),
                     'c' => {
@@ -186,8 +186,7 @@ impl Vi {
         match self.operator {
             None => composer.go_to(to),
             Some('y') => {
-                let text = composer.text()[from..end].to_owned();
-                composer.keep(&text);
+                composer.keep(from, end);
                 composer.go_to(from);
             }
             Some(_) => cut(composer, from, end),
@@ -196,9 +195,8 @@ impl Vi {
 }
 
 fn cut(composer: &mut Composer, from: usize, to: usize) {
-    let text = composer.text()[from..to].to_owned();
-    if !text.is_empty() {
-        composer.keep(&text);
+    if from < to {
+        composer.keep(from, to);
         composer.replace(from, to, "");
     }
 }

@@ -56,6 +56,26 @@ fn commands_of_the_chat_itself_answer() {
     assert_eq!(pty.end(), 0);
 }
 
+/// What would end a paste and press keys is not seen: it is not copied either, and stands in no file for people.
+#[test]
+fn what_is_copied_is_what_was_seen() {
+    let test = Test::new()
+        .script("text: one\u{1b}[201~\rtouch x\u{15}two\u{9b}201~\u{1b}]0;\rtouch x\r\u{7} three");
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("go");
+    pty.wait_for("one␍touch x␕two three");
+    pty.say("/copy");
+    pty.wait_for("copied");
+    let copied = "\x1b]52;c;b25l4pCNdG91Y2ggeOKQlXR3byB0aHJlZQ==\x07";
+    assert!(String::from_utf8_lossy(&pty.bytes()).contains(copied));
+    pty.say("/export talk.md");
+    pty.wait_for("written to");
+    let talk = test.read("talk.md");
+    assert!(talk.contains("one␍touch x␕two three"), "{talk:?}");
+    assert!(!talk.contains(|char: char| char.is_control() && char != '\n'), "{talk:?}");
+}
+
 #[test]
 fn a_turn_is_undone_and_the_model_hears_of_it() {
     let (test, mut pty) = chat(

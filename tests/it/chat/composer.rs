@@ -1,6 +1,8 @@
 //! Where one writes: several lines, earlier messages, pastes, files, commands of one's own, an editor, and
 //! words for an agent that works.
 
+use std::time::Duration;
+
 use super::pty::Pty;
 use crate::run::wait_for;
 use crate::support::{Test, running};
@@ -75,6 +77,9 @@ fn a_large_paste_is_folded_and_sent_whole() {
     assert!(said[0].ends_with("pasted line 499\n and say"));
 }
 
+/// What stands at the foot of the screen then.
+const NO_COMMAND: &str = "words, no command";
+
 /// Words that would run as a command, were they typed.
 const WORDS: &str = "!touch owned";
 
@@ -120,8 +125,8 @@ fn what_was_not_heard_is_words_when_it_comes_back() {
     pty.say("/review");
     pty.wait_for("queued: !touch owned");
     pty.send("\x1b");
-    pty.wait_for("›  !touch owned");
-    pty.wait_for("without the space they are a command");
+    pty.wait_for("› !touch owned");
+    pty.wait_for(NO_COMMAND);
     pty.send("\r");
     wait_for(|| said(&test).len() == 2);
     assert_eq!(said(&test), ["begin", " !touch owned"]);
@@ -161,11 +166,123 @@ fn what_the_chat_is_started_with_is_words() {
         80,
         "xterm-256color",
     );
-    pty.wait_for("›  !touch owned");
-    pty.wait_for("without the space they are a command");
+    pty.wait_for("› !touch owned");
+    pty.wait_for(NO_COMMAND);
     pty.send("\r");
     pty.wait_for("heard");
     assert_eq!(said(&test), [" !touch owned"]);
+    assert!(!test.root().join("owned").exists());
+}
+
+/// The user takes away the lines before one that looks like a command: it is none, until he begins it himself.
+#[test]
+fn words_are_words_also_where_the_lines_before_them_are_deleted() {
+    let lines = format!("please fix\n{WORDS}\nthanks");
+    // By Ctrl-K, killed itself and inserted again; by vi's `dd`, with an undo and a redo.
+    let ways: [(&str, &[&str]); 4] = [
+        ("emacs", &["\x1b[A", "\x1b[A", "\x01\x0b\x0b"]),
+        ("emacs", &["\x1b[A", "\x1b[A", "\x01\x0b\x0b\x0b\x19"]),
+        ("vi", &["\x1b", "gg", "dd"]),
+        ("vi", &["\x1b", "gg", "dd", "u", "\x12"]),
+    ];
+    for (editing, keys) in ways {
+        let test =
+            Test::new().script("text: heard").user_config(&format!("ui.editing = \"{editing}\"\n"));
+        let mut pty = Pty::start(
+            &test,
+            &["chat", "--model", "script:../script", &lines],
+            24,
+            80,
+            "xterm-256color",
+        );
+        pty.wait_for("› please fix");
+        for key in keys {
+            pty.send(key);
+            // (An escape is a key of its own.)
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        pty.wait_for("› !touch owned");
+        pty.wait_for(NO_COMMAND);
+        pty.send("\r");
+        pty.wait_for("heard");
+        assert!(said(&test)[0].starts_with(" !touch owned"), "{:?}", said(&test));
+        assert!(!test.root().join("owned").exists());
+        // It comes back as what it was; what the user begins is a command.
+        pty.wait_for("/help");
+        pty.send("!echo > own\r");
+        wait_for(|| test.root().join("own").exists());
+    }
+}
+
+#[test]
+fn a_line_that_an_editor_leaves_of_words_is_words() {
+    for (editor, is_command) in [("sed -i 1d", false), ("sed -i '1s/.*/!touch mine/'", true)] {
+        let test = Test::new().script("text: heard").env("EDITOR", editor).env("VISUAL", "");
+        let words = format!("please fix\n{WORDS}");
+        let mut pty = Pty::start(
+            &test,
+            &["chat", "--model", "script:../script", &words],
+            24,
+            80,
+            "xterm-256color",
+        );
+        pty.wait_for("› please fix");
+        pty.send("\x07");
+        pty.wait_for("› !touch");
+        if is_command {
+            pty.send("\r");
+            wait_for(|| test.root().join("mine").exists());
+        } else {
+            pty.wait_for(NO_COMMAND);
+            pty.send("\r");
+            pty.wait_for("heard");
+        }
+        assert!(!test.root().join("owned").exists());
+    }
+}
+
+/// A list of files belongs to the text for which it was made, not to what an editor left.
+#[test]
+fn no_list_of_files_outlives_its_text() {
+    let test = Test::new()
+        .script("text: heard")
+        .file("types/node$(touch owned).d.ts", "")
+        .env("EDITOR", "sed -i 's/^/!echo seen /'")
+        .env("VISUAL", "");
+    let mut pty = chat(&test);
+    pty.send("@types/no");
+    pty.wait_for("▸ @types/node");
+    pty.send("\x07");
+    pty.wait_for("› !echo seen @types/no");
+    assert!(!pty.screen().contains("▸"), "{}", pty.screen());
+    pty.send("\r");
+    pty.wait_for("    seen @types/no\n");
+    assert!(!test.root().join("owned").exists());
+}
+
+/// In a line for the shell an `@` is the shell's, and no name of a file comes into it.
+#[test]
+fn a_line_for_the_shell_names_no_files() {
+    let test = Test::new()
+        .script("text: heard")
+        .file("types/node$(touch owned).d.ts", "")
+        .file("!touch owned", "");
+    let mut pty = chat(&test);
+    pty.send("look @types/no");
+    pty.wait_for("▸ @types/node");
+    pty.send("\x15!echo seen @types/no");
+    pty.wait_for("› !echo seen @types/no");
+    assert!(!pty.screen().contains("▸"), "{}", pty.screen());
+    pty.send("\t\r");
+    pty.wait_for("    seen @types/no\n");
+    // A name that begins like a command, with what stood before it deleted.
+    pty.send("@!tou");
+    pty.wait_for("▸ @!touch owned");
+    pty.send("\t\x01\x1b[3~");
+    pty.wait_for("› !touch owned");
+    pty.wait_for(NO_COMMAND);
+    pty.send("\r");
+    pty.wait_for("heard");
     assert!(!test.root().join("owned").exists());
 }
 

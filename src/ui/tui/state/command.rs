@@ -2,8 +2,10 @@
 
 use super::{Action, Request, State};
 use crate::protocol::control::PermissionMode;
+use crate::protocol::harmless::without_controls;
 use crate::ui::tui::cells::{Cell, Tone, thousands};
 use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed, built_in};
+use crate::ui::tui::composer::Written;
 use crate::ui::tui::conversation::{Doing, Turn};
 use crate::ui::tui::keys::Deed;
 use crate::ui::tui::text::width;
@@ -112,7 +114,7 @@ impl State {
                 match answer {
                     Some(answer) => {
                         self.say("copied, as far as this terminal lets programs do that");
-                        return vec![Action::Copy(answer)];
+                        return vec![Action::Copy(without_controls(&answer).into_owned())];
                     }
                     None => self.say("there is no answer yet"),
                 }
@@ -163,7 +165,8 @@ impl State {
             {
                 // It is not lost: it can be sent when nothing runs any more.
                 let name = COMMANDS.iter().find(|it| it.deed == deed).map_or("", |it| it.name);
-                self.composer.set(format!("/{name} {arguments}").trim_end());
+                let command = format!("/{name} {arguments}");
+                self.composer.set(Written::message(command.trim_end()));
                 let stop = self.settings.keymap.key_for(Deed::Escape);
                 self.say(&format!("the agent works: {stop} stops it, then send this"));
             }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{ALONE, Action, Focus, Pressed, Request, State, TOO_SOON, TWICE};
 use crate::protocol::control::{Approval, PermissionMode};
 use crate::ui::tui::cells::Call;
-use crate::ui::tui::composer::{Composer, Motion};
+use crate::ui::tui::composer::{Composer, Motion, Written};
 use crate::ui::tui::keys::{Code, Deed, Key};
 use crate::ui::tui::vi;
 use crate::ui::tui::viewer::{Outcome, Viewer};
@@ -122,7 +122,6 @@ impl State {
             Focus::Instead => self.instead.paste(text),
             Focus::Search(..) => {}
         }
-        self.say_if_words();
         self.complete()
     }
 
@@ -323,7 +322,7 @@ impl State {
         if before.is_some_and(|before| self.now.duration_since(before) <= TWICE) {
             self.escaped_at = None;
             self.toast = None;
-            self.composer.set("/rewind ");
+            self.composer.set(Written::own("/rewind "));
         } else {
             let key = self.settings.keymap.key_for(Deed::Escape);
             self.say_for(&format!("{key} once more goes back to an earlier turn"), TWICE);
@@ -342,8 +341,7 @@ impl State {
             return self.escape();
         }
         if !self.composer.is_empty() {
-            let text = self.composer.take();
-            self.composer.keep(&text);
+            self.composer.take_away();
             self.recalled = None;
             let yank = self.settings.keymap.key_for(Deed::Yank);
             self.say(&format!("{yank} brings it back"));

@@ -3,19 +3,23 @@
 use super::{Action, Focus, Request, State};
 use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed, OwnCommand};
 use crate::ui::tui::complete::{self, Item, Kind, Popup};
+use crate::ui::tui::composer::Written;
 use crate::ui::tui::keys::Deed;
 
 impl State {
     /// Looks whether what is written can be completed.
     pub(super) fn complete(&mut self) -> Vec<Action> {
-        self.popup = None;
-        self.searches = None;
+        self.close_list();
         if self.focus != Focus::Composer || self.recalled.is_some() {
+            return Vec::new();
+        }
+        // In a line for the shell every sign is the shell's: a name would be a part of the command.
+        if self.composer.is_shell() {
             return Vec::new();
         }
         let text = self.composer.text();
         let before = &text[..self.composer.cursor()];
-        if let Some(query) = before.strip_prefix('/') {
+        if let Some(query) = before.strip_prefix('/').filter(|_| self.composer.is_command()) {
             let Some((name, arguments)) = query.split_once(' ') else {
                 let items = complete::commands(query, &self.settings.own_commands);
                 // A command that was written a moment ago is one, too.
@@ -60,6 +64,12 @@ impl State {
             return Vec::new();
         }
         self.complete_file()
+    }
+
+    /// There is nothing to choose: the text is another one.
+    pub(super) fn close_list(&mut self) {
+        self.popup = None;
+        self.searches = None;
     }
 
     /// The user's own commands are these now. What was marked in the list stays marked, and a list that was closed
@@ -144,10 +154,7 @@ impl State {
         match deed? {
             Deed::Up => popup.selected = (popup.selected + n_items - 1) % n_items,
             Deed::Down => popup.selected = (popup.selected + 1) % n_items,
-            Deed::Escape => {
-                self.popup = None;
-                self.searches = None;
-            }
+            Deed::Escape => self.close_list(),
             Deed::Complete => {
                 let popup = self.popup.take()?;
                 self.take(&popup);
@@ -179,7 +186,12 @@ impl State {
         let cursor = self.composer.cursor();
         let space = if popup.kind == Kind::Command && item.takes_more { " " } else { "" };
         let insert = format!("{}{space}", item.insert);
-        self.composer.replace(popup.from, cursor, &insert);
+        // Who chooses a command begins one; what it is about, others have named.
+        let insert = match popup.kind {
+            Kind::Command => Written::own(&insert),
+            Kind::Argument | Kind::File => Written::words(&insert),
+        };
+        self.composer.put(popup.from, cursor, &insert);
     }
 
     /// Columns for the text of the message.

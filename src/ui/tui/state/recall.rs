@@ -1,6 +1,7 @@
 //! Earlier messages: brought back one by one, and searched.
 
 use super::{Action, Focus, State};
+use crate::ui::tui::composer::Written;
 use crate::ui::tui::keys::{Deed, Key};
 
 impl State {
@@ -11,16 +12,16 @@ impl State {
         let history = &self.settings.history;
         let (at, draft) = match self.recalled.take() {
             Some(recalled) => recalled,
-            None => (history.len(), self.composer.text().to_owned()),
+            None => (history.len(), self.composer.written().clone()),
         };
         let next = if earlier { at.checked_sub(1) } else { Some(at + 1) };
         match next {
             Some(next) if next < history.len() => {
-                let text = history[next].clone();
+                let text = Written::message(&history[next]);
                 self.composer.set_folded(&text);
                 self.recalled = Some((next, draft));
             }
-            Some(next) if next == history.len() => self.composer.set(&draft),
+            Some(next) if next == history.len() => self.composer.set(draft),
             // The oldest stays; below the draft there is nothing.
             Some(_) => {}
             None => self.recalled = Some((at, draft)),
@@ -58,7 +59,7 @@ impl State {
                 self.focus = Focus::Search(query, 0);
             }
             _ => {
-                let found = self.matches(&query).get(back).map(|text| (*text).clone());
+                let found = self.matches(&query).get(back).map(|text| Written::message(text));
                 if let Some(text) = found {
                     self.composer.set_folded(&text);
                 }
