@@ -23,6 +23,8 @@ const REFUSED: &[&str] = &[
 ];
 /// So they say of what is a mount in the box.
 const BUSY: &[&str] = &["resource busy", "EBUSY", "[Errno 16]"];
+/// How git says that the sandbox's `safe.bareRepository` is in the way.
+const NO_BARE: &str = "cannot use bare repository";
 /// How they say that there is no network.
 const NO_NETWORK: &[&str] = &[
     "Could not resolve host",
@@ -90,8 +92,7 @@ impl View<'_> {
 fn is_protected(path: &Path) -> String {
     format!(
         "{} is protected: .git is written by commands of git's alone: in a call of their own, one for each repository, with \
-         folders written out (git -C FOLDER, no pattern and no variable), and none that is entered behind one that changes \
-         files (git checkout); its settings and hooks, .agent and start-up \
+         folders written out (git -C FOLDER, no pattern and no variable); its settings and hooks, .agent and start-up \
          files by the user",
         path.display()
     )
@@ -120,7 +121,12 @@ pub(super) fn explain(stderr: &str, directory: &Path, view: &View<'_>) -> Option
              command, or with --set sandbox.network=on"
         )
     });
-    let all: Vec<String> = refused.into_iter().chain(network).collect();
+    let bare = lines.iter().any(|line| line.contains(NO_BARE)).then(|| {
+        "where git's commands may write .git they take no repository without a working tree that another command of the \
+         line could have made: name it in a call of its own"
+            .to_owned()
+    });
+    let all: Vec<String> = refused.into_iter().chain(network).chain(bare).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 

@@ -24,6 +24,12 @@ const WRITTEN: &[(&str, &[&str])] = &[
             "remote",
             // By programs that people use beside it.
             "gh-merge-base",
+            "gk-associated-issues",
+            "gk-last-accessed",
+            "gk-last-modified",
+            "gk-merge-base",
+            "gk-merge-target",
+            "gk-merge-target-user",
             "github-pr-base-branch",
             "github-pr-owner-number",
             "vscode-merge-base",
@@ -32,6 +38,7 @@ const WRITTEN: &[(&str, &[&str])] = &[
     (
         "core",
         &[
+            "bare",
             "filemode",
             "ignorecase",
             "logallrefupdates",
@@ -56,6 +63,7 @@ const WRITTEN: &[(&str, &[&str])] = &[
         ],
     ),
     ("fetch", &["bundlecreationtoken"]),
+    ("git-town-branch", &["*"]),
     ("index", &["sparse"]),
     ("lfs", &["access", "locksverify", "repositoryformatversion"]),
     (

@@ -414,7 +414,6 @@ pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) ->
     }
     let directory = if directory == "." { "" } else { directory };
     let mut all = GitFolders::default();
-    let (mut may_lead_elsewhere, mut before) = (false, Vec::new());
     for run in line.runs() {
         let args = Args { run, directory, ground, values: None };
         let classes = classes(&args);
@@ -436,20 +435,6 @@ pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) ->
             _ => Some(Vec::new()),
         };
         let Some(folders) = folders else { return GitFolders::default() };
-        if run.name() == "git" {
-            // A branch that is checked out can bring a link, or a repository, in the place of any folder, but not of the
-            // top of another one.
-            let is_top = |folder: &String| {
-                let own = ground.look(&format!("{folder}/.git"));
-                folder.is_empty() || matches!(own, Place::Folder | Place::File)
-            };
-            let goes = args.is_moved() || folders != before;
-            if may_lead_elsewhere && goes && !folders.iter().all(is_top) {
-                return GitFolders::default();
-            }
-            may_lead_elsewhere |= writes && !args.keeps_files();
-            before.clone_from(&folders);
-        }
         if writes { all.writes.extend(folders) } else { all.reads.extend(folders) }
     }
     all

@@ -152,45 +152,6 @@ impl<'a> Args<'a> {
         n_asked > 0 && (named().len() != n_asked || !named().iter().all(is_gits))
     }
 
-    /// What of git's leaves the files that are there as they are; so does `git checkout -b x`.
-    pub(in super::super) fn keeps_files(&self) -> bool {
-        const KEEP: &[&str] = &[
-            "add",
-            "branch",
-            "clone",
-            "commit",
-            "fetch",
-            "gc",
-            "init",
-            "maintenance",
-            "notes",
-            "push",
-            "reflog",
-            "remote",
-            "pack-refs",
-            "repack",
-            "rm",
-            "submodule",
-            "tag",
-            "update-index",
-            "worktree",
-        ];
-        let only_begins = |sub: &str| {
-            let words =
-                || self.behind(sub).filter(|word| !matches!(word.known(), Some("-q" | "--quiet")));
-            let begins =
-                matches!(words().next().and_then(Word::known), Some("-b" | "-B" | "-c" | "-C"));
-            self.sub_is(sub) && begins && words().count() == 2
-        };
-        let resets_none =
-            ["--hard", "--merge", "--keep"].iter().all(|option| !self.may_have(option));
-        self.any_sub(KEEP)
-            || self.sub_is("reset") && resets_none
-            || self.sub_is("restore") && !self.restores_files()
-            || only_begins("checkout")
-            || only_begins("switch")
-    }
-
     /// `git push "$x"`: what is there may run hooks of its own.
     pub(in super::super) fn pushes_to_somewhere(&self) -> bool {
         // (Behind these letters stands a value, which is none of its operands.)

@@ -204,11 +204,6 @@ impl<'a> Args<'a> {
         patterns.iter().flat_map(|pattern| self.ground.expand(pattern)).collect()
     }
 
-    /// Git works elsewhere than it is started.
-    pub(in super::super) fn is_moved(&self) -> bool {
-        self.is_git() && !self.git_moves().is_empty()
-    }
-
     /// Where git works that is started here, if that is elsewhere: each `-C` moves it, as `cd` would.
     fn git_folders(&self, here: &[Dir]) -> Vec<Dir> {
         if !self.is_git() {
