@@ -9,7 +9,7 @@ use toml::Value;
 
 use crate::app::{OpenError, Writable};
 use crate::config::{self, AGENT_DIR, Loaded, Sources, UserDirs};
-use crate::disk;
+use crate::disk::{self, Way};
 use crate::protocol::control::PermissionMode;
 use crate::ui::OutputFormat;
 
@@ -138,6 +138,16 @@ fn here() -> Result<PathBuf, OpenError> {
     Err(OpenError::Usage(format!(
         "{path} is another folder than the one you are in: go there again"
     )))
+}
+
+/// The way of a path that the user names where he stands: commands that run here may have made a link on it.
+pub(super) fn way(path: &Path) -> Result<Way, OpenError> {
+    let here = here()?;
+    let loaded = load(&here, UserDirs::find().as_ref(), &ToolOptions::default(), None);
+    // (Where the configuration is wrong there are no sessions to write elsewhere.)
+    let config = loaded.map(|loaded| loaded.config).unwrap_or_default();
+    let writable = Writable::around(&config, &here, &[]);
+    Ok(Way::of(&here.join(path), writable.places()))
 }
 
 /// The configuration in force in a folder, with these options.
