@@ -69,7 +69,7 @@ enum Command {
     /// See the configuration in force
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Let this folder's own configuration set keys, endpoints, permissions and checks
+    /// Let this folder set keys, endpoints, permissions and checks, as it does now
     Trust(trust::TrustArgs),
     /// Check what works here, and how to fix what does not
     Doctor(doctor::DoctorArgs),

@@ -8,7 +8,7 @@ use clap::Args;
 use toml::Value;
 
 use crate::app::{OpenError, Writable};
-use crate::config::{self, AGENT_DIR, Loaded, Sources, UserDirs};
+use crate::config::{self, AGENT_DIR, Loaded, Sources, Trust, UserDirs};
 use crate::disk::{self, Way};
 use crate::protocol::control::PermissionMode;
 use crate::ui::OutputFormat;
@@ -160,7 +160,7 @@ pub(super) fn load(
     let mut sources = Sources {
         user_file: dirs.map(|dirs| dirs.config.join("config.toml")),
         project_file: Some(root.join(AGENT_DIR).join("config.toml")),
-        trusted: tools.trust || config::is_trusted(dirs, root),
+        trust: if tools.trust { Trust::Once } else { config::trust_in(dirs, root) },
         environment: environment(),
         command_line: command_line(tools, run)?,
     };
