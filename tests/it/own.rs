@@ -463,7 +463,7 @@ fn a_folder_is_trusted_as_it_was_when_the_user_said_so() {
     assert!(!doctor.stdout.contains("trust") && ran.exists(), "{doctor:?}");
     let list = fs::read(test.home().join(".local/state/agent/trusted")).unwrap();
     let line = [b" ", test.root().as_os_str().as_bytes(), b"\n"].concat();
-    assert!(list.ends_with(&line) && list.iter().filter(|byte| **byte == b'\n').count() == 1);
+    assert!(list.ends_with(&line) && list.split_inclusive(|byte| *byte == b'\n').count() == 1);
 }
 
 #[test]
