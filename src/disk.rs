@@ -396,6 +396,24 @@ impl Way {
         create(&self.end, 0o666)
     }
 
+    /// Makes a folder at its end, where there is nothing yet.
+    pub(crate) fn new_folder(&self) -> io::Result<()> {
+        self.is_as_written()?;
+        if self.is_inside {
+            return new_folder(&self.end, 0o777).map_err(|error| named(error, &self.end));
+        }
+        fs::create_dir(&self.end)
+    }
+
+    /// The same with its parents, unless it is there.
+    pub(crate) fn make_folder(&self) -> io::Result<()> {
+        self.is_as_written()?;
+        if self.is_inside {
+            return make_folder(&self.end, 0o777).map(drop);
+        }
+        fs::create_dir_all(&self.end)
+    }
+
     /// The system ends there now, too.
     fn is_as_written(&self) -> io::Result<()> {
         let is_folder = |path: &Path| look_at(path).is_ok_and(|data| data.is_dir());

@@ -10,7 +10,6 @@ mod models;
 mod outside;
 mod own;
 mod project;
-mod prompts;
 mod storage;
 mod talk;
 mod undo;
@@ -191,12 +190,12 @@ impl Session {
         }
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let masker = masker(config, &keys)?;
-        let (prompts, ignored) = prompts::prompts(&options.root, options.config.trusted)?;
+        let prompts = options.config.prompts.clone();
 
         let (root, dirs) = (workspace.root(), options.dirs.as_ref());
         let find = if options.ephemeral { Storage::find } else { Storage::make };
         let storage = find(root, dirs);
-        let notices: Vec<String> = storage.notice.iter().cloned().chain(ignored).collect();
+        let notices: Vec<String> = storage.notice.iter().cloned().collect();
         let (log, loaded, id) = open_log(&options, &storage)?;
         let log_path = (!options.ephemeral).then(|| storage.log_path(&id));
         if let Some(recorded) = loaded.as_ref().and_then(|loaded| record::mode(&loaded.events))

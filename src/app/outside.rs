@@ -23,6 +23,9 @@ const LISTS: &[&str] = &[
     "RUBYLIB",
     "CLASSPATH",
 ];
+/// What a variable is called whose value is a folder, or more than one: there a name alone is one, from the folder on
+/// in which the program runs.
+const FOLDERS: &[&str] = &["HOME", "PATH", "DIR", "DIRS", "BASE", "ROOT", "LIB", "LIBS", "PREFIX"];
 /// With it Python takes nothing from that folder.
 const NO_PYTHON_SITE: &str = "PYTHONNOUSERSITE";
 
@@ -108,14 +111,17 @@ impl Outside {
             return Some((name, value));
         }
         if !LISTS.iter().any(|list| name == *list) {
-            let is_clear = !self.is_named_in(value.as_bytes());
+            let upper = name.to_string_lossy().to_uppercase();
+            let is_folder = FOLDERS.iter().any(|end| upper.ends_with(end));
+            let is_clear = !self.is_named_in(value.as_bytes(), is_folder);
             return is_clear.then_some((name, value));
         }
         Some((name, disk::without_places(&value, &self.places)?))
     }
 
-    /// Some part of the text names a place, or leads to one: `--require=/p/x`, `-I/p`, `|~/p/x`.
-    fn is_named_in(&self, text: &[u8]) -> bool {
+    /// Some part of the text names a place, or leads to one: `--require=/p/x`, `-I/p`, `|~/p/x`. `is_folder`: each part
+    /// of it is a folder's name.
+    fn is_named_in(&self, text: &[u8], is_folder: bool) -> bool {
         let text = String::from_utf8_lossy(text).into_owned();
         let home = std::env::home_dir().map(|home| home.display().to_string());
         let whole = home.map_or_else(
@@ -136,7 +142,7 @@ impl Outside {
             // (`Europe/Berlin` is none, unless there is such a file: `-Iproject/lib`.)
             let is_there = |path: &str| here.join(path).exists() && leads_there(path);
             parts.into_iter().any(|part| {
-                let first = part.starts_with('.').then_some(0);
+                let first = (is_folder && !part.is_empty() || part.starts_with('.')).then_some(0);
                 let slashes = part.match_indices('/').map(|(at, _)| at);
                 // (A name alone counts behind an option: `-Iproject`.)
                 let end =
@@ -157,9 +163,10 @@ impl Outside {
         // (A path may have blanks and signs in it.)
         let is_path = |text: &str| {
             let behind = text.split_once('=').map_or(text, |(_, behind)| behind);
-            [text, behind]
-                .iter()
-                .any(|path| path.starts_with('/') && disk::is_below(&here.join(path), &self.places))
+            [text, behind].iter().any(|path| {
+                (is_folder || path.starts_with('/'))
+                    && disk::is_below(&here.join(path), &self.places)
+            })
         };
         [&text, &whole].into_iter().any(|text| {
             is_path(text) || named(text) || places.iter().any(|place| holds(text, place))

@@ -72,7 +72,8 @@ pub(super) fn in_force(loaded: &Loaded) -> Result<String, OpenError> {
     Ok(out)
 }
 
-fn leaves(value: &Value, prefix: &str, lines: &mut Vec<(String, String)>) {
+/// Each value in a value, with its key.
+pub(super) fn leaves(value: &Value, prefix: &str, lines: &mut Vec<(String, String)>) {
     match value {
         Value::Table(table) => {
             for (key, value) in table {

@@ -1,13 +1,13 @@
 //! `agent demo`: the real loop on a small broken project, with a scripted model.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
 use super::options::{self, ToolOptions};
 use crate::app::{OpenError, Options, Session, Which};
-use crate::disk;
+use crate::disk::{self, Way};
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::{Body, Sink, Stamped};
 use crate::{record, ui};
@@ -44,8 +44,9 @@ pub(super) fn demo(args: &DemoArgs) -> u8 {
 }
 
 async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
-    let root = project(args.dir.as_deref())
-        .map_err(|error| OpenError::Usage(format!("the demo's folder: {error}")))?;
+    let way = args.dir.as_deref().map(options::way).transpose()?;
+    let root =
+        project(way).map_err(|error| OpenError::Usage(format!("the demo's folder: {error}")))?;
     ui::print(&format!(
         "The model's answers are scripted; everything else is real: the tools, the files, the conflict, \
          bash, the check.\nProject  {}\nTask     {TASK}\nCheck    {CHECK}\n\n",
@@ -105,11 +106,11 @@ fn script() -> std::io::Result<tempfile::NamedTempFile> {
 }
 
 /// A fresh copy of the bundled project.
-fn project(dir: Option<&Path>) -> std::io::Result<PathBuf> {
-    let root = match dir {
-        Some(dir) => {
-            std::fs::create_dir(dir)?;
-            dir.canonicalize()?
+fn project(way: Option<Way>) -> std::io::Result<PathBuf> {
+    let root = match way {
+        Some(way) => {
+            way.new_folder()?;
+            way.end
         }
         // Kept: what happened is there to be looked at.
         None => {

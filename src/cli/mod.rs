@@ -69,7 +69,7 @@ enum Command {
     /// See the configuration in force
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Let this folder's own configuration set keys, endpoints, permissions and checks
+    /// Let this folder set keys, endpoints, permissions and checks, as it does now
     Trust(trust::TrustArgs),
     /// Check what works here, and how to fix what does not
     Doctor(doctor::DoctorArgs),
@@ -159,10 +159,14 @@ fn no_command(args: &RunArgs) -> Option<String> {
 fn man(dir: &std::path::Path) -> u8 {
     let mut all = command().disable_help_subcommand(true);
     all.build();
-    let written = std::fs::create_dir_all(dir)
-        .and_then(|()| dir.canonicalize())
-        .and_then(|dir| write_pages(&all, &dir));
-    match written {
+    let way = match options::way(dir) {
+        Ok(way) => way,
+        Err(error) => {
+            crate::ui::tell(&error.to_string());
+            return error.exit_code();
+        }
+    };
+    match way.make_folder().and_then(|()| write_pages(&all, &way.end)) {
         Ok(()) => {
             crate::ui::print(&format!("man pages are in {}\n", dir.display()));
             0

@@ -8,8 +8,8 @@ use clap::Args;
 use toml::Value;
 
 use crate::app::{OpenError, Writable};
-use crate::config::{self, AGENT_DIR, Loaded, Sources, UserDirs};
-use crate::disk;
+use crate::config::{self, AGENT_DIR, Loaded, Sources, Trust, UserDirs};
+use crate::disk::{self, Way};
 use crate::protocol::control::PermissionMode;
 use crate::ui::OutputFormat;
 
@@ -140,6 +140,16 @@ fn here() -> Result<PathBuf, OpenError> {
     )))
 }
 
+/// The way of a path that the user names where he stands: commands that run here may have made a link on it.
+pub(super) fn way(path: &Path) -> Result<Way, OpenError> {
+    let here = here()?;
+    let loaded = load(&here, UserDirs::find().as_ref(), &ToolOptions::default(), None);
+    // (Where the configuration is wrong there are no sessions to write elsewhere.)
+    let config = loaded.map(|loaded| loaded.config).unwrap_or_default();
+    let writable = Writable::around(&config, &here, &[]);
+    Ok(Way::of(&here.join(path), writable.places()))
+}
+
 /// The configuration in force in a folder, with these options.
 pub(super) fn load(
     root: &Path,
@@ -150,7 +160,7 @@ pub(super) fn load(
     let mut sources = Sources {
         user_file: dirs.map(|dirs| dirs.config.join("config.toml")),
         project_file: Some(root.join(AGENT_DIR).join("config.toml")),
-        trusted: tools.trust || config::is_trusted(dirs, root),
+        trust: if tools.trust { Trust::Once } else { config::trust_in(dirs, root) },
         environment: environment(),
         command_line: command_line(tools, run)?,
     };

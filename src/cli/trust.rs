@@ -1,11 +1,14 @@
-//! `agent trust`: the user says that a folder's own configuration counts in full.
+//! `agent trust`: the user says that a folder's own configuration counts in full, as it is now.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use toml::Value;
 
-use super::options;
-use crate::config::{self, UserDirs};
+use super::config::leaves;
+use super::options::{self, ToolOptions};
+use crate::app::{self, OpenError};
+use crate::config::{self, AGENT_DIR, Loaded, Trust, UserDirs};
 use crate::ui;
 
 #[derive(Debug, Args)]
@@ -15,34 +18,68 @@ pub(super) struct TrustArgs {
 }
 
 pub(super) fn trust(args: &TrustArgs) -> u8 {
-    let root = match options::root(args.dir.as_deref()) {
-        Ok(root) => root,
-        Err(error) => {
-            ui::tell(&error.to_string());
-            return error.exit_code();
-        }
-    };
-    let Some(dirs) = UserDirs::find() else {
-        ui::tell("there is no home folder to remember it in: set HOME");
-        return 2;
-    };
-    if config::is_trusted(Some(&dirs), &root) {
-        ui::print(&format!("{} is trusted already\n", root.display()));
-        return 0;
-    }
-    let file = dirs.trusted_file();
-    match config::trust(&dirs, &root) {
-        Ok(()) => {
-            ui::print(&format!(
-                "{} is trusted; to take that back, remove its line from {}\n",
-                root.display(),
-                file.display()
-            ));
+    let done = options::root(args.dir.as_deref()).and_then(|root| trust_as_it_is(&root));
+    match done {
+        Ok(text) => {
+            ui::print(&text);
             0
         }
         Err(error) => {
-            ui::tell(&format!("{}: {error}", file.display()));
-            2
+            ui::tell(&error.to_string());
+            error.exit_code()
         }
     }
+}
+
+fn trust_as_it_is(root: &Path) -> Result<String, OpenError> {
+    let no_home =
+        || OpenError::Usage("there is no home folder to remember it in: set HOME".to_owned());
+    let dirs = UserDirs::find().ok_or_else(no_home)?;
+    // What is wrong with it would be an error of each session.
+    let in_full = ToolOptions { trust: true, ..ToolOptions::default() };
+    let loaded = options::load(root, Some(&dirs), &in_full, None)?;
+    for warning in &loaded.warnings {
+        ui::tell(warning);
+    }
+    let (shown, seal, needs) = (root.display(), loaded.needs.seal(), in_words(&loaded)?);
+    if matches!(config::trust_in(Some(&dirs), root), Trust::With(old) if old == seal) {
+        return Ok(format!("{shown} is trusted already{needs}"));
+    }
+    let file = dirs.trusted_file();
+    config::trust(&dirs, root, &seal)
+        .map_err(|error| OpenError::Usage(format!("{}: {error}", file.display())))?;
+    Ok(format!(
+        "{shown} is trusted{needs}To take that back, remove its line from {}\n",
+        file.display()
+    ))
+}
+
+/// What a folder is trusted with, a line each.
+fn in_words(loaded: &Loaded) -> Result<String, OpenError> {
+    if loaded.needs.is_empty() {
+        return Ok("; it sets nothing now that needs it\n".to_owned());
+    }
+    // Of no other value: what the folder says is secret would hide what it is trusted with.
+    let masker = app::masker(&loaded.config, &[])?;
+    let (mut settings, mut out) = (Vec::new(), ", with this as it is now:\n".to_owned());
+    for (name, value) in loaded.needs.iter() {
+        let mut value = value.clone();
+        if name == "providers" {
+            let providers = value.as_table_mut().into_iter().flatten();
+            let headers = providers.filter_map(|(_, it)| it.get_mut("headers")?.as_table_mut());
+            for (_, header) in headers.flatten() {
+                *header = Value::from(masker.mask(header.as_str().unwrap_or_default()).as_ref());
+            }
+        }
+        match (name.strip_prefix("prompts/"), value.as_str()) {
+            (Some(_), Some(text)) => {
+                out.push_str(&format!("  {AGENT_DIR}/{name} ({} bytes)\n", text.len()));
+            }
+            _ => leaves(&value, name, &mut settings),
+        }
+    }
+    for (key, value) in settings {
+        out.push_str(&format!("  {key} = {value}\n"));
+    }
+    Ok(out)
 }

@@ -9,10 +9,13 @@ use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use super::linked::target_of;
+use super::needs::{self, Needs, Seal};
 use super::types::Config;
+use super::{AGENT_DIR, own_prompts};
 use crate::disk::{self, read_small_text};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::nearest;
+use crate::protocol::prompt::Prompts;
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,12 +54,24 @@ pub struct Sources {
     pub user_file: Option<PathBuf>,
     /// The project's file; it need not exist.
     pub project_file: Option<PathBuf>,
-    /// The user trusts the project's folder.
-    pub trusted: bool,
+    /// Whether the user trusts the project's folder.
+    pub trust: Trust,
     /// Key and value from the environment, with the variable's name.
     pub environment: Vec<(String, Value, String)>,
     /// Key and value from the command line, with the option as it was typed.
     pub command_line: Vec<(String, Value, String)>,
+}
+
+/// Whether the user trusts a folder.
+#[derive(Clone, Debug, Default)]
+pub enum Trust {
+    /// No.
+    #[default]
+    Never,
+    /// For this once, whatever is in it.
+    Once,
+    /// With what it needed when that was said.
+    With(Seal),
 }
 
 /// The configuration, and where each value came from.
@@ -72,12 +87,13 @@ pub struct Loaded {
     pub warnings: Vec<String>,
     /// The project's file wants checks, and why they do not count: the folder is not trusted, say.
     pub untrusted_checks: Option<String>,
-    /// The user trusts the folder.
+    /// The user trusts the folder as it is.
     pub trusted: bool,
+    /// What the folder wants that counts only then.
+    pub needs: Needs,
+    /// What is said to models here.
+    pub prompts: Prompts,
 }
-
-/// The modes of permission, from the most careful to the freest.
-const MODES: [&str; 4] = ["read-only", "ask", "auto-edit", "full"];
 
 /// Reads every layer.
 pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
@@ -87,7 +103,9 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
         rules: Vec::new(),
         warnings: Vec::new(),
         untrusted_checks: None,
-        trusted: sources.trusted,
+        trusted: false,
+        needs: Needs::default(),
+        prompts: Prompts::default(),
     };
     let mut merged = Table::new();
     if let Some(path) = &sources.user_file {
@@ -96,21 +114,12 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
             loaded.lay_over(&mut merged, table, &|key| path_of(line_of(&lines, key)));
         }
     }
-    if let Some(path) = &sources.project_file
-        && let Some((mut table, lines)) = read(path)?
-    {
-        // What a link leads to, a command could write: then it counts as that of a folder that nobody trusts.
-        let is_link = is_led_by_commands(path);
-        if !sources.trusted || is_link {
-            let why = if is_link {
-                "a command could write what a link leads to; put the file itself there"
-            } else {
-                "this folder is not trusted; read the file, then run `agent trust`"
-            };
-            loaded.restrict(&mut table, (path, why), &merged);
+    if let Some(path) = &sources.project_file {
+        let project = loaded.look_at(path, &sources.trust, &merged)?;
+        if let Some((table, lines)) = project {
+            let origin = |key: &str| Origin::Project(path.clone(), line_of(&lines, key));
+            loaded.lay_over(&mut merged, table, &origin);
         }
-        let origin = |key: &str| Origin::Project(path.clone(), line_of(&lines, key));
-        loaded.lay_over(&mut merged, table, &origin);
     }
     for (key, value, name) in &sources.environment {
         let table = nested(key, value.clone());
@@ -151,59 +160,76 @@ impl Loaded {
         }
     }
 
-    /// Takes out of an untrusted project's file what could harm, and says so.
+    /// What a project's file and its words for models come to in a folder that is trusted like this.
+    fn look_at(
+        &mut self,
+        path: &Path,
+        trust: &Trust,
+        user: &Table,
+    ) -> Result<Option<(Table, Lines)>, ConfigError> {
+        let folder = path.with_file_name(own_prompts::FOLDER);
+        // What a link leads to, a command could write: then it counts as that of a folder that nobody trusts.
+        let is_led = is_led_by_commands(path);
+        let are_led = folder.is_symlink() || folder.parent().is_some_and(Path::is_symlink);
+        let led = |what: &str| {
+            format!("a command could write what a link leads to; put the {what} itself there")
+        };
+
+        let mut project = read(path)?;
+        if let (Some((table, _)), false) = (&project, is_led) {
+            self.needs = Needs::of(table);
+        }
+        // (Of one that nobody trusts they are not even read.)
+        let own = match trust {
+            Trust::Once | Trust::With(_) if !are_led => own_prompts::read(&folder)?,
+            Trust::Never | Trust::Once | Trust::With(_) => BTreeMap::new(),
+        };
+        for (name, text) in &own {
+            self.needs.add_prompt(name, text);
+        }
+        let why = match trust {
+            Trust::Once => None,
+            Trust::Never => Some("this folder is not trusted; read its .agent".to_owned()),
+            Trust::With(seal) => self.needs.as_in(seal, user).err().map(|others| {
+                format!("this folder is not as it was when you trusted it: {others}; read that")
+            }),
+        };
+        let why = why.map(|why| format!("{why}, then run `agent trust`"));
+        self.trusted = why.is_none();
+
+        let n_told = self.warnings.len();
+        if let Some((table, _)) = &mut project
+            && let Some(why) = is_led.then(|| led("file")).or(why.clone())
+        {
+            self.restrict(table, (path, &why), user);
+        }
+        match why.clone().or(are_led.then(|| led("folder"))) {
+            None => self.prompts = Prompts::new(own).map_err(|it| own_prompts::wrong(&it))?,
+            Some(why) if folder.is_dir() => {
+                let shown = format!("{AGENT_DIR}/{}", own_prompts::FOLDER);
+                self.warnings.push(format!("{shown}: ignored because {why}"));
+            }
+            Some(_) => {}
+        }
+        // Who trusted it hears it, also where nothing is left to be ignored.
+        if let (Trust::With(_), Some(why)) = (trust, why)
+            && self.warnings.len() == n_told
+        {
+            self.warnings.push(why);
+        }
+        Ok(project)
+    }
+
+    /// Takes out of a project's file what needs trust, and says so.
     fn restrict(&mut self, table: &mut Table, (path, why): (&Path, &str), user: &Table) {
-        let mut ignored = Vec::new();
-        // (What keys do is the user's own: one of them goes on in a freer mode, another stops all of it.)
-        for key in ["providers", "models", "sandbox", "verify", "record", "ui"] {
-            if table.remove(key).is_some() {
-                ignored.push(key.to_owned());
-            }
+        let beyond = Needs::of(table).beyond(user);
+        let (checks, ignored): (Vec<&str>, Vec<&str>) =
+            beyond.iter().map(|(name, _)| name).partition(|name| *name == "checks.commands");
+        for name in checks.iter().chain(&ignored) {
+            needs::remove(table, name);
         }
-        // A script is no model: it would do what the project wrote into it.
-        let is_script = |model: &Value| model.as_str().is_some_and(|m| m.starts_with("script:"));
-        for key in ["model", "light_model"] {
-            if table.get(key).is_some_and(is_script) {
-                table.remove(key);
-                ignored.push(key.to_owned());
-            }
-        }
-        if let Some(permissions) = table.get_mut("permissions").and_then(Value::as_table_mut) {
-            if permissions.remove("allow").is_some() {
-                ignored.push("permissions.allow".to_owned());
-            }
-            // The project may ask for more care, not for less.
-            let own = user.get("permissions").and_then(|p| p.get("mode")).and_then(Value::as_str);
-            let freedom = |mode| MODES.iter().position(|m| Some(*m) == mode).unwrap_or(0);
-            let most = own.map_or(freedom(Some("ask")), |own| freedom(Some(own)));
-            let mode = permissions.get("mode").and_then(Value::as_str);
-            if mode.is_some() && freedom(mode) > most {
-                permissions.remove("mode");
-                ignored.push("permissions.mode".to_owned());
-            }
-        }
-        if let (Some(limits), Some(set)) = (
-            table.get_mut("limits").and_then(Value::as_table_mut),
-            user.get("limits").and_then(Value::as_table),
-        ) {
-            for key in set.keys() {
-                if limits.remove(key).is_some() {
-                    ignored.push(format!("limits.{key}"));
-                }
-            }
-        }
-        // The memory is the user's: a project may do without it, not say where it lies or what it keeps.
-        if let Some(learning) = table.get_mut("learning").and_then(Value::as_table_mut) {
-            let is_off = learning.get("enabled").and_then(Value::as_bool) == Some(false);
-            let keys: Vec<String> = learning.keys().cloned().collect();
-            for key in keys.iter().filter(|key| *key != "enabled" || !is_off) {
-                learning.remove(key);
-                ignored.push(format!("learning.{key}"));
-            }
-        }
-        if let Some(checks) = table.get_mut("checks").and_then(Value::as_table_mut) {
-            self.untrusted_checks = checks.remove("commands").is_some().then(|| why.to_owned());
-        }
+        // (A task that they should decide is not begun.)
+        self.untrusted_checks = (!checks.is_empty()).then(|| why.to_owned());
         if !ignored.is_empty() {
             self.warnings.push(format!(
                 "{}: ignored {} because {why}",
@@ -447,7 +473,7 @@ mod tests {
         let sources = Sources {
             user_file: Some(file(&dir, "user.toml", user)),
             project_file: Some(file(&dir, "project.toml", project)),
-            trusted: true,
+            trust: Trust::Once,
             environment: Vec::new(),
             command_line: vec![(
                 "models.\"a/x.y\".price_in".into(),
@@ -486,8 +512,7 @@ mod tests {
         assert!(loaded.config.checks.commands.is_empty() && loaded.untrusted_checks.is_some());
         assert!(!loaded.config.learning.enabled && loaded.config.learning.keep_days == 90);
         assert!(loaded.config.record.redact_extra.is_empty());
-        let ignored = "providers, record, permissions.allow, permissions.mode";
+        let ignored = "learning.keep_days, permissions.allow, permissions.mode, providers, record";
         assert!(loaded.warnings[0].contains(ignored), "{:?}", loaded.warnings);
-        assert!(loaded.warnings[0].contains("learning.keep_days"));
     }
 }

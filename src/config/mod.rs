@@ -2,20 +2,23 @@
 //!
 //! Layers, each over the one before: built-in defaults, the user's file, the project's file, the
 //! environment, the command line. A project's file can not set what would harm a user who only opened
-//! a folder (keys, endpoints, permissions, checks), unless the user trusts the folder.
+//! a folder (keys, endpoints, permissions, checks), unless the user trusts the folder as it is.
 
 mod layers;
 mod linked;
 mod models;
+mod needs;
+mod own_prompts;
 mod providers;
 mod trust;
 mod types;
 
-pub use layers::{ConfigError, Loaded, Origin, Sources, is_led_by_commands, load};
+pub use layers::{ConfigError, Loaded, Origin, Sources, Trust, is_led_by_commands, load};
 pub use linked::{Linked, linked, target_of};
 pub use models::known;
+pub use needs::{Needs, Seal};
 pub use providers::{Provider, Resolved, presets, resolve};
-pub use trust::{forget_trust, is_trusted, trust, trusted};
+pub use trust::{forget_trust, trust, trust_in, trusted};
 pub use types::{
     AskModel, Breaker, Checks, Config, Context, Learning, Limits, ModelTable, Permissions,
     ProviderTable, Record, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing, UiScreen,
@@ -74,7 +77,7 @@ impl UserDirs {
         paths.filter(|path| path.is_symlink()).collect()
     }
 
-    /// The file in which trusted folders stand, one a line.
+    /// The file in which trusted folders stand, one a line, behind what each was trusted with.
     pub fn trusted_file(&self) -> PathBuf {
         self.state.join(trust::FILE)
     }

@@ -1,4 +1,4 @@
-//! The folders of which the user has said that they may configure everything.
+//! The folders of which the user has said that they may configure everything, as they were when he said so.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::UserDirs;
+use super::{Seal, Trust, UserDirs};
 use crate::disk;
 
 /// The file's name.
@@ -15,17 +15,19 @@ pub(super) const FILE: &str = "trusted";
 
 /// All of them.
 pub fn trusted(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
-    let bytes = dirs.and_then(|dirs| fs::read(dirs.trusted_file()).ok()).unwrap_or_default();
-    lines(&bytes).map(PathBuf::from).collect()
+    lines(&text(dirs)).map(|line| folder_of(line).1.to_owned()).collect()
 }
 
-/// This folder is one of them.
-pub fn is_trusted(dirs: Option<&UserDirs>, root: &Path) -> bool {
-    trusted(dirs).iter().any(|folder| folder == root)
+/// Whether this folder is one of them, and with what.
+pub fn trust_in(dirs: Option<&UserDirs>, root: &Path) -> Trust {
+    let text = text(dirs);
+    // (The last word counts, where somebody wrote in it by hand.)
+    let found = lines(&text).map(folder_of).filter(|(_, folder)| *folder == root).last();
+    found.map_or(Trust::Never, |(seal, _)| Trust::With(Seal::parse(seal)))
 }
 
-/// This folder is one of them from now on.
-pub fn trust(dirs: &UserDirs, folder: &Path) -> io::Result<()> {
+/// This folder is one of them from now on, with what it needs now.
+pub fn trust(dirs: &UserDirs, folder: &Path, seal: &Seal) -> io::Result<()> {
     let name = folder.as_os_str().as_bytes();
     // It would be two folders.
     if name.contains(&b'\n') {
@@ -33,35 +35,45 @@ pub fn trust(dirs: &UserDirs, folder: &Path) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     fs::create_dir_all(&dirs.state)?;
-    let _lock = locked(dirs)?;
-    // (A link in its place may be a command's: what it leads to may be any file.)
-    let file = disk::canonical_prefix(&dirs.state).join(FILE);
-    let mut file = disk::append(&file, true)?;
-    let mut text = Vec::new();
-    file.read_to_end(&mut text)?;
-    // Who wrote in it may have left its last line open.
-    let is_open = text.last().is_some_and(|last| *last != b'\n');
-    let end = if is_open { &b"\n"[..] } else { b"" };
-    file.write_all(&[end, name, b"\n"].concat())
+    let seal = seal.to_text();
+    let blank = if seal.is_empty() { "" } else { " " };
+    rewrite(dirs, folder, &[seal.as_bytes(), blank.as_bytes(), name, b"\n"].concat())
 }
 
 /// This folder is none of them any more.
 pub fn forget_trust(dirs: &UserDirs, folder: &Path) -> io::Result<()> {
+    rewrite(dirs, folder, b"")
+}
+
+/// Puts this line in the place of the folder's, at once: no other folder is lost with it.
+fn rewrite(dirs: &UserDirs, folder: &Path, line: &[u8]) -> io::Result<()> {
     let _lock = locked(dirs)?;
+    // (A link in its place may be a command's: what it leads to may be any file.)
     let file = disk::canonical_prefix(&dirs.state).join(FILE);
-    let text = disk::read(&file)?;
-    // At once, so that no other folder is lost with it.
+    let mut text = Vec::new();
+    disk::append(&file, true)?.read_to_end(&mut text)?;
     let mut new = tempfile::NamedTempFile::new_in(file.parent().unwrap_or(&dirs.state))?;
-    for line in lines(&text).filter(|line| Path::new(line) != folder) {
-        new.write_all(&[line.as_bytes(), b"\n"].concat())?;
+    for other in lines(&text).filter(|line| folder_of(line).1 != folder) {
+        new.write_all(&[other, b"\n"].concat())?;
     }
+    new.write_all(line)?;
     new.persist(&file)?;
     Ok(())
 }
 
-/// A name is bytes, up to the end of its line.
-fn lines(text: &[u8]) -> impl Iterator<Item = &OsStr> {
-    text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(OsStr::from_bytes)
+fn text(dirs: Option<&UserDirs>) -> Vec<u8> {
+    dirs.and_then(|dirs| fs::read(dirs.trusted_file()).ok()).unwrap_or_default()
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+}
+
+/// What it was trusted with, which has no blank in it, and the folder: bytes, from its first slash up to the line's end.
+fn folder_of(line: &[u8]) -> (&str, &Path) {
+    let blank = line.iter().position(|byte| *byte == b' ').filter(|_| line[0] != b'/');
+    let (seal, folder) = blank.map_or((&b""[..], line), |at| (&line[..at], &line[at + 1..]));
+    (str::from_utf8(seal).unwrap_or_default(), Path::new(OsStr::from_bytes(folder)))
 }
 
 /// One at a time writes who is trusted; nobody waits for long.

@@ -210,6 +210,40 @@ fn the_command_that_prints_the_key_runs_nothing_of_the_project() {
     nothing_ran(&test, &names);
 }
 
+#[test]
+fn a_name_alone_is_a_folder_where_a_variable_is_for_folders() {
+    let test = Test::new();
+    let above = test.root().parent().unwrap().to_owned();
+    let config = "model = \"mine/x\"\n[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n\
+        api_key_command = \"env > $OUT; echo sk-x\"\n";
+    fs::create_dir_all(above.join(".config/agent")).unwrap();
+    fs::write(above.join(".config/agent/config.toml"), config).unwrap();
+    let project = test.root().file_name().unwrap().to_str().unwrap().to_owned();
+    let list = format!("{project}:{project}");
+    let pattern = format!("{project}/?.lua");
+    let taken = [
+        ("PYTHONHOME", &project),
+        ("GOPATH", &list),
+        ("gem_home", &project),
+        ("LUA_PATH", &pattern),
+        ("SOME_ROOT", &list),
+    ];
+    let elsewhere = "elsewhere".to_owned();
+    let kept = [("TERM", &project), ("JAVA_HOME", &elsewhere), ("OTHER", &list)];
+    let out = above.join("out");
+    let mut test = test.env("HOME", above.to_str().unwrap()).env("OUT", out.to_str().unwrap());
+    for (name, value) in taken.iter().chain(&kept) {
+        test = test.env(name, value);
+    }
+    test.agent(&["doctor", "--set", "sandbox.enabled=false"]);
+    let said = fs::read_to_string(&out).unwrap();
+    let has = |(name, _): &&(&str, &String)| {
+        said.lines().any(|line| line.starts_with(&format!("{name}=")))
+    };
+    assert_eq!(taken.iter().filter(has).count(), 0, "{said}");
+    assert_eq!(kept.iter().filter(has).count(), kept.len(), "{said}");
+}
+
 /// Python's folder for a user's packages, if there is a Python.
 fn user_site(home: &Path) -> Option<PathBuf> {
     let asked = "import site; print(site.getusersitepackages())";

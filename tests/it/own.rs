@@ -11,8 +11,9 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::batch::Batch;
+use crate::chat::Pty;
 use crate::sandbox::{Place, places, session, write};
-use crate::support::{Done, Test, is_root, say};
+use crate::support::{Done, Test, has, is_root, say};
 
 const INTACT: &str = "# intact\n";
 
@@ -391,6 +392,224 @@ fn trust_is_written_through_no_link() {
     let done = test.agent(&["trust"]).expect_code(2);
     assert!(done.stderr.contains("trusted is a link"), "{}", done.stderr);
     assert_eq!(fs::read_to_string(test.home().join(".bashrc")).unwrap(), "# mine\n");
+}
+
+/// A project with a repository, configured by this, which the user trusts.
+fn trusted(config: &str) -> Test {
+    let test = Test::new().file(".agent/config.toml", config).script("text: ok");
+    git(&test.root(), &["init", "-q", "-b", "main"]);
+    git(&test.root(), &["config", "user.name", "a"]);
+    git(&test.root(), &["config", "user.email", "a@b"]);
+    git(&test.root(), &["add", ".agent/config.toml"]);
+    git(&test.root(), &["commit", "-qm", "first"]);
+    test.agent(&["trust"]).expect_code(0);
+    test
+}
+
+#[track_caller]
+fn git(folder: &Path, args: &[&str]) {
+    let output = Command::new("git").arg("-C").arg(folder).args(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {output:?}");
+}
+
+/// A command makes a branch with another configuration, in a work tree below the project, and the user merges it.
+fn merged(test: &Test, config: &str) {
+    for line in [
+        "git worktree add -q -b fix wt",
+        &format!("mkdir -p wt/.agent && cat > wt/.agent/config.toml <<'END'\n{config}END"),
+        "git -C wt add -f .agent/config.toml",
+        "git -C wt commit -qm fix",
+    ] {
+        let args = call_args(line);
+        let mut args: Vec<&str> = args.iter().map(String::as_str).collect();
+        args.extend(["--allow", "Bash"]);
+        test.agent(&args).expect_code(0);
+    }
+    git(&test.root(), &["merge", "-q", "fix"]);
+    assert_eq!(test.read(".agent/config.toml"), config);
+}
+
+#[test]
+fn a_folder_is_trusted_as_it_was_when_the_user_said_so() {
+    if !has("git", "a_folder_is_trusted_as_it_was_when_the_user_said_so") {
+        return;
+    }
+    let test = trusted("[ui]\nscreen = \"inline\"\n");
+    let key = "touch ran; echo sk-x";
+    merged(
+        &test,
+        &format!(
+            "model = \"mine/x\"\n[ui]\nscreen = \"full\"\n[providers.mine]\n\
+             base_url = \"http://127.0.0.1:9/v1\"\napi_key_command = {key:?}\n"
+        ),
+    );
+    let why = "this folder is not as it was when you trusted it: providers (new), ui (changed); read \
+               that, then run `agent trust`";
+    let told = format!(".agent/config.toml: ignored providers, ui because {why}");
+    let ran = test.home().join("ran");
+    test.agent(&["run", "task"])
+        .expect_code(2)
+        .expect_stderr(&told)
+        .expect_stderr("unknown provider");
+    let doctor = test.agent(&["doctor"]).expect_code(1);
+    assert!(doctor.stdout.contains(&told), "{doctor:?}");
+    test.agent(&["config", "show"]).expect_code(0).expect_stderr(&told);
+    assert!(!ran.exists());
+    let shown = test.agent(&["trust"]).expect_code(0).stdout;
+    for part in ["is trusted, with this as it is now:", "ui.screen = \"full\"", key] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let doctor = test.agent(&["doctor"]);
+    assert!(!doctor.stdout.contains("trust") && ran.exists(), "{doctor:?}");
+    let list = fs::read(test.home().join(".local/state/agent/trusted")).unwrap();
+    let line = [b" ", test.root().as_os_str().as_bytes(), b"\n"].concat();
+    assert!(list.ends_with(&line) && list.split_inclusive(|byte| *byte == b'\n').count() == 1);
+}
+
+#[test]
+fn a_merge_takes_no_box_away() {
+    if !has("git", "a_merge_takes_no_box_away") {
+        return;
+    }
+    let test = trusted("model = \"a/b\"\n");
+    merged(&test, "[sandbox]\nenabled = false\n[permissions]\nmode = \"full\"\n");
+    let test = test.script("call: Bash {\"command\": \"echo x > ../beside\"}\n---\ntext: ok");
+    let told = "ignored permissions.mode, sandbox because this folder is not as it was when you trusted it: \
+                permissions.mode (new), sandbox (new)";
+    test.run(&["task", "--allow", "Bash"]).expect_code(0).expect_stderr(told);
+    assert!(!test.root().with_file_name("beside").exists());
+    let started = test.events_of("session.started").pop().unwrap();
+    assert_eq!(started["permission_mode"], "auto-edit", "{started}");
+    let chat = Pty::chat(&test, &[]);
+    chat.wait("the chat says it", |screen| {
+        let words: Vec<&str> = screen.split_whitespace().collect();
+        words.join(" ").contains("sandbox (new); read that")
+    });
+    drop(chat);
+    test.agent(&["trust"]).expect_code(0);
+    let done = test.run(&["task"]).expect_code(0);
+    assert!(!done.stderr.contains("trusted"), "{done:?}");
+    assert_eq!(fs::read_to_string(test.root().with_file_name("beside")).unwrap(), "x\n");
+}
+
+#[test]
+fn what_harms_nobody_is_changed_without_a_question() {
+    let config = |more: &str, network: &str| {
+        format!(
+            "{more}\n[permissions]\nallow = [\"Read\"]\n[sandbox]\nnetwork = {network:?}\nenabled = true\n"
+        )
+    };
+    let trusted = |text: &str| {
+        let test = Test::new().file(".agent/config.toml", text);
+        test.agent(&["trust"]).expect_code(0);
+        test
+    };
+    let test = trusted(&config("", "loopback"));
+    let told = |text: &str| {
+        test.write(".agent/config.toml", text);
+        test.agent(&["config", "show"]).expect_code(0).stderr
+    };
+    let more = "# mine\nmodel = \"a/b\"\nlearning.enabled = false\nlimits.max_turns = 3";
+    assert_eq!(told(&config(more, "loopback")), "");
+    let turned = "sandbox = { enabled = true, network = 'loopback' }\n[permissions]\ndeny = [\"Write\"]\nallow = [ 'Read' ]\n";
+    assert_eq!(told(turned), "");
+    // What is left of it alone is another whole.
+    let left = told("sandbox.network = \"loopback\"\nsandbox.enabled = true\n");
+    assert!(left.contains("not as it was when you trusted it: permissions.allow (gone)"), "{left}");
+    // Nothing that would need it.
+    assert_eq!(told("model = \"a/b\"\n"), "");
+    // As it was.
+    assert_eq!(told(&config("", "loopback")), "");
+    // A limit of the user's own holds.
+    let test = trusted("limits.max_turns = 3\n").user_config("limits.max_turns = 5\n");
+    assert_eq!(test.agent(&["config", "show"]).expect_code(0).stderr, "");
+    test.write(".agent/config.toml", "limits.max_turns = 99\n");
+    let done = test.agent(&["config", "show"]).expect_code(0);
+    assert!(done.stderr.contains("limits.max_turns (changed)"), "{done:?}");
+    assert!(done.stdout.contains("limits.max_turns = 5"), "{done:?}");
+}
+
+#[test]
+fn the_words_of_a_folder_are_trusted_as_they_are() {
+    let test = Test::new().script("text: ok").file(".agent/prompts/tools/grep.md", "Seek.\n");
+    let shown = test.agent(&["trust"]).expect_code(0).stdout;
+    assert!(shown.contains(".agent/prompts/tools/grep.md (6 bytes)"), "{shown}");
+    let told = || test.run(&["task"]).expect_code(0).stderr;
+    assert!(!told().contains("trust"), "{}", told());
+    test.write(".agent/prompts/tools/grep.md", "Seek and destroy.\n");
+    test.write(".agent/prompts/learn.md", "Learn this.\n");
+    let ignored = ".agent/prompts: ignored because this folder is not as it was when you trusted it: \
+                   prompts/learn.md (new), prompts/tools/grep.md (changed); read that, then run `agent trust`";
+    assert!(told().contains(ignored), "{}", told());
+    let doctor = test.agent(&["doctor", "--offline"]).stdout;
+    assert!(doctor.contains(ignored), "{doctor}");
+    test.agent(&["trust"]).expect_code(0);
+    assert!(!told().contains("trust"), "{}", told());
+}
+
+/// Whoever trusted it may do so again: until then nobody writes what he would be asked about.
+#[test]
+fn a_folder_that_is_another_one_now_stays_protected() {
+    for place in places() {
+        let file = place.test.root().join(".agent/config.toml");
+        write(&file, "ui.screen = \"full\"\n");
+        Done::new(&place.test.command(&["trust"]).output().unwrap()).expect_code(0);
+        write(&file, "ui.screen = \"inline\"\n");
+        let told = place.script("echo '# x' >> .agent/config.toml; true");
+        if place.backend == "namespaces" {
+            assert_eq!(fs::read_to_string(&file).unwrap(), "ui.screen = \"inline\"\n", "{told}");
+        } else {
+            assert!(told["text"].as_str().unwrap().contains(".agent/config.toml"), "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_alone_on_its_line_was_trusted_with_nothing() {
+    let test = Test::new().file(".agent/config.toml", "model = \"a/b\"\n").script("text: ok");
+    let list = test.home().join(".local/state/agent/trusted");
+    let root = test.root();
+    // (Of what was trusted with something the folder begins behind the first blank.)
+    let other = "sandbox=00 /else/w here=1,x";
+    write(&list, &format!("{}\n{other}\n", root.display()));
+    assert_eq!(test.agent(&["config", "show"]).expect_code(0).stderr, "");
+    let again = test.agent(&["trust"]).expect_code(0).stdout;
+    assert!(again.contains("is trusted already; it sets nothing"), "{again}");
+    test.write(".agent/config.toml", "ui.screen = \"full\"\n");
+    test.agent(&["config", "show"]).expect_code(0).expect_stderr("ui (new)");
+    test.agent(&["trust"]).expect_code(0);
+    assert_eq!(test.agent(&["config", "show"]).expect_code(0).stderr, "");
+    let text = fs::read_to_string(&list).unwrap();
+    assert!(text.starts_with(&format!("{other}\nui=")), "{text}");
+    assert!(text.ends_with(&format!(" {}\n", root.display())) && text.lines().count() == 2);
+}
+
+#[test]
+fn a_configuration_that_means_nothing_is_not_trusted() {
+    let test = Test::new().file(".agent/config.toml", "sandbx = 1\n");
+    test.agent(&["trust"]).expect_code(2).expect_stderr("did you mean `sandbox`?");
+    assert!(!test.home().join(".local/state/agent/trusted").exists());
+}
+
+/// But what is secret in a header, which runs nothing.
+#[test]
+fn nothing_is_hidden_of_what_a_folder_is_trusted_with() {
+    let command = "curl -s http://there/token=abcdefghijklmnop";
+    let test = Test::new().file(
+        ".agent/config.toml",
+        format!(
+            "[record]\nredact_extra = [\".+\"]\n[providers.\"a.headers.b\"]\napi_key_command = {command:?}\n\
+             [providers.\"a.headers.b\".headers]\nAuthorization = {command:?}\n\
+             [checks]\ncommands = [\"\\u001b[2J\\u202e\"]\n"
+        ),
+    );
+    let shown = test.agent(&["trust"]).expect_code(0).stdout;
+    let line = format!("  providers.\"a.headers.b\".api_key_command = {command:?}\n");
+    assert!(shown.contains(&line), "{shown}");
+    assert_eq!(shown.matches("http://there").count(), 1, "{shown}");
+    let shown = test.in_terminal(&["trust"], "").stdout;
+    assert!(shown.contains("checks.commands = ") && shown.contains(&line), "{shown}");
+    assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown}");
 }
 
 #[test]

@@ -412,7 +412,7 @@ fn what_a_projects_configuration_leads_to_counts_as_nobodys() {
     symlink("../cfg/config.toml", test.root().join(".agent/config.toml")).unwrap();
     let done = test.run(&["--trust", "task"]).expect_code(0);
     let done =
-        done.expect_stderr("ignored sandbox, permissions.mode because a command could write");
+        done.expect_stderr("ignored permissions.mode, sandbox because a command could write");
     assert!(!done.stderr.contains("agent trust"), "{done:?}");
     // What it forbids holds all the same.
     let read = test.call("Read", &json!({"path": "own"}));

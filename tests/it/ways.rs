@@ -66,6 +66,35 @@ fn an_answer_goes_up_from_no_link_of_a_command() {
 }
 
 #[test]
+fn what_is_made_for_the_user_is_made_behind_no_link_of_a_command() {
+    let test = Test::new();
+    let led = led(&test);
+    let before = names(&led.join("b/c"));
+    for path in ["build", "build/pages", "build/deep/pages"] {
+        test.agent(&["man", path]).expect_code(2).expect_stderr("build is a link");
+    }
+    test.agent(&["demo", "--dir", "build/demo"]).expect_code(2).expect_stderr("build is a link");
+    test.agent(&["man", "build/../pages"]).expect_code(2).expect_stderr("goes up (..) from");
+    let up = test.agent(&["demo", "--dir", "build/../../demo"]).expect_code(2);
+    up.expect_stderr("goes up (..) from");
+    assert_eq!(names(&led.join("b/c")), before);
+    assert_eq!(names(&led), ["b"]);
+    // Where it says, and by a link of the user's own.
+    symlink(&led, test.home().join("mine")).unwrap();
+    let own = test.home().join("mine/pages");
+    for path in ["docs/pages", own.to_str().unwrap()] {
+        test.agent(&["man", path]).expect_code(0);
+    }
+    assert!(test.root().join("docs/pages/agent.1").exists() && led.join("pages/agent.1").exists());
+    let own = test.home().join("mine/demo");
+    for path in ["docs/demo", own.to_str().unwrap()] {
+        test.agent(&["demo", "--dir", path]).expect_code(0);
+        test.agent(&["demo", "--dir", path]).expect_code(2).expect_stderr("the demo's folder");
+    }
+    assert!(test.root().join("docs/demo/stats.sh").exists() && led.join("demo/stats.sh").exists());
+}
+
+#[test]
 fn an_answer_goes_to_a_pipe_by_its_descriptor() {
     let test = Test::new().script("text: the answer");
     test.run(&["-o", "/dev/stdout", "task"])

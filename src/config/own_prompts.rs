@@ -1,0 +1,59 @@
+//! The words of a folder's own, in the place of the prompts that are embedded: `.agent/prompts/`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::{AGENT_DIR, ConfigError};
+use crate::disk::read_small_text;
+
+/// Their folder's name.
+pub(super) const FOLDER: &str = "prompts";
+
+/// More is no prompt but a mistake.
+const MAX_BYTES: u64 = 64 * 1024;
+
+/// Name and text of each; none where there is no such folder.
+pub(super) fn read(folder: &Path) -> Result<BTreeMap<String, String>, ConfigError> {
+    let mut own = BTreeMap::new();
+    if folder.is_dir() {
+        read_below(folder, "", &mut own)
+            .map_err(|(name, error)| wrong(&format!("{name}: {error}")))?;
+    }
+    Ok(own)
+}
+
+/// What is wrong with them.
+pub(super) fn wrong(what: &str) -> ConfigError {
+    ConfigError(format!("{AGENT_DIR}/{FOLDER}/{what}"))
+}
+
+type Unreadable = (String, String);
+
+fn read_below(
+    folder: &Path,
+    below: &str,
+    own: &mut BTreeMap<String, String>,
+) -> Result<(), Unreadable> {
+    let failed = |name: &str, error: std::io::Error| (name.to_owned(), error.to_string());
+    for entry in std::fs::read_dir(folder).map_err(|error| failed(below, error))? {
+        let entry = entry.map_err(|error| failed(below, error))?;
+        let file_name = entry.file_name().to_string_lossy().into_owned();
+        let name = format!("{below}{file_name}");
+        let kind = entry.file_type().map_err(|error| failed(&name, error))?;
+        // What editors and systems leave behind is no prompt.
+        if file_name.starts_with('.') {
+            continue;
+        }
+        if kind.is_dir() {
+            read_below(&entry.path(), &format!("{name}/"), own)?;
+        } else if kind.is_file() && entry.path().extension().is_some_and(|end| end == "md") {
+            let size = entry.metadata().map_err(|error| failed(&name, error))?.len();
+            if size > MAX_BYTES {
+                return Err((name, format!("has more than {MAX_BYTES} bytes; make it shorter")));
+            }
+            let text = read_small_text(&entry.path()).map_err(|error| failed(&name, error))?;
+            own.insert(name, text);
+        }
+    }
+    Ok(())
+}
