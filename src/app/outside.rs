@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Writable;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::disk;
 use crate::exec::Exec;
 
@@ -29,6 +29,19 @@ const FOLDERS: &[&str] = &["HOME", "PATH", "DIR", "DIRS", "BASE", "ROOT", "LIB",
 /// With it Python takes nothing from that folder.
 const NO_PYTHON_SITE: &str = "PYTHONNOUSERSITE";
 
+/// Projects in which PATH has a folder (`~/other/.venv/bin`): commands of a session there could have put a program into it.
+fn other_projects() -> Vec<PathBuf> {
+    let home = std::env::home_dir();
+    let is_project = |folder: &&Path| folder.join(config::AGENT_DIR).is_dir();
+    // (The folders in PATH below a home that was a project are not written there.)
+    let is_home = |folder: &Path| home.as_ref().is_some_and(|home| home.starts_with(folder));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+    let above =
+        folders.filter_map(|folder| folder.ancestors().find(is_project).map(Path::to_owned));
+    above.filter(|folder| !is_home(folder)).collect()
+}
+
 /// Where such programs run, and with what.
 #[derive(Clone, Debug)]
 pub struct Outside {
@@ -40,7 +53,7 @@ impl Outside {
     /// Outside of what commands may write. Outside of `/` there is nothing: it counts for none.
     pub fn of(writable: &Writable) -> Self {
         let places = writable.places().iter().filter(|place| place.parent().is_some());
-        Self { places: places.cloned().collect() }
+        Self { places: places.cloned().chain(other_projects()).collect() }
     }
 
     /// The same before there is a workspace.
@@ -135,18 +148,23 @@ impl Outside {
         let here = self.folder();
         let named = |text: &str| {
             // Whatever may be a path in it: from each sign on with which one can begin, up to what can not be in one.
-            let parts = text.split(|letter: char| {
+            let is_between = |letter: char| {
                 ":;,=&|()<>{}`\"'".contains(letter) || letter.is_whitespace() || letter.is_control()
+            };
+            let mut is_value = false;
+            let parts = text.split_inclusive(is_between).map(|part| {
+                let of_option = std::mem::replace(&mut is_value, part.ends_with(['=', ',']));
+                (part.trim_end_matches(is_between), of_option)
             });
             let leads_there = |path: &str| disk::is_below(&here.join(path), &self.places);
             // (`Europe/Berlin` is none, unless there is such a file: `-Iproject/lib`.)
             let is_there = |path: &str| here.join(path).exists() && leads_there(path);
-            parts.into_iter().any(|part| {
+            parts.into_iter().any(|(part, of_option)| {
                 let first = (is_folder && !part.is_empty() || part.starts_with('.')).then_some(0);
                 let slashes = part.match_indices('/').map(|(at, _)| at);
-                // (A name alone counts behind an option: `-Iproject`.)
-                let end =
-                    part.find('/').unwrap_or(if part.starts_with('-') { part.len() } else { 0 });
+                // (A name alone counts behind an option: `-Iproject`, `-Mlib=project`.)
+                let is_option = part.starts_with('-') || of_option;
+                let end = part.find('/').unwrap_or(if is_option { part.len() } else { 0 });
                 let mut before = part.char_indices().take_while(|(at, _)| *at < end);
                 first.into_iter().chain(slashes).any(|at| leads_there(&part[at..]))
                     || before.any(|(at, _)| is_there(&part[at..]))

@@ -204,9 +204,12 @@ fn the_command_that_prints_the_key_runs_nothing_of_the_project() {
     let above = root.parent().unwrap().to_owned();
     fs::create_dir_all(above.join(".config/agent")).unwrap();
     fs::write(above.join(".config/agent/config.toml"), config).unwrap();
-    let test = test.env("HOME", above.to_str().unwrap()).env("REL", &format!("-I{to_project}"));
-    test.agent(&doctor);
-    assert_eq!(said(), format!("{}\n/usr/lib/x\n", above.canonicalize().unwrap().display()));
+    let mut test = test.env("HOME", above.to_str().unwrap());
+    for option in [format!("-I{to_project}"), format!("-Mlib={to_project}")] {
+        test = test.env("REL", &option);
+        test.agent(&doctor);
+        assert_eq!(said(), format!("{}\n/usr/lib/x\n", above.canonicalize().unwrap().display()));
+    }
     nothing_ran(&test, &names);
 }
 
@@ -242,6 +245,32 @@ fn a_name_alone_is_a_folder_where_a_variable_is_for_folders() {
     };
     assert_eq!(taken.iter().filter(has).count(), 0, "{said}");
     assert_eq!(kept.iter().filter(has).count(), kept.len(), "{said}");
+}
+
+/// A `.venv` of one project that is active where the agent runs in another one.
+#[test]
+fn no_program_of_another_project_is_run_outside() {
+    let config = "model = \"mine/x\"\n[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n\
+        api_key_command = \"echo $VIRTUAL_ENV. > $OUT; helper; echo sk-x\"\n";
+    for is_project in [true, false] {
+        // (Not below this project, where somebody may work with the agent.)
+        let other = Test::in_memory();
+        let bin = other.root().join(".venv/bin");
+        program(&bin.join("helper"), EVIL);
+        if is_project {
+            fs::create_dir(other.root().join(".agent")).unwrap();
+        }
+        let test = Test::new().user_config(config);
+        let out = test.home().join("out");
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        let active = other.root().join(".venv").display().to_string();
+        let test = test.env("PATH", &path).env("OUT", out.to_str().unwrap());
+        let test = test.env("VIRTUAL_ENV", &active);
+        test.agent(&["doctor", "--set", "sandbox.enabled=false"]);
+        assert_eq!(bin.join("helper.ran").exists(), !is_project);
+        let active = if is_project { "" } else { &active };
+        assert_eq!(fs::read_to_string(&out).unwrap(), format!("{active}.\n"));
+    }
 }
 
 /// Python's folder for a user's packages, if there is a Python.
