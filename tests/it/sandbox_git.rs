@@ -189,6 +189,36 @@ fn a_setting_that_runs_something_is_told_however_it_is_written() {
 }
 
 #[test]
+fn settings_that_are_included_and_hooks_elsewhere_in_it_are_as_gits_own() {
+    if !has("git", "settings_that_are_included_and_hooks_elsewhere_in_it_are_as_gits_own") {
+        return;
+    }
+    for place in places() {
+        git(&place, REPOSITORY);
+        let root = place.test.root();
+        write(&root.join(".git/of/user"), "[include]\n\tpath = ../deep/er\n");
+        write(&root.join(".git/deep/er"), "[index]\n\tsparse = false\n");
+        git(&place, "git config include.path of/user; git config core.hooksPath .git/my-hooks");
+        write(&root.join(".git/my-hooks/pre-commit"), "#!/bin/sh\n. ./lint\n");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(root.join(".git/my-hooks/pre-commit"), mode).unwrap();
+        for (lint, path) in [
+            ("git config --file .git/of/user core.fsmonitor ./x", ".git/of/user"),
+            ("git config --file .git/deep/er core.fsmonitor ./x", ".git/deep/er"),
+            ("echo x > .git/my-hooks/pre-push", ".git/my-hooks/pre-push"),
+        ] {
+            let before = std::fs::read(root.join(path)).ok();
+            write(&root.join("lint"), lint);
+            let done = commit(&place);
+            let is_changed = std::fs::read(root.join(path)).ok() != before;
+            let case = format!("{} {:?} {lint}: {done}", place.backend, place.user);
+            assert_eq!(told(&done).contains(path), is_changed, "{case}");
+            assert!(is_changed || path.contains("hooks"), "{case}");
+        }
+    }
+}
+
+#[test]
 fn settings_that_become_a_link_or_can_not_be_read_are_told() {
     if !has("git", "settings_that_become_a_link_or_can_not_be_read_are_told") {
         return;
@@ -522,6 +552,17 @@ fn what_a_push_reaches_is_found_as_git_finds_it() {
             let line = format!("git push -o x named HEAD:refs/heads/b{n}");
             holds(&place, &line, &place.call(&json!({"command": line})));
         }
+        for line in [
+            "git remote add r1 ./e && git push r1 HEAD:refs/heads/c1",
+            "git remote rename named o; git remote add named e.git; git push named HEAD:refs/heads/c2",
+            "url=e; git remote add r2 $url && git push r2 HEAD:refs/heads/c3",
+        ] {
+            holds(&place, line, &place.call(&json!({"command": line})));
+        }
+        git(
+            &place,
+            "git remote remove named; git remote remove r1 || true; git remote remove r2 || true",
+        );
         // Of those that have nothing to run each is as good as another; this one is the one that it pushes from.
         git(&place, "git config remote.named.url clean; rm -rf .git/branches .git/remotes");
         let beside = "git -C clean.git log -1 && git commit -q --allow-empty -m more";
@@ -985,9 +1026,11 @@ fn what_a_rebase_would_run_and_worktrees_that_are_none_are_told() {
             ("rebase-apply/apply-opt", " '--build-fake-ancestor=x'", "--build-fake-ancestor=x)"),
             ("rebase-merge/strategy_opts", "--index-output=x", "strategy_opts (git goes on"),
             ("MERGE_RR", "0123456789abcdef0123456789abcdef01234567\t../../own", rr),
+            ("reftable/tables.list", "0x01-0x02-1.ref\n", ""),
+            ("reftable/tables.list", "a.ref\n../../x/b.ref\n", "(has the name ../../x/b.ref)"),
         ] {
             write(&place.test.root().join("left"), text);
-            let folder = "mkdir -p .git/rebase-merge .git/rebase-apply";
+            let folder = "mkdir -p .git/rebase-merge .git/rebase-apply .git/reftable";
             last_hook(&place, &format!("{folder}; cp left .git/{file}"));
             let done = commit(&place);
             let how = format!("{file} {} {done}", place.backend);
@@ -995,7 +1038,7 @@ fn what_a_rebase_would_run_and_worktrees_that_are_none_are_told() {
                 told(&done).contains(words) && told(&done).is_empty() == words.is_empty(),
                 "{how}"
             );
-            git(&place, "rm -rf .git/rebase-* .git/MERGE_RR");
+            git(&place, "rm -rf .git/rebase-* .git/MERGE_RR .git/reftable");
         }
         let docs = place.outside().canonicalize().unwrap().join("docs/.git");
         let lines = format!(

@@ -196,9 +196,20 @@ impl Repository {
         for own in &self.own {
             inner.look_into(own);
         }
-        self.settings.extend(self.named_by().cloned());
         self.settings.extend(inner.settings);
         self.hooks.extend(inner.hooks);
+        let tree = self.place.parent().unwrap_or(&self.place).to_owned();
+        let is_own = |path: &PathBuf| is_inside(path, &self.own);
+        let included = self.settings.iter().flat_map(|file| settings::included(file));
+        let included: Vec<PathBuf> = included.map(|path| plain(&path)).filter(is_own).collect();
+        // Hooks may lie elsewhere in it.
+        let hooks = self.settings.iter().chain(&included);
+        let hooks = hooks.filter_map(|file| settings::path(file, "core.hookspath"));
+        let hooks: Vec<PathBuf> =
+            hooks.map(|path| plain(&tree.join(path))).filter(is_own).collect();
+        self.hooks.extend(hooks);
+        self.settings.extend(self.named_by().cloned());
+        self.settings.extend(included);
         Some(self)
     }
 }

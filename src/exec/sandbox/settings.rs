@@ -283,6 +283,26 @@ fn link(path: &Path) -> Option<PathBuf> {
     }
 }
 
+/// The files that a file with settings has git read as well, by whatever condition, and those that these have it read.
+pub(super) fn included(file: &Path) -> Vec<PathBuf> {
+    // (Git's own limit is ten.)
+    const DEPTH: usize = 10;
+    let mut all = Vec::new();
+    let mut next = vec![file.to_owned()];
+    for _ in 0..DEPTH {
+        let named = next.iter().flat_map(|file| {
+            named_in(file, &[("include", &["path"]), ("includeif", &["path"])])
+                .into_iter()
+                .map(|name| file.with_file_name(std::ffi::OsString::from_vec(name)))
+        });
+        next = named.filter(|path| !all.contains(path)).collect();
+        next.sort();
+        next.dedup();
+        all.extend_from_slice(&next);
+    }
+    all
+}
+
 /// The value that counts of this setting in a file, as a path.
 pub(super) fn path(file: &Path, name: &str) -> Option<PathBuf> {
     let value = values(&disk::read_small(file, disk::SMALL).ok()?, name).pop()?;
@@ -496,11 +516,16 @@ fn is_one_of(setting: &Setting, table: &[(&str, &[&str])]) -> bool {
 
 /// Where the remotes in a file with settings are, and those that branches name.
 pub(super) fn remotes(file: &Path) -> Vec<Vec<u8>> {
-    let Ok(text) = disk::read_small(file, disk::SMALL) else { return Vec::new() };
-    let (settings, _) = read(&text);
     let named: &[(&str, &[&str])] =
         &[("remote", &["url", "pushurl", "pushdefault"]), ("branch", &["remote", "pushremote"])];
-    let own = settings.into_iter().filter(|setting| is_one_of(setting, named));
+    named_in(file, named)
+}
+
+/// The values of these settings in a file.
+fn named_in(file: &Path, table: &[(&str, &[&str])]) -> Vec<Vec<u8>> {
+    let Ok(text) = disk::read_small(file, disk::SMALL) else { return Vec::new() };
+    let (settings, _) = read(&text);
+    let own = settings.into_iter().filter(|setting| is_one_of(setting, table));
     own.filter_map(|setting| setting.value).collect()
 }
 

@@ -59,7 +59,7 @@ const MOST_TOLD: usize = 100;
 pub(super) enum Trap {
     /// A link, and where it leads.
     Link(PathBuf),
-    /// A name (in an index, in what `rerere` writes) that leads out of the work tree, or into `.git`.
+    /// A name (in an index, in what `rerere` writes, in a list of tables of refs) that leads out of the work tree, or into `.git`.
     Name(Vec<u8>),
     /// Something that git reads there is none that it writes, or too large.
     Unreadable,
@@ -236,6 +236,9 @@ impl Search<'_> {
         if is_repository && name == "MERGE_RR" {
             return read(path, |list| written_by_rerere(list).map(Trap::Name));
         }
+        if name == "tables.list" && folder.ends_with("reftable") {
+            return read(path, |list| table_elsewhere(list).map(Trap::Name));
+        }
         let is_of_worktree = folder.parent().is_some_and(|above| above.ends_with("worktrees"));
         if name == "gitdir" && is_repository && is_of_worktree {
             let named = git::name_in(path, b"")?;
@@ -337,6 +340,11 @@ fn handed_on(text: &[u8]) -> Vec<Vec<u8>> {
     let begins = memchr::memmem::find_iter(text, b"'-").map(|at| text.split_at(at + 1).1);
     let others = begins.filter(|option| !HANDED_ON.iter().any(|own| option.starts_with(own)));
     others.filter_map(|it| it.split(|byte| *byte == b'\'').next()).map(<[u8]>::to_vec).collect()
+}
+
+/// The first table of refs that is said to lie elsewhere: git takes away those that it has put together.
+fn table_elsewhere(list: &[u8]) -> Option<Vec<u8>> {
+    list.split(|byte| *byte == b'\n').find(|name| name.contains(&b'/')).map(<[u8]>::to_vec)
 }
 
 /// The first path that leads elsewhere in `MERGE_RR`: git writes there how a conflict was resolved before.

@@ -413,6 +413,7 @@ pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) ->
         return GitFolders::default();
     }
     let directory = if directory == "." { "" } else { directory };
+    let pushes = pushes_to(line).is_some();
     let mut all = GitFolders::default();
     for run in line.runs() {
         let args = Args { run, directory, ground, values: None };
@@ -428,7 +429,7 @@ pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) ->
                     && !args.names_git_folder()
                     && !UNSAFE.iter().any(|option| args.may_have(option))
                     && !args.merges_by_a_program()
-                    && !args.pushes_to_somewhere());
+                    && !(pushes && args.names_somewhere()));
         let folders = match run.name() {
             _ if !is_harmless => None,
             "git" => args.works_in(),
@@ -443,9 +444,11 @@ pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) ->
 /// Where it may send to, if a command of it does.
 pub(super) fn pushes_to(line: &Line) -> Option<Vec<String>> {
     let gits = line.runs().iter().filter(|run| run.name() == "git").map(Args::alone);
-    let pushes: Vec<Args<'_>> = gits.filter(|args| args.sub_is("push")).collect();
-    let names = pushes.iter().flat_map(|args| args.operands().skip(1));
-    (!pushes.is_empty()).then(|| names.map(|word| word.text.clone()).collect())
+    let gits: Vec<Args<'_>> = gits.collect();
+    // (`git remote add x ./other && git push x`)
+    let names = gits.iter().flat_map(Args::operands);
+    let pushes = gits.iter().any(|args| args.sub_is("push"));
+    pushes.then(|| names.map(|word| word.text.clone()).collect())
 }
 
 /// A command of the line that reads standard input, and is given none.

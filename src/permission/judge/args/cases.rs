@@ -152,13 +152,15 @@ impl<'a> Args<'a> {
         n_asked > 0 && (named().len() != n_asked || !named().iter().all(is_gits))
     }
 
-    /// `git push "$x"`: what is there may run hooks of its own.
-    pub(in super::super) fn pushes_to_somewhere(&self) -> bool {
+    /// `git push "$x"`, `git remote add y "$x"`: what is there may run hooks of its own.
+    pub(in super::super) fn names_somewhere(&self) -> bool {
         // (Behind these letters stands a value, which is none of its operands.)
         let has_value = ["-o", "--push-option"].iter().any(|option| self.may_have(option));
         let n_names = if has_value { usize::MAX } else { 1 };
         let mut names = self.operands().skip(1).take(n_names);
-        self.sub_is("push") && (self.may_have("--repo") || names.any(|word| !word.is_literal()))
+        let is_unknown = |word: &Word| !word.is_literal();
+        self.sub_is("push") && (self.may_have("--repo") || names.any(is_unknown))
+            || self.sub_is("remote") && self.operands().any(is_unknown)
     }
 
     /// `gh api -X DELETE`
