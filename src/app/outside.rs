@@ -1,6 +1,7 @@
 //! Programs that run as the user, outside the sandbox: none of them is one that a command of the agent could have
 //! put there, nor takes anything from a folder that commands write.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -29,17 +30,20 @@ const FOLDERS: &[&str] = &["HOME", "PATH", "DIR", "DIRS", "BASE", "ROOT", "LIB",
 /// With it Python takes nothing from that folder.
 const NO_PYTHON_SITE: &str = "PYTHONNOUSERSITE";
 
-/// Projects in which PATH has a folder (`~/other/.venv/bin`): commands of a session there could have put a program into it.
+/// Projects in which one of these lists has a folder (`~/other/.venv/bin`): commands of a session there could have put
+/// something into it.
 fn other_projects() -> Vec<PathBuf> {
     let home = std::env::home_dir();
     let is_project = |folder: &&Path| folder.join(config::AGENT_DIR).is_dir();
     // (The folders in PATH below a home that was a project are not written there.)
     let is_home = |folder: &Path| home.as_ref().is_some_and(|home| home.starts_with(folder));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
-    let above =
-        folders.filter_map(|folder| folder.ancestors().find(is_project).map(Path::to_owned));
-    above.filter(|folder| !is_home(folder)).collect()
+    let lists = LISTS.iter().filter_map(std::env::var_os);
+    let folders = lists.flat_map(|list| std::env::split_paths(&list).collect::<Vec<_>>());
+    let above = folders
+        .filter(|folder| folder.is_absolute())
+        .filter_map(|folder| folder.ancestors().find(is_project).map(Path::to_owned));
+    let projects: BTreeSet<PathBuf> = above.filter(|folder| !is_home(folder)).collect();
+    projects.into_iter().collect()
 }
 
 /// Where such programs run, and with what.

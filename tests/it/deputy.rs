@@ -251,7 +251,7 @@ fn a_name_alone_is_a_folder_where_a_variable_is_for_folders() {
 #[test]
 fn no_program_of_another_project_is_run_outside() {
     let config = "model = \"mine/x\"\n[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n\
-        api_key_command = \"echo $VIRTUAL_ENV. > $OUT; helper; echo sk-x\"\n";
+        api_key_command = \"echo $VIRTUAL_ENV$PYTHONPATH. > $OUT; helper; echo sk-x\"\n";
     for is_project in [true, false] {
         // (Not below this project, where somebody may work with the agent.)
         let other = Test::in_memory();
@@ -265,11 +265,11 @@ fn no_program_of_another_project_is_run_outside() {
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
         let active = other.root().join(".venv").display().to_string();
         let test = test.env("PATH", &path).env("OUT", out.to_str().unwrap());
-        let test = test.env("VIRTUAL_ENV", &active);
+        let test = test.env("VIRTUAL_ENV", &active).env("PYTHONPATH", &active);
         test.agent(&["doctor", "--set", "sandbox.enabled=false"]);
         assert_eq!(bin.join("helper.ran").exists(), !is_project);
         let active = if is_project { "" } else { &active };
-        assert_eq!(fs::read_to_string(&out).unwrap(), format!("{active}.\n"));
+        assert_eq!(fs::read_to_string(&out).unwrap(), format!("{active}{active}.\n"));
     }
 }
 
