@@ -103,9 +103,19 @@ pub struct GitWork {
     pub writes_in: Vec<PathBuf>,
     /// Those in which it only reads.
     pub reads_in: Vec<PathBuf>,
-    /// It sends to another repository, which may lie on this disk, and have hooks: one of these, or of those that its
-    /// settings name.
-    pub pushes: Option<Vec<String>>,
+    /// Those by way of which it comes to the others. Where one is not there, it is not known where it comes to.
+    pub passed: Vec<PathBuf>,
+    /// It sends to another repository, which may lie on this disk, and have hooks.
+    pub pushes: Option<Pushes>,
+}
+
+/// Where git sends to.
+#[derive(Clone, Debug, Default)]
+pub struct Pushes {
+    /// The names or addresses of the repositories; where there is none, one that the settings name.
+    pub to: Vec<String>,
+    /// What the line says besides of remotes: names that it gives, and addresses.
+    pub remotes: Vec<String>,
 }
 
 /// How it went.

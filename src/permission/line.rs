@@ -80,8 +80,9 @@ impl Line {
         judge::git_works_in(self, directory, ground)
     }
 
-    /// A command of it is a `git push`: what may be the name or the place of a remote in it.
-    pub fn pushes_to(&self) -> Option<Vec<String>> {
+    /// A command of it is a `git push`: the names or addresses of where it sends to, and what the line says of remotes
+    /// besides.
+    pub fn pushes_to(&self) -> Option<(Vec<String>, Vec<String>)> {
         judge::pushes_to(self)
     }
 

@@ -18,8 +18,8 @@ use stages::Pipelines;
 
 use super::{Target, Tool, ToolCx, blocking, filled_in, parse, spec};
 use crate::exec::{
-    self, Command, Ended, GitWork, Outcome, Statuses, Watcher, WholeOutput, changed_meanwhile,
-    seconds,
+    self, Command, Ended, GitWork, Outcome, Pushes, Statuses, Watcher, WholeOutput,
+    changed_meanwhile, seconds,
 };
 use crate::permission::Line;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
@@ -102,7 +102,8 @@ fn git_work(line: &Line, directory: &str, cx: &ToolCx) -> GitWork {
     GitWork {
         writes_in: folders.writes.iter().filter_map(full).collect(),
         reads_in: folders.reads.iter().filter_map(full).collect(),
-        pushes: line.pushes_to(),
+        passed: folders.passed.iter().filter_map(full).collect(),
+        pushes: line.pushes_to().map(|(to, remotes)| Pushes { to, remotes }),
     }
 }
 

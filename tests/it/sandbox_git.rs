@@ -610,13 +610,19 @@ fn what_a_line_brings_with_it_or_hides_is_no_repository_to_git() {
         }
         write(&root.join("sub/config"), &settings);
         write(&root.join("sub/HEAD"), "ref: refs/heads/main\n");
+        write_attack(&place, "sub/hooks/pre-receive");
+        // Where links lead, `..` is another folder.
         git(
             &place,
-            "cp -r sub ev; mv ev/HEAD ev/HEAD_; cp -r sub tmp; echo tmp > .git/info/exclude; git init -q ../outside/ev; \
+            "mkdir -p d/e; ln -s d/e lk; git init -q d/w; cp -r sub d/e.git; echo d > .git/info/exclude",
+        );
+        git(
+            &place,
+            "cp -r sub ev; mv ev/HEAD ev/HEAD_; cp -r sub tmp; echo tmp >> .git/info/exclude; git init -q ../outside/ev; \
                      git init -q made; echo made >> .git/info/exclude; git add .; git commit -qm all; git branch evil; git rm -qr sub; git commit -qm less",
         );
         let monitor = format!(
-            "git -C made config core.fsmonitor {0}/fs; git -C ../outside/ev config core.fsmonitor {0}/fs",
+            "git -C made config core.fsmonitor {0}/fs; git -C d/w config core.fsmonitor {0}/fs; git -C ../outside/ev config core.fsmonitor {0}/fs",
             root.display()
         );
         git(&place, &monitor);
@@ -628,6 +634,14 @@ fn what_a_line_brings_with_it_or_hides_is_no_repository_to_git() {
             "git merge -q evil && cd sub && git add x",
             "git checkout -q evil -- sub && git -C sub add x",
             "git mv ev/HEAD_ ev/HEAD && git -C ev add x",
+            "git checkout -q evil -- sub && git push ./sub HEAD:refs/heads/p1",
+            "git checkout -q evil -- sub && git push -o x sub HEAD:refs/heads/p2",
+            "git push lk/../e HEAD:refs/heads/p3",
+            "git push ~nobody/../x HEAD:refs/heads/p4",
+            "cd lk/../w && git status; cd ../..; git add fs",
+            "(cd lk && cd ../w && git status); git add fs",
+            "cd -P lk/../w && git status; cd ../..; git add fs",
+            "git -C lk/../w status; git add fs",
             &format!("cd /tmp/ev && git status; cd {folder} && git add fs"),
             "cd ../outside/ev && git status; git -C ../../project add fs",
             &format!("cd ../outside/ev && git status; cd {folder} && git add fs"),

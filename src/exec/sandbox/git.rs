@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use rustix::fs::Access;
 use rustix::io::Errno;
 
-use super::GitWork;
-use super::remotes;
+use super::remotes::{self, Remotes};
 use super::settings::{self, Settings};
 use super::tables;
+use super::{GitWork, Pushes};
 use crate::disk::repository::{self, looks_like_one};
 use crate::disk::{SMALL, is_not_there, may_be, read_small, settled};
 
@@ -131,46 +131,64 @@ impl Repository {
 
     /// The repositories in what commands write that it may send to, from these folders: what lies there runs hooks of
     /// its own.
-    fn receivers(&self, names: &[String], folders: &[PathBuf], places: &Places<'_>) -> Vec<Self> {
+    fn receivers(&self, pushes: &Pushes, folders: &[PathBuf], places: &Places<'_>) -> Vec<Self> {
         let tree = self.place.parent().unwrap_or(&self.place).to_owned();
         let from: BTreeSet<&PathBuf> = folders.iter().chain(&self.own).chain([&tree]).collect();
-        let addresses = self.addresses(names);
+        let known = self.remotes();
+        let names = pushes.to.iter().chain(&pushes.remotes).map(|name| name.clone().into_bytes());
+        let mut addresses: BTreeSet<Vec<u8>> = names.collect();
+        // What is no remote's name is an address, though nothing is there yet.
+        let is_name =
+            |name: &&String| known.names.contains(name.as_bytes()) || pushes.remotes.contains(name);
+        let is_new = pushes.to.iter().filter(|name| !is_name(name)).any(|name| {
+            let way = remotes::on_disk(name.as_bytes());
+            way.is_some_and(|way| {
+                let mut ways =
+                    from.iter().flat_map(|folder| remotes::repositories(&folder.join(&way)));
+                let mut is_there = ways.clone().any(|way| may_be(&way, |_| true));
+                is_there |= !ways.any(|way| is_inside(&plain(&way), places.writable));
+                !is_there
+            })
+        });
+        addresses.extend(known.addresses);
         let ways =
             addresses.iter().filter_map(|address| remotes::on_disk(address)).flat_map(|way| {
                 let ways = from.iter().map(|folder| folder.join(&way));
                 ways.flat_map(|way| remotes::repositories(&way)).collect::<Vec<_>>()
             });
-        ways.filter_map(|way| self.receiver(&way, places)).collect()
+        let is_unknown = is_new || addresses.iter().any(|address| remotes::is_of_a_user(address));
+        let unknown = is_unknown.then(Self::default);
+        ways.filter_map(|way| self.receiver(&way, places)).chain(unknown).collect()
     }
 
-    /// What may be the address of a repository that it sends to, besides these.
-    fn addresses(&self, names: &[String]) -> BTreeSet<Vec<u8>> {
+    /// What its settings say of remotes, and those of its modules (`--recurse-submodules`).
+    fn remotes(&self) -> Remotes {
         let mut files = self.settings.clone();
-        let mut addresses: BTreeSet<Vec<u8>> =
-            names.iter().map(|name| name.clone().into_bytes()).collect();
+        let mut remotes = Remotes::default();
         for own in &self.own {
-            // Of modules, too (`--recurse-submodules`).
             let mut inner = Inner::default();
             inner.look_into(own);
             files.extend(inner.settings);
-            addresses.extend(remotes::of_old(own));
+            remotes.of_old(own);
         }
-        addresses.extend(files.iter().flat_map(|file| settings::remotes(file)));
-        addresses
+        for file in files {
+            remotes.addresses.extend(settings::remotes(&file));
+            remotes.names.extend(settings::named_remotes(&file));
+        }
+        remotes
     }
 
     /// The repository here, if commands write it and it is another one; one of which nothing is known, if it is theirs
     /// alone.
     fn receiver(&self, way: &Path, places: &Places<'_>) -> Option<Self> {
-        let way = plain(way);
         let real = way.canonicalize().ok();
-        if real.iter().chain([&way]).any(|path| places.is_own(path)) {
+        if real.iter().chain([&plain(way)]).any(|path| places.is_own(path)) {
             return Some(Self::default());
         }
         let mut own = real?;
         if own.is_file() {
-            let elsewhere = plain(&name_in(&own, b"gitdir: ")?);
-            if places.is_own(&elsewhere) {
+            let elsewhere = name_in(&own, b"gitdir: ")?;
+            if places.is_own(&plain(&elsewhere)) {
                 return Some(Self::default());
             }
             own = elsewhere.canonicalize().ok()?;
@@ -514,6 +532,9 @@ pub(super) fn worked_in(
         let met = |folder: PathBuf| (folder.clone(), nearest(&folder, repositories, places));
         there.map(met).collect()
     };
+    if work.passed.iter().any(|folder| there(folder).is_none()) {
+        return WorkedIn::default();
+    }
     let mut has_bare = false;
     let (mut may_make, mut written, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for (folder, nearest) in met(&work.writes_in) {
@@ -539,8 +560,8 @@ pub(super) fn worked_in(
             Nearest::Known(_) | Nearest::Other(_) | Nearest::Nothing => {}
         }
     }
-    if let Some(names) = &work.pushes {
-        let receivers = |from: &Repository| from.receivers(names, &work.writes_in, places);
+    if let Some(pushes) = &work.pushes {
+        let receivers = |from: &Repository| from.receivers(pushes, &work.writes_in, places);
         others.extend(written.iter().flat_map(receivers));
     }
     let is_one = written.iter().all(|one| written.iter().all(|other| are_one(one, other)));

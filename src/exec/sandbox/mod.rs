@@ -37,8 +37,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::GitWork;
 use super::process::Watcher;
+use super::{GitWork, Pushes};
 use crate::disk;
 use crate::protocol::event::Sandbox as Holds;
 use folder::Folder;

@@ -1,5 +1,6 @@
 //! Where on this disk git sends to: how it reads the name of a remote that is a path.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
@@ -56,20 +57,35 @@ pub(super) fn repositories(path: &Path) -> [PathBuf; 4] {
     })
 }
 
-/// The addresses in the files by which git knew its remotes before it had settings.
-pub(super) fn of_old(repository: &Path) -> Vec<Vec<u8>> {
-    let folders = ["remotes", "branches"].map(|name| repository.join(name));
-    let files = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
-    let texts = files.filter_map(|file| read_small(&file.path(), SMALL).ok());
-    let addresses = texts.flat_map(|text| {
-        let lines = text.split(|byte| *byte == b'\n').map(|line| {
-            let line = line.strip_prefix(b"URL:").unwrap_or(line).trim_ascii();
-            // `address#branch`
-            line.split(|byte| *byte == b'#').next().unwrap_or_default().to_owned()
-        });
-        lines.collect::<Vec<_>>()
-    });
-    addresses.filter(|address| !address.is_empty()).collect()
+/// It is seen from the home of somebody by his name (`~name/x`).
+pub(super) fn is_of_a_user(address: &[u8]) -> bool {
+    address.starts_with(b"~") && address.get(1).is_some_and(|next| *next != b'/')
+}
+
+/// What a repository says of others that it knows.
+#[derive(Default)]
+pub(super) struct Remotes {
+    pub(super) names: BTreeSet<Vec<u8>>,
+    /// What may be the address of one.
+    pub(super) addresses: BTreeSet<Vec<u8>>,
+}
+
+impl Remotes {
+    /// In the files by which git knew its remotes before it had settings.
+    pub(super) fn of_old(&mut self, repository: &Path) {
+        for folder in ["remotes", "branches"].map(|name| repository.join(name)) {
+            for file in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let Ok(text) = read_small(&file.path(), SMALL) else { continue };
+                self.names.insert(file.file_name().into_vec());
+                self.addresses.extend(text.split(|byte| *byte == b'\n').map(|line| {
+                    let line = line.strip_prefix(b"URL:").unwrap_or(line).trim_ascii();
+                    // `address#branch`
+                    line.split(|byte| *byte == b'#').next().unwrap_or_default().to_owned()
+                }));
+            }
+        }
+        self.addresses.remove(&b""[..]);
+    }
 }
 
 #[cfg(test)]

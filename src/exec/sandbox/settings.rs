@@ -521,6 +521,18 @@ pub(super) fn remotes(file: &Path) -> Vec<Vec<u8>> {
     named_in(file, named)
 }
 
+/// The names of the remotes in a file with settings.
+pub(super) fn named_remotes(file: &Path) -> Vec<Vec<u8>> {
+    let Ok(text) = disk::read_small(file, disk::SMALL) else { return Vec::new() };
+    let (settings, _) = read(&text);
+    let names = settings.iter().filter_map(|setting| {
+        let named = setting.name.strip_prefix(b"remote.")?;
+        let end = named.iter().rposition(|byte| *byte == b'.')?;
+        Some(named[..end].to_vec())
+    });
+    names.collect()
+}
+
 /// The values of these settings in a file.
 fn named_in(file: &Path, table: &[(&str, &[&str])]) -> Vec<Vec<u8>> {
     let Ok(text) = disk::read_small(file, disk::SMALL) else { return Vec::new() };

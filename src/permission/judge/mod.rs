@@ -436,19 +436,21 @@ pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) ->
             _ => Some(Vec::new()),
         };
         let Some(folders) = folders else { return GitFolders::default() };
+        all.passed.extend(run.directories.back.iter().cloned());
         if writes { all.writes.extend(folders) } else { all.reads.extend(folders) }
     }
     all
 }
 
-/// Where it may send to, if a command of it does.
-pub(super) fn pushes_to(line: &Line) -> Option<Vec<String>> {
+/// Where it sends to, if a command of it does, and what it says of remotes (`git remote add x ./other && git push x`).
+pub(super) fn pushes_to(line: &Line) -> Option<(Vec<String>, Vec<String>)> {
     let gits = line.runs().iter().filter(|run| run.name() == "git").map(Args::alone);
     let gits: Vec<Args<'_>> = gits.collect();
-    // (`git remote add x ./other && git push x`)
-    let names = gits.iter().flat_map(Args::operands);
-    let pushes = gits.iter().any(|args| args.sub_is("push"));
-    pushes.then(|| names.map(|word| word.text.clone()).collect())
+    let pushes = gits.iter().filter(|args| args.sub_is("push"));
+    let to = pushes.clone().flat_map(Args::pushed_to).map(|word| word.text.clone());
+    let remotes = gits.iter().filter(|args| args.sub_is("remote")).flat_map(Args::operands);
+    let remotes = remotes.map(|word| word.text.clone());
+    pushes.clone().next().map(|_| (to.collect(), remotes.collect()))
 }
 
 /// A command of the line that reads standard input, and is given none.
@@ -526,6 +528,8 @@ pub struct GitFolders {
     pub writes: BTreeSet<String>,
     /// It only reads it, which runs programs, too.
     pub reads: BTreeSet<String>,
+    /// Where one of these is not there, it may be led elsewhere.
+    pub passed: BTreeSet<String>,
 }
 
 /// A ground of which nothing is known.

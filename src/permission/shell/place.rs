@@ -29,6 +29,9 @@ pub(in super::super) struct Folders {
     /// The ways into those here that are not known.
     pub(in super::super) ways: Arc<[Way]>,
     left_ways: Arc<[Way]>,
+    /// Those on the way that a `..` led to. Where one is not there, and a link was on the way, bash goes back from where that
+    /// led, and all of this is none of it.
+    pub(in super::super) back: Arc<[String]>,
 }
 
 impl Folders {
@@ -39,6 +42,7 @@ impl Folders {
             left: Arc::new([None]),
             ways: Arc::new([]),
             left_ways: Arc::new([]),
+            back: Arc::new([]),
         }
     }
 
@@ -61,7 +65,15 @@ impl Folders {
                 (here, self.ways_by(word))
             }
         };
+        // By where links lead; here they are followed by their names.
+        let is_physical = |word: &Word| {
+            word.known().is_some_and(|text| text.starts_with('-') && text.contains('P'))
+        };
+        let here = if arguments.iter().any(is_physical) { Arc::new([None]) as _ } else { here };
         self.go(here, ways);
+        if arguments.iter().any(|word| word.text.split('/').any(|part| part == "..")) {
+            self.back = self.back.iter().chain(self.here.iter().flatten()).cloned().collect();
+        }
     }
 
     /// After `popd`.
@@ -93,6 +105,10 @@ impl Folders {
 
     /// What follows runs where it would have run before, or where it would now.
     pub(super) fn either(&mut self, before: &Self) {
+        if self.back != before.back {
+            let more = self.back.iter().filter(|folder| !before.back.contains(folder));
+            self.back = before.back.iter().chain(more).cloned().collect();
+        }
         for (all, before) in [(&mut self.here, &before.here), (&mut self.left, &before.left)] {
             if all == before {
                 continue;

@@ -152,14 +152,24 @@ impl<'a> Args<'a> {
         n_asked > 0 && (named().len() != n_asked || !named().iter().all(is_gits))
     }
 
+    /// The repository that `git push` names.
+    pub(in super::super) fn pushed_to(&self) -> Option<&'a Word> {
+        let mut words = self.behind("push");
+        loop {
+            let word = words.next()?;
+            match word.text.as_str() {
+                "--" => return words.next(),
+                "-o" | "--push-option" => _ = words.next(),
+                option if option.starts_with('-') && word.is_literal() => {}
+                _ => return Some(word),
+            }
+        }
+    }
+
     /// `git push "$x"`, `git remote add y "$x"`: what is there may run hooks of its own.
     pub(in super::super) fn names_somewhere(&self) -> bool {
-        // (Behind these letters stands a value, which is none of its operands.)
-        let has_value = ["-o", "--push-option"].iter().any(|option| self.may_have(option));
-        let n_names = if has_value { usize::MAX } else { 1 };
-        let mut names = self.operands().skip(1).take(n_names);
         let is_unknown = |word: &Word| !word.is_literal();
-        self.sub_is("push") && (self.may_have("--repo") || names.any(is_unknown))
+        self.sub_is("push") && (self.may_have("--repo") || self.pushed_to().is_some_and(is_unknown))
             || self.sub_is("remote") && self.operands().any(is_unknown)
     }
 
