@@ -552,6 +552,7 @@ fn what_a_push_reaches_is_found_as_git_finds_it() {
             let line = format!("git push -o x named HEAD:refs/heads/b{n}");
             holds(&place, &line, &place.call(&json!({"command": line})));
         }
+        git(&place, "git config remote.named.url clean; rm -rf .git/branches .git/remotes");
         for line in [
             "git remote add r1 ./e && git push r1 HEAD:refs/heads/c1",
             "git remote rename named o; git remote add named e.git; git push named HEAD:refs/heads/c2",
@@ -564,7 +565,7 @@ fn what_a_push_reaches_is_found_as_git_finds_it() {
             "git remote remove named; git remote remove r1 || true; git remote remove r2 || true",
         );
         // Of those that have nothing to run each is as good as another; this one is the one that it pushes from.
-        git(&place, "git config remote.named.url clean; rm -rf .git/branches .git/remotes");
+        git(&place, "git remote add named clean");
         let beside = "git -C clean.git log -1 && git commit -q --allow-empty -m more";
         let done = place.call(&json!({"command": beside}));
         let said = done["text"].as_str().unwrap();
@@ -619,7 +620,8 @@ fn what_a_line_brings_with_it_or_hides_is_no_repository_to_git() {
         git(
             &place,
             "cp -r sub ev; mv ev/HEAD ev/HEAD_; cp -r sub tmp; echo tmp >> .git/info/exclude; git init -q ../outside/ev; \
-                     git init -q made; echo made >> .git/info/exclude; git add .; git commit -qm all; git branch evil; git rm -qr sub; git commit -qm less",
+                     git init -q made; echo made >> .git/info/exclude; git add .; git reset -q sub; git commit -qm all; git branch base; \
+                     git checkout -qb evil; git add sub; git commit -qm evil; git checkout -qb work base",
         );
         let monitor = format!(
             "git -C made config core.fsmonitor {0}/fs; git -C d/w config core.fsmonitor {0}/fs; git -C ../outside/ev config core.fsmonitor {0}/fs",
@@ -647,7 +649,7 @@ fn what_a_line_brings_with_it_or_hides_is_no_repository_to_git() {
             &format!("cd ../outside/ev && git status; cd {folder} && git add fs"),
         ] {
             holds(&place, line, &batch.call("Bash", &json!({"command": line})));
-            git(&place, "git reset -q --hard; git checkout -q -f -");
+            git(&place, "git checkout -q -f work; git reset -q --hard base; rm -rf sub");
         }
         // One around a known one says of itself where it lies.
         git(
