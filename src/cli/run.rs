@@ -34,7 +34,7 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     super::block_on(
         async {
             let face = ui::face(args.output_format, verbosity(args));
-            match work(args, session, &task, &control, vec![face]).await {
+            match Box::pin(work(args, session, &task, &control, vec![face])).await {
                 Ok(code) => code,
                 Err(error) => {
                     let code = error.exit_code();

@@ -429,7 +429,7 @@ pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) ->
                     && !args.names_git_folder()
                     && !UNSAFE.iter().any(|option| args.may_have(option))
                     && !args.merges_by_a_program()
-                    && !(pushes && args.names_somewhere()));
+                    && (!pushes || !args.names_somewhere()));
         let folders = match run.name() {
             _ if !is_harmless => None,
             "git" => args.works_in(),
@@ -447,7 +447,7 @@ pub(super) fn pushes_to(line: &Line) -> Option<(Vec<String>, Vec<String>)> {
     let gits = line.runs().iter().filter(|run| run.name() == "git").map(Args::alone);
     let gits: Vec<Args<'_>> = gits.collect();
     let pushes = gits.iter().filter(|args| args.sub_is("push"));
-    let to = pushes.clone().flat_map(Args::pushed_to).map(|word| word.text.clone());
+    let to = pushes.clone().filter_map(Args::pushed_to).map(|word| word.text.clone());
     let remotes = gits.iter().filter(|args| args.sub_is("remote")).flat_map(Args::operands);
     let remotes = remotes.map(|word| word.text.clone());
     pushes.clone().next().map(|_| (to.collect(), remotes.collect()))
