@@ -27,23 +27,39 @@ const LISTS: &[&str] = &[
 /// What a variable is called whose value is a folder, or more than one: there a name alone is one, from the folder on
 /// in which the program runs.
 const FOLDERS: &[&str] = &["HOME", "PATH", "DIR", "DIRS", "BASE", "ROOT", "LIB", "LIBS", "PREFIX"];
+/// What the folder of a Python is called that is for one project.
+const PYTHONS: &[&str] = &[".venv", "venv", "env"];
 /// With it Python takes nothing from that folder.
 const NO_PYTHON_SITE: &str = "PYTHONNOUSERSITE";
 
-/// Projects in which one of these lists has a folder (`~/other/.venv/bin`): commands of a session there could have put
+/// What of other projects one of these lists leads into (`~/other/.venv/bin`): commands of a session there could have put
 /// something into it.
 fn other_projects() -> Vec<PathBuf> {
-    let home = std::env::home_dir();
-    let is_project = |folder: &&Path| folder.join(config::AGENT_DIR).is_dir();
-    // (The folders in PATH below a home that was a project are not written there.)
-    let is_home = |folder: &Path| home.as_ref().is_some_and(|home| home.starts_with(folder));
     let lists = LISTS.iter().filter_map(std::env::var_os);
     let folders = lists.flat_map(|list| std::env::split_paths(&list).collect::<Vec<_>>());
-    let above = folders
-        .filter(|folder| folder.is_absolute())
-        .filter_map(|folder| folder.ancestors().find(is_project).map(Path::to_owned));
-    let projects: BTreeSet<PathBuf> = above.filter(|folder| !is_home(folder)).collect();
-    projects.into_iter().collect()
+    let folders = folders.filter(|folder| folder.is_absolute());
+    let with_links = folders.flat_map(|folder| folder.canonicalize().into_iter().chain([folder]));
+    let others: BTreeSet<PathBuf> =
+        with_links.flat_map(|folder| projects_around(&folder)).collect();
+    others.into_iter().collect()
+}
+
+/// Folders around this one that somebody works on with the agent, or that tools make for one project. (What lies in the home
+/// itself is the user's own, also where that was a project: the folders in PATH there are not written then.)
+fn projects_around(folder: &Path) -> Vec<PathBuf> {
+    let home = std::env::home_dir();
+    let is_home = |folder: &Path| home.as_ref().is_some_and(|home| home.starts_with(folder));
+    let is_there = |path: PathBuf| path.symlink_metadata().is_ok();
+    let is_project = |folder: &&Path| {
+        let is_made_for_one = folder.file_name().is_some_and(|name| {
+            name == "node_modules"
+                || PYTHONS.iter().any(|own| name == *own) && is_there(folder.join("pyvenv.cfg"))
+        });
+        is_made_for_one && !folder.parent().is_some_and(is_home)
+            || is_there(folder.join(config::AGENT_DIR))
+    };
+    let projects = folder.ancestors().filter(|folder| !is_home(folder)).filter(is_project);
+    projects.map(Path::to_owned).collect()
 }
 
 /// Where such programs run, and with what.

@@ -252,24 +252,33 @@ fn a_name_alone_is_a_folder_where_a_variable_is_for_folders() {
 fn no_program_of_another_project_is_run_outside() {
     let config = "model = \"mine/x\"\n[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n\
         api_key_command = \"echo $VIRTUAL_ENV$PYTHONPATH. > $OUT; helper; echo sk-x\"\n";
-    for is_project in [true, false] {
+    for (bin, made, is_project) in [
+        ("tools/bin", "", false),
+        ("tools/bin", ".agent/sessions", true),
+        // Sessions of such a one are kept elsewhere.
+        ("tools/bin", "link", true),
+        (".venv/bin", ".venv/pyvenv.cfg", true),
+        ("node_modules/.bin", "", true),
+    ] {
         // (Not below this project, where somebody may work with the agent.)
         let other = Test::in_memory();
-        let bin = other.root().join(".venv/bin");
+        let bin = other.root().join(bin);
         program(&bin.join("helper"), EVIL);
-        if is_project {
-            fs::create_dir(other.root().join(".agent")).unwrap();
+        match made {
+            "" => {}
+            "link" => symlink("nowhere", other.root().join(".agent")).unwrap(),
+            folder => fs::create_dir_all(other.root().join(folder)).unwrap(),
         }
         let test = Test::new().user_config(config);
         let out = test.home().join("out");
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-        let active = other.root().join(".venv").display().to_string();
+        let active = bin.display().to_string();
         let test = test.env("PATH", &path).env("OUT", out.to_str().unwrap());
         let test = test.env("VIRTUAL_ENV", &active).env("PYTHONPATH", &active);
         test.agent(&["doctor", "--set", "sandbox.enabled=false"]);
-        assert_eq!(bin.join("helper.ran").exists(), !is_project);
+        assert_eq!(bin.join("helper.ran").exists(), !is_project, "{path}");
         let active = if is_project { "" } else { &active };
-        assert_eq!(fs::read_to_string(&out).unwrap(), format!("{active}{active}.\n"));
+        assert_eq!(fs::read_to_string(&out).unwrap(), format!("{active}{active}.\n"), "{path}");
     }
 }
 

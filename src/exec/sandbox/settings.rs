@@ -549,7 +549,15 @@ fn is_told(setting: &Setting) -> bool {
         "update" => value.starts_with(b"!"),
         _ => is_helpers(setting),
     };
-    leads_elsewhere || !is_one_of(setting, WRITTEN)
+    leads_elsewhere || is_option(setting) || !is_one_of(setting, WRITTEN)
+}
+
+/// Git hands its value, or the name of the remote or branch that it is of, to programs of its own, which would take it for
+/// an option (`[remote "--upload-pack=x"]`).
+fn is_option(setting: &Setting) -> bool {
+    let value = setting.value.as_deref().unwrap_or_default();
+    let mut names = setting.name.splitn(2, |byte| *byte == b'.').skip(1);
+    value.starts_with(b"-") || names.any(|name| name.starts_with(b"-"))
 }
 
 /// An address like `ext::sh -c …`, for which git runs a helper. (What else a remote's is, `git remote add` says.)
@@ -651,6 +659,12 @@ mod tests {
             ("[remote \"o\"]\npush=+refs/*:refs/*", "remote.o.push=+refs/*:refs/*"),
             ("[user]\nemail=x", "user.email=x"),
             ("[new \"x\"]\nthing", "new.x.thing"),
+            ("[remote \"--upload-pack=x\"]\nurl=.", "remote.--upload-pack=x.url=."),
+            ("[branch \"m\"]\nremote=--upload-pack=x", "branch.m.remote=--upload-pack=x"),
+            (
+                "[extensions]\npartialClone=--upload-pack=x",
+                "extensions.partialclone=--upload-pack=x",
+            ),
         ] {
             check(text, &[name]);
         }
