@@ -115,13 +115,47 @@ pub(super) struct RunArgs {
 
 /// The project's root: `-C`, or where the program was started.
 pub(super) fn root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
-    let Some(path) = cwd else { return here() };
+    let standing = here()?;
+    // As the shell came there, if it says so.
+    let walked = std::env::var_os("PWD").map(PathBuf::from).filter(|path| path.is_absolute());
+    let walked = walked.filter(|path| path.canonicalize().is_ok_and(|path| path == standing));
+    let walked = walked.unwrap_or_else(|| standing.clone());
+    let Some(path) = cwd else {
+        not_led_out(&walked, &standing)?;
+        return Ok(standing);
+    };
     let wrong = |why: String| OpenError::Usage(format!("-C {}: {why}", path.display()));
     let root = path.canonicalize().map_err(|error| match error.kind() {
         ErrorKind::NotFound => wrong("there is no such folder; name one that exists".to_owned()),
         _ => wrong(format!("{error}; name a folder that you can open")),
     })?;
-    if root.is_dir() { Ok(root) } else { Err(wrong("is a file; name a folder".to_owned())) }
+    if !root.is_dir() {
+        return Err(wrong("is a file; name a folder".to_owned()));
+    }
+    not_led_out(&walked.join(path), &root)?;
+    Ok(root)
+}
+
+/// Who goes into a folder of a project means to be there: a command, or who made a clone, could have put a link to any
+/// other in its place.
+fn not_led_out(way: &Path, root: &Path) -> Result<(), OpenError> {
+    let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
+    let is_home = |folder: &Path| home.as_ref().is_some_and(|home| home.starts_with(folder));
+    let is_project =
+        |folder: &&Path| [".git", AGENT_DIR].iter().any(|name| folder.join(name).exists());
+    for link in way.ancestors().filter(|path| path.is_symlink()) {
+        let Some(Ok(above)) = link.parent().map(Path::canonicalize) else { continue };
+        let project = above.ancestors().filter(|folder| !is_home(folder)).find(is_project);
+        if let Some(project) = project.filter(|project| !root.starts_with(project)) {
+            return Err(OpenError::Usage(format!(
+                "{} is a link in {} that leads out of it, to {}: go there by its own name, if you mean it",
+                link.display(),
+                project.display(),
+                root.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Where the user stands. The system's name for it holds no links; it is not looked up again, as it may name another

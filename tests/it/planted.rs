@@ -479,6 +479,36 @@ fn a_project_that_became_a_link_in_an_added_folder_is_none() {
 }
 
 #[test]
+fn a_folder_of_a_project_that_leads_out_of_it_is_no_project() {
+    let test = Test::new().script("text: ok").file("sub/a", "");
+    let (root, elsewhere) = (test.root(), test.home().join("elsewhere"));
+    fs::create_dir(root.join(".git")).unwrap();
+    fs::create_dir_all(elsewhere.join("deep")).unwrap();
+    symlink(&elsewhere, root.join("led")).unwrap();
+    symlink("sub", root.join("inside")).unwrap();
+    let said = "is a link in";
+    for folder in ["led", "led/deep", "./sub/../led"] {
+        test.run(&["task", "-C", folder]).expect_code(2).expect_stderr(said);
+    }
+    let from = |folder: &str| {
+        let mut command = test.command(&["run", "--model", "script:/dev/null", "task"]);
+        let way = root.join(folder);
+        let done = command.current_dir(&way).env("PWD", &way).output().unwrap();
+        String::from_utf8_lossy(&done.stderr).into_owned()
+    };
+    assert!(from("led/deep").contains(said), "{}", from("led/deep"));
+    // By its own name, and what leads to the project itself.
+    assert!(!from("inside").contains(said), "{}", from("inside"));
+    let own = elsewhere.join("deep").display().to_string();
+    for folder in ["inside", "sub/../sub", &own] {
+        test.run(&["task", "-C", folder]).expect_code(0);
+    }
+    let way = test.home().join("way");
+    symlink(&root, &way).unwrap();
+    test.run(&["task", "-C", way.to_str().unwrap()]).expect_code(0);
+}
+
+#[test]
 fn an_answer_of_before_stays_where_no_session_begins() {
     let test = Test::new().script("text: ok").file("out.txt", "of before, and longer\n");
     test.run(&["task", "-o", "out.txt", "--set", "sandbox.extra_writable=[\"nope\"]"])
