@@ -873,6 +873,20 @@ fn ancestors(text: &str) -> Vec<i32> {
 }
 
 #[test]
+fn processes_that_only_start_the_next_one_end_with_the_command() {
+    for place in places() {
+        let place = place.with_attack();
+        place.stdout(
+            "env -i ./attack chain beat > /dev/null 2>&1 & sleep 0.2; wc -c < beat > /dev/null",
+        );
+        let beat = || place.test.read("beat").len();
+        let n = beat();
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert!(n > 0 && beat() == n, "{} {:?}: {n}, {}", place.backend, place.user, beat());
+    }
+}
+
+#[test]
 fn what_runs_ends_with_a_supervisor_that_somebody_ended() {
     for (n, place) in (0..).zip(places()) {
         let id = format!("{}{n}7303", std::process::id());

@@ -15,6 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::exit;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open, openat};
@@ -121,8 +122,10 @@ fn outer(channel: &mut UnixStream, mut given: Given) -> Result<(), String> {
     if plan.namespaces {
         // With the first process of the namespace all others end, before it is reaped.
         _ = kill_process(inner, Signal::KILL);
-    } else if has_children() {
-        end_descendants();
+    } else {
+        while has_children() && !end_children() {
+            end_descendants();
+        }
     }
     while sys::wait_any(true).is_ok() {}
     if plan.run.is_none() {
@@ -281,6 +284,27 @@ fn has_children() -> bool {
             Err(_) => return false,
         }
     }
+}
+
+/// Ends the children, and what they leave behind, which are this process's then, again and again: one that only starts the
+/// next one and ends is over before all processes have been looked at. `false`: they are too many, or the kernel does not
+/// tell of children alone.
+fn end_children() -> bool {
+    const MOST_TIME: Duration = Duration::from_millis(200);
+    let begun = Instant::now();
+    let own = rustix::process::getpid().as_raw_nonzero();
+    let children = format!("/proc/self/task/{own}/children");
+    while begun.elapsed() < MOST_TIME {
+        let Ok(found) = std::fs::read_to_string(&children) else { return false };
+        let found = found.split_whitespace().filter_map(|pid| pid.parse().ok());
+        for child in found.filter_map(rustix::process::Pid::from_raw) {
+            _ = kill_process(child, Signal::KILL);
+        }
+        if !has_children() {
+            return true;
+        }
+    }
+    false
 }
 
 /// Returns only why it could not.
