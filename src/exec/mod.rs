@@ -103,8 +103,9 @@ pub struct GitWork {
     pub writes_in: Vec<PathBuf>,
     /// Those in which it only reads.
     pub reads_in: Vec<PathBuf>,
-    /// Those by way of which it comes to the others. Where one is not there, it is not known where it comes to.
-    pub passed: Vec<PathBuf>,
+    /// What it goes back from (`..`), where that is known, and to. Where a link led to the one, and the other is not there,
+    /// it is not known where it comes to.
+    pub back: Vec<(Option<PathBuf>, PathBuf)>,
     /// It sends to another repository, which may lie on this disk, and have hooks.
     pub pushes: Option<Pushes>,
 }

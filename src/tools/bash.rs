@@ -102,7 +102,11 @@ fn git_work(line: &Line, directory: &str, cx: &ToolCx) -> GitWork {
     GitWork {
         writes_in: folders.writes.iter().filter_map(full).collect(),
         reads_in: folders.reads.iter().filter_map(full).collect(),
-        passed: folders.passed.iter().filter_map(full).collect(),
+        back: folders
+            .back
+            .iter()
+            .filter_map(|(from, to)| Some((from.as_ref().and_then(full), full(to)?)))
+            .collect(),
         pushes: line.pushes_to().map(|(to, remotes)| Pushes { to, remotes }),
     }
 }

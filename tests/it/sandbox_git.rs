@@ -797,6 +797,7 @@ fn git_works_where_a_line_leads_it() {
             "cd one && git {c}",
             "git worktree add -q two && git -C two {c} && git worktree remove two",
             "git worktree add -q .wt/u/feat/x/long && git -C .wt/u/feat/x/long {c}",
+            "cd sub && git worktree add -q ../three && cd ../three && git {c} && cd ../sub && git {c}",
             "git worktree add -q target/wt && git -C target/wt {c}",
             "git -C a/b/c/d/deep {c}",
             "cd a/b/c/d/deep && git checkout -q -b own && git {c}",

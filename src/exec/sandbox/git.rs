@@ -532,7 +532,12 @@ pub(super) fn worked_in(
         let met = |folder: PathBuf| (folder.clone(), nearest(&folder, repositories, places));
         there.map(met).collect()
     };
-    if work.passed.iter().any(|folder| there(folder).is_none()) {
+    let has_no_link =
+        |folder: &PathBuf| folder.canonicalize().is_ok_and(|real| real == plain(folder));
+    let is_lost = |(from, to): &(Option<PathBuf>, PathBuf)| {
+        there(to).is_none() && !from.as_ref().is_some_and(has_no_link)
+    };
+    if work.back.iter().any(is_lost) {
         return WorkedIn::default();
     }
     let mut has_bare = false;

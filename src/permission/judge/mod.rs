@@ -30,7 +30,7 @@ pub(super) use touched::{changes, changes_what_a_patch_names, removes};
 
 use super::line::Line;
 use super::rule::Skip;
-use super::shell::{By, How, Input, Redirect, Run, Sets, Word};
+use super::shell::{Back, By, How, Input, Redirect, Run, Sets, Word};
 use crate::protocol::tool::Effect;
 
 /// What stands at a path. Whoever asks for a ruling tells it: this room looks at no file.
@@ -436,7 +436,8 @@ pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) ->
             _ => Some(Vec::new()),
         };
         let Some(folders) = folders else { return GitFolders::default() };
-        all.passed.extend(run.directories.back.iter().cloned());
+        let back = run.directories.back.iter().cloned();
+        all.back.extend(back.map(|Back { from, to }| (from, to)));
         if writes { all.writes.extend(folders) } else { all.reads.extend(folders) }
     }
     all
@@ -528,8 +529,9 @@ pub struct GitFolders {
     pub writes: BTreeSet<String>,
     /// It only reads it, which runs programs, too.
     pub reads: BTreeSet<String>,
-    /// Where one of these is not there, it may be led elsewhere.
-    pub passed: BTreeSet<String>,
+    /// By way of these it may be led elsewhere: where the second is not there, and the first, of which that is known, is
+    /// reached by a link.
+    pub back: BTreeSet<(Option<String>, String)>,
 }
 
 /// A ground of which nothing is known.

@@ -11,7 +11,7 @@ mod word;
 
 use std::ops::Range;
 
-pub(super) use place::{Dir, Folders, Way, join, path_of};
+pub(super) use place::{Back, Dir, Folders, Way, join, path_of};
 pub(super) use runs::{
     Binding, By, Input, Run, Runs, SHELLS, Sets, is_assignment, is_harmless_setting,
 };

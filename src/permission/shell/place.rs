@@ -21,6 +21,16 @@ pub(in super::super) type Dir = Option<String>;
 /// The words that lead into a folder, one after the other, where what they stand for is not known here: `cd c*f`, `cd $d`.
 pub(in super::super) type Way = Vec<Word>;
 
+/// A `..` on the way into a folder. Where that is not there, and a link led to what is left, bash goes back from where the
+/// link led.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in super::super) struct Back {
+    /// What is left, where that is known.
+    pub(in super::super) from: Dir,
+    /// The folder, by the names.
+    pub(in super::super) to: String,
+}
+
 /// The folders that a command may run in, and those that the last `cd` before it may have left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Folders {
@@ -29,9 +39,8 @@ pub(in super::super) struct Folders {
     /// The ways into those here that are not known.
     pub(in super::super) ways: Arc<[Way]>,
     left_ways: Arc<[Way]>,
-    /// Those on the way that a `..` led to. Where one is not there, and a link was on the way, bash goes back from where that
-    /// led, and all of this is none of it.
-    pub(in super::super) back: Arc<[String]>,
+    /// The ways back.
+    pub(in super::super) back: Arc<[Back]>,
 }
 
 impl Folders {
@@ -70,10 +79,26 @@ impl Folders {
             word.known().is_some_and(|text| text.starts_with('-') && text.contains('P'))
         };
         let here = if arguments.iter().any(is_physical) { Arc::new([None]) as _ } else { here };
-        self.go(here, ways);
-        if arguments.iter().any(|word| word.text.split('/').any(|part| part == "..")) {
-            self.back = self.back.iter().chain(self.here.iter().flatten()).cloned().collect();
+        let back: Vec<Back> = arguments.iter().flat_map(|word| self.backs_by(word)).collect();
+        if !back.is_empty() {
+            self.back = self.back.iter().cloned().chain(back).collect();
         }
+        self.go(here, ways);
+    }
+
+    /// The ways back in a word.
+    fn backs_by(&self, word: &Word) -> Vec<Back> {
+        let parts: Vec<&str> = word.text.split('/').collect();
+        let ends = parts.iter().enumerate().filter(|(_, part)| **part == "..").map(|(end, _)| end);
+        let before = |end: usize| Word { text: parts[..end].join("/"), kind: word.kind };
+        let ways = ends.flat_map(|end| {
+            self.of(word).iter().filter_map(move |dir| {
+                let to = path_of(dir, word)?;
+                let from = if end == 0 { dir.clone() } else { path_of(dir, &before(end)) };
+                Some(Back { from: from.filter(|_| word.is_literal()), to })
+            })
+        });
+        ways.collect()
     }
 
     /// After `popd`.
