@@ -44,8 +44,8 @@ fn other_projects() -> Vec<PathBuf> {
     others.into_iter().collect()
 }
 
-/// Folders around this one that somebody works on with the agent, or that tools make for one project. (What lies in the home
-/// itself is the user's own, also where that was a project: the folders in PATH there are not written then.)
+/// Folders around this one that somebody works on with the agent, or that tools make for one project. What lies in the home
+/// itself is the user's own, also where that was a project: there the table of start-up files has what is in PATH mostly.
 fn projects_around(folder: &Path) -> Vec<PathBuf> {
     let home = std::env::home_dir();
     let is_home = |folder: &Path| home.as_ref().is_some_and(|home| home.starts_with(folder));

@@ -1,8 +1,10 @@
 //! Options that several commands share, and the configuration that they come to.
 
+use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use toml::Value;
@@ -137,25 +139,62 @@ pub(super) fn root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
 }
 
 /// Who goes into a folder of a project means to be there: a command, or who made a clone, could have put a link to any
-/// other in its place.
+/// other in its place, or to what is protected there.
 fn not_led_out(way: &Path, root: &Path) -> Result<(), OpenError> {
     let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
     let is_home = |folder: &Path| home.as_ref().is_some_and(|home| home.starts_with(folder));
     let is_project =
         |folder: &&Path| [".git", AGENT_DIR].iter().any(|name| folder.join(name).exists());
-    for link in way.ancestors().filter(|path| path.is_symlink()) {
-        let Some(Ok(above)) = link.parent().map(Path::canonicalize) else { continue };
-        let project = above.ancestors().filter(|folder| !is_home(folder)).find(is_project);
-        if let Some(project) = project.filter(|project| !root.starts_with(project)) {
-            return Err(OpenError::Usage(format!(
-                "{} is a link in {} that leads out of it, to {}: go there by its own name, if you mean it",
-                link.display(),
-                project.display(),
-                root.display()
-            )));
+    let is_own =
+        |name: Component<'_>| [".git", AGENT_DIR].iter().any(|own| name.as_os_str() == *own);
+    for link in links_on(way) {
+        let above = link.ancestors().skip(1).filter(|folder| !is_home(folder));
+        let Some(project) = above.clone().find(is_project) else { continue };
+        let below = root.strip_prefix(project);
+        if below.is_ok_and(|below| !below.components().any(is_own)) {
+            continue;
         }
+        return Err(OpenError::Usage(format!(
+            "{} is a link in {} that leads out of it, or to what is protected in it: {}; go there by its own name, if you \
+             mean it",
+            link.display(),
+            project.display(),
+            root.display()
+        )));
     }
     Ok(())
+}
+
+/// The links by which a path is resolved, each where it lies.
+fn links_on(way: &Path) -> Vec<PathBuf> {
+    // (The system's own limit.)
+    const MOST: usize = 40;
+    let (mut links, mut at) = (Vec::new(), PathBuf::new());
+    let mut next: VecDeque<OsString> = names_of(way).collect();
+    while let Some(name) = next.pop_front() {
+        if name == ".." {
+            at.pop();
+            continue;
+        }
+        at.push(&name);
+        let Ok(target) = std::fs::read_link(&at) else { continue };
+        links.push(at.clone());
+        if links.len() == MOST {
+            break;
+        }
+        at.pop();
+        for name in names_of(&target).collect::<Vec<_>>().into_iter().rev() {
+            next.push_front(name);
+        }
+    }
+    links
+}
+
+/// (Of a full path the first one is the root, which takes the place of all before it.)
+fn names_of(path: &Path) -> impl Iterator<Item = OsString> {
+    path.components()
+        .filter(|name| *name != Component::CurDir)
+        .map(|name| name.as_os_str().to_owned())
 }
 
 /// Where the user stands. The system's name for it holds no links; it is not looked up again, as it may name another

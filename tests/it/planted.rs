@@ -486,8 +486,13 @@ fn a_folder_of_a_project_that_leads_out_of_it_is_no_project() {
     fs::create_dir_all(elsewhere.join("deep")).unwrap();
     symlink(&elsewhere, root.join("led")).unwrap();
     symlink("sub", root.join("inside")).unwrap();
+    // By way of a link of the user's, and to what is protected.
+    symlink(root.join("led"), test.home().join("short")).unwrap();
+    let short = test.home().join("short/deep").display().to_string();
+    fs::create_dir(root.join(".git/hooks")).unwrap();
+    symlink("../.git/hooks", root.join("sub/hooks")).unwrap();
     let said = "is a link in";
-    for folder in ["led", "led/deep", "./sub/../led"] {
+    for folder in ["led", "led/deep", "./sub/../led", &short, "sub/hooks"] {
         test.run(&["task", "-C", folder]).expect_code(2).expect_stderr(said);
     }
     let from = |folder: &str| {
