@@ -334,6 +334,8 @@ pub(crate) struct Way {
     pub(crate) is_inside: bool,
     /// What in a place it goes up from. Where a link stands there the system goes up from where that leads.
     up_from: Vec<PathBuf>,
+    /// The links on it that were followed, each where it lies.
+    links: Vec<PathBuf>,
 }
 
 impl Way {
@@ -343,7 +345,7 @@ impl Way {
         const MOST_LINKS: usize = 40;
         let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let is_inside = |path: &Path| places.iter().any(|place| path.starts_with(place));
-        let (mut end, mut up_from, mut n_links) = (PathBuf::from("/"), Vec::new(), 0);
+        let (mut end, mut up_from, mut links) = (PathBuf::from("/"), Vec::new(), Vec::new());
         let mut left: Vec<OsString> = whole.iter().rev().map(OsStr::to_owned).collect();
         while let Some(name) = left.pop() {
             if name == "/" {
@@ -357,17 +359,17 @@ impl Way {
             } else if name != "." {
                 end.push(&name);
                 if !is_inside(&end)
-                    && n_links < MOST_LINKS
+                    && links.len() < MOST_LINKS
                     && let Ok(target) = fs::read_link(&end)
                     && names_a_path(&end, &target)
                 {
-                    n_links += 1;
+                    links.push(end.clone());
                     end.pop();
                     left.extend(target.iter().rev().map(OsStr::to_owned));
                 }
             }
         }
-        Self { is_inside: is_inside(&end), end, up_from }
+        Self { is_inside: is_inside(&end), end, up_from, links }
     }
 
     /// It comes through one of the places: who writes there may lead it elsewhere, wherever it ends now.
@@ -442,6 +444,11 @@ fn names_a_path(link: &Path, target: &Path) -> bool {
     let id = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
     let named = || link.parent().and_then(|folder| id(&folder.join(target)));
     !link.starts_with("/proc") || named().is_some() && id(link) == named()
+}
+
+/// The links by which a path is resolved, each where it lies.
+pub(crate) fn links_on(path: &Path) -> Vec<PathBuf> {
+    Way::of(path, &[]).links
 }
 
 /// Where the [`Way`] of this path ends.

@@ -176,7 +176,7 @@ async fn key_from(
     if outcome.exit_code != Some(0) || key.is_empty() {
         let how = outcome.how();
         return Err(OpenError::Usage(format!(
-            "api_key_command {how} and printed no key; run it by hand, in {} and without programs of the project",
+            "api_key_command {how} and printed no key; run it by hand, in {} and without programs of this project or another one",
             outside.folder().display()
         )));
     }

@@ -29,6 +29,9 @@ const LISTS: &[&str] = &[
 const FOLDERS: &[&str] = &["HOME", "PATH", "DIR", "DIRS", "BASE", "ROOT", "LIB", "LIBS", "PREFIX"];
 /// What the folder of a Python is called that is for one project.
 const PYTHONS: &[&str] = &[".venv", "venv", "env"];
+/// What lies beside that, or beside `node_modules`, in a project.
+const MARKS: &[&str] =
+    &[".git", "package.json", "pyproject.toml", "requirements.txt", "setup.py", "Pipfile"];
 /// With it Python takes nothing from that folder.
 const NO_PYTHON_SITE: &str = "PYTHONNOUSERSITE";
 
@@ -38,7 +41,10 @@ fn other_projects() -> Vec<PathBuf> {
     let lists = LISTS.iter().filter_map(std::env::var_os);
     let folders = lists.flat_map(|list| std::env::split_paths(&list).collect::<Vec<_>>());
     let folders = folders.filter(|folder| folder.is_absolute());
-    let with_links = folders.flat_map(|folder| folder.canonicalize().into_iter().chain([folder]));
+    let with_links = folders.flat_map(|folder| {
+        let links = disk::links_on(&folder);
+        folder.canonicalize().into_iter().chain(links).chain([folder])
+    });
     let others: BTreeSet<PathBuf> =
         with_links.flat_map(|folder| projects_around(&folder)).collect();
     others.into_iter().collect()
@@ -48,15 +54,17 @@ fn other_projects() -> Vec<PathBuf> {
 /// itself is the user's own, also where that was a project: there the table of start-up files has what is in PATH mostly.
 fn projects_around(folder: &Path) -> Vec<PathBuf> {
     let home = std::env::home_dir();
-    let is_home = |folder: &Path| home.as_ref().is_some_and(|home| home.starts_with(folder));
-    let is_there = |path: PathBuf| path.symlink_metadata().is_ok();
+    let real = home.as_ref().and_then(|home| home.canonicalize().ok());
+    let is_home = |folder: &Path| home.iter().chain(&real).any(|home| home.starts_with(folder));
+    let holds = |folder: &Path, name: &str| folder.join(name).symlink_metadata().is_ok();
     let is_project = |folder: &&Path| {
-        let is_made_for_one = folder.file_name().is_some_and(|name| {
-            name == "node_modules"
-                || PYTHONS.iter().any(|own| name == *own) && is_there(folder.join("pyvenv.cfg"))
-        });
-        is_made_for_one && !folder.parent().is_some_and(is_home)
-            || is_there(folder.join(config::AGENT_DIR))
+        let name = folder.file_name().unwrap_or_default();
+        let is_made_for_one = name == "node_modules"
+            || PYTHONS.iter().any(|own| name == *own) && holds(folder, "pyvenv.cfg");
+        let above = folder.parent().filter(|_| is_made_for_one);
+        holds(folder, config::AGENT_DIR)
+            || above
+                .is_some_and(|above| !is_home(above) && MARKS.iter().any(|mark| holds(above, mark)))
     };
     let projects = folder.ancestors().filter(|folder| !is_home(folder)).filter(is_project);
     projects.map(Path::to_owned).collect()

@@ -1,7 +1,5 @@
 //! Options that several commands share, and the configuration that they come to.
 
-use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -147,11 +145,15 @@ fn not_led_out(way: &Path, root: &Path) -> Result<(), OpenError> {
         |folder: &&Path| [".git", AGENT_DIR].iter().any(|name| folder.join(name).exists());
     let is_own =
         |name: Component<'_>| [".git", AGENT_DIR].iter().any(|own| name.as_os_str() == *own);
-    for link in links_on(way) {
-        let above = link.ancestors().skip(1).filter(|folder| !is_home(folder));
-        let Some(project) = above.clone().find(is_project) else { continue };
-        let below = root.strip_prefix(project);
-        if below.is_ok_and(|below| !below.components().any(is_own)) {
+    for link in disk::links_on(way) {
+        // (One may lie in another.)
+        let above = link.ancestors().skip(1).filter(|folder| !is_home(folder)).filter(is_project);
+        let holds_root = |project: &Path| {
+            let below = root.strip_prefix(project);
+            below.is_ok_and(|below| !below.components().any(is_own))
+        };
+        let Some(project) = above.clone().next() else { continue };
+        if above.clone().any(holds_root) {
             continue;
         }
         return Err(OpenError::Usage(format!(
@@ -163,38 +165,6 @@ fn not_led_out(way: &Path, root: &Path) -> Result<(), OpenError> {
         )));
     }
     Ok(())
-}
-
-/// The links by which a path is resolved, each where it lies.
-fn links_on(way: &Path) -> Vec<PathBuf> {
-    // (The system's own limit.)
-    const MOST: usize = 40;
-    let (mut links, mut at) = (Vec::new(), PathBuf::new());
-    let mut next: VecDeque<OsString> = names_of(way).collect();
-    while let Some(name) = next.pop_front() {
-        if name == ".." {
-            at.pop();
-            continue;
-        }
-        at.push(&name);
-        let Ok(target) = std::fs::read_link(&at) else { continue };
-        links.push(at.clone());
-        if links.len() == MOST {
-            break;
-        }
-        at.pop();
-        for name in names_of(&target).collect::<Vec<_>>().into_iter().rev() {
-            next.push_front(name);
-        }
-    }
-    links
-}
-
-/// (Of a full path the first one is the root, which takes the place of all before it.)
-fn names_of(path: &Path) -> impl Iterator<Item = OsString> {
-    path.components()
-        .filter(|name| *name != Component::CurDir)
-        .map(|name| name.as_os_str().to_owned())
 }
 
 /// Where the user stands. The system's name for it holds no links; it is not looked up again, as it may name another

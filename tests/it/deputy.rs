@@ -257,8 +257,9 @@ fn no_program_of_another_project_is_run_outside() {
         ("tools/bin", ".agent/sessions", true),
         // Sessions of such a one are kept elsewhere.
         ("tools/bin", "link", true),
-        (".venv/bin", ".venv/pyvenv.cfg", true),
-        ("node_modules/.bin", "", true),
+        (".venv/bin", ".venv/pyvenv.cfg", false),
+        (".venv/bin", ".venv/pyvenv.cfg pyproject.toml", true),
+        ("node_modules/.bin", "package.json", true),
     ] {
         // (Not below this project, where somebody may work with the agent.)
         let other = Test::in_memory();
@@ -267,7 +268,9 @@ fn no_program_of_another_project_is_run_outside() {
         match made {
             "" => {}
             "link" => symlink("nowhere", other.root().join(".agent")).unwrap(),
-            folder => fs::create_dir_all(other.root().join(folder)).unwrap(),
+            made => made
+                .split(' ')
+                .for_each(|made| fs::create_dir_all(other.root().join(made)).unwrap()),
         }
         let test = Test::new().user_config(config);
         let out = test.home().join("out");

@@ -502,6 +502,10 @@ fn a_folder_of_a_project_that_leads_out_of_it_is_no_project() {
         String::from_utf8_lossy(&done.stderr).into_owned()
     };
     assert!(from("led/deep").contains(said), "{}", from("led/deep"));
+    // Of one in another, both hold what is in the outer one.
+    fs::create_dir_all(root.join("app/.agent")).unwrap();
+    symlink("../sub", root.join("app/lib")).unwrap();
+    test.run(&["task", "-C", "app/lib"]).expect_code(0);
     // By its own name, and what leads to the project itself.
     assert!(!from("inside").contains(said), "{}", from("inside"));
     let own = elsewhere.join("deep").display().to_string();

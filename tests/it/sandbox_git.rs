@@ -1019,6 +1019,49 @@ fn names_in_an_index_that_lead_out_of_the_work_tree_are_told() {
     }
 }
 
+/// One is given an open file by another, and writes it later.
+const TAKES_FILE: &str = "import array, os, socket, time
+listens = socket.socket(socket.AF_UNIX); listens.bind('given'); listens.listen(1); open('listens', 'w')
+_, given, _, _ = listens.accept()[0].recvmsg(9, 99)
+file = array.array('i', given[0][2])[0]
+while not os.path.exists('go'): time.sleep(.05)
+bad = open('bad', 'rb').read(); os.ftruncate(file, len(bad)); os.pwrite(file, bad, 0); open('over', 'w')
+time.sleep(100)
+";
+const GIVES_FILE: &str = "import array, os, socket
+to = socket.socket(socket.AF_UNIX); to.connect('given'); file = array.array('i', [os.open('.git/index', os.O_RDWR)])
+to.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, file)])
+";
+
+#[test]
+fn an_index_that_a_hook_hands_to_a_command_in_the_background_is_told() {
+    let name = "an_index_that_a_hook_hands_to_a_command_in_the_background_is_told";
+    if !has("git", name) || !has("python3", name) {
+        return;
+    }
+    for place in places() {
+        let root = place.test.root();
+        git(&place, REPOSITORY);
+        for (file, text) in [("take.py", TAKES_FILE), ("give.py", GIVES_FILE)] {
+            write(&root.join(file), text);
+        }
+        std::fs::write(root.join("bad"), index("../own")).unwrap();
+        git(&place, "git add take.py");
+        last_hook(&place, "python3 give.py");
+        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
+        batch.call("Bash", &json!({"command": "python3 take.py", "background": true}));
+        let wait =
+            |file: &str| format!("for n in $(seq 200); do [ -e {file} ] && break; sleep .05; done");
+        batch.call("Bash", &json!({"command": wait("listens")}));
+        batch.call("Bash", &json!({"command": "git commit -q -m two"}));
+        write(&root.join("go"), "");
+        let done = batch.call("Bash", &json!({"command": format!("{}; touch new", wait("over"))}));
+        assert!(root.join("over").exists(), "{} {:?} {done}", place.backend, place.user);
+        let told = done["text"].as_str().unwrap();
+        assert!(told.contains(".git/index (has the name ../own)"), "{} {done}", place.backend);
+    }
+}
+
 #[test]
 fn what_a_rebase_would_run_and_worktrees_that_are_none_are_told() {
     if !has("git", "what_a_rebase_would_run_and_worktrees_that_are_none_are_told") {

@@ -218,6 +218,7 @@ pub struct Sandbox {
 struct Others {
     settings: Vec<PathBuf>,
     hooks: Vec<PathBuf>,
+    folders: Vec<PathBuf>,
 }
 
 /// What the commands of a session share.
@@ -384,8 +385,9 @@ impl Sandbox {
         let links = all.iter().filter_map(|repository| repository.link.clone());
         let settings = all.iter().flat_map(|repository| repository.settings.clone());
         let settings = settings.chain(links).collect();
+        let folders = all.iter().flat_map(|repository| repository.own.clone()).collect();
         let hooks = all.into_iter().flat_map(|repository| repository.hooks).collect();
-        self.look(protected, grants, granted, Others { settings, hooks })
+        self.look(protected, grants, granted, Others { settings, hooks, folders })
     }
 
     fn protected_and_granted(&self, grants: &Grants) -> (Vec<PathBuf>, Vec<Repository>) {
@@ -416,7 +418,7 @@ impl Sandbox {
         protected: Vec<PathBuf>,
         grants: &Grants,
         granted: Vec<Repository>,
-        Others { mut settings, hooks }: Others,
+        Others { mut settings, hooks, mut folders }: Others,
     ) -> Watch {
         let mut watched = self.watched(protected, grants, &granted);
         watched.extend(hooks.into_iter().map(|path| Watched { path, in_depth: true }));
@@ -426,8 +428,7 @@ impl Sandbox {
             false if grants.may_write() => self.found.repositories(&self.writable),
             false => Vec::new(),
         };
-        let folders = written.into_iter().flat_map(|repository| repository.own);
-        let mut folders: Vec<PathBuf> = folders.collect();
+        folders.extend(written.into_iter().flat_map(|repository| repository.own));
         layout::outermost(&mut folders);
         settings.extend(granted.into_iter().flat_map(|repository| repository.settings));
         Watch::new(watched, Gits { settings, folders, indexes: self.indexes.clone() })
