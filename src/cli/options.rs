@@ -115,14 +115,10 @@ pub(super) struct RunArgs {
 
 /// The project's root: `-C`, or where the program was started.
 pub(super) fn root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
-    let standing = here()?;
-    // As the shell came there, if it says so.
-    let walked = std::env::var_os("PWD").map(PathBuf::from).filter(|path| path.is_absolute());
-    let walked = walked.filter(|path| path.canonicalize().is_ok_and(|path| path == standing));
-    let walked = walked.unwrap_or_else(|| standing.clone());
     let Some(path) = cwd else {
-        not_led_out(&walked, &standing)?;
-        return Ok(standing);
+        let root = here()?;
+        not_led_out(&walked(&root), &root)?;
+        return Ok(root);
     };
     let wrong = |why: String| OpenError::Usage(format!("-C {}: {why}", path.display()));
     let root = path.canonicalize().map_err(|error| match error.kind() {
@@ -132,8 +128,17 @@ pub(super) fn root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
     if !root.is_dir() {
         return Err(wrong("is a file; name a folder".to_owned()));
     }
-    not_led_out(&walked.join(path), &root)?;
+    // (Where the user stands may be gone.)
+    let way = here().map_or_else(|_| path.to_owned(), |here| walked(&here).join(path));
+    not_led_out(&way, &root)?;
     Ok(root)
+}
+
+/// This folder, in which the user stands, as the shell came there, if it says so.
+fn walked(here: &Path) -> PathBuf {
+    let said = std::env::var_os("PWD").map(PathBuf::from).filter(|path| path.is_absolute());
+    let said = said.filter(|path| path.canonicalize().is_ok_and(|path| path == here));
+    said.unwrap_or_else(|| here.to_owned())
 }
 
 /// Who goes into a folder of a project means to be there: a command, or who made a clone, could have put a link to any

@@ -66,7 +66,7 @@ pub struct Command<'a> {
     pub environment: Vec<(String, String)>,
     /// Called once the output is more than is kept in memory.
     pub whole_output: Option<WholeOutput<'a>>,
-    /// Where git works that writes its repository: the `.git` of that is writable for it in the sandbox.
+    /// What git does in it: the `.git` of what that writes is writable in the sandbox.
     pub git: GitWork,
     /// It has the user's network in the sandbox: a rule or a person allowed it.
     pub network: bool,

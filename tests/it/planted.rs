@@ -518,6 +518,18 @@ fn a_folder_of_a_project_that_leads_out_of_it_is_no_project() {
 }
 
 #[test]
+fn a_folder_can_be_named_where_the_one_that_the_user_stands_in_is_gone() {
+    let test = Test::new().script("text: ok");
+    let line = "mkdir gone && cd gone && rmdir ../gone && exec \"$0\" run --model script:\"$1\"/../script -C \"$1\" task";
+    let command = test.command(&[]);
+    let mut bash = std::process::Command::new("bash");
+    bash.args(["-c", line]).arg(command.get_program()).arg(test.root()).current_dir(test.root());
+    bash.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let done = bash.output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+}
+
+#[test]
 fn an_answer_of_before_stays_where_no_session_begins() {
     let test = Test::new().script("text: ok").file("out.txt", "of before, and longer\n");
     test.run(&["task", "-o", "out.txt", "--set", "sandbox.extra_writable=[\"nope\"]"])

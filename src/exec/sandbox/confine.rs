@@ -298,14 +298,14 @@ fn prelude(namespaces: bool) -> BpfProgram {
     // Each goes on with the next step, or skips so many.
     let step = |code, k, if_so, otherwise| sock_filter { code, jt: if_so, jf: otherwise, k };
     let number = |call: i64| u32::try_from(call).unwrap_or(u32::MAX);
-    let hidden = number(if namespaces { libc::SYS_clone3 } else { libc::SYS_openat2 });
     let denied = |errno: i32| step(RETURN, ERRNO | errno.cast_unsigned(), 0, 0);
-    vec![
-        step(LOAD, NUMBER, 0, 0),
-        step(IF_EQUAL, number(libc::SYS_clone3), 0, 1),
-        denied(libc::ENOSYS),
-        step(IF_EQUAL, hidden, 0, 1),
-        denied(libc::ENOSYS),
+    let missing =
+        Some(libc::SYS_clone3).into_iter().chain((!namespaces).then_some(libc::SYS_openat2));
+    let mut program = vec![step(LOAD, NUMBER, 0, 0)];
+    program.extend(
+        missing.flat_map(|call| [step(IF_EQUAL, number(call), 0, 1), denied(libc::ENOSYS)]),
+    );
+    program.extend([
         step(IF_AT_LEAST, X32, 0, 1),
         denied(libc::EPERM),
         step(IF_EQUAL, number(libc::SYS_clone), 1, 0),
@@ -313,5 +313,6 @@ fn prelude(namespaces: bool) -> BpfProgram {
         step(LOAD, FIRST_ARGUMENT, 0, 0),
         step(IF_ANY_BIT, NEW_NAMESPACES.cast_unsigned(), 0, 1),
         denied(libc::EPERM),
-    ]
+    ]);
+    program
 }

@@ -294,15 +294,21 @@ fn end_children() -> bool {
     let begun = Instant::now();
     let own = rustix::process::getpid().as_raw_nonzero();
     let children = format!("/proc/self/task/{own}/children");
+    let mut before = String::new();
     while begun.elapsed() < MOST_TIME {
         let Ok(found) = std::fs::read_to_string(&children) else { return false };
-        let found = found.split_whitespace().filter_map(|pid| pid.parse().ok());
-        for child in found.filter_map(rustix::process::Pid::from_raw) {
+        let pids = found.split_whitespace().filter_map(|pid| pid.parse().ok());
+        for child in pids.filter_map(rustix::process::Pid::from_raw) {
             _ = kill_process(child, Signal::KILL);
         }
         if !has_children() {
             return true;
         }
+        if found == before {
+            // They take their time, and start nothing.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        before = found;
     }
     false
 }

@@ -436,8 +436,8 @@ pub(super) fn git_works_in(line: &Line, directory: &str, ground: &dyn Ground) ->
             _ => Some(Vec::new()),
         };
         let Some(folders) = folders else { return GitFolders::default() };
-        let back = run.directories.back.iter().cloned();
-        all.back.extend(back.map(|Back { from, to }| (from, to)));
+        let Some(back) = &run.directories.back else { return GitFolders::default() };
+        all.back.extend(back.iter().cloned().map(|Back { from, to }| (from, to)));
         if writes { all.writes.extend(folders) } else { all.reads.extend(folders) }
     }
     all

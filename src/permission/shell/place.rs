@@ -9,6 +9,8 @@ const MOST_DIRECTORIES: usize = 4;
 /// So many ways into folders that are not known here are kept, each with so many words.
 const MOST_WAYS: usize = 4;
 const MOST_WORDS: usize = 8;
+/// So many ways back are kept; of a line with more it is not known where it runs.
+const MOST_BACK: usize = 16;
 /// What begins a path from the folder that a command runs in, and from the one that was left for it.
 const HERE: &[&str] = &["$PWD", "${PWD}", "~+"];
 const HERE_BY_COMMAND: &[&str] = &["$(pwd)", "`pwd`"];
@@ -39,8 +41,8 @@ pub(in super::super) struct Folders {
     /// The ways into those here that are not known.
     pub(in super::super) ways: Arc<[Way]>,
     left_ways: Arc<[Way]>,
-    /// The ways back.
-    pub(in super::super) back: Arc<[Back]>,
+    /// The ways back; none where there are too many.
+    pub(in super::super) back: Option<Arc<[Back]>>,
 }
 
 impl Folders {
@@ -51,7 +53,7 @@ impl Folders {
             left: Arc::new([None]),
             ways: Arc::new([]),
             left_ways: Arc::new([]),
-            back: Arc::new([]),
+            back: Some(Arc::new([])),
         }
     }
 
@@ -79,16 +81,31 @@ impl Folders {
             word.known().is_some_and(|text| text.starts_with('-') && text.contains('P'))
         };
         let here = if arguments.iter().any(is_physical) { Arc::new([None]) as _ } else { here };
-        let back: Vec<Back> = arguments.iter().flat_map(|word| self.backs_by(word)).collect();
-        if !back.is_empty() {
-            self.back = self.back.iter().cloned().chain(back).collect();
+        for word in arguments {
+            let back = self.backs_by(word);
+            self.keep_back(back.as_deref());
         }
         self.go(here, ways);
     }
 
-    /// The ways back in a word.
-    fn backs_by(&self, word: &Word) -> Vec<Back> {
+    fn keep_back(&mut self, more: Option<&[Back]>) {
+        let (Some(kept), Some(more)) = (&self.back, more) else {
+            self.back = None;
+            return;
+        };
+        let new: Vec<Back> = more.iter().filter(|back| !kept.contains(back)).cloned().collect();
+        if !new.is_empty() {
+            let all: Arc<[Back]> = kept.iter().cloned().chain(new).collect();
+            self.back = Some(all).filter(|all| all.len() <= MOST_BACK);
+        }
+    }
+
+    /// The ways back in a word; none where there are too many.
+    fn backs_by(&self, word: &Word) -> Option<Vec<Back>> {
         let parts: Vec<&str> = word.text.split('/').collect();
+        if parts.iter().filter(|part| **part == "..").count() > MOST_BACK {
+            return None;
+        }
         let ends = parts.iter().enumerate().filter(|(_, part)| **part == "..").map(|(end, _)| end);
         let before = |end: usize| Word { text: parts[..end].join("/"), kind: word.kind };
         let ways = ends.flat_map(|end| {
@@ -98,7 +115,7 @@ impl Folders {
                 Some(Back { from: from.filter(|_| word.is_literal()), to })
             })
         });
-        ways.collect()
+        Some(ways.collect())
     }
 
     /// After `popd`.
@@ -130,10 +147,7 @@ impl Folders {
 
     /// What follows runs where it would have run before, or where it would now.
     pub(super) fn either(&mut self, before: &Self) {
-        if self.back != before.back {
-            let more = self.back.iter().filter(|folder| !before.back.contains(folder));
-            self.back = before.back.iter().chain(more).cloned().collect();
-        }
+        self.keep_back(before.back.as_deref());
         for (all, before) in [(&mut self.here, &before.here), (&mut self.left, &before.left)] {
             if all == before {
                 continue;
@@ -271,6 +285,27 @@ mod tests {
             let found = path_of(&dir, &Word { text: text.to_owned(), kind });
             assert_eq!(found.as_deref(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn ways_back_are_kept_once_and_not_without_end() {
+        let word = |text: &str| Word { text: text.to_owned(), kind: Kind::Literal };
+        let back = |from: &str, to: &str| Back { from: Some(from.to_owned()), to: to.to_owned() };
+        let mut folders = Folders::root();
+        for _ in 0..1_000 {
+            folders.change(&[word("a")]);
+            folders.change(&[word("..")]);
+        }
+        folders.change(&[word("b/../c")]);
+        assert_eq!(folders.back.as_deref(), Some(&[back("a", ""), back("b", "c")][..]));
+        let mut deep = folders.clone();
+        deep.change(&[word(&"../".repeat(MOST_BACK + 1))]);
+        assert_eq!(deep.back, None);
+        for n in 0..MOST_BACK {
+            folders.change(&[word(&format!("{n}/.."))]);
+        }
+        folders.either(&Folders::root());
+        assert_eq!(folders.back, None);
     }
 
     #[test]
