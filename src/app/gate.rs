@@ -18,6 +18,7 @@ use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::{Events, Sandbox as Holds};
 use crate::protocol::mask::{Masker, is_secret_name};
 use crate::protocol::prompt::Prompts;
+use crate::protocol::tool::Rights;
 use crate::registry::{BreakerConfig, OutputLimits, Registry, Settings};
 use crate::tools::{self, ToolCx};
 use crate::workspace::{Spill, Workspace};
@@ -243,8 +244,7 @@ pub fn open_gate(
         exec: exec.clone(),
         spill: Arc::new(spill),
         cancel: control.cancel(),
-        network: false,
-        read_only: false,
+        rights: Rights::default(),
         withheld: Withheld::default(),
         watcher: None,
         place: None,

@@ -39,6 +39,7 @@ use sandbox::{Grants, Sandbox, Watch};
 use stages::Report;
 
 use crate::disk::without_links;
+use crate::protocol::tool::Rights;
 
 pub use background::{End, Piece};
 pub use capture::{Captured, WholeOutput};
@@ -68,10 +69,8 @@ pub struct Command<'a> {
     pub whole_output: Option<WholeOutput<'a>>,
     /// What git does in it: the `.git` of what that writes is writable in the sandbox.
     pub git: GitWork,
-    /// It has the user's network in the sandbox: a rule or a person allowed it.
-    pub network: bool,
-    /// In the sandbox it writes nothing but its private temporary folder.
-    pub read_only: bool,
+    /// How it differs from the session's sandbox profile.
+    pub rights: Rights,
     /// Which statuses of its pipelines are wanted.
     pub statuses: Statuses,
     /// Told now and then, while it runs, what it wrote last.
@@ -88,8 +87,7 @@ impl Command<'_> {
             environment: Vec::new(),
             whole_output: None,
             git: GitWork::default(),
-            network: false,
-            read_only: false,
+            rights: Rights::default(),
             statuses: Statuses::AtTheEnd,
             watcher: None,
         }
@@ -438,14 +436,14 @@ impl Exec {
     }
 
     fn grants(&self, command: &Command<'_>) -> Grants {
-        let sandbox = self.sandbox.as_ref().filter(|_| !command.read_only);
+        let sandbox = self.sandbox.as_ref().filter(|_| !command.rights.read_only);
         let git = sandbox.map(|sandbox| sandbox.worked_in(&command.git));
         let sandbox::WorkedIn { places, has_bare } = git.unwrap_or_default();
         Grants {
             git: places,
             bare_git: has_bare,
-            network: command.network,
-            read_only: command.read_only,
+            network: command.rights.network,
+            read_only: command.rights.read_only,
         }
     }
 

@@ -458,9 +458,15 @@ async fn what_is_left_running_while_nothing_may_be_changed_stands_still_only_if_
     exec.run(command(&line("before"), dir.path()), &cancel).await.unwrap();
     exec.set_paused(true);
     // What it may is said here alone: nothing holds it.
-    let reads = Command { read_only: true, ..command(&line("reads"), dir.path()) };
+    let reads = Command {
+        rights: Rights { read_only: true, ..Rights::default() },
+        ..command(&line("reads"), dir.path())
+    };
     exec.run(reads, &cancel).await.unwrap();
-    let reads = Command { read_only: true, ..command(&line("job"), dir.path()) };
+    let reads = Command {
+        rights: Rights { read_only: true, ..Rights::default() },
+        ..command(&line("job"), dir.path())
+    };
     let job = exec.start_background(reads, None, &cancel).await.unwrap();
     let piece = exec.output(&job, Duration::from_secs(20)).await.unwrap();
     assert!(!piece.paused && piece.end.is_some_and(|end| !end.left_running.is_empty()));

@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exec::Command;
 use crate::protocol::event::{Body, Events};
+use crate::protocol::tool::Rights;
 use crate::registry::Registry;
 
 /// How much of a check's output is evidence, in lines and in bytes.
@@ -72,7 +73,8 @@ impl Checks {
         for command in &self.commands {
             let started = events.clock().now();
             let root = registry.root().to_path_buf();
-            let line = Command { read_only, ..Command::new(command.clone(), root, self.timeout) };
+            let rights = Rights { read_only, ..Rights::default() };
+            let line = Command { rights, ..Command::new(command.clone(), root, self.timeout) };
             let outcome = if read_only && !exec.is_sandboxed() {
                 Err(UNGUARDED.to_owned())
             } else {

@@ -66,6 +66,19 @@ impl Effect {
     }
 }
 
+/// How one command differs from the session's sandbox profile. With all of them false it runs in the profile as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// Nothing is writable but the private TMPDIR.
+    pub read_only: bool,
+    /// The command has the user's network.
+    pub network: bool,
+    /// Git's configuration and hooks are writable.
+    pub git_config: bool,
+    /// The command runs without the sandbox.
+    pub outside: bool,
+}
+
 /// Which part of a large output is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

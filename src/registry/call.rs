@@ -236,9 +236,9 @@ impl Registry {
         let mut cx = self.cx.clone();
         cx.cancel = self.control.cancel();
         // Should the judge be wrong about what only reads, it still writes nothing.
-        cx.read_only = self.changes_nothing() || effect.is_read_only();
+        cx.rights.read_only = self.changes_nothing() || effect.is_read_only();
         let changes = matches!(effect, Effect::Write { .. } | Effect::Command { .. });
-        if changes && !cx.read_only {
+        if changes && !cx.rights.read_only {
             self.state().could_change = true;
         }
         let (events, id) = (self.events.clone(), call.id.clone());
@@ -247,7 +247,7 @@ impl Registry {
         }));
         cx.place = place;
         cx.withheld = self.withheld();
-        cx.network = match permit {
+        cx.rights.network = match permit {
             Permit::Person => self.state().policy.needs_network(&effect, &*self.cx.workspace),
             Permit::Policy => {
                 self.state().policy.gives_network(&call.name, &effect, &*self.cx.workspace)

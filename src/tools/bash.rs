@@ -126,8 +126,7 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let command = Command {
         whole_output: Some(whole_output),
         git: git_work(&line, directory.relative(), cx),
-        network: cx.network,
-        read_only: cx.read_only,
+        rights: cx.rights,
         statuses: if line.has_inner_pipelines() {
             Statuses::BeforeEach
         } else {

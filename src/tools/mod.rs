@@ -33,7 +33,7 @@ use crate::exec::Exec;
 use crate::permission::Withheld;
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::protocol::tool::{Effect, ToolSpec};
+use crate::protocol::tool::{Effect, Rights, ToolSpec};
 use crate::workspace::{Place, Snapshot, Spill, Workspace};
 
 /// Something that the model can call.
@@ -83,10 +83,8 @@ pub struct ToolCx {
     pub exec: Arc<Exec>,
     /// Where output goes that is too large to be shown.
     pub spill: Arc<Spill>,
-    /// This command has the user's network.
-    pub network: bool,
-    /// This command changes nothing: the mode or the user forbids it, or it is known only to read.
-    pub read_only: bool,
+    /// How a command differs from the session's sandbox profile.
+    pub rights: Rights,
     /// Which files are not to be shown by who meets them on the way.
     pub withheld: Withheld,
     /// Told what a command that runs wrote last.

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Tool, ToolCx};
 use crate::exec::Exec;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::protocol::tool::Rights;
 use crate::workspace::{Spill, Workspace};
 
 /// So many lines.
@@ -33,8 +34,7 @@ impl Desk {
             exec: Arc::new(Exec::new(&[])),
             spill: Arc::new(Spill::none(&[])),
             cancel: CancellationToken::new(),
-            network: false,
-            read_only: false,
+            rights: Rights::default(),
             withheld: crate::permission::Withheld::default(),
             watcher: None,
             place: None,

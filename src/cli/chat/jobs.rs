@@ -20,6 +20,7 @@ use crate::exec::{Command, Exec, Watcher};
 use crate::protocol::control::{Control, Interrupt};
 use crate::protocol::harmless::without_controls;
 use crate::protocol::mask::Masker;
+use crate::protocol::tool::Rights;
 use crate::record;
 use crate::ui::tui::{CommandDeed, Handle, News, Request};
 use crate::workspace::{Kind, Rules, Walk, Workspace};
@@ -160,7 +161,11 @@ impl<'a> Jobs<'a> {
                             --no-textconv --ignore-submodules=dirty HEAD && \
                             git ls-files --others --exclude-standard | sed 's/^/new: /'";
                 let command = Command::new(line.to_owned(), self.options.root.clone(), PATIENCE);
-                let run = run(&self.boxed, Command { read_only: true, ..command }, &self.stop);
+                let run = run(
+                    &self.boxed,
+                    Command { rights: Rights { read_only: true, ..Rights::default() }, ..command },
+                    &self.stop,
+                );
                 self.tell_output("Changes since the last commit", run, "nothing changed");
             }
             CommandDeed::Help

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::exec::Exec;
+use crate::protocol::tool::Rights;
 use crate::workspace::{Spill, Workspace};
 
 fn cx(dir: &TempDir) -> ToolCx {
@@ -15,8 +16,7 @@ fn cx(dir: &TempDir) -> ToolCx {
         exec: Arc::new(Exec::new(&[])),
         spill: Arc::new(Spill::none(&[])),
         cancel: CancellationToken::new(),
-        network: false,
-        read_only: false,
+        rights: Rights::default(),
         withheld: crate::permission::Withheld::default(),
         watcher: None,
         place: None,
