@@ -111,6 +111,8 @@ pub struct Options {
     pub config: Loaded,
     /// Which session.
     pub session: Which,
+    /// Where it is recorded, if that is the state directory of another project.
+    pub storage: Option<Storage>,
     /// Keep nothing.
     pub ephemeral: bool,
     /// The user's own addition to the prompt.
@@ -121,6 +123,13 @@ pub struct Options {
     pub default_mode: PermissionMode,
     /// The user's own folders.
     pub dirs: Option<UserDirs>,
+}
+
+impl Options {
+    /// Where the sessions of this project are recorded, for a look.
+    pub fn recorded(&self) -> Storage {
+        self.storage.clone().unwrap_or_else(|| Storage::find(&self.root, self.dirs.as_ref()))
+    }
 }
 
 /// A session: a kernel, and all that it works with.
@@ -193,11 +202,15 @@ impl Session {
         let prompts = options.config.prompts.clone();
 
         let (root, dirs) = (workspace.root(), options.dirs.as_ref());
-        let find = if options.ephemeral { Storage::find } else { Storage::make };
-        let storage = find(root, dirs);
+        let storage = match &options.storage {
+            Some(storage) => storage.clone(),
+            None if options.ephemeral => Storage::find(root, dirs),
+            None => Storage::make(root, dirs),
+        };
+        let is_ephemeral = options.ephemeral || storage.is_ephemeral;
         let notices: Vec<String> = storage.notice.iter().cloned().collect();
         let (log, loaded, id) = open_log(&options, &storage)?;
-        let log_path = (!options.ephemeral).then(|| storage.log_path(&id));
+        let log_path = (!is_ephemeral).then(|| storage.log_path(&id));
         if let Some(recorded) = loaded.as_ref().and_then(|loaded| record::mode(&loaded.events))
             && may_go_on_in(recorded, &options, mode)
         {
@@ -215,7 +228,7 @@ impl Session {
             None => Spill::none(writable.places()),
         };
         let mut workspace = workspace.with_readable(spill.folder());
-        if !options.ephemeral {
+        if !is_ephemeral {
             workspace = workspace.with_undo(storage.undo_folder(&id));
         }
         let workspace = Arc::new(workspace);
@@ -431,7 +444,7 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
             uuid::Uuid::now_v7().to_string()
         }
     };
-    let log = if options.ephemeral {
+    let log = if options.ephemeral || storage.is_ephemeral {
         None
     } else {
         Some(Log::create(&storage.log_path(&id)).map_err(|error| log_error(&error))?)

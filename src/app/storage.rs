@@ -1,76 +1,104 @@
-//! Where sessions are kept, and how one is found again.
+//! Where the state of a project lies: sessions, event logs, spilled output and checkpoints. All of it is outside the
+//! project.
 
 use std::fs::Metadata;
-use std::io::{ErrorKind, Write as _};
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{OpenError, log_error};
-use crate::config::{AGENT_DIR, UserDirs};
+use crate::config::UserDirs;
 use crate::disk::{self, canonical_prefix};
 use crate::record::{self, EVENTS, Log};
 
-/// Where a project's sessions are kept.
-#[derive(Clone)]
+/// In a project's state directory: the project's own path.
+const PATH_FILE: &str = "path";
+/// At most so many characters of a project's name are part of the name of its state directory.
+const MAX_NAME: usize = 40;
+
+/// The state directory of one project: `$XDG_STATE_HOME/agent/projects/<name>-<hash of the path>/`.
+#[derive(Clone, Debug)]
 pub struct Storage {
-    sessions: PathBuf,
-    /// What the person should know about it.
+    directory: PathBuf,
+    /// No place can be written: the session is not recorded.
+    pub is_ephemeral: bool,
+    /// What the user should know about it.
     pub notice: Option<String>,
 }
 
 impl Storage {
-    /// For a session that is about to be recorded: `.agent/` in the project, which is made, or the
-    /// user's own folder where the project can not be written, or a link stands there: who made it, is not known.
-    ///
-    /// The root is canonical as it came: where a link stands on the way to it by now, somebody put that there.
+    /// For a session that is about to be recorded: the first place that can be written is taken and made.
     pub fn make(root: &Path, dirs: Option<&UserDirs>) -> Self {
-        let own = root.join(AGENT_DIR);
-        match prepare(&own) {
-            Ok(()) => Self { sessions: own.join("sessions"), notice: None },
-            Err(error) => {
-                let state = dirs.map_or_else(|| own_temporary(root), |dirs| dirs.state.clone());
-                Self::elsewhere(below(&state, root), &own, &error)
+        let places = places(dirs);
+        let mut failed: Option<(PathBuf, io::Error)> = None;
+        for place in &places {
+            let directory = below(place, root);
+            match prepare(&directory, root, is_temporary(place)) {
+                Ok(()) => {
+                    let notice = failed.map(|(first, error)| {
+                        let (first, directory) = (first.display(), directory.display());
+                        format!("{first}: {error}; sessions are kept in {directory}")
+                    });
+                    return Self { directory, is_ephemeral: false, notice };
+                }
+                Err(error) => {
+                    failed.get_or_insert((directory, error));
+                }
             }
         }
-    }
-
-    fn elsewhere(sessions: PathBuf, own: &Path, why: &std::io::Error) -> Self {
-        let (own, why) = (own.display().to_string(), why.to_string());
-        // Of a link in the way the error says itself where it is.
-        let why = if why.contains(&own) { why } else { format!("{own}: {why}") };
-        let notice = format!("{why}; sessions are kept in {}", sessions.display());
-        Self { sessions, notice: Some(notice) }
+        let why = failed.map(|(first, error)| format!("{}: {error}; ", first.display()));
+        let notice = format!(
+            "{}this session is not recorded, and its changes cannot be undone; set XDG_STATE_HOME to a directory that \
+             can be written",
+            why.unwrap_or_default()
+        );
+        let directory = places.first().map(|place| below(place, root)).unwrap_or_default();
+        Self { directory, is_ephemeral: true, notice: Some(notice) }
     }
 
     /// For a look at what is recorded: nothing is made.
     pub fn find(root: &Path, dirs: Option<&UserDirs>) -> Self {
-        let own = root.join(AGENT_DIR);
-        let inside = Self { sessions: own.join("sessions"), notice: None };
-        let state = dirs.map_or_else(|| temporary(root), |dirs| dirs.state.clone());
-        let is_ours = dirs.is_some() || disk::open_folder(&state).is_ok_and(|it| is_own(&it));
-        let elsewhere = below(&state, root);
-        match check(&own) {
-            Err(error) if error.kind() != ErrorKind::NotFound && is_ours => {
-                Self::elsewhere(elsewhere, &own, &error)
-            }
-            Err(_) if is_ours && elsewhere.is_dir() => Self { sessions: elsewhere, notice: None },
-            Ok(()) | Err(_) => inside,
+        let all: Vec<PathBuf> = readable_places(dirs).map(|place| below(&place, root)).collect();
+        let existing = all.iter().find(|directory| directory.join("sessions").is_dir());
+        let directory = existing.or(all.first()).cloned().unwrap_or_default();
+        Self { directory, is_ephemeral: false, notice: None }
+    }
+
+    /// The project whose sessions include this one, among all projects; with that project's directory. `None` where
+    /// there is none, or the beginning of an id fits sessions of several projects.
+    pub fn of_session(id: &str, dirs: Option<&UserDirs>) -> Option<(Self, PathBuf)> {
+        let projects =
+            readable_places(dirs).flat_map(|place| std::fs::read_dir(place.join("projects")));
+        let mut found = projects.flatten().flatten().filter_map(|entry| {
+            let storage = Self { directory: entry.path(), is_ephemeral: false, notice: None };
+            storage.sessions().iter().any(|session| session.starts_with(id)).then_some(storage)
+        });
+        let storage = found.next()?;
+        if found.next().is_some() {
+            return None;
         }
+        let path = std::fs::read(storage.directory.join(PATH_FILE)).ok()?;
+        Some((storage, PathBuf::from(std::ffi::OsString::from_vec(path))))
     }
 
-    /// Where the events of a session stand.
+    fn sessions_folder(&self) -> PathBuf {
+        self.directory.join("sessions")
+    }
+
+    /// The event log of a session.
     pub fn log_path(&self, id: &str) -> PathBuf {
-        self.sessions.join(id).join(EVENTS)
+        self.sessions_folder().join(id).join(EVENTS)
     }
 
-    /// Where the files are kept that a session has changed, as they were before.
+    /// What is needed to undo the changes of a session.
     pub fn undo_folder(&self, id: &str) -> PathBuf {
-        self.sessions.with_file_name("undo").join(id)
+        self.sessions_folder().join(id).join("undo")
     }
 
     /// The ids of the recorded sessions, the latest last.
     pub fn sessions(&self) -> Vec<String> {
-        let mut sessions: Vec<_> = std::fs::read_dir(&self.sessions)
+        let mut sessions: Vec<_> = std::fs::read_dir(self.sessions_folder())
             .into_iter()
             .flatten()
             .flatten()
@@ -91,8 +119,13 @@ impl Storage {
     pub fn fork(&self, id: &str, up_to: Option<u32>) -> Result<String, OpenError> {
         let new = uuid::Uuid::now_v7().to_string();
         let now = format!("{:.3}", jiff::Timestamp::now());
-        record::fork(&self.sessions.join(id), &self.sessions.join(&new), up_to, now)
-            .map_err(|error| OpenError::Usage(error.to_string()))?;
+        record::fork(
+            &self.sessions_folder().join(id),
+            &self.sessions_folder().join(&new),
+            up_to,
+            now,
+        )
+        .map_err(|error| OpenError::Usage(error.to_string()))?;
         Ok(new)
     }
 
@@ -108,7 +141,7 @@ impl Storage {
         if !is_agreed()? {
             return Ok(false);
         }
-        for folder in ids.iter().flat_map(|id| [self.undo_folder(id), self.sessions.join(id)]) {
+        for folder in ids.iter().map(|id| self.sessions_folder().join(id)) {
             match disk::remove_folder(&folder) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     let folder = folder.display();
@@ -137,7 +170,7 @@ impl Storage {
             _ if sessions.iter().any(|session| session == id) => Ok(id.to_owned()),
             [] => Err(OpenError::Usage(format!(
                 "no session {id} in {}; `agent session list` shows those there are",
-                self.sessions.display()
+                self.sessions_folder().display()
             ))),
             several => Err(OpenError::Usage(format!(
                 "{id} is the beginning of {} sessions; write more of it",
@@ -147,59 +180,64 @@ impl Storage {
     }
 }
 
-/// A project's sessions in the user's own folder.
-fn below(state: &Path, root: &Path) -> PathBuf {
-    let hash = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
-    canonical_prefix(state).join("projects").join(&hash[..16]).join("sessions")
+/// The state directories that may be used, the best first.
+fn places(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
+    let by_user = dirs.map(|dirs| dirs.state.clone());
+    let by_system = UserDirs::of_passwd_entry().map(|dirs| dirs.state);
+    let mut places: Vec<PathBuf> = by_user.into_iter().chain(by_system).collect();
+    places.push(temporary());
+    places.dedup();
+    places
 }
 
-/// What is the user's own folder where there is no home: not in the project.
-fn temporary(root: &Path) -> PathBuf {
+/// The same, without a temporary one that another user made: anybody could have put sessions there.
+fn readable_places(dirs: Option<&UserDirs>) -> impl Iterator<Item = PathBuf> {
+    places(dirs).into_iter().filter(|place| !is_temporary(place) || is_private(place))
+}
+
+/// Where there is no usable home.
+fn temporary() -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
-    disk::temporary_folder(&[root.to_owned()]).join(format!("agent-{user}"))
+    std::env::temp_dir().join(format!("agent-{user}"))
 }
 
-/// The same, made; another one where somebody else was there first: everybody may write there.
-fn own_temporary(root: &Path) -> PathBuf {
-    let folder = temporary(root);
-    if disk::make_folder(&folder, 0o700).is_ok_and(|folder| is_own(&folder)) {
-        return folder;
-    }
-    let other = folder.with_extension(uuid::Uuid::now_v7().to_string());
-    // (Where that fails, so does what is to be made in it.)
-    _ = disk::make_folder(&other, 0o700);
-    other
+fn is_temporary(place: &Path) -> bool {
+    *place == temporary()
 }
 
-/// Nobody else writes in it.
-fn is_own(folder: &OwnedFd) -> bool {
-    rustix::fs::fstat(folder).is_ok_and(|stat| {
-        stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o022 == 0
+/// It belongs to this user, and nobody else can write it.
+fn is_private(directory: &Path) -> bool {
+    std::fs::symlink_metadata(directory).is_ok_and(|data| {
+        data.is_dir()
+            && data.uid() == rustix::process::geteuid().as_raw()
+            && data.mode() & 0o022 == 0
     })
 }
 
-/// Makes the agent's folder in a project: only what is meant to be committed is seen by git.
-fn prepare(own: &Path) -> std::io::Result<()> {
-    const IGNORE: &str =
-        "*\n!config.toml\n!skills/\n!skills/**\n!commands/\n!commands/**\n!prompts/\n!prompts/**\n";
-    let sessions = own.join("sessions");
-    disk::make_folder(&sessions, 0o755)?;
-    rustix::fs::access(&sessions, rustix::fs::Access::WRITE_OK)?;
-    // A command is kept from reading what is there.
-    disk::make_folder(&own.join("undo"), 0o700)?;
-    check(own)?;
-    match disk::create(&own.join(".gitignore"), 0o644) {
-        Ok(mut file) => file.write_all(IGNORE.as_bytes()),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-    }
+/// The state directory of a project below a place.
+fn below(place: &Path, root: &Path) -> PathBuf {
+    let hash = blake3::hash(root.as_os_str().as_bytes()).to_hex();
+    let name = root.file_name().unwrap_or_default().to_string_lossy();
+    let is_plain = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let name: String = name.chars().filter(is_plain).take(MAX_NAME).collect();
+    canonical_prefix(place).join("projects").join(format!("{name}-{}", &hash[..16]))
 }
 
-/// Whether what is kept in it stays in the project. (What is made by a turn later is made without following links.)
-fn check(own: &Path) -> std::io::Result<()> {
-    disk::open_folder(&own.join("sessions"))?;
-    match disk::look_at(&own.join("undo")) {
-        Ok(data) if !data.is_dir() => Err(std::io::Error::other("undo in it is no folder")),
-        Ok(_) | Err(_) => Ok(()),
+/// Makes the state directory of a project.
+fn prepare(directory: &Path, root: &Path, is_shared_place: bool) -> io::Result<()> {
+    let sessions = directory.join("sessions");
+    if is_shared_place {
+        let place = temporary();
+        disk::make_folder(&place, 0o700)?;
+        if !is_private(&place) {
+            return Err(io::Error::other(format!("{} belongs to another user", place.display())));
+        }
     }
+    disk::make_folder(&sessions, 0o700)?;
+    rustix::fs::access(&sessions, rustix::fs::Access::WRITE_OK)?;
+    let path = directory.join(PATH_FILE);
+    if !path.exists() {
+        disk::replace(&path, root.as_os_str().as_bytes())?;
+    }
+    Ok(())
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{options, session};
-use crate::app::{OpenError, Options, Own, Recorded, Rewind, Session, Storage, Which};
+use crate::app::{OpenError, Options, Own, Recorded, Rewind, Session, Which};
 use crate::config::UserDirs;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::ui::tui::{self, Arrangement, Chat, CommandDeed, Handle, News, Request};
@@ -63,7 +63,7 @@ enum Next {
 }
 
 async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, OpenError> {
-    let root = options::root(args.tools.cwd.as_deref())?;
+    let (root, storage) = options::root_for(args.tools.cwd.as_deref(), args.resumed())?;
     let dirs = UserDirs::find();
     let config = options::load(&root, dirs.as_ref(), &args.tools, Some(&args.as_run()))?;
     let places = Places::new(&root, dirs.as_ref());
@@ -76,6 +76,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         add_dirs: args.tools.add_dir.clone(),
         config,
         session: args.which(),
+        storage,
         ephemeral: args.ephemeral,
         append_system_prompt: args.append_system_prompt.clone(),
         answer_schema: None,
@@ -126,6 +127,9 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
                 control.begin_turn();
             }
             Next::Open(which) => {
+                if which == Which::New {
+                    options.storage = None;
+                }
                 mode = mode.filter(|_| !matches!(which, Which::Resume(_)));
                 options.session = which;
                 chat.handle.tell(News::Anew);
@@ -158,6 +162,7 @@ async fn open(
         add_dirs: options.add_dirs.clone(),
         config: options.config.clone(),
         session: options.session.clone(),
+        storage: options.storage.clone(),
         append_system_prompt: options.append_system_prompt.clone(),
         answer_schema: None,
         dirs: options.dirs.clone(),
@@ -359,7 +364,7 @@ fn resume(options: &Options, session: &Session, id: &str) -> Result<String, Stri
     if id.is_empty() {
         return Err("say which: /sessions lists them, Tab behind /resume offers them".to_owned());
     }
-    let storage = Storage::find(&options.root, options.dirs.as_ref());
+    let storage = options.recorded();
     let id = storage.choose(Some(id)).map_err(|error| error.to_string())?;
     if id == session.id() { Err("that is this session".to_owned()) } else { Ok(id) }
 }
@@ -370,7 +375,7 @@ fn kept(session: &Session, turn: u32) -> Result<u32, ()> {
 
 /// Takes a session that nobody works on back to before a turn.
 fn rewind(options: &Options, id: &str, turn: u32) -> Result<News, OpenError> {
-    let storage = Storage::find(&options.root, options.dirs.as_ref());
+    let storage = options.recorded();
     let own = Own::of(options.dirs.as_ref());
     let recorded = Recorded::open((&options.root, &options.add_dirs, &own), &storage, id)?;
     let rewound = recorded.rewind(turn, Rewind::Both, false)?;
@@ -433,7 +438,7 @@ fn trace(session_log: Option<&PathBuf>) -> Result<String, String> {
 
 /// The sessions of the project: id and what each is about, the latest first.
 fn sessions(options: &Options) -> Vec<(String, String)> {
-    let storage = Storage::find(&options.root, options.dirs.as_ref());
+    let storage = options.recorded();
     let brief = session::sessions_in_brief(&storage);
     brief.into_iter().map(|(id, what)| (short(&id).to_owned(), what)).collect()
 }

@@ -7,11 +7,11 @@ use std::path::{Component, Path, PathBuf};
 use clap::Args;
 use toml::Value;
 
-use crate::app::{OpenError, Writable};
+use crate::app::{OpenError, Storage, Writable};
 use crate::config::{self, AGENT_DIR, Loaded, Sources, Trust, UserDirs};
 use crate::disk::{self, Way};
 use crate::protocol::control::PermissionMode;
-use crate::ui::OutputFormat;
+use crate::ui::{self, OutputFormat};
 
 /// Where, and who may do what.
 #[derive(Clone, Debug, Default, Args)]
@@ -132,6 +132,35 @@ pub(super) fn root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
     let way = here().map_or_else(|_| path.to_owned(), |here| walked(&here).join(path));
     not_led_out(&way, &root)?;
     Ok(root)
+}
+
+/// The directory to work in, and the state directory that holds the session of this id, where that is another
+/// project's. The session continues in its own directory unless `-C` names one.
+pub(super) fn root_for(
+    cwd: Option<&Path>,
+    id: Option<&str>,
+) -> Result<(PathBuf, Option<Storage>), OpenError> {
+    let root = root(cwd)?;
+    let Some(id) = id.filter(|id| !id.is_empty()) else { return Ok((root, None)) };
+    let dirs = UserDirs::find();
+    let here = Storage::find(&root, dirs.as_ref());
+    if here.sessions().iter().any(|session| session.starts_with(id)) {
+        return Ok((root, None));
+    }
+    let Some((storage, own)) = Storage::of_session(id, dirs.as_ref()) else {
+        return Ok((root, None));
+    };
+    if cwd.is_some() {
+        return Ok((root, Some(storage)));
+    }
+    if !own.is_dir() {
+        return Err(OpenError::Usage(format!(
+            "session {id} belongs to {}, which is gone; name a directory to continue in with -C DIR",
+            own.display()
+        )));
+    }
+    ui::tell(&format!("session {id} continues in its own directory, {}", own.display()));
+    Ok((own, Some(storage)))
 }
 
 /// This folder, in which the user stands, as the shell came there, if it says so.

@@ -257,6 +257,9 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
         if let Some(notice) = &storage.notice {
             ui::tell(notice);
         }
+        if storage.is_ephemeral {
+            return Err(OpenError::Usage("--record: no state directory can be written".to_owned()));
+        }
         let log = Log::create(&storage.log_path(&id))
             .map_err(|error| OpenError::Usage(error.to_string()))?;
         sinks.push(Box::new(log));

@@ -45,9 +45,13 @@ pub struct UserDirs {
 }
 
 impl UserDirs {
-    /// From the environment; `None` where there is not even a home.
+    /// From the environment, or from the user's passwd entry where HOME is missing or no absolute path; `None` where
+    /// there is no home at all.
     pub fn find() -> Option<Self> {
         use etcetera::BaseStrategy as _;
+        if std::env::home_dir().is_none_or(|home| !home.is_absolute()) {
+            return Self::of_passwd_entry();
+        }
         let strategy = etcetera::choose_base_strategy().ok()?;
         let state = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
         // (A home that is named from here would be another one in the next folder.)
@@ -58,6 +62,12 @@ impl UserDirs {
             cache: own(strategy.cache_dir())?,
             data: own(strategy.data_dir())?,
         })
+    }
+
+    /// Below the home that the system's user database names.
+    pub fn of_passwd_entry() -> Option<Self> {
+        let user = nix::unistd::User::from_uid(nix::unistd::Uid::effective()).ok().flatten()?;
+        user.dir.is_absolute().then(|| Self::below(&user.dir))
     }
 
     /// Where they are by default, for whom this is the home.

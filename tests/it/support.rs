@@ -206,9 +206,24 @@ impl Test {
             .collect()
     }
 
+    /// The directory in which the sessions of the project are recorded, if there is one yet.
+    pub(crate) fn try_sessions(&self) -> Option<PathBuf> {
+        let projects = self.home().join(".local/state/agent/projects");
+        let sessions =
+            std::fs::read_dir(projects).ok()?.map(|it| it.unwrap().path().join("sessions"));
+        let mut sessions: Vec<PathBuf> = sessions.collect();
+        assert!(sessions.len() < 2, "several projects: {sessions:?}");
+        sessions.pop()
+    }
+
+    /// The directory in which the sessions of the project are recorded.
+    pub(crate) fn sessions(&self) -> PathBuf {
+        self.try_sessions().expect("a recorded session")
+    }
+
     /// The event log of the latest session, if there is one yet.
     pub(crate) fn try_log(&self) -> Option<PathBuf> {
-        let sessions = std::fs::read_dir(self.root().join(".agent/sessions")).ok()?;
+        let sessions = std::fs::read_dir(self.try_sessions()?).ok()?;
         let mut logs: Vec<_> = sessions
             .map(|entry| entry.unwrap().path().join("events.jsonl"))
             .filter(|path| path.exists())

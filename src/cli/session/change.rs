@@ -94,13 +94,13 @@ pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
 }
 
 pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
-    let (_, storage) = root_and_storage(&args.one.place)?;
+    let (_, storage) = root_and_storage(&args.one.place, args.one.id.as_deref())?;
     let id = storage.choose(args.one.id.as_deref())?;
     storage.fork(&id, args.turn).map(|new| format!("{new}\n"))
 }
 
 pub(super) fn rm(args: &RmArgs) -> Result<u8, OpenError> {
-    let (_, storage) = root_and_storage(&args.place)?;
+    let (_, storage) = root_and_storage(&args.place, None)?;
     let mut ids: Vec<String> =
         args.ids.iter().map(|id| storage.choose(Some(id))).collect::<Result<_, _>>()?;
     ids.sort();
@@ -124,7 +124,7 @@ fn ask(ids: &[String]) -> Result<bool, OpenError> {
 }
 
 fn open(one: &One, files: &FilesArgs) -> Result<Recorded, OpenError> {
-    let (root, storage) = root_and_storage(&one.place)?;
+    let (root, storage) = root_and_storage(&one.place, one.id.as_deref())?;
     let id = storage.choose(one.id.as_deref())?;
     Recorded::open((&root, &files.add_dir, &Own::find()), &storage, &id)
 }

@@ -30,7 +30,7 @@ enum ListFormat {
 }
 
 pub(super) fn list(args: &ListArgs) -> Result<ui::Answer, OpenError> {
-    let (_, storage) = root_and_storage(&args.place)?;
+    let (_, storage) = root_and_storage(&args.place, None)?;
     if let Some(notice) = &storage.notice {
         ui::tell(notice);
     }
