@@ -3,6 +3,7 @@
 //! Several sessions may live in one process: everything that belongs to one is held by its [`Session`].
 
 mod changed;
+mod checkpoints;
 mod gate;
 mod learning;
 mod memory;
@@ -22,6 +23,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
+use checkpoints::FirstCheckpoint;
+pub use checkpoints::with_checkpoints;
 pub use gate::{Gate, exec, masker, open_gate, open_sandbox, open_workspace, settings};
 use gate::{begin_sandbox, checks, verifier_of};
 use learning::Learning;
@@ -32,7 +35,7 @@ pub use outside::Outside;
 pub use own::Own;
 use project::ProjectFiles;
 pub use storage::Storage;
-pub use undo::{Files, Recorded, Rewind, Rewound};
+pub use undo::{Recorded, Rewind, Rewound, UndoOptions};
 pub use writable::Writable;
 
 use crate::config::{self, ConfigError, Loaded, UserDirs};
@@ -61,6 +64,9 @@ pub enum OpenError {
     /// No model was named and none was found: exit 2.
     #[error("{0}")]
     NoModel(String),
+    /// Changes were not undone: exit 1.
+    #[error("{0}")]
+    NotUndone(String),
     /// Another process holds the session: exit 75.
     #[error("{0}")]
     InUse(String),
@@ -74,6 +80,7 @@ impl OpenError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::NoModel(_) => 2,
+            Self::NotUndone(_) => 1,
             Self::InUse(_) => 75,
             Self::Interrupted(interrupt) => interrupt.ending().exit_code(),
         }
@@ -229,9 +236,12 @@ impl Session {
         };
         let mut workspace = workspace.with_readable(spill.folder());
         if !is_ephemeral {
-            workspace = workspace.with_undo(storage.undo_folder(&id));
+            workspace = with_checkpoints(workspace, config, &storage, &id)?;
         }
         let workspace = Arc::new(workspace);
+        if let Some(checkpoints) = workspace.checkpoints() {
+            events.add(Box::new(FirstCheckpoint(checkpoints.clone())));
+        }
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
@@ -378,6 +388,7 @@ impl Session {
     pub async fn close(self) {
         let changed = self.exec.close().await;
         self.tell_changed(&changed);
+        self.kernel.settle_background();
         if let Some(learning) = &self.learning {
             learning.end();
         }

@@ -11,6 +11,7 @@ use super::{OpenError, log_error};
 use crate::config::UserDirs;
 use crate::disk::{self, canonical_prefix};
 use crate::record::{self, EVENTS, Log};
+use crate::workspace::copy_journal;
 
 /// In a project's state directory: the project's own path.
 const PATH_FILE: &str = "path";
@@ -91,9 +92,14 @@ impl Storage {
         self.sessions_folder().join(id).join(EVENTS)
     }
 
-    /// What is needed to undo the changes of a session.
-    pub fn undo_folder(&self, id: &str) -> PathBuf {
-        self.sessions_folder().join(id).join("undo")
+    /// The directory of a session.
+    pub fn session(&self, id: &str) -> PathBuf {
+        self.sessions_folder().join(id)
+    }
+
+    /// The checkpoints of the project's files.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.directory.join("checkpoints")
     }
 
     /// The ids of the recorded sessions, the latest last.
@@ -119,13 +125,11 @@ impl Storage {
     pub fn fork(&self, id: &str, up_to: Option<u32>) -> Result<String, OpenError> {
         let new = uuid::Uuid::now_v7().to_string();
         let now = format!("{:.3}", jiff::Timestamp::now());
-        record::fork(
-            &self.sessions_folder().join(id),
-            &self.sessions_folder().join(&new),
-            up_to,
-            now,
-        )
-        .map_err(|error| OpenError::Usage(error.to_string()))?;
+        let (from, to) = (self.session(id), self.session(&new));
+        record::fork(&from, &to, up_to, now)
+            .map_err(|error| OpenError::Usage(error.to_string()))?;
+        copy_journal(&from, &to, up_to)
+            .map_err(|error| OpenError::Usage(format!("{}: {error}", to.display())))?;
         Ok(new)
     }
 

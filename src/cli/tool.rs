@@ -231,6 +231,7 @@ impl Tools {
         if !changed.is_empty() {
             ui::tell(&changed_meanwhile(&changed));
         }
+        self.gate.registry.settle_background(true);
         if let Some(summary) = &self.summary {
             self.gate.events.emit(Body::SessionSummary(summary.summary()));
         }
@@ -264,7 +265,7 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
             .map_err(|error| OpenError::Usage(error.to_string()))?;
         sinks.push(Box::new(log));
         sinks.push(Box::new(summary.insert(SummarySink::default()).clone()));
-        workspace = workspace.with_undo(storage.undo_folder(&id));
+        workspace = app::with_checkpoints(workspace, &config.config, &storage, &id)?;
         let folder = storage.log_path(&id).with_file_name("tool-output");
         Spill::new(folder, &root, masker.clone())
     } else {

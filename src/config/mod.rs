@@ -20,9 +20,9 @@ pub use needs::{Needs, Seal};
 pub use providers::{Provider, Resolved, presets, resolve};
 pub use trust::{forget_trust, trust, trust_in, trusted};
 pub use types::{
-    AskModel, Breaker, Checks, Config, Context, Learning, Limits, ModelTable, Permissions,
-    ProviderTable, Record, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing, UiScreen,
-    UiTheme,
+    AskModel, Breaker, Checkpoints, Checks, Config, Context, Learning, Limits, ModelTable,
+    Permissions, ProviderTable, Record, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing,
+    UiScreen, UiTheme,
 };
 
 use std::path::{Path, PathBuf};

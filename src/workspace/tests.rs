@@ -276,16 +276,3 @@ proptest! {
         }
     }
 }
-
-#[test]
-fn what_no_undo_may_touch_is_not_kept_for_one() {
-    let (dir, workspace) =
-        project(&[("a", "x"), (".git/config", "x"), (".agent/config.toml", "x")]);
-    let workspace = workspace.with_undo(dir.path().join("undo"));
-    workspace.begin_turn(1);
-    for path in [".git/config", ".git/index.lock", ".agent/config.toml"] {
-        assert!(workspace.keep(&[path.to_owned()]).unwrap().is_empty(), "{path}");
-    }
-    assert_eq!(workspace.last_changing_turn(), None);
-    assert!(!workspace.keep(&["a".to_owned()]).unwrap().is_empty());
-}

@@ -173,6 +173,7 @@ impl<'a> Jobs<'a> {
             | CommandDeed::Mode
             | CommandDeed::Plan
             | CommandDeed::Undo
+            | CommandDeed::Redo
             | CommandDeed::Rewind
             | CommandDeed::Compact
             | CommandDeed::Context

@@ -1,14 +1,14 @@
 //! Changing what is recorded: taking back, copying, deleting.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
 use super::{One, Place, root_and_storage};
-use crate::app::{Files, OpenError, Own, Recorded, Rewind};
+use crate::app::{OpenError, Own, Recorded, Rewind, UndoOptions};
 use crate::cli::ask::is_agreed;
+use crate::cli::options::{self, ToolOptions};
+use crate::config::UserDirs;
 use crate::ui;
-use crate::workspace::Undone;
+use crate::workspace::{Undo, UndoReport};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct UndoArgs {
@@ -17,18 +17,21 @@ pub(in crate::cli) struct UndoArgs {
     /// Which turn; the latest that changed anything where none is given
     #[arg(long, value_name = "N")]
     turn: Option<u32>,
+    /// Take the latest undo back
+    #[arg(long, conflicts_with = "turn")]
+    redo: bool,
     #[command(flatten)]
     files: FilesArgs,
 }
 
 #[derive(Debug, Args)]
 struct FilesArgs {
-    /// Also where somebody changed the file since
+    /// Also files that were changed since, and changes made while another session was working
     #[arg(long)]
     force: bool,
-    /// A further folder whose files may be taken back
-    #[arg(long, value_name = "DIR")]
-    add_dir: Vec<PathBuf>,
+    /// Restore HEAD, the index and refs too
+    #[arg(long)]
+    git: bool,
 }
 
 #[derive(Debug, Args)]
@@ -70,8 +73,13 @@ pub(in crate::cli) struct RmArgs {
 }
 
 pub(super) fn undo(args: &UndoArgs) -> Result<u8, OpenError> {
-    let (turn, files) = open(&args.one, &args.files)?.undo(args.turn, args.files.force)?;
-    Ok(tell_files(turn, &files))
+    let what = match (args.redo, args.turn) {
+        (true, _) => Undo::Redo,
+        (false, Some(turn)) => Undo::Turn(turn),
+        (false, None) => Undo::Latest,
+    };
+    let report = open(&args.one)?.undo(what, args.files.options())?;
+    Ok(tell_report(&report))
 }
 
 pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
@@ -80,14 +88,14 @@ pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
         (_, true) => Rewind::Files,
         (false, false) => Rewind::Both,
     };
-    let recorded = open(&args.one, &args.files)?;
-    let rewound = recorded.rewind(args.turn, what, args.files.force)?;
-    let code = rewound.files.iter().map(|(turn, files)| tell_files(*turn, files)).max();
+    let recorded = open(&args.one)?;
+    let rewound = recorded.rewind(args.turn, what, args.files.options())?;
+    let code = rewound.files.as_ref().map(tell_report);
     if rewound.conversation {
         ui::print(&format!("conversation: back to before turn {}\n", args.turn));
     } else if what != Rewind::Files {
         ui::tell("the conversation is left as it is, because a file was; --force insists");
-    } else if rewound.files.is_empty() {
+    } else if rewound.files.is_none() {
         ui::tell(&format!("no turn from {} on changed a file", args.turn));
     }
     Ok(code.unwrap_or(0))
@@ -123,20 +131,33 @@ fn ask(ids: &[String]) -> Result<bool, OpenError> {
     )
 }
 
-fn open(one: &One, files: &FilesArgs) -> Result<Recorded, OpenError> {
+fn open(one: &One) -> Result<Recorded, OpenError> {
     let (root, storage) = root_and_storage(&one.place, one.id.as_deref())?;
     let id = storage.choose(one.id.as_deref())?;
-    Recorded::open((&root, &files.add_dir, &Own::find()), &storage, &id)
+    let loaded = options::load(&root, UserDirs::find().as_ref(), &ToolOptions::default(), None)?;
+    Recorded::open((&root, &[], &Own::find()), &storage, &id, &loaded.config)
 }
 
-/// Says what became of a turn's files. 1 where something was left: a script should see it.
-fn tell_files(turn: u32, files: &Files) -> u8 {
-    let mut out = format!("turn {turn}\n");
-    for (path, how) in files {
-        // (A journal that somebody else wrote may say anything.)
-        out.push_str(&format!("  {path}: {how}").replace('\n', " "));
-        out.push('\n');
+impl FilesArgs {
+    fn options(&self) -> UndoOptions {
+        UndoOptions { force: self.force, git: self.git }
+    }
+}
+
+/// Says what became of each file. 1 where something was left as it is: a script should see it.
+fn tell_report(report: &UndoReport) -> u8 {
+    let (first, last) = report.turns;
+    let mut out = if first == last {
+        format!("turn {first}\n")
+    } else {
+        format!("turns {first} to {last}\n")
+    };
+    for (path, how) in &report.files {
+        out.push_str(&format!("  {path}: {how}\n"));
+    }
+    if report.leaves_git {
+        out.push_str("  (HEAD, the index and refs are left as they are; --redo, then --git restores them too)\n");
     }
     ui::print(&out);
-    u8::from(files.iter().any(|(_, how)| matches!(how, Undone::Refused(_))))
+    u8::from(!report.is_complete())
 }
