@@ -12,6 +12,7 @@ mod chat;
 mod commands;
 mod context;
 mod deputy;
+mod everyday;
 mod file_contract;
 mod freeze;
 mod fuzz;
