@@ -67,6 +67,9 @@ pub enum OpenError {
     /// Changes were not undone: exit 1.
     #[error("{0}")]
     NotUndone(String),
+    /// Changes were not undone, because the user has to confirm it: exit 1.
+    #[error("{0}")]
+    NotConfirmed(String),
     /// Another process holds the session: exit 75.
     #[error("{0}")]
     InUse(String),
@@ -80,7 +83,7 @@ impl OpenError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::NoModel(_) => 2,
-            Self::NotUndone(_) => 1,
+            Self::NotUndone(_) | Self::NotConfirmed(_) => 1,
             Self::InUse(_) => 75,
             Self::Interrupted(interrupt) => interrupt.ending().exit_code(),
         }

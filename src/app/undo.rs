@@ -119,7 +119,10 @@ impl Recorded {
         let report = match self.workspace.undo(what, force, git) {
             Ok(report) => report,
             Err(UndoError::Nothing) => return Ok(None),
-            Err(error @ (UndoError::Shared(_) | UndoError::Failed(_))) => {
+            Err(error @ UndoError::Shared(_)) => {
+                return Err(OpenError::NotConfirmed(format!("session {}: {error}", self.id)));
+            }
+            Err(error @ UndoError::Failed(_)) => {
                 return Err(OpenError::NotUndone(format!("session {}: {error}", self.id)));
             }
         };

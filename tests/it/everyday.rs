@@ -146,7 +146,7 @@ impl Side {
     /// The envelope of a Bash call, and why it was refused, if it was.
     fn call(&self, line: &str, args: &[&str]) -> (Value, Option<String>) {
         let input = json!({"command": line}).to_string();
-        let mut command = self.command(AGENT, &["tool", "call", "Bash", &input, "-C"]);
+        let mut command = self.command(AGENT, &["tool", "call", "Bash", &input, "--record", "-C"]);
         let output = command.arg(self.root.join("project")).args(args).output().unwrap();
         let envelope: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|_| panic!("no envelope for {line}: {output:?}"));
@@ -322,7 +322,7 @@ fn destructive_lines_can_be_undone() {
             |args: &[&str]| side.command(AGENT, &["session", "undo"]).args(args).output().unwrap();
         let help = String::from_utf8(undo(&["--help"]).stdout).unwrap();
         let flags: Vec<&str> =
-            ["--yes", "--refs"].into_iter().filter(|flag| help.contains(flag)).collect();
+            ["--yes", "--git"].into_iter().filter(|flag| help.contains(flag)).collect();
         let head = || side.git("rev-parse HEAD --symbolic-full-name HEAD");
         let (head_before, status) = (head(), side.git("status --porcelain"));
         let mut ignored = side.ignored();
@@ -331,7 +331,7 @@ fn destructive_lines_can_be_undone() {
             return vec![refusal];
         }
         let changed = side.files(0o7777, &|_| false);
-        let is_head_restored = flags.contains(&"--refs") || head() == head_before;
+        let is_head_restored = flags.contains(&"--git") || head() == head_before;
         ignored.extend(side.ignored());
         let output = undo(&flags);
 

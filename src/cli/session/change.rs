@@ -1,5 +1,7 @@
 //! Changing what is recorded: taking back, copying, deleting.
 
+use std::io::IsTerminal as _;
+
 use clap::Args;
 
 use super::{One, Place, root_and_storage};
@@ -78,7 +80,8 @@ pub(super) fn undo(args: &UndoArgs) -> Result<u8, OpenError> {
         (false, Some(turn)) => Undo::Turn(turn),
         (false, None) => Undo::Latest,
     };
-    let report = open(&args.one)?.undo(what, args.files.options())?;
+    let recorded = open(&args.one)?;
+    let report = confirmed(args.files.options(), |options| recorded.undo(what, options))?;
     Ok(tell_report(&report))
 }
 
@@ -89,7 +92,8 @@ pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
         (false, false) => Rewind::Both,
     };
     let recorded = open(&args.one)?;
-    let rewound = recorded.rewind(args.turn, what, args.files.options())?;
+    let options = args.files.options();
+    let rewound = confirmed(options, |options| recorded.rewind(args.turn, what, options))?;
     let code = rewound.files.as_ref().map(tell_report);
     if rewound.conversation {
         ui::print(&format!("conversation: back to before turn {}\n", args.turn));
@@ -136,6 +140,22 @@ fn open(one: &One) -> Result<Recorded, OpenError> {
     let id = storage.choose(one.id.as_deref())?;
     let loaded = options::load(&root, UserDirs::find().as_ref(), &ToolOptions::default(), None)?;
     Recorded::open((&root, &[], &Own::find()), &storage, &id, &loaded.config)
+}
+
+/// Does it; where the user has to confirm it, asks at the terminal, if there is one.
+fn confirmed<T>(
+    options: UndoOptions,
+    work: impl Fn(UndoOptions) -> Result<T, OpenError>,
+) -> Result<T, OpenError> {
+    match work(options) {
+        Err(OpenError::NotConfirmed(why)) if std::io::stdin().is_terminal() => {
+            if is_agreed(&format!("{why}; undo them?"), "whether to undo")? {
+                return work(UndoOptions { force: true, ..options });
+            }
+            Err(OpenError::NotUndone("nothing was undone".to_owned()))
+        }
+        done => done,
+    }
 }
 
 impl FilesArgs {

@@ -195,6 +195,10 @@ impl Workspace {
                 match (removed, &step.target) {
                     (Ok(()), None) => drop(done.insert(name, Undone::Removed)),
                     (Ok(()), Some(_)) => {}
+                    // Others put something there: it stays.
+                    (Err(error), None) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                        done.insert(name, Undone::AsBefore);
+                    }
                     (Err(error), _) => drop(done.insert(name, refused(&error))),
                 }
             } else if step.target.is_none() {
