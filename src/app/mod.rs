@@ -121,7 +121,7 @@ pub struct Options {
     pub config: Loaded,
     /// Which session.
     pub session: Which,
-    /// Where it is recorded, if that is the state directory of another project.
+    /// Where it is recorded; `None`: where sessions of this project are.
     pub storage: Option<Storage>,
     /// Keep nothing.
     pub ephemeral: bool,
@@ -211,19 +211,12 @@ impl Session {
         let masker = masker(config, &keys)?;
         let prompts = options.config.prompts.clone();
 
-        let (root, dirs) = (workspace.root(), options.dirs.as_ref());
-        let storage = match &options.storage {
-            Some(storage) => storage.clone(),
-            None if options.ephemeral => Storage::find(root, dirs),
-            None => Storage::make(root, dirs),
-        };
+        let storage = storage_of(&options, workspace.root());
         let is_ephemeral = options.ephemeral || storage.is_ephemeral;
         let notices: Vec<String> = storage.notice.iter().cloned().collect();
         let (log, loaded, id) = open_log(&options, &storage)?;
         let log_path = (!is_ephemeral).then(|| storage.log_path(&id));
-        if let Some(recorded) = loaded.as_ref().and_then(|loaded| record::mode(&loaded.events))
-            && may_go_on_in(recorded, &options, mode)
-        {
+        if let Some(recorded) = recorded_mode(&options, loaded.as_ref()) {
             mode = recorded;
             settings.policy.set_mode(mode);
         }
@@ -428,6 +421,24 @@ fn has_price(speaker: &Speaker) -> Result<(), OpenError> {
     )))
 }
 
+/// Where the session is recorded. For a new one a state directory is made.
+fn storage_of(options: &Options, root: &Path) -> Storage {
+    let is_new = matches!(options.session, Which::New | Which::NewWithId(_));
+    match &options.storage {
+        Some(storage) => storage.clone(),
+        None if is_new && !options.ephemeral => Storage::make(root, options.dirs.as_ref()),
+        None => Storage::find(root, options.dirs.as_ref()),
+    }
+}
+
+/// The mode in which a session continues unless a mode is set. `full` is set by the user, on the command line or in the
+/// configuration; it is never taken from the log.
+fn recorded_mode(options: &Options, loaded: Option<&record::Loaded>) -> Option<PermissionMode> {
+    let recorded = loaded.and_then(|loaded| record::mode(&loaded.events))?;
+    let is_set = options.config.config.permissions.mode.is_some();
+    (!is_set && recorded < PermissionMode::Full).then_some(recorded)
+}
+
 type OpenLog = (Option<Log>, Option<record::Loaded>, String);
 
 fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> {
@@ -464,15 +475,6 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
         Some(Log::create(&storage.log_path(&id)).map_err(|error| log_error(&error))?)
     };
     Ok((log, None, id))
-}
-
-/// A session goes on in the mode that it was in, unless this run was told another one. A record in a folder that
-/// is not trusted may come from anywhere: it gives no more freedom than there is without it. Mode `full` no record
-/// gives: that is given by a person, on the command line or in their own configuration.
-fn may_go_on_in(recorded: PermissionMode, options: &Options, mode: PermissionMode) -> bool {
-    let is_told = options.config.config.permissions.mode.is_some();
-    let may_count = options.config.trusted && recorded < PermissionMode::Full;
-    !is_told && (may_count || recorded <= mode)
 }
 
 fn log_error(error: &LogError) -> OpenError {

@@ -41,6 +41,7 @@ mod sandbox_git;
 mod server;
 mod session;
 mod shell;
+mod state_dirs;
 mod support;
 mod tools;
 mod undo;

@@ -4,8 +4,8 @@ use std::io::IsTerminal as _;
 
 use clap::Args;
 
-use super::{One, Place, root_and_storage};
-use crate::app::{OpenError, Own, Recorded, Rewind, UndoOptions};
+use super::{One, Place, storage};
+use crate::app::{OpenError, Own, Recorded, Rewind, Storage, UndoOptions};
 use crate::cli::ask::is_agreed;
 use crate::cli::options::{self, ToolOptions};
 use crate::config::UserDirs;
@@ -106,25 +106,29 @@ pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
 }
 
 pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
-    let (_, storage) = root_and_storage(&args.one.place, args.one.id.as_deref())?;
+    let storage = storage(&args.one.place, args.one.id.as_deref())?;
     let id = storage.choose(args.one.id.as_deref())?;
     storage.fork(&id, args.turn).map(|new| format!("{new}\n"))
 }
 
 pub(super) fn rm(args: &RmArgs) -> Result<u8, OpenError> {
-    let (_, storage) = root_and_storage(&args.place, None)?;
-    let mut ids: Vec<String> =
-        args.ids.iter().map(|id| storage.choose(Some(id))).collect::<Result<_, _>>()?;
-    ids.sort();
-    ids.dedup();
-    let is_removed = storage.remove(&ids, || if args.yes { Ok(true) } else { ask(&ids) })?;
+    let mut sessions = Vec::new();
+    for id in &args.ids {
+        let storage = storage(&args.place, Some(id))?;
+        let id = storage.choose(Some(id))?;
+        sessions.push((storage, id));
+    }
+    sessions.sort_by(|(_, a), (_, b)| a.cmp(b));
+    sessions.dedup_by(|(_, a), (_, b)| a == b);
+    let ids: Vec<&str> = sessions.iter().map(|(_, id)| id.as_str()).collect();
+    let is_removed = Storage::remove(&sessions, || if args.yes { Ok(true) } else { ask(&ids) })?;
     if is_removed {
         ui::print(&ids.iter().map(|id| format!("removed {id}\n")).collect::<String>());
     }
     Ok(u8::from(!is_removed))
 }
 
-fn ask(ids: &[String]) -> Result<bool, OpenError> {
+fn ask(ids: &[&str]) -> Result<bool, OpenError> {
     let what = match ids {
         [one] => format!("session {one}"),
         several => format!("{} sessions", several.len()),
@@ -136,7 +140,8 @@ fn ask(ids: &[String]) -> Result<bool, OpenError> {
 }
 
 fn open(one: &One) -> Result<Recorded, OpenError> {
-    let (root, storage) = root_and_storage(&one.place, one.id.as_deref())?;
+    let (root, storage) = options::root_for(one.place.cwd.as_deref(), one.id.as_deref())?;
+    let storage = storage.unwrap_or_else(|| Storage::find(&root, UserDirs::find().as_ref()));
     let id = storage.choose(one.id.as_deref())?;
     let loaded = options::load(&root, UserDirs::find().as_ref(), &ToolOptions::default(), None)?;
     Recorded::open((&root, &[], &Own::find()), &storage, &id, &loaded.config)
