@@ -17,7 +17,7 @@ pub enum Deed {
     Redo,
     /// Goes back to what was before a turn.
     Rewind,
-    /// Shows what changed since the last commit.
+    /// Shows what the session changed.
     Diff,
     /// Lists the sessions of this project.
     Sessions,
@@ -93,7 +93,7 @@ pub const COMMANDS: &[Command] = &[
         "TURN [files|conversation]",
         "go back to before a turn: files, conversation or both",
     ),
-    command(Deed::Diff, "diff", "", "what changed since the last commit"),
+    command(Deed::Diff, "diff", "", "what this session changed, outside git too"),
     command(Deed::Sessions, "sessions", "", "the sessions of this project"),
     command(Deed::Resume, "resume", "ID", "go on with another session"),
     command(Deed::Compact, "compact", "[FOCUS]", "summarise what is older"),

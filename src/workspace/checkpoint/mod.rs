@@ -11,6 +11,7 @@ mod manifest;
 mod overlap;
 mod pack;
 mod restore;
+mod session_diff;
 #[cfg(test)]
 mod tests;
 

@@ -305,7 +305,7 @@ impl Workspace {
 
 impl Checkpoints {
     /// The contents of these states; those that git has are read at once.
-    fn contents<'a>(
+    pub(super) fn contents<'a>(
         &self,
         states: impl Iterator<Item = &'a State>,
     ) -> HashMap<Hash, io::Result<Vec<u8>>> {
