@@ -176,11 +176,8 @@ impl Storage {
     /// The session that is meant by this id, or the beginning of one; without any, the latest.
     pub fn choose(&self, id: Option<&str>) -> Result<String, OpenError> {
         let Some(id) = id else {
-            return self.sessions().last().cloned().ok_or_else(|| {
-                let why = self.notice.iter().map(|notice| format!(" ({notice})"));
-                let none = "no session of this project is recorded yet".to_owned();
-                OpenError::Usage(none + &why.collect::<String>())
-            });
+            let none = "no session of this project is recorded yet";
+            return self.sessions().pop().ok_or_else(|| OpenError::Usage(none.to_owned()));
         };
         let matching = self.matching(id);
         match matching.as_slice() {

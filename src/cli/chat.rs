@@ -454,7 +454,7 @@ async fn model_of(session: &mut Session, options: &Options, model: &str) -> News
 
 /// The last lines of a session's timeline, and where the rest is.
 fn trace(session_log: Option<&PathBuf>) -> Result<String, String> {
-    let path = session_log.ok_or("nothing of this session is kept (--ephemeral)")?;
+    let path = session_log.ok_or("this session is not recorded")?;
     let loaded = record::load(path).map_err(|error| error.to_string())?;
     let timeline = record::timeline(&loaded.events);
     let lines: Vec<&str> = timeline.lines().collect();

@@ -79,7 +79,7 @@ pub(super) struct RunArgs {
     /// Go on with the latest session of this project
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "session_id"])]
     pub(super) continue_latest: bool,
-    /// Go on with this session, or the one whose id begins so
+    /// Continue the session whose id begins so, of this or another project
     #[arg(
         short = 'r', long, value_name = "ID", num_args = 0..=1, default_missing_value = "",
         hide_default_value = true, conflicts_with = "session_id"

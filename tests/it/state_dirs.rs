@@ -389,3 +389,20 @@ fn all_of_a_deleted_session_is_removed() {
     }
     only_log(&test.sessions());
 }
+
+#[test]
+fn changes_are_undone_where_state_lies_on_another_file_system() {
+    let test = Test::in_memory()
+        .file("a.txt", "one\n")
+        .script(&format!("call: Read {{\"path\": \"a.txt\"}}\n---\n{}", write_call("a.txt")));
+    let state = tempfile::tempdir().unwrap();
+    let device = |path: &Path| std::os::unix::fs::MetadataExt::dev(&fs::metadata(path).unwrap());
+    if device(state.path()) == device(&test.root()) {
+        return say("SKIPPED: state on another file system: there is only one here");
+    }
+    let test = test.env("XDG_STATE_HOME", state.path().to_str().unwrap());
+    test.run(&["task"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "x\n");
+    test.agent(&["session", "undo"]).expect_code(0).expect_stdout("turn 1\n  a.txt: restored\n");
+    assert_eq!(test.read("a.txt"), "one\n");
+}

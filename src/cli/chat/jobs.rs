@@ -198,7 +198,7 @@ impl<'a> Jobs<'a> {
     }
 
     fn export(&self, file: &str) -> Result<PathBuf, String> {
-        let log = self.log.as_ref().ok_or("nothing of this session is kept (--ephemeral)")?;
+        let log = self.log.as_ref().ok_or("this session is not recorded")?;
         let loaded = record::load(log).map_err(|error| error.to_string())?;
         let name = if file.is_empty() {
             format!("session-{}.md", super::short(&self.session))

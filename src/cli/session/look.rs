@@ -31,9 +31,6 @@ enum ListFormat {
 
 pub(super) fn list(args: &ListArgs) -> Result<ui::Answer, OpenError> {
     let storage = storage(&args.place, None)?;
-    if let Some(notice) = &storage.notice {
-        ui::tell(notice);
-    }
     match args.format {
         ListFormat::Text => {
             let list = list_of_sessions(&storage);
