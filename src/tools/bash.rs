@@ -1,7 +1,6 @@
 //! Bash: the fallback, for all that has no tool of its own.
 
 pub(super) mod background;
-mod input;
 mod stages;
 #[cfg(test)]
 mod tests;
@@ -16,16 +15,14 @@ use serde_json::{Value, json};
 
 use stages::Pipelines;
 
-use super::{Target, Tool, ToolCx, blocking, filled_in, parse, spec};
+use super::{Target, Tool, ToolCx, filled_in, parse, spec};
 use crate::exec::{
-    self, Command, Ended, GitWork, Outcome, Pushes, Statuses, Watcher, WholeOutput,
-    changed_meanwhile, seconds,
+    self, Command, Ended, Outcome, Statuses, Watcher, WholeOutput, changed_meanwhile, seconds,
 };
 use crate::permission::Line;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
 use crate::protocol::{Object, shorten};
-use crate::workspace::Kept;
 
 /// How long a command may take that is waited for.
 const TIMEOUT: Duration = Duration::from_mins(2);
@@ -92,31 +89,10 @@ impl Tool for Bash {
     }
 }
 
-/// Where its git works, if it is nothing but that.
-fn git_work(line: &Line, directory: &str, cx: &ToolCx) -> GitWork {
-    let folders = line.git_works_in(directory, &*cx.workspace);
-    let full = |folder: &String| match folder.strip_prefix('~') {
-        Some(below) => std::env::home_dir().map(|home| home.join(below.trim_start_matches('/'))),
-        None => Some(cx.workspace.root().join(folder)),
-    };
-    GitWork {
-        writes_in: folders.writes.iter().filter_map(full).collect(),
-        reads_in: folders.reads.iter().filter_map(full).collect(),
-        back: folders
-            .back
-            .iter()
-            .filter_map(|(from, to)| Some((from.as_ref().and_then(full), full(to)?)))
-            .collect(),
-        pushes: line.pushes_to().map(|(to, remotes)| Pushes { to, remotes }),
-    }
-}
-
 async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let args: Args = parse(&input)?;
     let directory = cx.place()?.path();
     let line = Line::read(&args.command);
-    let note = line.note(directory.relative(), &*cx.workspace);
-    let kept = keep(&line, directory.relative(), cx).await?;
     let spill = Arc::clone(&cx.spill);
     let whole_output: WholeOutput<'static> = Box::new(move || {
         let (file, name) = spill.create("Bash")?;
@@ -125,7 +101,6 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let timeout = args.timeout_ms.map(Duration::from_millis);
     let command = Command {
         whole_output: Some(whole_output),
-        git: git_work(&line, directory.relative(), cx),
         rights: cx.rights,
         statuses: if line.has_inner_pipelines() {
             Statuses::BeforeEach
@@ -145,42 +120,17 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let failed = |error: exec::Error| could_not_run(&error, &args.directory);
     if args.background {
         let id = cx.exec.start_background(command, timeout, &cx.cancel).await;
-        release(kept, cx).await?;
         let id = id.map_err(failed)?;
         return Ok(background::started(&id, &args.command));
     }
     let changed_before = cx.workspace.changed_since_seen();
     let outcome = cx.exec.run(command, &cx.cancel).await;
-    release(kept, cx).await?;
     let outcome = outcome.map_err(failed)?;
     let mut files_changed = cx.workspace.changed_since_seen();
     files_changed.retain(|path| !changed_before.contains(path));
     let pipelines = Pipelines::read(&line, &outcome.statuses);
-    let notes = [note, input::note(&line, &outcome)].into_iter().flatten().collect();
-    answer(&args.command, outcome, &pipelines, files_changed, notes)
+    answer(&args.command, outcome, &pipelines, files_changed)
         .map_err(|failure| failure.at(directory.relative()))
-}
-
-/// Keeps what the line takes away or overwrites, as far as it names it.
-async fn keep(line: &Line, directory: &str, cx: &ToolCx) -> Result<Kept, Failure> {
-    let files = line.removes(directory, &*cx.workspace);
-    if files.is_empty() {
-        return Ok(Kept::default());
-    }
-    let workspace = Arc::clone(&cx.workspace);
-    blocking(move || workspace.keep(&files)).await
-}
-
-async fn release(kept: Kept, cx: &ToolCx) -> Result<(), Failure> {
-    if kept.is_empty() {
-        return Ok(());
-    }
-    let workspace = Arc::clone(&cx.workspace);
-    blocking(move || {
-        workspace.release(kept);
-        Ok(())
-    })
-    .await
 }
 
 fn could_not_run(error: &exec::Error, directory: &str) -> Failure {
@@ -214,10 +164,9 @@ fn answer(
     outcome: Outcome,
     pipelines: &Pipelines,
     files_changed: Vec<String>,
-    notes: Vec<String>,
 ) -> Result<Report, Failure> {
     let shown = shown(command);
-    let notes = in_words(notes, &outcome, &files_changed);
+    let notes = in_words(&outcome, &files_changed);
     let complaint = complaint(&outcome.stderr.text);
     let failed_stages = pipelines.failed_stages().map(|stages| stages + &complaint);
     let how = outcome.how();
@@ -310,10 +259,8 @@ fn stats(outcome: &Outcome) -> Object {
 }
 
 /// What else the reader should know, each as ` Note: ….`
-fn in_words(mut notes: Vec<String>, outcome: &Outcome, files_changed: &[String]) -> String {
-    for note in &mut notes {
-        note.truncate(note.trim_end_matches('.').len());
-    }
+fn in_words(outcome: &Outcome, files_changed: &[String]) -> String {
+    let mut notes = Vec::new();
     if let Some(rest) = whole(outcome.full_output.as_ref(), outcome.full_output_error.as_ref()) {
         notes.push(format!("Output too large, cut{rest}"));
     }

@@ -10,10 +10,10 @@ mod file_tool;
 mod files;
 mod glob;
 mod grep;
-mod ground;
 mod ls;
 mod multi_edit;
 mod nearest;
+mod path_facts;
 mod pattern;
 mod read;
 #[cfg(test)]
