@@ -244,6 +244,7 @@ pub fn open_gate(
         exec: exec.clone(),
         spill: Arc::new(spill),
         cancel: control.cancel(),
+        secrets: Arc::default(),
         rights: Rights::default(),
         withheld: Withheld::default(),
         watcher: None,

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use stages::Pipelines;
 
+use super::secrets::Redacting;
 use super::{Target, Tool, ToolCx, filled_in, parse, spec};
 use crate::exec::{
     self, Command, Ended, Outcome, Statuses, Watcher, WholeOutput, changed_meanwhile, seconds,
@@ -94,9 +95,11 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let directory = cx.place()?.path();
     let line = Line::read(&args.command);
     let spill = Arc::clone(&cx.spill);
+    let redactor = cx.secrets.redactor(&cx.workspace);
+    let for_file = Arc::clone(&redactor);
     let whole_output: WholeOutput<'static> = Box::new(move || {
         let (file, name) = spill.create("Bash")?;
-        Ok((Box::new(file) as Box<dyn Write + Send>, name))
+        Ok((Box::new(Redacting::new(file, for_file)) as Box<dyn Write + Send>, name))
     });
     let timeout = args.timeout_ms.map(Duration::from_millis);
     let command = Command {
@@ -107,10 +110,10 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
         } else {
             Statuses::AtTheEnd
         },
-        watcher: cx
-            .watcher
-            .clone()
-            .map(|watcher| -> Watcher<'static> { Box::new(move |text| watcher(text)) }),
+        watcher: cx.watcher.clone().map(|watcher| -> Watcher<'static> {
+            let redactor = Arc::clone(&redactor);
+            Box::new(move |text| watcher(&redactor.redact(text)))
+        }),
         ..Command::new(
             args.command.clone(),
             directory.absolute().to_path_buf(),
@@ -125,7 +128,12 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     }
     let changed_before = cx.workspace.changed_since_seen();
     let outcome = cx.exec.run(command, &cx.cancel).await;
-    let outcome = outcome.map_err(failed)?;
+    let mut outcome = outcome.map_err(failed)?;
+    // (The command may have changed the files.)
+    for redactor in [redactor, cx.secrets.redactor(&cx.workspace)] {
+        redactor.redact_in(&mut outcome.stdout.text);
+        redactor.redact_in(&mut outcome.stderr.text);
+    }
     let mut files_changed = cx.workspace.changed_since_seen();
     files_changed.retain(|path| !changed_before.contains(path));
     let pipelines = Pipelines::read(&line, &outcome.statuses);

@@ -92,16 +92,16 @@ impl When {
 
 /// A host among the operands is not this machine, or not known.
 fn is_remote(command: &Command) -> bool {
-    let redirects_elsewhere =
-        ["-x", "--proxy", "-K", "--config", "--connect-to", "--resolve", "-i", "--input-file"];
-    if matches!(command.name(), "curl" | "wget")
-        && redirects_elsewhere[..if command.name() == "curl" { 6 } else { 0 }]
-            .iter()
-            .chain(if command.name() == "wget" { &redirects_elsewhere[6..] } else { &[] })
-            .any(|option| command.has(option))
-    {
+    // Options that name hosts elsewhere.
+    let options: &[&str] = match command.name() {
+        "curl" => &["-x", "--proxy", "-K", "--config", "--connect-to", "--resolve"],
+        "wget" => &["-i", "--input-file", "-e", "--execute"],
+        _ => &[],
+    };
+    if options.iter().any(|option| command.has(option)) {
         return true;
     }
+    // The port of `nc` is no host.
     let is_number = |word: &&Word| word.text.bytes().all(|byte| byte.is_ascii_digit());
     let mut hosts = command.operands().filter(|word| !is_number(word)).peekable();
     match hosts.peek() {
