@@ -1,82 +1,132 @@
-//! Where sessions are kept, and how one is found again.
+//! Where the state of a project lies: sessions, event logs, spilled output and checkpoints. All of it is outside the
+//! project.
 
+use std::ffi::OsString;
 use std::fs::Metadata;
-use std::io::{ErrorKind, Write as _};
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{OpenError, log_error};
-use crate::config::{AGENT_DIR, UserDirs};
+use crate::config::UserDirs;
 use crate::disk::{self, canonical_prefix};
 use crate::record::{self, EVENTS, Log};
+use crate::workspace::copy_journal;
 
-/// Where a project's sessions are kept.
-#[derive(Clone)]
+/// In a project's state directory: the project's own path.
+const PATH_FILE: &str = "path";
+/// At most so many characters of a project's name are part of the name of its state directory.
+const MAX_NAME: usize = 40;
+
+/// The state directory of one project: `$XDG_STATE_HOME/agent/projects/<name>-<hash of the path>/`.
+#[derive(Clone, Debug)]
 pub struct Storage {
-    sessions: PathBuf,
-    /// What the person should know about it.
+    directory: PathBuf,
+    /// No place can be written: the session is not recorded.
+    pub is_ephemeral: bool,
+    /// What the user should know about it.
     pub notice: Option<String>,
 }
 
 impl Storage {
-    /// For a session that is about to be recorded: `.agent/` in the project, which is made, or the
-    /// user's own folder where the project can not be written, or a link stands there: who made it, is not known.
-    ///
-    /// The root is canonical as it came: where a link stands on the way to it by now, somebody put that there.
+    /// For a session that is about to be recorded: the first place that can be written is taken and made.
     pub fn make(root: &Path, dirs: Option<&UserDirs>) -> Self {
-        let own = root.join(AGENT_DIR);
-        match prepare(&own) {
-            Ok(()) => Self { sessions: own.join("sessions"), notice: None },
-            Err(error) => {
-                let state = dirs.map_or_else(|| own_temporary(root), |dirs| dirs.state.clone());
-                Self::elsewhere(below(&state, root), &own, &error)
+        let places = places(dirs);
+        let mut failed: Option<(PathBuf, io::Error)> = None;
+        for place in &places {
+            let directory = below(place, root);
+            match prepare(&directory, root, place) {
+                Ok(()) => {
+                    let notice = failed.map(|(first, error)| {
+                        let (first, directory) = (first.display(), directory.display());
+                        format!("{first}: {error}; sessions are kept in {directory}")
+                    });
+                    return Self { directory, is_ephemeral: false, notice };
+                }
+                Err(error) => {
+                    failed.get_or_insert((directory, error));
+                }
             }
         }
-    }
-
-    fn elsewhere(sessions: PathBuf, own: &Path, why: &std::io::Error) -> Self {
-        let (own, why) = (own.display().to_string(), why.to_string());
-        // Of a link in the way the error says itself where it is.
-        let why = if why.contains(&own) { why } else { format!("{own}: {why}") };
-        let notice = format!("{why}; sessions are kept in {}", sessions.display());
-        Self { sessions, notice: Some(notice) }
+        let why = failed.map(|(first, error)| format!("{}: {error}; ", first.display()));
+        let notice = format!(
+            "{}this session is not recorded, and its changes cannot be undone; set XDG_STATE_HOME to a directory that \
+             can be written",
+            why.unwrap_or_default()
+        );
+        let directory = places.first().map(|place| below(place, root)).unwrap_or_default();
+        Self { directory, is_ephemeral: true, notice: Some(notice) }
     }
 
     /// For a look at what is recorded: nothing is made.
     pub fn find(root: &Path, dirs: Option<&UserDirs>) -> Self {
-        let own = root.join(AGENT_DIR);
-        let inside = Self { sessions: own.join("sessions"), notice: None };
-        let state = dirs.map_or_else(|| temporary(root), |dirs| dirs.state.clone());
-        let is_ours = dirs.is_some() || disk::open_folder(&state).is_ok_and(|it| is_own(&it));
-        let elsewhere = below(&state, root);
-        match check(&own) {
-            Err(error) if error.kind() != ErrorKind::NotFound && is_ours => {
-                Self::elsewhere(elsewhere, &own, &error)
-            }
-            Err(_) if is_ours && elsewhere.is_dir() => Self { sessions: elsewhere, notice: None },
-            Ok(()) | Err(_) => inside,
+        let all: Vec<PathBuf> = readable_places(dirs).map(|place| below(&place, root)).collect();
+        let existing = all.iter().find(|directory| directory.join("sessions").is_dir());
+        let directory = existing.or(all.first()).cloned().unwrap_or_default();
+        Self { directory, is_ephemeral: false, notice: None }
+    }
+
+    /// The project that has a session of this id, or one whose id begins so, among all projects; with that project's
+    /// own directory.
+    pub fn of_session(
+        id: &str,
+        dirs: Option<&UserDirs>,
+    ) -> Result<Option<(Self, PathBuf)>, OpenError> {
+        let projects =
+            readable_places(dirs).flat_map(|place| std::fs::read_dir(place.join("projects")));
+        let mut found = projects.flatten().flatten().filter_map(|entry| {
+            let storage = Self { directory: entry.path(), is_ephemeral: false, notice: None };
+            (!storage.matching(id).is_empty()).then_some(storage)
+        });
+        let Some(storage) = found.next() else { return Ok(None) };
+        if found.next().is_some() {
+            return Err(OpenError::Usage(format!(
+                "sessions of several projects begin with {id}; write more of the id, or name the project with -C DIR"
+            )));
         }
+        let path = storage.directory.join(PATH_FILE);
+        let project = std::fs::read(&path)
+            .map_err(|error| OpenError::Usage(format!("{}: {error}", path.display())))?;
+        Ok(Some((storage, PathBuf::from(OsString::from_vec(project)))))
     }
 
-    /// Where the events of a session stand.
+    fn sessions_folder(&self) -> PathBuf {
+        self.directory.join("sessions")
+    }
+
+    /// The event log of a session.
     pub fn log_path(&self, id: &str) -> PathBuf {
-        self.sessions.join(id).join(EVENTS)
+        self.sessions_folder().join(id).join(EVENTS)
     }
 
-    /// Where the files are kept that a session has changed, as they were before.
-    pub fn undo_folder(&self, id: &str) -> PathBuf {
-        self.sessions.with_file_name("undo").join(id)
+    /// The directory of a session.
+    pub fn session(&self, id: &str) -> PathBuf {
+        self.sessions_folder().join(id)
+    }
+
+    /// The checkpoints of the project's files.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.directory.join("checkpoints")
     }
 
     /// The ids of the recorded sessions, the latest last.
     pub fn sessions(&self) -> Vec<String> {
-        let mut sessions: Vec<_> = std::fs::read_dir(&self.sessions)
+        self.matching("")
+    }
+
+    /// Those of them whose ids begin so.
+    pub fn matching(&self, beginning: &str) -> Vec<String> {
+        let mut sessions: Vec<_> = std::fs::read_dir(self.sessions_folder())
             .into_iter()
             .flatten()
             .flatten()
             .filter_map(|entry| {
                 // (A folder may be called anything, and what it is called is written behind `--resume`.)
-                let id = entry.file_name().into_string().ok().filter(|name| record::is_id(name))?;
+                let id = entry.file_name().into_string().ok()?;
+                if !id.starts_with(beginning) || !record::is_id(&id) {
+                    return None;
+                }
                 let log = disk::look_at(&self.log_path(&id)).ok().filter(Metadata::is_file)?;
                 // One that was killed before its first event is no session.
                 (log.len() > 0).then_some((log.modified().ok()?, id))
@@ -91,24 +141,26 @@ impl Storage {
     pub fn fork(&self, id: &str, up_to: Option<u32>) -> Result<String, OpenError> {
         let new = uuid::Uuid::now_v7().to_string();
         let now = format!("{:.3}", jiff::Timestamp::now());
-        record::fork(&self.sessions.join(id), &self.sessions.join(&new), up_to, now)
+        let (from, to) = (self.session(id), self.session(&new));
+        record::fork(&from, &to, up_to, now)
             .map_err(|error| OpenError::Usage(error.to_string()))?;
+        copy_journal(&from, &to, up_to)
+            .map_err(|error| OpenError::Usage(format!("{}: {error}", to.display())))?;
         Ok(new)
     }
 
-    /// Takes sessions away, with all that is kept for them, once `is_agreed` says so. None is, where
-    /// somebody works on one of them.
+    /// Deletes sessions with all that is kept for them, if `is_agreed` says so. If one of them is in use, none is
+    /// deleted.
     pub fn remove(
-        &self,
-        ids: &[String],
+        sessions: &[(Self, String)],
         is_agreed: impl FnOnce() -> Result<bool, OpenError>,
     ) -> Result<bool, OpenError> {
-        let held = ids.iter().map(|id| Log::reserve(&self.log_path(id)));
+        let held = sessions.iter().map(|(storage, id)| Log::reserve(&storage.log_path(id)));
         let held: Vec<Log> = held.collect::<Result<_, _>>().map_err(|error| log_error(&error))?;
         if !is_agreed()? {
             return Ok(false);
         }
-        for folder in ids.iter().flat_map(|id| [self.undo_folder(id), self.sessions.join(id)]) {
+        for folder in sessions.iter().map(|(storage, id)| storage.sessions_folder().join(id)) {
             match disk::remove_folder(&folder) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     let folder = folder.display();
@@ -123,21 +175,16 @@ impl Storage {
 
     /// The session that is meant by this id, or the beginning of one; without any, the latest.
     pub fn choose(&self, id: Option<&str>) -> Result<String, OpenError> {
-        let sessions = self.sessions();
         let Some(id) = id else {
-            return sessions.last().cloned().ok_or_else(|| {
-                let why = self.notice.iter().map(|notice| format!(" ({notice})"));
-                let none = "no session of this project is recorded yet".to_owned();
-                OpenError::Usage(none + &why.collect::<String>())
-            });
+            let none = "no session of this project is recorded yet";
+            return self.sessions().pop().ok_or_else(|| OpenError::Usage(none.to_owned()));
         };
-        let matching: Vec<&String> = sessions.iter().filter(|s| s.starts_with(id)).collect();
+        let matching = self.matching(id);
         match matching.as_slice() {
-            [one] => Ok((*one).clone()),
-            _ if sessions.iter().any(|session| session == id) => Ok(id.to_owned()),
+            [one] => Ok(one.clone()),
+            several if several.iter().any(|session| session == id) => Ok(id.to_owned()),
             [] => Err(OpenError::Usage(format!(
-                "no session {id} in {}; `agent session list` shows those there are",
-                self.sessions.display()
+                "no session {id} is recorded; `agent session list` shows the sessions of a project"
             ))),
             several => Err(OpenError::Usage(format!(
                 "{id} is the beginning of {} sessions; write more of it",
@@ -147,59 +194,69 @@ impl Storage {
     }
 }
 
-/// A project's sessions in the user's own folder.
-fn below(state: &Path, root: &Path) -> PathBuf {
-    let hash = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
-    canonical_prefix(state).join("projects").join(&hash[..16]).join("sessions")
-}
-
-/// What is the user's own folder where there is no home: not in the project.
-fn temporary(root: &Path) -> PathBuf {
-    let user = rustix::process::geteuid().as_raw();
-    disk::temporary_folder(&[root.to_owned()]).join(format!("agent-{user}"))
-}
-
-/// The same, made; another one where somebody else was there first: everybody may write there.
-fn own_temporary(root: &Path) -> PathBuf {
-    let folder = temporary(root);
-    if disk::make_folder(&folder, 0o700).is_ok_and(|folder| is_own(&folder)) {
-        return folder;
+/// The state directories that may be used, the best first.
+fn places(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
+    let named = dirs.cloned().into_iter().chain(UserDirs::by_default());
+    let mut places: Vec<PathBuf> = Vec::new();
+    for place in named.map(|dirs| dirs.state).chain([temporary()]) {
+        if !places.contains(&place) {
+            places.push(place);
+        }
     }
-    let other = folder.with_extension(uuid::Uuid::now_v7().to_string());
-    // (Where that fails, so does what is to be made in it.)
-    _ = disk::make_folder(&other, 0o700);
-    other
+    places
 }
 
-/// Nobody else writes in it.
-fn is_own(folder: &OwnedFd) -> bool {
-    rustix::fs::fstat(folder).is_ok_and(|stat| {
-        stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o022 == 0
+/// The same without a temporary one in which other users may have put sessions.
+fn readable_places(dirs: Option<&UserDirs>) -> impl Iterator<Item = PathBuf> {
+    places(dirs).into_iter().filter(|place| !is_temporary(place) || is_private(place))
+}
+
+/// Used if there is no home that can be written.
+fn temporary() -> PathBuf {
+    let user = rustix::process::geteuid().as_raw();
+    canonical_prefix(&std::env::temp_dir()).join(format!("agent-{user}"))
+}
+
+fn is_temporary(place: &Path) -> bool {
+    *place == temporary()
+}
+
+/// It belongs to this user, and nobody else can write it.
+fn is_private(directory: &Path) -> bool {
+    std::fs::symlink_metadata(directory).is_ok_and(|data| {
+        data.is_dir()
+            && data.uid() == rustix::process::geteuid().as_raw()
+            && data.mode() & 0o022 == 0
     })
 }
 
-/// Makes the agent's folder in a project: only what is meant to be committed is seen by git.
-fn prepare(own: &Path) -> std::io::Result<()> {
-    const IGNORE: &str =
-        "*\n!config.toml\n!skills/\n!skills/**\n!commands/\n!commands/**\n!prompts/\n!prompts/**\n";
-    let sessions = own.join("sessions");
-    disk::make_folder(&sessions, 0o755)?;
-    rustix::fs::access(&sessions, rustix::fs::Access::WRITE_OK)?;
-    // A command is kept from reading what is there.
-    disk::make_folder(&own.join("undo"), 0o700)?;
-    check(own)?;
-    match disk::create(&own.join(".gitignore"), 0o644) {
-        Ok(mut file) => file.write_all(IGNORE.as_bytes()),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-    }
+/// The state directory of a project below a place.
+fn below(place: &Path, root: &Path) -> PathBuf {
+    let hash = blake3::hash(root.as_os_str().as_bytes()).to_hex();
+    let name = root.file_name().unwrap_or_default().to_string_lossy();
+    let is_plain = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let name: String = name.chars().filter(is_plain).take(MAX_NAME).collect();
+    canonical_prefix(place).join("projects").join(format!("{name}-{}", &hash[..16]))
 }
 
-/// Whether what is kept in it stays in the project. (What is made by a turn later is made without following links.)
-fn check(own: &Path) -> std::io::Result<()> {
-    disk::open_folder(&own.join("sessions"))?;
-    match disk::look_at(&own.join("undo")) {
-        Ok(data) if !data.is_dir() => Err(std::io::Error::other("undo in it is no folder")),
-        Ok(_) | Err(_) => Ok(()),
+/// Makes the state directory of a project.
+fn prepare(directory: &Path, root: &Path, place: &Path) -> io::Result<()> {
+    let sessions = directory.join("sessions");
+    if is_temporary(place) {
+        // (TMPDIR may name a directory in the project, where commands write.)
+        if place.starts_with(root) {
+            return Err(io::Error::other("it is in the project"));
+        }
+        disk::make_folder(place, 0o700)?;
+        if !is_private(place) {
+            return Err(io::Error::other("other users can write it"));
+        }
     }
+    disk::make_folder(&sessions, 0o700)?;
+    rustix::fs::access(&sessions, rustix::fs::Access::WRITE_OK)?;
+    let path = directory.join(PATH_FILE);
+    if !path.exists() {
+        disk::replace(&path, root.as_os_str().as_bytes())?;
+    }
+    Ok(())
 }

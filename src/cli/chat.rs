@@ -9,10 +9,11 @@ use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{options, session};
-use crate::app::{OpenError, Options, Own, Recorded, Rewind, Session, Storage, Which};
+use crate::app::{OpenError, Options, Own, Recorded, Rewind, Session, UndoOptions, Which};
 use crate::config::UserDirs;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::ui::tui::{self, Arrangement, Chat, CommandDeed, Handle, News, Request};
+use crate::workspace::Undo;
 use crate::{record, ui};
 use jobs::{Jobs, Ran};
 use places::Places;
@@ -59,11 +60,11 @@ enum Next {
     Quit,
     Open(Which),
     /// This session, from before that turn on.
-    Rewind(u32),
+    Rewind(u32, Rewind),
 }
 
 async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, OpenError> {
-    let root = options::root(args.tools.cwd.as_deref())?;
+    let (root, storage) = options::root_for(args.tools.cwd.as_deref(), args.resumed())?;
     let dirs = UserDirs::find();
     let config = options::load(&root, dirs.as_ref(), &args.tools, Some(&args.as_run()))?;
     let places = Places::new(&root, dirs.as_ref());
@@ -76,6 +77,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         add_dirs: args.tools.add_dir.clone(),
         config,
         session: args.which(),
+        storage,
         ephemeral: args.ephemeral,
         append_system_prompt: args.append_system_prompt.clone(),
         answer_schema: None,
@@ -115,10 +117,10 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         session.close().await;
         match next {
             Next::Quit => break id,
-            Next::Rewind(turn) => {
+            Next::Rewind(turn, what) => {
                 let Some(id) = id else { continue };
                 chat.handle.tell(News::Anew);
-                told = Some(match rewind(&options, &id, turn) {
+                told = Some(match rewind(&options, &id, turn, what) {
                     Ok(news) => news,
                     Err(error) => News::Note(false, error.to_string()),
                 });
@@ -126,6 +128,9 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
                 control.begin_turn();
             }
             Next::Open(which) => {
+                if which == Which::New {
+                    options.storage = None;
+                }
                 mode = mode.filter(|_| !matches!(which, Which::Resume(_)));
                 options.session = which;
                 chat.handle.tell(News::Anew);
@@ -158,6 +163,7 @@ async fn open(
         add_dirs: options.add_dirs.clone(),
         config: options.config.clone(),
         session: options.session.clone(),
+        storage: options.storage.clone(),
         append_system_prompt: options.append_system_prompt.clone(),
         answer_schema: None,
         dirs: options.dirs.clone(),
@@ -260,17 +266,23 @@ async fn converse(
                         Err(reason) => handle.tell(News::Note(false, reason)),
                     },
                     Request::Command(CommandDeed::Rewind, turn) => {
-                        match turn.parse().map_err(|_| ()).and_then(|turn| kept(session, turn)) {
-                            Ok(turn) => return Next::Rewind(turn),
-                            Err(()) => {
-                                let text = "say to before which turn, as a number; a session that is \
-                                            not kept can not go back";
+                        match rewind_of(&turn).filter(|_| session.log_path.is_some()) {
+                            Some((turn, what)) => return Next::Rewind(turn, what),
+                            None => {
+                                let text = "/rewind TURN [files|conversation]: the number of the turn; a \
+                                            session that is not recorded cannot go back";
                                 handle.tell(News::Note(false, text.to_owned()));
                             }
                         }
                     }
-                    Request::Command(CommandDeed::Undo, turn) => {
-                        if let Err(reason) = undo(session, &turn) {
+                    Request::Command(CommandDeed::Undo, arguments) => {
+                        if let Err(reason) = undo(session, &arguments) {
+                            handle.tell(News::Note(false, reason));
+                        }
+                    }
+                    Request::Command(CommandDeed::Redo, arguments) => {
+                        let options = UndoOptions { force: arguments == "force", git: true };
+                        if let Err(reason) = session.undo(Undo::Redo, options) {
                             handle.tell(News::Note(false, reason));
                         }
                     }
@@ -359,25 +371,37 @@ fn resume(options: &Options, session: &Session, id: &str) -> Result<String, Stri
     if id.is_empty() {
         return Err("say which: /sessions lists them, Tab behind /resume offers them".to_owned());
     }
-    let storage = Storage::find(&options.root, options.dirs.as_ref());
+    let storage = options.recorded();
     let id = storage.choose(Some(id)).map_err(|error| error.to_string())?;
     if id == session.id() { Err("that is this session".to_owned()) } else { Ok(id) }
 }
 
-fn kept(session: &Session, turn: u32) -> Result<u32, ()> {
-    session.log_path.is_some().then_some(turn).ok_or(())
+/// `TURN`, `TURN files`, `TURN conversation`.
+fn rewind_of(arguments: &str) -> Option<(u32, Rewind)> {
+    let mut words = arguments.split_whitespace();
+    let turn = words.next()?.parse().ok()?;
+    let what = match words.next() {
+        None | Some("both") => Rewind::Both,
+        Some("files") => Rewind::Files,
+        Some("conversation") => Rewind::Conversation,
+        Some(_) => return None,
+    };
+    Some((turn, what))
 }
 
 /// Takes a session that nobody works on back to before a turn.
-fn rewind(options: &Options, id: &str, turn: u32) -> Result<News, OpenError> {
-    let storage = Storage::find(&options.root, options.dirs.as_ref());
+fn rewind(options: &Options, id: &str, turn: u32, what: Rewind) -> Result<News, OpenError> {
+    let storage = options.recorded();
     let own = Own::of(options.dirs.as_ref());
-    let recorded = Recorded::open((&options.root, &options.add_dirs, &own), &storage, id)?;
-    let rewound = recorded.rewind(turn, Rewind::Both, false)?;
-    let files = rewound.files.iter().flat_map(|(_, files)| files);
+    let place = (options.root.as_path(), options.add_dirs.as_slice(), &own);
+    let recorded = Recorded::open(place, &storage, id, &options.config.config)?;
+    let rewound = recorded.rewind(turn, what, UndoOptions::default())?;
+    let files = rewound.files.iter().flat_map(|report| &report.files);
     let files: Vec<String> = files.map(|(path, how)| format!("{path} {how}")).collect();
     let files = if files.is_empty() { String::new() } else { format!(": {}", files.join(", ")) };
-    Ok(if rewound.conversation {
+    Ok(if what == Rewind::Files {
+        News::Note(true, format!("files are as before turn {turn}{files}"))
+    } else if rewound.conversation {
         News::Rewound(format!("back to before turn {turn}{files}"))
     } else {
         let text = format!("the conversation is as it was, because a file is{files}");
@@ -399,12 +423,21 @@ fn pins(session: &Session) -> String {
     if pins.is_empty() { "nothing is pinned; /pin WORDS does it\n".to_owned() } else { pins }
 }
 
-fn undo(session: &mut Session, turn: &str) -> Result<(), String> {
-    let turn = match turn {
-        "" => None,
-        turn => Some(turn.parse().map_err(|_| format!("{turn:?} is no number of a turn"))?),
-    };
-    session.undo(turn)
+fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {
+    let mut options = UndoOptions::default();
+    let mut what = Undo::Latest;
+    for word in arguments.split_whitespace() {
+        match word {
+            "force" => options.force = true,
+            "git" => options.git = true,
+            turn => {
+                let wrong =
+                    |_| format!("/undo [TURN] [force] [git]: {turn:?} is no number of a turn");
+                what = Undo::Turn(turn.parse().map_err(wrong)?);
+            }
+        }
+    }
+    session.undo(what, options)
 }
 
 async fn model_of(session: &mut Session, options: &Options, model: &str) -> News {
@@ -421,7 +454,7 @@ async fn model_of(session: &mut Session, options: &Options, model: &str) -> News
 
 /// The last lines of a session's timeline, and where the rest is.
 fn trace(session_log: Option<&PathBuf>) -> Result<String, String> {
-    let path = session_log.ok_or("nothing of this session is kept (--ephemeral)")?;
+    let path = session_log.ok_or("this session is not recorded")?;
     let loaded = record::load(path).map_err(|error| error.to_string())?;
     let timeline = record::timeline(&loaded.events);
     let lines: Vec<&str> = timeline.lines().collect();
@@ -433,7 +466,7 @@ fn trace(session_log: Option<&PathBuf>) -> Result<String, String> {
 
 /// The sessions of the project: id and what each is about, the latest first.
 fn sessions(options: &Options) -> Vec<(String, String)> {
-    let storage = Storage::find(&options.root, options.dirs.as_ref());
+    let storage = options.recorded();
     let brief = session::sessions_in_brief(&storage);
     brief.into_iter().map(|(id, what)| (short(&id).to_owned(), what)).collect()
 }

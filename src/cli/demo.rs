@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::options::{self, ToolOptions};
 use crate::app::{OpenError, Options, Session, Which};
+use crate::config::UserDirs;
 use crate::disk::{self, Way};
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::{Body, Sink, Stamped};
@@ -66,11 +67,12 @@ async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
         root: root.clone(),
         add_dirs: Vec::new(),
         session: Which::New,
+        storage: None,
         ephemeral: false,
         append_system_prompt: None,
         answer_schema: None,
         default_mode: PermissionMode::AutoEdit,
-        dirs: None,
+        dirs: UserDirs::find(),
     };
     let somebody_else = Box::new(SomebodyElse { file: Some(root.join(FILES[0].0)) });
     let mut session = Session::open(options, control.clone(), vec![somebody_else]).await?;

@@ -58,7 +58,7 @@ async fn work(
     control: &Control,
     faces: Vec<Box<dyn Sink>>,
 ) -> Result<u8, OpenError> {
-    let root = options::root(args.tools.cwd.as_deref())?;
+    let (root, storage) = options::root_for(args.tools.cwd.as_deref(), args.resume.as_deref())?;
     let dirs = UserDirs::find();
     let config = options::load(&root, dirs.as_ref(), &args.tools, Some(args))?;
     for warning in &config.warnings {
@@ -83,6 +83,7 @@ async fn work(
         add_dirs: args.tools.add_dir.clone(),
         config,
         session,
+        storage,
         ephemeral: args.ephemeral,
         append_system_prompt: args.append_system_prompt.clone(),
         answer_schema: answer_schema(args)?,

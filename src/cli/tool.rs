@@ -231,6 +231,7 @@ impl Tools {
         if !changed.is_empty() {
             ui::tell(&changed_meanwhile(&changed));
         }
+        self.gate.registry.settle_background(true);
         if let Some(summary) = &self.summary {
             self.gate.events.emit(Body::SessionSummary(summary.summary()));
         }
@@ -257,11 +258,14 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
         if let Some(notice) = &storage.notice {
             ui::tell(notice);
         }
+        if storage.is_ephemeral {
+            return Err(OpenError::Usage("--record: no state directory can be written".to_owned()));
+        }
         let log = Log::create(&storage.log_path(&id))
             .map_err(|error| OpenError::Usage(error.to_string()))?;
         sinks.push(Box::new(log));
         sinks.push(Box::new(summary.insert(SummarySink::default()).clone()));
-        workspace = workspace.with_undo(storage.undo_folder(&id));
+        workspace = app::with_checkpoints(workspace, &config.config, &storage, &id)?;
         let folder = storage.log_path(&id).with_file_name("tool-output");
         Spill::new(folder, &root, masker.clone())
     } else {

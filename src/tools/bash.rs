@@ -134,10 +134,10 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
         redactor.redact_in(&mut outcome.stdout.text);
         redactor.redact_in(&mut outcome.stderr.text);
     }
-    let mut files_changed = cx.workspace.changed_since_seen();
-    files_changed.retain(|path| !changed_before.contains(path));
+    let mut stale = cx.workspace.changed_since_seen();
+    stale.retain(|path| !changed_before.contains(path));
     let pipelines = Pipelines::read(&line, &outcome.statuses);
-    answer(&args.command, outcome, &pipelines, files_changed)
+    answer(&args.command, outcome, &pipelines, &stale)
         .map_err(|failure| failure.at(directory.relative()))
 }
 
@@ -171,10 +171,10 @@ fn answer(
     command: &str,
     outcome: Outcome,
     pipelines: &Pipelines,
-    files_changed: Vec<String>,
+    stale: &[String],
 ) -> Result<Report, Failure> {
     let shown = shown(command);
-    let notes = in_words(&outcome, &files_changed);
+    let notes = in_words(&outcome, stale);
     let complaint = complaint(&outcome.stderr.text);
     let failed_stages = pipelines.failed_stages().map(|stages| stages + &complaint);
     let how = outcome.how();
@@ -182,7 +182,7 @@ fn answer(
     let missing = missing_program(&outcome);
     let is_silent = outcome.stdout.total_bytes + outcome.stderr.total_bytes == 0;
     let stats = stats(&outcome);
-    let data = data(outcome, pipelines, files_changed);
+    let data = data(outcome, pipelines);
     let (code, message, hint) = match (ended, exit_code) {
         (Ended::Exited, Some(0)) => {
             let conclusion = match &failed_stages {
@@ -234,7 +234,7 @@ fn answer(
     Err(failure)
 }
 
-fn data(outcome: Outcome, pipelines: &Pipelines, files_changed: Vec<String>) -> Object {
+fn data(outcome: Outcome, pipelines: &Pipelines) -> Object {
     let mut data = Object::new();
     let truncated = outcome.stdout.truncated || outcome.stderr.truncated;
     data.insert("stdout".to_owned(), outcome.stdout.text.into());
@@ -246,7 +246,6 @@ fn data(outcome: Outcome, pipelines: &Pipelines, files_changed: Vec<String>) -> 
         data.insert("pipelines".to_owned(), pipelines);
     }
     data.insert("truncated".to_owned(), truncated.into());
-    data.insert("files_changed".to_owned(), files_changed.into());
     if !outcome.left_running.is_empty() {
         let left = outcome.left_running.into_iter();
         let left: Vec<Value> =
@@ -267,7 +266,7 @@ fn stats(outcome: &Outcome) -> Object {
 }
 
 /// What else the reader should know, each as ` Note: ….`
-fn in_words(outcome: &Outcome, files_changed: &[String]) -> String {
+fn in_words(outcome: &Outcome, stale: &[String]) -> String {
     let mut notes = Vec::new();
     if let Some(rest) = whole(outcome.full_output.as_ref(), outcome.full_output_error.as_ref()) {
         notes.push(format!("Output too large, cut{rest}"));
@@ -292,8 +291,8 @@ fn in_words(outcome: &Outcome, files_changed: &[String]) -> String {
     if !outcome.changed_meanwhile.is_empty() {
         notes.push(format!("{}, so tell the user", changed_meanwhile(&outcome.changed_meanwhile)));
     }
-    if !files_changed.is_empty() {
-        let files = files_changed.join(", ");
+    if !stale.is_empty() {
+        let files = stale.join(", ");
         notes.push(format!("changed since you read them, so read them again: {files}"));
     }
     notes.iter().fold(String::new(), |text, note| format!("{text} Note: {note}."))

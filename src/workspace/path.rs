@@ -415,7 +415,7 @@ fn protection<'a>(parts: impl Iterator<Item = &'a OsStr>) -> Option<&'static str
         if is_git(part) {
             return Some(GITS_OWN);
         }
-        let free = ["skills", "commands", "prompts"];
+        let free = ["agents", "commands", "prompts", "skills"];
         if part.eq_ignore_ascii_case(".agent")
             && !parts.peek().is_some_and(|next| free.iter().any(|name| *next == *name))
         {

@@ -1,7 +1,7 @@
 //! Walking the project: the one rule of what is left out, for listing and for searching.
 //!
 //! Left out are dot names, what `.gitignore`, `.ignore` and the user's global ignores name (also
-//! without git), folders that only tools write, git's own folder, and the agent's own records.
+//! without git), folders that only tools write, and git's own folder.
 //! Symlinks are met, never followed.
 
 use std::ffi::OsStr;
@@ -83,7 +83,7 @@ impl Workspace {
     pub fn walk<'a>(&self, walk: &Walk, visitor: impl Fn() -> Visitor<'a> + Sync) -> usize {
         let base = walk.base.absolute();
         let top = self.writable_root(base).unwrap_or(base);
-        let rules = self.rules_at(walk, top);
+        let rules = Self::rules_at(walk, top);
         // Ignore files count from the project's top on: the walk starts there, and goes nowhere but
         // to the base. (Not further up: what lies above is not the project's.)
         let start = if rules.include_ignored { base } else { top };
@@ -104,7 +104,7 @@ impl Workspace {
             .follow_links(false)
             .max_depth(walk.depth.map(|depth| depth + below))
             .threads(std::thread::available_parallelism().map_or(2, |n| n.get().min(8)));
-        let (goal, records) = (base.to_owned(), Records::of(&self.root));
+        let goal = base.to_owned();
         let unreadable = Arc::new(AtomicUsize::new(0));
         let not_entered = Arc::clone(&unreadable);
         // (Most projects have nothing of the kind.)
@@ -118,7 +118,7 @@ impl Workspace {
                 return goal.starts_with(entry.path());
             }
             let is_folder = || entry.file_type().is_some_and(|kind| kind.is_dir());
-            let is_wanted = is_wanted(entry, rules, &records);
+            let is_wanted = is_wanted(entry, rules);
             if is_wanted && follows && is_folder() && has_deep_ignores(entry.path()) {
                 not_entered.fetch_add(1, Ordering::Relaxed);
                 return false;
@@ -164,16 +164,12 @@ impl Workspace {
     }
 
     /// What is left out below a base that may itself be among what is left out.
-    fn rules_at(&self, walk: &Walk, top: &Path) -> Rules {
+    fn rules_at(walk: &Walk, top: &Path) -> Rules {
         let Ok(inside) = walk.base.absolute().strip_prefix(top) else { return walk.rules };
         if walk.rules.include_ignored || inside.as_os_str().is_empty() {
             return walk.rules;
         }
-        let named = inside.iter().any(is_generated)
-            || Records::of(&self.root)
-                .0
-                .iter()
-                .any(|record| walk.base.absolute().starts_with(record));
+        let named = inside.iter().any(is_generated);
         if has_deep_ignores(top) {
             return Rules { include_ignored: named, ..walk.rules };
         }
@@ -234,9 +230,9 @@ fn start_depth(start: &Path, base: &Path) -> usize {
     base.strip_prefix(start).map_or(0, |rest| rest.components().count())
 }
 
-fn is_wanted(entry: &DirEntry, rules: Rules, records: &Records) -> bool {
+fn is_wanted(entry: &DirEntry, rules: Rules) -> bool {
     let name = entry.file_name();
-    if name == ".git" || (!rules.include_ignored && records.contain(entry)) {
+    if name == ".git" {
         return false;
     }
     (rules.include_hidden || !name.as_encoded_bytes().starts_with(b"."))
@@ -245,21 +241,4 @@ fn is_wanted(entry: &DirEntry, rules: Rules, records: &Records) -> bool {
 
 fn is_generated(name: &OsStr) -> bool {
     GENERATED.iter().any(|generated| name == *generated)
-}
-
-/// The folders of the agent's own records: they hold what was found before, and a search that met them
-/// would find itself.
-struct Records([PathBuf; 2]);
-
-impl Records {
-    fn of(root: &Path) -> Self {
-        Self(["sessions", "undo"].map(|kind| root.join(".agent").join(kind)))
-    }
-
-    /// Whether this is one of them. (What lies in them is not met then.)
-    fn contain(&self, entry: &DirEntry) -> bool {
-        self.0
-            .iter()
-            .any(|record| record.file_name() == Some(entry.file_name()) && entry.path() == record)
-    }
 }

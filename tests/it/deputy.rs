@@ -23,10 +23,8 @@ fn program(path: &Path, text: &str) {
 pub(crate) fn recorded(test: &Test) -> PathBuf {
     let call = json!({"path": "kept.txt", "content": EVIL}).to_string();
     test.agent(&["tool", "call", "--record", "Write", &call]).expect_code(0);
-    let sessions = fs::read_dir(test.root().join(".agent/undo")).unwrap();
-    let [session] =
-        sessions.map(|entry| entry.unwrap().path()).collect::<Vec<_>>().try_into().unwrap();
-    fs::read_dir(session).unwrap().next().unwrap().unwrap().path()
+    let undo = test.log().with_file_name("undo");
+    fs::read_dir(undo).unwrap().next().unwrap().unwrap().path()
 }
 
 /// The hash of [`EVIL`], as the journal has it.
@@ -255,7 +253,6 @@ fn no_program_of_another_project_is_run_outside() {
     for (bin, made, is_project) in [
         ("tools/bin", "", false),
         ("tools/bin", ".agent/sessions", true),
-        // Sessions of such a one are kept elsewhere.
         ("tools/bin", "link", true),
         (".venv/bin", ".venv/pyvenv.cfg", false),
         (".venv/bin", ".venv/pyvenv.cfg pyproject.toml", true),

@@ -21,14 +21,6 @@ fn fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
 }
 
-/// The only name in a folder.
-fn only(folder: &Path) -> String {
-    let mut names = fs::read_dir(folder).unwrap();
-    let name = names.next().unwrap().unwrap().file_name().into_string().unwrap();
-    assert!(names.next().is_none());
-    name
-}
-
 /// The binary's end, if it comes to one.
 fn end_of(test: &Test, args: &[&str]) -> Done {
     let mut child = test.spawn(args);
@@ -47,114 +39,6 @@ fn end_of(test: &Test, args: &[&str]) -> Done {
 fn call_in_time(test: &Test, name: &str, input: &Value) -> Value {
     let done = end_of(test, &["tool", "call", name, &input.to_string()]);
     serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"))
-}
-
-#[test]
-fn what_is_kept_for_an_undo_follows_no_link_of_a_command() {
-    let test = Test::new().file("a", "one\n").file("b", "one\n");
-    let target = test.home().join("target");
-    fs::write(&target, OUTSIDE).unwrap();
-    // With a second name a file is copied into the store.
-    fs::hard_link(test.root().join("a"), test.root().join("a2")).unwrap();
-    let mut batch = Batch::start(&mut test.command(&["tool", "batch", "--record"]));
-    batch.call("Read", &json!({"path": "a"}));
-    batch.call("Read", &json!({"path": "b"}));
-    let id = only(&test.root().join(".agent/sessions"));
-    let store = test.root().join(".agent/undo").join(id);
-    for turn in 0..3 {
-        let folder = store.join(format!("turn-{turn}"));
-        fs::create_dir_all(&folder).unwrap();
-        for number in 1..4 {
-            symlink(&target, folder.join(format!("{number:04}"))).unwrap();
-        }
-    }
-    let written = batch.call("Write", &json!({"path": "a", "content": "two\n"}));
-    assert_eq!(written["status"], "success", "{written}");
-    assert_eq!(
-        (test.read("a"), fs::read_to_string(&target).unwrap()),
-        ("two\n".into(), OUTSIDE.into())
-    );
-    // The folder itself, and the journal: nothing can be kept, so nothing is changed.
-    let elsewhere = test.home().join("elsewhere");
-    fs::create_dir(&elsewhere).unwrap();
-    fs::remove_dir_all(&store).unwrap();
-    symlink(&elsewhere, &store).unwrap();
-    let refused = batch.call("Write", &json!({"path": "b", "content": "two\n"}));
-    assert_eq!(refused["status"], "error", "{refused}");
-    assert_eq!((test.read("b").as_str(), fs::read_dir(elsewhere).unwrap().count()), ("one\n", 0));
-}
-
-#[test]
-fn output_that_is_kept_follows_no_link_of_a_command() {
-    let test = Test::new();
-    let elsewhere = test.home().join("elsewhere");
-    fs::create_dir(&elsewhere).unwrap();
-    let mut batch = Batch::start(&mut test.command(&["tool", "batch", "--record"]));
-    batch.call("LS", &json!({"path": "."}));
-    let id = only(&test.root().join(".agent/sessions"));
-    let output = test.root().join(".agent/sessions").join(id).join("tool-output");
-    symlink(&elsewhere, &output).unwrap();
-    let answer = batch.call("Bash", &json!({"command": "seq 100000"}));
-    assert_eq!(fs::read_dir(elsewhere).unwrap().count(), 0, "{answer}");
-    assert!(answer["text"].as_str().unwrap().contains("is a link"), "{answer}");
-}
-
-#[test]
-fn a_session_that_came_with_the_project_leads_to_no_file_of_the_users() {
-    let test = Test::new().script("text: ok");
-    test.run(&["task"]).expect_code(0);
-    let log = test.log();
-    let target = test.home().join("target");
-    fs::write(&target, OUTSIDE).unwrap();
-    let holder = log.with_file_name("holder.json");
-    fs::remove_file(&holder).unwrap();
-    symlink(&target, &holder).unwrap();
-    test.run(&["-c", "more"]).expect_code(0);
-    assert_eq!(fs::read_to_string(&target).unwrap(), OUTSIDE);
-    // What it kept is no way to read what lies outside.
-    let output = log.with_file_name("tool-output");
-    symlink(test.home(), &output).unwrap();
-    let script = format!("call: Read {{\"path\":{:?}}}\n---\ntext: ok", target.to_str().unwrap());
-    let test = test.script(&script);
-    test.run(&["-c", "look"]).expect_code(0);
-    assert_eq!(test.events_of("tool.finished").last().unwrap()["envelope"]["status"], "error");
-    // Its events.
-    fs::rename(&log, &target).unwrap();
-    symlink(&target, &log).unwrap();
-    let before = fs::read(&target).unwrap();
-    test.run(&["-c", "more"]).expect_code(2).expect_stderr("no session of this project");
-    assert_eq!(fs::read(&target).unwrap(), before);
-}
-
-#[test]
-fn a_folder_of_the_agents_own_that_is_a_link_keeps_nothing() {
-    for name in [".agent", ".agent/sessions", ".agent/undo"] {
-        let test =
-            Test::new().script("call: Write {\"path\":\"a\",\"content\":\"x\"}\n---\ntext: ok");
-        let elsewhere = test.home().join("elsewhere");
-        fs::create_dir(&elsewhere).unwrap();
-        let link = test.root().join(name);
-        fs::create_dir_all(link.parent().unwrap()).unwrap();
-        symlink(&elsewhere, &link).unwrap();
-        let done = test.run(&["--permission-mode", "auto-edit", "task"]).expect_code(0);
-        done.expect_stderr("sessions are kept in");
-        assert_eq!(fs::read_dir(elsewhere).unwrap().count(), 0, "{name}");
-        // It is found there again.
-        let list = test.agent(&["session", "list"]).expect_code(0).stdout;
-        assert!(list.contains("task"), "{name}: {list}");
-    }
-    // A link that came later: those from before are not there, and that is said.
-    let test = Test::new().script("text: ok");
-    test.run(&["task"]).expect_code(0);
-    fs::remove_dir(test.root().join(".agent/undo")).unwrap();
-    symlink("elsewhere", test.root().join(".agent/undo")).unwrap();
-    test.agent(&["session", "list"]).expect_stderr("sessions are kept in");
-    test.run(&["-c", "more"]).expect_code(2).expect_stderr("undo is a link");
-    let test = Test::new().script("text: ok");
-    fs::create_dir(test.root().join(".agent")).unwrap();
-    symlink(test.home().join("new"), test.root().join(".agent/.gitignore")).unwrap();
-    test.run(&["task"]).expect_code(0);
-    assert!(!test.home().join("new").exists());
 }
 
 #[test]
@@ -256,24 +140,6 @@ fn file_tools_leave_the_secrets_of_a_home_alone_and_what_runs_there() {
     ]));
     let read = batch.call("Read", &json!({"path": folder.join("config")}));
     assert_eq!(read["status"], "success", "{read}");
-}
-
-#[test]
-fn a_copy_of_a_session_takes_no_file_of_the_users_with_it() {
-    let test = Test::new().script("text: ok");
-    test.run(&["look at .agent/tool-output/x.txt"]).expect_code(0);
-    let target = test.home().join("target");
-    fs::write(&target, OUTSIDE).unwrap();
-    let output = test.log().with_file_name("tool-output");
-    fs::create_dir(&output).unwrap();
-    symlink(&target, output.join("x.txt")).unwrap();
-    test.run(&["-c", "--fork", "again"]).expect_code(0);
-    let copies: Vec<_> = fs::read_dir(test.root().join(".agent/sessions"))
-        .unwrap()
-        .map(|session| session.unwrap().path().join("tool-output/x.txt"))
-        .filter(|path| path.exists())
-        .collect();
-    assert_eq!(copies, [output.join("x.txt")]);
 }
 
 #[test]
@@ -562,22 +428,4 @@ fn a_record_gives_no_mode_that_only_a_person_gives() {
     test.run(&["--trust", "-c", "more"]);
     let decided = test.events_of("permission.decided");
     assert_eq!(decided.last().unwrap()["ruling"], "ask", "{decided:?}");
-}
-
-#[test]
-fn an_undo_takes_nothing_from_elsewhere_whatever_its_journal_says() {
-    let script = "call: Read {\"path\":\"a\"}\n---\ncall: Write {\"path\":\"a\",\"content\":\"two\\n\"}\n---\ntext: ok";
-    let test = Test::new().script(script).file("a", OUTSIDE);
-    test.run(&["--permission-mode", "auto-edit", "task"]).expect_code(0);
-    assert_eq!(test.read("a"), "two\n");
-    let target = test.home().join("target");
-    fs::write(&target, OUTSIDE).unwrap();
-    let store = test.root().join(".agent/undo").join(only(&test.root().join(".agent/undo")));
-    let journal = store.join("turn-1/journal.jsonl");
-    let text = fs::read_to_string(&journal).unwrap();
-    assert!(text.contains("\"0001\""), "{text}");
-    fs::write(&journal, text.replace("\"0001\"", &format!("{:?}", target.to_str().unwrap())))
-        .unwrap();
-    let done = test.agent(&["session", "undo"]);
-    assert_eq!(test.read("a"), "two\n", "{done:?}");
 }

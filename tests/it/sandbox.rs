@@ -640,33 +640,6 @@ fn other_processes_are_not_limited_slowed_or_shared_with() {
 }
 
 #[test]
-fn what_an_undo_keeps_and_what_was_learnt_can_not_be_read() {
-    for place in places() {
-        let kept = place.test.root().join(".agent/undo/1/turn-1/0001");
-        write(&kept, "KEY=kept-secret\n");
-        write(&place.home().join(".local/share/agent/memory.db"), "learnt-secret\n");
-        // By name it is refused, whatever the box.
-        let named = ["tool", "call", "Bash", r#"{"command": "cat .agent/undo/*/*/0001 | base64"}"#];
-        let done = Done::new(&place.test.command(&named).output().unwrap());
-        assert!(done.stdout.contains("ACCESS_DENIED"), "{done:?}");
-        let read = ["tool", "call", "Read", r#"{"path": ".agent/undo/1/turn-1/0001"}"#];
-        let done = Done::new(&place.test.command(&read).output().unwrap());
-        assert!(done.stdout.contains("ACCESS_DENIED"), "{done:?}");
-        if place.backend == "landlock" {
-            say(
-                "SKIPPED: what an undo keeps, in a script, with Landlock alone: it lies in the project",
-            );
-            continue;
-        }
-        let stdout = place.stdout(
-            "exec 2>/dev/null; cat .agent/undo/1/turn-1/0001; grep -r secret .agent ~/.local; \
-             mv .agent/undo u; cp -r .agent a; cat a/undo/1/turn-1/0001; echo over",
-        );
-        assert_eq!(stdout, "over\n", "{:?}", place.user);
-    }
-}
-
-#[test]
 fn system_calls_that_open_the_box_are_denied() {
     for place in places() {
         let place = place.with_attack();
@@ -1950,23 +1923,6 @@ fn settings_of_worktrees_and_modules_are_told_when_they_change() {
         );
         let removed = place.call(&json!({"command": "git worktree prune"}));
         assert!(!removed["text"].as_str().unwrap().contains("must not change"), "{removed}");
-    }
-}
-
-#[test]
-fn what_the_agent_keeps_in_folders_of_the_project_is_neither_read_nor_changed() {
-    for place in places() {
-        let agent = place.test.root().join("sub/.agent");
-        write(&agent.join("sessions/1/events.jsonl"), "intact\n");
-        write(&agent.join("undo/1/turn-1/0001"), "kept-secret\n");
-        let envelope = place.script(
-            "exec 2>/dev/null; echo x > sub/.agent/sessions/1/events.jsonl; mv sub/.agent gone; \
-             cat */.agent/undo/1/turn-1/0001 gone/undo/1/turn-1/0001; echo over",
-        );
-        if place.backend == "namespaces" {
-            assert_eq!(envelope["data"]["stdout"], "over\n", "{envelope}");
-            assert_eq!(place.test.read("sub/.agent/sessions/1/events.jsonl"), "intact\n");
-        }
     }
 }
 

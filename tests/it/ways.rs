@@ -3,14 +3,13 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::chat::Pty;
-use crate::support::{Done, Test, has, is_root, say};
+use crate::support::{Test, has};
 
 const OUTSIDE: &str = "the user's own\n";
 
@@ -215,38 +214,6 @@ fn a_project_that_becomes_a_link_at_the_start_leads_nowhere() {
         assert!(project.is_symlink(), "{done:?}");
         assert_eq!(names(&elsewhere), Vec::<String>::new(), "{done:?}");
     }
-}
-
-/// Where there is no home, what else is kept there lies where everybody writes.
-#[test]
-fn without_a_home_nothing_is_kept_in_what_somebody_else_made() {
-    const NOBODY_KNOWN: u32 = 54_321;
-    let this = "without_a_home_nothing_is_kept_in_what_somebody_else_made";
-    if !is_root() {
-        return say(&format!("SKIPPED: {this}: only root can be somebody without a home"));
-    }
-    let test = Test::new().script("text: ok");
-    let shared = test.root().with_file_name("shared");
-    let others = shared.join(format!("agent-{NOBODY_KNOWN}"));
-    fs::create_dir_all(&others).unwrap();
-    fs::set_permissions(shared.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
-    for folder in [&shared, &others] {
-        fs::set_permissions(folder, Permissions::from_mode(0o1777)).unwrap();
-    }
-    let run = |args: &[&str]| {
-        let mut command: Command = test.command(args);
-        command.env_remove("HOME").env("TMPDIR", &shared).uid(NOBODY_KNOWN).gid(NOBODY_KNOWN);
-        Done::new(&command.output().unwrap())
-    };
-    let task = ["run", "--model", "script:../script", "--no-memory", "task"];
-    run(&task).expect_code(0).expect_stderr("sessions are kept in");
-    assert_eq!(names(&others), Vec::<String>::new());
-    assert!(run(&["session", "list"]).expect_code(0).stdout.trim().is_empty());
-    // Its own it finds again.
-    fs::remove_dir(&others).unwrap();
-    run(&task).expect_code(0);
-    assert_eq!(fs::metadata(&others).unwrap().permissions().mode() & 0o777, 0o700);
-    assert!(run(&["session", "list"]).expect_code(0).stdout.contains("task"));
 }
 
 /// A library that is loaded into each program and says which that is.

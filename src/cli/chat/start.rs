@@ -94,6 +94,11 @@ impl ChatArgs {
         }
     }
 
+    /// The id of the session to continue with, or its beginning.
+    pub(super) fn resumed(&self) -> Option<&str> {
+        self.resume.as_deref()
+    }
+
     pub(super) fn which(&self) -> Which {
         match (self.continue_latest, &self.resume) {
             (true, _) => Which::Latest,
