@@ -123,15 +123,14 @@ pub(super) fn findings(commands: &[Command], context: &Context<'_>) -> Vec<Findi
 /// The command is known only to read. A wrapper is: what it runs is judged by itself.
 pub(super) fn only_reads(command: &Command, text: &str) -> bool {
     let table = table();
-    let is_unsafe = |word: &&crate::permission::shell::Word| {
+    let steers = |word: &super::shell::Word| {
         let name = word.text.split(['=', '[', '+']).next().unwrap_or_default();
         table.is_unsafe_variable(name) || word.text.contains("$(") || word.text.contains('`')
     };
     let sets = command.arguments().iter().filter(|_| {
         matches!(command.name(), "export" | "declare" | "local" | "readonly" | "typeset" | "read")
     });
-    if command.writes_file() || command.assignments.iter().chain(sets).any(|word| is_unsafe(&word))
-    {
+    if command.writes_file() || command.assignments.iter().chain(sets).any(steers) {
         return false;
     }
     if command.words.is_empty() || command.is_wrapper {
