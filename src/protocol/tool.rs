@@ -69,10 +69,6 @@ impl Effect {
 /// How one command differs from the session's sandbox profile. With all of them false it runs in the profile as it is.
 #[expect(clippy::struct_excessive_bools, reason = "each is given or withheld by itself")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each right is granted or not, whatever the others are"
-)]
 pub struct Rights {
     /// Nothing is writable but the private TMPDIR.
     pub read_only: bool,

@@ -287,3 +287,49 @@ fn a_rule_about_a_path_holds_for_each_file_tool() {
         }
     }
 }
+
+#[test]
+fn files_that_a_command_takes_away_come_back_with_the_undo() {
+    let script = "call: Bash {\"command\": \"rm a.txt && mv b.txt sub/c.txt && echo 2 > d.txt && true\"}\n---\n\
+        expect: success\ntext: ok";
+    let test = Test::new()
+        .file("a.txt", "one\n")
+        .file("b.txt", "two\n")
+        .file("d.txt", "1\n")
+        .file("sub/x", "")
+        .script(script);
+    let path = test.root().join("a.txt");
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o750)).unwrap();
+    test.run(&["task", "--allow", "Bash"]).expect_code(0);
+    assert!(!path.exists() && test.root().join("sub/c.txt").exists());
+    let done = test.agent(&["session", "undo"]).expect_code(0);
+    done.expect_stdout(
+        "turn 1\n  a.txt: restored\n  b.txt: restored\n  d.txt: restored\n  sub/c.txt: removed\n",
+    );
+    assert_eq!(
+        [test.read("a.txt"), test.read("b.txt"), test.read("d.txt")],
+        ["one\n", "two\n", "1\n"]
+    );
+    assert!(!test.root().join("sub/c.txt").exists());
+    let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o750);
+}
+
+#[test]
+fn what_is_moved_by_options_or_named_by_variables_comes_back_too() {
+    let line = "mv -t sub b.txt && mv -b c.txt a.txt; x=d.txt; echo 2 > $x; rm -r *.md";
+    let script = format!("call: Bash {}\n---\nexpect: success\ntext: ok", json!({"command": line}));
+    let files = ["a.txt", "b.txt", "c.txt", "d.txt", "e.md"];
+    let test = Test::new().file("sub/x", "").script(&script);
+    let test = files.iter().fold(test, |test, name| test.file(name, name));
+    test.run(&["task", "--allow", "Bash"]).expect_code(0);
+    assert_eq!(test.read("d.txt"), "2\n");
+    assert!(files[1..3].iter().chain(&files[4..]).all(|name| !test.root().join(name).exists()));
+    test.agent(&["session", "undo"]).expect_code(0).expect_stdout(
+        "turn 1\n  a.txt: restored\n  a.txt~: removed\n  b.txt: restored\n  c.txt: restored\n  d.txt: restored\n  \
+         e.md: restored\n  sub/b.txt: removed\n",
+    );
+    for name in files {
+        assert_eq!(test.read(name), name);
+    }
+}
