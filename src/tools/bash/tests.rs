@@ -50,7 +50,7 @@ async fn a_command_that_exits_0_is_a_success() {
     assert!(!report.partial);
     let expected = json!({
         "stdout": "a\n", "stderr": "b\n", "exit_code": 0, "signal": null, "stages": [],
-        "truncated": false, "files_changed": [],
+        "truncated": false,
     });
     assert_eq!(Value::Object(report.data), expected);
     assert_eq!(line("true").await.unwrap().text, "Exited 0, without output.");
