@@ -6,16 +6,16 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use code_agent::permission::{Ground, Line, Place, Policy};
+use code_agent::permission::{Line, PathFacts, PathKind, Policy};
 use code_agent::protocol::control::PermissionMode;
 use code_agent::protocol::tool::Effect;
 
-/// A ground without a file system under it.
+/// Answers without a file system.
 struct Files;
 
-impl Ground for Files {
-    fn look(&self, _: &str) -> Place {
-        Place::File
+impl PathFacts for Files {
+    fn kind(&self, _: &str) -> PathKind {
+        PathKind::Covered
     }
 }
 
@@ -39,7 +39,7 @@ fn main() {
     ] {
         let mut took: Vec<Duration> = (0..runs)
             .map(|_| {
-                // The line that was read last is not read again: another one came before.
+                // The last line is cached: read another one before.
                 black_box(Line::read(""));
                 let started = Instant::now();
                 let reads_only = Line::read(line).is_read_only();

@@ -244,6 +244,7 @@ pub fn open_gate(
         exec: exec.clone(),
         spill: Arc::new(spill),
         cancel: control.cancel(),
+        secrets: Arc::default(),
         rights: Rights::default(),
         withheld: Withheld::default(),
         watcher: None,
@@ -335,11 +336,7 @@ fn policy(
     let home = std::env::home_dir().map(|home| home.canonicalize().unwrap_or(home));
     let home = home.map(|home| home.display().to_string());
     let places = Places { project: writable.root().display().to_string(), home };
-    let sandbox = &loaded.config.sandbox;
-    let own_temporary = !reaches_temporary(writable);
-    let mut policy = Policy::new(mode, is_sandboxed)
-        .with_own(sandbox.network == SandboxNetwork::Loopback, own_temporary)
-        .at(places);
+    let mut policy = Policy::new(mode, is_sandboxed).at(places);
     let all = tools::all();
     let tools: Vec<&str> = all.iter().map(|tool| tool.spec().name).collect();
     for (list, text, origin) in &loaded.rules {
@@ -365,17 +362,6 @@ fn policy(
         policy = policy.with(verb, origin, rules);
     }
     Ok(policy)
-}
-
-/// Something that commands reach lies in the folders for temporary files: then not all in these is the sandbox's own.
-fn reaches_temporary(writable: &Writable) -> bool {
-    let mut reached = writable.places().to_vec();
-    reached.extend(UserDirs::find().map(|dirs| dirs.cache));
-    reached.extend(std::env::home_dir());
-    let temporary = ["/tmp", "/var/tmp"].map(Path::new);
-    let is_temporary =
-        |path: &Path| temporary.iter().any(|own| path.starts_with(canonical_prefix(own)));
-    reached.iter().any(|path| is_temporary(&canonical_prefix(path)))
 }
 
 /// Variables that hold keys of providers, whatever they are called: no command sees them.

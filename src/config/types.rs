@@ -120,6 +120,8 @@ pub struct Sandbox {
     pub network: SandboxNetwork,
     /// Folders that commands may write besides the project.
     pub extra_writable: Vec<String>,
+    /// Files like `.env` are empty for commands. Otherwise their secret values are redacted in the output of commands.
+    pub hide_secrets: bool,
 }
 
 impl Default for Sandbox {
@@ -129,6 +131,7 @@ impl Default for Sandbox {
             backend: SandboxBackend::Auto,
             network: SandboxNetwork::Off,
             extra_writable: Vec::new(),
+            hide_secrets: false,
         }
     }
 }

@@ -81,7 +81,11 @@ impl Checks {
                 exec.run(line, cancel).await.map_err(|error| error.to_string())
             };
             let (exit_code, how, output, unfit) = match outcome {
-                Ok(outcome) => {
+                Ok(mut outcome) => {
+                    let cx = registry.cx();
+                    let redactor = cx.secrets.redactor(&cx.workspace);
+                    redactor.redact_in(&mut outcome.stdout.text);
+                    redactor.redact_in(&mut outcome.stderr.text);
                     let how = outcome.how();
                     let mut output = format!("{}{}", outcome.stdout.text, outcome.stderr.text);
                     if let Some(refused) = &outcome.refused {

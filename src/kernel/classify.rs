@@ -72,7 +72,6 @@ pub(super) fn failure_of(
         | ErrorCode::ExecutionError
         | ErrorCode::CommandFailed
         | ErrorCode::CommandBlocked
-        | ErrorCode::UseTool
         | ErrorCode::ApprovalRequired
         | ErrorCode::CircuitOpen
         | ErrorCode::AskUserUnavailable

@@ -140,7 +140,7 @@ impl Completion {
                 Verdict::Error { error }
                     if matches!(
                         error.code,
-                        ErrorCode::UseTool | ErrorCode::CommandBlocked | ErrorCode::AccessDenied
+                        ErrorCode::CommandBlocked | ErrorCode::AccessDenied
                     ) => {}
                 Verdict::Partial | Verdict::Error { .. } => self.ran = Some(Ran::Badly),
             },

@@ -182,7 +182,6 @@ impl Kernel {
         let Some(action) = &remedy.action else { return false };
         let Some(error) = answer.envelope.error() else { return false };
         let is_barred = error.code.class(&call.name) == ErrorClass::Policy
-            && error.code != ErrorCode::UseTool
             || error.code == ErrorCode::RepeatedCall
             || answer.violates_pin
             || turn.memory.failed.contains(&remedy.item.id);

@@ -33,12 +33,6 @@ pub fn continues(failed: &Made, later: &Made) -> bool {
             let same = failed.tool == later.tool;
             same && (shares_a_value(failed, later) || (soon && failed.path().is_none()))
         }
-        ErrorCode::UseTool => {
-            let named = failure.hint.as_deref().and_then(|hint| hint.split_whitespace().next());
-            named == Some(later.tool.as_str())
-                && failure.hint.as_deref().is_some_and(|hint| has_a_value_of(later, hint))
-                || is_same_command(failed, later)
-        }
         ErrorCode::IsDirectory | ErrorCode::NotADirectory => {
             failed.path().is_some() && failed.path() == later.path()
         }
@@ -247,11 +241,6 @@ pub(super) fn targets<'a>(program: &'a [&'a str]) -> impl Iterator<Item = &'a st
 /// Any text of two letters or more that both were given.
 fn shares_a_value(one: &Made, other: &Made) -> bool {
     texts(&one.input).any(|text| texts(&other.input).any(|known| known == text))
-}
-
-/// Any text that the call was given stands here.
-fn has_a_value_of(call: &Made, text: &str) -> bool {
-    texts(&call.input).any(|value| text.contains(value))
 }
 
 fn texts(input: &crate::protocol::Object) -> impl Iterator<Item = &str> {

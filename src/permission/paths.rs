@@ -1,9 +1,6 @@
-//! Places in a project that are special: what the agent must not write, and what holds secrets.
+//! Paths with a special meaning: what file tools must not write, and files with secrets.
 
-/// Folders of `.agent/` whose files may be changed when a person agrees.
-const OWN_OPEN: &[&str] = &["agents", "commands", "prompts", "skills"];
-
-/// Names of files that hold secrets, besides keys; one `*` stands for anything.
+/// Names of files that hold secrets; one `*` stands for anything.
 const SECRET_FILES: &[&str] = &[
     ".env",
     ".env.*",
@@ -18,10 +15,6 @@ const SECRET_FILES: &[&str] = &[
     "credentials.toml",
     "service-account*.json",
     "service_account*.json",
-];
-
-/// Those of them that hold a key or a certificate and nothing that anybody searches for.
-const KEY_FILES: &[&str] = &[
     "*.pem",
     "*.key",
     "*.p12",
@@ -35,20 +28,20 @@ const KEY_FILES: &[&str] = &[
     "id_ed25519",
 ];
 
-/// Those of them that are made to be shown.
+/// Names of samples without secrets.
 const SAMPLES: &[&str] =
     &[".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults"];
 
-/// How a place is guarded against changes.
+/// How a path is protected from file tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guarded {
-    /// Never changed.
+    /// It is never changed.
     Never,
-    /// Changed when a person agrees.
+    /// It is changed if the user agrees.
     Ask,
 }
 
-/// How this path is guarded: `.git` at any depth, and the agent's own folder.
+/// How a path is protected: `.git` at any depth, and `.agent/`.
 pub(super) fn guarded(path: &str) -> Option<Guarded> {
     let mut parts = path.split('/');
     while let Some(part) = parts.next() {
@@ -56,8 +49,8 @@ pub(super) fn guarded(path: &str) -> Option<Guarded> {
             ".git" => return Some(Guarded::Never),
             ".agent" => {
                 return match parts.next() {
-                    Some(folder) if OWN_OPEN.contains(&folder) => Some(Guarded::Ask),
-                    _ => Some(Guarded::Never),
+                    Some("config.toml") | None => Some(Guarded::Never),
+                    Some(_) => Some(Guarded::Ask),
                 };
             }
             _ => {}
@@ -66,14 +59,9 @@ pub(super) fn guarded(path: &str) -> Option<Guarded> {
     None
 }
 
-/// The file's name, or its place, says that it holds secrets.
-pub(super) fn is_secret(path: &str) -> bool {
-    fits(path, SECRET_FILES) && !fits(path, SAMPLES) || holds_a_key(path)
-}
-
-/// The file's name says that it holds a key.
-pub(super) fn holds_a_key(path: &str) -> bool {
-    fits(path, KEY_FILES)
+/// The file's name says that it holds secrets.
+pub fn is_secret(path: &str) -> bool {
+    fits(path, SECRET_FILES) && !fits(path, SAMPLES)
 }
 
 fn fits(path: &str, names: &[&str]) -> bool {
@@ -89,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_repository_and_the_agents_own_files_are_guarded() {
+    fn git_and_agent_files_are_protected() {
         for (path, expected) in [
             ("src/a.rs", None),
             (".gitignore", None),
@@ -104,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_known_by_their_names() {
+    fn secret_files_are_recognised_by_their_names() {
         for path in [
             ".env",
             "a/.env.local",

@@ -1,16 +1,16 @@
-//! Rules that are made of the user's own words, for as long as the words hold.
+//! Rules of pins.
 
 use std::sync::Arc;
 
-use super::{Entry, Ground, Origin, Policy, Rule, Verb, reason};
+use super::{Entry, Origin, PathFacts, Policy, Rule, Verb, reason};
 use crate::protocol::control::Reason;
 use crate::protocol::event::{Body, Pin};
 
 impl Policy {
-    /// A pin brings its rules and takes them with it.
-    pub fn apply(&mut self, body: &Body, ground: &dyn Ground) {
+    /// Adds the rules of a pin, or removes them.
+    pub fn apply(&mut self, body: &Body, facts: &dyn PathFacts) {
         match body {
-            Body::PinAdded { pin } => self.pin(pin, ground),
+            Body::PinAdded { pin } => self.pin(pin, facts),
             Body::PinRemoved { id, .. } => {
                 Arc::make_mut(&mut self.entries).retain(|entry| entry.origin != Origin::Pin(*id));
                 self.pins.remove(id);
@@ -19,7 +19,7 @@ impl Policy {
         }
     }
 
-    fn pin(&mut self, pin: &Pin, ground: &dyn Ground) {
+    fn pin(&mut self, pin: &Pin, facts: &dyn PathFacts) {
         let rules = pin.rules.iter().filter_map(|text| {
             let (verb, rule) = text.split_once(' ')?;
             let verb = match verb {
@@ -27,8 +27,8 @@ impl Policy {
                 "ask" => Verb::Ask,
                 _ => return None,
             };
-            // What a mask has made unreadable in the record is a rule no more.
-            let rule = Rule::parse(rule).ok()?.through_links(ground);
+            // Redaction may have made the text of a rule unreadable.
+            let rule = Rule::parse(rule).ok()?.through_links(facts);
             Some(Entry { verb, origin: Origin::Pin(pin.id), rule })
         });
         let rules: Vec<Entry> = rules.collect();
@@ -38,7 +38,7 @@ impl Policy {
         }
     }
 
-    /// Why this rule says what it says: in the user's words where they are its source.
+    /// The reason for a ruling by this rule: the text of the pin, if it has one.
     pub(super) fn reason_of(&self, entry: &Entry, otherwise: impl Into<String>) -> Reason {
         let Origin::Pin(id) = entry.origin else { return reason(entry.shown(), otherwise) };
         let words = self.pins.get(&id).map_or("", String::as_str);

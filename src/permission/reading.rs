@@ -1,4 +1,4 @@
-//! Who may see what is in a file: a rule about Read holds for everything that shows the same bytes.
+//! Which files may not be shown: a rule about Read holds for every tool that shows file contents.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use super::paths::is_secret;
 use super::rule::Places;
 use super::{Entry, Origin, Verb};
 
-/// Which files are not to be shown, for those that meet files on their way.
+/// Which files may not be shown.
 #[derive(Clone, Debug, Default)]
 pub struct Withheld {
     pub(super) entries: Arc<Vec<Entry>>,
     pub(super) places: Arc<Places>,
 }
 
-/// Why a file is not to be shown.
+/// Why a file may not be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// A rule denies it, or asks before.
@@ -36,8 +36,7 @@ impl Withheld {
         self.about(tool, Verb::Deny, path).next()
     }
 
-    /// The rule that asks before this tool shows this file; what a person allowed on the command line, or when
-    /// asked, needs no asking.
+    /// The rule that asks before this tool shows this file, unless the user allowed it on the command line or in an answer.
     pub(super) fn asks(&self, tool: &str, path: &str) -> Option<&Entry> {
         let by_person =
             |entry: &Entry| matches!(entry.origin, Origin::CommandLine | Origin::Answer);
@@ -47,8 +46,7 @@ impl Withheld {
         self.about(tool, Verb::Ask, path).next()
     }
 
-    /// It looks like it holds secrets, and no rule names it: one that allows everything does not mean
-    /// secrets.
+    /// It looks like it holds secrets, and no rule names it; a rule that allows everything does not.
     pub(super) fn is_secret(&self, path: &str) -> bool {
         is_secret(path) && self.about("Read", Verb::Allow, path).next().is_none()
     }
@@ -67,12 +65,5 @@ impl Withheld {
                     }
                 }
         })
-    }
-
-    /// There is a rule about what may be read, of one of these verbs.
-    pub(super) fn has(&self, verb: Verb) -> bool {
-        self.entries
-            .iter()
-            .any(|entry| entry.verb == verb && entry.rule.tool() == "Read" && !entry.rule.is_bare())
     }
 }

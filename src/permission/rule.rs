@@ -1,38 +1,37 @@
-//! Rules as a person writes them: `Tool` or `Tool(pattern)`.
+//! Permission rules: `Tool` or `Tool(pattern)`.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use super::filled::{ANYTHING, Values, filled};
-use super::shell::join;
-use super::{CHANGES, Ground, judge, synonyms};
+use super::judge::Command;
+use super::{CHANGES, PathFacts};
 use crate::protocol::{nests_too_deep, unescape};
 
-/// What a rule does to the calls it fits.
+/// What a rule decides about the calls that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// They may be made.
+    /// They run.
     Allow,
-    /// A person has to agree.
+    /// The user is asked.
     Ask,
-    /// They may not be made.
+    /// They are refused.
     Deny,
 }
 
-/// Who made a rule. A person's word on the command line outranks what stands in files.
+/// Where a rule comes from. The command line outranks files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// `--allow`, `--ask`, `--deny`.
     CommandLine,
-    /// A person's answer to a question: "always".
+    /// The answer "always" to a question.
     Answer,
     /// The user's configuration.
     UserFile,
     /// The project's configuration.
     ProjectFile,
-    /// The user's words, pinned under this number.
+    /// A pin, by its number.
     Pin(u32),
 }
 
@@ -41,31 +40,16 @@ pub enum Origin {
 pub struct Rule {
     tool: String,
     pattern: Pattern,
-    /// The same paths by where the links in them lead.
+    /// The same pattern with symlinks resolved.
     behind_links: Option<Pattern>,
-    /// The same commands by other names of what they are told to do.
-    synonyms: Vec<Vec<String>>,
     text: String,
-}
-
-/// What a word may be besides one of those that a rule says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Skip {
-    /// Nothing: it says what is done.
-    No,
-    /// An option, or another word beside what is done.
-    Itself,
-    /// An option with a value in the next word.
-    WithNext,
-    /// An option that is not known: one or the other.
-    Either,
 }
 
 #[derive(Clone, Debug)]
 enum Pattern {
     /// Every call of the tool.
     Any,
-    /// The leading words of a simple command; `*` alone stands for any words.
+    /// The leading words of a simple command; `*` stands for any words.
     Words(Vec<String>),
     /// All of its words.
     AllWords(Vec<String>),
@@ -79,12 +63,12 @@ enum Pattern {
 struct Paths {
     text: String,
     glob: GlobMatcher,
-    /// What lies in a folder of this name, where it may be one's.
+    /// Everything below, if the pattern may name a directory.
     below: Option<GlobMatcher>,
     start: Start,
 }
 
-/// Where the paths of a pattern begin.
+/// Where a pattern is anchored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
     Project,
@@ -92,7 +76,7 @@ enum Start {
     Root,
 }
 
-/// Where the project and the home lie: for patterns that begin there, or at the root of all.
+/// The project and home directories, which patterns may be relative to.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     /// The project's root.
@@ -102,7 +86,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// From the root of all; a path of a command may begin with `~`.
+    /// The absolute path.
     fn absolute(&self, path: &str) -> String {
         match (path.strip_prefix('~'), &self.home) {
             (Some(below), Some(home)) => format!("{home}{below}"),
@@ -112,7 +96,12 @@ impl Places {
         }
     }
 
-    /// From the home, where it lies there.
+    /// The path with the home in place of `~`.
+    pub(super) fn expand(&self, path: &str) -> String {
+        if path.starts_with('~') { self.absolute(path) } else { path.to_owned() }
+    }
+
+    /// The path below the home, if it is there.
     fn below_home(&self, path: &str) -> Option<String> {
         let absolute = self.absolute(path);
         let below = absolute.strip_prefix(self.home.as_deref()?)?;
@@ -123,8 +112,8 @@ impl Places {
 impl Rule {
     /// Reads `Tool` or `Tool(pattern)`. For Bash the pattern is the leading words of a simple
     /// command: `cargo test` fits `cargo test --lib`; `*` stands for any words, inside a word for
-    /// any characters, and `rm:*` is `rm *`. For the others it is a glob over paths from the project root, the home (`~/`) or
-    /// the root of all (`/`); one without `/` fits in any folder, `./a` in the root alone.
+    /// any characters, and `rm:*` is `rm *`. For other tools it is a glob over paths from the project root, the home (`~/`)
+    /// or `/`; a glob without `/` matches in any directory, `./a` only in the root.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
             format!(
@@ -160,14 +149,10 @@ impl Rule {
             }
         };
         let (tool, text) = (tool.to_owned(), trimmed.to_owned());
-        let synonyms = match &pattern {
-            Pattern::Words(words) => synonyms::others(words),
-            _ => Vec::new(),
-        };
-        Ok(Self { tool, pattern, behind_links: None, synonyms, text })
+        Ok(Self { tool, pattern, behind_links: None, text })
     }
 
-    /// Reads rules as people write several: with commas or blanks between them.
+    /// Parses several rules, separated by commas or blanks.
     pub fn parse_all(text: &str) -> Result<Vec<Self>, String> {
         let mut rules = Vec::new();
         let mut rest = text.trim_matches(is_between_rules);
@@ -189,29 +174,29 @@ impl Rule {
         }
     }
 
-    /// Holds also for what the names of its pattern lead to, up to the first `*`, where they are links.
+    /// Also matches the target, if the part of the pattern before the first `*` leads through symlinks.
     #[must_use]
-    pub(super) fn through_links(self, ground: &dyn Ground) -> Self {
+    pub(super) fn through_links(self, facts: &dyn PathFacts) -> Self {
         let behind_links = match &self.pattern {
             Pattern::Path(paths) => {
-                behind_links(&paths.text, ground).and_then(|glob| Pattern::of_paths(&glob).ok())
+                behind_links(&paths.text, facts).and_then(|glob| Pattern::of_paths(&glob).ok())
             }
             Pattern::Any | Pattern::Words(_) | Pattern::AllWords(_) | Pattern::Files => None,
         };
         Self { behind_links, ..self }
     }
 
-    /// The tool it is about.
+    /// The tool.
     pub fn tool(&self) -> &str {
         &self.tool
     }
 
-    /// As it was written.
+    /// The text of the rule.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Fits no command with more words than it says, but where a `*` stands for them.
+    /// Matches no command with further words, unless the pattern ends with `*`.
     #[must_use]
     pub(super) fn whole(self) -> Self {
         let pattern = match self.pattern {
@@ -221,22 +206,22 @@ impl Rule {
         Self { pattern, ..self }
     }
 
-    /// Fits every call of its tool.
+    /// Matches every call of its tool.
     pub(super) fn is_bare(&self) -> bool {
         matches!(self.pattern, Pattern::Any)
     }
 
-    /// Says of no file that it means this one.
+    /// Names no particular file.
     pub(super) fn is_of_any_file(&self) -> bool {
         matches!(self.pattern, Pattern::Any | Pattern::Files)
     }
 
-    /// Fits a call that touches this path.
+    /// Matches this path.
     pub(super) fn fits_path(&self, path: &str, places: &Places) -> bool {
         self.fits(path, places, |paths| Some(&paths.glob))
     }
 
-    /// The same, and what lies below it where it is a folder: what a rule forbids it forbids there too.
+    /// The same, or a directory above the path: for rules that deny or ask.
     pub(super) fn holds_for_path(&self, path: &str, places: &Places) -> bool {
         self.fits_path(path, places) || self.fits(path, places, |paths| paths.below.as_ref())
     }
@@ -258,118 +243,45 @@ impl Rule {
                 Start::Root => Some(Cow::Owned(places.absolute(path))),
                 Start::Home => places.below_home(path).map(Cow::Owned),
             };
-            // (A name is shown escaped, and means what it is.)
+            // (Names that are not UTF-8 are shown escaped.)
             glob(paths).zip(path).is_some_and(|(glob, path)| {
                 glob.is_match(&*path) || unescape(&path).is_some_and(|raw| glob.is_match(raw))
             })
         })
     }
 
-    /// Fits a simple command that is exactly what its words say.
+    /// The words of a simple command begin with the pattern.
     pub(super) fn fits_words(&self, words: &[String]) -> bool {
-        let (pattern, is_whole) = match &self.pattern {
-            Pattern::Any => return true,
-            Pattern::Words(pattern) => (pattern, false),
-            Pattern::AllWords(pattern) => (pattern, true),
-            Pattern::Files | Pattern::Path(_) => return false,
-        };
-        let fits = |part: &str, n: usize, _| word_fits(part, '*', &words[n]);
-        lead(pattern, words.len(), is_whole, fits, |_| Skip::No)
+        self.leads(words.len(), |part, n| word_fits(part, &words[n]), |_| false)
     }
 
-    /// Fits a simple command each of whose words may be one of these texts, by any name of what it is told to do and
-    /// wherever its options stand. A last one of which nothing is known may be several.
-    pub(super) fn may_fit(&self, words: &[Vec<String>], skips: &[Skip]) -> bool {
-        let (pattern, is_whole) = match &self.pattern {
-            Pattern::Any => return true,
-            Pattern::Words(pattern) => (pattern, false),
-            Pattern::AllWords(pattern) => (pattern, true),
-            Pattern::Files | Pattern::Path(_) => return false,
-        };
-        let is_unknown = |word: &Vec<String>| word.iter().any(|text| is_anything(text));
-        let is_open = words.last().is_some_and(is_unknown);
-        let may_lead = |pattern: &Vec<String>| {
-            let program = pattern.first().map_or("", String::as_str);
-            let n_more = if is_open { pattern.len() } else { 0 };
-            let fits = |part: &str, n: usize, is_behind_star: bool| {
-                let word = &words[n.min(words.len() - 1)];
-                // (Behind a `*` any word could be the option that the rule is about.)
-                let is_meant =
-                    |text: &String| !(is_behind_star && part.starts_with('-') && is_anything(text));
-                word.iter().filter(|text| is_meant(text)).any(|text| {
-                    word_may_fit(part, text)
-                        || n > 0 && !is_behind_star && synonyms::begins(program, text, part)
-                })
-            };
-            let skip = |n: usize| match words.get(n).zip(skips.get(n)) {
-                None => Skip::No,
-                Some((word, Skip::No)) if is_unknown(word) => Skip::Itself,
-                // `o=-q; npm $o publish`
-                Some((word, Skip::No)) if word.iter().any(|text| text.starts_with('-')) => {
-                    Skip::Either
-                }
-                Some((_, skip)) => *skip,
-            };
-            lead(pattern, words.len() + n_more, is_whole, fits, skip)
-        };
-        may_lead(pattern) || self.synonyms.iter().any(may_lead)
+    /// The same, wherever the options of the command are: for rules that deny or ask.
+    pub(super) fn fits_command(&self, command: &Command) -> bool {
+        let fits = |part: &str, n: usize| word_fits(part, &command.words[n].text);
+        self.fits_words(&command.written())
+            || self.leads(command.words.len(), fits, |n| command.is_option_at(n))
     }
 
-    /// The words that it says, up to the first `*`.
-    pub(super) fn leading(&self) -> &[String] {
-        let (Pattern::Words(pattern) | Pattern::AllWords(pattern)) = &self.pattern else {
-            return &[];
-        };
-        let n_leading = pattern.iter().position(|word| word.contains('*'));
-        &pattern[..n_leading.unwrap_or(pattern.len())]
+    fn leads(
+        &self,
+        n_words: usize,
+        fits: impl Fn(&str, usize) -> bool,
+        skip: impl Fn(usize) -> bool,
+    ) -> bool {
+        match &self.pattern {
+            Pattern::Any => true,
+            Pattern::Words(pattern) => lead(pattern, n_words, false, fits, skip),
+            Pattern::AllWords(pattern) => lead(pattern, n_words, true, fits, skip),
+            Pattern::Files | Pattern::Path(_) => false,
+        }
     }
 
-    /// A word of the pattern, as it stands, is or holds the name of this file.
-    pub(super) fn names(&self, path: &str) -> bool {
-        let (Pattern::Words(pattern) | Pattern::AllWords(pattern)) = &self.pattern else {
-            return false;
-        };
-        let plain = |path: &str| join("", path);
-        let literal = pattern.iter().filter(|word| !word.contains('*'));
-        let mut named = literal.flat_map(|word| judge::fragments(word).chain([word.as_str()]));
-        named.any(|name| plain(name) == plain(path))
-    }
-
-    /// The pattern's words up to its first `*` occur in the text, one after the other, with whatever bash may put
-    /// into it.
-    pub(super) fn occurs_in(&self, text: &str, values: &Values) -> bool {
-        let (Pattern::Words(pattern) | Pattern::AllWords(pattern)) = &self.pattern else {
-            return self.is_bare();
-        };
-        let is_between =
-            |char: char| char.is_whitespace() || ";|&()<>{}`\"'\\$/=!,[]".contains(char);
-        let split = |text: &str| -> Vec<String> {
-            let words = text.split(is_between).filter(|word| !word.is_empty());
-            words.map(str::to_owned).collect()
-        };
-        let open = pattern.last().and_then(|last| last.strip_suffix(":*"));
-        let n_known = pattern.len() - usize::from(open.is_some());
-        let known =
-            pattern[..n_known].iter().map(String::as_str).take_while(|word| !word.contains('*'));
-        let known: Vec<&str> = known.collect();
-        let open = open.filter(|open| known.len() == n_known && !open.contains('*'));
-        let leading: Vec<String> = known.into_iter().chain(open).flat_map(split).collect();
-        let Some((last, others)) = leading.split_last() else { return true };
-        // `deploy:*` is `deploy`, and `deploy:prod`.
-        let ends = |word: &str| match word.strip_prefix(last.as_str()) {
-            Some(rest) => rest.is_empty() || open.is_some() && rest.starts_with(':'),
-            None => false,
-        };
-        let occurs = |text: &str| {
-            split(text).windows(leading.len()).any(|window| {
-                window.split_last().is_some_and(|(word, before)| before == others && ends(word))
-            })
-        };
-        // `r$(:)m`: what is put in may be nothing.
-        let nothing = [filled(text, |_| String::new())].into_iter();
-        let texts =
-            nothing.chain(values.in_text(text, "")).map(|text| text.replace(['"', '\'', '\\'], ""));
-        occurs(text) || texts.into_iter().any(|text| occurs(&text))
+    /// The one path that the rule is about, without a pattern: `src`, `src/` and `src/**` are the directory.
+    pub(super) fn literal_path(&self) -> Option<&str> {
+        let Pattern::Path(paths) = &self.pattern else { return None };
+        let path = paths.text.trim_end_matches("**").trim_end_matches('/');
+        let path = path.strip_prefix("./").unwrap_or(path);
+        (!path.is_empty() && !path.contains(['*', '?', '[', '{', '\\'])).then_some(path)
     }
 }
 
@@ -391,7 +303,7 @@ impl Pattern {
     }
 }
 
-/// What stands in the name of a tool.
+/// A character of a tool's name.
 fn is_of_tool(char: char) -> bool {
     char.is_ascii_alphanumeric() || matches!(char, '_' | '-')
 }
@@ -400,7 +312,7 @@ fn is_between_rules(char: char) -> bool {
     char.is_whitespace() || char == ','
 }
 
-/// A tool's name, and then its pattern, another rule or nothing.
+/// The text begins with a tool's name, followed by a pattern, another rule or nothing.
 fn begins_rule(text: &str) -> bool {
     let behind = text.trim_start_matches(is_of_tool);
     let is_name =
@@ -408,8 +320,7 @@ fn begins_rule(text: &str) -> bool {
     behind.is_empty() || is_name && behind.starts_with(|char| char == '(' || is_between_rules(char))
 }
 
-/// A pattern of paths without what stands for nothing in it: `src/./a//b` is `src/a/b`, and `.` the project. Or why it
-/// can mean nothing.
+/// The normalised pattern: `src/./a//b` is `src/a/b`, and `.` the project; or why it cannot match anything.
 fn plain(glob: &str) -> Result<String, String> {
     let quotes = ['"', '\'', '`'];
     if glob.starts_with(quotes) || glob.ends_with(quotes) {
@@ -433,7 +344,7 @@ fn plain(glob: &str) -> Result<String, String> {
         "~" => ("~/", ""),
         _ if glob.starts_with('/') => ("/", &glob[1..]),
         _ if glob.starts_with("~/") => ("~/", &glob[2..]),
-        // What is one name fits in any folder.
+        // A single name matches in any directory.
         _ if name.contains('/') || matches!(name, "." | "..") => ("./", glob),
         _ => ("", glob),
     };
@@ -456,15 +367,15 @@ fn plain(glob: &str) -> Result<String, String> {
     Ok(format!("{begin}{}{end}", parts.join("/")))
 }
 
-/// The pattern with what its beginning leads to, where that is something else.
-fn behind_links(glob: &str, ground: &dyn Ground) -> Option<String> {
+/// The pattern with its literal beginning resolved, if that leads through symlinks.
+fn behind_links(glob: &str, facts: &dyn PathFacts) -> Option<String> {
     let n_known = match glob.find(['*', '?', '[', '{', '\\']) {
         Some(at) => glob[..at].rfind('/')?,
         None => glob.trim_end_matches('/').len(),
     };
     let (begin, rest) = glob.split_at(n_known);
     let begin = begin.strip_prefix("./").unwrap_or(begin);
-    let real = Some(ground.real(begin)).filter(|real| real != begin && !begin.is_empty())?;
+    let real = Some(facts.real(begin)).filter(|real| real != begin && !begin.is_empty())?;
     let raw = unescape(&real).map_or(Ok(real.clone()), OsString::into_string).ok()?;
     Some(match real.as_str() {
         "." => format!(".{}", if rest.is_empty() { "/" } else { rest }),
@@ -490,21 +401,19 @@ fn path_glob(pattern: &str, below: &str) -> Result<GlobMatcher, String> {
     glob.map(|glob| glob.compile_matcher()).map_err(|error| error.to_string())
 }
 
-/// So many words begin with the pattern, or are it, where `fits` says which of its parts fits which of them, and `skip`
-/// what of them may stand between.
+/// The words begin with the pattern, or are it (`is_whole`). `fits` compares a part of the pattern with a word; words that
+/// `skip` names may stand between.
 fn lead(
     pattern: &[String],
     n_words: usize,
     is_whole: bool,
-    fits: impl Fn(&str, usize, bool) -> bool,
-    skip: impl Fn(usize) -> Skip,
+    fits: impl Fn(&str, usize) -> bool,
+    skip: impl Fn(usize) -> bool,
 ) -> bool {
     let n_parts = pattern.len();
-    let first_star = pattern.iter().position(|part| part == "*").unwrap_or(n_parts);
-    // How many parts may be settled before this word, the next one, and the one behind it.
+    // The numbers of parts that may be matched before this word, and before the next.
     let mut here = vec![false; n_parts + 1];
     let mut next = here.clone();
-    let mut behind = here.clone();
     here[0] = true;
     for n in 0..=n_words {
         for at in 0..=n_parts {
@@ -525,32 +434,28 @@ fn lead(
             if n == n_words {
                 continue;
             }
-            // `rm:*`, as others write `rm *`.
+            // `rm:*` means `rm *`.
             let open = part.strip_suffix(":*").filter(|_| at + 1 == n_parts);
-            if open.is_some_and(|open| fits(open, n, at > first_star)) {
+            if open.is_some_and(|open| fits(open, n)) {
                 return true;
             }
-            next[at + 1] |= fits(part, n, at > first_star);
-            if at > 0 {
-                let skip = skip(n);
-                next[at] |= matches!(skip, Skip::Itself | Skip::Either);
-                behind[at] |= matches!(skip, Skip::WithNext | Skip::Either);
-            }
+            next[at + 1] |= fits(part, n);
+            next[at] |= at > 0 && skip(n);
         }
-        if !next.contains(&true) && !behind.contains(&true) {
+        if !next.contains(&true) {
             return false;
         }
         here.fill(false);
-        (here, next, behind) = (next, behind, here);
+        std::mem::swap(&mut here, &mut next);
     }
     false
 }
 
-/// The mark stands for any characters.
-fn word_fits(pattern: &str, mark: char, word: &str) -> bool {
-    let Some((begin, rest)) = pattern.split_once(mark) else { return pattern == word };
+/// `*` in the pattern stands for any characters.
+fn word_fits(pattern: &str, word: &str) -> bool {
+    let Some((begin, rest)) = pattern.split_once('*') else { return pattern == word };
     let Some(mut word) = word.strip_prefix(begin) else { return false };
-    let mut parts = rest.split(mark).peekable();
+    let mut parts = rest.split('*').peekable();
     while let Some(part) = parts.next() {
         if parts.peek().is_none() {
             return word.ends_with(part);
@@ -561,21 +466,6 @@ fn word_fits(pattern: &str, mark: char, word: &str) -> bool {
         }
     }
     true
-}
-
-fn is_anything(word: &str) -> bool {
-    !word.is_empty() && word.chars().all(|char| char == ANYTHING)
-}
-
-/// The same of a word that bash puts something into: anything, or, where the pattern has a `*`, nothing.
-fn word_may_fit(pattern: &str, word: &str) -> bool {
-    if is_anything(word) {
-        return true;
-    }
-    if word.contains(ANYTHING) && !pattern.contains('*') {
-        return word_fits(word, ANYTHING, pattern);
-    }
-    word_fits(pattern, '*', &word.replace(ANYTHING, ""))
 }
 
 #[cfg(test)]
@@ -589,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_of_words_is_the_beginning_of_a_command() {
+    fn a_pattern_of_words_matches_the_beginning_of_a_command() {
         check("Bash(cargo test)", "cargo test --lib", true);
         check("Bash(cargo test *)", "cargo test", true);
         check("Bash(cargo test*)", "cargo test --lib", true);
@@ -610,6 +500,23 @@ mod tests {
         check("Bash(*)", "anything at all", true);
     }
 
+    #[test]
+    fn the_literal_path_of_a_rule_is_known() {
+        for (rule, expected) in [
+            ("Read(.env)", Some(".env")),
+            ("Edit(src/**)", Some("src")),
+            ("Edit(./src/)", Some("src")),
+            ("Edit(/etc/hosts)", Some("/etc/hosts")),
+            ("Edit(~/notes/**)", Some("~/notes")),
+            ("Edit(src/*.rs)", None),
+            ("Edit(**)", None),
+            ("Edit", None),
+            ("Bash(rm)", None),
+        ] {
+            assert_eq!(Rule::parse(rule).expect(rule).literal_path(), expected, "{rule}");
+        }
+    }
+
     fn check_path(rule: &str, path: &str, expected: bool) {
         let rule = Rule::parse(rule).expect(rule);
         let places =
@@ -618,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_of_a_file_tool_is_a_glob_over_paths() {
+    fn a_pattern_of_a_file_tool_is_a_glob() {
         check_path("Write(src/**)", "src/a/b.rs", true);
         check_path("Write(src/)", "src/a/b.rs", true);
         check_path("Write(src/*.rs)", "src/a.rs", true);
@@ -639,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_means_what_it_says_however_it_is_written() {
+    fn a_pattern_is_normalised() {
         check_path("Read(a//b)", "a/b", true);
         check_path("Read(./x/../y)", "y", true);
         check_path("Read(./x/../y)", "d/y", false);
@@ -657,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_rules_is_read_as_people_write_it() {
+    fn several_rules_are_separated_by_commas_or_blanks() {
         for (text, expected) in [
             ("Edit(a.txt) Edit(b.txt)", &["Edit(a.txt)", "Edit(b.txt)"][..]),
             ("Edit(a.txt),Edit(b.txt)", &["Edit(a.txt)", "Edit(b.txt)"]),
@@ -675,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rule_forbids_of_a_folder_it_forbids_below_it() {
+    fn a_rule_that_denies_a_directory_denies_what_is_in_it() {
         for (rule, path, expected) in [
             ("Edit(src)", "src/a/b.rs", true),
             ("Edit(src)", "web/src/a.rs", true),
@@ -690,12 +597,12 @@ mod tests {
             let places = Places { project: "/home/me/it".to_owned(), home: None };
             assert_eq!(rule.holds_for_path(path, &places), expected, "{rule:?} on {path}");
         }
-        // None that allows says more than it says.
+        // A rule that allows does not.
         check_path("Edit(src)", "src/a.rs", false);
     }
 
     #[test]
-    fn a_bad_rule_says_the_form() {
+    fn the_error_of_a_bad_rule_shows_the_form() {
         for text in ["", "(x)", "Bash(", "Bash(ls", "Bash()", "rm -rf", "Write([)", "TodoWrite(x)"]
         {
             let error = Rule::parse(text).expect_err(text);

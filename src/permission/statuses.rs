@@ -1,16 +1,15 @@
-//! Which pipelines of a line ran and how their stages ended, told from what bash said on the way.
+//! Which pipelines of a line ran, and the status of each stage.
 //!
-//! Bash says the statuses of the last pipeline before each command that it begins, once for every stage,
-//! and at its end. Which pipeline that was follows from the line: what stands between two pipelines, and
-//! how the first ended. Where the two do not fit together nothing is said.
+//! Bash reports the statuses of the last pipeline before each command and at its end. Which pipeline that was follows from
+//! the operators between the pipelines and from how the previous one ended. Without a consistent match there is no result.
 
 use super::line::Line;
 use super::shell::Pipeline;
 
-/// A pipeline that ran: the text of each stage, and its status.
+/// A pipeline that ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// In their order.
+    /// The text and the status of each stage.
     pub stages: Vec<(String, i32)>,
 }
 
@@ -23,7 +22,7 @@ enum After {
 }
 
 impl Line {
-    /// The statuses of each pipeline are worth to be asked for, and can be told apart.
+    /// It has a pipeline before the last command, and the statuses can be assigned.
     pub fn has_inner_pipelines(&self) -> bool {
         let (_, others) = self.pipelines().split_last().unwrap_or((&EMPTY, &[]));
         others.iter().any(|pipeline| pipeline.stages.len() > 1)
@@ -31,7 +30,7 @@ impl Line {
             && self.after_each().is_some()
     }
 
-    /// The pipelines that ran, in order. `said`: what bash said before each command, and last at its end.
+    /// The pipelines that ran, in order; `said` is what bash reported before each command and at its end.
     pub fn ran(&self, said: &[Vec<i32>]) -> Option<Vec<Ran>> {
         let after = self.after_each().filter(|_| self.is_certain())?;
         let end = said.len().checked_sub(1)?;
@@ -47,16 +46,16 @@ impl Line {
                 continue;
             }
             let n_stages = pipeline.stages.len();
-            // `set -e`, or a signal: the shell ended before this one began.
+            // The shell ended before this one began: `set -e`, or a signal.
             if at == end {
                 return Some(ran);
             }
-            // Each of its stages was begun when the one before had ended.
+            // There is one report per stage, all of the previous pipeline.
             let begun = said.get(at..at + n_stages)?;
             if begun.iter().any(|codes| *codes != begun[0]) {
                 return None;
             }
-            // `exit` does not come back.
+            // `exit` ends the shell.
             if n_stages == 1 && pipeline.stages[0].split_ascii_whitespace().next() == Some("exit") {
                 return (at + 1 == end).then_some(ran);
             }
@@ -74,7 +73,7 @@ impl Line {
         (at == end).then_some(ran)
     }
 
-    /// When each of its pipelines runs, where that stands plainly between them.
+    /// The condition on which each pipeline runs, if the operators are plain.
     fn after_each(&self) -> Option<Vec<After>> {
         let mut end = 0;
         let mut after = Vec::new();
@@ -89,7 +88,7 @@ impl Line {
             });
             end = pipeline.at.end;
         }
-        // What turns it off again, or on in another way, is not followed.
+        // Other ways to change `pipefail` are not followed.
         let text = self.text();
         let is_followed = !text.contains("+o") && !text.contains("shopt");
         is_followed.then_some(after)
@@ -102,7 +101,7 @@ static EMPTY: Pipeline = Pipeline { stages: Vec::new(), is_simple: false, at: 0.
 mod tests {
     use super::*;
 
-    /// `said` is `0|1 0|0`: the statuses at each time, blanks between them.
+    /// `said` holds the reports, separated by blanks: `0|1 0|0`.
     fn check(line: &str, said: &str, expected: Option<&[&str]>) {
         let said: Vec<Vec<i32>> = said
             .split(' ')
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pipeline_that_ran_is_told() {
+    fn every_pipeline_that_ran_has_its_statuses() {
         check("a | b; c", "0 0 1|0 0", Some(&["a=1 | b=0", "c=0"]));
         check("a | b && c | d", "0 0 2|0 2|0 0|0", Some(&["a=2 | b=0", "c=0 | d=0"]));
         check("a | b || c; d", "0 0 0|0 0", Some(&["a=0 | b=0", "d=0"]));
@@ -137,13 +136,13 @@ mod tests {
             "0 0 2|0 2|0 2|0 0|1|0 0|1|0 0|0",
             Some(&["grep x y=2 | cat=0", "a=0 | b=1 | c=0", "echo a=0 | cat=0"]),
         );
-        // It ended on the way.
+        // The shell ended early.
         check("set -e; a | b; c", "0 0 0 0|1", Some(&["set -e=0", "a=0 | b=1"]));
         check("a | b; exit 3; c", "0 0 1|0 1|0", Some(&["a=1 | b=0"]));
     }
 
     #[test]
-    fn what_does_not_fit_is_not_told() {
+    fn inconsistent_reports_have_no_result() {
         check("a | b; c", "0 0 1|0 0 0", None);
         check("a | b; c", "0 1 1|0 0", None);
         check("a | b; c", "0 0 0 0", None);
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_asked_for_where_it_says_more() {
+    fn reports_are_wanted_if_there_is_an_inner_pipeline() {
         for (line, expected) in [
             ("a | b; c", true),
             ("a | b && c | d", true),

@@ -27,8 +27,6 @@ pub enum Ruling {
     Ask(Reason),
     /// No; the code says in which way.
     Refuse(ErrorCode, Reason),
-    /// Not in this way: another does it better. Nothing was denied.
-    Instead(ErrorCode, Reason),
 }
 
 /// Why a ruling is what it is.

@@ -299,8 +299,6 @@ pub enum ErrorCode {
     CommandFailed,
     /// A command that is never run.
     CommandBlocked,
-    /// This command has a tool of its own.
-    UseTool,
     /// A person would have to agree, and none can be asked.
     ApprovalRequired,
     /// A person was asked and said no.
@@ -355,7 +353,6 @@ impl ErrorCode {
             Self::AccessDenied
             | Self::PermissionDenied
             | Self::CommandBlocked
-            | Self::UseTool
             | Self::ApprovalRequired
             | Self::ApprovalRejected
             | Self::CircuitOpen => ErrorClass::Policy,
@@ -384,7 +381,6 @@ impl ErrorCode {
             Self::ExecutionError => "EXECUTION_ERROR",
             Self::CommandFailed => "COMMAND_FAILED",
             Self::CommandBlocked => "COMMAND_BLOCKED",
-            Self::UseTool => "USE_TOOL",
             Self::ApprovalRequired => "APPROVAL_REQUIRED",
             Self::ApprovalRejected => "APPROVAL_REJECTED",
             Self::UnknownTool => "UNKNOWN_TOOL",

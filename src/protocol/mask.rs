@@ -91,7 +91,7 @@ static ANY_SHAPE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&any.join("|")).expect("the shapes are expressions")
 });
 
-static EACH_SHAPE: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
+static EACH_SHAPE: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
     let compiled = |shape| Regex::new(&begun(shape)).expect("the shapes are expressions");
     SHAPES.iter().map(|(kind, shape)| (*kind, compiled(shape))).collect()
 });
@@ -211,6 +211,18 @@ fn mask_shape<'a>(kind: &str, shape: &Regex, text: Cow<'a, str>) -> Cow<'a, str>
         Cow::Owned(masked) => Cow::Owned(masked),
         Cow::Borrowed(_) => text,
     }
+}
+
+/// The secrets of well-known shapes in a text, each with its kind.
+pub(super) fn known_shapes(text: &str) -> Vec<(&'static str, &str)> {
+    if !ANY_SHAPE.is_match(text) {
+        return Vec::new();
+    }
+    let found = |(kind, shape): &'static (&'static str, Regex)| {
+        let all = shape.captures_iter(text);
+        all.filter_map(|found| Some((*kind, found.get(1).or_else(|| found.get(0))?.as_str())))
+    };
+    EACH_SHAPE.iter().flat_map(found).collect()
 }
 
 /// The variable's name says that its value is a secret.

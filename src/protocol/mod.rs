@@ -19,6 +19,7 @@ pub mod plan;
 pub mod prompt;
 pub mod recall;
 pub mod reflection;
+pub mod secrets;
 pub mod signature;
 pub mod speech;
 pub mod tool;

@@ -71,10 +71,6 @@ impl Registry {
                 let denied = !reads && !is_wanted;
                 ("refuse", reason, Some(Refused { failure, denied, violates_pin }))
             }
-            Ruling::Instead(code, reason) => {
-                let failure = failure_of(code, &reason);
-                ("instead", reason, Some(Refused::new(failure, false)))
-            }
         };
         let denied = refused.as_ref().is_some_and(|refused| refused.denied);
         self.decided(call, word, reason, denied);

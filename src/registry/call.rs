@@ -239,8 +239,9 @@ impl Registry {
         let effect = target.effect.clone();
         let mut cx = self.cx.clone();
         cx.cancel = self.control.cancel();
-        // Should the judge be wrong about what only reads, it still writes nothing.
-        cx.rights.read_only = self.changes_nothing() || effect.is_read_only();
+        let by_person = permit == Permit::Person;
+        cx.rights = self.state().policy.rights(&call.name, &effect, by_person, &*self.cx.workspace);
+        cx.rights.read_only |= self.changes_nothing();
         let changes = matches!(effect, Effect::Write { .. } | Effect::Command { .. });
         if changes && !cx.rights.read_only {
             self.state().could_change = true;
@@ -250,12 +251,6 @@ impl Registry {
             events.emit(Body::ToolOutput { call: id.clone(), text: text.to_owned() });
         }));
         cx.withheld = self.withheld();
-        cx.rights.network = match permit {
-            Permit::Person => self.state().policy.needs_network(&effect, &*self.cx.workspace),
-            Permit::Policy => {
-                self.state().policy.gives_network(&call.name, &effect, &*self.cx.workspace)
-            }
-        };
         if let Some(seen) = &seen {
             known.input.insert(LOCK_FIELDS[0].to_owned(), seen.mtime_ms().into());
             known.input.insert(LOCK_FIELDS[1].to_owned(), seen.size().into());

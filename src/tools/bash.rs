@@ -1,7 +1,6 @@
 //! Bash: the fallback, for all that has no tool of its own.
 
 pub(super) mod background;
-mod input;
 mod stages;
 #[cfg(test)]
 mod tests;
@@ -16,10 +15,10 @@ use serde_json::{Value, json};
 
 use stages::Pipelines;
 
+use super::secrets::Redacting;
 use super::{Target, Tool, ToolCx, filled_in, parse, spec};
 use crate::exec::{
-    self, Command, Ended, GitWork, Outcome, Pushes, Statuses, Watcher, WholeOutput,
-    changed_meanwhile, seconds,
+    self, Command, Ended, Outcome, Statuses, Watcher, WholeOutput, changed_meanwhile, seconds,
 };
 use crate::permission::Line;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
@@ -91,49 +90,30 @@ impl Tool for Bash {
     }
 }
 
-/// Where its git works, if it is nothing but that.
-fn git_work(line: &Line, directory: &str, cx: &ToolCx) -> GitWork {
-    let folders = line.git_works_in(directory, &*cx.workspace);
-    let full = |folder: &String| match folder.strip_prefix('~') {
-        Some(below) => std::env::home_dir().map(|home| home.join(below.trim_start_matches('/'))),
-        None => Some(cx.workspace.root().join(folder)),
-    };
-    GitWork {
-        writes_in: folders.writes.iter().filter_map(full).collect(),
-        reads_in: folders.reads.iter().filter_map(full).collect(),
-        back: folders
-            .back
-            .iter()
-            .filter_map(|(from, to)| Some((from.as_ref().and_then(full), full(to)?)))
-            .collect(),
-        pushes: line.pushes_to().map(|(to, remotes)| Pushes { to, remotes }),
-    }
-}
-
 async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let args: Args = parse(&input)?;
     let directory = cx.place()?.path();
     let line = Line::read(&args.command);
-    let note = line.note(directory.relative(), &*cx.workspace);
     let spill = Arc::clone(&cx.spill);
+    let redactor = cx.secrets.redactor(&cx.workspace);
+    let for_file = Arc::clone(&redactor);
     let whole_output: WholeOutput<'static> = Box::new(move || {
         let (file, name) = spill.create("Bash")?;
-        Ok((Box::new(file) as Box<dyn Write + Send>, name))
+        Ok((Box::new(Redacting::new(file, for_file)) as Box<dyn Write + Send>, name))
     });
     let timeout = args.timeout_ms.map(Duration::from_millis);
     let command = Command {
         whole_output: Some(whole_output),
-        git: git_work(&line, directory.relative(), cx),
         rights: cx.rights,
         statuses: if line.has_inner_pipelines() {
             Statuses::BeforeEach
         } else {
             Statuses::AtTheEnd
         },
-        watcher: cx
-            .watcher
-            .clone()
-            .map(|watcher| -> Watcher<'static> { Box::new(move |text| watcher(text)) }),
+        watcher: cx.watcher.clone().map(|watcher| -> Watcher<'static> {
+            let redactor = Arc::clone(&redactor);
+            Box::new(move |text| watcher(&redactor.redact(text)))
+        }),
         ..Command::new(
             args.command.clone(),
             directory.absolute().to_path_buf(),
@@ -148,12 +128,16 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     }
     let changed_before = cx.workspace.changed_since_seen();
     let outcome = cx.exec.run(command, &cx.cancel).await;
-    let outcome = outcome.map_err(failed)?;
+    let mut outcome = outcome.map_err(failed)?;
+    // (The command may have changed the files.)
+    for redactor in [redactor, cx.secrets.redactor(&cx.workspace)] {
+        redactor.redact_in(&mut outcome.stdout.text);
+        redactor.redact_in(&mut outcome.stderr.text);
+    }
     let mut stale = cx.workspace.changed_since_seen();
     stale.retain(|path| !changed_before.contains(path));
     let pipelines = Pipelines::read(&line, &outcome.statuses);
-    let notes = [note, input::note(&line, &outcome)].into_iter().flatten().collect();
-    answer(&args.command, outcome, &pipelines, &stale, notes)
+    answer(&args.command, outcome, &pipelines, &stale)
         .map_err(|failure| failure.at(directory.relative()))
 }
 
@@ -188,10 +172,9 @@ fn answer(
     outcome: Outcome,
     pipelines: &Pipelines,
     stale: &[String],
-    notes: Vec<String>,
 ) -> Result<Report, Failure> {
     let shown = shown(command);
-    let notes = in_words(notes, &outcome, stale);
+    let notes = in_words(&outcome, stale);
     let complaint = complaint(&outcome.stderr.text);
     let failed_stages = pipelines.failed_stages().map(|stages| stages + &complaint);
     let how = outcome.how();
@@ -283,10 +266,8 @@ fn stats(outcome: &Outcome) -> Object {
 }
 
 /// What else the reader should know, each as ` Note: ….`
-fn in_words(mut notes: Vec<String>, outcome: &Outcome, stale: &[String]) -> String {
-    for note in &mut notes {
-        note.truncate(note.trim_end_matches('.').len());
-    }
+fn in_words(outcome: &Outcome, stale: &[String]) -> String {
+    let mut notes = Vec::new();
     if let Some(rest) = whole(outcome.full_output.as_ref(), outcome.full_output_error.as_ref()) {
         notes.push(format!("Output too large, cut{rest}"));
     }

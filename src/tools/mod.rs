@@ -10,12 +10,13 @@ mod file_tool;
 mod files;
 mod glob;
 mod grep;
-mod ground;
 mod ls;
 mod multi_edit;
 mod nearest;
+mod path_facts;
 mod pattern;
 mod read;
+mod secrets;
 #[cfg(test)]
 mod testing;
 mod todo_write;
@@ -35,6 +36,8 @@ use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, Rights, ToolSpec};
 use crate::workspace::{Place, Snapshot, Spill, Workspace};
+
+pub use secrets::Secrets;
 
 /// Something that the model can call.
 pub trait Tool: Send + Sync {
@@ -83,6 +86,8 @@ pub struct ToolCx {
     pub exec: Arc<Exec>,
     /// Where output goes that is too large to be shown.
     pub spill: Arc<Spill>,
+    /// The secrets of the project, which command output does not show.
+    pub secrets: Arc<Secrets>,
     /// How a command differs from the session's sandbox profile.
     pub rights: Rights,
     /// Which files are not to be shown by who meets them on the way.

@@ -34,6 +34,7 @@ impl Desk {
             exec: Arc::new(Exec::new(&[])),
             spill: Arc::new(Spill::none(&[])),
             cancel: CancellationToken::new(),
+            secrets: Arc::default(),
             rights: Rights::default(),
             withheld: crate::permission::Withheld::default(),
             watcher: None,

@@ -348,11 +348,6 @@ fn braces_without_end_end_nothing() {
     let bash = |command: String| ("Bash", json!({"command": command}));
     let lines = [bash(format!("cat {deep}* *.txt")), bash(format!("find . -name '{deep}'"))];
     assert_eq!(judged.batch(&lines).len(), 2);
-    // A pattern that is not read may stand for anything: also for a file that holds secrets.
-    judged.write(".env", "KEY=1\n");
-    let braces = "{".repeat(101);
-    let shown = judged.call("Bash", &json!({"command": format!("cat .en[v{braces}]")}));
-    assert_eq!(shown["error"]["code"], "ACCESS_DENIED", "{shown}");
 
     // Below it the folder is not entered; at the top nothing is left out.
     test.write("sub/deep/.gitignore", &deep);

@@ -347,14 +347,11 @@ fn the_tools_contract_is_known_everywhere() {
             ("Grep", json!({"pattern": "fn b"})),
             ("Read", json!({"path": "src"})),
             ("LS", json!({"path": "src"})),
-            bash("cat src/a.rs"),
-            ("Read", json!({"path": "src/a.rs", "limit": 2})),
         ],
         &[
             "Name the argument of Read `path`, not `file_path`.",
             "Use Grep: there is no tool named Search.",
             "Use LS for folders, not Read.",
-            "Use the tool Read, not `cat` in Bash.",
         ],
     );
     // Which names were tried in vain is the project's.

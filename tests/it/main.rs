@@ -38,6 +38,7 @@ mod run;
 mod sandbox;
 mod sandbox_closed;
 mod sandbox_git;
+mod secrets;
 mod server;
 mod session;
 mod shell;

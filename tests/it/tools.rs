@@ -275,10 +275,12 @@ fn modes_and_rules_hold() {
     assert_eq!(code(&call("Write", write(), &ask)), "APPROVAL_REQUIRED");
     assert_eq!(code(&call("Write", write(), &["--deny", "Write(*.txt)"])), "ACCESS_DENIED");
     assert!(!test.root().join("new.txt").exists());
-    let echo = || json!({"command": "echo hi"});
-    let refused = call("Bash", echo(), &["--set", "sandbox.enabled=false"]);
+    let unsandboxed = ["--set", "sandbox.enabled=false"];
+    let refused = call("Bash", json!({"command": "touch x"}), &unsandboxed);
     assert_eq!(code(&refused), "APPROVAL_REQUIRED");
-    assert!(refused["error"]["message"].as_str().unwrap().contains("--allow 'Bash(echo *)'"));
+    assert!(refused["error"]["message"].as_str().unwrap().contains("--allow 'Bash(touch *)'"));
+    let echo = || json!({"command": "echo hi"});
+    assert_eq!(call("Bash", echo(), &unsandboxed)["status"], "success", "it only reads");
     assert_eq!(call("Bash", echo(), &["--allow", "Bash(echo *)"])["status"], "success");
     assert_eq!(call("Bash", echo(), &["-y"])["status"], "success");
     let never = call("Bash", json!({"command": "rm -rf /"}), &["-y"]);

@@ -8,7 +8,7 @@ use super::super::pattern::{kind_of, plain_path, replaced};
 use super::conventions::{files_of, flipped};
 use super::{Between, Lesson, Try, reason, topic_of};
 use crate::protocol::Object;
-use crate::protocol::command::{name_of, simple_commands, unquoted};
+use crate::protocol::command::{simple_commands, unquoted};
 use crate::protocol::envelope::ErrorCode;
 
 pub(super) fn lessons(bad: &Try<'_>, good: &Try<'_>, between: &[Between<'_>]) -> Vec<Lesson> {
@@ -16,7 +16,6 @@ pub(super) fn lessons(bad: &Try<'_>, good: &Try<'_>, between: &[Between<'_>]) ->
     match code {
         ErrorCode::InvalidParam => arguments(bad, good),
         ErrorCode::UnknownTool => unknown_tool(bad, good).into_iter().collect(),
-        ErrorCode::UseTool => use_tool(bad, good).into_iter().collect(),
         ErrorCode::IsDirectory | ErrorCode::NotADirectory => {
             other_kind(bad, good, code).into_iter().collect()
         }
@@ -164,23 +163,6 @@ fn unknown_tool(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
         when: when(bad, ErrorCode::UnknownTool),
         fix,
         topic: to.to_lowercase(),
-        general: true,
-    })
-}
-
-/// A command that has a tool of its own.
-fn use_tool(bad: &Try<'_>, good: &Try<'_>) -> Option<Lesson> {
-    if good.command().is_some() {
-        return None;
-    }
-    let commands = simple_commands(bad.command()?);
-    let program = name_of(commands.first()?.program().first()?).to_owned();
-    Some(Lesson {
-        text: format!("Use the tool {}, not `{program}` in Bash.", good.tool),
-        condition: format!("`{program}` is run for what {} does", good.tool),
-        when: Condition { command_head: Some(program), ..when(bad, ErrorCode::UseTool) },
-        fix: None,
-        topic: good.tool.to_lowercase(),
         general: true,
     })
 }

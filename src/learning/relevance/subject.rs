@@ -15,17 +15,6 @@ use crate::protocol::command::{INTERPRETERS, WITH_TASK, is_script, name_of};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::topics;
 
-/// Which tool does what these programs are used for.
-const INSTEAD: [(&str, &str); 8] = [
-    ("cat", "Read"),
-    ("head", "Read"),
-    ("tail", "Read"),
-    ("sed", "Edit"),
-    ("grep", "Grep"),
-    ("rg", "Grep"),
-    ("find", "Glob"),
-    ("ls", "LS"),
-];
 /// Parts of commands that say nothing of what is done.
 const GENERAL: [&str; 21] = [
     "npm", "pnpm", "yarn", "make", "cargo", "go", "just", "run", "git", "env", "npx", "sudo", "cd",
@@ -211,12 +200,9 @@ pub(super) fn hashed(word: &str) -> u64 {
 /// The tool by which a task comes to what the item is about: the one that is right.
 fn tool_of<'a>(item: &'a Item, failure: &'a FailurePattern) -> &'a str {
     let when = &failure.when;
-    let head = when.command_head.as_deref().unwrap_or_default();
-    let instead = INSTEAD.iter().find(|(program, _)| *program == head);
-    match (&failure.fix, instead, when.code) {
-        (Some(Fix::OtherTool { tool, .. }), ..) => tool,
-        (None, Some((_, tool)), Some(ErrorCode::UseTool)) => tool,
-        (None, None, Some(ErrorCode::UnknownTool)) => &item.tags.topic,
+    match (&failure.fix, when.code) {
+        (Some(Fix::OtherTool { tool, .. }), _) => tool,
+        (None, Some(ErrorCode::UnknownTool)) => &item.tags.topic,
         _ => &when.tool,
     }
 }

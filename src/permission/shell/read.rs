@@ -1,4 +1,4 @@
-//! From a text to its simple commands, by the tree that the grammar makes of it.
+//! Turns the syntax tree of a command line into its simple commands.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -6,36 +6,31 @@ use std::ops::{ControlFlow, Range};
 
 use tree_sitter::{Node, ParseOptions, Parser, Tree};
 
-use super::place::Folders;
-use super::runs;
+use super::directory;
 use super::word::{self, Kind, Word};
-use super::{Binding, Pipeline, Redirect, Script, Simple};
+use super::{Pipeline, Redirect, Script, Simple};
 
-mod evaluated;
-mod mended;
 mod pipelines;
 mod redirects;
 
-/// Longer than what bash takes as one argument.
-const LONGEST: usize = 128 * 1024;
-/// How deep commands in commands are followed.
-const DEPTH: usize = 100;
-/// How often the parser may ask whether to go on: a measure of its work that is no clock. Some 40 KB of dense script; a
-/// here-document in quotes is one step, however long it is.
-const MOST_WORK: usize = 500;
-/// How many backquotes of a here-document are looked at.
-const MOST_BACKQUOTES: usize = 100;
-/// How many redirections of one command are looked at.
-const MOST_REDIRECTS: usize = 32;
+/// The longest line that is parsed: what bash accepts as one argument.
+const MAX_LENGTH: usize = 128 * 1024;
+/// Maximal nesting of commands in commands.
+const MAX_DEPTH: usize = 100;
+/// Limit on the parser's progress callbacks, a measure of its work that does not depend on the machine: some 40 KB of
+/// dense script. A quoted here-document counts as one step, whatever its length.
+const MAX_STEPS: usize = 500;
+/// Maximal number of redirections of one command.
+const MAX_REDIRECTS: usize = 32;
 
-/// Words that begin or end what is no simple command.
+/// Reserved words: a command with such a name was misparsed.
 const RESERVED: &[&str] = &[
     "!", "{", "}", "(", ")", "if", "then", "elif", "else", "fi", "for", "while", "until", "do",
     "done", "case", "esac", "select", "function", "coproc", "time",
 ];
 
 thread_local! {
-    /// Its tables are large; it keeps nothing of a text.
+    /// Reused, because its tables are large.
     static PARSER: RefCell<Option<Parser>> = RefCell::new(new_parser());
 }
 
@@ -45,74 +40,33 @@ fn new_parser() -> Option<Parser> {
     Some(parser)
 }
 
-/// Reads a line: it is run at the root, and is given no arguments.
-pub(super) fn read(text: &str) -> Script {
-    Reading { depth: DEPTH, gets_arguments: false, is_mended: false }.of(text, Folders::root())
-}
-
-/// Reads a text that is run in these folders, so deep in others.
-pub(super) fn read_at(text: &str, directories: Folders, depth: usize) -> Script {
-    Reading { depth, gets_arguments: true, is_mended: false }.of(text, directories)
-}
-
-/// How a text is read.
-struct Reading {
-    /// So deep may commands stand in commands.
-    depth: usize,
-    gets_arguments: bool,
-    /// It stands in one that is read once more, with letters where the grammar stumbles: so it is read in that way alone.
-    is_mended: bool,
-}
-
-impl Reading {
-    fn of(&self, text: &str, directories: Folders) -> Script {
-        let too_long = Script { is_too_long: true, ..Script::default() };
-        if text.len() > LONGEST {
-            return too_long;
-        }
-        // A zero byte ends what bash gets.
-        if text.contains('\0') {
-            return Script::default();
-        }
-        let text = &*ended(text);
-        let Some(tree) = parse(text) else { return too_long };
-        let root = tree.root_node();
-        if !root.has_error() {
-            let evaluation = evaluated::evaluation(root, text, self.gets_arguments);
-            // The grammar begins a comment in the middle of a word that is broken over two lines.
-            let is_understood = !text.contains("\\\n#")
-                && redirects::ends_as_in_bash(root, text)
-                && !evaluation.hides_commands;
-            let mut script = self.by_tree(root, text, directories);
-            script.is_understood &= is_understood;
-            script.values.are_evaluated |= evaluation.evaluates;
-            script.values.can_be_commands |= evaluation.gives_text;
-            return script;
-        }
-        let mended = mended::mended(text);
-        let mut script = Script::default();
-        if mended.is_none() || !self.is_mended {
-            script = self.by_tree(root, text, directories.clone());
-        }
-        if let Some(mended) = mended {
-            let Some(tree) = parse(&mended) else { return too_long };
-            let once_more = Self { is_mended: true, ..*self };
-            script.take_over(once_more.by_tree(tree.root_node(), text, directories), 0);
-        }
-        script.is_understood = false;
-        script
+/// Parses a text that runs in `directory` (see [`directory`]), nested up to `depth` levels.
+pub(super) fn read(text: &str, directory: Option<String>, depth: usize) -> Script {
+    let too_long = Script { is_too_long: true, ..Script::default() };
+    if text.len() > MAX_LENGTH {
+        return too_long;
     }
-
-    /// What the tree, which may be that of another text of this length, makes of a text.
-    fn by_tree(&self, root: Node<'_>, text: &str, directories: Folders) -> Script {
-        let script = Script { is_understood: true, is_plain: true, ..Script::default() };
-        let (depth, is_mended) = (self.depth, self.is_mended);
-        let mut reader =
-            Reader { text, directories, depth, is_mended, script, nesting: 0, covered: 0 };
-        reader.statements(root, &Context { is_top: true, ..Context::default() });
-        reader.cover(text.len()..text.len());
-        reader.script
+    // Bash ends a line at a NUL byte.
+    if text.contains('\0') {
+        return Script::default();
     }
+    let text = &*with_newline(text);
+    let Some(tree) = parse(text) else { return too_long };
+    let root = tree.root_node();
+    let script = Script { is_understood: true, is_plain: true, ..Script::default() };
+    let mut reader = Reader { text, directory, depth, script, covered: 0 };
+    reader.statements(root, &Context { is_top: true, ..Context::default() });
+    reader.cover(text.len()..text.len());
+    // The grammar starts a comment inside a word that continues on the next line.
+    reader.script.is_understood &= !root.has_error()
+        && !text.contains("\\\n#")
+        && redirects::here_documents_end_as_in_bash(root, text);
+    reader.script
+}
+
+/// The default nesting limit.
+pub(super) fn max_depth() -> usize {
+    MAX_DEPTH
 }
 
 fn parse(text: &str) -> Option<Tree> {
@@ -120,20 +74,20 @@ fn parse(text: &str) -> Option<Tree> {
     PARSER.with_borrow_mut(|parser| {
         let parser = parser.as_mut()?;
         parser.reset();
-        let mut go_on = |_: &_| {
+        let mut progress = |_: &_| {
             work += 1;
-            if work > MOST_WORK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if work > MAX_STEPS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let options = ParseOptions::new().progress_callback(&mut go_on);
-        let text = in_small_letters(text);
+        let options = ParseOptions::new().progress_callback(&mut progress);
+        let text = with_small_code_points(text);
         let bytes = text.as_bytes();
         parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or(&[]), None, Some(options))
     })
 }
 
-/// The text with a letter below U+0100 for each that is none, in as many bytes. The grammar's scanner asks C what kind a
-/// letter is (`isdigit`), which reads past the end of its table for others: it crashed. To bash all of them are letters.
-fn in_small_letters(text: &str) -> Cow<'_, str> {
+/// Replaces characters above U+00FF by letters of the same byte length. The grammar's scanner passes code points to
+/// `isdigit`, which reads past the end of its table for larger ones.
+fn with_small_code_points(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return text.into();
     }
@@ -146,44 +100,38 @@ fn in_small_letters(text: &str) -> Cow<'_, str> {
     text.chars().map(small).collect::<String>().into()
 }
 
-/// The text with an end of its last line. Where that is missing, the parser takes longer over it than over all the rest:
-/// it follows two readings of a pipeline, and mends the one that the end of the text cut off.
-fn ended(text: &str) -> Cow<'_, str> {
-    // (Behind a backslash it would be no end.)
+/// Adds the missing newline at the end: without it the parser is much slower, because it follows two readings of a
+/// pipeline and repairs the one that was cut off.
+fn with_newline(text: &str) -> Cow<'_, str> {
+    // (After a backslash it would not end the line.)
     if text.ends_with(['\n', '\\']) { text.into() } else { format!("{text}\n").into() }
 }
 
 struct Reader<'a> {
     text: &'a str,
-    /// Where the next command may run.
-    directories: Folders,
+    /// Where the next command runs, if known.
+    directory: Option<String>,
     depth: usize,
-    /// The tree is that of another text.
-    is_mended: bool,
     script: Script,
-    /// In so many substitutions it is now.
-    nesting: usize,
-    /// Up to here every byte of the text belongs to something that was looked at.
+    /// Every byte of the text before this offset belongs to a node that was visited.
     covered: usize,
 }
 
-/// What stands around a statement.
+/// The surroundings of a statement.
 #[derive(Clone, Default)]
 struct Context {
     redirects: Vec<Redirect>,
     reads_pipe: bool,
     writes_pipe: bool,
-    /// It stands in no other command.
+    /// It is not nested in another command.
     is_top: bool,
 }
 
 impl Context {
-    /// The same streams, inside another command.
     fn inner(&self) -> Self {
         Self { is_top: false, ..self.clone() }
     }
 
-    /// Streams of its own.
     fn apart() -> Self {
         Self::default()
     }
@@ -194,12 +142,12 @@ fn children(node: Node<'_>) -> Vec<Node<'_>> {
 }
 
 impl Reader<'_> {
-    fn of(&self, node: Node<'_>) -> &str {
+    fn text_of(&self, node: Node<'_>) -> &str {
         &self.text[node.byte_range()]
     }
 
-    /// Between what the grammar names stand only blanks, comments and continued lines: where it left
-    /// out more, it understood the text otherwise than bash does.
+    /// Marks a range as visited. If the tree skips anything but blanks and continued lines, the grammar understood the
+    /// text differently from bash.
     fn cover(&mut self, range: Range<usize>) {
         if range.start > self.covered {
             let between = &self.text[self.covered..range.start];
@@ -212,7 +160,6 @@ impl Reader<'_> {
         self.covered = self.covered.max(range.end);
     }
 
-    /// Does it one level deeper, as far as that goes.
     fn deeper(&mut self, work: impl FnOnce(&mut Self)) {
         if self.depth == 0 {
             self.script.is_understood = false;
@@ -224,13 +171,9 @@ impl Reader<'_> {
         self.depth += 1;
     }
 
-    /// Statements one after the other.
     fn statements(&mut self, node: Node<'_>, context: &Context) {
         for child in children(node) {
-            let before = self.directories.clone();
             self.statement(child, context);
-            // It may have failed: then the next one runs where this one did.
-            self.directories.either(&before);
         }
     }
 
@@ -250,7 +193,7 @@ impl Reader<'_> {
                 self.simple(node, &[], Vec::new(), context);
             }
             "pipeline" | "redirected_statement" => self.piped(node, None, context),
-            // `$(< file)`: all that it does is to read.
+            // `$(< file)`
             "file_redirect" => {
                 let (mut redirects, mut words) = (Vec::new(), Vec::new());
                 self.redirect(node, &mut redirects, &mut words);
@@ -261,18 +204,13 @@ impl Reader<'_> {
                     redirects,
                     reads_pipe: false,
                     writes_pipe: context.writes_pipe,
-                    nesting: self.nesting,
-                    directories: self.directories.clone(),
+                    directory: self.directory.clone(),
                     at: node.byte_range(),
                 });
             }
             "list" => {
                 for child in children(node) {
-                    let before = self.directories.clone();
                     self.statement(child, context);
-                    if child.next_sibling().is_some_and(|next| next.kind() == "||") {
-                        self.directories.either(&before);
-                    }
                 }
             }
             "subshell" | "command_substitution" | "process_substitution" => {
@@ -281,45 +219,32 @@ impl Reader<'_> {
             }
             "function_definition" => {
                 self.not_plain(context);
-                if let Some(name) = node.child_by_field_name("name") {
-                    let name = self.of(name).to_owned();
-                    self.script.functions.push(name);
-                }
-                let before = self.directories.clone();
+                let before = self.directory.clone();
                 self.statements(node, &Context::apart());
-                self.directories.either(&before);
+                self.directory = before;
             }
             "comment" => self.cover(node.byte_range()),
             "heredoc_body" | "heredoc_start" | "heredoc_end" => self.nested(node),
-            // `((…))`, `if`, `for`, `while`, `case`, `{ … }`, `!`, and what is not known here.
+            // `((…))`, `if`, `for`, `while`, `case`, `{ … }`, `!`, and unknown nodes.
             kind if node.is_named() => {
                 self.not_plain(context);
                 if is_word(kind) {
                     self.nested(node);
                     return;
                 }
-                self.note_loop(node);
-                let before = self.directories.clone();
+                let before = self.directory.clone();
                 self.statements(node, &context.inner());
-                self.directories.either(&before);
+                if self.directory != before {
+                    self.directory = None;
+                }
             }
             _ => {
-                if self.of(node) == "&" {
+                if self.text_of(node) == "&" {
                     self.script.is_plain = false;
                 }
                 self.cover(node.byte_range());
             }
         }
-    }
-
-    /// The words that the variable of a `for` or `select` stands for.
-    fn note_loop(&mut self, node: Node<'_>) {
-        let Some(variable) = node.child_by_field_name("variable") else { return };
-        let values: Vec<Node<'_>> =
-            node.children_by_field_name("value", &mut node.walk()).collect();
-        let (name, words) = (self.of(variable).to_owned(), self.words(&values));
-        self.script.is_understood &= !steers(&name);
-        self.script.loops.push(Binding { name, words });
     }
 
     fn not_plain(&mut self, context: &Context) {
@@ -329,45 +254,42 @@ impl Reader<'_> {
         }
     }
 
-    /// Commands in a shell of their own.
+    /// Commands in a subshell or a substitution.
     fn apart(&mut self, node: Node<'_>, context: &Context) {
-        let before = self.directories.clone();
+        let before = self.directory.clone();
         let covered = std::mem::replace(&mut self.covered, node.start_byte());
+        let text = self.text_of(node);
         let mut inner = match node.kind() {
             "subshell" => context.inner(),
             _ => Context::apart(),
         };
-        inner.writes_pipe |=
-            node.kind() == "process_substitution" && self.of(node).starts_with('<');
-        inner.reads_pipe |= node.kind() == "process_substitution" && self.of(node).starts_with('>');
-        let nesting = self.nesting;
-        self.nesting += usize::from(node.kind() != "subshell");
-        let text = self.of(node);
+        let is_process = node.kind() == "process_substitution";
+        inner.writes_pipe |= is_process && text.starts_with('<');
+        inner.reads_pipe |= is_process && text.starts_with('>');
         match text.strip_prefix('`').and_then(|text| text.strip_suffix('`')) {
-            // In backquotes a backslash stands for the one after it: what is run is another text.
+            // Inside backquotes a backslash escapes the next character, so bash runs another text.
             Some(text) if text.contains('\\') => {
                 let text = text.replace("\\`", "`").replace("\\$", "$").replace("\\\\", "\\");
                 self.embed(&text);
             }
             _ => self.statements(node, &inner),
         }
-        self.nesting = nesting;
-        self.directories = before;
+        self.directory = before;
         self.covered = covered.max(node.end_byte());
     }
 
-    /// Takes over the commands of another text that is run here.
+    /// Adds the commands of another text that runs here.
     fn embed(&mut self, text: &str) {
-        let directories = self.directories.clone();
-        let is_mended = self.is_mended;
         let script = match self.depth.checked_sub(1) {
-            Some(depth) => Reading { depth, gets_arguments: true, is_mended }.of(text, directories),
+            Some(depth) => read(text, self.directory.clone(), depth),
             None => Script { is_too_long: true, ..Script::default() },
         };
-        self.script.take_over(script, self.nesting);
+        self.script.is_understood &= script.is_understood;
+        self.script.is_too_long |= script.is_too_long;
+        self.script.commands.extend(script.commands);
     }
 
-    /// A simple command, with the words and redirections that stand behind it.
+    /// A simple command; `further` are words after its redirections.
     fn simple(
         &mut self,
         node: Node<'_>,
@@ -384,7 +306,6 @@ impl Reader<'_> {
         own.retain(|child| !child.is_extra());
         for child in own {
             match child.kind() {
-                // Behind the name they are words like others.
                 "variable_assignment" if words.is_empty() => assignments.push(child),
                 "file_redirect" | "herestring_redirect" | "heredoc_redirect" => {
                     self.redirect(child, &mut redirects, &mut words);
@@ -400,24 +321,24 @@ impl Reader<'_> {
         }
         words.extend(further);
         words.sort_by_key(Node::start_byte);
-        // The grammar lets a command go on behind the end of a line that a quote follows.
-        let goes_on = words.windows(2).any(|pair| {
+        // The grammar continues a command on the next line if that begins with a quote.
+        let continues = words.windows(2).any(|pair| {
             let between = self.text.get(pair[0].end_byte()..pair[1].start_byte());
             between.is_some_and(|between| between.replace("\\\n", "").contains('\n'))
         });
-        if goes_on {
+        if continues {
             self.script.is_understood = false;
         }
-        // A `[[ … ]]` runs nothing itself.
+        // `[[ … ]]` runs nothing itself.
         if is_test {
             words.truncate(1);
         }
         let words = self.words(&words);
-        // The grammar takes `*x=1` for one; to bash it is the name of a program.
+        // To the grammar `*x=1` is an assignment, to bash a program.
         let is_named = |node: &Node<'_>| {
-            let text = self.of(*node);
+            let text = self.text_of(*node);
             let end = text.find(['=', '[', '+']).unwrap_or(text.len());
-            runs::is_assignment(&format!("{}=", &text[..end]))
+            super::is_assignment(&format!("{}=", &text[..end]))
         };
         if !assignments.iter().all(is_named) {
             self.script.is_understood = false;
@@ -430,7 +351,7 @@ impl Reader<'_> {
         self.nested(node);
     }
 
-    /// Nodes that touch each other, or are only broken over two lines, are one word.
+    /// Joins adjacent nodes, and nodes separated only by a continued line, into words.
     fn words(&self, nodes: &[Node<'_>]) -> Vec<Word> {
         let mut words: Vec<Word> = Vec::with_capacity(nodes.len());
         let mut nodes = nodes.iter().peekable();
@@ -459,10 +380,10 @@ impl Reader<'_> {
         context: &Context,
         at: Range<usize>,
     ) {
-        let directories = self.directories.clone();
-        // The grammar takes `! { a; }` and `time if …` for commands of these names.
-        let behind_time = words.first().is_some_and(|word| word.text == "time");
-        let first = words.iter().skip(usize::from(behind_time)).find(|word| word.text != "-p");
+        let directory = self.directory.clone();
+        // The grammar reads `! { a; }` and `time if …` as commands of these names.
+        let is_timed = words.first().is_some_and(|word| word.text == "time");
+        let first = words.iter().skip(usize::from(is_timed)).find(|word| word.text != "-p");
         if first.is_some_and(|word| RESERVED.contains(&word.text.as_str())) {
             self.script.is_understood = false;
         }
@@ -470,24 +391,14 @@ impl Reader<'_> {
             words.iter().skip_while(|word| matches!(word.known(), Some("command" | "builtin")));
         match plain.next().and_then(Word::known) {
             Some("cd" | "pushd") => {
-                let arguments: Vec<Word> = plain.cloned().collect();
-                self.directories.change(&arguments);
+                self.directory = directory::after_cd(self.directory.as_deref(), plain);
             }
-            Some("popd") => self.directories.forget(),
-            Some("read" | "mapfile" | "readarray" | "getopts" | "printf") => {
-                // (An option and its argument can be one word.)
-                let is_steering = |word: &Word| {
-                    let text = word.text.as_str();
-                    let options = text.trim_start_matches(|char: char| !char.is_ascii_uppercase());
-                    steers(text) || text.starts_with('-') && steers(options)
-                };
-                self.script.is_understood &= !plain.any(is_steering);
-            }
+            Some("popd") => self.directory = None,
             _ => {}
         }
         let mut all = [&*context.redirects, redirects].concat();
-        if all.len() > MOST_REDIRECTS {
-            all.truncate(MOST_REDIRECTS);
+        if all.len() > MAX_REDIRECTS {
+            all.truncate(MAX_REDIRECTS);
             self.script.is_understood = false;
             self.script.is_too_long = true;
         }
@@ -497,15 +408,14 @@ impl Reader<'_> {
             redirects: all,
             reads_pipe: context.reads_pipe,
             writes_pipe: context.writes_pipe,
-            nesting: self.nesting,
-            directories,
+            directory,
             at,
         });
     }
 
-    /// The commands in the words below a node.
+    /// Visits the commands in the words below a node.
     fn nested(&mut self, node: Node<'_>) {
-        // Of a text the grammar names only the parts that are special.
+        // Of a text the grammar has nodes only for the special parts.
         if is_word(node.kind()) || node.kind() == "heredoc_body" {
             self.cover(node.byte_range());
         }
@@ -515,7 +425,7 @@ impl Reader<'_> {
                     self.script.is_plain = false;
                     self.deeper(|reader| reader.apart(child, &Context::apart()));
                 }
-                // They are read by `redirected`.
+                // Visited by `redirected`.
                 "pipeline" | "command" | "list" | "redirected_statement" => {
                     self.cover(child.byte_range());
                 }
@@ -541,29 +451,7 @@ fn is_simple_kind(kind: &str) -> bool {
     )
 }
 
-/// A variable that says which program a name stands for, or what programs run besides.
-fn steers(name: &str) -> bool {
-    const NAMES: &[&str] = &[
-        "PATH",
-        "HOME",
-        "ENV",
-        "IFS",
-        "CDPATH",
-        "SHELL",
-        "SHELLOPTS",
-        "BASHOPTS",
-        "PS4",
-        "PROMPT_COMMAND",
-        "PAGER",
-        "EDITOR",
-        "VISUAL",
-        "RIPGREP_CONFIG_PATH",
-    ];
-    NAMES.contains(&name)
-        || ["LD_", "GIT_", "BASH_", "XDG_", "LESS"].iter().any(|begin| name.starts_with(begin))
-}
-
-/// The grammar's words, wherever they stand.
+/// Nodes that are words or parts of words.
 fn is_word(kind: &str) -> bool {
     matches!(
         kind,
@@ -587,14 +475,14 @@ fn is_word(kind: &str) -> bool {
     )
 }
 
-/// What bash replaces in a word, outermost first.
+/// The expansions in a word, outermost first.
 fn holes(node: Node<'_>) -> Vec<(Range<usize>, Kind)> {
     let mut found = Vec::new();
     let mut open = vec![node];
     while let Some(node) = open.pop() {
         let kind = match node.kind() {
             "command_substitution" | "process_substitution" => Kind::Output,
-            // Inside them commands may stand, too; `nested` finds those.
+            // (`nested` finds the commands inside.)
             "expansion"
             | "simple_expansion"
             | "arithmetic_expansion"

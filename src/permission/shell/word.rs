@@ -1,34 +1,34 @@
-//! Words: what a command gets, as far as that stands in the text.
+//! Words: the arguments of a command, as far as the text determines them.
 
 use std::ops::Range;
 
-/// How many words braces may make of one.
-const MOST_ALTERNATIVES: usize = 64;
+/// Maximal number of words that braces expand to.
+const MAX_ALTERNATIVES: usize = 64;
 
 /// A word of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Word {
-    /// Without quotes; what bash puts in stands as written.
+    /// Without quotes; expansions stay as written.
     pub(in super::super) text: String,
-    /// How far the text is what the command gets.
+    /// How far the text is the argument that the command gets.
     pub(in super::super) kind: Kind,
 }
 
-/// How far a word is known: the least of its parts.
+/// How far a word is known; the least known part decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in super::super) enum Kind {
-    /// The command gets this very text.
+    /// The argument is exactly the text.
     #[default]
     Literal,
-    /// `*`, `?`, `[…]`: names of files.
+    /// `*`, `?`, `[…]`.
     Pattern,
     /// `~`.
     Home,
-    /// `"$NAME"`: what it holds is not taken apart into words.
+    /// `"$NAME"`: one word.
     Quoted,
     /// `$NAME`, `$((…))`.
     Variable,
-    /// What a command writes: `$(…)`, `<(…)`.
+    /// `$(…)`, `<(…)`.
     Output,
 }
 
@@ -37,33 +37,32 @@ impl Word {
         Self { text: text.into(), kind: Kind::Literal }
     }
 
-    /// The command gets this very text.
+    /// The argument is exactly the text.
     pub(in super::super) fn is_literal(&self) -> bool {
         self.kind == Kind::Literal
     }
 
-    /// The text, where it is all that the command gets.
+    /// The text, if the argument is exactly that.
     pub(in super::super) fn known(&self) -> Option<&str> {
         self.is_literal().then_some(&*self.text)
     }
 
-    /// The same word without quotes around its variables.
+    /// The shell may split it into several arguments.
+    pub(in super::super) fn is_split(&self) -> bool {
+        matches!(self.kind, Kind::Variable | Kind::Output)
+    }
+
+    /// The same word, its variables not quoted.
     pub(in super::super) fn bare(&self) -> Self {
         let kind = if self.kind == Kind::Quoted { Kind::Variable } else { self.kind };
         Self { text: self.text.clone(), kind }
     }
-
-    /// The rest of it after a beginning.
-    pub(in super::super) fn after(&self, begin: &str) -> Option<Self> {
-        let text = self.text.strip_prefix(begin)?.to_owned();
-        Some(Self { text, kind: self.kind })
-    }
 }
 
-/// What of a word the grammar found that bash replaces: places in the text, in its order.
+/// The expansions in a word, in the order of the text.
 pub(super) type Holes = [(Range<usize>, Kind)];
 
-/// Reads the words that a piece of text stands for: one, or several where braces make them.
+/// Reads the word at this range, or the words that its braces expand to.
 pub(super) fn words(text: &str, at: Range<usize>, holes: &Holes) -> Vec<Word> {
     let raw = &text[at.clone()];
     let mut alternatives = Vec::new();
@@ -77,24 +76,13 @@ pub(super) fn words(text: &str, at: Range<usize>, holes: &Holes) -> Vec<Word> {
     vec![read(text, at, holes)]
 }
 
-/// The words that braces make of one that was read whole, as bash puts something into it: `$HOME/{a,b}`.
-pub(in super::super) fn alternatives(word: &Word) -> Option<Vec<Word>> {
-    let mut made = Vec::new();
-    let is_replaced = matches!(word.kind, Kind::Quoted | Kind::Variable | Kind::Home);
-    let is_some = is_replaced
-        && word.text.contains('{')
-        && expand(word.text.clone(), &mut made)
-        && made.len() > 1;
-    is_some.then(|| made.into_iter().map(|text| Word { text, kind: word.kind }).collect())
-}
-
-/// Adds what `a{b,c}d` stands for; `false` where it is too many.
+/// Adds the expansions of `a{b,c}d`; `false` if there are too many.
 fn expand(raw: String, made: &mut Vec<String>) -> bool {
-    let opens = raw.match_indices('{').take(MOST_ALTERNATIVES);
+    let opens = raw.match_indices('{').take(MAX_ALTERNATIVES);
     let Some(commas) = opens.map(|(open, _)| commas(&raw, open)).find(|found| found.len() > 2)
     else {
         made.push(raw);
-        return made.len() <= MOST_ALTERNATIVES;
+        return made.len() <= MAX_ALTERNATIVES;
     };
     let (begin, end) = (&raw[..commas[0]], &raw[commas[commas.len() - 1] + 1..]);
     commas
@@ -102,7 +90,7 @@ fn expand(raw: String, made: &mut Vec<String>) -> bool {
         .all(|part| expand(format!("{begin}{}{end}", &raw[part[0] + 1..part[1]]), made))
 }
 
-/// Where a brace opens, its commas, and where it closes; nothing where it does not.
+/// The positions of an opening brace, its commas and its closing brace; empty if it is not closed.
 fn commas(raw: &str, open: usize) -> Vec<usize> {
     let mut found = Vec::new();
     let (mut depth, mut quote) = (0, None);
@@ -128,7 +116,7 @@ fn commas(raw: &str, open: usize) -> Vec<usize> {
     Vec::new()
 }
 
-/// Reads one word: quotes and escapes are taken away, what bash replaces is marked.
+/// Reads one word: removes quotes and escapes, marks expansions.
 pub(super) fn read(text: &str, at: Range<usize>, holes: &Holes) -> Word {
     let mut reader = Reader {
         text,
@@ -136,19 +124,15 @@ pub(super) fn read(text: &str, at: Range<usize>, holes: &Holes) -> Word {
         end: at.end,
         holes,
         word: Word { text: String::with_capacity(at.len()), kind: Kind::Literal },
-        bracket: None,
-        unread: Vec::new(),
     };
     reader.unquoted();
-    reader.widened()
+    reader.word
 }
 
-/// Reads a text whose only special things are the escapes and holes of double quotes: the body of a
-/// here-document.
+/// Reads the body of a here-document, which has the escapes and expansions of double quotes.
 pub(super) fn read_body(text: &str, at: Range<usize>, holes: &Holes) -> Word {
     let word = Word { text: String::with_capacity(at.len()), kind: Kind::Literal };
-    let (bracket, unread) = (None, Vec::new());
-    let mut reader = Reader { text, at: at.start, end: at.end, holes, word, bracket, unread };
+    let mut reader = Reader { text, at: at.start, end: at.end, holes, word };
     reader.double_quoted(None);
     reader.word.bare()
 }
@@ -159,39 +143,9 @@ struct Reader<'a> {
     end: usize,
     holes: &'a Holes,
     word: Word,
-    /// Where in the word a bracket opens, in this part of the path.
-    bracket: Option<usize>,
-    /// Where one opens in which signs are quoted.
-    unread: Vec<usize>,
 }
 
 impl Reader<'_> {
-    /// The word; of brackets with quoted signs between them (`[\!e]`) nothing is known but where they begin.
-    fn widened(self) -> Word {
-        let Word { mut text, kind } = self.word;
-        for at in self.unread.into_iter().rev() {
-            let is_item = |rest: &str| rest.contains("]=") || rest.contains("]+=");
-            let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
-            // `a["b-c"]=1`
-            if at > 0 && text[..at].chars().all(is_name) && is_item(&text[at..]) {
-                continue;
-            }
-            let end = text[at..].find('/').map_or(text.len(), |end| at + end);
-            text.replace_range(at..end, "*");
-        }
-        Word { text, kind }
-    }
-
-    /// What of the word is behind this place was quoted.
-    fn quoted(&mut self, from: usize) {
-        let has_signs = self.word.text[from..].contains(['!', '^', '-', ']', '[', '\\']);
-        if let Some(at) = self.bracket.filter(|_| has_signs)
-            && self.unread.last() != Some(&at)
-        {
-            self.unread.push(at);
-        }
-    }
-
     fn peek(&self) -> Option<char> {
         self.text[self.at..self.end].chars().next()
     }
@@ -206,7 +160,7 @@ impl Reader<'_> {
         self.word.kind = self.word.kind.max(kind);
     }
 
-    /// Takes over what bash replaces here, if it does.
+    /// Copies the expansion that begins here, if there is one.
     fn hole(&mut self, variable: Kind) -> bool {
         let at = self.at;
         let Ok(found) = self.holes.binary_search_by_key(&at, |(hole, _)| hole.start) else {
@@ -230,54 +184,46 @@ impl Reader<'_> {
                 continue;
             }
             let at = self.at;
-            let from = self.word.text.len();
             let Some(char) = self.next() else { return };
             match char {
                 '\\' => match self.next() {
                     Some('\n') | None => {}
                     Some(char) => {
                         self.word.text.push(char);
-                        self.quoted(from);
                     }
                 },
                 '\'' => {
                     while let Some(char) = self.next().filter(|char| *char != '\'') {
                         self.word.text.push(char);
                     }
-                    self.quoted(from);
                 }
                 '"' => {
                     self.double_quoted(Some('"'));
-                    self.quoted(from);
                 }
                 '$' if self.peek() == Some('\'') => {
                     self.next();
                     self.ansi_quoted();
-                    self.quoted(from);
                 }
                 '$' if self.peek() == Some('"') => {
                     self.next();
                     self.double_quoted(Some('"'));
-                    self.quoted(from);
                 }
                 _ => {
                     match char {
                         '*' | '?' => self.mark(Kind::Pattern),
-                        // (To the grammar it is none but where it expects one.)
+                        // (The grammar knows these only in some positions.)
                         '@' | '+' | '!' if self.peek() == Some('(') => self.mark(Kind::Pattern),
                         '[' if self.text[self.at..self.end].contains(']') => {
                             self.mark(Kind::Pattern);
-                            self.bracket.get_or_insert(from);
                         }
-                        '/' => self.bracket = None,
                         '~' if at == begin || self.text[..at].ends_with(['=', ':']) => {
                             self.mark(Kind::Home);
                         }
-                        // Braces that were not taken apart before: of `{}` nothing is made.
+                        // Braces that were not expanded before; `{}` is no expansion.
                         '{' if self.peek() != Some('}') && self.makes_several() => {
                             self.mark(Kind::Variable);
                         }
-                        // The grammar found no hole where bash may.
+                        // The grammar found no expansion where bash may.
                         '$' if self.peek().is_some_and(|char| "({_".contains(char)) => {
                             self.mark(Kind::Variable);
                         }
@@ -290,7 +236,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A comma or two dots follow before the brace is closed.
+    /// The brace expands: it holds a comma or two dots.
     fn makes_several(&self) -> bool {
         let rest = &self.text[self.at..self.end];
         rest.contains('}') && (rest.contains(',') || rest.contains(".."))
@@ -323,7 +269,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `$'…'`, as C writes it.
+    /// `$'…'`, with the escapes of C.
     fn ansi_quoted(&mut self) {
         let mut bytes = Vec::new();
         while let Some(char) = self.next() {
@@ -370,7 +316,7 @@ impl Reader<'_> {
             value = value.wrapping_mul(base).wrapping_add(digit);
         }
         match (most, char::from_u32(value)) {
-            // Of up to three digits a byte is made, of more a character.
+            // Up to three digits make a byte, more make a character.
             (2 | 3, _) => bytes.push(value.to_le_bytes()[0]),
             (_, Some(char)) => bytes.extend(char.to_string().bytes()),
             (_, None) => {}

@@ -92,7 +92,12 @@ impl Tool for Job {
                     let message = format!("{id} could not be run: {why}");
                     Err(Failure::new(ErrorCode::ExecutionError, message))
                 }
-                Some(Some(piece)) => Ok(report(&id, piece)),
+                Some(Some(mut piece)) => {
+                    let redactor = cx.secrets.redactor(&cx.workspace);
+                    redactor.redact_in(&mut piece.stdout.text);
+                    redactor.redact_in(&mut piece.stderr.text);
+                    Ok(report(&id, piece))
+                }
                 Some(None) => Err(unknown(&id, &cx.exec.background_ids())),
                 None => Err(Failure::new(ErrorCode::Cancelled, "interrupted before it was done")),
             }

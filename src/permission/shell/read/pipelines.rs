@@ -1,4 +1,4 @@
-//! Pipelines and lists: which commands are stages of one, and what comes after it.
+//! Pipelines and lists: which commands are the stages of a pipeline, and what follows it.
 
 use std::ops::Range;
 
@@ -8,15 +8,15 @@ use super::redirects::is_redirect_part;
 use super::{Context, Reader, children, is_word};
 use crate::permission::shell::Pipeline;
 
-/// A command of a pipeline, and the node whose redirections are its own.
+/// A stage of a pipeline, and the node that holds its redirections.
 struct Stage<'t> {
     node: Node<'t>,
     owner: Option<Node<'t>>,
-    /// What stands between it and the one before.
+    /// The ranges between it and the previous stage.
     before: Vec<Range<usize>>,
 }
 
-/// What follows a pipeline behind `&&` or `||`.
+/// A statement after a pipeline, behind `&&` or `||`.
 struct Rest<'t> {
     operator: Node<'t>,
     node: Node<'t>,
@@ -24,12 +24,12 @@ struct Rest<'t> {
 }
 
 impl Reader<'_> {
-    /// Notes the text of a statement that stands alone: a pipeline of one.
+    /// Records a statement as a pipeline of one stage.
     pub(super) fn note_single(&mut self, node: Node<'_>) {
         self.note_pipeline(&[Stage { node, owner: None, before: Vec::new() }]);
     }
 
-    /// Notes the texts of a pipeline.
+    /// Records the texts of the stages.
     fn note_pipeline(&mut self, stages: &[Stage<'_>]) {
         let is_command = |stage: &Stage<'_>| match stage.node.kind() {
             "command"
@@ -37,15 +37,15 @@ impl Reader<'_> {
             | "unset_command"
             | "variable_assignment"
             | "variable_assignments" => true,
-            "test_command" => self.of(stage.node).starts_with("[ "),
+            "test_command" => self.text_of(stage.node).starts_with("[ "),
             "redirected_statement" => stage
                 .node
                 .child_by_field_name("body")
                 .is_none_or(|body| matches!(body.kind(), "command" | "declaration_command")),
             _ => false,
         };
-        // Behind `<< END` the line goes on inside the redirection.
-        let goes_on = |node: Node<'_>| {
+        // After `<< END` the rest of the line is a child of the redirection.
+        let continues = |node: Node<'_>| {
             let here =
                 children(node).into_iter().filter(|child| child.kind() == "heredoc_redirect");
             here.flat_map(children).any(|part| {
@@ -53,7 +53,7 @@ impl Reader<'_> {
             })
         };
         let is_simple = stages.iter().all(|stage| {
-            is_command(stage) && !goes_on(stage.node) && !stage.owner.is_some_and(goes_on)
+            is_command(stage) && !continues(stage.node) && !stage.owner.is_some_and(continues)
         });
         self.script.is_plain &= is_simple;
         let end =
@@ -66,7 +66,7 @@ impl Reader<'_> {
         self.script.pipelines.push(Pipeline { stages, is_simple, at });
     }
 
-    /// A pipeline, or a statement with redirections, which may stand in the node around it.
+    /// A pipeline, or a statement with redirections; those may belong to the node around it.
     pub(super) fn piped<'t>(&mut self, node: Node<'t>, owner: Option<Node<'t>>, context: &Context) {
         let (mut stages, mut rest) = (Vec::new(), Vec::new());
         self.deeper(|reader| reader.flatten(node, owner, context, &mut stages, &mut rest));
@@ -75,7 +75,7 @@ impl Reader<'_> {
         }
         let n_stages = stages.len();
         for (n, stage) in stages.into_iter().enumerate() {
-            let before = self.directories.clone();
+            let before = self.directory.clone();
             let mut inner = context.inner();
             inner.reads_pipe |= n > 0;
             inner.writes_pipe |= n + 1 < n_stages;
@@ -90,26 +90,22 @@ impl Reader<'_> {
                 }
                 None => self.statement(node, &inner),
             }
-            // Each runs in a shell of its own.
+            // Each stage runs in a subshell.
             if n_stages > 1 {
-                self.directories = before;
+                self.directory = before;
             }
         }
         for Rest { operator, node, owner } in rest {
             self.cover(operator.byte_range());
-            let before = self.directories.clone();
             match owner {
                 Some(_) => self.deeper(|reader| reader.piped(node, owner, context)),
                 None => self.statement(node, context),
             }
-            if operator.kind() != "&&" {
-                self.directories.either(&before);
-            }
         }
     }
 
-    /// The stages of a pipeline. The grammar takes `a && b | c >d | e` for `(a && b | c) >d | e`: what
-    /// belongs to no stage is done here, and redirections go to the last command before them.
+    /// Collects the stages of a pipeline. The grammar parses `a && b | c >d | e` as `(a && b | c) >d | e`: statements
+    /// that belong to no stage are visited here, and redirections go to the command before them.
     fn flatten<'t>(
         &mut self,
         node: Node<'t>,
@@ -123,11 +119,7 @@ impl Reader<'_> {
             "list" => {
                 let parts = children(node);
                 let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return };
-                let before = self.directories.clone();
                 self.statement(*first, context);
-                if parts.iter().any(|part| part.kind() == "||") {
-                    self.directories.either(&before);
-                }
                 for part in &parts[1..parts.len() - 1] {
                     self.cover(part.byte_range());
                 }
@@ -164,8 +156,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The next stages of a pipeline. The grammar takes `a | b | c && d` for `a | (b | c && d)`: the first
-    /// in the list belongs to the pipeline, the others come after it.
+    /// Collects further stages. The grammar parses `a | b | c && d` as `a | (b | c && d)`: the first of the list belongs
+    /// to the pipeline, the others follow it.
     fn continued<'t>(
         &mut self,
         node: Node<'t>,

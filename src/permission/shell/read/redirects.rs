@@ -1,22 +1,25 @@
-//! Redirections and here-documents: what streams a command reads and writes.
+//! Redirections and here-documents.
 
 use tree_sitter::Node;
 
-use super::{Context, MOST_BACKQUOTES, Reader, children, holes, is_simple_kind, is_word};
+use super::{Context, Reader, children, holes, is_simple_kind, is_word};
 use crate::permission::shell::word::{self, Word};
 use crate::permission::shell::{How, Redirect};
 
+/// Maximal number of backquotes of a here-document that are checked.
+const MAX_BACKQUOTES: usize = 100;
+
 impl Reader<'_> {
-    /// A command, or several, whose streams are redirected by what stands in this node.
+    /// A statement whose streams are redirected by the children of `node`.
     pub(super) fn redirected(&mut self, node: Node<'_>, body: Option<Node<'_>>, context: &Context) {
         let mut redirects = Vec::new();
         let mut words = Vec::new();
-        // What stands behind `<< END` on its line belongs to the statement around it.
+        // The rest of the line after `<< END` belongs to the statement around it.
         let mut piped: Vec<Node<'_>> = Vec::new();
         let mut after: Vec<Node<'_>> = Vec::new();
         let mut own: Vec<Node<'_>> =
             node.children_by_field_name("redirect", &mut node.walk()).collect();
-        // `done <<< text`, which the grammar gives no name.
+        // `done <<< text`, which has no field name in the grammar.
         let here_strings = children(node).into_iter().filter(|child| {
             child.kind() == "herestring_redirect"
                 && body.is_some_and(|body| !is_simple_kind(body.kind()))
@@ -47,7 +50,7 @@ impl Reader<'_> {
             Some(body) if is_simple_kind(body.kind()) => {
                 let at = self.script.commands.len();
                 self.simple(body, &words, redirects, &inner);
-                // The grammar leaves out the word `-` before `<<`.
+                // The grammar drops the word `-` before `<<`.
                 let next = own.first().map_or(body.end_byte(), Node::start_byte);
                 let between = self.text.get(body.end_byte()..next).unwrap_or_default();
                 if between.trim() == "-"
@@ -58,7 +61,7 @@ impl Reader<'_> {
                 }
             }
             Some(body) => {
-                // `! x=1 >file a b`: words of which command?
+                // `! x=1 >file a b`: it is unclear to which command the words belong.
                 self.script.is_understood &= words.is_empty();
                 inner.redirects.extend(redirects);
                 self.statement(body, &inner);
@@ -73,9 +76,9 @@ impl Reader<'_> {
             self.nested(redirect);
         }
         for stage in piped.into_iter().flat_map(children).filter(Node::is_named) {
-            let before = self.directories.clone();
+            let before = self.directory.clone();
             self.statement(stage, &Context { reads_pipe: true, ..context.inner() });
-            self.directories = before;
+            self.directory = before;
         }
         for statement in after {
             self.statement(statement, &context.inner());
@@ -85,28 +88,28 @@ impl Reader<'_> {
 
     pub(super) fn here_document(&mut self, node: Node<'_>, redirects: &mut Vec<Redirect>) {
         let named = |kind: &str| children(node).into_iter().find(|child| child.kind() == kind);
-        let start = named("heredoc_start").map(|start| self.of(start).to_owned());
+        let start = named("heredoc_start").map(|start| self.text_of(start).to_owned());
         let Some((start, body)) = start.zip(named("heredoc_body")) else {
             self.script.is_understood = false;
             return;
         };
-        // The grammar takes `<<$(x)` for a substitution, bash does not.
+        // `<<$(x)` is a substitution to the grammar, not to bash.
         if start.contains(['$', '`']) {
             self.script.is_understood = false;
         }
         let is_quoted = start.contains(['\'', '"', '\\']);
         let strips = named("<<-").is_some();
         let text = if is_quoted {
-            Word::literal(self.of(body))
+            Word::literal(self.text_of(body))
         } else {
             let found = holes(body);
             let is_in_hole = |at: usize| found.iter().any(|(hole, _)| hole.contains(&at));
-            let mut backquotes = self.of(body).match_indices('`').take(MOST_BACKQUOTES);
-            // The grammar finds few of the commands in backquotes here.
+            // The grammar misses commands in backquotes here.
+            let mut backquotes = self.text_of(body).match_indices('`').take(MAX_BACKQUOTES);
             if backquotes.any(|(at, _)| !is_in_hole(body.start_byte() + at)) {
                 self.script.is_understood = false;
             }
-            word::read_body(self.text, body.byte_range(), &holes(body))
+            word::read_body(self.text, body.byte_range(), &found)
         };
         let text = if strips {
             let lines = text.text.split('\n').map(|line| line.trim_start_matches('\t'));
@@ -117,7 +120,7 @@ impl Reader<'_> {
         redirects.push(Redirect { how: How::Text, target: text, descriptor: None });
     }
 
-    /// Reads a redirection; what the grammar takes for further targets are words of the command.
+    /// Reads a redirection; further targets in the grammar are words of the command.
     pub(super) fn redirect<'t>(
         &mut self,
         node: Node<'t>,
@@ -128,10 +131,9 @@ impl Reader<'_> {
         let mut descriptor = None;
         let mut target = None;
         let mut closes = false;
-        let mut is_both = false;
         for child in children(node) {
             match child.kind() {
-                "file_descriptor" => descriptor = self.of(child).parse().ok(),
+                "file_descriptor" => descriptor = self.text_of(child).parse().ok(),
                 "<<<" => how = How::Text,
                 "<" => how = How::Read,
                 "<&" => how = How::Copy,
@@ -141,7 +143,7 @@ impl Reader<'_> {
                 }
                 ">&" => {
                     // `>&2` copies, `>& file` writes both.
-                    let next = child.next_sibling().map(|next| self.of(next).to_owned());
+                    let next = child.next_sibling().map(|next| self.text_of(next).to_owned());
                     let copies = next.is_some_and(|next| {
                         next.trim_end_matches('-').chars().all(|char| char.is_ascii_digit())
                     });
@@ -149,8 +151,6 @@ impl Reader<'_> {
                 }
                 kind if kind.starts_with('>') || kind.starts_with('&') => {
                     how = How::Write;
-                    // (The tree is that of a text without it.)
-                    is_both = self.of(child).starts_with('<');
                 }
                 _ if target.is_none() && !closes => target = Some(child),
                 _ => words.push(child),
@@ -159,12 +159,7 @@ impl Reader<'_> {
         match target {
             Some(target) => {
                 let target = word::read(self.text, target.byte_range(), &holes(target));
-                // (Who reads a text may take it apart.)
                 let target = if how == How::Text { target.bare() } else { target };
-                if is_both {
-                    let target = target.clone();
-                    redirects.push(Redirect { how: How::Read, target, descriptor });
-                }
                 redirects.push(Redirect { how, target, descriptor });
             }
             // `>&-`
@@ -175,7 +170,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a here-document consists of besides words.
+/// Node kinds of a here-document that are no words.
 pub(super) fn is_redirect_part(kind: &str) -> bool {
     matches!(
         kind,
@@ -183,15 +178,15 @@ pub(super) fn is_redirect_part(kind: &str) -> bool {
     )
 }
 
-/// Every here-document is, to the grammar, what it is to bash. The grammar takes more for its end: a line with blanks around
-/// the delimiter, with a `;` behind it, or one that goes on the line before it.
-pub(super) fn ends_as_in_bash(root: Node<'_>, text: &str) -> bool {
+/// Whether every here-document ends where bash ends it. The grammar also accepts a delimiter with blanks around it, with a
+/// `;` after it, or on a continued line.
+pub(super) fn here_documents_end_as_in_bash(root: Node<'_>, text: &str) -> bool {
     if !text.contains("<<") {
         return true;
     }
     let mut open = vec![(root, false)];
     while let Some((node, in_backquotes)) = open.pop() {
-        // What stands in backquotes ends at the next one, also in a here-document.
+        // A backquote ends the substitution, also inside a here-document.
         let in_backquotes = in_backquotes
             || node.kind() == "command_substitution"
                 && text.as_bytes().get(node.start_byte()) == Some(&b'`');
@@ -204,7 +199,7 @@ pub(super) fn ends_as_in_bash(root: Node<'_>, text: &str) -> bool {
     true
 }
 
-/// Where the here-document ends, if the grammar and bash agree on that.
+/// Where the here-document ends, if the grammar and bash agree.
 fn end_of(node: Node<'_>, text: &str) -> Option<usize> {
     let named = |kind: &str| children(node).into_iter().find(|child| child.kind() == kind);
     let start = named("heredoc_start")?;
@@ -224,7 +219,7 @@ fn end_of(node: Node<'_>, text: &str) -> Option<usize> {
         return None;
     }
     let first = start.end_byte() + end_of_line(behind)? + 1;
-    // The grammar leaves out blanks before the body; what else stands there is none of it.
+    // The grammar skips blanks before the body, but nothing else may be there.
     let before = text.get(first..body.start_byte())?;
     if !before.trim_matches([' ', '\t', '\n']).is_empty() {
         return None;
@@ -234,7 +229,7 @@ fn end_of(node: Node<'_>, text: &str) -> Option<usize> {
         |line: &str| delimiter == if strips { line.trim_start_matches('\t') } else { line };
     let ends = |joins| first_end(text.get(first..).unwrap_or_default(), joins, is_end);
     let (from, to) = ends(false)?;
-    // Without quotes a line that ends in a backslash goes on in the next one; other shells look at each line by itself.
+    // Without quotes a backslash continues the line in bash, but not in every shell.
     if written == delimiter && ends(true)? != (from, to) {
         return None;
     }
@@ -243,19 +238,19 @@ fn end_of(node: Node<'_>, text: &str) -> Option<usize> {
     (end.byte_range() == (first + from + tabs..first + to)).then_some(first + to)
 }
 
-/// The end of the line of a command, which goes on behind a backslash.
+/// The end of the command's line, which a backslash continues.
 fn end_of_line(text: &str) -> Option<usize> {
-    let at = text.match_indices('\n').map(|(at, _)| at).find(|at| !goes_on(&text[..*at]))?;
-    // No comment goes on.
+    let at = text.match_indices('\n').map(|(at, _)| at).find(|at| !continues(&text[..*at]))?;
+    // A comment is not continued.
     let line = &text[..at];
     (!(line.contains('#') && line.contains('\n'))).then_some(at)
 }
 
-fn goes_on(line: &str) -> bool {
+fn continues(line: &str) -> bool {
     (line.len() - line.trim_end_matches('\\').len()) % 2 == 1
 }
 
-/// The place of the first line that is the end, each with those that it `joins`.
+/// The range of the first line that is the delimiter; with `joins`, continued lines are joined first.
 fn first_end(text: &str, joins: bool, is_end: impl Fn(&str) -> bool) -> Option<(usize, usize)> {
     let mut from = 0;
     let mut joined = String::new();
@@ -263,7 +258,7 @@ fn first_end(text: &str, joins: bool, is_end: impl Fn(&str) -> bool) -> Option<(
     for line in text.split('\n') {
         let to = at + line.len();
         joined.push_str(line);
-        if joins && goes_on(line) {
+        if joins && continues(line) {
             joined.pop();
         } else {
             if is_end(&joined) {

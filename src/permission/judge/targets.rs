@@ -1,0 +1,120 @@
+//! What commands delete, as far as they name it.
+
+use super::command::Command;
+use super::{Context, PathKind};
+use crate::permission::shell::{Kind, Word, directory};
+
+/// Actions of `find` that do not narrow down what it finds.
+const NOT_CONDITIONS: &[&str] = &[
+    "-delete",
+    "-depth",
+    "-d",
+    "-mindepth",
+    "-maxdepth",
+    "-xdev",
+    "-mount",
+    "-exec",
+    "-execdir",
+    "-ok",
+    "-okdir",
+    "-print",
+    "-print0",
+    "-H",
+    "-L",
+    "-P",
+];
+
+/// It deletes the root, the home or what is above it, the project or its `.git`.
+pub(super) fn is_protected(command: &Command, context: &Context<'_>) -> bool {
+    let is_find = command.name() == "find";
+    if is_find && (!find_deletes(command) || has_condition(command)) {
+        return false;
+    }
+    let is_it = |path: String| {
+        matches!(context.kind(&path), PathKind::Project | PathKind::Git | PathKind::HomeOrAbove)
+    };
+    let targets: Vec<Word> =
+        if is_find { start_paths(command) } else { command.operands().cloned().collect() };
+    targets.iter().filter_map(|word| target(word, command)).any(is_it)
+}
+
+/// It deletes or replaces something that exists, that no checkpoint covers and that is not build output.
+pub(super) fn is_uncovered(command: &Command, context: &Context<'_>) -> bool {
+    let paths: Vec<String> = match command.name() {
+        "find" if !find_deletes(command) => return false,
+        "find" => start_paths(command).iter().filter_map(|word| target(word, command)).collect(),
+        "mv" => replaced(command, context),
+        _ => command.operands().filter_map(|word| target(word, command)).collect(),
+    };
+    paths.iter().any(|path| context.is_uncovered(path))
+}
+
+/// It is a `find` that deletes what it finds.
+pub(super) fn find_deletes(command: &Command) -> bool {
+    let is_exec = |word: &Word| matches!(word.text.as_str(), "-exec" | "-execdir");
+    let deletes = |word: &Word| matches!(word.text.as_str(), "rm" | "/bin/rm" | "shred" | "unlink");
+    command.has("-delete")
+        || command.arguments().windows(2).any(|pair| is_exec(&pair[0]) && deletes(&pair[1]))
+}
+
+fn has_condition(command: &Command) -> bool {
+    let mut arguments = command.arguments().iter().peekable();
+    while let Some(word) = arguments.next() {
+        match word.text.as_str() {
+            // The command of an action is no condition.
+            "-exec" | "-execdir" => {
+                while arguments.next_if(|word| !matches!(word.text.as_str(), ";" | "+")).is_some() {
+                }
+            }
+            text if text.starts_with('-') && !NOT_CONDITIONS.contains(&text) => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Where a `find` starts.
+fn start_paths(command: &Command) -> Vec<Word> {
+    let is_option = |word: &&Word| matches!(word.text.as_str(), "-H" | "-L" | "-P");
+    let is_expression = |word: &Word| word.text.starts_with(['-', '(', '!']);
+    let paths = command.arguments().iter().skip_while(is_option);
+    let paths: Vec<Word> = paths.take_while(|word| !is_expression(word)).cloned().collect();
+    if paths.is_empty() { vec![Word::literal(".")] } else { paths }
+}
+
+/// What `mv` replaces: the destination, or the entries of that name in it.
+fn replaced(command: &Command, context: &Context<'_>) -> Vec<String> {
+    let mut operands: Vec<&Word> = command.operands().collect();
+    let named = command.arguments().iter().skip_while(|word| word.text != "-t").nth(1);
+    let Some(destination) = named.or_else(|| operands.pop()) else { return Vec::new() };
+    let Some(destination) = target(destination, command) else { return Vec::new() };
+    let inside = operands.iter().filter_map(|source| {
+        let name = source.known()?.trim_end_matches('/').rsplit('/').next()?;
+        Some(directory::join(&destination, name))
+    });
+    let inside: Vec<String> = inside.collect();
+    if context.facts.is_file(&directory::join(context.directory, &destination)) {
+        vec![destination]
+    } else {
+        inside
+    }
+}
+
+/// The path that a word names; `a/*` counts as all of `a`.
+fn target(word: &Word, command: &Command) -> Option<String> {
+    let mut word = word.clone();
+    if word.kind != Kind::Literal {
+        while let Some(text) =
+            ["/*", "/.*", "/**", "/{*,.*}"].iter().find_map(|end| word.text.strip_suffix(end))
+        {
+            word.text = if text.is_empty() { "/".to_owned() } else { text.to_owned() };
+        }
+        if matches!(word.text.as_str(), "*" | ".*" | "**") {
+            ".".clone_into(&mut word.text);
+        }
+        if word.kind == Kind::Pattern && !word.text.contains(['*', '?', '[']) {
+            word.kind = Kind::Literal;
+        }
+    }
+    directory::path_of(command.directory.as_deref(), &word)
+}

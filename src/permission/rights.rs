@@ -1,0 +1,73 @@
+//! How one command differs from the session's sandbox profile.
+
+use super::judge::{Finding, FindingClass, PathFacts, Right};
+use super::{Line, Policy, Standing};
+use crate::protocol::control::PermissionMode;
+use crate::protocol::tool::{Effect, Rights};
+
+/// Commands of git that write its configuration themselves, and nothing that others chose.
+const WRITE_CONFIGURATION: &[&str] =
+    &["checkout", "switch", "branch", "pull", "push", "worktree", "submodule", "sparse-checkout"];
+
+impl Policy {
+    /// The rights of a call that was permitted. A right is granted to a line by the user, by mode full, or by rules if each
+    /// of its commands is allowed by one or only reads.
+    pub fn rights(
+        &self,
+        tool: &str,
+        effect: &Effect,
+        approved_by_person: bool,
+        facts: &dyn PathFacts,
+    ) -> Rights {
+        let question = self.question(tool, effect, facts);
+        let Some((line, findings)) = &question.command else {
+            return Rights { read_only: effect.is_read_only(), ..Rights::default() };
+        };
+        let is_full = self.mode == PermissionMode::Full;
+        let is_read_only_mode = self.mode == PermissionMode::ReadOnly;
+        let is_granted =
+            is_full || approved_by_person || self.is_allowed_by_rules(tool, line, findings);
+        let grants = |right: Right| {
+            let is_it = |finding: &Finding| finding.class == FindingClass::Asks(Some(right));
+            is_granted && findings.iter().any(is_it)
+        };
+        Rights {
+            read_only: is_read_only_mode || line.is_read_only(),
+            network: is_full || grants(Right::Network),
+            git_config: !is_read_only_mode
+                && (grants(Right::GitConfig) || line.is_one_git_command(WRITE_CONFIGURATION)),
+            outside: !is_read_only_mode && grants(Right::Outside),
+        }
+    }
+
+    /// Each command of the line is allowed by a rule or only reads.
+    fn is_allowed_by_rules(&self, tool: &str, line: &Line, findings: &[Finding]) -> bool {
+        if !line.is_understood() {
+            let counting = findings.iter().filter(|finding| self.counts(finding));
+            let finding = counting.max_by_key(|finding| finding.class);
+            let bare = super::Rule::is_bare;
+            return matches!(self.standing(tool, bare, bare, finding), Standing::Allowed(_));
+        }
+        (0..line.commands().len()).all(|at| match self.standing_of(tool, line, findings, at) {
+            Standing::Allowed(_) | Standing::Reads => true,
+            Standing::Asks(_) | Standing::Open => false,
+        })
+    }
+}
+
+impl Line {
+    /// The line is exactly one simple command, without redirections to files or assignments: git with one of these.
+    fn is_one_git_command(&self, commands: &[&str]) -> bool {
+        let [command] = self.commands() else { return false };
+        let is_told =
+            |word: &&super::shell::Word| word.known().is_some_and(|word| commands.contains(&word));
+        self.is_understood()
+            && command.name() == "git"
+            && command.assignments.is_empty()
+            && !command.writes_file()
+            && ["-c", "--config-env", "--exec-path", "--git-dir", "--work-tree"]
+                .iter()
+                .all(|option| !command.arguments().iter().any(|word| word.text.starts_with(option)))
+            && command.operands().next().as_ref().is_some_and(is_told)
+    }
+}

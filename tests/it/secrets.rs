@@ -1,0 +1,105 @@
+//! The values of secret files of the project in the output of commands.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::Test;
+
+fn project() -> Test {
+    Test::new()
+        .file(".gitignore", ".env\n")
+        .file(".env", "DB_PASSWORD=hunter2hunter2\nNAME=ordinary-value\nSHORT_KEY=abc123\n")
+        .file("deep/er/.env.local", "export API_TOKEN=\"tok-0123456789\"\n")
+        .file(
+            "server.key",
+            "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0\n-----END PRIVATE KEY-----\n",
+        )
+        .file("show.sh", "cat .env | tr = ' '\n. ./.env\necho \"got $DB_PASSWORD\" >&2\n")
+        .file("a.txt", "hunter2hunter2\n")
+}
+
+fn call(test: &Test, tool: &str, input: &Value) -> Value {
+    let done = test.agent(&["tool", "call", tool, &input.to_string()]);
+    serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"))
+}
+
+fn output(test: &Test, command: &str) -> (String, String) {
+    let envelope = call(test, "Bash", &json!({"command": command}));
+    assert_eq!(envelope["status"], "success", "{envelope}");
+    let text = |name: &str| envelope["data"][name].as_str().unwrap().to_owned();
+    (text("stdout"), text("stderr"))
+}
+
+#[test]
+fn the_values_of_secret_files_are_redacted_in_command_output() {
+    let test = project();
+    let (stdout, _) = output(&test, "cat .env");
+    assert_eq!(
+        stdout,
+        "DB_PASSWORD=[redacted:DB_PASSWORD]\nNAME=ordinary-value\nSHORT_KEY=abc123\n"
+    );
+    let (stdout, stderr) = output(&test, "bash show.sh");
+    assert!(stdout.contains("DB_PASSWORD [redacted:DB_PASSWORD]"), "{stdout}");
+    assert_eq!(stderr, "got [redacted:DB_PASSWORD]\n");
+    let (stdout, _) = output(&test, "cat deep/er/.env.local a.txt");
+    assert_eq!(stdout, "export API_TOKEN=\"[redacted:API_TOKEN]\"\n[redacted:DB_PASSWORD]\n");
+    let (stdout, _) = output(&test, "sed -n 2p server.key");
+    assert_eq!(stdout, "[redacted:private-key]\n");
+}
+
+#[test]
+fn file_tools_show_the_real_text() {
+    let test = project();
+    let envelope = call(&test, "Read", &json!({"path": "a.txt"}));
+    assert!(envelope["data"]["content"].as_str().unwrap().contains("hunter2hunter2"), "{envelope}");
+    let envelope = call(&test, "Read", &json!({"path": ".env"}));
+    assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{envelope}");
+}
+
+#[test]
+fn a_changed_or_new_secret_file_counts_from_the_next_command_on() {
+    let script = concat!(
+        "call: Bash {\"command\": \"echo a-new-secret first-secret\"}\n---\n",
+        "call: Bash {\"command\": \"sleep 0.02; echo NEW_SECRET=a-new-secret > .env; mkdir -p sub; ",
+        "echo A_TOKEN=first-secret > sub/.env; cat .env sub/.env\"}\n---\n",
+        "call: Bash {\"command\": \"echo a-new-secret first-secret\"}\n---\ntext: ok"
+    );
+    let test = Test::new().file(".env", "OLD_KEY=an-old-secret\n").script(script);
+    test.run(&["task", "--permission-mode", "auto-edit"]).expect_code(0);
+    let outputs: Vec<String> = test
+        .events_of("tool.finished")
+        .iter()
+        .map(|event| event["envelope"]["data"]["stdout"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        outputs,
+        [
+            "a-new-secret first-secret\n",
+            "NEW_SECRET=[redacted:NEW_SECRET]\nA_TOKEN=[redacted:A_TOKEN]\n",
+            "[redacted:NEW_SECRET] [redacted:A_TOKEN]\n"
+        ]
+    );
+}
+
+#[test]
+fn output_that_is_kept_whole_or_comes_from_the_background_is_redacted() {
+    let script = concat!(
+        "call: Bash {\"command\": \"for i in $(seq 9000); do echo \\\"$i an-old-secret\\\"; done\"}\n---\n",
+        "call: Bash {\"command\": \"echo an-old-secret; echo an-old-secret >&2\", \"background\": true}\n---\n",
+        "call: BashOutput {\"id\": \"bg_1\", \"wait_ms\": 5000}\n---\ntext: ok"
+    );
+    let test = Test::new().file(".env", "OLD_KEY=an-old-secret\n").script(script);
+    test.run(&["task", "--permission-mode", "auto-edit"]).expect_code(0);
+    let events = test.events();
+    let shown = format!("{events:?}");
+    assert!(shown.contains("[redacted:OLD_KEY]"), "{shown}");
+    let finished = test.events_of("tool.finished");
+    let full = finished[0]["envelope"]["data"]["full_output"].as_str().unwrap().to_owned();
+    let kept = fs::read_to_string(test.root().join(full)).unwrap();
+    assert!(kept.lines().count() == 9000 && !kept.contains("an-old-secret"));
+    for event in &finished {
+        let envelope = event["envelope"]["data"].to_string();
+        assert!(!envelope.contains("an-old-secret"), "{envelope}");
+    }
+}
