@@ -2,6 +2,7 @@
 //!
 //! `cargo bench --bench checkpoints` prints the table of `docs/BENCHMARKS.md`. No assertion: a timing is a figure with
 //! a ratio.
+#![expect(clippy::cast_precision_loss, reason = "figures for people")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
 #![expect(clippy::print_stdout, reason = "it prints its table")]
 #![expect(clippy::disallowed_methods, reason = "it starts what it measures")]

@@ -212,7 +212,7 @@ async fn do_work(session: &mut Session, options: &Options, handle: &Handle, work
         }
         Work::Model(model) => {
             let cancel = session.control().cancel();
-            let asking = model_of(session, options, &model);
+            let asking = Box::pin(model_of(session, options, &model));
             if let Some(news) = cancel.run_until_cancelled(asking).await {
                 handle.tell(news);
             }

@@ -55,7 +55,7 @@ impl GitDirs {
                 match entry.file_type() {
                     Ok(kind) if kind.is_dir() => directories.push(entry.path()),
                     Ok(kind) if kind.is_file() && files.len() < MAX_REFS => {
-                        files.push(entry.path())
+                        files.push(entry.path());
                     }
                     Ok(_) | Err(_) => {}
                 }

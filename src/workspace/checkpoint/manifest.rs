@@ -194,15 +194,6 @@ impl Scanner {
         let met = Mutex::new(Vec::new());
         let n_met = AtomicUsize::new(0);
         let prefix = self.root.as_os_str().len() + 1;
-        struct Part<'a> {
-            own: Vec<Met>,
-            all: &'a Mutex<Vec<Met>>,
-        }
-        impl Drop for Part<'_> {
-            fn drop(&mut self) {
-                lock(self.all).append(&mut self.own);
-            }
-        }
         builder.build_parallel().run(|| {
             let mut part = Part { own: Vec::new(), all: &met };
             let n_met = &n_met;
@@ -263,6 +254,18 @@ impl Scanner {
             entries[at] = entry.map(Arc::new);
         }
         entries.into_iter().flatten().collect()
+    }
+}
+
+/// What one thread of a walk has met.
+struct Part<'a> {
+    own: Vec<Met>,
+    all: &'a Mutex<Vec<Met>>,
+}
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        lock(self.all).append(&mut self.own);
     }
 }
 

@@ -204,7 +204,7 @@ impl Checkpoints {
                 Err(TooMany) => (before.clone(), false),
             },
         };
-        let is_shared = self.overlap.end(overlap);
+        let is_shared = overlap.end();
         if !is_complete {
             return Ok(Changed::default());
         }

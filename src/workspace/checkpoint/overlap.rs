@@ -45,10 +45,12 @@ impl Overlap {
         };
         Begun(begin().ok())
     }
+}
 
+impl Begun {
     /// Another operation ran at the same time.
-    pub(super) fn end(&self, begun: Begun) -> bool {
-        let Some((file, length, is_shared)) = begun.0 else { return false };
+    pub(super) fn end(self) -> bool {
+        let Some((file, length, is_shared)) = self.0 else { return false };
         is_shared || file.metadata().is_ok_and(|data| data.len() != length)
     }
 }

@@ -98,14 +98,14 @@ impl Pack {
                 continue;
             }
             // One that cannot be read holds nothing.
-            _ = pack.read_index(segment.into());
+            _ = pack.read_index(&segment.into());
         }
         pack
     }
 
-    fn read_index(&mut self, segment: Arc<Path>) -> io::Result<()> {
+    fn read_index(&mut self, segment: &Arc<Path>) -> io::Result<()> {
         let index = disk::read(&segment.with_extension(INDEX))?;
-        let size = fs::metadata(&segment)?.len();
+        let size = fs::metadata(segment)?.len();
         self.sizes.insert(segment.clone(), size);
         let mut offset = 0;
         for record in index.as_chunks::<RECORD>().0 {

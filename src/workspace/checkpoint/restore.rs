@@ -99,7 +99,7 @@ impl Checkpoints {
         live(&operations).iter().rev().find(|it| it.undoes.is_empty()).map(|it| it.turn)
     }
 
-    fn select<'a>(&self, operations: &'a [Operation], what: Undo) -> Vec<&'a Operation> {
+    fn select(operations: &[Operation], what: Undo) -> Vec<&Operation> {
         let live = live(operations);
         if what == Undo::Redo {
             return live.into_iter().rev().find(|it| !it.undoes.is_empty()).into_iter().collect();
@@ -124,7 +124,7 @@ impl Workspace {
     pub fn undo(&self, what: Undo, force: bool, git: bool) -> Result<UndoReport, UndoError> {
         let checkpoints = self.checkpoints.as_ref().ok_or(UndoError::Nothing)?;
         let operations = checkpoints.journal.read();
-        let selected = checkpoints.select(&operations, what);
+        let selected = Checkpoints::select(&operations, what);
         let (Some(first), Some(last)) = (selected.first(), selected.last()) else {
             return Err(UndoError::Nothing);
         };
@@ -145,16 +145,17 @@ impl Workspace {
             files: Vec::new(),
             leaves_git: !restores_git && !of_git.steps.is_empty(),
         };
-        let (of_files, mut done) = self.carry_out(checkpoints, files, force);
+        let (of_files, mut done) = self.carry_out(checkpoints, &files, force);
         report.files.append(&mut done);
-        let (of_git, mut done) = self.carry_out(checkpoints, git_plan, force || !git);
+        let (of_git, mut done) = self.carry_out(checkpoints, &git_plan, force || !git);
         report.files.append(&mut done);
         // A partial undo counts as an operation of its own, so that the rest can be undone later.
-        let undoes: Vec<u32> = match report.is_complete() {
-            true => selected.iter().map(|it| it.id).collect(),
-            false => Vec::new(),
+        let undoes: Vec<u32> = if report.is_complete() {
+            selected.iter().map(|it| it.id).collect()
+        } else {
+            Vec::new()
         };
-        let is_shared = checkpoints.overlap.end(overlap);
+        let is_shared = overlap.end();
         lock(&checkpoints.state).turn = turns.1;
         let word = if what == Undo::Redo { "redo" } else { "undo" };
         checkpoints
@@ -167,7 +168,7 @@ impl Workspace {
     fn carry_out(
         &self,
         checkpoints: &Checkpoints,
-        plan: Plan,
+        plan: &Plan,
         force: bool,
     ) -> (Vec<Change>, Vec<(String, Undone)>) {
         let root = checkpoints.scanner.root();

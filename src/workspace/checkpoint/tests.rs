@@ -1,4 +1,5 @@
 //! Checkpoints of real directories.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
