@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::gate::{masker, open_workspace};
-use super::{OpenError, Own, Storage, SystemClock, log_error};
+use super::{OpenError, StateDirs, Storage, SystemClock, log_error};
 use crate::config::Config;
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::event::{Body, Event, Events, Place};
@@ -46,7 +46,7 @@ impl Recorded {
     /// Takes hold of a session. Beside the root only these further folders are touched, whatever the
     /// record says.
     pub fn open(
-        (root, add_dirs, own): (&Path, &[PathBuf], &Own),
+        (root, add_dirs, own): (&Path, &[PathBuf], &StateDirs),
         storage: &Storage,
         id: &str,
     ) -> Result<Self, OpenError> {

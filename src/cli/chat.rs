@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{options, session};
-use crate::app::{OpenError, Options, Own, Recorded, Rewind, Session, Which};
+use crate::app::{OpenError, Options, Recorded, Rewind, Session, StateDirs, Which};
 use crate::config::UserDirs;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::ui::tui::{self, Arrangement, Chat, CommandDeed, Handle, News, Request};
@@ -110,6 +110,8 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         if let Some(news) = told.take() {
             chat.handle.tell(news);
         }
+        let handle = chat.handle.clone();
+        session.exec().forward_listeners(move |text| handle.tell(News::Note(true, text)));
         let next = Box::pin(converse(&mut session, &options, &places, &mut chat)).await;
         let id = session.log_path.is_some().then(|| session.id().to_owned());
         mode = Some(session.mode());
@@ -376,7 +378,7 @@ fn kept(session: &Session, turn: u32) -> Result<u32, ()> {
 /// Takes a session that nobody works on back to before a turn.
 fn rewind(options: &Options, id: &str, turn: u32) -> Result<News, OpenError> {
     let storage = options.recorded();
-    let own = Own::of(options.dirs.as_ref());
+    let own = StateDirs::of(options.dirs.as_ref());
     let recorded = Recorded::open((&options.root, &options.add_dirs, &own), &storage, id)?;
     let rewound = recorded.rewind(turn, Rewind::Both, false)?;
     let files = rewound.files.iter().flat_map(|(_, files)| files);

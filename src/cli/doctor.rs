@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::holds;
 use super::options::{self, ToolOptions};
-use crate::app::{self, Options, Outside, Own};
+use super::sandbox_probe;
+use crate::app::{self, Options, Outside, StateDirs};
 use crate::config::{self, Config, Loaded, UserDirs};
 use crate::exec::Command;
 use crate::learning::store::SqliteStore;
@@ -157,10 +157,10 @@ impl Setup {
             report.note("config", warning);
         }
         examine_memory(&loaded.config, dirs, report);
-        let own = Own::of(dirs);
+        let own = StateDirs::of(dirs);
         match app::open_workspace(&self.root, &self.add_dirs, &own) {
             Ok(workspace) => {
-                holds::examine(loaded, &workspace, &own, control, report).await;
+                sandbox_probe::examine(loaded, &workspace, &own, control, report).await;
             }
             Err(error) => report.bad("folder", &error.to_string()),
         }

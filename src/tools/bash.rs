@@ -17,10 +17,7 @@ use serde_json::{Value, json};
 use stages::Pipelines;
 
 use super::{Target, Tool, ToolCx, blocking, filled_in, parse, spec};
-use crate::exec::{
-    self, Command, Ended, GitWork, Outcome, Pushes, Statuses, Watcher, WholeOutput,
-    changed_meanwhile, seconds,
-};
+use crate::exec::{self, Command, Ended, Outcome, Statuses, Watcher, WholeOutput};
 use crate::permission::Line;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
@@ -92,25 +89,6 @@ impl Tool for Bash {
     }
 }
 
-/// Where its git works, if it is nothing but that.
-fn git_work(line: &Line, directory: &str, cx: &ToolCx) -> GitWork {
-    let folders = line.git_works_in(directory, &*cx.workspace);
-    let full = |folder: &String| match folder.strip_prefix('~') {
-        Some(below) => std::env::home_dir().map(|home| home.join(below.trim_start_matches('/'))),
-        None => Some(cx.workspace.root().join(folder)),
-    };
-    GitWork {
-        writes_in: folders.writes.iter().filter_map(full).collect(),
-        reads_in: folders.reads.iter().filter_map(full).collect(),
-        back: folders
-            .back
-            .iter()
-            .filter_map(|(from, to)| Some((from.as_ref().and_then(full), full(to)?)))
-            .collect(),
-        pushes: line.pushes_to().map(|(to, remotes)| Pushes { to, remotes }),
-    }
-}
-
 async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let args: Args = parse(&input)?;
     let directory = cx.place()?.path();
@@ -125,7 +103,6 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let timeout = args.timeout_ms.map(Duration::from_millis);
     let command = Command {
         whole_output: Some(whole_output),
-        git: git_work(&line, directory.relative(), cx),
         rights: cx.rights,
         statuses: if line.has_inner_pipelines() {
             Statuses::BeforeEach
@@ -326,17 +303,7 @@ fn in_words(mut notes: Vec<String>, outcome: &Outcome, files_changed: &[String])
     if let Some(refused) = &outcome.refused {
         notes.push(refused.clone());
     }
-    if !outcome.protected_changed.is_empty() {
-        let changed = outcome.protected_changed.iter();
-        let changed: Vec<String> = changed.map(ToString::to_string).collect();
-        notes.push(format!(
-            "it changed what commands must not change, so undo that and tell the user: {}",
-            changed.join(", ")
-        ));
-    }
-    if !outcome.changed_meanwhile.is_empty() {
-        notes.push(format!("{}, so tell the user", changed_meanwhile(&outcome.changed_meanwhile)));
-    }
+    notes.extend(outcome.notices.iter().cloned());
     if !files_changed.is_empty() {
         let files = files_changed.join(", ");
         notes.push(format!("changed since you read them, so read them again: {files}"));

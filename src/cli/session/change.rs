@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{One, Place, root_and_storage};
-use crate::app::{Files, OpenError, Own, Recorded, Rewind};
+use crate::app::{Files, OpenError, Recorded, Rewind, StateDirs};
 use crate::cli::ask::is_agreed;
 use crate::ui;
 use crate::workspace::Undone;
@@ -126,7 +126,7 @@ fn ask(ids: &[String]) -> Result<bool, OpenError> {
 fn open(one: &One, files: &FilesArgs) -> Result<Recorded, OpenError> {
     let (root, storage) = root_and_storage(&one.place, one.id.as_deref())?;
     let id = storage.choose(one.id.as_deref())?;
-    Recorded::open((&root, &files.add_dir, &Own::find()), &storage, &id)
+    Recorded::open((&root, &files.add_dir, &StateDirs::find()), &storage, &id)
 }
 
 /// Says what became of a turn's files. 1 where something was left: a script should see it.
