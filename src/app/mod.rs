@@ -185,8 +185,8 @@ impl Session {
         let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &own)?;
         let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
         let outside = Outside::of(&writable);
-        let models = open_models(config, &outside, &control).await?;
-        let Models { main, light, learner, verifier, keys } = models;
+        let Models { main, light, learner, verifier, keys } =
+            open_models(config, &outside, &control).await?;
         let mut settings =
             settings(&options.config, &writable, mode, sandbox.is_some(), &workspace)?;
         if config.limits.max_budget_usd.is_some() {

@@ -137,7 +137,7 @@ pub(super) fn facts(loaded: &Loaded, writable: &Writable, own: &StateDirs) -> Fa
             PathBuf::from(name)
         })
     });
-    let secrets = own.stores().chain(own.folders().cloned()).chain(memory);
+    let secrets = own.stores().chain(memory);
     Facts {
         root: root.to_owned(),
         added: places[1..].to_vec(),
@@ -146,6 +146,7 @@ pub(super) fn facts(loaded: &Loaded, writable: &Writable, own: &StateDirs) -> Fa
         homes: own.homes.clone(),
         git: git_paths(places),
         secrets: secrets.map(|path| canonical_prefix(&path)).collect(),
+        own: own.folders().map(|path| canonical_prefix(path)).collect(),
         denied_reads: denied(loaded, root, &["Read"]),
         denied_writes: denied(loaded, root, &["Edit", "Write", "MultiEdit"]),
         network: match config.sandbox.network {
@@ -196,26 +197,30 @@ fn git_paths(places: &[PathBuf]) -> GitPaths {
     paths
 }
 
-/// The git directory of a linked worktree or submodule, and its common directory. The git directory must point back.
-fn worktree(link: &Path) -> Option<[PathBuf; 2]> {
+/// The git directory that a `.git` file names, and its common directory. One outside must point back: it is that of a linked
+/// worktree.
+fn worktree(link: &Path) -> Option<Vec<PathBuf>> {
     let text = disk::read_small_text(link).ok()?;
     let directory = link.parent()?.join(text.strip_prefix("gitdir:")?.trim());
-    let directory = directory.canonicalize().ok()?;
+    let directory = directory.canonicalize().ok().filter(|path| is_git_directory(path))?;
+    if directory.starts_with(link.parent()?) {
+        return Some(vec![directory]);
+    }
     let back = disk::read_small_text(&directory.join("gitdir")).ok()?;
     if directory.join(back.trim()).canonicalize().ok()? != link.canonicalize().ok()? {
         return None;
     }
     let common = disk::read_small_text(&directory.join("commondir")).ok()?;
     let common = directory.join(common.trim()).canonicalize().ok()?;
-    Some([directory, common]).filter(|both| both.iter().all(|path| is_git_directory(path)))
+    is_git_directory(&common).then(|| vec![directory, common])
 }
 
 /// The repository that a subdirectory belongs to.
 fn repository_around(place: &Path) -> Option<Vec<PathBuf>> {
-    let git = place.ancestors().skip(1).map(|folder| folder.join(".git"));
-    let git = git.filter(|git| git.symlink_metadata().is_ok()).next()?;
+    let mut around = place.ancestors().skip(1).map(|folder| folder.join(".git"));
+    let git = around.find(|git| git.symlink_metadata().is_ok())?;
     if git.is_file() {
-        return worktree(&git).map(|both| both.to_vec());
+        return worktree(&git);
     }
     let is_own = git.symlink_metadata().is_ok_and(|it| it.is_dir() && it.uid() == own_user());
     (is_own && is_git_directory(&git)).then(|| vec![git])

@@ -109,7 +109,8 @@ async fn watch(sandbox: Arc<Sandbox>, notify: Notify) {
                     "port {port} of a background command is reachable at http://127.0.0.1:{own}"
                 ));
                 let sandbox = Arc::clone(&sandbox);
-                tasks.spawn(forward(listener, move || connect(Arc::clone(&sandbox), port)))
+                let connect = move || std::future::ready(connect(&sandbox, port));
+                tasks.spawn(forward(listener, connect))
             });
             forwarded.insert(port, task);
         }
@@ -129,7 +130,7 @@ async fn listen(port: u16) -> io::Result<(TcpListener, u16)> {
     Ok((listener, own))
 }
 
-async fn connect(sandbox: Arc<Sandbox>, port: u16) -> io::Result<TcpStream> {
+fn connect(sandbox: &Sandbox, port: u16) -> io::Result<TcpStream> {
     let socket = sandbox.socket(Socket::Connected(port));
     let socket = socket.unwrap_or_else(|| Err(io::ErrorKind::NotConnected.into()))?;
     let stream = std::net::TcpStream::from(socket);

@@ -499,6 +499,7 @@ impl Drop for Exec {
 }
 
 /// The sandbox could not be set up now.
+#[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
 fn no_sandbox(error: io::Error) -> Error {
     let message = format!("the sandbox could not be set up: {error}");
     Error::Io(io::Error::new(error.kind(), message))

@@ -7,7 +7,6 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::deputy::{forge, hash, recorded};
 use crate::sandbox::{places, write};
 use crate::support::{Test, has};
 
@@ -268,35 +267,6 @@ fn what_only_looks_like_a_repository_is_told_how_it_can_be_changed() {
     assert_eq!(answer["error"]["hint"], Value::Null);
 }
 
-#[test]
-fn an_undo_leaves_a_repository_alone_by_whatever_name() {
-    if !has("git", "an_undo_leaves_a_repository_alone_by_whatever_name") {
-        return;
-    }
-    for (make, at) in LAYOUTS {
-        let test = Test::new();
-        bash(&test.root(), make);
-        fs::create_dir_all(test.root().join(at).join("branches")).unwrap();
-        let turn = recorded(&test);
-        let hash = hash(&turn);
-        let gone = |path: String| json!({"what": "first", "path": path, "before": {"file": "0001", "hash": hash}, "after": ""});
-        let lines = [
-            gone(format!("{at}hooks/post-commit")),
-            gone(format!("{at}config.worktree")),
-            json!({"what": "folder", "path": format!("{at}branches")}),
-            gone("old.sh".to_owned()),
-        ];
-        forge(&turn, &lines);
-        let before = content(&test.root());
-        let done = test.agent(&["session", "undo"]).expect_code(1);
-        assert_eq!(done.stdout.matches("it belongs to git").count(), 2, "{make}: {}", done.stdout);
-        // The rest goes on.
-        fs::remove_file(test.root().join("old.sh")).unwrap();
-        assert_eq!(content(&test.root()), before, "{make}");
-        assert!(test.root().join(at).join("branches").is_dir(), "{make}");
-    }
-}
-
 /// What would be refused is not advised; the line runs, and the box keeps what it may.
 #[test]
 fn no_tool_is_advised_for_what_is_gits() {
@@ -321,7 +291,8 @@ fn no_tool_is_advised_for_what_is_gits() {
                     let told = answer["text"].as_str().unwrap_or_default();
                     assert!(!told.contains("Edit {") && !told.contains("Write {"), "{answer}");
                     if place.backend == "namespaces" {
-                        assert!(answer.to_string().contains("Read-only file system"), "{answer}");
+                        let text = answer.to_string();
+                        assert!(text.contains("Read-only") || text.contains("busy"), "{answer}");
                         assert_eq!(fs::read(root.join(config)).unwrap(), before, "{answer}");
                     }
                     fs::write(root.join(config), &before).unwrap();

@@ -43,7 +43,7 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
     }
     let mut ruleset = ruleset.create()?;
-    let hidden = Hidden { paths: &plan.hidden, ids: &plan.hidden_ids, known: &plan.writable };
+    let hidden = Hidden { paths: &plan.hidden, ids: &plan.hidden_ids, known: &plan.known };
     for path in &plan.writable {
         let Around { free, above } = hidden.around(&path.0);
         for path in free {
@@ -75,7 +75,6 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
 struct Hidden<'a> {
     paths: &'a [Bytes],
     ids: &'a [FileId],
-    /// Paths that exist also where the directory above them cannot be listed.
     known: &'a [Bytes],
 }
 

@@ -33,6 +33,7 @@ pub(super) fn plan(
         writable: Vec::new(),
         hidden: Vec::new(),
         hidden_ids: Vec::new(),
+        known: Vec::new(),
         readable: Vec::new(),
         shared,
         run,
@@ -43,10 +44,13 @@ pub(super) fn plan(
         plan.covered = layout.covered().iter().map(Bytes::from).collect();
         plan.on_top = layout.on_top(&mut plan.covered);
     } else {
+        let hidden = layout.hidden_from_landlock();
         let readable = writable.iter().chain(&sandbox.readable);
+        let readable = readable.filter(|path| hidden.iter().any(|it| path.starts_with(it)));
         plan.readable = readable.map(Bytes::from).collect();
-        plan.hidden = layout.hidden_from_landlock().iter().map(Bytes::from).collect();
+        plan.hidden = hidden.iter().map(Bytes::from).collect();
         plan.hidden_ids.clone_from(&session.hidden_ids);
+        plan.known = sandbox.profile.writable.iter().map(Bytes::from).collect();
     }
     plan.writable = writable.iter().map(Bytes::from).collect();
     plan

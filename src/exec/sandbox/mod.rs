@@ -289,6 +289,13 @@ impl Sandbox {
             Ok(_) => self.facts.cache.clone(),
             Err(_) => folder.cache(),
         };
+        // The home may be the project: a command must not create the agent's own configuration.
+        let places = [&self.facts.root].into_iter().chain(&self.facts.added);
+        for own in &self.facts.own {
+            if places.clone().any(|place| own.starts_with(place)) {
+                disk::make_folder(own, 0o700)?;
+            }
+        }
         let mut hidden = self.profile.hidden.clone();
         if self.namespaces {
             hidden.extend(layout::service_sockets(&hidden));

@@ -68,6 +68,8 @@ pub(super) struct Plan {
     pub(super) hidden: Vec<Bytes>,
     /// Identities of these: a command may have renamed or linked them.
     pub(super) hidden_ids: Vec<FileId>,
+    /// Paths that exist also where the directory above them cannot be listed.
+    pub(super) known: Vec<Bytes>,
     /// What may be read although it lies in a hidden directory.
     pub(super) readable: Vec<Bytes>,
     /// The session's namespaces are entered instead of new ones.

@@ -34,8 +34,10 @@ pub struct Facts {
     pub homes: Vec<PathBuf>,
     /// The git directories that commands use.
     pub git: GitPaths,
-    /// Credential stores and the agent's own directories.
+    /// Credential stores.
     pub secrets: Vec<PathBuf>,
+    /// The agent's own directories: configuration, state and data.
+    pub own: Vec<PathBuf>,
     /// Paths of `deny` rules for Read.
     pub denied_reads: Vec<PathBuf>,
     /// Paths of `deny` rules for Edit and Write.
@@ -83,7 +85,8 @@ impl Profile {
         sort(&mut read_only);
 
         let system = tables::SYSTEM_SECRETS.iter().map(PathBuf::from);
-        let mut hidden: Vec<PathBuf> = facts.secrets.iter().cloned().chain(system).collect();
+        let mut hidden: Vec<PathBuf> =
+            facts.secrets.iter().chain(&facts.own).cloned().chain(system).collect();
         hidden.extend(facts.denied_reads.iter().cloned());
         // A directory that the user opened as a project is not hidden from its own session.
         hidden.retain(|path| !places.iter().any(|place| place.starts_with(path)));
@@ -116,7 +119,8 @@ mod tests {
                 settings: vec!["/home/u/project/.git/config".into()],
                 links: vec!["/srv/data/.git".into()],
             },
-            secrets: vec!["/home/u/.ssh".into(), "/home/u/.config/agent".into()],
+            secrets: vec!["/home/u/.ssh".into()],
+            own: vec!["/home/u/.config/agent".into()],
             denied_reads: vec!["/home/u/.ssh/id".into(), "/home/u/project/private".into()],
             denied_writes: vec!["/home/u/project/vendor".into(), "/etc/hosts".into()],
             network: Network::Loopback,

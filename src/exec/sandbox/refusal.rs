@@ -106,7 +106,8 @@ fn why(path: &Path, line: &str, view: &View<'_>) -> Option<String> {
              --allow 'Bash(…)'"
         ));
     }
-    if in_any(view.read_only) || is_busy && in_any(view.writable) {
+    let holds_mount = is_busy && view.writable.iter().any(|it| it.starts_with(path));
+    if in_any(view.read_only) || holds_mount {
         return Some(format!("{shown} is read-only in the sandbox and cannot be moved or removed"));
     }
     if view.writable.iter().any(|place| path.starts_with(place)) || !exists && !folder.is_dir() {

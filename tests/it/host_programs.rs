@@ -19,125 +19,6 @@ fn program(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A recorded turn that wrote `kept.txt`, and the turn's folder.
-pub(crate) fn recorded(test: &Test) -> PathBuf {
-    let call = json!({"path": "kept.txt", "content": EVIL}).to_string();
-    test.agent(&["tool", "call", "--record", "Write", &call]).expect_code(0);
-    let sessions = fs::read_dir(test.root().join(".agent/undo")).unwrap();
-    let [session] =
-        sessions.map(|entry| entry.unwrap().path()).collect::<Vec<_>>().try_into().unwrap();
-    fs::read_dir(session).unwrap().next().unwrap().unwrap().path()
-}
-
-/// The hash of [`EVIL`], as the journal has it.
-pub(crate) fn hash(turn: &Path) -> String {
-    let journal = fs::read_to_string(turn.join("journal.jsonl")).unwrap();
-    let line: Value = serde_json::from_str(journal.lines().next().unwrap()).unwrap();
-    line["after"].as_str().unwrap().to_owned()
-}
-
-pub(crate) fn forge(turn: &Path, lines: &[Value]) {
-    program(&turn.join("0001"), EVIL);
-    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    fs::write(turn.join("journal.jsonl"), lines).unwrap();
-}
-
-#[test]
-fn an_undo_changes_nothing_that_the_file_tools_may_not() {
-    let test = Test::new();
-    let turn = recorded(&test);
-    let hash = hash(&turn);
-    for path in [".git/HEAD", "sub/.git/config", "sub/.agent/config.toml"] {
-        test.write(path, EVIL);
-    }
-    fs::create_dir_all(test.root().join(".git/branches")).unwrap();
-    symlink(".git", test.root().join("link")).unwrap();
-    let made = |path: &str| json!({"what": "first", "path": path, "before": null, "after": hash});
-    let gone = |path: &str| json!({"what": "first", "path": path, "before": {"file": "0001", "hash": hash}, "after": ""});
-    let absolute = test.root().join(".git/hooks/post-commit").display().to_string();
-    forge(
-        &turn,
-        &[
-            made(".git/HEAD"),
-            made("sub/.git/config"),
-            made("sub/.agent/config.toml"),
-            gone(".git/hooks/post-checkout"),
-            gone(".GIT/hooks/post-checkout"),
-            gone("link/hooks/post-merge"),
-            gone(&absolute),
-            gone(".agent/config.toml"),
-            json!({"what": "folder", "path": ".git/branches"}),
-            made("kept.txt"),
-            gone("old.sh"),
-        ],
-    );
-    let done = test.agent(&["session", "undo"]).expect_code(1);
-    let refused = done.stdout.lines().filter(|line| line.contains("is not to be changed"));
-    assert_eq!(refused.count(), 8, "{}", done.stdout);
-    // The rest goes on.
-    assert!(done.stdout.contains("kept.txt: removed"), "{}", done.stdout);
-    assert_eq!(test.read("old.sh"), EVIL);
-    for path in [".git/HEAD", "sub/.git/config", "sub/.agent/config.toml"] {
-        assert_eq!(test.read(path), EVIL, "{path}");
-    }
-    assert!(test.root().join(".git/branches").exists());
-    for path in [".git/hooks", ".GIT", ".agent/config.toml"] {
-        assert!(!test.root().join(path).exists(), "{path}");
-    }
-}
-
-#[test]
-fn where_the_home_is_the_project_an_undo_leaves_what_runs_there_alone() {
-    let test = Test::new();
-    let root = test.root();
-    let test = test.env("HOME", root.to_str().unwrap());
-    let turn = recorded(&test);
-    let hash = hash(&turn);
-    test.write(".profile", EVIL);
-    test.write(".ssh/config", EVIL);
-    let before = json!({"file": "0001", "hash": hash});
-    let changed = [
-        ".bashrc",
-        ".zshrc",
-        ".ssh/authorized_keys",
-        ".config/autostart/x.desktop",
-        ".exrc",
-        ".selected_editor",
-        ".bash_completion",
-        ".local/share/bash-completion/completions/git",
-        ".config/tmux/tmux.conf",
-        ".local/share/systemd/user/x.service",
-    ];
-    let lines =
-        changed.map(|path| json!({"what": "first", "path": path, "before": before, "after": ""}));
-    let made = [".profile", ".ssh/config"]
-        .map(|path| json!({"what": "first", "path": path, "before": null, "after": hash}));
-    forge(&turn, &[&lines[..], &made[..]].concat());
-    let done = test.agent(&["session", "undo"]).expect_code(1);
-    assert_eq!(
-        done.stdout.matches("left as it is").count(),
-        changed.len() + made.len(),
-        "{}",
-        done.stdout
-    );
-    assert_eq!((test.read(".profile").as_str(), test.read(".ssh/config").as_str()), (EVIL, EVIL));
-    for path in changed {
-        assert!(!root.join(path).exists(), "{path}");
-    }
-}
-
-#[test]
-fn an_undo_makes_no_file_that_runs_with_its_owners_rights() {
-    let test = Test::new();
-    let turn = recorded(&test);
-    let before = json!({"file": "0001", "hash": hash(&turn)});
-    forge(&turn, &[json!({"what": "first", "path": "tool", "before": before, "after": ""})]);
-    fs::set_permissions(turn.join("0001"), fs::Permissions::from_mode(0o6751)).unwrap();
-    test.agent(&["session", "undo"]).expect_code(0);
-    let mode = fs::metadata(test.root().join("tool")).unwrap().permissions().mode();
-    assert_eq!(mode & 0o7777, 0o751);
-}
-
 /// Programs in the project that have the names of the user's own, by ways that lead there.
 fn planted(test: &Test, names: &[&str]) -> String {
     let root = test.root();
@@ -383,7 +264,7 @@ fn the_editor_is_no_program_of_the_project() {
 const STEERS: &str = "\u{1b}]52;c;UFdO\u{7}\u{9b}31m\u{202e}X\u{8}\u{85}";
 
 /// The same value with that in each text.
-pub(crate) fn forged(value: &Value) -> Value {
+fn forged(value: &Value) -> Value {
     match value {
         Value::String(text) => text.replace("MARK", STEERS).into(),
         Value::Array(values) => values.iter().map(forged).collect(),

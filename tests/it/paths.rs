@@ -154,26 +154,6 @@ fn no_program_is_taken_from_where_a_command_leads() {
 }
 
 #[test]
-fn the_agents_own_goes_up_from_nothing_in_the_project() {
-    for (name, way) in [
-        ("XDG_CONFIG_HOME", "build/../../own"),
-        ("XDG_DATA_HOME", "build/../../own"),
-        ("XDG_STATE_HOME", "build/../own"),
-        // It may be a link at the next start.
-        ("XDG_CONFIG_HOME", "sub/../../own"),
-    ] {
-        let test = Test::new().script("text: ok").file("sub/file", "");
-        let led = led(&test);
-        let way = test.root().join(way);
-        let test = test.env(name, way.to_str().unwrap());
-        test.run(&["task"])
-            .expect_code(2)
-            .expect_stderr("is the agent's own and goes up (..) from");
-        assert_eq!(names(&led), ["b"], "{name}");
-    }
-}
-
-#[test]
 fn temporary_files_go_up_from_nothing_in_the_project() {
     let test = Test::new();
     let led = led(&test);
@@ -215,38 +195,6 @@ fn a_project_that_becomes_a_link_at_the_start_leads_nowhere() {
         assert!(project.is_symlink(), "{done:?}");
         assert_eq!(names(&elsewhere), Vec::<String>::new(), "{done:?}");
     }
-}
-
-/// Where there is no home, what else is kept there lies where everybody writes.
-#[test]
-fn without_a_home_nothing_is_kept_in_what_somebody_else_made() {
-    const NOBODY_KNOWN: u32 = 54_321;
-    let this = "without_a_home_nothing_is_kept_in_what_somebody_else_made";
-    if !is_root() {
-        return say(&format!("SKIPPED: {this}: only root can be somebody without a home"));
-    }
-    let test = Test::new().script("text: ok");
-    let shared = test.root().with_file_name("shared");
-    let others = shared.join(format!("agent-{NOBODY_KNOWN}"));
-    fs::create_dir_all(&others).unwrap();
-    fs::set_permissions(shared.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
-    for folder in [&shared, &others] {
-        fs::set_permissions(folder, Permissions::from_mode(0o1777)).unwrap();
-    }
-    let run = |args: &[&str]| {
-        let mut command: Command = test.command(args);
-        command.env_remove("HOME").env("TMPDIR", &shared).uid(NOBODY_KNOWN).gid(NOBODY_KNOWN);
-        Done::new(&command.output().unwrap())
-    };
-    let task = ["run", "--model", "script:../script", "--no-memory", "task"];
-    run(&task).expect_code(0).expect_stderr("sessions are kept in");
-    assert_eq!(names(&others), Vec::<String>::new());
-    assert!(run(&["session", "list"]).expect_code(0).stdout.trim().is_empty());
-    // Its own it finds again.
-    fs::remove_dir(&others).unwrap();
-    run(&task).expect_code(0);
-    assert_eq!(fs::metadata(&others).unwrap().permissions().mode() & 0o777, 0o700);
-    assert!(run(&["session", "list"]).expect_code(0).stdout.contains("task"));
 }
 
 /// A library that is loaded into each program and says which that is.
