@@ -285,6 +285,7 @@ fn small_reads(tree: &Path) {
         .collect();
     let file = tree.with_file_name("bench-calls.jsonl");
     std::fs::write(&file, calls).unwrap();
+    let state = tree.with_file_name("bench-state");
     for (name, options) in [
         ("a small Read through `tool batch`, each", &[][..]),
         ("  the same with the event log", &["--record"]),
@@ -292,6 +293,7 @@ fn small_reads(tree: &Path) {
         let mut ours = || {
             let mut command = Command::new(AGENT);
             command.args(["tool", "batch"]).args(options).current_dir(tree);
+            command.env("XDG_STATE_HOME", &state);
             command.stdin(File::open(&file).unwrap()).stdout(Stdio::null());
             let started = Instant::now();
             assert!(command.status().unwrap().success());
@@ -299,7 +301,7 @@ fn small_reads(tree: &Path) {
         };
         against(name, &mut ours, None);
     }
-    std::fs::remove_dir_all(tree.join(".agent")).ok();
+    std::fs::remove_dir_all(state).ok();
 }
 
 /// The cost against the size of the tree: a tenth, a third, all of it.

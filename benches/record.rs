@@ -49,9 +49,10 @@ fn main() {
         std::env::var("AGENT_EVENTS").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000);
     let dir = tempfile::tempdir().unwrap();
     let project = dir.path().join("project");
-    let log = project.join(".agent/sessions").join(SESSION).join("events.jsonl");
     std::fs::create_dir_all(dir.path().join("home")).unwrap();
     std::fs::create_dir_all(&project).unwrap();
+    let sessions = sessions(&dir.path().join("home"), &project.canonicalize().unwrap());
+    let log = sessions.join(SESSION).join("events.jsonl");
     let (n, append) = write_session(&project, &log, wanted);
     let bytes = std::fs::metadata(&log).unwrap().len();
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -107,7 +108,7 @@ fn main() {
     println!("session list, this one                 {:>9.1} ms", micros(list) / 1e3);
     let text = std::fs::read(&log).unwrap();
     for n in 0..300 {
-        let folder = project.join(format!(".agent/sessions/copy-{n}"));
+        let folder = sessions.join(uuid::Uuid::from_u128(n).to_string());
         std::fs::create_dir_all(&folder).unwrap();
         // The ends of a log that was closed: what a list reads.
         let head = text.split_inclusive(|byte| *byte == b'\n').take(200).flatten();
@@ -118,6 +119,12 @@ fn main() {
     }
     let list = median(9, || agent(&["session", "list"]));
     println!("session list, and 300 others           {:>9.1} ms", micros(list) / 1e3);
+}
+
+/// Where the sessions of a project are recorded.
+fn sessions(home: &Path, project: &Path) -> std::path::PathBuf {
+    let hash = blake3::hash(project.as_os_str().as_encoded_bytes()).to_hex();
+    home.join(".local/state/agent/projects").join(format!("project-{}/sessions", &hash[..16]))
 }
 
 fn peak_mib() -> f64 {

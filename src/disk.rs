@@ -1,9 +1,9 @@
 //! Opening what others may have put something else in the place of: no symlink on the way, nothing but regular
 //! files, no waiting, a limit.
 //!
-//! A project is written by its commands, and by whoever made the repository. What the agent itself keeps below it
-//! is opened with no link on the way ([`open`], [`make_folder`], [`create`], [`append`]); what is read of it before
-//! a person has seen it, by [`read_small`].
+//! A project is written by its commands, and by whoever made the repository. The agent's own files are opened with no
+//! link on the way ([`open`], [`make_folder`], [`create`], [`append`]); what is read of a project before the user has
+//! seen it, by [`read_small`].
 
 pub(crate) mod repository;
 pub(crate) mod without_links;

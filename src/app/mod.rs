@@ -3,6 +3,7 @@
 //! Several sessions may live in one process: everything that belongs to one is held by its [`Session`].
 
 mod changed;
+mod checkpoints;
 mod gate;
 mod learning;
 mod memory;
@@ -21,6 +22,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
+use checkpoints::FirstCheckpoint;
+pub use checkpoints::with_checkpoints;
 pub use gate::{Gate, exec, masker, no_sandbox, open_gate, open_sandbox, open_workspace, settings};
 use gate::{checks, verifier_of};
 use learning::Learning;
@@ -31,7 +34,7 @@ pub use outside::Outside;
 use project::ProjectFiles;
 pub use sandbox_facts::{StateDirs, Writable};
 pub use storage::Storage;
-pub use undo::{Files, Recorded, Rewind, Rewound};
+pub use undo::{Recorded, Rewind, Rewound, UndoOptions};
 
 use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
@@ -59,6 +62,12 @@ pub enum OpenError {
     /// No model was named and none was found: exit 2.
     #[error("{0}")]
     NoModel(String),
+    /// Changes were not undone: exit 1.
+    #[error("{0}")]
+    NotUndone(String),
+    /// Changes were not undone, because the user has to confirm it: exit 1.
+    #[error("{0}")]
+    NotConfirmed(String),
     /// Another process holds the session: exit 75.
     #[error("{0}")]
     InUse(String),
@@ -72,6 +81,7 @@ impl OpenError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::NoModel(_) => 2,
+            Self::NotUndone(_) | Self::NotConfirmed(_) => 1,
             Self::InUse(_) => 75,
             Self::Interrupted(interrupt) => interrupt.ending().exit_code(),
         }
@@ -109,7 +119,7 @@ pub struct Options {
     pub config: Loaded,
     /// Which session.
     pub session: Which,
-    /// Where it is recorded, if that is the state directory of another project.
+    /// Where it is recorded; `None`: where sessions of this project are.
     pub storage: Option<Storage>,
     /// Keep nothing.
     pub ephemeral: bool,
@@ -196,19 +206,12 @@ impl Session {
         let masker = masker(config, &keys)?;
         let prompts = options.config.prompts.clone();
 
-        let (root, dirs) = (workspace.root(), options.dirs.as_ref());
-        let storage = match &options.storage {
-            Some(storage) => storage.clone(),
-            None if options.ephemeral => Storage::find(root, dirs),
-            None => Storage::make(root, dirs),
-        };
+        let storage = storage_of(&options, workspace.root());
         let is_ephemeral = options.ephemeral || storage.is_ephemeral;
         let notices: Vec<String> = storage.notice.iter().cloned().collect();
         let (log, loaded, id) = open_log(&options, &storage)?;
         let log_path = (!is_ephemeral).then(|| storage.log_path(&id));
-        if let Some(recorded) = loaded.as_ref().and_then(|loaded| record::mode(&loaded.events))
-            && may_go_on_in(recorded, &options, mode)
-        {
+        if let Some(recorded) = recorded_mode(&options, loaded.as_ref()) {
             mode = recorded;
             settings.policy.set_mode(mode);
         }
@@ -224,9 +227,12 @@ impl Session {
         };
         let mut workspace = workspace.with_readable(spill.folder());
         if !is_ephemeral {
-            workspace = workspace.with_undo(storage.undo_folder(&id));
+            workspace = with_checkpoints(workspace, config, &storage, &id)?;
         }
         let workspace = Arc::new(workspace);
+        if let Some(checkpoints) = workspace.checkpoints() {
+            events.add(Box::new(FirstCheckpoint(checkpoints.clone())));
+        }
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
@@ -359,6 +365,7 @@ impl Session {
     /// Ends the session: what commands left running is ended, and the summary is written.
     pub async fn close(self) {
         self.exec.close().await;
+        self.kernel.settle_background();
         if let Some(learning) = &self.learning {
             learning.end();
         }
@@ -393,6 +400,24 @@ fn has_price(speaker: &Speaker) -> Result<(), OpenError> {
         "--max-budget-usd needs the price of {id}: set models.\"{id}\".price_in and price_out \
          (US dollars per million tokens)"
     )))
+}
+
+/// Where the session is recorded. For a new one a state directory is made.
+fn storage_of(options: &Options, root: &Path) -> Storage {
+    let is_new = matches!(options.session, Which::New | Which::NewWithId(_));
+    match &options.storage {
+        Some(storage) => storage.clone(),
+        None if is_new && !options.ephemeral => Storage::make(root, options.dirs.as_ref()),
+        None => Storage::find(root, options.dirs.as_ref()),
+    }
+}
+
+/// The mode in which a session continues unless a mode is set. `full` is set by the user, on the command line or in the
+/// configuration; it is never taken from the log.
+fn recorded_mode(options: &Options, loaded: Option<&record::Loaded>) -> Option<PermissionMode> {
+    let recorded = loaded.and_then(|loaded| record::mode(&loaded.events))?;
+    let is_set = options.config.config.permissions.mode.is_some();
+    (!is_set && recorded < PermissionMode::Full).then_some(recorded)
 }
 
 type OpenLog = (Option<Log>, Option<record::Loaded>, String);
@@ -431,15 +456,6 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
         Some(Log::create(&storage.log_path(&id)).map_err(|error| log_error(&error))?)
     };
     Ok((log, None, id))
-}
-
-/// A session goes on in the mode that it was in, unless this run was told another one. A record in a folder that
-/// is not trusted may come from anywhere: it gives no more freedom than there is without it. Mode `full` no record
-/// gives: that is given by a person, on the command line or in their own configuration.
-fn may_go_on_in(recorded: PermissionMode, options: &Options, mode: PermissionMode) -> bool {
-    let is_told = options.config.config.permissions.mode.is_some();
-    let may_count = options.config.trusted && recorded < PermissionMode::Full;
-    !is_told && (may_count || recorded <= mode)
 }
 
 fn log_error(error: &LogError) -> OpenError {

@@ -1,6 +1,7 @@
 //! Where the state of a project lies: sessions, event logs, spilled output and checkpoints. All of it is outside the
 //! project.
 
+use std::ffi::OsString;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -11,6 +12,7 @@ use super::{OpenError, log_error};
 use crate::config::UserDirs;
 use crate::disk::{self, canonical_prefix};
 use crate::record::{self, EVENTS, Log};
+use crate::workspace::copy_journal;
 
 /// In a project's state directory: the project's own path.
 const PATH_FILE: &str = "path";
@@ -34,7 +36,7 @@ impl Storage {
         let mut failed: Option<(PathBuf, io::Error)> = None;
         for place in &places {
             let directory = below(place, root);
-            match prepare(&directory, root, is_temporary(place)) {
+            match prepare(&directory, root, place) {
                 Ok(()) => {
                     let notice = failed.map(|(first, error)| {
                         let (first, directory) = (first.display(), directory.display());
@@ -65,21 +67,28 @@ impl Storage {
         Self { directory, is_ephemeral: false, notice: None }
     }
 
-    /// The project whose sessions include this one, among all projects; with that project's directory. `None` where
-    /// there is none, or the beginning of an id fits sessions of several projects.
-    pub fn of_session(id: &str, dirs: Option<&UserDirs>) -> Option<(Self, PathBuf)> {
+    /// The project that has a session of this id, or one whose id begins so, among all projects; with that project's
+    /// own directory.
+    pub fn of_session(
+        id: &str,
+        dirs: Option<&UserDirs>,
+    ) -> Result<Option<(Self, PathBuf)>, OpenError> {
         let projects =
             readable_places(dirs).flat_map(|place| std::fs::read_dir(place.join("projects")));
         let mut found = projects.flatten().flatten().filter_map(|entry| {
             let storage = Self { directory: entry.path(), is_ephemeral: false, notice: None };
-            storage.sessions().iter().any(|session| session.starts_with(id)).then_some(storage)
+            (!storage.matching(id).is_empty()).then_some(storage)
         });
-        let storage = found.next()?;
+        let Some(storage) = found.next() else { return Ok(None) };
         if found.next().is_some() {
-            return None;
+            return Err(OpenError::Usage(format!(
+                "sessions of several projects begin with {id}; write more of the id, or name the project with -C DIR"
+            )));
         }
-        let path = std::fs::read(storage.directory.join(PATH_FILE)).ok()?;
-        Some((storage, PathBuf::from(std::ffi::OsString::from_vec(path))))
+        let path = storage.directory.join(PATH_FILE);
+        let project = std::fs::read(&path)
+            .map_err(|error| OpenError::Usage(format!("{}: {error}", path.display())))?;
+        Ok(Some((storage, PathBuf::from(OsString::from_vec(project)))))
     }
 
     fn sessions_folder(&self) -> PathBuf {
@@ -91,20 +100,33 @@ impl Storage {
         self.sessions_folder().join(id).join(EVENTS)
     }
 
-    /// What is needed to undo the changes of a session.
-    pub fn undo_folder(&self, id: &str) -> PathBuf {
-        self.sessions_folder().join(id).join("undo")
+    /// The directory of a session.
+    pub fn session(&self, id: &str) -> PathBuf {
+        self.sessions_folder().join(id)
+    }
+
+    /// The checkpoints of the project's files.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.directory.join("checkpoints")
     }
 
     /// The ids of the recorded sessions, the latest last.
     pub fn sessions(&self) -> Vec<String> {
+        self.matching("")
+    }
+
+    /// Those of them whose ids begin so.
+    pub fn matching(&self, beginning: &str) -> Vec<String> {
         let mut sessions: Vec<_> = std::fs::read_dir(self.sessions_folder())
             .into_iter()
             .flatten()
             .flatten()
             .filter_map(|entry| {
                 // (A folder may be called anything, and what it is called is written behind `--resume`.)
-                let id = entry.file_name().into_string().ok().filter(|name| record::is_id(name))?;
+                let id = entry.file_name().into_string().ok()?;
+                if !id.starts_with(beginning) || !record::is_id(&id) {
+                    return None;
+                }
                 let log = disk::look_at(&self.log_path(&id)).ok().filter(Metadata::is_file)?;
                 // One that was killed before its first event is no session.
                 (log.len() > 0).then_some((log.modified().ok()?, id))
@@ -119,29 +141,26 @@ impl Storage {
     pub fn fork(&self, id: &str, up_to: Option<u32>) -> Result<String, OpenError> {
         let new = uuid::Uuid::now_v7().to_string();
         let now = format!("{:.3}", jiff::Timestamp::now());
-        record::fork(
-            &self.sessions_folder().join(id),
-            &self.sessions_folder().join(&new),
-            up_to,
-            now,
-        )
-        .map_err(|error| OpenError::Usage(error.to_string()))?;
+        let (from, to) = (self.session(id), self.session(&new));
+        record::fork(&from, &to, up_to, now)
+            .map_err(|error| OpenError::Usage(error.to_string()))?;
+        copy_journal(&from, &to, up_to)
+            .map_err(|error| OpenError::Usage(format!("{}: {error}", to.display())))?;
         Ok(new)
     }
 
-    /// Takes sessions away, with all that is kept for them, once `is_agreed` says so. None is, where
-    /// somebody works on one of them.
+    /// Deletes sessions with all that is kept for them, if `is_agreed` says so. If one of them is in use, none is
+    /// deleted.
     pub fn remove(
-        &self,
-        ids: &[String],
+        sessions: &[(Self, String)],
         is_agreed: impl FnOnce() -> Result<bool, OpenError>,
     ) -> Result<bool, OpenError> {
-        let held = ids.iter().map(|id| Log::reserve(&self.log_path(id)));
+        let held = sessions.iter().map(|(storage, id)| Log::reserve(&storage.log_path(id)));
         let held: Vec<Log> = held.collect::<Result<_, _>>().map_err(|error| log_error(&error))?;
         if !is_agreed()? {
             return Ok(false);
         }
-        for folder in ids.iter().map(|id| self.sessions_folder().join(id)) {
+        for folder in sessions.iter().map(|(storage, id)| storage.sessions_folder().join(id)) {
             match disk::remove_folder(&folder) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     let folder = folder.display();
@@ -156,21 +175,16 @@ impl Storage {
 
     /// The session that is meant by this id, or the beginning of one; without any, the latest.
     pub fn choose(&self, id: Option<&str>) -> Result<String, OpenError> {
-        let sessions = self.sessions();
         let Some(id) = id else {
-            return sessions.last().cloned().ok_or_else(|| {
-                let why = self.notice.iter().map(|notice| format!(" ({notice})"));
-                let none = "no session of this project is recorded yet".to_owned();
-                OpenError::Usage(none + &why.collect::<String>())
-            });
+            let none = "no session of this project is recorded yet";
+            return self.sessions().pop().ok_or_else(|| OpenError::Usage(none.to_owned()));
         };
-        let matching: Vec<&String> = sessions.iter().filter(|s| s.starts_with(id)).collect();
+        let matching = self.matching(id);
         match matching.as_slice() {
-            [one] => Ok((*one).clone()),
-            _ if sessions.iter().any(|session| session == id) => Ok(id.to_owned()),
+            [one] => Ok(one.clone()),
+            several if several.iter().any(|session| session == id) => Ok(id.to_owned()),
             [] => Err(OpenError::Usage(format!(
-                "no session {id} in {}; `agent session list` shows those there are",
-                self.sessions_folder().display()
+                "no session {id} is recorded; `agent session list` shows the sessions of a project"
             ))),
             several => Err(OpenError::Usage(format!(
                 "{id} is the beginning of {} sessions; write more of it",
@@ -182,23 +196,25 @@ impl Storage {
 
 /// The state directories that may be used, the best first.
 fn places(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
-    let by_user = dirs.map(|dirs| dirs.state.clone());
-    let by_system = UserDirs::of_passwd_entry().map(|dirs| dirs.state);
-    let mut places: Vec<PathBuf> = by_user.into_iter().chain(by_system).collect();
-    places.push(temporary());
-    places.dedup();
+    let named = dirs.cloned().into_iter().chain(UserDirs::by_default());
+    let mut places: Vec<PathBuf> = Vec::new();
+    for place in named.map(|dirs| dirs.state).chain([temporary()]) {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
     places
 }
 
-/// The same, without a temporary one that another user made: anybody could have put sessions there.
+/// The same without a temporary one in which other users may have put sessions.
 fn readable_places(dirs: Option<&UserDirs>) -> impl Iterator<Item = PathBuf> {
     places(dirs).into_iter().filter(|place| !is_temporary(place) || is_private(place))
 }
 
-/// Where there is no usable home.
+/// Used if there is no home that can be written.
 fn temporary() -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
-    std::env::temp_dir().join(format!("agent-{user}"))
+    canonical_prefix(&std::env::temp_dir()).join(format!("agent-{user}"))
 }
 
 fn is_temporary(place: &Path) -> bool {
@@ -224,13 +240,16 @@ fn below(place: &Path, root: &Path) -> PathBuf {
 }
 
 /// Makes the state directory of a project.
-fn prepare(directory: &Path, root: &Path, is_shared_place: bool) -> io::Result<()> {
+fn prepare(directory: &Path, root: &Path, place: &Path) -> io::Result<()> {
     let sessions = directory.join("sessions");
-    if is_shared_place {
-        let place = temporary();
-        disk::make_folder(&place, 0o700)?;
-        if !is_private(&place) {
-            return Err(io::Error::other(format!("{} belongs to another user", place.display())));
+    if is_temporary(place) {
+        // (TMPDIR may name a directory in the project, where commands write.)
+        if place.starts_with(root) {
+            return Err(io::Error::other("it is in the project"));
+        }
+        disk::make_folder(place, 0o700)?;
+        if !is_private(place) {
+            return Err(io::Error::other("other users can write it"));
         }
     }
     disk::make_folder(&sessions, 0o700)?;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{OpenError, Options, Outside, Session, Writable, models};
+use super::{OpenError, Options, Outside, Session, UndoOptions, Writable, models};
 use crate::config::Config;
 use crate::exec::Exec;
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::mask::Masker;
-use crate::workspace::Workspace;
+use crate::workspace::{Undo, UndoError, Workspace};
 
 /// So much of what a command of the user's wrote is shared with the model.
 const MAX_SHARED: usize = 16 * 1024;
@@ -56,13 +56,24 @@ impl Session {
         compacted.map_err(|ending| format!("the summary could not be written: {}", ending.as_str()))
     }
 
-    /// Takes back what a turn changed; the latest that changed anything where none is named.
-    pub fn undo(&mut self, turn: Option<u32>) -> Result<(), String> {
-        let turn = turn.or_else(|| self.workspace.last_changing_turn());
-        let turn = turn.ok_or("no turn of this session changed a file that could be taken back")?;
-        let files = self.workspace.undo(turn, false).map_err(|failure| failure.message)?;
-        let files = files.iter().map(|(path, how)| (path.clone(), how.to_string()));
-        self.kernel.heard_of_undo(turn, files.collect());
+    /// Undoes changes of files, or takes an undo back.
+    pub fn undo(&mut self, what: Undo, options: UndoOptions) -> Result<(), String> {
+        self.kernel.settle_background();
+        let report =
+            self.workspace.undo(what, options.force, options.git).map_err(|error| match error {
+                UndoError::Nothing if what == Undo::Redo => {
+                    "there is no undo to take back".to_owned()
+                }
+                UndoError::Nothing => "there is no change that could be undone".to_owned(),
+                UndoError::Shared(_) => error.to_string().replace("--force", "/undo force"),
+                UndoError::Failed(_) => error.to_string(),
+            })?;
+        let files = report.files.iter().map(|(path, how)| (path.clone(), how.to_string()));
+        self.kernel.heard_of_undo(report.turns.0, files.collect());
+        if report.leaves_git {
+            return Err("HEAD, the index and refs are left as they are; to restore them too: /redo, then /undo git"
+                .to_owned());
+        }
         Ok(())
     }
 

@@ -1,18 +1,14 @@
-//! Taking back what a recorded session changed, and what was said in it.
+//! Undoing what a recorded session changed, and taking its conversation back.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::gate::{masker, open_workspace};
-use super::{OpenError, StateDirs, Storage, SystemClock, log_error};
+use super::{OpenError, StateDirs, Storage, SystemClock, log_error, with_checkpoints};
 use crate::config::Config;
-use crate::protocol::envelope::ErrorCode;
 use crate::protocol::event::{Body, Event, Events, Place};
 use crate::record::{self, Log};
-use crate::workspace::{Undone, Workspace};
-
-/// Each file of a turn, and what became of it.
-pub type Files = Vec<(String, Undone)>;
+use crate::workspace::{Undo, UndoError, UndoReport, Workspace};
 
 /// A recorded session that is to be changed. Nobody else works on it as long as this lives.
 pub struct Recorded {
@@ -25,35 +21,45 @@ pub struct Recorded {
 /// What a rewind takes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rewind {
-    /// What was said.
+    /// The conversation.
     Conversation,
-    /// What was changed.
+    /// The changes of files.
     Files,
     /// Both.
     Both,
 }
 
+/// How far an undo goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UndoOptions {
+    /// Also what was changed since, and what another session may have changed.
+    pub force: bool,
+    /// HEAD, the index and refs too.
+    pub git: bool,
+}
+
 /// What a rewind did.
 #[derive(Debug, Default)]
 pub struct Rewound {
-    /// The turns whose files were taken back, the newest first.
-    pub files: Vec<(u32, Files)>,
+    /// The files, if any were changed.
+    pub files: Option<UndoReport>,
     /// What was said from the turn on is no longer part of the session.
     pub conversation: bool,
 }
 
 impl Recorded {
-    /// Takes hold of a session. Beside the root only these further folders are touched, whatever the
-    /// record says.
+    /// Takes hold of a session. Beside the root only these further directories are touched.
     pub fn open(
         (root, add_dirs, own): (&Path, &[PathBuf], &StateDirs),
         storage: &Storage,
         id: &str,
+        config: &Config,
     ) -> Result<Self, OpenError> {
         let (log, loaded) =
             Log::resume(&storage.log_path(id)).map_err(|error| log_error(&error))?;
-        let workspace = open_workspace(root, add_dirs, own)?.with_undo(storage.undo_folder(id));
-        let masker = masker(&Config::default(), &[])?;
+        let workspace = open_workspace(root, add_dirs, own)?;
+        let workspace = with_checkpoints(workspace, config, storage, id)?;
+        let masker = masker(config, &[])?;
         let seq = loaded.events.len() as u64;
         let events =
             Events::new(id.to_owned(), seq, Arc::new(SystemClock), masker, vec![Box::new(log)]);
@@ -61,35 +67,22 @@ impl Recorded {
         Ok(Self { id: id.to_owned(), workspace, record: loaded.events, events })
     }
 
-    /// Takes back what a turn changed, and records that. `turn`: the latest that changed anything.
-    pub fn undo(&self, turn: Option<u32>, force: bool) -> Result<(u32, Files), OpenError> {
-        let inherited = record::forked_from(&self.record);
-        let id = &self.id;
-        let turn = turn.or_else(|| self.workspace.last_changing_turn()).ok_or_else(|| {
-            let elsewhere = inherited.map_or_else(String::new, |(from, up_to)| {
-                format!("; the files of turns up to {up_to} are kept by session {from}")
-            });
-            OpenError::Usage(format!(
-                "session {id} has no turn whose changes could be undone{elsewhere}"
-            ))
-        })?;
-        if let Some((from, up_to)) = inherited.filter(|(_, up_to)| turn <= *up_to) {
-            return Err(OpenError::Usage(format!(
-                "turn {turn} was made in session {from}, which keeps its files (session {id} is a copy \
-                 up to turn {up_to}): agent session undo {from} --turn {turn}"
-            )));
-        }
-        match self.take_back(turn, force)? {
-            Some(files) => Ok((turn, files)),
-            None => Err(OpenError::Usage(format!(
-                "session {id}: turn {turn} changed no file, or is undone"
-            ))),
+    /// Undoes operations, and records that.
+    pub fn undo(&self, what: Undo, options: UndoOptions) -> Result<UndoReport, OpenError> {
+        match self.take_back(what, options)? {
+            Some(report) => Ok(report),
+            None => Err(self.nothing(what)),
         }
     }
 
-    /// Takes the session back to what it was before a turn. Files come first, the newest turn first; where
-    /// one is left as it is, nothing further is taken back.
-    pub fn rewind(&self, turn: u32, what: Rewind, force: bool) -> Result<Rewound, OpenError> {
+    /// Takes the session back to what it was before a turn. Files come first; where one is left as it is, the
+    /// conversation stays.
+    pub fn rewind(
+        &self,
+        turn: u32,
+        what: Rewind,
+        options: UndoOptions,
+    ) -> Result<Rewound, OpenError> {
         let turns = record::turns(&self.record);
         let refuse = |why: String| OpenError::Usage(format!("session {}: {why}", self.id));
         let Some(last) = turns.last().map(|turn| turn.number) else {
@@ -105,29 +98,9 @@ impl Recorded {
         }
         let mut rewound = Rewound::default();
         if what != Rewind::Conversation {
-            let inherited = record::forked_from(&self.record);
-            let changed = |of: &&record::Turn| {
-                let files = of.finished.as_ref().map(|finished| &finished.files_changed);
-                files.is_none_or(|files| !files.is_empty())
-            };
-            let kept_elsewhere = inherited.and_then(|(from, up_to)| {
-                let is_inherited = |of: &&record::Turn| (turn..=up_to).contains(&of.number);
-                let of = turns.iter().rfind(|of| is_inherited(of) && changed(of))?;
-                Some((of.number, from))
-            });
-            if let Some((number, from)) = kept_elsewhere {
-                return Err(refuse(format!(
-                    "the files of turn {number} are kept by session {from}; take back the conversation \
-                     alone (--conversation)"
-                )));
-            }
-            for number in (turn..=last).rev() {
-                let Some(files) = self.take_back(number, force)? else { continue };
-                let is_left = files.iter().any(|(_, how)| matches!(how, Undone::Refused(_)));
-                rewound.files.push((number, files));
-                if is_left {
-                    return Ok(rewound);
-                }
+            rewound.files = self.take_back(Undo::From(turn), options)?;
+            if rewound.files.as_ref().is_some_and(|report| !report.is_complete()) {
+                return Ok(rewound);
             }
         }
         if what != Rewind::Files {
@@ -137,17 +110,37 @@ impl Recorded {
         Ok(rewound)
     }
 
-    /// `None`: the turn changed nothing, or is undone.
-    fn take_back(&self, turn: u32, force: bool) -> Result<Option<Files>, OpenError> {
-        let files = match self.workspace.undo(turn, force) {
-            Ok(files) => files,
-            Err(failure) if failure.code == ErrorCode::NotFound => return Ok(None),
-            Err(failure) => {
-                return Err(OpenError::Usage(format!("session {}: {}", self.id, failure.message)));
+    /// `None`: there is nothing to undo.
+    fn take_back(
+        &self,
+        what: Undo,
+        UndoOptions { force, git }: UndoOptions,
+    ) -> Result<Option<UndoReport>, OpenError> {
+        let report = match self.workspace.undo(what, force, git) {
+            Ok(report) => report,
+            Err(UndoError::Nothing) => return Ok(None),
+            Err(error @ UndoError::Shared(_)) => {
+                return Err(OpenError::NotConfirmed(format!("session {}: {error}", self.id)));
+            }
+            Err(error @ UndoError::Failed(_)) => {
+                return Err(OpenError::NotUndone(format!("session {}: {error}", self.id)));
             }
         };
-        let told = files.iter().map(|(path, how)| (path.clone(), how.to_string()));
-        self.events.emit(Body::TurnUndone { undone: turn, files: told.collect() });
-        Ok(Some(files))
+        let told = report.files.iter().map(|(path, how)| (path.clone(), how.to_string()));
+        self.events.emit(Body::TurnUndone { undone: report.turns.0, files: told.collect() });
+        Ok(Some(report))
+    }
+
+    fn nothing(&self, what: Undo) -> OpenError {
+        let id = &self.id;
+        OpenError::Usage(match what {
+            Undo::Turn(turn) => {
+                format!("session {id}: turn {turn} changed no file, or is undone already")
+            }
+            Undo::Redo => format!("session {id}: there is no undo to take back"),
+            Undo::Latest | Undo::From(_) => {
+                format!("session {id} has no turn whose changes could be undone")
+            }
+        })
     }
 }

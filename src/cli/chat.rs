@@ -9,10 +9,11 @@ use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{options, session};
-use crate::app::{OpenError, Options, Recorded, Rewind, Session, StateDirs, Which};
+use crate::app::{OpenError, Options, Recorded, Rewind, Session, StateDirs, UndoOptions, Which};
 use crate::config::UserDirs;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::ui::tui::{self, Arrangement, Chat, CommandDeed, Handle, News, Request};
+use crate::workspace::Undo;
 use crate::{record, ui};
 use jobs::{Jobs, Ran};
 use places::Places;
@@ -59,7 +60,7 @@ enum Next {
     Quit,
     Open(Which),
     /// This session, from before that turn on.
-    Rewind(u32),
+    Rewind(u32, Rewind),
 }
 
 async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, OpenError> {
@@ -118,10 +119,10 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         session.close().await;
         match next {
             Next::Quit => break id,
-            Next::Rewind(turn) => {
+            Next::Rewind(turn, what) => {
                 let Some(id) = id else { continue };
                 chat.handle.tell(News::Anew);
-                told = Some(match rewind(&options, &id, turn) {
+                told = Some(match rewind(&options, &id, turn, what) {
                     Ok(news) => news,
                     Err(error) => News::Note(false, error.to_string()),
                 });
@@ -267,17 +268,23 @@ async fn converse(
                         Err(reason) => handle.tell(News::Note(false, reason)),
                     },
                     Request::Command(CommandDeed::Rewind, turn) => {
-                        match turn.parse().map_err(|_| ()).and_then(|turn| kept(session, turn)) {
-                            Ok(turn) => return Next::Rewind(turn),
-                            Err(()) => {
-                                let text = "say to before which turn, as a number; a session that is \
-                                            not kept can not go back";
+                        match rewind_of(&turn).filter(|_| session.log_path.is_some()) {
+                            Some((turn, what)) => return Next::Rewind(turn, what),
+                            None => {
+                                let text = "/rewind TURN [files|conversation]: the number of the turn; a \
+                                            session that is not recorded cannot go back";
                                 handle.tell(News::Note(false, text.to_owned()));
                             }
                         }
                     }
-                    Request::Command(CommandDeed::Undo, turn) => {
-                        if let Err(reason) = undo(session, &turn) {
+                    Request::Command(CommandDeed::Undo, arguments) => {
+                        if let Err(reason) = undo(session, &arguments) {
+                            handle.tell(News::Note(false, reason));
+                        }
+                    }
+                    Request::Command(CommandDeed::Redo, arguments) => {
+                        let options = UndoOptions { force: arguments == "force", git: true };
+                        if let Err(reason) = session.undo(Undo::Redo, options) {
                             handle.tell(News::Note(false, reason));
                         }
                     }
@@ -371,20 +378,32 @@ fn resume(options: &Options, session: &Session, id: &str) -> Result<String, Stri
     if id == session.id() { Err("that is this session".to_owned()) } else { Ok(id) }
 }
 
-fn kept(session: &Session, turn: u32) -> Result<u32, ()> {
-    session.log_path.is_some().then_some(turn).ok_or(())
+/// `TURN`, `TURN files`, `TURN conversation`.
+fn rewind_of(arguments: &str) -> Option<(u32, Rewind)> {
+    let mut words = arguments.split_whitespace();
+    let turn = words.next()?.parse().ok()?;
+    let what = match words.next() {
+        None | Some("both") => Rewind::Both,
+        Some("files") => Rewind::Files,
+        Some("conversation") => Rewind::Conversation,
+        Some(_) => return None,
+    };
+    Some((turn, what))
 }
 
 /// Takes a session that nobody works on back to before a turn.
-fn rewind(options: &Options, id: &str, turn: u32) -> Result<News, OpenError> {
+fn rewind(options: &Options, id: &str, turn: u32, what: Rewind) -> Result<News, OpenError> {
     let storage = options.recorded();
     let own = StateDirs::of(options.dirs.as_ref());
-    let recorded = Recorded::open((&options.root, &options.add_dirs, &own), &storage, id)?;
-    let rewound = recorded.rewind(turn, Rewind::Both, false)?;
-    let files = rewound.files.iter().flat_map(|(_, files)| files);
+    let place = (options.root.as_path(), options.add_dirs.as_slice(), &own);
+    let recorded = Recorded::open(place, &storage, id, &options.config.config)?;
+    let rewound = recorded.rewind(turn, what, UndoOptions::default())?;
+    let files = rewound.files.iter().flat_map(|report| &report.files);
     let files: Vec<String> = files.map(|(path, how)| format!("{path} {how}")).collect();
     let files = if files.is_empty() { String::new() } else { format!(": {}", files.join(", ")) };
-    Ok(if rewound.conversation {
+    Ok(if what == Rewind::Files {
+        News::Note(true, format!("files are as before turn {turn}{files}"))
+    } else if rewound.conversation {
         News::Rewound(format!("back to before turn {turn}{files}"))
     } else {
         let text = format!("the conversation is as it was, because a file is{files}");
@@ -406,12 +425,21 @@ fn pins(session: &Session) -> String {
     if pins.is_empty() { "nothing is pinned; /pin WORDS does it\n".to_owned() } else { pins }
 }
 
-fn undo(session: &mut Session, turn: &str) -> Result<(), String> {
-    let turn = match turn {
-        "" => None,
-        turn => Some(turn.parse().map_err(|_| format!("{turn:?} is no number of a turn"))?),
-    };
-    session.undo(turn)
+fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {
+    let mut options = UndoOptions::default();
+    let mut what = Undo::Latest;
+    for word in arguments.split_whitespace() {
+        match word {
+            "force" => options.force = true,
+            "git" => options.git = true,
+            turn => {
+                let wrong =
+                    |_| format!("/undo [TURN] [force] [git]: {turn:?} is no number of a turn");
+                what = Undo::Turn(turn.parse().map_err(wrong)?);
+            }
+        }
+    }
+    session.undo(what, options)
 }
 
 async fn model_of(session: &mut Session, options: &Options, model: &str) -> News {
@@ -428,7 +456,7 @@ async fn model_of(session: &mut Session, options: &Options, model: &str) -> News
 
 /// The last lines of a session's timeline, and where the rest is.
 fn trace(session_log: Option<&PathBuf>) -> Result<String, String> {
-    let path = session_log.ok_or("nothing of this session is kept (--ephemeral)")?;
+    let path = session_log.ok_or("this session is not recorded")?;
     let loaded = record::load(path).map_err(|error| error.to_string())?;
     let timeline = record::timeline(&loaded.events);
     let lines: Vec<&str> = timeline.lines().collect();

@@ -79,7 +79,7 @@ pub(super) struct RunArgs {
     /// Go on with the latest session of this project
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "session_id"])]
     pub(super) continue_latest: bool,
-    /// Go on with this session, or the one whose id begins so
+    /// Continue the session whose id begins so, of this or another project
     #[arg(
         short = 'r', long, value_name = "ID", num_args = 0..=1, default_missing_value = "",
         hide_default_value = true, conflicts_with = "session_id"
@@ -134,33 +134,40 @@ pub(super) fn root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
     Ok(root)
 }
 
-/// The directory to work in, and the state directory that holds the session of this id, where that is another
-/// project's. The session continues in its own directory unless `-C` names one.
+/// The sessions among which this one is: those of the project at `root`, or of the project that has it, with that
+/// project's directory.
+pub(super) fn sessions_with(
+    root: &Path,
+    id: &str,
+) -> Result<(Storage, Option<PathBuf>), OpenError> {
+    let dirs = UserDirs::find();
+    let here = Storage::find(root, dirs.as_ref());
+    if !here.matching(id).is_empty() {
+        return Ok((here, None));
+    }
+    let elsewhere = Storage::of_session(id, dirs.as_ref())?;
+    Ok(elsewhere.map_or((here, None), |(storage, own)| (storage, Some(own))))
+}
+
+/// The directory to work in, and for the session of this id (or its beginning) where it is recorded. A session of
+/// another project works in its own directory unless `-C` names one.
 pub(super) fn root_for(
     cwd: Option<&Path>,
     id: Option<&str>,
 ) -> Result<(PathBuf, Option<Storage>), OpenError> {
     let root = root(cwd)?;
     let Some(id) = id.filter(|id| !id.is_empty()) else { return Ok((root, None)) };
-    let dirs = UserDirs::find();
-    let here = Storage::find(&root, dirs.as_ref());
-    if here.sessions().iter().any(|session| session.starts_with(id)) {
-        return Ok((root, None));
-    }
-    let Some((storage, own)) = Storage::of_session(id, dirs.as_ref()) else {
-        return Ok((root, None));
-    };
-    if cwd.is_some() {
-        return Ok((root, Some(storage)));
-    }
+    let (storage, own) = sessions_with(&root, id)?;
+    let own = own.filter(|own| cwd.is_none() && *own != root);
+    let Some(own) = own else { return Ok((root, Some(storage))) };
+    let shown = own.display();
     if !own.is_dir() {
         return Err(OpenError::Usage(format!(
-            "session {id} belongs to {}, which is gone; name a directory to continue in with -C DIR",
-            own.display()
+            "session {id} belongs to {shown}, which is gone; name a directory to work in with -C DIR"
         )));
     }
-    ui::tell(&format!("session {id} continues in its own directory, {}", own.display()));
-    Ok((own, Some(storage)))
+    ui::tell(&format!("session {id} belongs to another project; working in {shown}"));
+    Ok((self::root(Some(&own))?, Some(storage)))
 }
 
 /// This folder, in which the user stands, as the shell came there, if it says so.

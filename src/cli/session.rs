@@ -113,14 +113,17 @@ fn code(done: Result<u8, OpenError>) -> u8 {
     })
 }
 
-fn root_and_storage(place: &Place, id: Option<&str>) -> Result<(PathBuf, Storage), OpenError> {
-    let (root, storage) = options::root_for(place.cwd.as_deref(), id)?;
-    let storage = storage.unwrap_or_else(|| Storage::find(&root, UserDirs::find().as_ref()));
-    Ok((root, storage))
+/// The sessions of this project, or of the one that has this session.
+fn storage(place: &Place, id: Option<&str>) -> Result<Storage, OpenError> {
+    let root = options::root(place.cwd.as_deref())?;
+    Ok(match id {
+        Some(id) => options::sessions_with(&root, id)?.0,
+        None => Storage::find(&root, UserDirs::find().as_ref()),
+    })
 }
 
 fn load(one: &One) -> Result<(PathBuf, record::Loaded), OpenError> {
-    let (_, storage) = root_and_storage(&one.place, one.id.as_deref())?;
+    let storage = storage(&one.place, one.id.as_deref())?;
     let id = storage.choose(one.id.as_deref())?;
     let path = storage.log_path(&id);
     let loaded = record::load(&path).map_err(|error| OpenError::Usage(error.to_string()))?;

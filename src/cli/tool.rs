@@ -227,6 +227,7 @@ impl Tools {
     /// Ends what commands left running, and the session.
     async fn close(self) {
         self.gate.exec.close().await;
+        self.gate.registry.settle_background(true);
         if let Some(summary) = &self.summary {
             self.gate.events.emit(Body::SessionSummary(summary.summary()));
         }
@@ -266,7 +267,7 @@ fn open(
             .map_err(|error| OpenError::Usage(error.to_string()))?;
         sinks.push(Box::new(log));
         sinks.push(Box::new(summary.insert(SummarySink::default()).clone()));
-        workspace = workspace.with_undo(storage.undo_folder(&id));
+        workspace = app::with_checkpoints(workspace, &config.config, &storage, &id)?;
         let folder = storage.log_path(&id).with_file_name("tool-output");
         Spill::new(folder, &root, masker.clone())
     } else {

@@ -274,6 +274,7 @@ impl Loaded {
             ("checks.timeout", Some(&config.checks.timeout)),
             ("limits.timeout", config.limits.timeout.as_ref()),
             ("breaker.cooldown", Some(&config.breaker.cooldown)),
+            ("checkpoints.expire_after", Some(&config.checkpoints.expire_after)),
         ];
         for (key, text) in durations {
             if let Some(Err(reason)) = text.map(|text| super::parse_duration(text)) {

@@ -18,9 +18,9 @@ pub use needs::{Needs, Seal};
 pub use providers::{Provider, Resolved, presets, resolve};
 pub use trust::{forget_trust, trust, trust_in, trusted};
 pub use types::{
-    AskModel, Breaker, Checks, Config, Context, Learning, Limits, ModelTable, Permissions,
-    ProviderTable, Record, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing, UiScreen,
-    UiTheme,
+    AskModel, Breaker, Checkpoints, Checks, Config, Context, Learning, Limits, ModelTable,
+    Permissions, ProviderTable, Record, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing,
+    UiScreen, UiTheme,
 };
 
 use std::path::{Path, PathBuf};
@@ -43,29 +43,31 @@ pub struct UserDirs {
 }
 
 impl UserDirs {
-    /// From the environment, or from the user's passwd entry where HOME is missing or no absolute path; `None` where
-    /// there is no home at all.
+    /// As the `XDG_…_HOME` variables name them, else below the home; `None` if one is not named and there is no home.
     pub fn find() -> Option<Self> {
-        use etcetera::BaseStrategy as _;
-        if std::env::home_dir().is_none_or(|home| !home.is_absolute()) {
-            return Self::of_passwd_entry();
-        }
-        let strategy = etcetera::choose_base_strategy().ok()?;
-        let state = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
-        // (A home that is named from here would be another one in the next folder.)
-        let own = |folder: PathBuf| std::path::absolute(folder.join("agent")).ok();
+        let by_default = Self::by_default();
+        let named = |variable: &str, by_default: Option<&PathBuf>| {
+            let folder = std::env::var_os(variable).map(PathBuf::from);
+            let folder = folder.filter(|folder| folder.is_absolute());
+            folder.map(|folder| folder.join("agent")).or_else(|| by_default.cloned())
+        };
         Some(Self {
-            config: own(strategy.config_dir())?,
-            state: own(state)?,
-            cache: own(strategy.cache_dir())?,
-            data: own(strategy.data_dir())?,
+            config: named("XDG_CONFIG_HOME", by_default.as_ref().map(|dirs| &dirs.config))?,
+            state: named("XDG_STATE_HOME", by_default.as_ref().map(|dirs| &dirs.state))?,
+            cache: named("XDG_CACHE_HOME", by_default.as_ref().map(|dirs| &dirs.cache))?,
+            data: named("XDG_DATA_HOME", by_default.as_ref().map(|dirs| &dirs.data))?,
         })
     }
 
-    /// Below the home that the system's user database names.
-    pub fn of_passwd_entry() -> Option<Self> {
-        let user = nix::unistd::User::from_uid(nix::unistd::Uid::effective()).ok().flatten()?;
-        user.dir.is_absolute().then(|| Self::below(&user.dir))
+    /// Below `HOME`; if that is no absolute path, below the home in the user's passwd entry.
+    pub fn by_default() -> Option<Self> {
+        let of_environment = std::env::var_os("HOME").map(PathBuf::from);
+        let home = of_environment.filter(|home| home.is_absolute()).or_else(|| {
+            let user = nix::unistd::User::from_uid(nix::unistd::Uid::effective());
+            let home = user.ok().flatten().map(|user| user.dir);
+            home.filter(|home| home.is_absolute())
+        })?;
+        Some(Self::below(&home))
     }
 
     /// Where they are by default, for whom this is the home.

@@ -25,6 +25,8 @@ pub struct Config {
     pub permissions: Permissions,
     /// What holds commands.
     pub sandbox: Sandbox,
+    /// What is kept to undo changes.
+    pub checkpoints: Checkpoints,
     /// The commands that decide whether a task is done.
     pub checks: Checks,
     /// Who takes a second look at what the checks let pass.
@@ -239,6 +241,34 @@ impl Default for Context {
     }
 }
 
+/// What is kept to undo changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Checkpoints {
+    /// Without checkpoints nothing can be undone, and destructive commands ask.
+    pub enabled: bool,
+    /// Changes by commands are not covered in a project with more files.
+    pub max_files: usize,
+    /// Larger files are not covered, unless a file tool changes them.
+    pub max_file_bytes: u64,
+    /// The contents kept for a project, in bytes.
+    pub max_bytes: u64,
+    /// Contents are kept so long.
+    pub expire_after: String,
+}
+
+impl Default for Checkpoints {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            max_files: 100_000,
+            max_file_bytes: 10 * 1024 * 1024,
+            max_bytes: 512 * 1024 * 1024,
+            expire_after: "720h".into(),
+        }
+    }
+}
+
 /// When a tool that is ill rests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -383,6 +413,7 @@ impl Default for Config {
             models: BTreeMap::new(),
             permissions: Permissions::default(),
             sandbox: Sandbox::default(),
+            checkpoints: Checkpoints::default(),
             checks: Checks::default(),
             verify: Verify::default(),
             limits: Limits::default(),

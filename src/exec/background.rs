@@ -151,6 +151,11 @@ impl Background {
         id
     }
 
+    /// The command of this id, or something that it left, still runs.
+    pub(super) fn is_running(&self, id: &str) -> bool {
+        self.jobs().by_id.get(id).is_some_and(|job| job.state() != ENDED)
+    }
+
     /// The ids there are.
     pub(super) fn ids(&self) -> Vec<String> {
         self.jobs().by_id.keys().cloned().collect()

@@ -8,6 +8,7 @@ mod capture;
 mod environment;
 mod foreground;
 mod forward;
+pub mod git;
 mod live;
 mod process;
 mod running;
@@ -353,6 +354,11 @@ impl Exec {
     /// Ends a background command with all of its processes.
     pub async fn kill(&self, id: &str) -> Option<Piece> {
         self.background.kill(id).await
+    }
+
+    /// The background command of this id, or something that it left, still runs.
+    pub fn is_running(&self, id: &str) -> bool {
+        self.background.is_running(id)
     }
 
     /// The ids of the background commands, ended ones too.

@@ -26,6 +26,11 @@ impl Kernel {
         self.parts.main = speaker;
     }
 
+    /// Records what background commands changed, now that all have ended.
+    pub fn settle_background(&self) {
+        self.parts.registry.settle_background(true);
+    }
+
     /// A turn was begun in this session.
     pub fn has_begun(&self) -> bool {
         self.turn > 0

@@ -106,8 +106,13 @@ impl Completion {
 
     /// Takes one more answer of the registry.
     pub(super) fn saw(&mut self, answer: &Answer) {
-        let Answer { envelope, effect, denied, violates_pin: _ } = answer;
+        let Answer { envelope, effect, denied, violates_pin: _, changed } = answer;
         self.denied |= denied;
+        for path in changed {
+            if !self.files_changed.contains(path) {
+                self.files_changed.push(path.clone());
+            }
+        }
         match effect {
             Some(Effect::Write { path }) if envelope.data.get("applied") == Some(&true.into()) => {
                 if !self.files_changed.contains(path) {

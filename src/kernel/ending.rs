@@ -110,14 +110,7 @@ impl Kernel {
         if ending == Ending::Interrupted {
             self.parts.registry.interrupted();
         }
-        for message in self.parts.registry.end_turn() {
-            self.parts.events.emit(Body::Error {
-                source: "workspace".to_owned(),
-                message,
-                retry_in_ms: None,
-                attempt: None,
-            });
-        }
+        self.parts.registry.settle_background(false);
         let mut result = std::mem::take(&mut turn.draft.text);
         if result.trim().is_empty() {
             result = std::mem::take(&mut turn.completion.candidate);

@@ -1,7 +1,7 @@
 //! Places in a project that are special: what the agent must not write, and what holds secrets.
 
 /// Folders of `.agent/` whose files may be changed when a person agrees.
-const OWN_OPEN: &[&str] = &["skills", "commands", "prompts"];
+const OWN_OPEN: &[&str] = &["agents", "commands", "prompts", "skills"];
 
 /// Names of files that hold secrets, besides keys; one `*` stands for anything.
 const SECRET_FILES: &[&str] = &[
@@ -66,15 +66,9 @@ pub(super) fn guarded(path: &str) -> Option<Guarded> {
     None
 }
 
-/// What is kept for an undo: files as they were, whatever their names.
-const KEPT: &str = ".agent/undo/";
-
 /// The file's name, or its place, says that it holds secrets.
 pub(super) fn is_secret(path: &str) -> bool {
-    path.starts_with(KEPT)
-        || path.contains("/.agent/undo/")
-        || fits(path, SECRET_FILES) && !fits(path, SAMPLES)
-        || holds_a_key(path)
+    fits(path, SECRET_FILES) && !fits(path, SAMPLES) || holds_a_key(path)
 }
 
 /// The file's name says that it holds a key.
@@ -119,7 +113,6 @@ mod tests {
             ".ssh/id_ed25519",
             "service-account.json",
             "service-account-prod.json",
-            ".agent/undo/1/turn-1/0001",
         ] {
             assert!(is_secret(path), "{path}");
         }

@@ -67,8 +67,8 @@ impl Effect {
 }
 
 /// How one command differs from the session's sandbox profile. With all of them false it runs in the profile as it is.
+#[expect(clippy::struct_excessive_bools, reason = "each is given or withheld by itself")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is granted independently of the others")]
 pub struct Rights {
     /// Nothing is writable but the private TMPDIR.
     pub read_only: bool,

@@ -44,6 +44,8 @@ pub struct Answer {
     pub denied: bool,
     /// The rule of a pin refused it, or wants the user to be asked.
     pub violates_pin: bool,
+    /// The paths that it changed, as far as checkpoints cover them.
+    pub changed: Vec<String>,
 }
 
 /// A call that was tried and is not answered yet.
@@ -60,6 +62,7 @@ struct Known {
     effect: Option<Effect>,
     denied: bool,
     violates_pin: bool,
+    changed: Vec<String>,
     /// The call on whose behalf the kernel makes this one.
     parent: Option<String>,
 }
@@ -156,8 +159,8 @@ impl Registry {
             by: known.by(),
             parent_call: known.parent,
         });
-        let Known { effect, denied, violates_pin, .. } = known;
-        Answer { envelope, effect, denied, violates_pin }
+        let Known { effect, denied, violates_pin, changed, .. } = known;
+        Answer { envelope, effect, denied, violates_pin, changed }
     }
 
     /// Answers a call that is not carried out because the user said something before it began.
@@ -174,7 +177,7 @@ impl Registry {
             by: Caller::Model,
             parent_call: None,
         });
-        Answer { envelope, effect: None, denied: false, violates_pin: false }
+        Answer { envelope, effect: None, denied: false, violates_pin: false, changed: Vec::new() }
     }
 
     /// Everything before the tool itself runs.
@@ -232,7 +235,8 @@ impl Registry {
         permit: Permit,
         known: &mut Known,
     ) -> Result<Report, Failure> {
-        let Wanted { entry, arguments, target: Target { effect, place }, seen, key } = wanted;
+        let Wanted { entry, arguments, target, seen, key } = wanted;
+        let effect = target.effect.clone();
         let mut cx = self.cx.clone();
         cx.cancel = self.control.cancel();
         // Should the judge be wrong about what only reads, it still writes nothing.
@@ -245,7 +249,6 @@ impl Registry {
         cx.watcher = Some(Arc::new(move |text| {
             events.emit(Body::ToolOutput { call: id.clone(), text: text.to_owned() });
         }));
-        cx.place = place;
         cx.withheld = self.withheld();
         cx.rights.network = match permit {
             Permit::Person => self.state().policy.needs_network(&effect, &*self.cx.workspace),
@@ -258,6 +261,8 @@ impl Registry {
             known.input.insert(LOCK_FIELDS[1].to_owned(), seen.size().into());
         }
         cx.seen = seen;
+        let begun = self.checkpoint_before(entry.tool.spec().name, &target, cx.rights).await;
+        cx.place = target.place;
         let epoch = self.state().repetition.epoch();
         self.events.emit(Body::ToolStarted {
             call: call.id.clone(),
@@ -269,6 +274,12 @@ impl Registry {
         });
         let run = AssertUnwindSafe(entry.tool.run(arguments, &cx)).catch_unwind().await;
         let mut outcome = run.unwrap_or_else(|panic| Err(panicked(&call.name, panic.as_ref())));
+        if let Some(begun) = begun {
+            known.changed = self.checkpoint_after(begun, &effect, &mut outcome).await;
+        }
+        if matches!(effect, Effect::Job { .. }) {
+            self.settle_background(false);
+        }
 
         let mut state = self.state();
         let class = outcome.as_ref().err().map(|failure| failure.code.class(&call.name));

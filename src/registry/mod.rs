@@ -6,6 +6,7 @@
 mod approval;
 mod breaker;
 mod call;
+mod checkpoint;
 mod freeze;
 mod limits;
 mod repetition;
@@ -25,11 +26,11 @@ use validate::Validator;
 
 use crate::permission::{Heard, Policy, Withheld, heard};
 use crate::protocol::control::{Control, PermissionMode};
-use crate::protocol::envelope::ErrorCode;
 use crate::protocol::event::{Body, Event, Events, FreezeCause};
 use crate::protocol::prompt::Prompts;
 use crate::protocol::tool::ToolSpec;
 use crate::tools::{Tool, ToolCx};
+use crate::workspace::{Begun, Undo, UndoError};
 
 /// Every tool, and the gate in front of them.
 pub struct Registry {
@@ -56,6 +57,8 @@ struct State {
     freeze: Freeze,
     /// Something ran in this turn that could change the project.
     could_change: bool,
+    /// Background commands whose changes are not recorded yet.
+    background: Vec<(String, Begun)>,
 }
 
 /// How the gate is set.
@@ -86,6 +89,7 @@ impl Registry {
             repetition: Repetition::default(),
             freeze: Freeze::default(),
             could_change: false,
+            background: Vec::new(),
         };
         Self {
             entries,
@@ -193,31 +197,19 @@ impl Registry {
     /// From now on changes belong to this turn of the user.
     pub fn begin_turn(&self, turn: u32) {
         self.state().could_change = false;
-        self.cx.workspace.begin_turn(turn);
+        if let Some(checkpoints) = self.cx.workspace.checkpoints() {
+            checkpoints.begin_turn(turn);
+        }
     }
 
-    /// What the turn's end shows of its changes, a sentence each: programs that wrote to a file after
-    /// it had been replaced.
-    pub fn end_turn(&self) -> Vec<String> {
-        let late = self.cx.workspace.end_turn().into_iter();
-        late.map(|late| {
-            format!(
-                "CONFLICT: a program that had {} open wrote to it after it was replaced; its version \
-                 lies in {}",
-                late.path,
-                late.kept.display()
-            )
-        })
-        .collect()
-    }
-
-    /// Takes back what this turn changed: each file and what became of it.
+    /// Undoes what this turn changed: each path, and what became of it.
     pub fn undo(&self, turn: u32) -> BTreeMap<String, String> {
-        match self.cx.workspace.undo(turn, false) {
-            Ok(files) => files.into_iter().map(|(path, how)| (path, how.to_string())).collect(),
-            // Nothing was changed.
-            Err(failure) if failure.code == ErrorCode::NotFound => BTreeMap::new(),
-            Err(failure) => BTreeMap::from([(".".to_owned(), failure.message)]),
+        match self.cx.workspace.undo(Undo::Turn(turn), false, false) {
+            Ok(report) => {
+                report.files.into_iter().map(|(path, how)| (path, how.to_string())).collect()
+            }
+            Err(UndoError::Nothing) => BTreeMap::new(),
+            Err(error) => BTreeMap::from([(".".to_owned(), error.to_string())]),
         }
     }
 

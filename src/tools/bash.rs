@@ -16,13 +16,12 @@ use serde_json::{Value, json};
 
 use stages::Pipelines;
 
-use super::{Target, Tool, ToolCx, blocking, filled_in, parse, spec};
+use super::{Target, Tool, ToolCx, filled_in, parse, spec};
 use crate::exec::{self, Command, Ended, Outcome, Statuses, Watcher, WholeOutput};
 use crate::permission::Line;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
 use crate::protocol::{Object, shorten};
-use crate::workspace::Kept;
 
 /// How long a command may take that is waited for.
 const TIMEOUT: Duration = Duration::from_mins(2);
@@ -94,7 +93,6 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let directory = cx.place()?.path();
     let line = Line::read(&args.command);
     let note = line.note(directory.relative(), &*cx.workspace);
-    let kept = keep(&line, directory.relative(), cx).await?;
     let spill = Arc::clone(&cx.spill);
     let whole_output: WholeOutput<'static> = Box::new(move || {
         let (file, name) = spill.create("Bash")?;
@@ -122,42 +120,18 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let failed = |error: exec::Error| could_not_run(&error, &args.directory);
     if args.background {
         let id = cx.exec.start_background(command, timeout, &cx.cancel).await;
-        release(kept, cx).await?;
         let id = id.map_err(failed)?;
         return Ok(background::started(&id, &args.command));
     }
     let changed_before = cx.workspace.changed_since_seen();
     let outcome = cx.exec.run(command, &cx.cancel).await;
-    release(kept, cx).await?;
     let outcome = outcome.map_err(failed)?;
-    let mut files_changed = cx.workspace.changed_since_seen();
-    files_changed.retain(|path| !changed_before.contains(path));
+    let mut stale = cx.workspace.changed_since_seen();
+    stale.retain(|path| !changed_before.contains(path));
     let pipelines = Pipelines::read(&line, &outcome.statuses);
     let notes = [note, input::note(&line, &outcome)].into_iter().flatten().collect();
-    answer(&args.command, outcome, &pipelines, files_changed, notes)
+    answer(&args.command, outcome, &pipelines, &stale, notes)
         .map_err(|failure| failure.at(directory.relative()))
-}
-
-/// Keeps what the line takes away or overwrites, as far as it names it.
-async fn keep(line: &Line, directory: &str, cx: &ToolCx) -> Result<Kept, Failure> {
-    let files = line.removes(directory, &*cx.workspace);
-    if files.is_empty() {
-        return Ok(Kept::default());
-    }
-    let workspace = Arc::clone(&cx.workspace);
-    blocking(move || workspace.keep(&files)).await
-}
-
-async fn release(kept: Kept, cx: &ToolCx) -> Result<(), Failure> {
-    if kept.is_empty() {
-        return Ok(());
-    }
-    let workspace = Arc::clone(&cx.workspace);
-    blocking(move || {
-        workspace.release(kept);
-        Ok(())
-    })
-    .await
 }
 
 fn could_not_run(error: &exec::Error, directory: &str) -> Failure {
@@ -190,11 +164,11 @@ fn answer(
     command: &str,
     outcome: Outcome,
     pipelines: &Pipelines,
-    files_changed: Vec<String>,
+    stale: &[String],
     notes: Vec<String>,
 ) -> Result<Report, Failure> {
     let shown = shown(command);
-    let notes = in_words(notes, &outcome, &files_changed);
+    let notes = in_words(notes, &outcome, stale);
     let complaint = complaint(&outcome.stderr.text);
     let failed_stages = pipelines.failed_stages().map(|stages| stages + &complaint);
     let how = outcome.how();
@@ -202,7 +176,7 @@ fn answer(
     let missing = missing_program(&outcome);
     let is_silent = outcome.stdout.total_bytes + outcome.stderr.total_bytes == 0;
     let stats = stats(&outcome);
-    let data = data(outcome, pipelines, files_changed);
+    let data = data(outcome, pipelines);
     let (code, message, hint) = match (ended, exit_code) {
         (Ended::Exited, Some(0)) => {
             let conclusion = match &failed_stages {
@@ -254,7 +228,7 @@ fn answer(
     Err(failure)
 }
 
-fn data(outcome: Outcome, pipelines: &Pipelines, files_changed: Vec<String>) -> Object {
+fn data(outcome: Outcome, pipelines: &Pipelines) -> Object {
     let mut data = Object::new();
     let truncated = outcome.stdout.truncated || outcome.stderr.truncated;
     data.insert("stdout".to_owned(), outcome.stdout.text.into());
@@ -266,7 +240,6 @@ fn data(outcome: Outcome, pipelines: &Pipelines, files_changed: Vec<String>) -> 
         data.insert("pipelines".to_owned(), pipelines);
     }
     data.insert("truncated".to_owned(), truncated.into());
-    data.insert("files_changed".to_owned(), files_changed.into());
     if !outcome.left_running.is_empty() {
         let left = outcome.left_running.into_iter();
         let left: Vec<Value> =
@@ -287,7 +260,7 @@ fn stats(outcome: &Outcome) -> Object {
 }
 
 /// What else the reader should know, each as ` Note: ….`
-fn in_words(mut notes: Vec<String>, outcome: &Outcome, files_changed: &[String]) -> String {
+fn in_words(mut notes: Vec<String>, outcome: &Outcome, stale: &[String]) -> String {
     for note in &mut notes {
         note.truncate(note.trim_end_matches('.').len());
     }
@@ -304,8 +277,8 @@ fn in_words(mut notes: Vec<String>, outcome: &Outcome, files_changed: &[String])
         notes.push(refused.clone());
     }
     notes.extend(outcome.notices.iter().cloned());
-    if !files_changed.is_empty() {
-        let files = files_changed.join(", ");
+    if !stale.is_empty() {
+        let files = stale.join(", ");
         notes.push(format!("changed since you read them, so read them again: {files}"));
     }
     notes.iter().fold(String::new(), |text, note| format!("{text} Note: {note}."))

@@ -4,6 +4,7 @@
 //! passes [`Workspace::resolve`], and only a [`ProjectPath`] opens anything.
 
 mod charset;
+mod checkpoint;
 mod content;
 mod diff;
 mod failure;
@@ -19,16 +20,19 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod text;
-mod undo;
 mod walk;
 
 use std::collections::HashSet;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 pub use charset::Charset;
+pub use checkpoint::{
+    Begun, Changed, Checkpoints, Limits, ReadBlobs, Scope, Settings, Undo, UndoError, UndoReport,
+    Undone, copy_journal,
+};
 pub use content::Content;
 pub use diff::Diff;
 pub(crate) use failure::io_failure;
@@ -39,7 +43,6 @@ pub use snapshot::{FileStat, Snapshot};
 pub use spill::{Spill, SpillFile};
 pub use sweep::Seen;
 pub use text::{LineEnding, Text, plain};
-pub use undo::{Kept, LateWrite, Undone};
 pub use walk::{Entry, Kind, Rules, Walk};
 
 use crate::protocol::envelope::{ErrorCode, Failure};
@@ -57,8 +60,8 @@ pub struct Workspace {
     /// Folders that may only be read: the session's own `tool-output/`.
     readable: Vec<PathBuf>,
     snapshots: Snapshots,
-    /// Where old files are kept; `None`: nothing can be undone.
-    undo: Option<undo::Undo>,
+    /// What operations changed; `None`: nothing can be undone.
+    checkpoints: Option<Arc<Checkpoints>>,
     /// What is left alone, though it lies in one of these folders.
     guarded: Guarded,
     /// Folders in which nothing of a dead process lies any more.
@@ -77,7 +80,7 @@ impl Workspace {
             named,
             readable: Vec::new(),
             snapshots: Snapshots::default(),
-            undo: None,
+            checkpoints: None,
             guarded: Guarded::default(),
             swept: Mutex::default(),
         })
@@ -96,6 +99,19 @@ impl Workspace {
     pub fn guarding(mut self, guarded: Guarded) -> Self {
         self.guarded = guarded;
         self
+    }
+
+    /// Records what operations change, so that they can be undone.
+    #[must_use]
+    pub fn with_checkpoints(mut self, settings: Settings) -> Self {
+        let closed = self.closed_places();
+        self.checkpoints = Some(Arc::new(Checkpoints::new(&self.root, closed, settings)));
+        self
+    }
+
+    /// What operations changed; `None`: nothing can be undone.
+    pub fn checkpoints(&self) -> Option<&Arc<Checkpoints>> {
+        self.checkpoints.as_ref()
     }
 
     /// The project's root, canonical.

@@ -4,9 +4,9 @@
 //! is looked at. If it is not what was read, the two are swapped back. A crash at any instant leaves
 //! the old file or the new one, whole.
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -16,7 +16,6 @@ use rustix::io::Errno;
 
 use super::open::is_read_only;
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot, hash};
-use super::undo::Old;
 use super::{ProjectPath, Workspace, io_failure};
 use crate::disk;
 use crate::protocol::envelope::{ErrorCode, Failure};
@@ -74,24 +73,17 @@ impl Workspace {
         pieces: &[&[u8]],
     ) -> Result<Change, Failure> {
         self.check_writable(path)?;
-        let (file, data) = self.open_file(path)?;
-        let new = New::of(pieces);
-        let old = Old { file: &file, data: &data, hash: &seen.hash, is_copied: false };
-        let change = self.undoable(path, Some(old), &new, || self.swap(path, seen, &new))?;
-        // What is kept for an undo is a name too, but nobody misses it.
-        Ok(Change { split_hard_link: data.nlink() > 1, ..change })
+        self.swap(path, seen, &New::of(pieces))
     }
 
     /// Puts a file where there is none, with its missing parent folders; `CONFLICT` if there is one
     /// after all.
     pub fn create(&self, path: &ProjectPath, bytes: &[u8]) -> Result<Change, Failure> {
         self.check_writable(path)?;
-        let pieces = [bytes];
-        let new = New::of(&pieces);
-        self.undoable(path, None, &new, || self.place(path, &new, None))
+        self.place(path, &New::of(&[bytes]))
     }
 
-    /// The change itself, whatever is kept of it.
+    /// The change itself.
     pub(super) fn swap(
         &self,
         path: &ProjectPath,
@@ -118,10 +110,7 @@ impl Workspace {
         let mut file = beside.write(new, &seen.hash, Some((&old, &data))).map_err(failed)?;
         match beside.exchange(&file) {
             Ok(true) => {
-                // Where the old file itself is kept, what is written to it late is not lost: nobody is
-                // waited for.
-                let waits = !self.keeps_itself(path, &data);
-                self.settle(path, seen, &beside, &mut file, (new, waits))?;
+                self.settle(path, seen, &beside, &mut file, new)?;
             }
             // Without an exchange: one more look, then a rename.
             Ok(false) => {
@@ -137,13 +126,8 @@ impl Workspace {
         self.changed(path, &file.file, new, data.nlink() > 1)
     }
 
-    /// The creation itself, whatever is kept of it, with these permissions or those that new files get.
-    pub(super) fn place(
-        &self,
-        path: &ProjectPath,
-        new: &New<'_>,
-        permissions: Option<u32>,
-    ) -> Result<Change, Failure> {
+    /// The creation itself.
+    pub(super) fn place(&self, path: &ProjectPath, new: &New<'_>) -> Result<Change, Failure> {
         let mut made = Vec::new();
         let created = make_parents(path.absolute(), &mut made).and_then(|()| {
             let beside = Beside::open(path.absolute())?;
@@ -151,9 +135,6 @@ impl Workspace {
                 self.sweep_once(folder);
             }
             let mut file = beside.write(new, "", None)?;
-            if let Some(permissions) = permissions {
-                file.file.set_permissions(Permissions::from_mode(permissions))?;
-            }
             beside.place(&mut file)?;
             beside.sync();
             file.file.try_clone()
@@ -184,12 +165,12 @@ impl Workspace {
         seen: &Snapshot,
         beside: &Beside,
         new: &mut Temporary<'_>,
-        (wanted, waits): (&New<'_>, bool),
+        wanted: &New<'_>,
     ) -> Result<(), Failure> {
         // What lies under the temporary name is somebody's file now.
         new.keep();
         let until = Instant::now() + PATIENCE;
-        let mut in_hand = beside.look(new, waits.then_some(until));
+        let mut in_hand = beside.look(new, until);
         if in_hand.as_ref().is_ok_and(|held| held.hash.as_ref() == Some(&seen.hash)) {
             new.give_up();
             return Ok(());
@@ -208,7 +189,7 @@ impl Workspace {
                 Err(error) => return Err(self.left_behind(path, new, &error)),
             }
             held_before.extend(in_hand.ok());
-            in_hand = beside.look(new, Some(until));
+            in_hand = beside.look(new, until);
             let Ok(held) = &in_hand else { continue };
             let is_ours = Some(held.identity) == ours;
             if is_ours && held.hash.as_deref() != Some(wanted.hash()) {
@@ -315,7 +296,7 @@ fn make_parents(file: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
 }
 
 /// Removes a folder that was made for nothing. Should somebody have put something there, it stays.
-pub(super) fn unmake(folder: &Path) {
+fn unmake(folder: &Path) {
     if let (Some(parent), Some(name)) = (folder.parent(), folder.file_name())
         && let Ok(parent) = disk::open_folder(parent)
     {

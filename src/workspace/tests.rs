@@ -93,22 +93,6 @@ fn an_added_folder_may_be_used_and_a_readable_one_only_read() {
 }
 
 #[test]
-fn the_agents_records_are_met_only_where_they_are_named() {
-    let output = ".agent/sessions/1/tool-output";
-    let (_dir, workspace) = project(&[
-        ("a", ""),
-        (".agent/.gitignore", "*"),
-        (".agent/sessions/1/tool-output/tool_x.txt", "x"),
-        (".agent/config.toml", ""),
-    ]);
-    assert_eq!(walked(&workspace, ".", Rules::default()), ["a"]);
-    let hidden = Rules { include_hidden: true, include_ignored: false };
-    assert_eq!(walked(&workspace, ".", hidden), ["a"]);
-    let named = walked(&workspace, output, Rules::default());
-    assert_eq!(named, [".agent/sessions/1/tool-output/tool_x.txt"]);
-}
-
-#[test]
 fn rules_of_the_project_hold_below_and_those_above_it_do_not() {
     let dir = tempdir().unwrap();
     fs::write(dir.path().join(".gitignore"), "*").unwrap();
@@ -212,11 +196,11 @@ fn extended_attributes_are_kept() {
 fn spilled_output_holds_no_secret_and_is_named_for_the_model() {
     let dir = tempdir().unwrap();
     let masker = Arc::new(Masker::new([], &[]).unwrap());
-    let spill = Spill::new(dir.path().join(".agent/tool-output"), dir.path(), masker);
-    assert!(!dir.path().join(".agent").exists());
+    let spill = Spill::new(dir.path().join("state/tool-output"), dir.path(), masker);
+    assert!(!dir.path().join("state").exists());
     let path = spill.write("Bash", "one\nAKIAIOSFODNN7EXAMPLE\n").unwrap();
     assert!(
-        path.starts_with(".agent/tool-output/tool_") && path.ends_with("_001_Bash.txt"),
+        path.starts_with("state/tool-output/tool_") && path.ends_with("_001_Bash.txt"),
         "{path}"
     );
     let text = fs::read_to_string(dir.path().join(&path)).unwrap();
@@ -275,17 +259,4 @@ proptest! {
             prop_assert_eq!(bytes(back), raw.as_bytes());
         }
     }
-}
-
-#[test]
-fn what_no_undo_may_touch_is_not_kept_for_one() {
-    let (dir, workspace) =
-        project(&[("a", "x"), (".git/config", "x"), (".agent/config.toml", "x")]);
-    let workspace = workspace.with_undo(dir.path().join("undo"));
-    workspace.begin_turn(1);
-    for path in [".git/config", ".git/index.lock", ".agent/config.toml"] {
-        assert!(workspace.keep(&[path.to_owned()]).unwrap().is_empty(), "{path}");
-    }
-    assert_eq!(workspace.last_changing_turn(), None);
-    assert!(!workspace.keep(&["a".to_owned()]).unwrap().is_empty());
 }

@@ -83,7 +83,7 @@ impl Workspace {
     pub fn walk<'a>(&self, walk: &Walk, visitor: impl Fn() -> Visitor<'a> + Sync) -> usize {
         let base = walk.base.absolute();
         let top = self.writable_root(base).unwrap_or(base);
-        let rules = self.rules_at(walk, top);
+        let rules = Self::rules_at(walk, top);
         // Ignore files count from the project's top on: the walk starts there, and goes nowhere but
         // to the base. (Not further up: what lies above is not the project's.)
         let start = if rules.include_ignored { base } else { top };
@@ -164,7 +164,7 @@ impl Workspace {
     }
 
     /// What is left out below a base that may itself be among what is left out.
-    fn rules_at(&self, walk: &Walk, top: &Path) -> Rules {
+    fn rules_at(walk: &Walk, top: &Path) -> Rules {
         let Ok(inside) = walk.base.absolute().strip_prefix(top) else { return walk.rules };
         if walk.rules.include_ignored || inside.as_os_str().is_empty() {
             return walk.rules;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::chat::Pty;
 use crate::server::{self, Reply, Server};
-use crate::support::{Test, is_root, say};
+use crate::support::Test;
 
 #[test]
 fn no_key() {
@@ -123,32 +123,6 @@ fn a_folder_that_does_not_exist() {
 }
 
 #[test]
-fn a_folder_that_can_not_be_written_keeps_its_session_elsewhere() {
-    if is_root() {
-        say("SKIPPED: root may write everywhere, so no folder is read-only for it");
-        return;
-    }
-    let test = Test::new().script("text: ok");
-    let root = test.root();
-    let mode = |mode| {
-        let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
-        std::fs::set_permissions(&root, permissions).unwrap();
-    };
-    mode(0o555);
-    let done = test.run(&["task"]);
-    mode(0o755);
-    done.expect_code(0).expect_stdout("ok\n").expect_stderr("sessions are kept in");
-}
-
-#[test]
-fn a_folder_where_the_agents_own_can_not_be_made_keeps_its_session_elsewhere() {
-    // Also root can not make a folder where a file is.
-    let test = Test::new().script("text: ok").file(".agent", "a file");
-    test.run(&["task"]).expect_code(0).expect_stdout("ok\n").expect_stderr("sessions are kept in");
-    assert!(test.home().join(".local/state/agent/projects").is_dir());
-}
-
-#[test]
 fn a_configuration_with_a_typo() {
     let test = Test::new().script("text: ok").user_config("[limits]\nmax_turn = 3\n");
     test.run(&["task"]).expect_code(2).expect_one_line_of_stderr(
@@ -245,7 +219,7 @@ fn a_usage_error_leaves_no_session_behind() {
     for wrong in [["--allow", "Nope(x)"], ["--json-schema", "schema.json"], ["--timeout", "soon"]] {
         test.run(&["task", wrong[0], wrong[1]]).expect_code(2);
     }
-    let sessions = std::fs::read_dir(test.root().join(".agent/sessions")).unwrap().count();
+    let sessions = std::fs::read_dir(test.sessions()).unwrap().count();
     assert_eq!(sessions, 1);
     test.run(&["more", "-c"]).expect_code(0);
     assert_eq!(test.log(), log);

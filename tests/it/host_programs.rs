@@ -136,7 +136,6 @@ fn no_program_of_another_project_is_run_outside() {
     for (bin, made, is_project) in [
         ("tools/bin", "", false),
         ("tools/bin", ".agent/sessions", true),
-        // Sessions of such a one are kept elsewhere.
         ("tools/bin", "link", true),
         (".venv/bin", ".venv/pyvenv.cfg", false),
         (".venv/bin", ".venv/pyvenv.cfg pyproject.toml", true),

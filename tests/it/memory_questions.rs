@@ -70,7 +70,7 @@ fn wait(holds: impl Fn() -> bool) {
 
 /// The end of a session does not wait for what it taught: what it has left is done at the next starts.
 fn settle(test: &Test) {
-    let sessions = std::fs::read_dir(test.root().join(".agent/sessions")).unwrap();
+    let sessions = std::fs::read_dir(test.sessions()).unwrap();
     let logs = sessions.map(|entry| entry.unwrap().path().join("events.jsonl"));
     let finished = |log: &PathBuf| events(log).iter().any(|it| it["type"] == "turn.finished");
     let logs: Vec<PathBuf> = logs.filter(|log| log.exists() && finished(log)).collect();
@@ -388,10 +388,18 @@ fn questions_are_few_and_for_a_while() {
 
 #[test]
 fn a_server_that_is_busy_is_asked_once() {
-    let server = Server::with(|request, _| {
-        let body = request.json();
-        let text = body.to_string();
-        if text.contains("You keep the memory") {
+    let test = project();
+    meet_failure(&test);
+    let sessions = test.sessions();
+    let is_told = move || {
+        let logs = std::fs::read_dir(&sessions).unwrap();
+        let mut logs = logs.map(|entry| entry.unwrap().path().join("events.jsonl"));
+        logs.any(|log| {
+            std::fs::read_to_string(log).is_ok_and(|log| log.contains("\"source\":\"memory\""))
+        })
+    };
+    let server = Server::with(move |request, n| {
+        if request.json().to_string().contains("You keep the memory") {
             return Reply::new(
                 429,
                 "application/json",
@@ -399,17 +407,11 @@ fn a_server_that_is_busy_is_asked_once() {
             )
             .header("retry-after", "1");
         }
-        if text.contains("source") {
+        if is_told() {
             return sse_text("done");
         }
-        sse_calls(&[(
-            "Bash",
-            json!({"command": "for i in $(seq 400); do cat .agent/sessions/*/events.jsonl | \
-            grep -q '\"source\":\"memory\"' && echo its source && exit 0; sleep 0.05; done; exit 1"}),
-        )])
+        sse_calls(&[("Bash", json!({"command": format!("sleep 0.3; echo {n}")}))])
     });
-    let test = project();
-    meet_failure(&test);
     let test = test.user_config(&format!(
         "model = \"local/m\"\nlight_model = \"local/m\"\n[providers.local]\nbase_url = \"{}\"\n",
         server.url()

@@ -3,14 +3,13 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::chat::Pty;
-use crate::support::{Done, Test, has, is_root, say};
+use crate::support::{Test, has};
 
 const OUTSIDE: &str = "the user's own\n";
 

@@ -359,7 +359,7 @@ fn what_is_kept_for_an_undo_is_the_projects_own() {
     for name in &names {
         assert_eq!(outside.read(name), "the outside's\n");
     }
-    let mut folders = vec![test.root().join(".agent")];
+    let mut folders = vec![test.home().join(".local/state")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -69,7 +69,7 @@ fn bash(at: &Path, line: &str) -> String {
 
 /// Every file below a folder, and what it holds.
 fn content(at: &Path) -> String {
-    bash(at, "find . -name .agent -prune -o -type f -print0 | sort -z | xargs -0r sha256sum")
+    bash(at, "find . -type f -print0 | sort -z | xargs -0r sha256sum")
 }
 
 fn edit(path: &str, old: &str) -> Value {

@@ -205,7 +205,7 @@ fn a_session_goes_on_after_kill_9_at_any_point() {
         let leftovers: Vec<_> = std::fs::read_dir(test.root())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter(|name| ![".agent", ".git", "lib.sh", "test.sh"].contains(&name.as_str()))
+            .filter(|name| ![".git", "lib.sh", "test.sh"].contains(&name.as_str()))
             .collect();
         assert!(leftovers.is_empty(), "point {point}: {leftovers:?}");
     }
@@ -339,12 +339,13 @@ fn a_session_of_an_older_format_goes_on() {
         ),
     ]
     .concat();
-    let path = format!(".agent/sessions/{id}/events.jsonl");
-    let test = Test::new().file(&path, &log).script("when: the old answer\ntext: ok");
+    let test = Test::new().script("when: the old answer\ntext: ok");
+    let path = test.record(id, &log);
     let list = test.agent(&["session", "list"]).expect_code(0).stdout;
     assert!(list.contains("the old task"), "{list}");
     test.run(&["go on", "-c"]).expect_code(0).expect_stdout("ok\n");
-    assert!(test.read(&path).starts_with(&log), "what is on the disk stays as it is");
+    let kept = std::fs::read_to_string(&path).unwrap();
+    assert!(kept.starts_with(&log), "what is on the disk stays as it is");
     let events = test.events();
     assert_eq!(events[3]["type"], "session.resumed");
     assert_eq!((&events[3]["v"], &events[3]["seq"]), (&json!(1), &json!(4)));
@@ -352,9 +353,9 @@ fn a_session_of_an_older_format_goes_on() {
     assert!(page.contains("## User\n\nthe old task"), "{page}");
 
     let newer = log.replace("\"v\":0", "\"v\":9");
-    test.write(&path, &newer);
+    std::fs::write(&path, newer).unwrap();
     test.run(&["go on", "-c"]).expect_code(2).expect_one_line_of_stderr("newer version, format 9");
-    test.write(&path, log.replace("\"v\":0", "\"v\":\"x\""));
+    std::fs::write(&path, log.replace("\"v\":0", "\"v\":\"x\"")).unwrap();
     test.run(&["go on", "-c"]).expect_code(2).expect_one_line_of_stderr("events.jsonl:1");
 }
 

@@ -8,8 +8,8 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::batch::Batch;
-use crate::sandbox::{Place, git, places, places_in, write};
-use crate::support::{has, is_root, say};
+use crate::sandbox::{Place, places, places_in, write};
+use crate::support::{is_root, say};
 
 /// Places whose user is not root.
 fn places_of_users(test: &str) -> Vec<Place> {
@@ -35,9 +35,6 @@ fn run(place: &Place, options: &[&str], commands: &[&str]) -> String {
     assert_eq!(batch.end(), Some(0));
     last
 }
-
-const OPEN_AND_WRITE: &str = "chmod 755 sub; echo evil > sub/.git/hooks/pre-commit; git config -f sub/.git/config \
-                              core.fsmonitor evil; chmod 000 sub; echo done";
 
 #[test]
 fn a_store_in_a_folder_that_was_closed_stays_closed() {

@@ -23,9 +23,7 @@ fn recorded(test: &Test, id: &str, bodies: &[Value]) -> PathBuf {
         event.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
         text.push_str(&format!("{event}\n"));
     }
-    let path = format!(".agent/sessions/{id}/events.jsonl");
-    test.write(&path, text);
-    test.root().join(path)
+    test.record(id, &text)
 }
 
 fn started() -> Value {
@@ -251,15 +249,16 @@ fn a_copy_holds_everything_up_to_the_end_of_a_turn() {
     assert_eq!(copy[copy.len() - 2]["type"], "turn.finished");
     assert_eq!(copy[copy.len() - 2]["turn"], 2);
     // What was too large to be shown came along, and is spoken of by its new path.
-    let output = format!(".agent/sessions/{new}/tool-output/");
+    let output = format!("{}/{new}/tool-output/", test.sessions().display());
     let text = std::fs::read_to_string(test.log()).unwrap();
     let at = text.find(&output).unwrap() + output.len();
     let name: String = text[at..].chars().take_while(|c| *c != '"' && *c != ' ').collect();
     let name = name.trim_end_matches(['.', ',', '\\', ';']);
-    assert!(test.read(&format!("{output}{name}")).contains("line 1500\n"));
+    let output = std::fs::read_to_string(format!("{output}{name}")).unwrap();
+    assert!(output.contains("line 1500\n"));
     assert!(!text.contains(&format!("sessions/{old}")));
     // The old one is as it was.
-    let log = test.root().join(format!(".agent/sessions/{old}/events.jsonl"));
+    let log = test.sessions().join(&old).join("events.jsonl");
     assert_eq!(std::fs::read(log).unwrap(), log_before);
 
     let asked = asked_next(&test, &["go on", "-c"]);
@@ -308,7 +307,7 @@ fn only_what_can_be_an_id_is_a_session() {
         assert!(told.contains(&fork) && !told.contains(FORGED), "{args:?}: {told}");
     }
     // The same session in a folder of another name.
-    let sessions = test.root().join(".agent/sessions");
+    let sessions = test.sessions();
     for name in [FORGED, "zz", "{0192f0c1-2345-7000-8000-000000000000}"] {
         std::fs::create_dir(sessions.join(name)).unwrap();
         std::fs::copy(test.log(), sessions.join(name).join("events.jsonl")).unwrap();
@@ -439,7 +438,7 @@ fn what_holds_since_a_turn_goes_with_it() {
 fn sessions_are_deleted_only_if_a_person_agrees() {
     let test = three_turns();
     let old = latest_id(&test);
-    let kept = test.root().join(".agent/undo").join(&old);
+    let kept = test.sessions().join(&old).join("undo");
     assert!(kept.is_dir());
     test.agent(&["session", "rm", &old]).expect_code(2).expect_one_line_of_stderr("--yes");
     test.agent(&["session", "rm", "nope", &old, "--yes"]).expect_code(2).expect_stderr("nope");

@@ -1,471 +1,408 @@
-//! What is the agent's own outside of a project: its folders, what its configuration links to, and whom the user trusts.
-//! Commands and file tools leave it alone, wherever it lies.
+//! Where the state of a project lies: outside of it, below `XDG_STATE_HOME`, the home, or `TMPDIR`.
 
-use std::ffi::OsStr;
 use std::fs::{self, Permissions};
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::batch::Batch;
-use crate::chat::Pty;
-use crate::sandbox::{Place, places, session, write};
-use crate::support::{Done, Test, has, is_root, say};
+use crate::support::{Done, Test, events, has, is_root, say, sessions_in};
 
-const INTACT: &str = "# intact\n";
+const NO_MEMORY: &str = "--no-memory";
 
-/// A batch of file calls in a mode that asks for none of them.
-fn batch(test: &Test, cwd: &Path, more: &[&str]) -> Batch {
-    let args = [&["tool", "batch", "--permission-mode", "auto-edit"], more].concat();
-    Batch::start(test.command(&args).current_dir(cwd))
+fn new_folder(path: &Path) -> PathBuf {
+    fs::create_dir_all(path).unwrap();
+    path.canonicalize().unwrap()
 }
 
-#[track_caller]
-fn expect_denied(batch: &mut Batch, tool: &str, input: &Value) {
-    let answer = batch.call(tool, input);
-    assert_eq!(answer["error"]["code"], "ACCESS_DENIED", "{tool} {input}: {answer}");
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-fn call_args(line: &str) -> Vec<String> {
-    let input = json!({"command": line}).to_string();
-    ["tool", "call", "Bash", &input].map(str::to_owned).to_vec()
+/// A directory beside the project.
+fn beside(test: &Test, name: &str) -> PathBuf {
+    new_folder(&test.home().with_file_name(name))
 }
 
-/// One command in this place's box.
-fn bash(place: &Place, line: &str) -> Done {
-    let args = call_args(line);
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    Done::new(&place.command(&args).output().unwrap())
+/// Runs the binary in this directory.
+fn agent_in(test: &Test, folder: &Path, args: &[&str]) -> Done {
+    Done::new(&test.command(args).current_dir(folder).output().unwrap())
 }
 
-/// What a session here says that is open.
-fn gaps(place: &Place) -> String {
-    write(&place.test.root().parent().unwrap().join("script"), "text: done");
-    let args = ["run", "task", "--model", "script:../script", "--output-format", "stream-json"];
-    let done = Done::new(&place.command(&args).output().unwrap()).expect_code(0);
-    done.lines()[0]["sandbox"]["gaps"].to_string()
+/// `agent run` with the script, in this directory.
+fn run_in(test: &Test, folder: &Path, args: &[&str]) -> Done {
+    let script = test.home().with_file_name("script");
+    let model = format!("script:{}", script.display());
+    agent_in(test, folder, &[&["run", "--model", &model], args].concat())
 }
 
-/// As somebody keeps them who works on his dotfiles.
+fn write_call(path: &str) -> String {
+    format!("call: Write {}\n---\ntext: done", json!({"path": path, "content": "x\n"}))
+}
+
+/// The id of the only session in this log.
+fn id_of(log: &Path) -> String {
+    events(log)[0]["session"].as_str().unwrap().to_owned()
+}
+
+/// The log of the only session there.
+fn only_log(sessions: &Path) -> PathBuf {
+    let found: Vec<_> = fs::read_dir(sessions).unwrap().map(|it| it.unwrap().path()).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found[0].join("events.jsonl")
+}
+
+fn n_turns(log: &Path) -> usize {
+    events(log).iter().filter(|event| event["type"] == "turn.started").count()
+}
+
+fn user_of(folder: &Path) -> u32 {
+    std::os::unix::fs::MetadataExt::uid(&fs::metadata(folder).unwrap())
+}
+
+/// The directory that is used below TMPDIR.
+fn temporary_state(test: &Test, tmpdir: &Path) -> PathBuf {
+    tmpdir.join(format!("agent-{}", user_of(&test.home())))
+}
+
+/// The same test with a home below which nothing can be made, for root neither, and this TMPDIR.
+fn without_state_home(test: Test, tmpdir: &Path) -> Test {
+    fs::write(test.home().join(".local"), "a file\n").unwrap();
+    test.env("TMPDIR", tmpdir.to_str().unwrap())
+}
+
 #[test]
-fn what_is_closed_is_closed_where_it_leads_too() {
-    let test =
-        Test::new().file("agent/config.toml", INTACT).file("gh/hosts.yml", "token: needle\n");
-    test.write("bashrc", INTACT);
-    test.write("more", "needle\n");
-    let (root, home) = (test.root(), test.home());
-    fs::create_dir_all(home.join(".config")).unwrap();
-    symlink("../../project/agent", home.join(".config/agent")).unwrap();
-    symlink(root.join("gh"), home.join(".config/gh")).unwrap();
-    symlink(root.join("bashrc"), home.join(".bashrc")).unwrap();
-    let mut calls = batch(&test, &root, &[]);
-    for path in ["agent/config.toml", "agent/AGENTS.md", "gh/hosts.yml"] {
-        expect_denied(&mut calls, "Write", &json!({"path": path, "content": "x"}));
+fn a_session_leaves_nothing_in_the_project_but_its_changes() {
+    if !has("git", "a_session_leaves_nothing_in_the_project_but_its_changes") {
+        return;
     }
-    expect_denied(&mut calls, "Read", &json!({"path": "gh/hosts.yml"}));
-    let found = calls.call("Grep", &json!({"pattern": "needle"})).to_string();
-    assert!(found.contains("more") && !found.contains("hosts.yml"), "{found}");
-    // That is what he works on.
-    assert_eq!(calls.call("Read", &json!({"path": "bashrc"}))["status"], "success");
-    let edit = json!({"path": "bashrc", "old_string": "intact", "new_string": "changed"});
-    let edited = calls.call("Edit", &edit);
-    assert_eq!(edited["status"], "success", "{edited}");
-    calls.end();
-    assert_eq!(test.read("agent/config.toml"), INTACT);
-    // Who names the folder is given it.
-    let mut calls = batch(&test, &root.join("gh"), &[]);
-    let read = calls.call("Read", &json!({"path": "hosts.yml"}));
-    assert_eq!(read["status"], "success", "{read}");
-    calls.end();
+    let test = Test::new().script(&format!(
+        "call: Bash {}\n---\n{}",
+        json!({"command": "seq 100000; true"}),
+        write_call("new.txt")
+    ));
+    let git = |args: &[&str]| {
+        let mut git = Command::new("git");
+        let output = git.args(args).current_dir(test.root()).env("HOME", test.home()).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    git(&["init", "-q"]);
+    test.run(&["task", "--allow", "Bash"]).expect_code(0);
+    assert_eq!(git(&["status", "--ignored", "--porcelain"]), "?? new.txt\n");
+    assert!(!test.root().join(".agent").exists());
+    let session = test.log().parent().unwrap().to_owned();
+    for kept in ["events.jsonl", "tool-output", "undo"] {
+        assert!(session.join(kept).exists(), "{kept}");
+    }
+    test.agent(&["session", "undo"]).expect_code(0);
+    assert_eq!(git(&["status", "--ignored", "--porcelain"]), "");
 }
 
 #[test]
-fn a_trusted_folder_is_configured_by_nothing_that_commands_lead_elsewhere() {
-    let test = Test::new().script("text: ok").file("words/compact.md", "x\n");
-    let shared = test.home().join("shared");
-    write(&shared.join("config.toml"), "[sandbox]\nnetwork = \"on\"\n");
-    fs::create_dir(test.root().join(".agent")).unwrap();
-    let link = test.root().join(".agent/config.toml");
-    let ignored = "ignored sandbox because a command could write";
-    // Straight to it, by no folder of the project's.
-    symlink("../../home/shared/config.toml", &link).unwrap();
-    let done = test.run(&["--trust", "task"]).expect_code(0);
-    assert!(!done.stderr.contains(ignored), "{done:?}");
-    fs::remove_file(&link).unwrap();
-    symlink(&shared, test.root().join("way")).unwrap();
-    symlink("../way/config.toml", &link).unwrap();
-    test.run(&["--trust", "task"]).expect_code(0).expect_stderr(ignored);
-    // So it is with what is said to models.
-    symlink("../words", test.root().join(".agent/prompts")).unwrap();
-    let done = test.run(&["--trust", "task"]).expect_code(0);
-    done.expect_stderr(".agent/prompts: ignored because a command could write");
+fn a_session_of_another_project_continues_in_its_own_directory() {
+    let test = Test::new().script("text: the first answer");
+    test.run(&["task"]).expect_code(0);
+    let (log, root) = (test.log(), test.root());
+    let other = beside(&test, "other");
+    let test = test.script(&write_call("here.txt"));
+    let id = id_of(&log);
+    let done = run_in(&test, &other, &["more", "--resume", &id[..20]]).expect_code(0);
+    done.expect_stderr(&format!("working in {}", root.display()));
+    assert!(root.join("here.txt").exists() && !other.join("here.txt").exists());
+    assert_eq!(n_turns(&log), 2);
+    // In its own directory nothing needs to be said.
+    let test = test.script("text: ok");
+    let done = run_in(&test, &root, &["more", "--resume", &id]).expect_code(0);
+    assert!(!done.stderr.contains("working in"), "{}", done.stderr);
+    // With -C it continues there.
+    let test = test.script(&write_call("there.txt"));
+    let there = other.to_str().unwrap();
+    run_in(&test, &root, &["more", "--resume", &id, "-C", there]).expect_code(0);
+    assert!(other.join("there.txt").exists() && !root.join("there.txt").exists());
+    assert_eq!(n_turns(&log), 4);
+    assert_eq!(fs::read_dir(test.sessions()).unwrap().count(), 1);
+    assert!(!sessions_in(&test.home().join(".local/state/agent"), &other).exists());
 }
 
-/// The home is the project, and this session's folders lie elsewhere; those of the next one may not.
 #[test]
-fn the_agents_folders_by_default_are_its_own_whatever_the_variables_say() {
-    const NAMES: [&str; 4] =
-        ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"];
-    for place in places() {
-        let home = place.test.root();
-        let elsewhere = home.parent().unwrap().join("elsewhere");
-        let mut env = vec![("HOME".to_owned(), home.display().to_string())];
-        env.extend(NAMES.map(|name| (name.to_owned(), elsewhere.display().to_string())));
-        let place = Place { env, ..place };
-        write(&home.join(".config/agent/AGENTS.md"), "needle\n");
-        let told = place.script(
-            "exec 2>/dev/null; cat .config/agent/AGENTS.md; for d in .config .local; do mv $d x$d; ln -s $OUT $d; done; \
-             for d in .config/agent .local/state/agent .local/share/agent; do mv $d x; ln -s $OUT $d; done; \
-             echo x > .config/agent/config.toml; echo / > .local/state/agent/trusted; true",
-        );
-        assert_eq!(told["data"]["stdout"], "", "{told}");
-        if place.backend == "namespaces" {
-            let own = [".config/agent", ".local/state/agent", ".local/share/agent"];
-            for folder in own {
-                let real = home.join(folder).canonicalize().unwrap();
-                assert_eq!(real, home.join(folder), "{folder}: {told}");
+fn a_session_whose_directory_is_gone_needs_another_one() {
+    let test = Test::new().script("text: ok");
+    let (own, root) = (beside(&test, "own"), test.root());
+    run_in(&test, &own, &["task"]).expect_code(0);
+    let log = only_log(&sessions_in(&test.home().join(".local/state/agent"), &own));
+    let id = id_of(&log);
+    let renamed = own.with_file_name("renamed");
+    fs::rename(&own, &renamed).unwrap();
+    let done = run_in(&test, &root, &["more", "--resume", &id]).expect_code(2);
+    let done = done.expect_one_line_of_stderr("-C DIR");
+    done.expect_stderr(own.to_str().unwrap());
+    agent_in(&test, &root, &["session", "undo", &id]).expect_code(2).expect_stderr("-C DIR");
+    // To look at it, no directory is needed.
+    agent_in(&test, &root, &["session", "show", &id]).expect_code(0);
+    assert_eq!(n_turns(&log), 1);
+    let renamed = renamed.to_str().unwrap();
+    run_in(&test, &root, &["more", "--resume", &id, "-C", renamed]).expect_code(0);
+    assert_eq!(n_turns(&log), 2);
+}
+
+#[test]
+fn a_session_of_another_project_is_shown_exported_undone_copied_and_deleted() {
+    let test = Test::new().script(&write_call("new.txt"));
+    test.run(&["the task"]).expect_code(0);
+    let (id, root) = (id_of(&test.log()), test.root());
+    let other = beside(&test, "other");
+    let agent = |args: &[&str]| agent_in(&test, &other, args);
+    assert_eq!(agent(&["session", "list"]).expect_code(0).stdout, "");
+    for args in [
+        &["session", "show", &id[..]][..],
+        &["session", "export", &id],
+        &["session", "export", &id, "--format", "json"],
+        &["trace", "show", &id],
+    ] {
+        let done = agent(args).expect_code(0);
+        assert!(done.stdout.contains("the task") && done.stderr.is_empty(), "{args:?}: {done:?}");
+    }
+    let copy = agent(&["session", "fork", &id]).expect_code(0).stdout;
+    assert!(test.sessions().join(copy.trim()).is_dir());
+    agent(&["session", "undo", &id]).expect_code(0).expect_stderr(root.to_str().unwrap());
+    assert!(!root.join("new.txt").exists());
+    agent(&["session", "rm", &id, "--yes"]).expect_code(0);
+    assert!(!test.sessions().join(&id).exists() && test.sessions().join(copy.trim()).is_dir());
+    agent(&["session", "show", &id]).expect_code(2).expect_one_line_of_stderr("no session");
+}
+
+#[test]
+fn a_beginning_of_ids_in_several_projects_is_refused() {
+    let test = Test::new().script("text: ok");
+    for name in ["one", "two"] {
+        run_in(&test, &beside(&test, name), &["task"]).expect_code(0);
+    }
+    for args in [["session", "show", "0"], ["session", "rm", "0"]] {
+        test.agent(&args).expect_code(2).expect_one_line_of_stderr("several projects");
+    }
+    let one = beside(&test, "one");
+    test.agent(&["session", "show", "0", "-C", one.to_str().unwrap()]).expect_code(0);
+}
+
+#[test]
+fn state_lies_below_xdg_state_home() {
+    let test = Test::new().script("text: ok");
+    let state = beside(&test, "state");
+    let test = test.env("XDG_STATE_HOME", state.to_str().unwrap());
+    test.run(&["task"]).expect_code(0).expect_stdout("ok\n");
+    only_log(&sessions_in(&state.join("agent"), &test.root()));
+    assert!(!test.home().join(".local/state/agent").exists());
+    assert!(test.agent(&["session", "list"]).stdout.contains("task"));
+    test.run(&["more", "-c"]).expect_code(0);
+    // Only an absolute path counts.
+    let test = test.env("XDG_STATE_HOME", "state");
+    test.run(&["task"]).expect_code(0);
+    only_log(&test.sessions());
+    assert!(!test.root().join("state").exists());
+}
+
+#[test]
+fn without_home_the_passwd_entry_names_it() {
+    let this = "without_home_the_passwd_entry_names_it";
+    if !is_root() {
+        return say(&format!("SKIPPED: {this}: this would write to the real home"));
+    }
+    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut entries = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let entry = entries.find(|entry| entry.get(2) == Some(&"65534"));
+    let home = entry.and_then(|entry| entry.get(5).copied());
+    let Some(home) = home.filter(|home| !Path::new(home).exists()) else {
+        return say(&format!("SKIPPED: {this}: there is no user whose home does not exist"));
+    };
+    let test = Test::new().script("text: ok");
+    let tmpdir = beside(&test, "tmp");
+    let Some(test) = test.unprivileged(this) else { return };
+    let run = |args: &[&str]| {
+        let mut command = test.command(args);
+        Done::new(&command.env_remove("HOME").env("TMPDIR", &tmpdir).output().unwrap())
+    };
+    let task = ["run", "--model", "script:../script", NO_MEMORY, "task"];
+    let done = run(&task).expect_code(0);
+    // It can not be made: that it was tried is said.
+    let done = done.expect_stderr(&format!("{home}/.local/state/agent"));
+    let state = temporary_state(&test, &tmpdir);
+    done.expect_stderr(state.to_str().unwrap());
+    only_log(&sessions_in(&state, &test.root()));
+}
+
+#[test]
+fn without_a_usable_home_state_lies_in_a_private_temporary_directory() {
+    let test = Test::new().script("text: ok");
+    let tmpdir = beside(&test, "tmp");
+    let state = temporary_state(&test, &tmpdir);
+    let test = without_state_home(test, &tmpdir);
+    let done = test.run(&["task", NO_MEMORY, "--quiet"]).expect_code(0).expect_stdout("ok\n");
+    let done = done.expect_one_line_of_stderr("sessions are kept in");
+    done.expect_stderr(state.to_str().unwrap());
+    assert_eq!(fs::metadata(&state).unwrap().permissions().mode() & 0o777, 0o700);
+    let log = only_log(&sessions_in(&state, &test.root()));
+    assert!(test.agent(&["session", "list"]).expect_code(0).stdout.contains("task"));
+    test.run(&["more", "-c", NO_MEMORY]).expect_code(0);
+    assert_eq!(n_turns(&log), 2);
+    // It is found when the home can be used again.
+    fs::remove_file(test.home().join(".local")).unwrap();
+    test.run(&["more", "--resume", &id_of(&log)[..20]]).expect_code(0);
+    assert_eq!(n_turns(&log), 3);
+}
+
+#[test]
+fn a_state_home_that_can_not_be_written_is_replaced_by_the_default_one() {
+    let test = Test::new().script("text: ok");
+    let file = test.home().join("file");
+    fs::write(&file, "").unwrap();
+    let test = test.env("XDG_STATE_HOME", file.to_str().unwrap());
+    let done = test.run(&["task", NO_MEMORY]).expect_code(0);
+    done.expect_stderr("sessions are kept in");
+    only_log(&test.sessions());
+}
+
+#[test]
+fn a_temporary_directory_that_others_can_write_is_not_used() {
+    let kinds = [("group", 0o770, false), ("all", 0o777, false), ("another user's", 0o700, true)];
+    for (kind, mode, is_others) in kinds {
+        if is_others && !is_root() {
+            say("SKIPPED: a temporary directory of another user: only root can make one");
+            continue;
+        }
+        let test = Test::new().script(&write_call("new.txt"));
+        let tmpdir = beside(&test, "tmp");
+        let state = new_folder(&temporary_state(&test, &tmpdir));
+        let planted =
+            sessions_in(&state, &test.root()).join("01890a5d-ac96-774b-bcce-b302099a8057");
+        fs::create_dir_all(&planted).unwrap();
+        let turn = json!({"v": 1, "seq": 1, "ts": "2026-11-20T12:00:00.000Z", "turn": 1, "round": 0,
+            "session": "01890a5d-ac96-774b-bcce-b302099a8057", "agent": "main", "step": 0,
+            "type": "turn.started", "input": "planted"});
+        fs::write(planted.join("events.jsonl"), format!("{turn}\n")).unwrap();
+        set_mode(&state, mode);
+        if is_others {
+            chown(&state, Some(12_345), Some(12_345)).unwrap();
+        }
+        let test = without_state_home(test, &tmpdir);
+        let done = test.run(&["task", NO_MEMORY, "--quiet"]).expect_code(0);
+        // The session runs all the same.
+        let done = done.expect_one_line_of_stderr("this session is not recorded");
+        done.expect_stderr("cannot be undone");
+        assert_eq!(test.read("new.txt"), "x\n", "{kind}");
+        assert_eq!(fs::read_dir(planted.parent().unwrap()).unwrap().count(), 1, "{kind}");
+        assert_eq!(test.agent(&["session", "list"]).stdout, "", "{kind}");
+        test.run(&["more", "-c"]).expect_code(2).expect_stderr("no session of this project");
+        test.agent(&["tool", "call", "--record", "LS", "{}"]).expect_code(2);
+    }
+}
+
+#[test]
+fn a_project_that_can_not_be_written_is_worked_in() {
+    let test = Test::new().file("a.txt", "one\n");
+    let test = test.script("call: Read {\"path\": \"a.txt\"}\n---\ntext: ok");
+    let Some(test) = test.unprivileged("a_project_that_can_not_be_written_is_worked_in") else {
+        return;
+    };
+    set_mode(&test.root(), 0o555);
+    let done = test.run(&["task", "--quiet"]);
+    let listed = test.agent(&["session", "list"]).stdout;
+    set_mode(&test.root(), 0o755);
+    let done = done.expect_code(0).expect_stdout("ok\n");
+    assert_eq!(done.stderr, "");
+    assert!(listed.contains("task"), "{listed}");
+    assert_eq!(test.events_of("tool.finished")[0]["envelope"]["status"], "success");
+}
+
+#[test]
+fn a_project_on_a_read_only_file_system_is_worked_in() {
+    let test = Test::new().file("a.txt", "one\n");
+    let test = test.script("call: Read {\"path\": \"a.txt\"}\n---\ntext: ok");
+    let line = "mount --bind . . && mount -o remount,bind,ro . . 2>/dev/null && cd \"$PWD\" && \
+                ! touch x 2>/dev/null && exec \"$@\"; echo unavailable; exit 99";
+    let agent = test.command(&[
+        "run",
+        "--model",
+        "script:../script",
+        "--set",
+        "sandbox.enabled=false",
+        "--quiet",
+        "task",
+    ]);
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", line, "sh"]);
+    command.arg(agent.get_program()).args(agent.get_args()).current_dir(test.root());
+    let output = command.env("HOME", test.home()).stdin(Stdio::null()).output();
+    let Ok(done) = output.map(|output| Done::new(&output)) else {
+        return say("SKIPPED: a project on a read-only file system: there is no unshare here");
+    };
+    if done.code != Some(0) && (done.code == Some(99) || done.stderr.contains("unshare")) {
+        return say("SKIPPED: a project on a read-only file system: it can not be mounted here");
+    }
+    let done = done.expect_code(0).expect_stdout("ok\n");
+    assert_eq!(done.stderr, "");
+    assert_eq!(test.events_of("tool.finished")[0]["envelope"]["status"], "success");
+}
+
+#[test]
+fn sessions_that_begin_at_once_are_all_recorded() {
+    let test = Test::new().script("pause: 500ms\ntext: ok");
+    let children: Vec<_> = (0..4)
+        .map(|n| test.spawn(&["run", &format!("task {n}"), "--model", "script:../script"]))
+        .collect();
+    for child in children {
+        Done::new(&child.wait_with_output().unwrap()).expect_code(0).expect_stdout("ok\n");
+    }
+    let list = test.agent(&["session", "list"]).expect_code(0).stdout;
+    assert_eq!(list.lines().count(), 4, "{list}");
+    for n in 0..4 {
+        assert!(list.contains(&format!("task {n}")), "{list}");
+    }
+    let path = fs::read_to_string(test.sessions().with_file_name("path")).unwrap();
+    assert_eq!(Path::new(&path), test.root());
+}
+
+#[test]
+fn all_of_a_deleted_session_is_removed() {
+    let script = format!(
+        "call: Bash {}\n---\n{}",
+        json!({"command": "seq 100000; true"}),
+        write_call("new.txt")
+    );
+    let test = Test::new().script(&script);
+    test.run(&["task", "--allow", "Bash"]).expect_code(0);
+    let id = id_of(&test.log());
+    let test = test.script("text: ok");
+    test.run(&["another"]).expect_code(0);
+    test.agent(&["session", "rm", &id, "--yes"]).expect_code(0);
+    let mut folders = vec![test.home()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            assert!(!path.to_string_lossy().contains(&id), "{}", path.display());
+            if path.is_dir() {
+                folders.push(path);
             }
-            assert!(!home.join(".config/agent/config.toml").exists(), "{told}");
-            assert!(!home.join(".local/state/agent/trusted").exists(), "{told}");
         }
     }
+    only_log(&test.sessions());
 }
 
-/// The binary where the system says that this is the user's home, if that can be.
-fn where_home_is(test: &Test, home: &Path, args: &[&str]) -> Option<Command> {
-    let users = test.home().join("passwd");
-    fs::write(&users, format!("own:x:0:0::{}:/bin/sh\n", home.display())).unwrap();
-    let line = "mount --bind \"$USERS\" /etc/passwd && exec \"$0\" \"$@\"";
-    let started = |program: &str, args: &[&str]| {
-        let inner = test.command(&[]);
-        let mut command = Command::new("unshare");
-        command.arg(if is_root() { "-m" } else { "-Urm" }).args(["sh", "-c", line, program]);
-        command.args(args).current_dir(test.root()).env_clear().env("USERS", &users);
-        let set = inner.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        command.envs(set.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        command
-    };
-    if !started("true", &[]).output().is_ok_and(|output| output.status.success()) {
-        say("SKIPPED: the home that the system names (no namespace of mounts here)");
-        return None;
+#[test]
+fn changes_are_undone_where_state_lies_on_another_file_system() {
+    let test = Test::in_memory()
+        .file("a.txt", "one\n")
+        .script(&format!("call: Read {{\"path\": \"a.txt\"}}\n---\n{}", write_call("a.txt")));
+    let state = tempfile::tempdir().unwrap();
+    let device = |path: &Path| std::os::unix::fs::MetadataExt::dev(&fs::metadata(path).unwrap());
+    if device(state.path()) == device(&test.root()) {
+        return say("SKIPPED: state on another file system: there is only one here");
     }
-    let mut command = started(env!("CARGO_BIN_EXE_agent"), args);
-    command.stdout(Stdio::piped());
-    Some(command)
-}
-
-#[test]
-fn the_home_that_the_system_names_is_a_home() {
-    let test = Test::new().file(".config/gh/hosts.yml", "token: needle\n");
-    test.write(".local/state/agent/trusted", "");
-    let args = ["tool", "batch", "--permission-mode", "auto-edit"];
-    let Some(mut command) = where_home_is(&test, &test.root(), &args) else { return };
-    let mut calls = Batch::start(&mut command);
-    for path in [".ssh/authorized_keys", ".profile", ".config/agent/config.toml"] {
-        expect_denied(&mut calls, "Write", &json!({"path": path, "content": "x"}));
-    }
-    for path in [".config/gh/hosts.yml", ".local/state/agent/trusted"] {
-        expect_denied(&mut calls, "Read", &json!({"path": path}));
-    }
-    calls.end();
-}
-
-/// The sandbox may not hold it: Landlock alone gives the whole project.
-#[test]
-fn no_command_that_names_it_changes_what_is_closed() {
-    let test = Test::new().file("agent/config.toml", INTACT).file("bashrc", INTACT);
-    let (root, home) = (test.root(), test.home());
-    fs::create_dir_all(home.join(".config")).unwrap();
-    symlink("../../project/agent", home.join(".config/agent")).unwrap();
-    symlink("agent", root.join("way")).unwrap();
-    let args = ["tool", "batch", "--permission-mode", "full", "--set", "sandbox.backend=landlock"];
-    let mut calls = Batch::start(test.command(&args).current_dir(&root));
-    for line in [
-        "echo x >> agent/config.toml",
-        "cd agent && echo x > new.toml",
-        "f=agent/config.toml; echo x > \"$f\"",
-        "echo x > way/config.toml",
-        "echo x > ~/.config/agent/config.toml",
-        "cp bashrc agent/config.toml",
-        "sed -i s/intact/changed/ agent/config.toml",
-        "mv agent other",
-        "rm -r agent",
-    ] {
-        expect_denied(&mut calls, "Bash", &json!({"command": line}));
-    }
-    let line = "echo more >> bashrc; echo x > agents.txt; cat agent/config.toml > /dev/null; true";
-    let written = calls.call("Bash", &json!({"command": line}));
-    assert_ne!(written["error"]["code"], "ACCESS_DENIED", "{written}");
-    calls.end();
-    assert_eq!(test.read("agent/config.toml"), INTACT);
-    assert!(!root.join("agent/new.toml").exists());
-}
-
-#[test]
-fn the_folder_that_is_trusted_is_the_one_that_was_named() {
-    let test = Test::new();
-    let trusted = test.home().join(".local/state/agent/trusted");
-    let trust = |name: &[u8]| {
-        let folder = test.root().join(OsStr::from_bytes(name));
-        fs::create_dir(&folder).unwrap();
-        (Done::new(&test.command(&["trust"]).current_dir(&folder).output().unwrap()), folder)
-    };
-    let lines = |folders: &[&PathBuf]| {
-        let lines = folders.iter().map(|folder| [folder.as_os_str().as_bytes(), b"\n"].concat());
-        lines.collect::<Vec<_>>().concat()
-    };
-    // Somebody wrote in it by hand.
-    let by_hand = test.root().join("by hand");
-    write(&trusted, by_hand.to_str().unwrap());
-    let (done, odd) = trust(b"odd\xff");
-    done.expect_code(0);
-    assert_eq!(fs::read(&trusted).unwrap(), lines(&[&by_hand, &odd]));
-    let again = Done::new(&test.command(&["trust"]).current_dir(&odd).output().unwrap());
-    assert!(again.stdout.contains("trusted already"), "{again:?}");
-    // What a lossy name would be, and one that ends like a line of another system.
-    for name in ["odd\u{fffd}".as_bytes(), b"end\r"] {
-        let (done, folder) = trust(name);
-        assert!(!done.expect_code(0).stdout.contains("already"));
-        assert!(fs::read(&trusted).unwrap().ends_with(&lines(&[&folder])));
-    }
-    let before = fs::read(&trusted).unwrap();
-    let (done, _) = trust(b"two\nlines");
-    done.expect_code(2).expect_stderr("line break");
-    assert_eq!(fs::read(&trusted).unwrap(), before);
-    // They count.
-    fs::create_dir(odd.join(".agent")).unwrap();
-    fs::write(odd.join(".agent/config.toml"), "[sandbox]\nnetwork = \"on\"\n").unwrap();
-    let done = Done::new(&test.command(&["config"]).current_dir(&odd).output().unwrap());
-    assert!(!done.stderr.contains("ignored"), "{done:?}");
-}
-
-#[test]
-fn trust_is_written_through_no_link() {
-    let test = Test::new();
-    let state = test.home().join(".local/state/agent");
-    fs::create_dir_all(&state).unwrap();
-    fs::write(test.home().join(".bashrc"), "# mine\n").unwrap();
-    symlink(test.home().join(".bashrc"), state.join("trusted")).unwrap();
-    let done = test.agent(&["trust"]).expect_code(2);
-    assert!(done.stderr.contains("trusted is a link"), "{}", done.stderr);
-    assert_eq!(fs::read_to_string(test.home().join(".bashrc")).unwrap(), "# mine\n");
-}
-
-/// A project with a repository, configured by this, which the user trusts.
-fn trusted(config: &str) -> Test {
-    let test = Test::new().file(".agent/config.toml", config).script("text: ok");
-    git(&test.root(), &["init", "-q", "-b", "main"]);
-    git(&test.root(), &["config", "user.name", "a"]);
-    git(&test.root(), &["config", "user.email", "a@b"]);
-    git(&test.root(), &["add", ".agent/config.toml"]);
-    git(&test.root(), &["commit", "-qm", "first"]);
-    test.agent(&["trust"]).expect_code(0);
-    test
-}
-
-#[track_caller]
-fn git(folder: &Path, args: &[&str]) {
-    let output = Command::new("git").arg("-C").arg(folder).args(args).output().unwrap();
-    assert!(output.status.success(), "{args:?}: {output:?}");
-}
-
-/// A command makes a branch with another configuration, in a work tree below the project, and the user merges it.
-fn merged(test: &Test, config: &str) {
-    for line in [
-        "git worktree add -q -b fix wt",
-        &format!("mkdir -p wt/.agent && cat > wt/.agent/config.toml <<'END'\n{config}END"),
-        "git -C wt add -f .agent/config.toml",
-        "git -C wt commit -qm fix",
-    ] {
-        let args = call_args(line);
-        let mut args: Vec<&str> = args.iter().map(String::as_str).collect();
-        args.extend(["--allow", "Bash"]);
-        test.agent(&args).expect_code(0);
-    }
-    git(&test.root(), &["merge", "-q", "fix"]);
-    assert_eq!(test.read(".agent/config.toml"), config);
-}
-
-#[test]
-fn a_folder_is_trusted_as_it_was_when_the_user_said_so() {
-    if !has("git", "a_folder_is_trusted_as_it_was_when_the_user_said_so") {
-        return;
-    }
-    let test = trusted("[ui]\nscreen = \"inline\"\n");
-    let key = "touch ran; echo sk-x";
-    merged(
-        &test,
-        &format!(
-            "model = \"mine/x\"\n[ui]\nscreen = \"full\"\n[providers.mine]\n\
-             base_url = \"http://127.0.0.1:9/v1\"\napi_key_command = {key:?}\n"
-        ),
-    );
-    let why = "this folder is not as it was when you trusted it: providers (new), ui (changed); read \
-               that, then run `agent trust`";
-    let told = format!(".agent/config.toml: ignored providers, ui because {why}");
-    let ran = test.home().join("ran");
-    test.agent(&["run", "task"])
-        .expect_code(2)
-        .expect_stderr(&told)
-        .expect_stderr("unknown provider");
-    let doctor = test.agent(&["doctor"]).expect_code(1);
-    assert!(doctor.stdout.contains(&told), "{doctor:?}");
-    test.agent(&["config", "show"]).expect_code(0).expect_stderr(&told);
-    assert!(!ran.exists());
-    let shown = test.agent(&["trust"]).expect_code(0).stdout;
-    for part in ["is trusted, with this as it is now:", "ui.screen = \"full\"", key] {
-        assert!(shown.contains(part), "{part}: {shown}");
-    }
-    let doctor = test.agent(&["doctor"]);
-    assert!(!doctor.stdout.contains("trust") && ran.exists(), "{doctor:?}");
-    let list = fs::read(test.home().join(".local/state/agent/trusted")).unwrap();
-    let line = [b" ", test.root().as_os_str().as_bytes(), b"\n"].concat();
-    assert!(list.ends_with(&line) && list.split_inclusive(|byte| *byte == b'\n').count() == 1);
-}
-
-#[test]
-fn a_merge_takes_no_box_away() {
-    if !has("git", "a_merge_takes_no_box_away") {
-        return;
-    }
-    let test = trusted("model = \"a/b\"\n");
-    merged(&test, "[sandbox]\nenabled = false\n[permissions]\nmode = \"full\"\n");
-    let test = test.script("call: Bash {\"command\": \"echo x > ../beside\"}\n---\ntext: ok");
-    let told = "ignored permissions.mode, sandbox because this folder is not as it was when you trusted it: \
-                permissions.mode (new), sandbox (new)";
-    test.run(&["task", "--allow", "Bash"]).expect_code(0).expect_stderr(told);
-    assert!(!test.root().with_file_name("beside").exists());
-    let started = test.events_of("session.started").pop().unwrap();
-    assert_eq!(started["permission_mode"], "auto-edit", "{started}");
-    let chat = Pty::chat(&test, &[]);
-    chat.wait("the chat says it", |screen| {
-        let words: Vec<&str> = screen.split_whitespace().collect();
-        words.join(" ").contains("sandbox (new); read that")
-    });
-    drop(chat);
-    test.agent(&["trust"]).expect_code(0);
-    let done = test.run(&["task"]).expect_code(0);
-    assert!(!done.stderr.contains("trusted"), "{done:?}");
-    assert_eq!(fs::read_to_string(test.root().with_file_name("beside")).unwrap(), "x\n");
-}
-
-#[test]
-fn what_harms_nobody_is_changed_without_a_question() {
-    let config = |more: &str, network: &str| {
-        format!(
-            "{more}\n[permissions]\nallow = [\"Read\"]\n[sandbox]\nnetwork = {network:?}\nenabled = true\n"
-        )
-    };
-    let trusted = |text: &str| {
-        let test = Test::new().file(".agent/config.toml", text);
-        test.agent(&["trust"]).expect_code(0);
-        test
-    };
-    let test = trusted(&config("", "loopback"));
-    let told = |text: &str| {
-        test.write(".agent/config.toml", text);
-        test.agent(&["config", "show"]).expect_code(0).stderr
-    };
-    let more = "# mine\nmodel = \"a/b\"\nlearning.enabled = false\nlimits.max_turns = 3";
-    assert_eq!(told(&config(more, "loopback")), "");
-    let turned = "sandbox = { enabled = true, network = 'loopback' }\n[permissions]\ndeny = [\"Write\"]\nallow = [ 'Read' ]\n";
-    assert_eq!(told(turned), "");
-    // What is left of it alone is another whole.
-    let left = told("sandbox.network = \"loopback\"\nsandbox.enabled = true\n");
-    assert!(left.contains("not as it was when you trusted it: permissions.allow (gone)"), "{left}");
-    // Nothing that would need it.
-    assert_eq!(told("model = \"a/b\"\n"), "");
-    // As it was.
-    assert_eq!(told(&config("", "loopback")), "");
-    // A limit of the user's own holds.
-    let test = trusted("limits.max_turns = 3\n").user_config("limits.max_turns = 5\n");
-    assert_eq!(test.agent(&["config", "show"]).expect_code(0).stderr, "");
-    test.write(".agent/config.toml", "limits.max_turns = 99\n");
-    let done = test.agent(&["config", "show"]).expect_code(0);
-    assert!(done.stderr.contains("limits.max_turns (changed)"), "{done:?}");
-    assert!(done.stdout.contains("limits.max_turns = 5"), "{done:?}");
-}
-
-#[test]
-fn the_words_of_a_folder_are_trusted_as_they_are() {
-    let test = Test::new().script("text: ok").file(".agent/prompts/tools/grep.md", "Seek.\n");
-    let shown = test.agent(&["trust"]).expect_code(0).stdout;
-    assert!(shown.contains(".agent/prompts/tools/grep.md (6 bytes)"), "{shown}");
-    let told = || test.run(&["task"]).expect_code(0).stderr;
-    assert!(!told().contains("trust"), "{}", told());
-    test.write(".agent/prompts/tools/grep.md", "Seek and destroy.\n");
-    test.write(".agent/prompts/learn.md", "Learn this.\n");
-    let ignored = ".agent/prompts: ignored because this folder is not as it was when you trusted it: \
-                   prompts/learn.md (new), prompts/tools/grep.md (changed); read that, then run `agent trust`";
-    assert!(told().contains(ignored), "{}", told());
-    let doctor = test.agent(&["doctor", "--offline"]).stdout;
-    assert!(doctor.contains(ignored), "{doctor}");
-    test.agent(&["trust"]).expect_code(0);
-    assert!(!told().contains("trust"), "{}", told());
-}
-
-/// Whoever trusted it may do so again: until then nobody writes what he would be asked about.
-#[test]
-fn a_folder_that_is_another_one_now_stays_protected() {
-    for place in places() {
-        let file = place.test.root().join(".agent/config.toml");
-        write(&file, "ui.screen = \"full\"\n");
-        Done::new(&place.test.command(&["trust"]).output().unwrap()).expect_code(0);
-        write(&file, "ui.screen = \"inline\"\n");
-        let told = place.script("echo '# x' >> .agent/config.toml; true");
-        if place.backend == "namespaces" {
-            assert_eq!(fs::read_to_string(&file).unwrap(), "ui.screen = \"inline\"\n", "{told}");
-        }
-    }
-}
-
-#[test]
-fn a_folder_alone_on_its_line_was_trusted_with_nothing() {
-    let test = Test::new().file(".agent/config.toml", "model = \"a/b\"\n").script("text: ok");
-    let list = test.home().join(".local/state/agent/trusted");
-    let root = test.root();
-    // (Of what was trusted with something the folder begins behind the first blank.)
-    let other = "sandbox=00 /else/w here=1,x";
-    write(&list, &format!("{}\n{other}\n", root.display()));
-    assert_eq!(test.agent(&["config", "show"]).expect_code(0).stderr, "");
-    let again = test.agent(&["trust"]).expect_code(0).stdout;
-    assert!(again.contains("is trusted already; it sets nothing"), "{again}");
-    test.write(".agent/config.toml", "ui.screen = \"full\"\n");
-    test.agent(&["config", "show"]).expect_code(0).expect_stderr("ui (new)");
-    test.agent(&["trust"]).expect_code(0);
-    assert_eq!(test.agent(&["config", "show"]).expect_code(0).stderr, "");
-    let text = fs::read_to_string(&list).unwrap();
-    assert!(text.starts_with(&format!("{other}\nui=")), "{text}");
-    assert!(text.ends_with(&format!(" {}\n", root.display())) && text.lines().count() == 2);
-}
-
-#[test]
-fn a_configuration_that_means_nothing_is_not_trusted() {
-    let test = Test::new().file(".agent/config.toml", "sandbx = 1\n");
-    test.agent(&["trust"]).expect_code(2).expect_stderr("did you mean `sandbox`?");
-    assert!(!test.home().join(".local/state/agent/trusted").exists());
-}
-
-/// But what is secret in a header, which runs nothing.
-#[test]
-fn nothing_is_hidden_of_what_a_folder_is_trusted_with() {
-    let command = "curl -s http://there/token=abcdefghijklmnop";
-    let test = Test::new().file(
-        ".agent/config.toml",
-        format!(
-            "[record]\nredact_extra = [\".+\"]\n[providers.\"a.headers.b\"]\napi_key_command = {command:?}\n\
-             [providers.\"a.headers.b\".headers]\nAuthorization = {command:?}\n\
-             [checks]\ncommands = [\"\\u001b[2J\\u202e\"]\n"
-        ),
-    );
-    let shown = test.agent(&["trust"]).expect_code(0).stdout;
-    let line = format!("  providers.\"a.headers.b\".api_key_command = {command:?}\n");
-    assert!(shown.contains(&line), "{shown}");
-    assert_eq!(shown.matches("http://there").count(), 1, "{shown}");
-    let shown = test.in_terminal(&["trust"], "").stdout;
-    assert!(shown.contains("checks.commands = ") && shown.contains(&line), "{shown}");
-    assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown}");
+    let test = test.env("XDG_STATE_HOME", state.path().to_str().unwrap());
+    test.run(&["task"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "x\n");
+    test.agent(&["session", "undo"]).expect_code(0).expect_stdout("turn 1\n  a.txt: restored\n");
+    assert_eq!(test.read("a.txt"), "one\n");
 }

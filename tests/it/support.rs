@@ -206,24 +206,27 @@ impl Test {
             .collect()
     }
 
-    /// The directory in which the sessions of the project are recorded, if there is one yet.
-    pub(crate) fn try_sessions(&self) -> Option<PathBuf> {
-        let projects = self.home().join(".local/state/agent/projects");
-        let sessions =
-            std::fs::read_dir(projects).ok()?.map(|it| it.unwrap().path().join("sessions"));
-        let mut sessions: Vec<PathBuf> = sessions.collect();
-        assert!(sessions.len() < 2, "several projects: {sessions:?}");
-        sessions.pop()
+    /// The directory in which the sessions of the project are recorded, whether it exists yet or not.
+    pub(crate) fn sessions(&self) -> PathBuf {
+        let home = self.env.iter().rev().find(|(name, _)| name == "HOME");
+        let home = home.map_or_else(|| self.home(), |(_, home)| PathBuf::from(home));
+        sessions_in(&home.join(".local/state/agent"), &self.root())
     }
 
-    /// The directory in which the sessions of the project are recorded.
-    pub(crate) fn sessions(&self) -> PathBuf {
-        self.try_sessions().expect("a recorded session")
+    /// Records a session with these events; the path of its log.
+    pub(crate) fn record(&self, id: &str, events: &str) -> PathBuf {
+        let sessions = self.sessions();
+        let log = sessions.join(id).join("events.jsonl");
+        std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+        std::fs::write(&log, events).unwrap();
+        let path = sessions.with_file_name("path");
+        std::fs::write(path, self.root().as_os_str().as_encoded_bytes()).unwrap();
+        log
     }
 
     /// The event log of the latest session, if there is one yet.
     pub(crate) fn try_log(&self) -> Option<PathBuf> {
-        let sessions = std::fs::read_dir(self.try_sessions()?).ok()?;
+        let sessions = std::fs::read_dir(self.sessions()).ok()?;
         let mut logs: Vec<_> = sessions
             .map(|entry| entry.unwrap().path().join("events.jsonl"))
             .filter(|path| path.exists())
@@ -252,6 +255,13 @@ impl Test {
     pub(crate) fn events_of(&self, kind: &str) -> Vec<Value> {
         self.events().into_iter().filter(|event| event["type"] == kind).collect()
     }
+}
+
+/// Where the sessions of a project are recorded in a state directory.
+pub(crate) fn sessions_in(state: &Path, project: &Path) -> PathBuf {
+    let name = project.file_name().unwrap().to_str().unwrap();
+    let hash = blake3::hash(project.as_os_str().as_encoded_bytes()).to_hex();
+    state.join("projects").join(format!("{name}-{}", &hash[..16])).join("sessions")
 }
 
 fn give_to_nobody(path: &Path) {

@@ -21,14 +21,6 @@ fn fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
 }
 
-/// The only name in a folder.
-fn only(folder: &Path) -> String {
-    let mut names = fs::read_dir(folder).unwrap();
-    let name = names.next().unwrap().unwrap().file_name().into_string().unwrap();
-    assert!(names.next().is_none());
-    name
-}
-
 /// The binary's end, if it comes to one.
 fn end_of(test: &Test, args: &[&str]) -> Done {
     let mut child = test.spawn(args);
@@ -47,33 +39,6 @@ fn end_of(test: &Test, args: &[&str]) -> Done {
 fn call_in_time(test: &Test, name: &str, input: &Value) -> Value {
     let done = end_of(test, &["tool", "call", name, &input.to_string()]);
     serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"))
-}
-
-#[test]
-fn a_session_that_came_with_the_project_leads_to_no_file_of_the_users() {
-    let test = Test::new().script("text: ok");
-    test.run(&["task"]).expect_code(0);
-    let log = test.log();
-    let target = test.home().join("target");
-    fs::write(&target, OUTSIDE).unwrap();
-    let holder = log.with_file_name("holder.json");
-    fs::remove_file(&holder).unwrap();
-    symlink(&target, &holder).unwrap();
-    test.run(&["-c", "more"]).expect_code(0);
-    assert_eq!(fs::read_to_string(&target).unwrap(), OUTSIDE);
-    // What it kept is no way to read what lies outside.
-    let output = log.with_file_name("tool-output");
-    symlink(test.home(), &output).unwrap();
-    let script = format!("call: Read {{\"path\":{:?}}}\n---\ntext: ok", target.to_str().unwrap());
-    let test = test.script(&script);
-    test.run(&["-c", "look"]).expect_code(0);
-    assert_eq!(test.events_of("tool.finished").last().unwrap()["envelope"]["status"], "error");
-    // Its events.
-    fs::rename(&log, &target).unwrap();
-    symlink(&target, &log).unwrap();
-    let before = fs::read(&target).unwrap();
-    test.run(&["-c", "more"]).expect_code(2).expect_stderr("no session of this project");
-    assert_eq!(fs::read(&target).unwrap(), before);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::run::wait_for;
-use crate::support::Test;
+use crate::support::{Test, has};
 
 /// A turn that changes `a.txt` twice and creates `new/b.txt`.
 fn changed() -> Test {
@@ -40,7 +40,7 @@ fn calls_without_a_model_are_kept_and_undone_if_asked_for() {
 }
 
 #[test]
-fn what_is_written_late_is_not_lost_at_the_second_edit_either() {
+fn a_file_that_a_program_writes_is_not_replaced() {
     let test = Test::new().file("a.txt", "one\n");
     let mut batch = crate::batch::Batch::start(&mut test.command(&["tool", "batch", "--record"]));
     let edit =
@@ -105,7 +105,7 @@ fn what_somebody_changed_since_is_left_unless_forced() {
     let test = changed();
     test.write("a.txt", "somebody's\n");
     let done = test.agent(&["session", "undo"]).expect_code(1);
-    assert!(done.stdout.contains("a.txt: left as it is: somebody changed it since"));
+    assert!(done.stdout.contains("a.txt: left as it is: it was changed since"));
     assert!(done.stdout.contains("new/b.txt: removed"));
     assert_eq!(test.read("a.txt"), "somebody's\n");
     test.agent(&["session", "undo", "--force"]).expect_code(0);
@@ -152,27 +152,6 @@ fn a_refused_change_leaves_nothing_to_undo() {
     test.agent(&["session", "undo"]).expect_code(2).expect_one_line_of_stderr("no turn");
 }
 
-#[test]
-fn what_a_program_writes_late_to_a_replaced_file_is_told_and_kept() {
-    // The program has the file open before the edit and writes to it after.
-    let hold = json!({"command": "(exec 3>>a.txt; while [ ! -e go ]; do sleep 0.01; done; echo late >&3; touch went) >/dev/null 2>&1 &"});
-    let wait = json!({"command": "touch go; while [ ! -e went ]; do sleep 0.01; done"});
-    let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "two"});
-    let script = format!(
-        "call: Bash {hold}\ncall: Read {{\"path\": \"a.txt\"}}\n---\ncall: Edit {edit}\n---\n\
-         call: Bash {wait}\n---\ntext: done"
-    );
-    let test = Test::new().file("a.txt", "one\n").script(&script);
-    test.run(&["task", "--allow", "Bash"]).expect_code(0).expect_stderr("wrote to it after");
-    assert_eq!(test.read("a.txt"), "two\n");
-    let error = &test.events_of("error")[0];
-    let message = error["message"].as_str().unwrap();
-    let kept = message.rsplit("its version lies in ").next().unwrap();
-    assert_eq!(std::fs::read_to_string(kept).unwrap(), "one\nlate\n");
-    test.agent(&["session", "undo"]).expect_code(1);
-    assert_eq!(test.read("a.txt"), "two\n", "an old file that changed is no old file");
-}
-
 /// A turn that makes one edit of `a.txt`.
 fn edit_script(old: &str, new: &str) -> String {
     let edit = json!({"path": "a.txt", "old_string": old, "new_string": new});
@@ -192,7 +171,7 @@ fn a_session_and_a_turn_may_be_named() {
     test.agent(&["session", "undo"]).expect_code(2).expect_one_line_of_stderr("no turn");
     // What a later turn changed on top of it is somebody's change too.
     let done = test.agent(&["session", "undo", id, "--turn", "1"]).expect_code(1);
-    assert!(done.stdout.contains("a.txt: left as it is: somebody changed it since"));
+    assert!(done.stdout.contains("a.txt: left as it is: it was changed since"));
     test.agent(&["session", "undo", id, "--turn", "2"]).expect_code(0);
     assert_eq!(test.read("a.txt"), "2\n");
     test.agent(&["session", "undo", id, "--turn", "1"])
@@ -241,22 +220,6 @@ fn every_byte_comes_back() {
 }
 
 #[test]
-fn a_turn_that_was_killed_is_undone_too() {
-    let script = edit_script("one", "two").replace(
-        "text: done",
-        "call: Bash {\"command\": \"touch there; sleep 60\"}\n---\ntext: done",
-    );
-    let test = Test::new().file("a.txt", "one\n").script(&script);
-    let mut child = test.spawn(&["run", "--model", "script:../script", "task", "--allow", "Bash"]);
-    wait_for(|| test.root().join("there").exists());
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert_eq!(test.read("a.txt"), "two\n");
-    test.agent(&["session", "undo"]).expect_code(0).expect_stdout("turn 1\n  a.txt: restored\n");
-    assert_eq!(test.read("a.txt"), "one\n");
-}
-
-#[test]
 fn a_file_of_an_added_folder_comes_back() {
     let outside = Test::new().file("a.txt", "one\n");
     let there = outside.root().display().to_string();
@@ -264,9 +227,108 @@ fn a_file_of_an_added_folder_comes_back() {
     let test = Test::new().script(&script);
     test.run(&["task", "--add-dir", &there]).expect_code(0);
     assert_eq!(outside.read("a.txt"), "two\n");
-    // The record alone opens no folder.
-    let done = test.agent(&["session", "undo"]).expect_code(1);
-    assert!(done.stdout.contains("outside the project"), "{}", done.stdout);
-    test.agent(&["session", "undo", "--add-dir", &there]).expect_code(0);
+    test.agent(&["session", "undo"]).expect_code(0);
     assert_eq!(outside.read("a.txt"), "one\n");
+}
+
+/// A turn with one command.
+fn command_script(command: &str) -> String {
+    format!("call: Bash {}\n---\ntext: done", json!({"command": command}))
+}
+
+#[test]
+fn what_a_command_changed_is_undone_and_the_undo_too() {
+    let line = "rm a.txt; echo new > b.txt; chmod 700 run.sh; sed -i s/one/two/ c.txt";
+    let test = Test::new().file("a.txt", "a\n").file("run.sh", "x\n").file("c.txt", "one\n");
+    let test = test.script(&command_script(line));
+    let done = test.run(&["task", "--allow", "Bash", "--output-format", "json"]).expect_code(0);
+    let changed = &done.lines()[0]["files_changed"];
+    assert_eq!(*changed, json!(["a.txt", "b.txt", "c.txt", "run.sh"]));
+    test.agent(&["session", "undo"]).expect_code(0).expect_stdout(
+        "turn 1\n  a.txt: restored\n  b.txt: removed\n  c.txt: restored\n  run.sh: restored\n",
+    );
+    assert_eq!((test.read("a.txt"), test.read("c.txt")), ("a\n".to_owned(), "one\n".to_owned()));
+    test.agent(&["session", "undo", "--redo"]).expect_code(0);
+    assert_eq!((test.read("b.txt"), test.read("c.txt")), ("new\n".to_owned(), "two\n".to_owned()));
+    assert!(!test.root().join("a.txt").exists());
+    test.agent(&["session", "undo"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "a\n");
+}
+
+#[test]
+fn refs_come_back_only_if_asked_for() {
+    if !has("git", "refs_come_back_only_if_asked_for") {
+        return;
+    }
+    let test = Test::new().file("a.txt", "one\n");
+    let git = |line: &str| {
+        let identity = "git config user.email a@b && git config user.name n";
+        let line = line.replace("IDENTITY", identity);
+        let mut bash = std::process::Command::new("bash");
+        let output = bash.args(["-c", &line]).current_dir(test.root()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    git("git init -q && IDENTITY && git add -A && git commit -qm first");
+    let before = git("git rev-parse HEAD; git stash list; git status --porcelain");
+    let line = "git commit -q --allow-empty -m second; echo two > a.txt; git stash -q";
+    let test = test.script(&command_script(line));
+    test.run(&["task", "--yolo", "--set", "sandbox.enabled=false"]).expect_code(0);
+    let now = || {
+        let line = "git rev-parse HEAD; git stash list; git status --porcelain";
+        let mut bash = std::process::Command::new("bash");
+        let output = bash.args(["-c", line]).current_dir(test.root()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_ne!(now(), before);
+    let done = test.agent(&["session", "undo"]).expect_code(0);
+    assert!(
+        done.stdout.contains("HEAD, the index and refs are left as they are"),
+        "{}",
+        done.stdout
+    );
+    assert_ne!(now(), before);
+    test.agent(&["session", "undo", "--redo"]).expect_code(0);
+    test.agent(&["session", "undo", "--git"]).expect_code(0);
+    assert_eq!(now(), before);
+}
+
+#[test]
+fn what_a_clean_checkout_holds_is_taken_from_git() {
+    if !has("git", "what_a_clean_checkout_holds_is_taken_from_git") {
+        return;
+    }
+    let mut test = Test::new();
+    for n in 0..40 {
+        test = test.file(&format!("d{}/f{n}.txt", n % 4), format!("{n}\n").repeat(2000));
+    }
+    let line = "git init -q && git add -A && git -c user.email=a@b -c user.name=n commit -qm first";
+    let done =
+        std::process::Command::new("bash").args(["-c", line]).current_dir(test.root()).status();
+    assert!(done.unwrap().success());
+    let test = test.script(&command_script("rm -rf d0 d1 d2"));
+    test.run(&["task", "--allow", "Bash"]).expect_code(0);
+    assert!(!test.root().join("d0").exists());
+    let store = test.sessions().with_file_name("checkpoints");
+    let sizes =
+        std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len());
+    assert!(sizes.sum::<u64>() < 40_000, "contents that git has are not stored");
+    test.agent(&["session", "undo"]).expect_code(0);
+    assert_eq!(test.read("d0/f0.txt"), "0\n".repeat(2000));
+    assert_eq!(test.read("d2/f38.txt"), "38\n".repeat(2000));
+}
+
+#[test]
+fn a_command_that_was_killed_is_undone_if_the_user_insists() {
+    let script = command_script("echo two > a.txt; touch there; sleep 60");
+    let test = Test::new().file("a.txt", "one\n").script(&script);
+    let mut child = test.spawn(&["run", "--model", "script:../script", "task", "--allow", "Bash"]);
+    wait_for(|| test.root().join("there").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // What changed since its end is not told apart.
+    let refused = test.agent(&["session", "undo"]).expect_code(1).expect_stderr("a.txt, there");
+    assert!(refused.stderr.contains("--force"), "{}", refused.stderr);
+    let done = test.in_terminal(&["session", "undo"], "y\n").expect_code(0);
+    assert!(done.stdout.contains("a.txt: restored"), "{}", done.stdout);
+    assert_eq!(test.read("a.txt"), "one\n");
 }

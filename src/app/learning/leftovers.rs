@@ -27,8 +27,8 @@ pub(super) struct Leftover {
 
 /// What is left of other sessions, the newest first.
 ///
-/// `reviewed`: up to which event a session was reviewed; 0: not at all. Only those are looked at that were, if only at
-/// their beginning: a record that came with a folder teaches nothing. One that somebody works on is left alone.
+/// `reviewed`: up to which event a session was reviewed; 0: not at all. Only those are considered that were, if only
+/// their beginning: others were recorded with learning turned off. One that is in use is left alone.
 pub(super) fn others<'a>(
     storage: &'a Storage,
     reviewed: impl Fn(&str) -> Option<u64> + 'a,

@@ -20,7 +20,6 @@ use crate::exec::{Command, Exec, Watcher};
 use crate::protocol::control::{Control, Interrupt};
 use crate::protocol::harmless::without_controls;
 use crate::protocol::mask::Masker;
-use crate::protocol::tool::Rights;
 use crate::record;
 use crate::ui::tui::{CommandDeed, Handle, News, Request};
 use crate::workspace::{Kind, Rules, Walk, Workspace};
@@ -49,8 +48,6 @@ pub(super) struct Jobs<'a> {
     outside: Outside,
     /// What runs as the user, outside the sandbox; commands of the user's own get the whole environment besides.
     exec: Arc<Exec>,
-    /// What looks at the project runs as a command of the agent's: git runs what the project's settings say.
-    boxed: Arc<Exec>,
     /// Ends the user's own commands.
     stop: CancellationToken,
     log: Option<PathBuf>,
@@ -77,7 +74,6 @@ impl<'a> Jobs<'a> {
             writable: session.writable().clone(),
             masker: session.masker(),
             exec: Arc::new(outside.exec()),
-            boxed: session.exec().clone(),
             stop: CancellationToken::new(),
             log: session.log_path.clone(),
             session: session.id().to_owned(),
@@ -156,23 +152,23 @@ impl<'a> Jobs<'a> {
             }
             CommandDeed::Doctor => self.examine(),
             CommandDeed::Diff => {
-                // (Where there is no sandbox, what a repository inside the project says is not followed.)
-                let line = "git --no-pager -c color.ui=never -c core.fsmonitor=false diff --no-ext-diff \
-                            --no-textconv --ignore-submodules=dirty HEAD && \
-                            git ls-files --others --exclude-standard | sed 's/^/new: /'";
-                let command = Command::new(line.to_owned(), self.options.root.clone(), PATIENCE);
-                let run = run(
-                    &self.boxed,
-                    Command { rights: Rights { read_only: true, ..Rights::default() }, ..command },
-                    &self.stop,
-                );
-                self.tell_output("Changes since the last commit", run, "nothing changed");
+                let diff = self.workspace.session_diff();
+                match diff.as_deref() {
+                    None => self
+                        .handle
+                        .tell(News::Note(false, "nothing of this session is recorded".to_owned())),
+                    Some("") => self
+                        .handle
+                        .tell(News::Note(true, "this session has changed nothing".to_owned())),
+                    Some(diff) => self.page("Changes of this session", Ok(diff.to_owned())),
+                }
             }
             CommandDeed::Help
             | CommandDeed::Model
             | CommandDeed::Mode
             | CommandDeed::Plan
             | CommandDeed::Undo
+            | CommandDeed::Redo
             | CommandDeed::Rewind
             | CommandDeed::Compact
             | CommandDeed::Context
@@ -202,7 +198,7 @@ impl<'a> Jobs<'a> {
     }
 
     fn export(&self, file: &str) -> Result<PathBuf, String> {
-        let log = self.log.as_ref().ok_or("nothing of this session is kept (--ephemeral)")?;
+        let log = self.log.as_ref().ok_or("this session is not recorded")?;
         let loaded = record::load(log).map_err(|error| error.to_string())?;
         let name = if file.is_empty() {
             format!("session-{}.md", super::short(&self.session))

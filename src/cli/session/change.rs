@@ -1,14 +1,16 @@
 //! Changing what is recorded: taking back, copying, deleting.
 
-use std::path::PathBuf;
+use std::io::IsTerminal as _;
 
 use clap::Args;
 
-use super::{One, Place, root_and_storage};
-use crate::app::{Files, OpenError, Recorded, Rewind, StateDirs};
+use super::{One, Place, storage};
+use crate::app::{OpenError, Recorded, Rewind, StateDirs, Storage, UndoOptions};
 use crate::cli::ask::is_agreed;
+use crate::cli::options::{self, ToolOptions};
+use crate::config::UserDirs;
 use crate::ui;
-use crate::workspace::Undone;
+use crate::workspace::{Undo, UndoReport};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct UndoArgs {
@@ -17,18 +19,21 @@ pub(in crate::cli) struct UndoArgs {
     /// Which turn; the latest that changed anything where none is given
     #[arg(long, value_name = "N")]
     turn: Option<u32>,
+    /// Take the latest undo back
+    #[arg(long, conflicts_with = "turn")]
+    redo: bool,
     #[command(flatten)]
     files: FilesArgs,
 }
 
 #[derive(Debug, Args)]
 struct FilesArgs {
-    /// Also where somebody changed the file since
+    /// Also files that were changed since, and changes made while another session was working
     #[arg(long)]
     force: bool,
-    /// A further folder whose files may be taken back
-    #[arg(long, value_name = "DIR")]
-    add_dir: Vec<PathBuf>,
+    /// Restore HEAD, the index and refs too
+    #[arg(long)]
+    git: bool,
 }
 
 #[derive(Debug, Args)]
@@ -70,8 +75,14 @@ pub(in crate::cli) struct RmArgs {
 }
 
 pub(super) fn undo(args: &UndoArgs) -> Result<u8, OpenError> {
-    let (turn, files) = open(&args.one, &args.files)?.undo(args.turn, args.files.force)?;
-    Ok(tell_files(turn, &files))
+    let what = match (args.redo, args.turn) {
+        (true, _) => Undo::Redo,
+        (false, Some(turn)) => Undo::Turn(turn),
+        (false, None) => Undo::Latest,
+    };
+    let recorded = open(&args.one)?;
+    let report = confirmed(args.files.options(), |options| recorded.undo(what, options))?;
+    Ok(tell_report(&report))
 }
 
 pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
@@ -80,39 +91,44 @@ pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
         (_, true) => Rewind::Files,
         (false, false) => Rewind::Both,
     };
-    let recorded = open(&args.one, &args.files)?;
-    let rewound = recorded.rewind(args.turn, what, args.files.force)?;
-    let code = rewound.files.iter().map(|(turn, files)| tell_files(*turn, files)).max();
+    let recorded = open(&args.one)?;
+    let options = args.files.options();
+    let rewound = confirmed(options, |options| recorded.rewind(args.turn, what, options))?;
+    let code = rewound.files.as_ref().map(tell_report);
     if rewound.conversation {
         ui::print(&format!("conversation: back to before turn {}\n", args.turn));
     } else if what != Rewind::Files {
         ui::tell("the conversation is left as it is, because a file was; --force insists");
-    } else if rewound.files.is_empty() {
+    } else if rewound.files.is_none() {
         ui::tell(&format!("no turn from {} on changed a file", args.turn));
     }
     Ok(code.unwrap_or(0))
 }
 
 pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
-    let (_, storage) = root_and_storage(&args.one.place, args.one.id.as_deref())?;
+    let storage = storage(&args.one.place, args.one.id.as_deref())?;
     let id = storage.choose(args.one.id.as_deref())?;
     storage.fork(&id, args.turn).map(|new| format!("{new}\n"))
 }
 
 pub(super) fn rm(args: &RmArgs) -> Result<u8, OpenError> {
-    let (_, storage) = root_and_storage(&args.place, None)?;
-    let mut ids: Vec<String> =
-        args.ids.iter().map(|id| storage.choose(Some(id))).collect::<Result<_, _>>()?;
-    ids.sort();
-    ids.dedup();
-    let is_removed = storage.remove(&ids, || if args.yes { Ok(true) } else { ask(&ids) })?;
+    let mut sessions = Vec::new();
+    for id in &args.ids {
+        let storage = storage(&args.place, Some(id))?;
+        let id = storage.choose(Some(id))?;
+        sessions.push((storage, id));
+    }
+    sessions.sort_by(|(_, a), (_, b)| a.cmp(b));
+    sessions.dedup_by(|(_, a), (_, b)| a == b);
+    let ids: Vec<&str> = sessions.iter().map(|(_, id)| id.as_str()).collect();
+    let is_removed = Storage::remove(&sessions, || if args.yes { Ok(true) } else { ask(&ids) })?;
     if is_removed {
         ui::print(&ids.iter().map(|id| format!("removed {id}\n")).collect::<String>());
     }
     Ok(u8::from(!is_removed))
 }
 
-fn ask(ids: &[String]) -> Result<bool, OpenError> {
+fn ask(ids: &[&str]) -> Result<bool, OpenError> {
     let what = match ids {
         [one] => format!("session {one}"),
         several => format!("{} sessions", several.len()),
@@ -123,20 +139,50 @@ fn ask(ids: &[String]) -> Result<bool, OpenError> {
     )
 }
 
-fn open(one: &One, files: &FilesArgs) -> Result<Recorded, OpenError> {
-    let (root, storage) = root_and_storage(&one.place, one.id.as_deref())?;
+fn open(one: &One) -> Result<Recorded, OpenError> {
+    let (root, storage) = options::root_for(one.place.cwd.as_deref(), one.id.as_deref())?;
+    let storage = storage.unwrap_or_else(|| Storage::find(&root, UserDirs::find().as_ref()));
     let id = storage.choose(one.id.as_deref())?;
-    Recorded::open((&root, &files.add_dir, &StateDirs::find()), &storage, &id)
+    let loaded = options::load(&root, UserDirs::find().as_ref(), &ToolOptions::default(), None)?;
+    Recorded::open((&root, &[], &StateDirs::find()), &storage, &id, &loaded.config)
 }
 
-/// Says what became of a turn's files. 1 where something was left: a script should see it.
-fn tell_files(turn: u32, files: &Files) -> u8 {
-    let mut out = format!("turn {turn}\n");
-    for (path, how) in files {
-        // (A journal that somebody else wrote may say anything.)
-        out.push_str(&format!("  {path}: {how}").replace('\n', " "));
-        out.push('\n');
+/// Does it; where the user has to confirm it, asks at the terminal, if there is one.
+fn confirmed<T>(
+    options: UndoOptions,
+    work: impl Fn(UndoOptions) -> Result<T, OpenError>,
+) -> Result<T, OpenError> {
+    match work(options) {
+        Err(OpenError::NotConfirmed(why)) if std::io::stdin().is_terminal() => {
+            if is_agreed(&format!("{why}; undo them?"), "whether to undo")? {
+                return work(UndoOptions { force: true, ..options });
+            }
+            Err(OpenError::NotUndone("nothing was undone".to_owned()))
+        }
+        done => done,
+    }
+}
+
+impl FilesArgs {
+    fn options(&self) -> UndoOptions {
+        UndoOptions { force: self.force, git: self.git }
+    }
+}
+
+/// Says what became of each file. 1 where something was left as it is: a script should see it.
+fn tell_report(report: &UndoReport) -> u8 {
+    let (first, last) = report.turns;
+    let mut out = if first == last {
+        format!("turn {first}\n")
+    } else {
+        format!("turns {first} to {last}\n")
+    };
+    for (path, how) in &report.files {
+        out.push_str(&format!("  {path}: {how}\n"));
+    }
+    if report.leaves_git {
+        out.push_str("  (HEAD, the index and refs are left as they are; --redo, then --git restores them too)\n");
     }
     ui::print(&out);
-    u8::from(files.iter().any(|(_, how)| matches!(how, Undone::Refused(_))))
+    u8::from(!report.is_complete())
 }

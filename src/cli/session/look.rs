@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{Place, root_and_storage};
+use super::{Place, storage};
 use crate::app::{OpenError, Storage};
 use crate::protocol::event::{Body, Event};
 use crate::protocol::shorten;
@@ -30,10 +30,7 @@ enum ListFormat {
 }
 
 pub(super) fn list(args: &ListArgs) -> Result<ui::Answer, OpenError> {
-    let (_, storage) = root_and_storage(&args.place, None)?;
-    if let Some(notice) = &storage.notice {
-        ui::tell(notice);
-    }
+    let storage = storage(&args.place, None)?;
     match args.format {
         ListFormat::Text => {
             let list = list_of_sessions(&storage);

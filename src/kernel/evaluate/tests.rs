@@ -23,7 +23,13 @@ fn envelope(code: Option<&str>, data: &Value) -> Envelope {
 }
 
 fn answered(envelope: Envelope) -> Answer {
-    Answer { envelope: envelope.into(), effect: None, denied: false, violates_pin: false }
+    Answer {
+        envelope: envelope.into(),
+        effect: None,
+        denied: false,
+        violates_pin: false,
+        changed: Vec::new(),
+    }
 }
 
 fn answer(code: Option<&str>, data: &Value) -> Answer {

@@ -79,6 +79,11 @@ impl Events {
         &self.0.masker
     }
 
+    /// One more sink, which takes every event from now on.
+    pub fn add(&self, sink: Box<dyn Sink>) {
+        self.stream().sinks.push(sink);
+    }
+
     /// From now on events happen here.
     pub fn at(&self, place: Place) {
         self.stream().place = place;

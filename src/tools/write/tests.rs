@@ -142,7 +142,7 @@ async fn protected_places_are_refused() {
         "sub/.git/hooks/x",
         "git/config",
         ".agent/config.toml",
-        ".agent/sessions/1/events.jsonl",
+        ".agent/other",
         ".agent/skills/../config.toml",
         "/etc/x",
     ] {

@@ -11,11 +11,13 @@ pub enum Deed {
     Mode,
     /// Shows the plan.
     Plan,
-    /// Takes back what a turn changed.
+    /// Undoes what a turn changed.
     Undo,
+    /// Takes the latest undo back.
+    Redo,
     /// Goes back to what was before a turn.
     Rewind,
-    /// Shows what changed since the last commit.
+    /// Shows what the session changed.
     Diff,
     /// Lists the sessions of this project.
     Sessions,
@@ -83,9 +85,15 @@ pub const COMMANDS: &[Command] = &[
     command(Deed::Model, "model", "[PROVIDER/MODEL]", "which model answers, or another"),
     command(Deed::Mode, "mode", "[MODE]", "how freely the agent may act"),
     command(Deed::Plan, "plan", "", "the plan, whole"),
-    command(Deed::Undo, "undo", "[TURN]", "take back the file changes of a turn"),
-    command(Deed::Rewind, "rewind", "TURN", "go back to before a turn: words and files"),
-    command(Deed::Diff, "diff", "", "what changed since the last commit"),
+    command(Deed::Undo, "undo", "[TURN] [force] [git]", "undo the file changes of a turn"),
+    command(Deed::Redo, "redo", "", "take the latest undo back"),
+    command(
+        Deed::Rewind,
+        "rewind",
+        "TURN [files|conversation]",
+        "go back to before a turn: files, conversation or both",
+    ),
+    command(Deed::Diff, "diff", "", "what this session changed, outside git too"),
     command(Deed::Sessions, "sessions", "", "the sessions of this project"),
     command(Deed::Resume, "resume", "ID", "go on with another session"),
     command(Deed::Compact, "compact", "[FOCUS]", "summarise what is older"),

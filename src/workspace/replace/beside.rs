@@ -203,9 +203,8 @@ impl Beside {
     }
 
     /// What lies under the temporary name, once what was begun there has been done: a program that
-    /// opened it before it came into our hands may write to it only now. Whom to wait for is looked
-    /// up if there is an `until`.
-    pub(super) fn look(&self, at: &Temporary<'_>, until: Option<Instant>) -> io::Result<Held> {
+    /// opened it before it came into our hands may write to it only now, and is waited for until then.
+    pub(super) fn look(&self, at: &Temporary<'_>, until: Instant) -> io::Result<Held> {
         // To make the change of names last takes as long as it takes others to go on. (To look at a large
         // file takes as long.)
         let stat = rustix::fs::statat(&self.folder, &at.name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -220,13 +219,10 @@ impl Beside {
             seen
         })?;
         let Some(data) = data else { return Ok(held) };
-        let mut is_written = false;
-        if let Some(until) = until {
+        let mut is_written = writers::has_any(&at.name, &data, &at.file);
+        while is_written && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
             is_written = writers::has_any(&at.name, &data, &at.file);
-            while is_written && Instant::now() < until {
-                std::thread::sleep(Duration::from_millis(1));
-                is_written = writers::has_any(&at.name, &data, &at.file);
-            }
         }
         if is_written {
             return Ok(Held { hash: None, ..held });

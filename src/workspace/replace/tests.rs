@@ -35,7 +35,7 @@ fn check_twice(
         return; // This file system cannot.
     }
     second(&target);
-    let result = workspace.settle(path, &seen, &beside, &mut new, (&New::of(&[b"ours\n"]), true));
+    let result = workspace.settle(path, &seen, &beside, &mut new, &New::of(&[b"ours\n"]));
     drop(new);
     after(&target, result);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");

@@ -1,7 +1,7 @@
 //! The commands behind `/`.
 
 use super::pty::Pty;
-use crate::support::{Test, has, running};
+use crate::support::{Test, running};
 
 fn chat(script: &str) -> (Test, Pty) {
     let test = Test::new().file("a.txt", "one\n").script(script);
@@ -377,11 +377,8 @@ fn a_command_that_has_to_wait_is_not_lost() {
 }
 
 #[test]
-fn doctor_and_diff_answer() {
-    if !has("git", "doctor_and_diff_answer") {
-        return;
-    }
-    let (test, mut pty) = chat("text: x");
+fn doctor_and_config_answer() {
+    let (_test, mut pty) = chat("text: x");
     pty.say("/doctor");
     pty.wait_for("✓ program");
     // What this chat works with, and not what another one started here would.
@@ -390,42 +387,25 @@ fn doctor_and_diff_answer() {
     pty.wait("where the mode comes from", |screen| {
         screen.contains("permissions.mode = \"full\"") && screen.contains("# command line --yolo")
     });
-    let commit = "git -c user.name=x -c user.email=x commit -qm x";
-    pty.say(&format!("!git init -q && git add a.txt && {commit} && echo all done"));
-    pty.wait_for("    all done");
-    test.write("a.txt", "two\n");
-    test.write("new.txt", "");
-    pty.say("/diff");
-    pty.wait_for("+two");
-    pty.wait_for("new: new.txt");
 }
 
 #[test]
-fn a_look_at_what_changed_runs_nothing_of_the_projects_outside_the_box() {
-    if !has("git", "a_look_at_what_changed_runs_nothing_of_the_projects_outside_the_box") {
-        return;
-    }
-    let (test, mut pty) = chat("text: x");
-    let outside = test.home().join("outside");
-    let program = format!("#!/bin/sh\necho ran >> ran; echo ran >> {}\n", outside.display());
-    test.write("x.sh", &program);
-    let commit = "git -c user.name=x -c user.email=x commit -q --allow-empty -m x";
-    // In a repository of its own inside, and in the one that is looked at.
-    let set_up = "chmod +x x.sh && git init -q && mkdir sub && (cd sub && git init -q && COMMIT)
-git -C sub config core.fsmonitor $PWD/x.sh && git config diff.external $PWD/x.sh
-git config diff.x.textconv $PWD/x.sh && git config filter.f.clean $PWD/x.sh
-echo 'a.txt diff=x' > .gitattributes && echo 'b.txt filter=f' >> .gitattributes
-echo b > b.txt && git add a.txt sub && COMMIT && rm -f ran && echo all done";
-    test.write("set-up.sh", set_up.replace("COMMIT", commit));
-    pty.say("!bash -e set-up.sh");
-    pty.wait_for("    all done");
-    _ = std::fs::remove_file(&outside);
-    test.write("a.txt", "two\n");
-    test.write("b.txt", "two\n");
+fn what_the_session_changed_is_shown_and_undone_and_done_again() {
+    let change =
+        "call: Bash {\"command\": \"echo two > a.txt; touch new.txt\"}\n---\ntext: changed it";
+    let (test, mut pty) = chat(change);
+    pty.say("change it");
+    pty.wait_for("changed it");
     pty.say("/diff");
     pty.wait_for("+two");
-    assert!(!outside.exists());
-    assert!(!test.root().join("ran").exists());
+    pty.wait_for("new.txt");
+    pty.send("\x1b");
+    pty.say("/undo");
+    pty.wait_for("a.txt restored, new.txt removed");
+    assert_ne!(test.read("a.txt"), "two\n");
+    pty.say("/redo");
+    pty.wait_for("new.txt restored");
+    assert_eq!(test.read("a.txt"), "two\n");
 }
 
 #[test]

@@ -202,14 +202,19 @@ fn what_the_agent_must_not_touch_is_denied() {
         "sub/.git/hooks/x",
         "git/config",
         ".agent/config.toml",
-        ".agent/sessions/1/events.jsonl",
+        ".agent/other",
         ".agent/skills/../config.toml",
         ".git",
     ] {
         project.fails("Write", &write(path, ""), "ACCESS_DENIED");
     }
     // These ask, and nobody is there.
-    for path in [".agent/skills/a/SKILL.md", ".agent/commands/x.md", ".agent/prompts/x.md"] {
+    for path in [
+        ".agent/skills/a/SKILL.md",
+        ".agent/commands/x.md",
+        ".agent/agents/x.md",
+        ".agent/prompts/x.md",
+    ] {
         project.fails("Write", &write(path, "x"), "APPROVAL_REQUIRED");
     }
     project.ok("Write", &write(".gitignore", "x"));

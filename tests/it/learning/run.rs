@@ -128,11 +128,11 @@ fn run(test: &Test, name: &str, session: &Session, with_memory: bool) -> Measure
     }
 }
 
-/// Takes away what an earlier session left, but for its record.
+/// Removes what an earlier session left.
 fn empty(test: &Test) {
     for entry in std::fs::read_dir(test.root()).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() && !path.ends_with(".agent") {
+        if path.is_dir() {
             std::fs::remove_dir_all(&path).unwrap();
         } else if !path.is_dir() {
             std::fs::remove_file(&path).unwrap();

@@ -153,6 +153,7 @@ impl State {
             },
             CommandDeed::Quit => return vec![Action::Ask(Request::Quit)],
             CommandDeed::Undo
+            | CommandDeed::Redo
             | CommandDeed::Rewind
             | CommandDeed::Resume
             | CommandDeed::Clear
@@ -171,7 +172,7 @@ impl State {
                 self.say(&format!("the agent works: {stop} stops it, then send this"));
             }
             CommandDeed::Rewind => {
-                let turn = arguments.parse::<u32>().ok();
+                let turn = arguments.split(' ').next().and_then(|turn| turn.parse::<u32>().ok());
                 let said = self.conversation.turns.iter().find(|said| Some(said.turn) == turn);
                 self.rewound = said.map(|said| said.words.clone());
                 return vec![Action::Ask(Request::Command(deed, arguments.to_owned()))];
@@ -186,6 +187,7 @@ impl State {
             }
             CommandDeed::Model
             | CommandDeed::Undo
+            | CommandDeed::Redo
             | CommandDeed::Diff
             | CommandDeed::Sessions
             | CommandDeed::Resume

@@ -1,0 +1,49 @@
+//! The checkpoints of a session: where they are kept, and when the first one is taken.
+
+use std::sync::Arc;
+
+use super::{OpenError, Storage};
+use crate::config::{self, Config};
+use crate::exec::git;
+use crate::protocol::event::{Body, Sink, Stamped};
+use crate::workspace::{Checkpoints, Limits, Settings, Workspace};
+
+/// Lets a workspace record what this session changes, unless the configuration says otherwise.
+pub fn with_checkpoints(
+    workspace: Workspace,
+    config: &Config,
+    storage: &Storage,
+    id: &str,
+) -> Result<Workspace, OpenError> {
+    let config = &config.checkpoints;
+    if !config.enabled {
+        return Ok(workspace);
+    }
+    let limits = Limits {
+        max_files: config.max_files,
+        max_file_bytes: config.max_file_bytes,
+        max_bytes: config.max_bytes,
+        expire_after: config::parse_duration(&config.expire_after).map_err(OpenError::Usage)?,
+    };
+    let workspace = workspace.with_checkpoints(Settings {
+        store: storage.checkpoints(),
+        session: storage.session(id),
+        limits,
+        read_blobs: Arc::new(git::blobs),
+    });
+    if let Some(checkpoints) = workspace.checkpoints() {
+        checkpoints.recover();
+    }
+    Ok(workspace)
+}
+
+/// Takes the first checkpoint once the first request is on its way: then there is time.
+pub(super) struct FirstCheckpoint(pub(super) Arc<Checkpoints>);
+
+impl Sink for FirstCheckpoint {
+    fn take(&mut self, stamped: &Stamped) {
+        if matches!(stamped.event.body, Body::ModelRequested(_)) {
+            self.0.begin();
+        }
+    }
+}

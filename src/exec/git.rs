@@ -1,0 +1,50 @@
+//! Reading objects of a repository.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead as _, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The contents of these blobs, by their ids, as far as the repository around a directory has them. Nothing that the
+/// repository configures is run: no filter, no hook, no monitor.
+pub fn blobs(directory: &Path, ids: &[String]) -> io::Result<HashMap<String, Vec<u8>>> {
+    #[expect(clippy::disallowed_methods, reason = "this module starts processes")]
+    let mut git = Command::new("git")
+        .args(["-c", "core.fsmonitor=false", "cat-file", "--batch"])
+        .current_dir(directory)
+        .env("GIT_NO_LAZY_FETCH", "1")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env_remove("GIT_DIR")
+        .env_remove("GIT_WORK_TREE")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let (Some(mut stdin), Some(stdout)) = (git.stdin.take(), git.stdout.take()) else {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    };
+    let asked: String = ids.iter().map(|id| format!("{id}\n")).collect();
+    let blobs = std::thread::scope(|scope| {
+        let asking = scope.spawn(move || stdin.write_all(asked.as_bytes()));
+        let mut stdout = io::BufReader::new(stdout);
+        let mut blobs = HashMap::new();
+        for id in ids {
+            let mut header = String::new();
+            stdout.read_line(&mut header)?;
+            // `<id> blob <size>`, or `<id> missing`.
+            let Some(size) = header.trim_end().strip_prefix(&format!("{id} blob ")) else {
+                continue;
+            };
+            let size: usize = size.parse().map_err(io::Error::other)?;
+            let mut bytes = vec![0; size + 1];
+            stdout.read_exact(&mut bytes)?;
+            bytes.truncate(size);
+            blobs.insert(id.clone(), bytes);
+        }
+        let asked = asking.join().unwrap_or(Ok(()));
+        asked.map(|()| blobs)
+    });
+    let ended = git.wait();
+    let blobs = blobs?;
+    ended.map(|_| blobs)
+}

@@ -1,0 +1,97 @@
+//! Checkpoints around the calls that may write.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Registry;
+use crate::protocol::Object;
+use crate::protocol::envelope::{Failure, Report};
+use crate::protocol::tool::{Effect, Rights};
+use crate::tools::Target;
+use crate::workspace::{Begun, Scope};
+
+/// More paths than this are counted, not named, in `data.files_changed`.
+const MAX_NAMED: usize = 200;
+
+impl Registry {
+    /// Takes a checkpoint before a call that may write.
+    pub(super) async fn checkpoint_before(
+        &self,
+        tool: &'static str,
+        target: &Target,
+        rights: Rights,
+    ) -> Option<Begun> {
+        let checkpoints = Arc::clone(self.cx.workspace.checkpoints()?);
+        let scope = match (&target.effect, &target.place) {
+            (Effect::Write { .. }, Some(place)) => {
+                Scope::File(place.path().absolute().to_path_buf())
+            }
+            (Effect::Command { .. }, _) if !rights.read_only => Scope::Project,
+            _ => return None,
+        };
+        tokio::task::spawn_blocking(move || checkpoints.before(tool, scope)).await.ok()
+    }
+
+    /// Takes the checkpoint after it; the paths that the call changed.
+    pub(super) async fn checkpoint_after(
+        &self,
+        begun: Begun,
+        effect: &Effect,
+        outcome: &mut Result<Report, Failure>,
+    ) -> Vec<String> {
+        let Some(checkpoints) = self.cx.workspace.checkpoints().map(Arc::clone) else {
+            return Vec::new();
+        };
+        let job = outcome.as_ref().ok().and_then(|report| report.data.get("background_id"));
+        if let Some(id) = job.and_then(Value::as_str) {
+            // It belongs to the command until that ends.
+            self.state().background.push((id.to_owned(), begun));
+            return Vec::new();
+        }
+        let after = tokio::task::spawn_blocking(move || checkpoints.after(begun)).await;
+        let changed = match after {
+            Ok(Ok(changed)) => changed.files,
+            Ok(Err(error)) => {
+                let note = format!(" Note: this change cannot be undone: {error}.");
+                match outcome {
+                    Ok(report) => report.text.push_str(&note),
+                    Err(failure) if failure.text.is_empty() => failure.message.push_str(&note),
+                    Err(failure) => failure.text.push_str(&note),
+                }
+                Vec::new()
+            }
+            Err(_) => Vec::new(),
+        };
+        if matches!(effect, Effect::Command { .. }) {
+            let data = match outcome {
+                Ok(report) => &mut report.data,
+                Err(failure) => &mut failure.data,
+            };
+            name_changed(data, &changed);
+        }
+        changed
+    }
+
+    /// Takes the checkpoints after background commands that ended; `all`: of every one.
+    pub fn settle_background(&self, all: bool) {
+        let Some(checkpoints) = self.cx.workspace.checkpoints() else { return };
+        let held = std::mem::take(&mut self.state().background);
+        let (ended, running): (Vec<_>, Vec<_>) =
+            held.into_iter().partition(|(id, _)| all || !self.cx.exec.is_running(id));
+        self.state().background.extend(running);
+        for (_, begun) in ended {
+            // What cannot be recorded cannot be undone; the command is over by now.
+            _ = checkpoints.after(begun);
+        }
+    }
+}
+
+fn name_changed(data: &mut Object, changed: &[String]) {
+    let named: Vec<Value> =
+        changed.iter().take(MAX_NAMED).map(|path| path.as_str().into()).collect();
+    data.insert("files_changed".to_owned(), named.into());
+    if let more @ 1.. = changed.len().saturating_sub(MAX_NAMED) {
+        data.insert("more_files_changed".to_owned(), more.into());
+    }
+}

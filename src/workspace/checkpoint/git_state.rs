@@ -1,0 +1,144 @@
+//! What a checkpoint holds of git: HEAD, the index, refs and the stash's log; and which blobs the index names.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::pack::BlobId;
+
+/// More refs than this in files of their own are not part of a checkpoint.
+const MAX_REFS: usize = 20_000;
+
+/// The directories of a repository.
+#[derive(Clone, Debug)]
+pub(super) struct GitDirs {
+    /// HEAD and the index.
+    own: PathBuf,
+    /// Refs, which linked working trees share.
+    common: PathBuf,
+    /// The working tree.
+    pub(super) top: PathBuf,
+}
+
+impl GitDirs {
+    /// The repository around a directory, if there is one.
+    pub(super) fn around(root: &Path) -> Option<Self> {
+        let top = root.ancestors().find(|directory| directory.join(".git").exists())?;
+        let dot_git = top.join(".git");
+        let own = if dot_git.is_dir() {
+            dot_git
+        } else {
+            // See gitrepository-layout(5).
+            let text = fs::read(&dot_git).ok()?;
+            top.join(line(text.strip_prefix(b"gitdir:")?)?)
+        };
+        let common = match fs::read(own.join("commondir")) {
+            Ok(text) => own.join(line(&text)?),
+            Err(_) => own.clone(),
+        };
+        Some(Self { own, common, top: top.to_owned() })
+    }
+
+    pub(super) fn index(&self) -> PathBuf {
+        self.own.join("index")
+    }
+
+    /// The files that make up the state of git.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let mut files = vec![self.own.join("HEAD"), self.index()];
+        files.extend(["packed-refs", "logs/refs/stash"].map(|name| self.common.join(name)));
+        let mut directories = vec![self.common.join("refs")];
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => directories.push(entry.path()),
+                    Ok(kind) if kind.is_file() && files.len() < MAX_REFS => {
+                        files.push(entry.path())
+                    }
+                    Ok(_) | Err(_) => {}
+                }
+            }
+        }
+        files
+    }
+
+    /// A change of refs: the rest is HEAD and the index of this working tree.
+    pub(super) fn is_ref(&self, path: &Path) -> bool {
+        path != self.index()
+    }
+}
+
+fn line(text: &[u8]) -> Option<PathBuf> {
+    let line = text.split(|byte| *byte == b'\n').next()?.trim_ascii();
+    (!line.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(line)))
+}
+
+/// An entry of the index: the blob, and the size of the file when it was added.
+pub(super) type IndexEntry = (BlobId, u32);
+
+/// The files that an index names, by their paths from the top of the working tree (`gitformat-index(5)`). An index that
+/// is not understood has none: contents are stored then, instead of being taken from git.
+pub(super) fn read_index(path: &Path) -> HashMap<Vec<u8>, IndexEntry> {
+    let bytes = fs::read(path).unwrap_or_default();
+    parse_index(&bytes).unwrap_or_default()
+}
+
+fn parse_index(bytes: &[u8]) -> Option<HashMap<Vec<u8>, IndexEntry>> {
+    const FIXED: usize = 62;
+    const EXTENDED: u16 = 0x4000;
+    let number = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    if bytes.get(..4)? != b"DIRC" {
+        return None;
+    }
+    let (version, n_entries) = (number(4)?, number(8)?);
+    if !(2..=4).contains(&version) {
+        return None;
+    }
+    let mut entries = HashMap::new();
+    let (mut at, mut name) = (12, Vec::new());
+    for _ in 0..n_entries {
+        let begin = at;
+        let size = number(at + 36)?;
+        let id: BlobId = bytes.get(at + 40..at + 60)?.try_into().ok()?;
+        let flags = u16::from_be_bytes(bytes.get(at + 60..at + 62)?.try_into().ok()?);
+        at += FIXED;
+        if flags & EXTENDED != 0 {
+            at += 2;
+        }
+        if version == 4 {
+            let (drop, length) = variable_length(bytes.get(at..)?)?;
+            at += length;
+            name.truncate(name.len().checked_sub(drop)?);
+        } else {
+            name.clear();
+        }
+        let end = at + memchr::memchr(0, bytes.get(at..)?)?;
+        name.extend_from_slice(&bytes[at..end]);
+        // Of a longer name the flags hold only that.
+        let told = usize::from(flags & 0xfff);
+        if told != name.len().min(0xfff) {
+            return None;
+        }
+        at = if version == 4 { end + 1 } else { begin + (end - begin + 8) / 8 * 8 };
+        // Stages of a conflict are not what lies in the working tree.
+        if flags & 0x3000 == 0 {
+            entries.insert(name.clone(), (id, size));
+        }
+    }
+    Some(entries)
+}
+
+/// A number as in git's pack files (offset encoding), and how many bytes it takes.
+fn variable_length(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut value = 0usize;
+    for (n, byte) in bytes.iter().take(8).enumerate() {
+        value = (value << 7) | usize::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            return Some((value, n + 1));
+        }
+        value += 1;
+    }
+    None
+}

@@ -1,0 +1,133 @@
+//! What the operations of a session changed, one JSON line each, beside the session's event log.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::manifest::{Change, Name, State};
+use crate::disk;
+
+pub(super) const FILE: &str = "operations.jsonl";
+
+/// One operation: a call of a tool, an undo, or a redo.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Operation {
+    pub(super) id: u32,
+    pub(super) turn: u32,
+    /// What was done: `Edit`, `Bash`, `undo`.
+    pub(super) what: String,
+    /// Another session, or a background command, worked at the same time: not everything may be its doing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_shared: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) changes: Vec<Change>,
+    /// Changes of HEAD, the index, refs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) git: Vec<Change>,
+    /// The operations that it undid.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) undoes: BTreeSet<u32>,
+}
+
+/// The operations of a session.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+}
+
+impl Journal {
+    pub(super) fn new(directory: &Path) -> Self {
+        Self { path: directory.join(FILE) }
+    }
+
+    /// All of them. A line that is not whole was written by a process that ended meanwhile.
+    pub(super) fn read(&self) -> Vec<Operation> {
+        let bytes = disk::read(&self.path).unwrap_or_default();
+        let lines = bytes.split(|byte| *byte == b'\n');
+        lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
+    }
+
+    pub(super) fn add(&self, operation: &Operation) -> io::Result<()> {
+        let line = serde_json::to_string(operation)?;
+        // (A line before it may have been cut off.)
+        disk::append(&self.path, true)?.write_all(format!("\n{line}\n").as_bytes())
+    }
+}
+
+/// The operations that count: those that no undo took back, and without undos that were taken back.
+pub(super) fn live(operations: &[Operation]) -> Vec<&Operation> {
+    let mut undone = BTreeSet::new();
+    let mut live: Vec<&Operation> = Vec::new();
+    // An undo is younger than what it undoes.
+    for operation in operations.iter().rev() {
+        if undone.contains(&operation.id) {
+            continue;
+        }
+        undone.extend(operation.undoes.iter().copied());
+        live.push(operation);
+    }
+    live.reverse();
+    live
+}
+
+/// For each path, what should lie there after some operations are undone, and what has to lie there now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    pub(super) steps: BTreeMap<Name, Step>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Step {
+    pub(super) target: Option<State>,
+    pub(super) expected: Option<State>,
+    /// Between two of the operations something else changed it.
+    pub(super) is_broken: bool,
+}
+
+impl Plan {
+    /// Undoes these changes, the latest first.
+    pub(super) fn of<'a>(changes: impl Iterator<Item = &'a Change>) -> Self {
+        let mut plan = Self::default();
+        for change in changes {
+            plan.steps
+                .entry(change.path.clone())
+                .and_modify(|step| {
+                    step.is_broken |= step.target != change.after;
+                    step.target.clone_from(&change.before);
+                })
+                .or_insert_with(|| Step {
+                    target: change.before.clone(),
+                    expected: change.after.clone(),
+                    is_broken: false,
+                });
+        }
+        plan
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(id: u32, undoes: &[u32]) -> Operation {
+        Operation {
+            id,
+            turn: 1,
+            what: String::new(),
+            is_shared: false,
+            changes: Vec::new(),
+            git: Vec::new(),
+            undoes: undoes.iter().copied().collect(),
+        }
+    }
+
+    #[test]
+    fn an_undo_that_is_undone_counts_no_more() {
+        let ids = |all: &[Operation]| live(all).iter().map(|it| it.id).collect::<Vec<_>>();
+        assert_eq!(ids(&[operation(1, &[]), operation(2, &[])]), [1, 2]);
+        assert_eq!(ids(&[operation(1, &[]), operation(2, &[1])]), [2]);
+        assert_eq!(ids(&[operation(1, &[]), operation(2, &[1]), operation(3, &[2])]), [1, 3]);
+    }
+}

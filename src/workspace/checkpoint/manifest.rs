@@ -1,0 +1,461 @@
+//! What lies in a project at one moment: every path that is not ignored, with its times and the hash of its content.
+
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{self, AtomicUsize};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use ignore::{WalkBuilder, WalkState};
+use rustix::fs::{AtFlags, CWD, FileType};
+use serde::{Deserialize, Serialize};
+use sha1::{Digest as _, Sha1};
+
+use super::git_state::{GitDirs, IndexEntry, read_index};
+use super::pack::Pack;
+use super::{Hash, Limits};
+use crate::disk;
+
+/// Times of change are that coarse. A file that changed so shortly before it was read may change again without a
+/// trace in its times.
+const RACY: Duration = Duration::from_millis(100);
+/// The same on file systems without fractions of a second.
+const RACY_COARSE: Duration = Duration::from_secs(2);
+/// Fewer changed files than this are read by one thread.
+const FEW: usize = 8;
+
+/// Why a content is not covered that would be with more room.
+const NO_ROOM: &str = "the checkpoints are full (checkpoints.max_bytes)";
+
+/// What the file system says of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stat {
+    /// Type and permissions.
+    pub(super) mode: u32,
+    pub(super) size: u64,
+    pub(super) mtime_ns: i64,
+    pub(super) ctime_ns: i64,
+    pub(super) inode: u64,
+}
+
+/// What lies at a path, as far as an undo can bring it back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(super) enum State {
+    File {
+        mode: u32,
+        #[serde(with = "super::hex")]
+        hash: Hash,
+    },
+    Link {
+        target: Name,
+    },
+    Directory {
+        mode: u32,
+    },
+    /// Larger than the limit, not readable, no room for it, or a FIFO, a socket or a device.
+    NotCovered {
+        why: String,
+        stat: Stat,
+    },
+}
+
+/// A name as the file system has it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Name {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl Name {
+    pub(super) fn new(bytes: &[u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::Text(text.to_owned()),
+            Err(_) => Self::Bytes(bytes.to_vec()),
+        }
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text.as_bytes(),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+
+    pub(super) fn as_path(&self) -> &Path {
+        Path::new(std::ffi::OsStr::from_bytes(self.as_bytes()))
+    }
+}
+
+/// One path.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Entry {
+    /// Relative to the root; absolute for what lies elsewhere.
+    pub(super) path: Name,
+    pub(super) stat: Stat,
+    pub(super) state: State,
+    /// The times are too recent to be trusted.
+    is_racy: bool,
+}
+
+/// The entries, sorted by path.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    pub(super) files: Vec<Arc<Entry>>,
+    /// HEAD, index, refs: absolute paths.
+    pub(super) git: Vec<Arc<Entry>>,
+}
+
+/// Something else lies at a path than before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Change {
+    pub(super) path: Name,
+    pub(super) before: Option<State>,
+    pub(super) after: Option<State>,
+}
+
+/// A project has more files than a manifest may have.
+#[derive(Debug)]
+pub(super) struct TooMany;
+
+/// What manifests are taken of.
+#[derive(Debug)]
+pub(super) struct Scanner {
+    root: PathBuf,
+    /// Not looked into.
+    closed: Vec<PathBuf>,
+    git: Option<GitDirs>,
+    limits: Limits,
+}
+
+/// A path that was met, and what the file system says of it.
+type Met = (Vec<u8>, Stat);
+
+impl Scanner {
+    pub(super) fn new(root: &Path, closed: Vec<PathBuf>, limits: Limits) -> Self {
+        Self { root: root.to_owned(), closed, git: GitDirs::around(root), limits }
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(super) fn git(&self) -> Option<&GitDirs> {
+        self.git.as_ref()
+    }
+
+    /// Takes a manifest. Contents that are new since the `last` one are stored.
+    pub(super) fn take(&self, last: &Manifest, pack: &Mutex<Pack>) -> Result<Manifest, TooMany> {
+        let mut files = self.walk()?;
+        files.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let git_files = self.git.iter().flat_map(GitDirs::files);
+        let mut git: Vec<Met> = git_files
+            .filter_map(|path| Some((path.as_os_str().as_bytes().to_vec(), stat(&path).ok()?)))
+            .collect();
+        git.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let index = self.git.as_ref().map(GitDirs::index);
+        let manifest = Manifest {
+            files: self.fill(files, &last.files, pack, index.as_deref()),
+            git: self.fill(git, &last.git, pack, None),
+        };
+        // What cannot be written is not covered; the next look finds that out.
+        _ = lock(pack).flush();
+        Ok(manifest)
+    }
+
+    /// What lies at one path, also an ignored one, or one outside the root. The content is stored.
+    pub(super) fn look(&self, path: &Path, pack: &Mutex<Pack>) -> Option<Arc<Entry>> {
+        let name = path.strip_prefix(&self.root).unwrap_or(path).as_os_str().as_bytes().to_vec();
+        let stat = stat(path).ok()?;
+        self.fill(vec![(name, stat)], &[], pack, None).pop()
+    }
+
+    fn walk(&self) -> Result<Vec<Met>, TooMany> {
+        let threads = std::thread::available_parallelism().map_or(2, |n| n.get().min(4));
+        let closed = self.closed.clone();
+        let mut builder = WalkBuilder::new(&self.root);
+        builder
+            .standard_filters(false)
+            .git_ignore(true)
+            .git_exclude(true)
+            .git_global(true)
+            .require_git(false)
+            .parents(true)
+            .follow_links(false)
+            .threads(threads)
+            .filter_entry(move |entry| {
+                entry.file_name() != ".git" && !closed.iter().any(|closed| entry.path() == closed)
+            });
+        let met = Mutex::new(Vec::new());
+        let n_met = AtomicUsize::new(0);
+        let prefix = self.root.as_os_str().len() + 1;
+        struct Part<'a> {
+            own: Vec<Met>,
+            all: &'a Mutex<Vec<Met>>,
+        }
+        impl Drop for Part<'_> {
+            fn drop(&mut self) {
+                lock(self.all).append(&mut self.own);
+            }
+        }
+        builder.build_parallel().run(|| {
+            let mut part = Part { own: Vec::new(), all: &met };
+            let n_met = &n_met;
+            Box::new(move |entry| {
+                let Ok(entry) = entry else { return WalkState::Continue };
+                // (The root itself comes first.)
+                let Some(name) = entry.path().as_os_str().as_bytes().get(prefix..) else {
+                    return WalkState::Continue;
+                };
+                let Ok(stat) = stat(entry.path()) else { return WalkState::Continue };
+                part.own.push((name.to_vec(), stat));
+                if n_met.fetch_add(1, atomic::Ordering::Relaxed) >= self.limits.max_files {
+                    return WalkState::Quit;
+                }
+                WalkState::Continue
+            })
+        });
+        if n_met.into_inner() > self.limits.max_files {
+            return Err(TooMany);
+        }
+        Ok(met.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds states to what was met: those of the last manifest where nothing moved, else new ones.
+    fn fill(
+        &self,
+        met: Vec<Met>,
+        last: &[Arc<Entry>],
+        pack: &Mutex<Pack>,
+        index: Option<&Path>,
+    ) -> Vec<Arc<Entry>> {
+        let taken = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let mut entries: Vec<Option<Arc<Entry>>> = Vec::with_capacity(met.len());
+        let mut new: Vec<(usize, Met)> = Vec::new();
+        let mut last = last.iter().peekable();
+        {
+            let pack = lock(pack);
+            for (path, stat) in met {
+                while last.next_if(|entry| entry.path.as_bytes() < path.as_slice()).is_some() {}
+                let known = last.next_if(|entry| entry.path.as_bytes() == path.as_slice());
+                let is_stored = |entry: &Entry| match &entry.state {
+                    State::File { hash, .. } => pack.has(hash),
+                    State::Link { .. } | State::Directory { .. } => true,
+                    State::NotCovered { .. } => false,
+                };
+                match known.filter(|it| it.stat == stat && !it.is_racy && is_stored(it)) {
+                    Some(entry) => entries.push(Some(entry.clone())),
+                    None => {
+                        new.push((entries.len(), (path, stat)));
+                        entries.push(None);
+                    }
+                }
+            }
+        }
+        let index = index.filter(|_| new.len() > FEW).map(read_index).unwrap_or_default();
+        let work = Work { scanner: self, pack, index: &index, taken };
+        for (at, entry) in work.states(new) {
+            entries[at] = entry.map(Arc::new);
+        }
+        entries.into_iter().flatten().collect()
+    }
+}
+
+/// Reading what is new.
+struct Work<'a> {
+    scanner: &'a Scanner,
+    pack: &'a Mutex<Pack>,
+    index: &'a HashMap<Vec<u8>, IndexEntry>,
+    taken: Duration,
+}
+
+impl Work<'_> {
+    fn states(&self, new: Vec<(usize, Met)>) -> Vec<(usize, Option<Entry>)> {
+        let one = |(at, met): (usize, Met)| (at, self.entry(met));
+        if new.len() <= FEW {
+            return new.into_iter().map(one).collect();
+        }
+        let n_threads = std::thread::available_parallelism().map_or(2, |n| n.get().min(4));
+        let next = AtomicUsize::new(0);
+        let new: Vec<Mutex<Option<(usize, Met)>>> =
+            new.into_iter().map(|it| Mutex::new(Some(it))).collect();
+        let work = || {
+            let mut done = Vec::new();
+            while let Some(slot) = new.get(next.fetch_add(1, atomic::Ordering::Relaxed)) {
+                done.extend(lock(slot).take().map(one));
+            }
+            done
+        };
+        std::thread::scope(|scope| {
+            let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+            let others: Vec<_> = (1..n_threads).filter_map(spawn).collect();
+            let mut done = work();
+            for other in others {
+                done.extend(other.join().unwrap_or_default());
+            }
+            done
+        })
+    }
+
+    fn entry(&self, (name, stat): Met) -> Option<Entry> {
+        let path = self.scanner.root.join(Path::new(std::ffi::OsStr::from_bytes(&name)));
+        let mode = stat.mode & 0o7777;
+        let not_covered = |why: &str| State::NotCovered { why: why.to_owned(), stat };
+        let state = match FileType::from_raw_mode(stat.mode) {
+            FileType::Directory => State::Directory { mode },
+            FileType::Symlink => {
+                let target = fs::read_link(&path).ok()?;
+                State::Link { target: Name::new(target.as_os_str().as_bytes()) }
+            }
+            FileType::RegularFile if stat.size > self.scanner.limits.max_file_bytes => {
+                not_covered("it is larger than checkpoints.max_file_bytes")
+            }
+            FileType::RegularFile => match read(&path, self.scanner.limits.max_file_bytes) {
+                Ok(bytes) => {
+                    let hash = blake3::hash(&bytes);
+                    match self.store(&name, hash, &bytes) {
+                        Ok(true) => State::File { mode, hash },
+                        Ok(false) => not_covered(NO_ROOM),
+                        Err(error) => not_covered(&format!("it could not be stored: {error}")),
+                    }
+                }
+                Err(error) if disk::is_not_there(&error) => return None,
+                Err(error) => not_covered(&format!("it could not be read: {error}")),
+            },
+            _ => not_covered("it is a FIFO, a socket or a device"),
+        };
+        let newest =
+            Duration::from_nanos(u64::try_from(stat.ctime_ns.max(stat.mtime_ns)).unwrap_or(0));
+        let tick = if stat.ctime_ns % 1_000_000_000 == 0 { RACY_COARSE } else { RACY };
+        Some(Entry { path: Name::new(&name), stat, state, is_racy: newest + tick > self.taken })
+    }
+
+    fn store(&self, name: &[u8], hash: Hash, bytes: &[u8]) -> std::io::Result<bool> {
+        if lock(self.pack).has(&hash) {
+            return Ok(true);
+        }
+        if let Some((blob, size)) = self.in_index(name)
+            && *size as usize == bytes.len()
+            && blob[..]
+                == Sha1::new()
+                    .chain_update(format!("blob {}\0", bytes.len()))
+                    .chain_update(bytes)
+                    .finalize()[..]
+        {
+            lock(self.pack).add_git(hash, *blob)?;
+            return Ok(true);
+        }
+        lock(self.pack).add(hash, bytes)
+    }
+
+    fn in_index(&self, name: &[u8]) -> Option<&IndexEntry> {
+        if self.index.is_empty() {
+            return None;
+        }
+        let git = self.scanner.git.as_ref()?;
+        let below = self.scanner.root.strip_prefix(&git.top).ok()?;
+        if below.as_os_str().is_empty() {
+            return self.index.get(name);
+        }
+        self.index.get(&[below.as_os_str().as_bytes(), b"/", name].concat())
+    }
+}
+
+impl Manifest {
+    /// Some content found no room.
+    pub(super) fn lacks_room(&self) -> bool {
+        self.files
+            .iter()
+            .chain(&self.git)
+            .any(|entry| matches!(&entry.state, State::NotCovered { why, .. } if why == NO_ROOM))
+    }
+
+    /// Nothing in it is another entry.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let is_same = |a: &[Arc<Entry>], b: &[Arc<Entry>]| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        is_same(&self.files, &other.files) && is_same(&self.git, &other.git)
+    }
+
+    /// The hashes of all contents.
+    pub(super) fn hashes(&self) -> HashSet<Hash> {
+        let hash = |entry: &Arc<Entry>| match &entry.state {
+            State::File { hash, .. } => Some(*hash),
+            State::Link { .. } | State::Directory { .. } | State::NotCovered { .. } => None,
+        };
+        self.files.iter().chain(&self.git).filter_map(hash).collect()
+    }
+
+    /// What differs in the later one: files, and git's.
+    pub(super) fn changes_to(&self, later: &Self) -> (Vec<Change>, Vec<Change>) {
+        (changes(&self.files, &later.files), changes(&self.git, &later.git))
+    }
+}
+
+/// What differs between two lists of entries, each sorted by path.
+pub(super) fn changes(before: &[Arc<Entry>], after: &[Arc<Entry>]) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
+    loop {
+        let order = match (before.peek(), after.peek()) {
+            (None, None) => return changes,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(old), Some(new)) => old.path.as_bytes().cmp(new.path.as_bytes()),
+        };
+        let old = if order.is_le() { before.next() } else { None };
+        let new = if order.is_ge() { after.next() } else { None };
+        let Some(path) = old.or(new).map(|entry| &entry.path) else { return changes };
+        if let (Some(old), Some(new)) = (old, new)
+            && Arc::ptr_eq(old, new)
+        {
+            continue;
+        }
+        let [before, after] = [old, new].map(|entry| entry.map(|entry| &entry.state));
+        if before != after {
+            let [before, after] = [before, after].map(|state| state.cloned());
+            changes.push(Change { path: path.clone(), before, after });
+        }
+    }
+}
+
+pub(super) fn stat(path: &Path) -> std::io::Result<Stat> {
+    let stat = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
+    let time = |seconds: i64, rest: u64| {
+        seconds.saturating_mul(1_000_000_000).saturating_add(i64::try_from(rest).unwrap_or(0))
+    };
+    let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    if is_directory {
+        // Of a directory only its permissions count: its entries have entries of their own.
+        return Ok(Stat { mode: stat.st_mode, size: 0, mtime_ns: 0, ctime_ns: 0, inode: 0 });
+    }
+    Ok(Stat {
+        mode: stat.st_mode,
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        mtime_ns: time(stat.st_mtime, stat.st_mtime_nsec as u64),
+        ctime_ns: time(stat.st_ctime, stat.st_ctime_nsec as u64),
+        inode: stat.st_ino,
+    })
+}
+
+/// A file that may grow while it is read: no more than the limit.
+fn read(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
+    let file = disk::open_file(path)?;
+    let size = file.metadata()?.len();
+    let mut bytes = Vec::with_capacity(usize::try_from(size.min(limit)).unwrap_or(0) + 1);
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(std::io::Error::other("it grew while it was read"));
+    }
+    Ok(bytes)
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

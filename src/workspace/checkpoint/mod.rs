@@ -1,0 +1,376 @@
+//! Checkpoints: what every operation changed inside the project, so that it can be undone.
+//!
+//! Before and after an operation that may write, a [`Manifest`] is taken; the difference is what the operation did.
+//! Contents go into a [`Pack`] that all sessions of a project share; a [`Journal`] beside the session's event log says
+//! what each operation changed. Changes that are made between two operations belong to nobody, and are never undone.
+
+mod git_state;
+mod hex;
+mod journal;
+mod manifest;
+mod overlap;
+mod pack;
+mod restore;
+mod session_diff;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::disk;
+use journal::{Journal, Operation};
+use manifest::{Change, Entry, Manifest, Name, Scanner, State, TooMany, changes, lock};
+use overlap::Overlap;
+use pack::Pack;
+
+pub use restore::{Undo, UndoError, UndoReport, Undone};
+
+pub(super) use blake3::Hash;
+
+/// The last manifest of the project.
+const MANIFEST_FILE: &str = "manifest.json";
+/// In the directory of a session whose command runs: the manifest from before it, and behind this name the turn.
+const OPEN_FILE: &str = "open-operation-";
+/// The layout of that file.
+const VERSION: u32 = 1;
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// A project with more files than this has no checkpoints of commands.
+    pub max_files: usize,
+    /// Larger files are not covered.
+    pub max_file_bytes: u64,
+    /// All contents of a project together.
+    pub max_bytes: u64,
+    /// After this time a content may be removed.
+    pub expire_after: Duration,
+}
+
+/// Reads blobs of git's object database: their ids in hexadecimal, and the contents of those that exist.
+pub type ReadBlobs =
+    Arc<dyn Fn(&Path, &[String]) -> std::io::Result<HashMap<String, Vec<u8>>> + Send + Sync>;
+
+/// Where checkpoints are kept, and of what.
+pub struct Settings {
+    /// The store of the project.
+    pub store: PathBuf,
+    /// The session's directory.
+    pub session: PathBuf,
+    /// What is kept.
+    pub limits: Limits,
+    /// Git.
+    pub read_blobs: ReadBlobs,
+}
+
+/// The checkpoints of one session.
+pub struct Checkpoints {
+    settings: Settings,
+    scanner: Scanner,
+    journal: Journal,
+    overlap: Overlap,
+    store: OnceLock<Mutex<Pack>>,
+    first: Mutex<First>,
+    state: Mutex<Progress>,
+}
+
+/// The first manifest of the session.
+enum First {
+    NotBegun,
+    Running(JoinHandle<()>),
+    Done,
+}
+
+#[derive(Default)]
+struct Progress {
+    turn: u32,
+    /// Of the project as it was last seen.
+    last: Option<Arc<Manifest>>,
+    /// What was last written to the disk.
+    saved: Option<Arc<Manifest>>,
+    /// The project has too many files.
+    is_too_large: bool,
+}
+
+impl std::fmt::Debug for Checkpoints {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Checkpoints").field("store", &self.settings.store).finish_non_exhaustive()
+    }
+}
+
+/// What an operation may write.
+#[derive(Clone, Debug)]
+pub enum Scope {
+    /// One file, wherever it lies: a file tool.
+    File(PathBuf),
+    /// Anything in the project: a command.
+    Project,
+}
+
+/// An operation that has begun.
+pub struct Begun {
+    what: String,
+    scope: Scope,
+    before: Arc<Manifest>,
+    overlap: overlap::Begun,
+}
+
+/// What an operation changed: paths as they are shown, sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Created, changed or removed.
+    pub files: Vec<String>,
+}
+
+impl Checkpoints {
+    /// Nothing is read yet.
+    pub(super) fn new(root: &Path, closed: Vec<PathBuf>, settings: Settings) -> Self {
+        Self {
+            scanner: Scanner::new(root, closed, settings.limits),
+            journal: Journal::new(&settings.session),
+            overlap: Overlap::new(&settings.store),
+            settings,
+            store: OnceLock::new(),
+            first: Mutex::new(First::NotBegun),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes the first manifest of the session, in the background.
+    pub fn begin(self: &Arc<Self>) {
+        let mut first = lock(&self.first);
+        if matches!(*first, First::NotBegun) {
+            let this = Arc::clone(self);
+            let thread = std::thread::Builder::new().name("checkpoint".to_owned());
+            if let Ok(thread) = thread.spawn(move || drop(this.take())) {
+                *first = First::Running(thread);
+            }
+        }
+    }
+
+    /// From now on operations belong to this turn of the user.
+    pub fn begin_turn(&self, turn: u32) {
+        lock(&self.state).turn = turn;
+    }
+
+    /// Why commands have no checkpoints here, if so. Known after the first manifest.
+    pub fn gap(&self) -> Option<String> {
+        lock(&self.state).is_too_large.then(|| {
+            format!(
+                "the project has more than {} files (checkpoints.max_files): changes by commands cannot be undone",
+                self.settings.limits.max_files
+            )
+        })
+    }
+
+    /// The operations of commands are covered, as far as it is known: waits for the first manifest.
+    pub fn cover_commands(&self) -> bool {
+        self.wait();
+        lock(&self.state).last.is_some() || self.take().is_ok()
+    }
+
+    /// Takes what is there before an operation. To be called where blocking is allowed.
+    pub fn before(&self, what: &str, scope: Scope) -> Begun {
+        let overlap = self.overlap.begin();
+        let before = match &scope {
+            Scope::File(path) => Arc::new(self.of_file(path)),
+            Scope::Project => {
+                self.wait();
+                let before = self.take().unwrap_or_default();
+                // Should this process be killed meanwhile, the next one finds what the command changed.
+                self.save();
+                let saved = self.settings.store.join(MANIFEST_FILE);
+                _ = std::fs::hard_link(saved, self.open_file());
+                before
+            }
+        };
+        Begun { what: what.to_owned(), scope, before, overlap }
+    }
+
+    /// Takes what is there after it, and records the difference.
+    pub fn after(&self, begun: Begun) -> std::io::Result<Changed> {
+        let Begun { what, scope, before, overlap } = begun;
+        if matches!(scope, Scope::Project) {
+            _ = std::fs::remove_file(self.open_file());
+        }
+        let (after, is_complete) = match &scope {
+            Scope::File(path) => (Arc::new(self.of_file(path)), true),
+            Scope::Project => match self.take() {
+                Ok(after) => (after, true),
+                Err(TooMany) => (before.clone(), false),
+            },
+        };
+        let is_shared = self.overlap.end(overlap);
+        if !is_complete {
+            return Ok(Changed::default());
+        }
+        let (changes, git) = before.changes_to(&after);
+        if changes.is_empty() && git.is_empty() {
+            return Ok(Changed::default());
+        }
+        let files = changes.iter().filter(|change| !change.is_directory());
+        let files: Vec<String> = files.map(|change| shown(&change.path)).collect();
+        self.record(what, is_shared, changes, git, &[])?;
+        Ok(Changed { files })
+    }
+
+    /// Records what a command changed whose process was killed. To be called before anything else of the session is
+    /// done or undone.
+    pub fn recover(&self) {
+        for entry in std::fs::read_dir(&self.settings.session).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let turn = name.to_str().and_then(|name| name.strip_prefix(OPEN_FILE)?.parse().ok());
+            let Some(turn) = turn else { continue };
+            if let Some(before) = self.load(&entry.path())
+                && let Ok(after) = self.take()
+            {
+                let (changes, git) = before.changes_to(&after);
+                lock(&self.state).turn = turn;
+                if !changes.is_empty() || !git.is_empty() {
+                    // What changed between the end of that process and now is not told apart.
+                    _ = self.record("Bash".to_owned(), true, changes, git, &[]);
+                }
+            }
+            _ = std::fs::remove_file(entry.path());
+        }
+    }
+
+    fn open_file(&self) -> PathBuf {
+        let turn = lock(&self.state).turn;
+        self.settings.session.join(format!("{OPEN_FILE}{turn}"))
+    }
+
+    fn record(
+        &self,
+        what: String,
+        is_shared: bool,
+        changes: Vec<Change>,
+        git: Vec<Change>,
+        undoes: &[u32],
+    ) -> std::io::Result<u32> {
+        let id = self.journal.read().last().map_or(0, |last| last.id) + 1;
+        let (turn, undoes) = (lock(&self.state).turn, undoes.iter().copied().collect());
+        // The contents first: what the journal names can be restored.
+        lock(self.pack()).flush()?;
+        self.journal.add(&Operation { id, turn, what, is_shared, changes, git, undoes })?;
+        Ok(id)
+    }
+
+    /// Waits for the first manifest, if it was begun.
+    fn wait(&self) {
+        let first = std::mem::replace(&mut *lock(&self.first), First::Done);
+        if let First::Running(thread) = first {
+            // (It panics only where a defect makes it.)
+            _ = thread.join();
+        }
+    }
+
+    fn pack(&self) -> &Mutex<Pack> {
+        self.store
+            .get_or_init(|| Mutex::new(Pack::open(&self.settings.store, self.settings.limits)))
+    }
+
+    /// A manifest of the project as it is now.
+    fn take(&self) -> Result<Arc<Manifest>, TooMany> {
+        let last = lock(&self.state).last.clone();
+        let last = last.unwrap_or_else(|| {
+            let saved = self.load(&self.settings.store.join(MANIFEST_FILE));
+            let saved = Arc::new(saved.unwrap_or_default());
+            lock(&self.state).saved = Some(saved.clone());
+            saved
+        });
+        if lock(&self.state).is_too_large {
+            return Err(TooMany);
+        }
+        match self.scanner.take(&last, self.pack()) {
+            Ok(manifest) => {
+                let mut manifest = Arc::new(manifest);
+                if manifest.lacks_room() {
+                    lock(self.pack()).make_room(&manifest.hashes());
+                    manifest = Arc::new(self.scanner.take(&manifest, self.pack())?);
+                }
+                lock(&self.state).last = Some(manifest.clone());
+                Ok(manifest)
+            }
+            Err(TooMany) => {
+                lock(&self.state).is_too_large = true;
+                Err(TooMany)
+            }
+        }
+    }
+
+    /// What lies at one path, and the directories above it that lie below the root.
+    fn of_file(&self, path: &Path) -> Manifest {
+        let root = self.scanner.root();
+        let above = path.ancestors().skip(1).take_while(|it| it.starts_with(root) && *it != root);
+        let mut files: Vec<Arc<Entry>> = std::iter::once(path)
+            .chain(above)
+            .filter_map(|path| self.scanner.look(path, self.pack()))
+            .collect();
+        files.sort_unstable_by(|a, b| a.path.as_bytes().cmp(b.path.as_bytes()));
+        Manifest { files, git: Vec::new() }
+    }
+
+    fn load(&self, file: &Path) -> Option<Manifest> {
+        let file = std::io::BufReader::new(disk::open_file(file).ok()?);
+        let (version, root, manifest): (u32, PathBuf, Manifest) =
+            serde_json::from_reader(file).ok()?;
+        (version == VERSION && root == self.scanner.root()).then_some(manifest)
+    }
+
+    /// Writes the last manifest, for the next session.
+    fn save(&self) {
+        let mut state = lock(&self.state);
+        let Some(last) = state.last.clone() else { return };
+        let is_saved = state.saved.as_ref().is_some_and(|saved| saved.is_same(&last));
+        if is_saved {
+            return;
+        }
+        state.saved = Some(last.clone());
+        drop(state);
+        let file = self.settings.store.join(MANIFEST_FILE);
+        let write = || {
+            let mut new = tempfile::NamedTempFile::new_in(&self.settings.store)?;
+            let mut writer = std::io::BufWriter::new(&mut new);
+            serde_json::to_writer(&mut writer, &(VERSION, self.scanner.root(), &*last))?;
+            std::io::Write::flush(&mut writer)?;
+            drop(writer);
+            new.persist(&file).map_err(std::io::Error::other)
+        };
+        // Without it the next session reads more.
+        _ = write();
+    }
+}
+
+impl Drop for Checkpoints {
+    fn drop(&mut self) {
+        self.wait();
+        self.save();
+    }
+}
+
+impl Change {
+    fn is_directory(&self) -> bool {
+        let is_directory = |state: &Option<State>| {
+            state.as_ref().is_none_or(|state| matches!(state, State::Directory { .. }))
+        };
+        is_directory(&self.before) && is_directory(&self.after)
+    }
+}
+
+/// Copies the operations of a session up to a turn to a copy of it.
+pub fn copy_journal(from: &Path, to: &Path, up_to: Option<u32>) -> std::io::Result<()> {
+    let journal = Journal::new(to);
+    let operations = Journal::new(from).read();
+    let wanted = operations.iter().filter(|it| up_to.is_none_or(|up_to| it.turn <= up_to));
+    wanted.into_iter().try_for_each(|operation| journal.add(operation))
+}
+
+/// A name as it is shown to people and models.
+fn shown(name: &Name) -> String {
+    super::path::escape(name.as_path())
+}

@@ -1,0 +1,65 @@
+//! Whether operations of different sessions ran at the same time.
+//!
+//! While an operation runs it holds a shared lock on a file of the store, and it has made that file one byte longer. So
+//! whoever began before it holds a lock when it begins, and whoever began after it has made the file longer when it ends.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{FcntlArg, fcntl};
+
+use crate::disk;
+
+const FILE: &str = "operations.lock";
+/// The file is emptied where it is longer, and nobody works.
+const LONG: u64 = 64 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Overlap {
+    path: PathBuf,
+}
+
+/// An operation that runs. Without a file nothing is known of others.
+pub(super) struct Begun(Option<(File, u64, bool)>);
+
+impl Overlap {
+    pub(super) fn new(store: &Path) -> Self {
+        Self { path: store.join(FILE) }
+    }
+
+    pub(super) fn begin(&self) -> Begun {
+        let begin = || {
+            if let Some(store) = self.path.parent() {
+                disk::make_folder(store, 0o700)?;
+            }
+            let mut file = disk::append(&self.path, true)?;
+            let is_shared = has_others(&file)?;
+            if !is_shared && file.metadata()?.len() > LONG {
+                file.set_len(0)?;
+            }
+            fcntl(&file, FcntlArg::F_OFD_SETLK(&lock(libc::F_RDLCK)))?;
+            file.write_all(b".")?;
+            let length = file.metadata()?.len();
+            Ok::<_, std::io::Error>((file, length, is_shared))
+        };
+        Begun(begin().ok())
+    }
+
+    /// Another operation ran at the same time.
+    pub(super) fn end(&self, begun: Begun) -> bool {
+        let Some((file, length, is_shared)) = begun.0 else { return false };
+        is_shared || file.metadata().is_ok_and(|data| data.len() != length)
+    }
+}
+
+fn has_others(file: &File) -> std::io::Result<bool> {
+    let mut found = lock(libc::F_WRLCK);
+    fcntl(file, FcntlArg::F_OFD_GETLK(&mut found))?;
+    Ok(i32::from(found.l_type) != libc::F_UNLCK)
+}
+
+fn lock(kind: i32) -> libc::flock {
+    let [kind, whence] = [kind, libc::SEEK_SET].map(|value| i16::try_from(value).unwrap_or(0));
+    libc::flock { l_type: kind, l_whence: whence, l_start: 0, l_len: 1, l_pid: 0 }
+}

@@ -1,0 +1,411 @@
+//! Undoing operations: back to what was there before them, where nothing else changed it since.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::fs::{File, Permissions};
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+
+use super::journal::{Operation, Plan, Step, live};
+use super::manifest::{Change, Entry, Name, State};
+use super::pack::{BlobId, Found};
+use super::{Checkpoints, Hash, changes, lock, shown};
+use crate::disk;
+use crate::workspace::replace::New;
+use crate::workspace::snapshot::{FileStat, Snapshot};
+use crate::workspace::{ProjectPath, Workspace};
+
+/// What to undo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undo {
+    /// The operations of the latest turn that changed anything.
+    Latest,
+    /// The operations of this turn.
+    Turn(u32),
+    /// The operations of this turn and of all later ones.
+    From(u32),
+    /// The latest undo.
+    Redo,
+}
+
+/// What became of one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undone {
+    /// It is as it was before.
+    Restored,
+    /// It had been created; it is gone.
+    Removed,
+    /// It was as before already.
+    AsBefore,
+    /// It was left as it is; why.
+    Refused(String),
+}
+
+impl fmt::Display for Undone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Restored => f.write_str("restored"),
+            Self::Removed => f.write_str("removed"),
+            Self::AsBefore => f.write_str("already as before"),
+            Self::Refused(why) => write!(f, "left as it is: {why}"),
+        }
+    }
+}
+
+/// What an undo did.
+#[derive(Clone, Debug, Default)]
+pub struct UndoReport {
+    /// The turns whose operations were undone, the first and the last.
+    pub turns: (u32, u32),
+    /// Each path, and what became of it.
+    pub files: Vec<(String, Undone)>,
+    /// HEAD, the index and refs were changed too, and left as they are.
+    pub leaves_git: bool,
+}
+
+impl UndoReport {
+    /// Everything is as it was before.
+    pub fn is_complete(&self) -> bool {
+        !self.files.iter().any(|(_, how)| matches!(how, Undone::Refused(_)))
+    }
+}
+
+/// Why nothing was undone.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UndoError {
+    /// There is no such operation.
+    #[error("nothing to undo")]
+    Nothing,
+    /// Another session or a background command worked at the same time: the user has to confirm.
+    #[error(
+        "another session or a background command was working at the same time, so these changes may not all be the \
+         agent's; --force undoes them all the same: {}",
+        .0.join(", ")
+    )]
+    Shared(Vec<String>),
+    /// The journal could not be written.
+    #[error("the checkpoints could not be used: {0}")]
+    Failed(String),
+}
+
+impl Checkpoints {
+    /// The latest turn that changed anything and is not undone.
+    pub fn latest_turn(&self) -> Option<u32> {
+        let operations = self.journal.read();
+        live(&operations).iter().rev().find(|it| it.undoes.is_empty()).map(|it| it.turn)
+    }
+
+    fn select<'a>(&self, operations: &'a [Operation], what: Undo) -> Vec<&'a Operation> {
+        let live = live(operations);
+        if what == Undo::Redo {
+            return live.into_iter().rev().find(|it| !it.undoes.is_empty()).into_iter().collect();
+        }
+        let own = live.into_iter().filter(|it| it.undoes.is_empty());
+        let latest = || own.clone().next_back().map(|it| it.turn);
+        let (first, last) = match what {
+            Undo::Turn(turn) => (turn, turn),
+            Undo::From(turn) => (turn, u32::MAX),
+            Undo::Latest | Undo::Redo => match latest() {
+                Some(turn) => (turn, turn),
+                None => return Vec::new(),
+            },
+        };
+        own.filter(|it| (first..=last).contains(&it.turn)).collect()
+    }
+}
+
+impl Workspace {
+    /// Undoes operations. A path that something else changed since is left alone unless `force` insists. `git`: HEAD,
+    /// the index and refs too (the index alone is restored in any case).
+    pub fn undo(&self, what: Undo, force: bool, git: bool) -> Result<UndoReport, UndoError> {
+        let checkpoints = self.checkpoints.as_ref().ok_or(UndoError::Nothing)?;
+        let operations = checkpoints.journal.read();
+        let selected = checkpoints.select(&operations, what);
+        let (Some(first), Some(last)) = (selected.first(), selected.last()) else {
+            return Err(UndoError::Nothing);
+        };
+        let files = Plan::of(selected.iter().rev().flat_map(|it| it.changes.iter().rev()));
+        if !force && selected.iter().any(|it| it.is_shared) {
+            return Err(UndoError::Shared(files.steps.keys().map(shown).collect()));
+        }
+        let turns = (first.turn, last.turn);
+        let of_git = Plan::of(selected.iter().rev().flat_map(|it| it.git.iter().rev()));
+        let dirs = checkpoints.scanner.git();
+        let is_index = |name: &Name| dirs.is_some_and(|dirs| !dirs.is_ref(name.as_path()));
+        let restores_git = git || of_git.steps.keys().all(is_index);
+        let git_plan = if restores_git { of_git.clone() } else { Plan::default() };
+
+        let overlap = checkpoints.overlap.begin();
+        let mut report = UndoReport {
+            turns,
+            files: Vec::new(),
+            leaves_git: !restores_git && !of_git.steps.is_empty(),
+        };
+        let (of_files, mut done) = self.carry_out(checkpoints, files, force);
+        report.files.append(&mut done);
+        let (of_git, mut done) = self.carry_out(checkpoints, git_plan, force || !git);
+        report.files.append(&mut done);
+        // A partial undo counts as an operation of its own, so that the rest can be undone later.
+        let undoes: Vec<u32> = match report.is_complete() {
+            true => selected.iter().map(|it| it.id).collect(),
+            false => Vec::new(),
+        };
+        let is_shared = checkpoints.overlap.end(overlap);
+        lock(&checkpoints.state).turn = turns.1;
+        let word = if what == Undo::Redo { "redo" } else { "undo" };
+        checkpoints
+            .record(word.to_owned(), is_shared, of_files, of_git, &undoes)
+            .map_err(|error| UndoError::Failed(error.to_string()))?;
+        Ok(report)
+    }
+
+    /// Carries out a plan: what really changed, and what became of each path.
+    fn carry_out(
+        &self,
+        checkpoints: &Checkpoints,
+        plan: Plan,
+        force: bool,
+    ) -> (Vec<Change>, Vec<(String, Undone)>) {
+        let root = checkpoints.scanner.root();
+        let look =
+            |name: &Name| checkpoints.scanner.look(&root.join(name.as_path()), checkpoints.pack());
+        // The checkpoint before the undo: contents that are there now are stored.
+        let before: BTreeMap<Name, Option<std::sync::Arc<Entry>>> =
+            plan.steps.keys().map(|name| (name.clone(), look(name))).collect();
+        let mut done: BTreeMap<&Name, Undone> = BTreeMap::new();
+        let mut todo: Vec<(&Name, &Step)> = Vec::new();
+        for (name, step) in &plan.steps {
+            let now = before[name].as_ref().map(|entry| &entry.state);
+            match refusal(step, now, force) {
+                Some(how) => drop(done.insert(name, how)),
+                None => todo.push((name, step)),
+            }
+        }
+        let contents =
+            checkpoints.contents(todo.iter().filter_map(|(_, step)| step.target.as_ref()));
+        // What goes first makes room for what comes: the innermost first, then the outermost first.
+        for (name, step) in todo.iter().rev() {
+            let now = before[*name].as_ref().map(|entry| &entry.state);
+            if now.is_some_and(|now| !is_kept(now, step.target.as_ref())) {
+                let removed = remove(&root.join(name.as_path()), now);
+                match (removed, &step.target) {
+                    (Ok(()), None) => drop(done.insert(name, Undone::Removed)),
+                    (Ok(()), Some(_)) => {}
+                    // Others put something there: it stays.
+                    (Err(error), None) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                        done.insert(name, Undone::AsBefore);
+                    }
+                    (Err(error), _) => drop(done.insert(name, refused(&error))),
+                }
+            } else if step.target.is_none() {
+                done.insert(name, Undone::AsBefore);
+            }
+        }
+        for (name, step) in &todo {
+            let Some(target) = step.target.as_ref().filter(|_| !done.contains_key(name)) else {
+                continue;
+            };
+            let now = before[*name].as_ref();
+            let kept = now.filter(|now| is_kept(&now.state, Some(target)));
+            let made =
+                self.make(&root.join(name.as_path()), target, kept.map(|it| &**it), &contents);
+            let how = made.map_or_else(|error| refused(&error), |()| Undone::Restored);
+            done.insert(name, how);
+        }
+        let entries =
+            |of: Vec<Option<std::sync::Arc<Entry>>>| of.into_iter().flatten().collect::<Vec<_>>();
+        let after = entries(plan.steps.keys().map(look).collect());
+        let before = entries(before.into_values().collect());
+        let is_plain_directory = |name: &Name| {
+            let step = &plan.steps[name];
+            let is_directory = |state: &Option<State>| {
+                state.as_ref().is_none_or(|it| matches!(it, State::Directory { .. }))
+            };
+            is_directory(&step.target) && is_directory(&step.expected)
+        };
+        // Directories are told of only where something is wrong.
+        let told = done
+            .iter()
+            .filter(|(name, how)| matches!(how, Undone::Refused(_)) || !is_plain_directory(name));
+        let told = told.map(|(name, how)| (shown(name), how.clone())).collect();
+        (changes(&before, &after), told)
+    }
+
+    /// Puts what is wanted at a path: over a file that is there, or where nothing is.
+    fn make(
+        &self,
+        path: &Path,
+        target: &State,
+        now: Option<&Entry>,
+        contents: &HashMap<Hash, io::Result<Vec<u8>>>,
+    ) -> io::Result<()> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        match target {
+            State::Directory { mode } => {
+                let parent = disk::open_folder(parent)?;
+                if now.is_none() {
+                    rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o700))?;
+                }
+                let directory = rustix::fs::openat(
+                    &parent,
+                    name,
+                    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+                    Mode::empty(),
+                )?;
+                Ok(rustix::fs::fchmod(directory, Mode::from_raw_mode(*mode))?)
+            }
+            State::Link { target } => {
+                Ok(rustix::fs::symlinkat(target.as_path(), disk::open_folder(parent)?, name)?)
+            }
+            State::File { mode, hash } => {
+                let mode = Mode::from_raw_mode(*mode & 0o777);
+                if let Some(Entry { state: State::File { hash: now, .. }, .. }) = now
+                    && now == hash
+                {
+                    let file = disk::open_file(path)?;
+                    return Ok(rustix::fs::fchmod(file, mode)?);
+                }
+                let bytes = match contents.get(hash) {
+                    Some(Ok(bytes)) => bytes,
+                    Some(Err(error)) => return Err(io::Error::other(error.to_string())),
+                    None => return Err(io::Error::other("its content is not stored any more")),
+                };
+                match self.same_path(path).filter(|_| now.is_some()) {
+                    // As the file tools do it: what another process writes meanwhile is not lost.
+                    Some(inside) => self.exchange_content(&inside, bytes)?,
+                    None => put(&disk::open_folder(parent)?, name, bytes, now.is_some())?,
+                }
+                Ok(rustix::fs::fchmod(disk::open_file(path)?, mode)?)
+            }
+            State::NotCovered { why, .. } => Err(io::Error::other(why.clone())),
+        }
+    }
+
+    /// The path as the file tools know it, where no link is in the way.
+    fn same_path(&self, path: &Path) -> Option<ProjectPath> {
+        self.resolve(path.to_str()?).ok().filter(|inside| inside.absolute() == path)
+    }
+
+    fn exchange_content(&self, path: &ProjectPath, bytes: &[u8]) -> io::Result<()> {
+        let failed =
+            |failure: crate::protocol::envelope::Failure| io::Error::other(failure.message);
+        let (mut file, data) = self.open_file(path).map_err(failed)?;
+        let mut now = Vec::new();
+        io::Read::read_to_end(&mut file, &mut now)?;
+        let seen = Snapshot::new(FileStat::of(&data), &now);
+        self.swap(path, &seen, &New::of(&[bytes])).map(drop).map_err(failed)
+    }
+}
+
+impl Checkpoints {
+    /// The contents of these states; those that git has are read at once.
+    pub(super) fn contents<'a>(
+        &self,
+        states: impl Iterator<Item = &'a State>,
+    ) -> HashMap<Hash, io::Result<Vec<u8>>> {
+        let mut contents = HashMap::new();
+        let mut blobs: Vec<(Hash, String)> = Vec::new();
+        let mut pack = lock(self.pack());
+        for state in states {
+            let State::File { hash, .. } = state else { continue };
+            match pack.get(hash) {
+                Ok(Found::Bytes(bytes)) => drop(contents.insert(*hash, Ok(bytes))),
+                Ok(Found::GitBlob(id)) => blobs.push((*hash, hexadecimal(&id))),
+                Err(error) => drop(contents.insert(*hash, Err(error))),
+            }
+        }
+        drop(pack);
+        if blobs.is_empty() {
+            return contents;
+        }
+        let ids: Vec<String> = blobs.iter().map(|(_, id)| id.clone()).collect();
+        let mut read = match (self.settings.read_blobs)(self.scanner.root(), &ids) {
+            Ok(read) => read,
+            Err(error) => {
+                let error = |_| io::Error::other(format!("git could not read it: {error}"));
+                contents.extend(blobs.iter().map(|(hash, id)| (*hash, Err(error(id)))));
+                return contents;
+            }
+        };
+        for (hash, id) in blobs {
+            let bytes = read.remove(&id).filter(|bytes| blake3::hash(bytes) == hash);
+            let bytes = bytes.ok_or_else(|| io::Error::other("git does not have it any more"));
+            contents.insert(hash, bytes);
+        }
+        contents
+    }
+}
+
+/// Why a step is not carried out, or that it needs nothing.
+fn refusal(step: &Step, now: Option<&State>, force: bool) -> Option<Undone> {
+    if now == step.target.as_ref() {
+        return Some(Undone::AsBefore);
+    }
+    if let Some(State::NotCovered { why, .. }) = &step.target {
+        return Some(Undone::Refused(format!("its old content is not kept: {why}")));
+    }
+    if !force && (step.is_broken || now != step.expected.as_ref()) {
+        let what = if now.is_some() { "changed" } else { "removed" };
+        return Some(Undone::Refused(format!(
+            "it was {what} since by you or another process; --force insists"
+        )));
+    }
+    None
+}
+
+fn refused(error: &io::Error) -> Undone {
+    let why = match error.kind() {
+        io::ErrorKind::DirectoryNotEmpty => "it holds files that no checkpoint covers".to_owned(),
+        _ => error.to_string(),
+    };
+    Undone::Refused(why)
+}
+
+/// What is there is changed, and not removed first.
+fn is_kept(now: &State, target: Option<&State>) -> bool {
+    matches!(
+        (now, target),
+        (State::File { .. } | State::NotCovered { .. }, Some(State::File { .. }))
+            | (State::Directory { .. }, Some(State::Directory { .. }))
+    )
+}
+
+fn remove(path: &Path, now: Option<&State>) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let is_directory = matches!(now, Some(State::Directory { .. }));
+    let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+    Ok(rustix::fs::unlinkat(disk::open_folder(parent)?, name, flags)?)
+}
+
+/// Writes a file beside the others of a directory, and gives it its name; over an old one only if that is meant.
+fn put(
+    directory: &OwnedFd,
+    name: &std::ffi::OsStr,
+    bytes: &[u8],
+    replaces: bool,
+) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let create = |name: &std::ffi::OsStr| {
+        rustix::fs::openat(directory, name, flags, Mode::from_raw_mode(0o600)).map(File::from)
+    };
+    if !replaces {
+        return create(name)?.write_all(bytes);
+    }
+    let temporary = std::ffi::OsString::from(format!(".agent-{}-undo.tmp", std::process::id()));
+    let mut file = create(&temporary)?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    file.write_all(bytes)?;
+    Ok(rustix::fs::renameat(directory, &temporary, directory, name)?)
+}
+
+fn hexadecimal(id: &BlobId) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}

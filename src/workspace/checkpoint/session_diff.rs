@@ -1,0 +1,90 @@
+//! What a session changed, as text for people.
+
+use std::collections::HashMap;
+use std::io;
+
+use super::journal::{Plan, live};
+use super::manifest::{Name, State};
+use super::{Checkpoints, Hash, shown};
+use crate::disk;
+use crate::workspace::{Diff, Workspace};
+
+impl Workspace {
+    /// What the session changed and is still changed, as unified diffs; empty where that is nothing. `None`: nothing is
+    /// recorded.
+    pub fn session_diff(&self) -> Option<String> {
+        let checkpoints = self.checkpoints()?;
+        let operations = checkpoints.journal.read();
+        let plan = Plan::of(live(&operations).iter().rev().flat_map(|it| it.changes.iter().rev()));
+        let contents =
+            checkpoints.contents(plan.steps.values().filter_map(|it| it.target.as_ref()));
+        let diffs = plan
+            .steps
+            .iter()
+            .filter_map(|(name, step)| checkpoints.diff_of(name, step.target.as_ref(), &contents));
+        Some(diffs.collect())
+    }
+}
+
+impl Checkpoints {
+    fn diff_of(
+        &self,
+        name: &Name,
+        before: Option<&State>,
+        contents: &HashMap<Hash, io::Result<Vec<u8>>>,
+    ) -> Option<String> {
+        let path = self.scanner.root().join(name.as_path());
+        let now = self.scanner.look(&path, self.pack());
+        let now = now.as_ref().map(|entry| &entry.state);
+        let is_directory = |state: Option<&State>| {
+            state.is_none_or(|state| matches!(state, State::Directory { .. }))
+        };
+        if before == now || is_directory(before) && is_directory(now) {
+            return None;
+        }
+        let (old, new) = (text_before(before, contents), text_now(&path, now));
+        let name = shown(name);
+        let side = |state: Option<&State>, side: &str| match state {
+            Some(_) => format!("{side}/{name}"),
+            None => "/dev/null".to_owned(),
+        };
+        let names = (side(before, "a"), side(now, "b"));
+        Some(match (old, new) {
+            (Some(old), Some(new)) if old == new => format!("{name}: other permissions\n"),
+            (Some(old), Some(new)) => {
+                let diff = Diff::between(&old, &new, (&names.0, &names.1));
+                let more = if diff.truncated { "… (cut; the rest is in the file)\n" } else { "" };
+                format!("{}\n{more}", diff.text.trim_end())
+            }
+            _ => format!("{name}: changed; it is no text, or its content is not kept\n"),
+        })
+    }
+}
+
+/// The text that a path had; empty where there was nothing.
+fn text_before(
+    state: Option<&State>,
+    contents: &HashMap<Hash, io::Result<Vec<u8>>>,
+) -> Option<String> {
+    match state {
+        None | Some(State::Directory { .. }) => Some(String::new()),
+        Some(State::Link { target }) => Some(format!("link to {}\n", shown(target))),
+        Some(State::File { hash, .. }) => text(contents.get(hash)?.as_ref().ok()?),
+        Some(State::NotCovered { .. }) => None,
+    }
+}
+
+/// The text that a path has now.
+fn text_now(path: &std::path::Path, state: Option<&State>) -> Option<String> {
+    match state {
+        None | Some(State::Directory { .. }) => Some(String::new()),
+        Some(State::Link { target }) => Some(format!("link to {}\n", shown(target))),
+        Some(State::File { .. }) => text(&disk::read(path).ok()?),
+        Some(State::NotCovered { .. }) => None,
+    }
+}
+
+fn text(bytes: &[u8]) -> Option<String> {
+    let is_text = !bytes.contains(&0);
+    is_text.then(|| std::str::from_utf8(bytes).ok().map(|text| text.replace("\r\n", "\n")))?
+}

@@ -1,0 +1,249 @@
+//! Checkpoints of real directories.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::workspace::Workspace;
+
+struct Project {
+    dir: TempDir,
+}
+
+impl Project {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let project = Self { dir: tempfile::tempdir().unwrap() };
+        fs::create_dir_all(project.dir.path().join("state/session")).unwrap();
+        for (path, text) in files {
+            project.write(path, text);
+        }
+        project
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join("root").join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn workspace(&self, limits: Limits) -> Workspace {
+        let state = self.dir.path().join("state");
+        let workspace = Workspace::open(&self.path(""), &[]).unwrap();
+        workspace.with_checkpoints(Settings {
+            store: state.join("store"),
+            session: state.join("session"),
+            limits,
+            read_blobs: Arc::new(|_, _| Err(std::io::Error::other("no git here"))),
+        })
+    }
+}
+
+const LIMITS: Limits = Limits {
+    max_files: 1000,
+    max_file_bytes: 1000,
+    max_bytes: 100_000,
+    expire_after: Duration::from_hours(1),
+};
+
+fn operation(workspace: &Workspace, work: impl FnOnce()) -> Vec<String> {
+    let checkpoints = workspace.checkpoints().unwrap();
+    let begun = checkpoints.before("Bash", Scope::Project);
+    work();
+    checkpoints.after(begun).unwrap().files
+}
+
+fn undo(workspace: &Workspace, what: Undo, force: bool) -> Vec<(String, String)> {
+    let report = workspace.undo(what, force, false).unwrap();
+    report.files.into_iter().map(|(path, how)| (path, how.to_string())).collect()
+}
+
+#[test]
+fn files_links_modes_and_directories_come_back() {
+    let project = Project::new(&[
+        ("a", "1"),
+        ("d/e/f", "2"),
+        ("ignored/x", "3"),
+        (".gitignore", "ignored\n"),
+    ]);
+    symlink("a", project.path("link")).unwrap();
+    fs::create_dir(project.path("empty")).unwrap();
+    fs::set_permissions(project.path("a"), fs::Permissions::from_mode(0o754)).unwrap();
+    let workspace = project.workspace(LIMITS);
+    let changed = operation(&workspace, || {
+        fs::remove_dir_all(project.path("d")).unwrap();
+        fs::remove_file(project.path("link")).unwrap();
+        fs::remove_dir(project.path("empty")).unwrap();
+        fs::remove_file(project.path("a")).unwrap();
+        fs::create_dir(project.path("a")).unwrap();
+        project.write("a/new", "4");
+        project.write("ignored/x", "5");
+    });
+    assert_eq!(changed, ["a", "a/new", "d/e/f", "link"]);
+    undo(&workspace, Undo::Latest, false);
+    assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
+    assert_eq!(fs::metadata(project.path("a")).unwrap().permissions().mode() & 0o777, 0o754);
+    assert_eq!(fs::read_to_string(project.path("d/e/f")).unwrap(), "2");
+    assert_eq!(fs::read_link(project.path("link")).unwrap(), Path::new("a"));
+    assert!(project.path("empty").is_dir());
+    assert_eq!(fs::read_to_string(project.path("ignored/x")).unwrap(), "5");
+    // And the undo itself is undone.
+    undo(&workspace, Undo::Redo, false);
+    assert_eq!(fs::read_to_string(project.path("a/new")).unwrap(), "4");
+    assert!(!project.path("d").exists() && !project.path("empty").exists());
+    undo(&workspace, Undo::Latest, false);
+    assert_eq!(fs::read_to_string(project.path("d/e/f")).unwrap(), "2");
+}
+
+#[test]
+fn what_others_change_between_operations_is_never_undone() {
+    let project = Project::new(&[("a", "1"), ("b", "1")]);
+    let workspace = project.workspace(LIMITS);
+    operation(&workspace, || project.write("a", "2"));
+    project.write("b", "by the user");
+    operation(&workspace, || project.write("a", "3"));
+    assert_eq!(undo(&workspace, Undo::Latest, false), [("a".to_owned(), "restored".to_owned())]);
+    assert_eq!(fs::read_to_string(project.path("b")).unwrap(), "by the user");
+    operation(&workspace, || project.write("a", "4"));
+    project.write("a", "by the user");
+    let done = undo(&workspace, Undo::Latest, false);
+    assert!(done[0].1.starts_with("left as it is: it was changed since"), "{done:?}");
+    assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "by the user");
+    undo(&workspace, Undo::Latest, true);
+    assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
+}
+
+#[test]
+fn a_file_that_is_not_covered_is_reported() {
+    let large = "x".repeat(2000);
+    let project = Project::new(&[("large", &large), ("small", "1")]);
+    let workspace = project.workspace(LIMITS);
+    operation(&workspace, || {
+        fs::remove_file(project.path("large")).unwrap();
+        fs::remove_file(project.path("small")).unwrap();
+    });
+    let done = undo(&workspace, Undo::Latest, false);
+    assert!(done[0].1.contains("checkpoints.max_file_bytes"), "{done:?}");
+    assert_eq!(done[1], ("small".to_owned(), "restored".to_owned()));
+}
+
+#[test]
+fn a_project_with_too_many_files_has_no_checkpoints_of_commands() {
+    let project = Project::new(&[("a", "1"), ("b", "1"), ("c", "1")]);
+    let workspace = project.workspace(Limits { max_files: 2, ..LIMITS });
+    assert!(!workspace.checkpoints().unwrap().cover_commands());
+    assert!(workspace.checkpoints().unwrap().gap().unwrap().contains("checkpoints.max_files"));
+    assert!(operation(&workspace, || project.write("a", "2")).is_empty());
+    // A file tool still has them.
+    let checkpoints = workspace.checkpoints().unwrap();
+    let begun = checkpoints.before("Edit", Scope::File(project.path("a")));
+    project.write("a", "3");
+    assert_eq!(checkpoints.after(begun).unwrap().files, ["a"]);
+    undo(&workspace, Undo::Latest, false);
+    assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "2");
+}
+
+#[test]
+fn a_damaged_or_deleted_store_is_reported_and_replaced() {
+    let project = Project::new(&[("a", "before")]);
+    let workspace = project.workspace(LIMITS);
+    operation(&workspace, || project.write("a", "after"));
+    drop(workspace);
+    let store = project.dir.path().join("state/store");
+    for entry in fs::read_dir(&store).unwrap().flatten() {
+        if entry.file_name().to_string_lossy().starts_with("segment-") {
+            let mut bytes = fs::read(entry.path()).unwrap();
+            let at = bytes.windows(6).position(|it| it == b"before").unwrap();
+            bytes[at] = b'B';
+            fs::write(entry.path(), bytes).unwrap();
+        }
+    }
+    let workspace = project.workspace(LIMITS);
+    let done = undo(&workspace, Undo::Latest, false);
+    assert!(done[0].1.contains("damaged"), "{done:?}");
+    drop(workspace);
+    fs::remove_dir_all(&store).unwrap();
+    let workspace = project.workspace(LIMITS);
+    let done = undo(&workspace, Undo::Latest, false);
+    assert!(done[0].1.contains("not stored any more"), "{done:?}");
+    // The next operation begins a new store.
+    workspace.checkpoints().unwrap().begin_turn(7);
+    operation(&workspace, || project.write("a", "again"));
+    undo(&workspace, Undo::Latest, true);
+    assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "after");
+}
+
+#[test]
+fn a_full_store_covers_less_and_says_so() {
+    let project = Project::new(&[("a", &"1".repeat(500)), ("b", &"2".repeat(500))]);
+    let workspace = project.workspace(Limits { max_bytes: 700, ..LIMITS });
+    operation(&workspace, || {
+        fs::remove_file(project.path("a")).unwrap();
+        fs::remove_file(project.path("b")).unwrap();
+    });
+    let done = undo(&workspace, Undo::Latest, false);
+    let refused = done.iter().filter(|(_, how)| how.contains("checkpoints.max_bytes")).count();
+    assert_eq!(refused, 1, "{done:?}");
+}
+
+#[test]
+fn an_operation_beside_another_sessions_is_shared() {
+    let project = Project::new(&[("a", "1"), ("b", "1")]);
+    let (one, other) = (project.workspace(LIMITS), project.workspace(LIMITS));
+    let begun = one.checkpoints().unwrap().before("Bash", Scope::Project);
+    project.write("a", "2");
+    operation(&other, || project.write("b", "2"));
+    one.checkpoints().unwrap().after(begun).unwrap();
+    let error = one.undo(Undo::Latest, false, false).unwrap_err();
+    assert!(matches!(error, UndoError::Shared(_)), "{error}");
+}
+
+#[test]
+fn special_files_and_odd_names_do_no_harm() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let project = Project::new(&[("a", "1")]);
+    let odd = project.path("").join(std::ffi::OsStr::from_bytes(b"n\xff"));
+    fs::write(&odd, "odd").unwrap();
+    let fifo = project.path("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    fs::hard_link(project.path("a"), project.path("hard")).unwrap();
+    let workspace = project.workspace(LIMITS);
+    operation(&workspace, || {
+        fs::remove_file(&odd).unwrap();
+        fs::remove_file(&fifo).unwrap();
+        project.write("a", "2");
+    });
+    let done = undo(&workspace, Undo::Latest, false);
+    assert_eq!(done[1].0, "fifo");
+    assert!(done[1].1.contains("a FIFO"), "{done:?}");
+    assert_eq!(fs::read(&odd).unwrap(), b"odd");
+    assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
+    assert_eq!(fs::read_to_string(project.path("hard")).unwrap(), "1");
+}
+
+#[test]
+fn a_killed_command_is_recorded_by_the_next_process() {
+    let project = Project::new(&[("a", "1")]);
+    let workspace = project.workspace(LIMITS);
+    let begun = workspace.checkpoints().unwrap().before("Bash", Scope::Project);
+    project.write("a", "2");
+    // (What a killed process leaves.)
+    std::mem::forget(begun);
+    drop(workspace);
+    let workspace = project.workspace(LIMITS);
+    workspace.checkpoints().unwrap().recover();
+    undo(&workspace, Undo::Latest, true);
+    assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
+}
