@@ -11,11 +11,9 @@ const HOOK: &str = "#!/bin/sh\necho hook ran\n";
 
 /// A project with a repository, a commit and a hook.
 fn repositories() -> Vec<Place> {
-    let places = places().into_iter().map(|place| {
-        repository(&place.test.root());
-        place
-    });
-    places.collect()
+    let places = places();
+    places.iter().for_each(|place| repository(&place.test.root()));
+    places
 }
 
 fn repository(root: &Path) {
