@@ -16,7 +16,7 @@ pub use layers::{ConfigError, Loaded, Origin, Sources, Trust, load};
 pub use models::known;
 pub use needs::{Needs, Seal};
 pub use providers::{Provider, Resolved, presets, resolve};
-pub use trust::{forget_trust, trust, trust_in, trusted};
+pub use trust::{trust, trust_in};
 pub use types::{
     AskModel, Breaker, Checkpoints, Checks, Config, Context, Learning, Limits, ModelTable,
     Permissions, ProviderTable, Record, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing,

@@ -12,7 +12,9 @@ const HOOK: &str = "#!/bin/sh\necho hook ran\n";
 /// A project with a repository, a commit and a hook.
 fn repositories() -> Vec<Place> {
     let places = places();
-    places.iter().for_each(|place| repository(&place.test.root()));
+    for place in &places {
+        repository(&place.test.root());
+    }
     places
 }
 
