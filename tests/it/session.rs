@@ -427,11 +427,11 @@ fn what_holds_since_a_turn_goes_with_it() {
 fn sessions_are_deleted_only_if_a_person_agrees() {
     let test = three_turns();
     let old = latest_id(&test);
-    let kept = test.sessions().join(&old).join("undo");
-    assert!(kept.is_dir());
+    let kept = test.sessions().join(&old).join("operations.jsonl");
+    assert!(kept.exists());
     test.agent(&["session", "rm", &old]).expect_code(2).expect_one_line_of_stderr("--yes");
     test.agent(&["session", "rm", "nope", &old, "--yes"]).expect_code(2).expect_stderr("nope");
-    assert!(kept.is_dir() && test.log().exists());
+    assert!(kept.exists() && test.log().exists());
     test.agent(&["session", "rm", &old[..20], &old, "--yes"])
         .expect_code(0)
         .expect_stdout(&format!("removed {old}\n"));

@@ -298,7 +298,7 @@ fn what_is_moved_by_options_or_named_by_variables_comes_back_too() {
     assert_eq!(test.read("d.txt"), "2\n");
     assert!(files[1..3].iter().chain(&files[4..]).all(|name| !test.root().join(name).exists()));
     test.agent(&["session", "undo"]).expect_code(0).expect_stdout(
-        "turn 1\n  a.txt: restored\n  b.txt: restored\n  c.txt: restored\n  d.txt: restored\n  \
+        "turn 1\n  a.txt: restored\n  a.txt~: removed\n  b.txt: restored\n  c.txt: restored\n  d.txt: restored\n  \
          e.md: restored\n  sub/b.txt: removed\n",
     );
     for name in files {
@@ -554,15 +554,6 @@ fn a_file_that_a_rule_keeps_from_being_read_is_not_read_under_another_name() {
         let envelope = call(&test, command, &["--allow", "Bash", "--deny", "Read(sub/x.txt)"]);
         assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{command}: {envelope}");
     }
-}
-
-#[test]
-fn a_folder_that_has_another_name_is_left_alone_by_the_undo() {
-    let script = "call: Bash {\"command\": \"mv src lib\"}\n---\nexpect: success\ntext: ok";
-    let test = Test::new().file("src/a.rs", "one\n").script(script);
-    test.run(&["task", "--permission-mode", "auto-edit"]).expect_code(0);
-    test.agent(&["session", "undo"]);
-    assert_eq!(test.read("lib/a.rs"), "one\n");
 }
 
 /// The project lies in the home, and in no folder that is hidden.

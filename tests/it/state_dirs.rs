@@ -94,7 +94,7 @@ fn a_session_leaves_nothing_in_the_project_but_its_changes() {
     assert_eq!(git(&["status", "--ignored", "--porcelain"]), "?? new.txt\n");
     assert!(!test.root().join(".agent").exists());
     let session = test.log().parent().unwrap().to_owned();
-    for kept in ["events.jsonl", "tool-output", "undo"] {
+    for kept in ["events.jsonl", "tool-output", "operations.jsonl"] {
         assert!(session.join(kept).exists(), "{kept}");
     }
     test.agent(&["session", "undo"]).expect_code(0);

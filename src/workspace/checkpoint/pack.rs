@@ -1,11 +1,12 @@
 //! Contents of files, each once, by their BLAKE3 hash, in append-only segments.
 //!
-//! A segment is written by one process alone, so no lock is needed. Its records are `kind (1 byte), length (8 bytes,
-//! little endian), hash (32 bytes), payload`; the payload is a content, or the id of a git blob with that content.
+//! A segment is written by one process alone, so no lock is needed. It is two files: the contents one behind the other,
+//! and an index with a record for each: length (8 bytes, little endian), hash (32 bytes), and the id of a git blob with
+//! that content (20 bytes, else zeros), which then is not in the first file. The contents are written first.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,9 +17,10 @@ use crate::disk;
 
 /// Segments are named `segment-<time in ms>-<process>-<number>`, so their names sort by age.
 const PREFIX: &str = "segment-";
-const CONTENT: u8 = 1;
-const GIT_BLOB: u8 = 2;
-const HEADER: usize = 1 + 8 + 32;
+/// The ending of an index's name.
+const INDEX: &str = "index";
+/// The bytes of a record.
+const RECORD: usize = 8 + 32 + 20;
 /// A segment that has this size is closed, and another one is begun.
 const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
 /// A segment that was written so recently may belong to a session that is running.
@@ -59,10 +61,13 @@ pub(super) struct Pack {
 #[derive(Debug)]
 struct Writer {
     path: Arc<Path>,
-    file: File,
-    /// Not written yet.
+    contents: File,
+    index: File,
+    /// Contents that are not written yet.
     buffer: Vec<u8>,
-    /// Bytes in the file.
+    /// Records that are not written yet.
+    records: Vec<u8>,
+    /// Bytes in the file of the contents.
     written: u64,
 }
 
@@ -83,48 +88,38 @@ impl Pack {
             .flatten()
             .filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX))
             .map(|entry| entry.path())
+            .filter(|path| path.extension().is_none())
             .collect();
         segments.sort();
         for segment in segments {
             if age(&segment).is_some_and(|age| age > limits.expire_after) {
                 // What cannot be removed is tried again by the next session.
-                _ = fs::remove_file(&segment);
+                _ = remove(&segment);
                 continue;
             }
-            // A damaged segment ends where it is damaged.
-            _ = pack.read_segment(segment.into());
+            // One that cannot be read holds nothing.
+            _ = pack.read_index(segment.into());
         }
         pack
     }
 
-    fn read_segment(&mut self, segment: Arc<Path>) -> io::Result<()> {
-        let file = disk::open_file(&segment)?;
-        let size = file.metadata()?.len();
+    fn read_index(&mut self, segment: Arc<Path>) -> io::Result<()> {
+        let index = disk::read(&segment.with_extension(INDEX))?;
+        let size = fs::metadata(&segment)?.len();
         self.sizes.insert(segment.clone(), size);
-        let mut reader = BufReader::with_capacity(256 * 1024, file);
         let mut offset = 0;
-        while !reader.fill_buf()?.is_empty() {
-            let mut header = [0; HEADER];
-            reader.read_exact(&mut header)?;
-            let (kind, length, hash) = parse(&header);
-            offset += HEADER as u64;
-            if offset.checked_add(length).is_none_or(|end| end > size) {
+        for record in index.as_chunks::<RECORD>().0 {
+            let (length, hash, blob) = parse(record);
+            let location = if blob == BlobId::default() {
+                let location = Location::Segment { segment: segment.clone(), offset, length };
+                offset = offset.saturating_add(length);
+                location
+            } else {
+                Location::Git(blob)
+            };
+            if offset > size {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            let location = match kind {
-                CONTENT => {
-                    let skip = i64::try_from(length).map_err(io::Error::other)?;
-                    reader.seek_relative(skip)?;
-                    Location::Segment { segment: segment.clone(), offset, length }
-                }
-                GIT_BLOB => {
-                    let mut id = BlobId::default();
-                    reader.read_exact(&mut id)?;
-                    Location::Git(id)
-                }
-                _ => return Err(io::ErrorKind::InvalidData.into()),
-            };
-            offset += length;
             self.index.insert(hash, (location, segment.clone()));
         }
         Ok(())
@@ -143,7 +138,7 @@ impl Pack {
         if total + bytes.len() as u64 > self.limits.max_bytes {
             return Ok(false);
         }
-        let (segment, offset) = self.append(CONTENT, hash, bytes)?;
+        let (segment, offset) = self.append(hash, BlobId::default(), bytes)?;
         let location =
             Location::Segment { segment: segment.clone(), offset, length: bytes.len() as u64 };
         self.index.insert(hash, (location, segment));
@@ -153,7 +148,7 @@ impl Pack {
     /// Remembers that git has a content.
     pub(super) fn add_git(&mut self, hash: Hash, id: BlobId) -> io::Result<()> {
         if !self.has(&hash) {
-            let (segment, _) = self.append(GIT_BLOB, hash, &id)?;
+            let (segment, _) = self.append(hash, id, &[])?;
             self.index.insert(hash, (Location::Git(id), segment));
         }
         Ok(())
@@ -195,7 +190,7 @@ impl Pack {
         // A third is free afterwards, or nothing more can be removed.
         while total > self.limits.max_bytes / 3 * 2 {
             let Some(oldest) = removable.pop() else { return };
-            if fs::remove_file(&oldest).is_ok() {
+            if remove(&oldest).is_ok() {
                 total -= self.sizes.remove(&oldest).unwrap_or(0);
                 self.index.retain(|_, (_, segment)| *segment != oldest);
             }
@@ -206,7 +201,7 @@ impl Pack {
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         writer.flush()?;
-        if writer.file.metadata()?.nlink() == 0 {
+        if writer.contents.metadata()?.nlink() == 0 {
             let gone = writer.path.clone();
             self.writer = None;
             self.sizes.remove(&gone);
@@ -216,7 +211,7 @@ impl Pack {
         Ok(())
     }
 
-    fn append(&mut self, kind: u8, hash: Hash, payload: &[u8]) -> io::Result<(Arc<Path>, u64)> {
+    fn append(&mut self, hash: Hash, blob: BlobId, bytes: &[u8]) -> io::Result<(Arc<Path>, u64)> {
         if self.writer.as_ref().is_some_and(|writer| writer.end() > SEGMENT_BYTES) {
             self.flush()?;
             self.writer = None;
@@ -225,11 +220,11 @@ impl Pack {
             self.writer = Some(self.begin_segment()?);
         }
         let Some(writer) = &mut self.writer else { return Err(io::ErrorKind::NotFound.into()) };
-        writer.buffer.push(kind);
-        writer.buffer.extend_from_slice(&(payload.len() as u64).to_le_bytes());
-        writer.buffer.extend_from_slice(hash.as_bytes());
+        writer.records.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        writer.records.extend_from_slice(hash.as_bytes());
+        writer.records.extend_from_slice(&blob);
         let offset = writer.end();
-        writer.buffer.extend_from_slice(payload);
+        writer.buffer.extend_from_slice(bytes);
         if writer.buffer.len() > BUFFER {
             writer.flush()?;
         }
@@ -245,8 +240,10 @@ impl Pack {
         let (now, process) = (now.as_millis(), std::process::id());
         let name = format!("{PREFIX}{now:015}-{process}-{}", self.number);
         let path: Arc<Path> = self.directory.join(name).into();
-        let file = disk::create(&path, 0o600)?;
-        Ok(Writer { path, file, buffer: Vec::new(), written: 0 })
+        let contents = disk::create(&path, 0o600)?;
+        let index = disk::create(&path.with_extension(INDEX), 0o600)?;
+        let (buffer, records) = (Vec::new(), Vec::new());
+        Ok(Writer { path, contents, index, buffer, records, written: 0 })
     }
 }
 
@@ -256,9 +253,11 @@ impl Writer {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.write_all(&self.buffer)?;
+        self.contents.write_all(&self.buffer)?;
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
+        self.index.write_all(&self.records)?;
+        self.records.clear();
         Ok(())
     }
 }
@@ -270,11 +269,17 @@ impl Drop for Pack {
     }
 }
 
-fn parse(header: &[u8; HEADER]) -> (u8, u64, Hash) {
-    let (mut length, mut hash) = ([0; 8], [0; 32]);
-    length.copy_from_slice(&header[1..9]);
-    hash.copy_from_slice(&header[9..]);
-    (header[0], u64::from_le_bytes(length), Hash::from_bytes(hash))
+fn parse(record: &[u8; RECORD]) -> (u64, Hash, BlobId) {
+    let (mut length, mut hash, mut blob) = ([0; 8], [0; 32], BlobId::default());
+    length.copy_from_slice(&record[..8]);
+    hash.copy_from_slice(&record[8..40]);
+    blob.copy_from_slice(&record[40..]);
+    (u64::from_le_bytes(length), Hash::from_bytes(hash), blob)
+}
+
+fn remove(segment: &Path) -> io::Result<()> {
+    _ = fs::remove_file(segment.with_extension(INDEX));
+    fs::remove_file(segment)
 }
 
 /// How long ago a file was last written.

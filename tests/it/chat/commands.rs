@@ -92,7 +92,7 @@ fn a_turn_is_undone_and_the_model_hears_of_it() {
     pty.say("well?");
     pty.wait_for("I know");
     pty.say("/undo");
-    pty.wait_for("no turn of this session");
+    pty.wait_for("there is no change that could be undone");
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn a_command_that_has_to_wait_is_not_lost() {
     pty.send("\x1b");
     pty.wait_for("stopped by you");
     pty.send("\r");
-    pty.wait_for("no turn of this session");
+    pty.wait_for("there is no change that could be undone");
 }
 
 #[test]
@@ -399,7 +399,7 @@ fn what_the_session_changed_is_shown_and_undone_and_done_again() {
     pty.say("/diff");
     pty.wait_for("+two");
     pty.wait_for("new.txt");
-    pty.send("\x1b");
+    pty.send("q");
     pty.say("/undo");
     pty.wait_for("a.txt restored, new.txt removed");
     assert_ne!(test.read("a.txt"), "two\n");
@@ -509,7 +509,7 @@ fn a_session_goes_back_to_before_a_turn() {
     pty.say("/rewind");
     pty.wait("a space", |_| pty.with_screen(|screen| screen.cursor_position().1 == 10));
     pty.send("\r");
-    pty.wait_for("say to before which turn");
+    pty.wait_for("the number of the turn");
 }
 
 #[test]
