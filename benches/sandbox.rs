@@ -11,7 +11,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use code_agent::exec::sandbox::{Backend, Sandbox, Settings, supervise};
+use code_agent::exec::sandbox::{
+    Backend, Facts, Sandbox, Settings, supervise, temporary_directory,
+};
 use code_agent::exec::{self, Exec};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -167,7 +169,10 @@ fn ends(dir: &Path) {
             let mut exec = Exec::new(&[]);
             if let Some(backend) = backend {
                 let root = dir.to_path_buf();
-                match Sandbox::open(Settings { backend, root, ..Settings::default() }) {
+                let temporary = temporary_directory(std::slice::from_ref(&root));
+                let cache = temporary.with_file_name("cache");
+                let facts = Facts { root, temporary, cache, ..Facts::default() };
+                match Sandbox::open(Settings { backend, facts, ..Settings::default() }) {
                     Ok(sandbox) => exec = exec.with_sandbox(sandbox),
                     Err(error) => {
                         println!("| {what} | {error} | |");

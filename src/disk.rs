@@ -196,14 +196,6 @@ pub(crate) fn real(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// It is what this says, or can not be looked at. (Of a link what it is itself.)
-pub(crate) fn may_be(path: &Path, is: impl FnOnce(&Metadata) -> bool) -> bool {
-    match fs::symlink_metadata(path) {
-        Ok(metadata) => is(&metadata),
-        Err(error) => !is_not_there(&error),
-    }
-}
-
 /// A link in the way says where.
 fn named(error: io::Error, path: &Path) -> io::Error {
     let is_link = |path: &&Path| fs::symlink_metadata(path).is_ok_and(|data| data.is_symlink());
@@ -375,11 +367,6 @@ impl Way {
     /// It comes through one of the places: who writes there may lead it elsewhere, wherever it ends now.
     pub(crate) fn is_led(&self) -> bool {
         self.is_inside || !self.up_from.is_empty()
-    }
-
-    /// What in a place it goes up from.
-    pub(crate) fn goes_up_from(&self) -> Option<&Path> {
-        self.up_from.first().map(PathBuf::as_path)
     }
 
     /// Opens what is at its end to write it from its beginning: a file that is made where it is not there. In a place that

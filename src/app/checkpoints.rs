@@ -19,12 +19,7 @@ pub fn with_checkpoints(
     if !config.enabled {
         return Ok(workspace);
     }
-    let limits = Limits {
-        max_files: config.max_files,
-        max_file_bytes: config.max_file_bytes,
-        max_bytes: config.max_bytes,
-        expire_after: config::parse_duration(&config.expire_after).map_err(OpenError::Usage)?,
-    };
+    let limits = limits(config)?;
     let workspace = workspace.with_checkpoints(Settings {
         store: storage.checkpoints(),
         session: storage.session(id),
@@ -35,6 +30,16 @@ pub fn with_checkpoints(
         checkpoints.recover();
     }
     Ok(workspace)
+}
+
+/// What the configuration says of the sizes.
+pub fn limits(config: &config::Checkpoints) -> Result<Limits, OpenError> {
+    Ok(Limits {
+        max_files: config.max_files,
+        max_file_bytes: config.max_file_bytes,
+        max_bytes: config.max_bytes,
+        expire_after: config::parse_duration(&config.expire_after).map_err(OpenError::Usage)?,
+    })
 }
 
 /// Takes the first checkpoint once the first request is on its way: then there is time.

@@ -2,20 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use super::memory::memory_file;
-use super::own::{self, Cover, Own};
-use super::writable::{Writable, added_are_there};
+use super::sandbox_facts::{self, StateDirs, Writable};
 use super::{OpenError, Options};
-use crate::config::{self, Config, Loaded, SandboxBackend, SandboxNetwork, UserDirs};
-use crate::disk::{self, Way, canonical_prefix};
+use crate::config::{self, Config, Loaded, SandboxBackend, UserDirs};
+use crate::disk::canonical_prefix;
 use crate::exec::Exec;
-use crate::exec::sandbox::{self, Backend, Network, Sandbox, SandboxError};
+use crate::exec::sandbox::{self, Backend, Sandbox, SandboxError};
 use crate::kernel::{Checks, Speaker, Verifier};
 use crate::permission::{Origin, Places, Policy, Rule, Verb, Withheld};
 use crate::protocol::control::{Control, PermissionMode};
-use crate::protocol::event::{Events, Sandbox as Holds};
+use crate::protocol::event::{Events, Sandbox as Guarantees};
 use crate::protocol::mask::{Masker, is_secret_name};
 use crate::protocol::prompt::Prompts;
 use crate::protocol::tool::Rights;
@@ -36,163 +34,63 @@ pub struct Gate {
     pub exec: Arc<Exec>,
 }
 
-/// The sandbox of a folder's commands, tried, and what it holds. `None` where it is switched off or this
-/// system has none.
+/// The sandbox of a session's commands, and what it guarantees. `None` where it is disabled, or this system has none. Only
+/// what the system permits is checked; the rest is prepared with the first command.
 pub fn open_sandbox(
     loaded: &Loaded,
     writable: &Writable,
-    own: &Own,
-) -> Result<(Option<Sandbox>, Holds), OpenError> {
-    begin_sandbox(loaded, writable, own)?.finish()
-}
-
-/// A sandbox that is being tried, which takes a few milliseconds.
-pub(super) struct Trying {
-    tried: Tried,
-    /// What it does not hold, besides what it says itself.
-    gaps: Vec<String>,
-    /// Folders that are trusted and not there.
-    gone: Vec<(UserDirs, PathBuf)>,
-}
-
-enum Tried {
-    Off,
-    Beside(JoinHandle<Result<Sandbox, SandboxError>>),
-    Done(Box<Result<Sandbox, SandboxError>>),
-}
-
-impl Trying {
-    /// What came of it.
-    pub(super) fn finish(self) -> Result<(Option<Sandbox>, Holds), OpenError> {
-        let tried = match self.tried {
-            Tried::Off => {
-                let gaps = vec!["sandbox.enabled is false".to_owned()];
-                return Ok((None, Holds { gaps, ..Holds::none() }));
-            }
-            Tried::Beside(thread) => thread
-                .join()
-                .unwrap_or_else(|_| Err(SandboxError::Failed("it could not be tried".to_owned()))),
-            Tried::Done(tried) => *tried,
-        };
-        match tried {
-            Ok(sandbox) => {
-                let mut holds = sandbox.holds().clone();
-                holds.gaps.extend(self.gaps);
-                // (Only now: where the start fails nobody loses anything.)
-                holds.gaps.extend(self.gone.iter().map(own::forget));
-                Ok((Some(sandbox), holds))
-            }
-            Err(error @ SandboxError::Unavailable(_)) => {
-                Ok((None, Holds { gaps: vec![error.to_string()], ..Holds::none() }))
-            }
-            // What only fails now is no reason to go without: a command could see to it.
-            Err(error @ (SandboxError::Failed(_) | SandboxError::Impossible(_))) => {
-                Err(OpenError::Usage(error.to_string()))
-            }
-        }
+    own: &StateDirs,
+) -> Result<(Option<Sandbox>, Guarantees), OpenError> {
+    let config = &loaded.config;
+    memory_is_outside(config, writable.places(), own.dirs())?;
+    if !config.sandbox.enabled {
+        return Ok(no_sandbox("sandbox.enabled is false"));
     }
-}
-
-/// Begins to try it, beside whatever else is to be done at the start.
-pub(super) fn begin_sandbox(
-    loaded: &Loaded,
-    writable: &Writable,
-    own: &Own,
-) -> Result<Trying, OpenError> {
-    let (config, dirs) = (&loaded.config, own.dirs());
-    let sandbox = &config.sandbox;
-    let (root, places) = (writable.root().to_path_buf(), writable.places());
-    if !sandbox.enabled {
-        named_memory(config, places, dirs)?;
-        return Ok(Trying { tried: Tried::Off, gaps: Vec::new(), gone: Vec::new() });
-    }
-    let memory = named_memory(config, places, dirs)?;
-    let trusted = loaded.trusted.then_some(root.as_path());
-    own.holds(trusted, places)?;
-    let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
-    let Cover { mut hidden, protected, gaps, gone } = own.cover(trusted, places);
-    hidden.extend(memory);
-    // What lies in the agent's own folder for caches is taken as it is written: a command could have made a link there
-    // where that was the project's.
-    let cache =
-        dirs.map(|dirs| disk::settled(&dirs.cache, places).join("projects").join(&name[..16]));
     let settings = sandbox::Settings {
-        backend: match sandbox.backend {
+        backend: match config.sandbox.backend {
             SandboxBackend::Auto => Backend::Auto,
             SandboxBackend::Namespaces => Backend::Namespaces,
             SandboxBackend::Landlock => Backend::Landlock,
         },
-        network: match sandbox.network {
-            SandboxNetwork::Off => Network::Off,
-            SandboxNetwork::Loopback => Network::Loopback,
-            SandboxNetwork::On => Network::On,
-        },
-        root,
-        writable: writable.besides().to_vec(),
-        hidden,
-        protected,
-        cache,
+        facts: sandbox_facts::facts(loaded, writable, own),
+        is_network_explicit: loaded.origins.contains_key("sandbox.network"),
     };
-    let here = settings.clone();
-    let thread = std::thread::Builder::new().name("sandbox".to_owned());
-    let tried = match thread.spawn(move || Sandbox::open(settings)) {
-        Ok(thread) => Tried::Beside(thread),
-        Err(_) => Tried::Done(Box::new(Sandbox::open(here))),
-    };
-    Ok(Trying { tried, gaps, gone })
-}
-
-/// What is the agent's own is not reached by a link that commands could lead elsewhere.
-pub(super) fn leads_where_it_says(own: &Path, places: &[PathBuf]) -> Result<(), OpenError> {
-    let way = Way::of(own, places);
-    if let Some(folder) = way.goes_up_from() {
-        return Err(OpenError::Usage(format!(
-            "{} is the agent's own and goes up (..) from {}, which commands may make a link: name where it leads \
-             (XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_DATA_HOME)",
-            own.display(),
-            folder.display()
-        )));
+    match Sandbox::open(settings) {
+        Ok(sandbox) => {
+            let guarantees = sandbox.guarantees().clone();
+            Ok((Some(sandbox), guarantees))
+        }
+        Err(error @ SandboxError::Unavailable(_)) => Ok(no_sandbox(&error.to_string())),
+        Err(error @ SandboxError::Impossible(_)) => Err(OpenError::Usage(error.to_string())),
     }
-    let Some(link) = way.end.ancestors().find(|above| above.is_symlink()) else { return Ok(()) };
-    Err(OpenError::Usage(format!(
-        "{} is the agent's own and reached by {}, a link that commands may lead elsewhere: start in a folder in which \
-         that does not lie, or name where it leads (XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_DATA_HOME)",
-        own.display(),
-        link.display()
-    )))
 }
 
-/// The memory that the configuration names, with its log: no command reads it. What can be written by the agent may
-/// not be what its later sessions believe.
-fn named_memory(
+/// Commands run without a sandbox, for this reason.
+pub fn no_sandbox(why: &str) -> (Option<Sandbox>, Guarantees) {
+    (None, Guarantees { gaps: vec![why.to_owned()], ..Guarantees::none() })
+}
+
+/// Commands cannot write what later sessions believe.
+fn memory_is_outside(
     config: &Config,
     places: &[PathBuf],
     dirs: Option<&UserDirs>,
-) -> Result<Vec<PathBuf>, OpenError> {
-    // What is wrong with it is said where it is opened.
-    let Ok(file) = memory_file(config, dirs) else { return Ok(Vec::new()) };
-    if config.sandbox.enabled {
-        leads_where_it_says(&file, places)?;
-    }
-    // (The agent's own folder is covered as a whole.)
+) -> Result<(), OpenError> {
+    // Other errors are reported where the memory is opened.
+    let Ok(file) = memory_file(config, dirs) else { return Ok(()) };
     if config.learning.database.is_none() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let file = canonical_prefix(&file);
     let cache = dirs.map(|dirs| canonical_prefix(&dirs.cache.join("projects")));
-    if let Some(root) = places.iter().chain(&cache).find(|root| file.starts_with(root)) {
-        return Err(OpenError::Usage(format!(
+    match places.iter().chain(&cache).find(|root| file.starts_with(root)) {
+        Some(root) => Err(OpenError::Usage(format!(
             "learning.database: {} lies in {}, which the agent may change; name a file outside of it",
             file.display(),
             root.display()
-        )));
+        ))),
+        None => Ok(()),
     }
-    let beside = |ending: &str| {
-        let mut name = file.clone().into_os_string();
-        name.push(ending);
-        PathBuf::from(name)
-    };
-    Ok(vec![file.clone(), beside("-wal"), beside("-shm")])
 }
 
 /// How the configuration sets the gate.
@@ -217,6 +115,7 @@ pub fn settings(
             threshold: config.breaker.threshold,
             cooldown: config::parse_duration(&config.breaker.cooldown).map_err(OpenError::Usage)?,
         },
+        hides_secrets: config.sandbox.hide_secrets,
     })
 }
 
@@ -236,7 +135,7 @@ pub fn open_gate(
     control: &Control,
 ) -> Gate {
     let exec = Arc::new(match sandbox {
-        Some(sandbox) => exec.with_sandbox(sandbox),
+        Some(sandbox) => exec.with_sandbox(sandbox.with_readable(spill.folder())),
         None => exec,
     });
     let cx = ToolCx {
@@ -259,7 +158,7 @@ pub fn open_gate(
 /// by the model, its calls repeat none of the model's, nobody is asked for it, and its facts are told by the kernel.
 pub(super) fn verifier_of(
     speaker: Option<Speaker>,
-    (options, writable, own): (&Options, &Writable, &Own),
+    (options, writable, own): (&Options, &Writable, &StateDirs),
     registry: &Registry,
     events: &Events,
     prompts: &Prompts,
@@ -289,7 +188,7 @@ pub(super) fn verifier_of(
 pub fn open_workspace(
     root: &Path,
     add_dirs: &[PathBuf],
-    own: &Own,
+    own: &StateDirs,
 ) -> Result<Workspace, OpenError> {
     let workspace = Workspace::open(root, add_dirs).map_err(|failure| {
         OpenError::Usage(format!("{}; name a folder that you can read", failure.message))
@@ -299,9 +198,7 @@ pub fn open_workspace(
         let root = root.display();
         return Err(OpenError::Usage(format!("{root} is another folder by now: begin again")));
     }
-    added_are_there(&workspace, &workspace.places())?;
-    let guarded = own.guarded(root);
-    Ok(workspace.guarding(guarded))
+    Ok(workspace.guarding(own.guarded()))
 }
 
 /// The masker of this process's environment and these keys.

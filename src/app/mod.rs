@@ -9,12 +9,11 @@ mod learning;
 mod memory;
 mod models;
 mod outside;
-mod own;
 mod project;
+mod sandbox_facts;
 mod storage;
 mod talk;
 mod undo;
-mod writable;
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -24,23 +23,22 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 
 use checkpoints::FirstCheckpoint;
-pub use checkpoints::with_checkpoints;
-pub use gate::{Gate, exec, masker, open_gate, open_sandbox, open_workspace, settings};
-use gate::{begin_sandbox, checks, verifier_of};
+pub use checkpoints::{limits, with_checkpoints};
+pub use gate::{Gate, exec, masker, no_sandbox, open_gate, open_sandbox, open_workspace, settings};
+use gate::{checks, verifier_of};
 use learning::Learning;
 pub use memory::{identity, memory, memory_file};
 pub use models::{Facts, endpoint, facts, script};
 use models::{Models, open_models};
 pub use outside::Outside;
-pub use own::Own;
 use project::ProjectFiles;
+pub use sandbox_facts::{StateDirs, Writable};
 pub use storage::Storage;
 pub use undo::{Recorded, Rewind, Rewound, UndoOptions};
-pub use writable::Writable;
 
 use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
-use crate::exec::{Changed, Exec, changed_meanwhile};
+use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Aside, Kernel, Limits, Parts, Purse, Speaker};
 use crate::permission::Withheld;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
@@ -188,20 +186,17 @@ impl Session {
         let timeout = config.limits.timeout.as_deref().map(config::parse_duration);
         let timeout = timeout.transpose().map_err(OpenError::Usage)?;
         let answer_schema = answer_schema(&options)?;
-        let own = Own::of(options.dirs.as_ref());
+        let own = StateDirs::of(options.dirs.as_ref());
         let workspace = open_workspace(&options.root, &options.add_dirs, &own)?;
         let writable = Writable::of(config, &workspace)?;
         // Read beside the rest of the start.
         let is_trusted = options.config.trusted;
         let project = identity(workspace.root(), is_trusted);
-        let trying = begin_sandbox(&options.config, &writable, &own)?;
+        let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &own)?;
         let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
         let outside = Outside::of(&writable);
-        let models = open_models(config, &outside, &control).await;
-        // Waited for in any case: what it has made is to be taken away again.
-        let tried = trying.finish();
-        let Models { main, light, learner, verifier, keys } = models?;
-        let (sandbox, holds) = tried?;
+        let Models { main, light, learner, verifier, keys } =
+            open_models(config, &outside, &control).await?;
         let mut settings =
             settings(&options.config, &writable, mode, sandbox.is_some(), &workspace)?;
         if config.limits.max_budget_usd.is_some() {
@@ -241,9 +236,9 @@ impl Session {
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
-        let environment = environment(workspace.root(), &holds);
+        let environment = environment(workspace.root(), &guarantees);
         let model = main.model.id();
-        let started = started(workspace.root(), model, mode, holds, learning.is_some());
+        let started = started(workspace.root(), model, mode, guarantees, learning.is_some());
         let additions = additions(&options, &prompts);
         let exec = exec(config, &writable);
         let gate = open_gate(exec, settings, sandbox, workspace.clone(), spill, events, &control);
@@ -344,20 +339,7 @@ impl Session {
             }
         };
         finished.result = self.events.masker().mask(&finished.result).into_owned();
-        self.tell_changed(&self.exec.changed_meanwhile());
         finished
-    }
-
-    /// Tells the user: the model has had its say.
-    fn tell_changed(&self, changed: &[Changed]) {
-        if !changed.is_empty() {
-            self.events.emit(Body::Error {
-                source: "sandbox".to_owned(),
-                message: changed_meanwhile(changed),
-                retry_in_ms: None,
-                attempt: None,
-            });
-        }
     }
 
     /// What goes on while nobody works: earlier failures are asked about.
@@ -382,8 +364,7 @@ impl Session {
 
     /// Ends the session: what commands left running is ended, and the summary is written.
     pub async fn close(self) {
-        let changed = self.exec.close().await;
-        self.tell_changed(&changed);
+        self.exec.close().await;
         self.kernel.settle_background();
         if let Some(learning) = &self.learning {
             learning.end();
@@ -573,14 +554,18 @@ fn started(
     }
 }
 
-/// What the model is told of the place.
-fn environment(root: &Path, holds: &Sandbox) -> String {
+/// The section *Place* of the prompt.
+fn environment(root: &Path, sandbox: &Sandbox) -> String {
+    let localhost = match sandbox.network.as_str() {
+        "loopback" => " (localhost is private to this session)",
+        _ => "",
+    };
     format!(
-        "# Place\nProject root: {}\nPlatform: {}\nSandbox of commands: {}, network {}",
+        "# Place\nProject root: {}\nPlatform: {}\nSandbox of commands: {}, network {}{localhost}",
         root.display(),
         std::env::consts::OS,
-        holds.backend,
-        holds.network
+        sandbox.backend,
+        sandbox.network
     )
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::gate::{masker, open_workspace};
-use super::{OpenError, Own, Storage, SystemClock, log_error, with_checkpoints};
+use super::{OpenError, StateDirs, Storage, SystemClock, log_error, with_checkpoints};
 use crate::config::Config;
 use crate::protocol::event::{Body, Event, Events, Place};
 use crate::record::{self, Log};
@@ -50,7 +50,7 @@ pub struct Rewound {
 impl Recorded {
     /// Takes hold of a session. Beside the root only these further directories are touched.
     pub fn open(
-        (root, add_dirs, own): (&Path, &[PathBuf], &Own),
+        (root, add_dirs, own): (&Path, &[PathBuf], &StateDirs),
         storage: &Storage,
         id: &str,
         config: &Config,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{options, session};
-use crate::app::{OpenError, Options, Own, Recorded, Rewind, Session, UndoOptions, Which};
+use crate::app::{OpenError, Options, Recorded, Rewind, Session, StateDirs, UndoOptions, Which};
 use crate::config::UserDirs;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::ui::tui::{self, Arrangement, Chat, CommandDeed, Handle, News, Request};
@@ -111,6 +111,8 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         if let Some(news) = told.take() {
             chat.handle.tell(news);
         }
+        let handle = chat.handle.clone();
+        session.exec().forward_listeners(move |text| handle.tell(News::Note(true, text)));
         let next = Box::pin(converse(&mut session, &options, &places, &mut chat)).await;
         let id = session.log_path.is_some().then(|| session.id().to_owned());
         mode = Some(session.mode());
@@ -392,7 +394,7 @@ fn rewind_of(arguments: &str) -> Option<(u32, Rewind)> {
 /// Takes a session that nobody works on back to before a turn.
 fn rewind(options: &Options, id: &str, turn: u32, what: Rewind) -> Result<News, OpenError> {
     let storage = options.recorded();
-    let own = Own::of(options.dirs.as_ref());
+    let own = StateDirs::of(options.dirs.as_ref());
     let place = (options.root.as_path(), options.add_dirs.as_slice(), &own);
     let recorded = Recorded::open(place, &storage, id, &options.config.config)?;
     let rewound = recorded.rewind(turn, what, UndoOptions::default())?;

@@ -33,7 +33,7 @@ pub(super) struct DemoArgs {
 pub(super) fn demo(args: &DemoArgs) -> u8 {
     let control = Control::default();
     let work = async {
-        match work(args, &control).await {
+        match Box::pin(work(args, &control)).await {
             Ok(code) => code,
             Err(error) => {
                 ui::tell(&error.to_string());

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::holds;
 use super::options::{self, ToolOptions};
-use crate::app::{self, Options, Outside, Own};
+use super::sandbox_probe;
+use crate::app::{self, Options, Outside, StateDirs, Storage};
 use crate::config::{self, Config, Loaded, UserDirs};
 use crate::exec::Command;
 use crate::learning::store::SqliteStore;
@@ -93,7 +93,7 @@ async fn examine_machine(
     if rustix::fs::access(root, rustix::fs::Access::WRITE_OK).is_ok() {
         report.good("folder", &shown);
     } else {
-        report.note("folder", &format!("{shown} can not be written: sessions are kept elsewhere"));
+        report.note("folder", &format!("{shown} cannot be written"));
     }
     let exec = outside.exec();
     for (what, line, missing) in [
@@ -127,6 +127,42 @@ pub(super) struct Setup {
 }
 
 impl Setup {
+    fn examine_checkpoints(&self, report: &mut Report) {
+        let config = &self.config.config.checkpoints;
+        let own = StateDirs::of(self.dirs.as_ref());
+        let workspace = app::open_workspace(&self.root, &self.add_dirs, &own);
+        let (Ok(workspace), Ok(limits)) = (workspace, app::limits(config)) else { return };
+        let storage = Storage::make(&self.root, self.dirs.as_ref());
+        let gap = if !config.enabled {
+            Some("checkpoints.enabled is false".to_owned())
+        } else if storage.is_ephemeral {
+            storage.notice
+        } else {
+            None
+        };
+        match (gap, workspace.count_covered(limits)) {
+            (Some(gap), _) => {
+                report.note(
+                    "undo",
+                    &format!("{gap}: nothing can be undone, and destructive commands ask"),
+                );
+            }
+            (None, Some(n)) => {
+                report.good("undo", &format!("checkpoints cover {} files", thousands(n as u64)))
+            }
+            (None, None) => {
+                let n = thousands(limits.max_files as u64);
+                report.note(
+                    "undo",
+                    &format!(
+                        "the project has more than {n} files (checkpoints.max_files): changes by commands cannot be \
+                         undone, and destructive commands ask"
+                    ),
+                );
+            }
+        }
+    }
+
     /// What a chat works with. Its server is not asked: the chat shows whether that answers.
     pub(super) fn of_chat(options: &Options, model: &str) -> Self {
         let mut config = options.config.clone();
@@ -153,14 +189,15 @@ impl Setup {
     async fn examine(&self, control: &Control, report: &mut Report) {
         let (loaded, dirs) = (&self.config, self.dirs.as_ref());
         report.good("config", &format!("{} keys set", loaded.origins.len()));
+        self.examine_checkpoints(report);
         for warning in &loaded.warnings {
             report.note("config", warning);
         }
         examine_memory(&loaded.config, dirs, report);
-        let own = Own::of(dirs);
+        let own = StateDirs::of(dirs);
         match app::open_workspace(&self.root, &self.add_dirs, &own) {
             Ok(workspace) => {
-                holds::examine(loaded, &workspace, &own, control, report).await;
+                sandbox_probe::examine(loaded, &workspace, &own, control, report).await;
             }
             Err(error) => report.bad("folder", &error.to_string()),
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::options::{self, RunArgs};
 use super::session::list_of_sessions;
-use crate::app::{self, OpenError, Options, Own, Session, Storage, Which, Writable};
+use crate::app::{self, OpenError, Options, Session, StateDirs, Storage, Which, Writable};
 use crate::config::UserDirs;
 use crate::disk::Way;
 use crate::protocol::control::{Control, PermissionMode};
@@ -67,7 +67,7 @@ async fn work(
     // Opened first: a promise that can not be kept is not given.
     let mut output_file = match &args.output_file {
         Some(path) => {
-            let workspace = app::open_workspace(&root, &args.tools.add_dir, &Own::default())?;
+            let workspace = app::open_workspace(&root, &args.tools.add_dir, &StateDirs::default())?;
             let writable = Writable::of(&config.config, &workspace)?;
             // In these a command of an earlier run may have put a link or a FIFO there.
             let opened = std::env::current_dir()

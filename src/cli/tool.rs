@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::options::{self, ToolOptions};
-use crate::app::{self, Gate, OpenError, Own, Storage, SystemClock, Writable};
+use crate::app::{self, Gate, OpenError, StateDirs, Storage, SystemClock, Writable};
 use crate::config::UserDirs;
-use crate::exec::changed_meanwhile;
 use crate::protocol::Object;
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::envelope::{Envelope, ErrorCode, Sealed, ToolError};
@@ -100,7 +99,7 @@ fn call(args: &CallArgs) -> u8 {
     }
     let control = Control::default();
     let work = async {
-        let tools = match open(&args.options, args.record, &control) {
+        let tools = match open(&args.options, args.record, args.name == "Bash", &control) {
             Ok(tools) => tools,
             Err(error) => return refused(&error),
         };
@@ -137,7 +136,7 @@ struct Answer {
 fn batch(args: &BatchArgs) -> u8 {
     let control = Control::default();
     let work = async {
-        let tools = match open(&args.options, args.record, &control) {
+        let tools = match open(&args.options, args.record, true, &control) {
             Ok(tools) => tools,
             Err(error) => return refused(&error),
         };
@@ -227,10 +226,7 @@ struct Tools {
 impl Tools {
     /// Ends what commands left running, and the session.
     async fn close(self) {
-        let changed = self.gate.exec.close().await;
-        if !changed.is_empty() {
-            ui::tell(&changed_meanwhile(&changed));
-        }
+        self.gate.exec.close().await;
         self.gate.registry.settle_background(true);
         if let Some(summary) = &self.summary {
             self.gate.events.emit(Body::SessionSummary(summary.summary()));
@@ -238,7 +234,13 @@ impl Tools {
     }
 }
 
-fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools, OpenError> {
+/// `runs_commands`: otherwise no sandbox is needed.
+fn open(
+    options: &ToolOptions,
+    record: bool,
+    runs_commands: bool,
+    control: &Control,
+) -> Result<Tools, OpenError> {
     let root = options::root(options.cwd.as_deref())?;
     let dirs = UserDirs::find();
     let config = options::load(&root, dirs.as_ref(), options, None)?;
@@ -246,7 +248,7 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
         ui::tell(warning);
     }
     let masker = app::masker(&config.config, &[])?;
-    let own = Own::of(dirs.as_ref());
+    let own = StateDirs::of(dirs.as_ref());
     let mut workspace = app::open_workspace(&root, &options.add_dir, &own)?;
     let writable = Writable::of(&config.config, &workspace)?;
     let mut id = String::new();
@@ -275,7 +277,11 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
     let workspace = Arc::new(workspace.with_readable(spill.folder()));
     let events = Events::new(id, 0, Arc::new(SystemClock), masker, sinks);
     let mode = config.mode(PermissionMode::AutoEdit);
-    let (sandbox, holds) = app::open_sandbox(&config, &writable, &own)?;
+    let (sandbox, guarantees) = if runs_commands || record {
+        app::open_sandbox(&config, &writable, &own)?
+    } else {
+        app::no_sandbox("this call runs no command")
+    };
     let settings = app::settings(&config, &writable, mode, sandbox.is_some(), &workspace)?;
     let cwd = workspace.root().display().to_string();
     let inner = events.clone();
@@ -287,7 +293,7 @@ fn open(options: &ToolOptions, record: bool, control: &Control) -> Result<Tools,
             model: "none".to_owned(),
             permission_mode: mode,
             tools: gate.registry.specs().iter().map(|spec| spec.name.to_owned()).collect(),
-            sandbox: holds,
+            sandbox: guarantees,
             program: env!("CARGO_PKG_VERSION").to_owned(),
             learns: false,
         }));

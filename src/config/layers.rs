@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-use super::linked::target_of;
 use super::needs::{self, Needs, Seal};
 use super::types::Config;
 use super::{AGENT_DIR, own_prompts};
@@ -303,7 +302,7 @@ impl Loaded {
 }
 
 /// The project's file is reached by a folder that is a link, or leads through the project to another one.
-pub fn is_led_by_commands(file: &Path) -> bool {
+fn is_led_by_commands(file: &Path) -> bool {
     let (Some(agent), Some(root)) = (file.parent(), file.ancestors().nth(2)) else { return false };
     if agent.is_symlink() || !file.is_symlink() {
         return agent.is_symlink();
@@ -313,6 +312,20 @@ pub fn is_led_by_commands(file: &Path) -> bool {
     // (The link as it is said, and where it leads now.)
     let real = file.canonicalize().ok();
     target_of(file).is_none_or(is_inside) || real.is_some_and(|real| real.starts_with(&root))
+}
+
+/// Where a link says that it leads. What goes up at its beginning is taken away, which is exact: no link leads to
+/// the folder that it lies in.
+fn target_of(link: &Path) -> Option<PathBuf> {
+    let (target, mut folder) = (link.read_link().ok()?, link.parent()?);
+    let mut rest = target.components();
+    while let Some(part @ (Component::ParentDir | Component::CurDir)) = rest.clone().next() {
+        rest.next();
+        if part == Component::ParentDir {
+            folder = folder.parent().unwrap_or(folder);
+        }
+    }
+    Some(folder.join(rest.as_path()))
 }
 
 /// The line of each key.

@@ -5,7 +5,6 @@
 //! a folder (keys, endpoints, permissions, checks), unless the user trusts the folder as it is.
 
 mod layers;
-mod linked;
 mod models;
 mod needs;
 mod own_prompts;
@@ -13,12 +12,11 @@ mod providers;
 mod trust;
 mod types;
 
-pub use layers::{ConfigError, Loaded, Origin, Sources, Trust, is_led_by_commands, load};
-pub use linked::{Linked, linked, target_of};
+pub use layers::{ConfigError, Loaded, Origin, Sources, Trust, load};
 pub use models::known;
 pub use needs::{Needs, Seal};
 pub use providers::{Provider, Resolved, presets, resolve};
-pub use trust::{forget_trust, trust, trust_in, trusted};
+pub use trust::{trust, trust_in};
 pub use types::{
     AskModel, Breaker, Checkpoints, Checks, Config, Context, Learning, Limits, ModelTable,
     Permissions, ProviderTable, Record, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing,
@@ -80,13 +78,6 @@ impl UserDirs {
             cache: home.join(".cache/agent"),
             data: home.join(".local/share/agent"),
         }
-    }
-
-    /// The links among what the agent itself writes in its folders.
-    pub fn linked_records(&self) -> Vec<PathBuf> {
-        let folders = [&self.state, &self.data].into_iter().flat_map(std::fs::read_dir);
-        let paths = folders.flatten().flatten().map(|entry| entry.path());
-        paths.filter(|path| path.is_symlink()).collect()
     }
 
     /// The file in which trusted folders stand, one a line, behind what each was trusted with.

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::{Seal, Trust, UserDirs};
@@ -12,11 +12,6 @@ use crate::disk;
 
 /// The file's name.
 pub(super) const FILE: &str = "trusted";
-
-/// All of them.
-pub fn trusted(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
-    lines(&text(dirs)).map(|line| folder_of(line).1.to_owned()).collect()
-}
 
 /// Whether this folder is one of them, and with what.
 pub fn trust_in(dirs: Option<&UserDirs>, root: &Path) -> Trust {
@@ -38,11 +33,6 @@ pub fn trust(dirs: &UserDirs, folder: &Path, seal: &Seal) -> io::Result<()> {
     let seal = seal.to_text();
     let blank = if seal.is_empty() { "" } else { " " };
     rewrite(dirs, folder, &[seal.as_bytes(), blank.as_bytes(), name, b"\n"].concat())
-}
-
-/// This folder is none of them any more.
-pub fn forget_trust(dirs: &UserDirs, folder: &Path) -> io::Result<()> {
-    rewrite(dirs, folder, b"")
 }
 
 /// Puts this line in the place of the folder's, at once: no other folder is lost with it.

@@ -116,12 +116,14 @@ pub struct Sandbox {
     pub enabled: bool,
     /// `auto`: namespaces where the system permits them, else Landlock. The others: these, or an error.
     pub backend: SandboxBackend,
-    /// `off`, `loopback` (an interface of the command's own) or `on`.
+    /// `loopback` (localhost of the session, nothing beyond it), `off` or `on`.
     pub network: SandboxNetwork,
-    /// Folders that commands may write besides the project.
+    /// Directories that commands may write besides the project.
     pub extra_writable: Vec<String>,
     /// Files like `.env` are empty for commands. Otherwise their secret values are redacted in the output of commands.
     pub hide_secrets: bool,
+    /// Ports of this machine's 127.0.0.1 that commands can reach on their own localhost.
+    pub host_ports: Vec<u16>,
 }
 
 impl Default for Sandbox {
@@ -129,9 +131,10 @@ impl Default for Sandbox {
         Self {
             enabled: true,
             backend: SandboxBackend::Auto,
-            network: SandboxNetwork::Off,
+            network: SandboxNetwork::Loopback,
             extra_writable: Vec::new(),
             hide_secrets: false,
+            host_ports: Vec::new(),
         }
     }
 }
@@ -148,15 +151,15 @@ pub enum SandboxBackend {
     Landlock,
 }
 
-/// What of the network commands have.
+/// The network of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SandboxNetwork {
-    /// Nothing.
+    /// None.
     Off,
-    /// A loopback interface of their own.
+    /// A loopback interface that the commands of a session share.
     Loopback,
-    /// What the user has.
+    /// The network of the user.
     On,
 }
 

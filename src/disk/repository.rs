@@ -16,9 +16,6 @@ pub(crate) const FOLDERS_WITH_TREES: &[&str] =
 pub(crate) const FOLDERS_AT_TIMES: &[&str] =
     &["annex", "filter-repo", "lost-found", "rebase-apply", "rebase-merge", "sequencer", "svn"];
 
-/// All of these.
-pub(crate) const ALL_FOLDERS: [&[&str]; 3] = [FOLDERS, FOLDERS_WITH_TREES, FOLDERS_AT_TIMES];
-
 /// Files directly in it that are there for good.
 pub(crate) const FILES: &[&str] =
     &["HEAD", "commondir", "config", "config.worktree", "packed-refs", "shallow"];

@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::capture::{Capture, Kept};
 use super::running::{Left, Running};
-use super::sandbox::{Changed, Grants, Watch};
+use super::sandbox::Guard;
 use super::{Captured, Ended, LeftRunning, exit_of};
+use crate::protocol::tool::Rights;
 
 /// So many may run at the same time.
 pub(super) const MAX_JOBS: usize = 16;
@@ -58,8 +59,8 @@ pub struct End {
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<String>,
-    /// Protected files that it changed where nothing prevents that.
-    pub protected_changed: Vec<Changed>,
+    /// What it did to a repository and was undone.
+    pub notices: Vec<String>,
     /// Processes that outlived the shell; they end with the session, or when it is ended.
     pub left_running: Vec<LeftRunning>,
     /// Why it could not be run, or not be followed to its end.
@@ -85,7 +86,6 @@ struct Job {
     questions: mpsc::Sender<Question>,
     cancel: CancellationToken,
     state: Arc<AtomicU8>,
-    grants: Grants,
 }
 
 /// What becomes of a job: it runs; it ended, and left processes or none.
@@ -116,8 +116,8 @@ pub(super) struct Started {
     pub(super) running: Running,
     pub(super) capture: Capture<'static>,
     pub(super) timeout: Option<Duration>,
-    pub(super) watch: Option<Watch>,
-    pub(super) grants: Grants,
+    pub(super) guard: Option<Guard>,
+    pub(super) rights: Rights,
 }
 
 impl Background {
@@ -140,9 +140,8 @@ impl Background {
         if *paused.borrow() {
             paused.mark_changed();
         }
-        let grants = started.grants.clone();
         jobs.tasks.spawn(attend(started, asked, paused, cancel.clone(), Arc::clone(&state)));
-        jobs.by_id.insert(id.clone(), Job { questions, cancel, state, grants });
+        jobs.by_id.insert(id.clone(), Job { questions, cancel, state });
         // What ended long ago is forgotten.
         let ended = jobs.by_id.iter().filter(|(_, job)| job.state() == ENDED);
         let ended: Vec<String> = ended.map(|(id, _)| id.clone()).collect();
@@ -160,13 +159,6 @@ impl Background {
     /// The ids there are.
     pub(super) fn ids(&self) -> Vec<String> {
         self.jobs().by_id.keys().cloned().collect()
-    }
-
-    /// What those were given that run, or left processes.
-    pub(super) fn grants(&self) -> Vec<Grants> {
-        let jobs = self.jobs();
-        let living = jobs.by_id.values().filter(|job| job.state() != ENDED);
-        living.map(|job| job.grants.clone()).collect()
     }
 
     /// What is new; waits that long for output or the end. `None`: there is no such command.
@@ -204,7 +196,7 @@ impl Background {
             while *paused.borrow_and_update() {
                 if timeout(HOLD, paused.changed()).await.is_err() {
                     let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
-                    left.iter_mut().filter(|left| left.grants.may_write()).for_each(Left::hold);
+                    left.iter_mut().filter(|left| !left.rights.read_only).for_each(Left::hold);
                 }
             }
         });
@@ -247,8 +239,8 @@ async fn attend(
     cancel: CancellationToken,
     state: Arc<AtomicU8>,
 ) {
-    let Started { mut running, mut capture, timeout, watch, grants } = started;
-    let may_write = grants.may_write();
+    let Started { mut running, mut capture, timeout, guard, rights } = started;
+    let may_write = !rights.read_only;
     let begun = Instant::now();
     let deadline = begun + timeout.unwrap_or(LONG);
     let mut look = begun;
@@ -304,9 +296,9 @@ async fn attend(
         running.end().await;
     }
     let left_running = running.settle(&mut capture).await;
-    let mut left = if left_running.is_empty() { None } else { running.leave(grants) };
+    let mut left = if left_running.is_empty() { None } else { running.leave(rights) };
     capture.close();
-    let mut end = end(ended, status, watch);
+    let mut end = end(ended, status, guard);
     (end.error, end.left_running) = (error, left_running);
     let time = begun.elapsed();
     state.store(if left.is_some() { LEFT } else { ENDED }, Ordering::Relaxed);
@@ -354,9 +346,9 @@ fn piece(capture: &mut Capture<'_>, time: Duration, end: Option<End>, paused: bo
     Piece { stdout, stderr, full_output, full_output_error, end, paused, time }
 }
 
-fn end(ended: Ended, status: Option<ExitStatus>, watch: Option<Watch>) -> End {
+fn end(ended: Ended, status: Option<ExitStatus>, guard: Option<Guard>) -> End {
     let (exit_code, signal) = exit_of(status);
-    let protected_changed = watch.map(|watch| watch.changed()).unwrap_or_default();
+    let notices = guard.map(|guard| guard.after()).unwrap_or_default();
     let (error, left_running) = (None, Vec::new());
-    End { ended, exit_code, signal, protected_changed, left_running, error }
+    End { ended, exit_code, signal, notices, left_running, error }
 }

@@ -7,6 +7,7 @@ mod background;
 mod capture;
 mod environment;
 mod foreground;
+mod forward;
 pub mod git;
 mod live;
 mod process;
@@ -16,7 +17,6 @@ mod stages;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -34,9 +34,10 @@ use tokio_util::sync::CancellationToken;
 use background::Background;
 use capture::Capture;
 use environment::Environment;
+use forward::Forwards;
 use live::Live;
 use running::{Left, Running};
-use sandbox::{Grants, Sandbox, Watch};
+use sandbox::{Guard, Sandbox};
 use stages::Report;
 
 use crate::disk::without_links;
@@ -46,13 +47,10 @@ pub use background::{End, Piece};
 pub use capture::{Captured, WholeOutput};
 pub use foreground::foreground;
 pub use live::Watcher;
-pub use sandbox::Changed;
 pub use stages::Statuses;
 
 /// How a command's directory is opened.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
-/// So many of the files that changed are named.
-const MOST_NAMED: usize = 20;
 /// Linux takes no longer word (`MAX_ARG_STRLEN`, its end included).
 const LONGEST_WORD: usize = 128 * 1024;
 
@@ -68,8 +66,6 @@ pub struct Command<'a> {
     pub environment: Vec<(String, String)>,
     /// Called once the output is more than is kept in memory.
     pub whole_output: Option<WholeOutput<'a>>,
-    /// What git does in it: the `.git` of what that writes is writable in the sandbox.
-    pub git: GitWork,
     /// How it differs from the session's sandbox profile.
     pub rights: Rights,
     /// Which statuses of its pipelines are wanted.
@@ -87,35 +83,11 @@ impl Command<'_> {
             timeout,
             environment: Vec::new(),
             whole_output: None,
-            git: GitWork::default(),
             rights: Rights::default(),
             statuses: Statuses::AtTheEnd,
             watcher: None,
         }
     }
-}
-
-/// What git does in a command that is nothing but git's own.
-#[derive(Clone, Debug, Default)]
-pub struct GitWork {
-    /// The folders in which it writes its repository.
-    pub writes_in: Vec<PathBuf>,
-    /// Those in which it only reads.
-    pub reads_in: Vec<PathBuf>,
-    /// What it goes back from (`..`), where that is known, and to. Where a link led to the one, and the other is not there,
-    /// it is not known where it comes to.
-    pub back: Vec<(Option<PathBuf>, PathBuf)>,
-    /// It sends to another repository, which may lie on this disk, and have hooks.
-    pub pushes: Option<Pushes>,
-}
-
-/// Where git sends to.
-#[derive(Clone, Debug, Default)]
-pub struct Pushes {
-    /// The names or addresses of the repositories; where there is none, one that the settings name.
-    pub to: Vec<String>,
-    /// What the line says besides of remotes: names that it gives, and addresses.
-    pub remotes: Vec<String>,
 }
 
 /// How it went.
@@ -140,12 +112,10 @@ pub struct Outcome {
     pub full_output: Option<String>,
     /// Why it does not lie there, or not all of it, although it should.
     pub full_output_error: Option<String>,
-    /// What the sandbox has to do with its complaints, in words.
+    /// Which path or right the sandbox refused, and how to allow it.
     pub refused: Option<String>,
-    /// Protected files (`.git`, `.agent`, start-up files) that it changed where nothing prevents that.
-    pub protected_changed: Vec<Changed>,
-    /// The same, changed since the command before it by what earlier ones left running; or by somebody else.
-    pub changed_meanwhile: Vec<Changed>,
+    /// What it did to a repository and was undone.
+    pub notices: Vec<String>,
     /// How long it took.
     pub time: Duration,
     /// How long it could have taken.
@@ -227,26 +197,17 @@ pub enum Error {
 pub struct Exec {
     environment: Environment,
     bash: OnceLock<Option<PathBuf>>,
-    sandbox: Option<Sandbox>,
+    sandbox: Option<Arc<Sandbox>>,
     left: Arc<Mutex<Vec<Left>>>,
     background: Background,
-    lookout: Mutex<Lookout>,
-}
-
-/// What is protected, as long as somebody is left who may change it.
-#[derive(Debug, Default)]
-struct Lookout {
-    /// How it was at the last look.
-    watch: Option<Watch>,
-    /// What had changed then, and nobody was told.
-    untold: BTreeSet<Changed>,
+    forwards: Forwards,
 }
 
 /// What one command was started with.
 struct Started {
     running: Running,
     report: Option<Report>,
-    watch: Option<Watch>,
+    guard: Option<Guard>,
 }
 
 impl Exec {
@@ -267,12 +228,12 @@ impl Exec {
             sandbox: None,
             left: Arc::default(),
             background: Background::default(),
-            lookout: Mutex::default(),
+            forwards: Forwards::default(),
         }
     }
 
-    /// The bash that runs commands is none that lies in these places, whatever PATH says: there a command could have
-    /// put one.
+    /// The bash that runs commands is not taken from these directories, whatever PATH says: a command could have put one
+    /// there.
     #[must_use]
     pub fn clear_of(mut self, places: &[PathBuf]) -> Self {
         // (Outside of `/` there is nothing.)
@@ -282,11 +243,17 @@ impl Exec {
         self
     }
 
-    /// From here on commands run in this sandbox, or not at all.
+    /// From here on commands run in this sandbox, except those with the right to run outside.
     #[must_use]
     pub fn with_sandbox(mut self, sandbox: Sandbox) -> Self {
-        self.sandbox = Some(sandbox);
+        self.sandbox = Some(Arc::new(sandbox));
         self
+    }
+
+    /// From now on the user can reach servers of background commands on this machine's 127.0.0.1; each address is passed to
+    /// `notify`.
+    pub fn forward_listeners(&self, notify: impl Fn(String) + Send + Sync + 'static) {
+        self.forwards.forward_listeners(Arc::new(notify));
     }
 
     /// Commands run in a sandbox.
@@ -307,17 +274,12 @@ impl Exec {
         let begun = Instant::now();
         let watcher = command.watcher.take();
         let mut capture = Capture::new(command.whole_output.take(), watcher.map(Live::new));
-        let (directory, timeout, grants) =
-            (command.directory.clone(), command.timeout, self.grants(&command));
-        let may_write = grants.may_write();
-        // (Who only reads may run beside one that has more.)
-        if may_write {
-            self.look_again(&grants.git);
-        }
-        let Some(started) = cancel.run_until_cancelled(self.start(command, &grants)).await else {
+        let (directory, timeout, rights) =
+            (command.directory.clone(), command.timeout, command.rights);
+        let Some(started) = cancel.run_until_cancelled(self.start(command)).await else {
             return Ok(outcome(Ended::Cancelled, None, capture, begun));
         };
-        let Started { mut running, report, watch } = started?;
+        let Started { mut running, report, guard } = started?;
         let (ended, status) = running.follow(&mut capture, timeout, cancel).await?;
         let left = running.settle(&mut capture).await;
         let mut outcome = outcome(ended, status, capture, begun);
@@ -327,25 +289,19 @@ impl Exec {
         if !left.is_empty() {
             let mut others = self.left();
             others.retain_mut(|other| !other.is_over());
-            others.extend(running.leave(grants.clone()));
+            others.extend(running.leave(rights));
             drop(others);
             // The user may have forbidden changes while it ran.
-            if may_write && self.background.is_paused() {
+            if !rights.read_only && self.background.is_paused() {
                 self.set_paused(true);
             }
         }
         outcome.left_running = left;
         outcome.timeout = timeout;
-        if may_write {
-            // First, so that nothing falls between the two.
-            self.look_again(&[]);
-            outcome.changed_meanwhile = self.untold();
-        }
-        outcome.protected_changed = watch.map(|watch| watch.changed()).unwrap_or_default();
-        outcome.changed_meanwhile.retain(|path| !outcome.protected_changed.contains(path));
-        if let Some(sandbox) = &self.sandbox {
+        outcome.notices = guard.map(|guard| guard.after()).unwrap_or_default();
+        if let Some(sandbox) = self.sandbox.as_ref().filter(|_| !rights.outside) {
             let stderr = &outcome.stderr.text;
-            outcome.refused = sandbox.explain(stderr, &directory, &grants);
+            outcome.refused = sandbox.explain(stderr, &directory, rights);
         }
         Ok(outcome)
     }
@@ -364,19 +320,14 @@ impl Exec {
             return Err(Error::TooMany(background::MAX_JOBS));
         }
         let capture = Capture::keeping_all(command.whole_output.take());
-        let grants = self.grants(&command);
-        if grants.may_write() {
-            self.look_again(&grants.git);
+        let rights = command.rights;
+        let started = cancel.run_until_cancelled(self.start(command)).await;
+        let Started { running, guard, .. } = started.ok_or(Error::Cancelled)??;
+        if let Some(sandbox) = &self.sandbox {
+            self.forwards.watch(sandbox);
         }
-        let started = cancel.run_until_cancelled(self.start(command, &grants)).await;
-        let Started { running, watch, .. } = started.ok_or(Error::Cancelled)??;
-        let before = watch.clone().filter(|_| grants.may_write());
-        let started = background::Started { running, capture, timeout, watch, grants };
-        let id = self.background.add(started);
-        let mut lookout = self.lookout();
-        lookout.watch = lookout.watch.take().or(before);
-        drop(lookout);
-        Ok(id)
+        let started = background::Started { running, capture, timeout, guard, rights };
+        Ok(self.background.add(started))
     }
 
     /// Everything that runs in the background and may change something stands still until it is to go
@@ -385,7 +336,7 @@ impl Exec {
         self.background.set_paused(is_paused);
         let mut left = self.left();
         let mut has_left = false;
-        for left in left.iter_mut().filter(|left| left.grants.may_write()) {
+        for left in left.iter_mut().filter(|left| !left.rights.read_only) {
             left.set_paused(is_paused);
             has_left = true;
         }
@@ -405,6 +356,14 @@ impl Exec {
         self.background.kill(id).await
     }
 
+    /// From the next command on these paths are hidden from commands, or read-only, as far as they exist. Without a
+    /// sandbox this has no effect.
+    pub fn close_paths(&self, hidden: &[PathBuf], read_only: &[PathBuf]) {
+        if let Some(sandbox) = &self.sandbox {
+            sandbox.close(hidden, read_only);
+        }
+    }
+
     /// The background command of this id, or something that it left, still runs.
     pub fn is_running(&self, id: &str) -> bool {
         self.background.is_running(id)
@@ -417,83 +376,24 @@ impl Exec {
 
     /// Ends everything that commands left running, and all background commands.
     pub fn shutdown(&self) {
+        self.forwards.shutdown();
         drop(self.background.shutdown());
         let left = std::mem::take(&mut *self.left());
         drop(left);
     }
 
-    /// The same; gives what of the protected files they changed up to their end and nobody was told.
-    pub async fn close(&self) -> Vec<Changed> {
+    /// The same; returns when they have ended.
+    pub async fn close(&self) {
         let mut tasks = self.background.shutdown();
         while tasks.join_next().await.is_some() {}
         self.shutdown();
-        self.changed_meanwhile()
-    }
-
-    /// The protected files that changed while something ran in the background or was left running, and of which nobody
-    /// was told.
-    pub fn changed_meanwhile(&self) -> Vec<Changed> {
-        self.look_again(&[]);
-        self.untold()
-    }
-
-    fn untold(&self) -> Vec<Changed> {
-        std::mem::take(&mut self.lookout().untold).into_iter().collect()
-    }
-
-    fn grants(&self, command: &Command<'_>) -> Grants {
-        let sandbox = self.sandbox.as_ref().filter(|_| !command.rights.read_only);
-        let git = sandbox.map(|sandbox| sandbox.worked_in(&command.git));
-        let sandbox::WorkedIn { places, has_bare } = git.unwrap_or_default();
-        Grants {
-            git: places,
-            bare_git: has_bare,
-            network: command.rights.network,
-            read_only: command.rights.read_only,
-        }
-    }
-
-    /// Looks what changed since the last time, if there was somebody to change it. From here on somebody may write
-    /// these repositories, too.
-    fn look_again(&self, with_git: &[PathBuf]) {
-        let Some(sandbox) = &self.sandbox else { return };
-        // Before the look: who ends after it is looked after once more.
-        let living = self.living();
-        let mut lookout = self.lookout();
-        let mut now = living.map(|mut living| {
-            living.git.extend_from_slice(with_git);
-            sandbox.watch(&living)
-        });
-        if let Some(before) = lookout.watch.take() {
-            let changed = match &mut now {
-                Some(now) => before.changed_before(now),
-                None => before.changed(),
-            };
-            lookout.untold.extend(changed);
-        }
-        lookout.watch = now;
-    }
-
-    /// What those may do together that may write and are not over.
-    fn living(&self) -> Option<Grants> {
-        let mut left = self.left();
-        left.retain_mut(|left| !left.is_over());
-        let mut all: Vec<Grants> = left.iter().map(|left| left.grants.clone()).collect();
-        all.extend(self.background.grants());
-        let may_write = all.iter().any(Grants::may_write);
-        let git = all.into_iter().flat_map(|grants| grants.git).collect();
-        may_write.then(|| Grants { git, ..Grants::default() })
-    }
-
-    fn lookout(&self) -> MutexGuard<'_, Lookout> {
-        self.lookout.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn left(&self) -> MutexGuard<'_, Vec<Left>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn start(&self, wanted: Command<'_>, grants: &Grants) -> Result<Started, Error> {
+    async fn start(&self, wanted: Command<'_>) -> Result<Started, Error> {
         let (line, directory) = (&wanted.line, &wanted.directory);
         let bash = self.bash.get_or_init(|| self.environment.find("bash", &[]));
         let bash = bash.as_ref().ok_or(Error::NoBash)?;
@@ -513,22 +413,28 @@ impl Exec {
         let mark = uuid::Uuid::now_v7().to_string();
         let words = ["--noprofile", "--norc", "-c", "--", line];
         let mut variables = self.environment.variables(&mark);
-        variables.extend(self.sandbox.iter().flat_map(Sandbox::variables));
+        let sandbox = self.sandbox.as_ref().filter(|_| !wanted.rights.outside);
+        if let Some(sandbox) = sandbox {
+            sandbox.prepare().await.map_err(no_sandbox)?;
+            self.forwards.open_host_ports(sandbox).map_err(no_sandbox)?;
+            variables.extend(sandbox.variables());
+        }
         let wanted_ones = wanted.environment.iter();
         variables.extend(wanted_ones.map(|(name, value)| (name.into(), value.into())));
-        grants.settle(&mut variables);
         if let Some(report) = &report {
             variables.push(("BASH_ENV".into(), report.path().into()));
         }
-        if let Some(sandbox) = &self.sandbox {
+        if let Some(sandbox) = sandbox {
             let number = report.as_ref().map(Report::number);
             let run = sandbox::Run::new(bash, &words, &variables, directory, number);
             let descriptor = report.as_ref().map(Report::descriptor);
             let descriptor = descriptor.as_ref().map(|report| report.as_fd());
-            let started = sandbox.start(run, grants, descriptor).await?;
-            let sandbox::Started { supervisor, stdout, stderr, watch } = started;
+            let guard = (!wanted.rights.read_only).then(|| sandbox.guard());
+            let started =
+                sandbox.start(run, wanted.rights, descriptor).await.map_err(no_sandbox)?;
+            let sandbox::Started { supervisor, stdout, stderr } = started;
             let running = Running::supervised(supervisor, mark, stdout, stderr)?;
-            return Ok(Started { running, report, watch: Some(watch) });
+            return Ok(Started { running, report, guard });
         }
         let mut command = new_command(bash);
         command
@@ -543,7 +449,7 @@ impl Exec {
             io::ErrorKind::ArgumentListTooLong => Error::TooLong(line.len()),
             _ => Error::Io(error),
         })?;
-        Ok(Started { running: Running::unboxed(child, mark), report, watch: None })
+        Ok(Started { running: Running::unboxed(child, mark), report, guard: None })
     }
 }
 
@@ -606,17 +512,11 @@ impl Drop for Exec {
     }
 }
 
-/// The files that [`Exec::changed_meanwhile`] names, in words.
-pub fn changed_meanwhile(changed: &[Changed]) -> String {
-    let first: Vec<String> = changed.iter().take(MOST_NAMED).map(ToString::to_string).collect();
-    let more = match changed.len().saturating_sub(MOST_NAMED) {
-        0 => String::new(),
-        n => format!(" and {n} more"),
-    };
-    format!(
-        "while something ran in the background or was left running, what commands must not change was changed: {}{more}",
-        first.join(", ")
-    )
+/// The sandbox could not be set up now.
+#[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
+fn no_sandbox(error: io::Error) -> Error {
+    let message = format!("the sandbox could not be set up: {error}");
+    Error::Io(io::Error::new(error.kind(), message))
 }
 
 /// `0.25 s`, `120 s`.
@@ -648,8 +548,7 @@ fn outcome(
         full_output: kept.full_output,
         full_output_error: kept.full_output_error,
         refused: None,
-        protected_changed: Vec::new(),
-        changed_meanwhile: Vec::new(),
+        notices: Vec::new(),
         time: begun.elapsed(),
         timeout: Duration::ZERO,
     }

@@ -9,7 +9,6 @@ use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -270,16 +269,6 @@ fn end(mut members: impl FnMut() -> Vec<Process>) {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-}
-
-/// Where the processes that can be looked at stand now.
-pub(super) fn directories() -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = all()
-        .filter_map(|process| fs::read_link(format!("/proc/{}/cwd", process.pid)).ok())
-        .collect();
-    found.sort();
-    found.dedup();
-    found
 }
 
 fn with_descendants(mut members: Vec<Process>, mut others: Vec<Process>) -> Vec<Process> {

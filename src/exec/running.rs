@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::capture::{Capture, Source};
 use super::process::Family;
-use super::sandbox::{Grants, Message, Supervisor};
+use super::sandbox::{Message, Supervisor};
 use super::{Ended, LeftRunning};
+use crate::protocol::tool::Rights;
 
 /// How long output is still read once the shell has exited: what a child it left behind holds open
 /// does not keep the answer back.
@@ -77,8 +78,8 @@ impl Tree {
 #[derive(Debug)]
 pub(super) struct Left {
     tree: Tree,
-    /// What may write stands still while nothing may be changed.
-    pub(super) grants: Grants,
+    /// A read-only command runs on while nothing may be changed.
+    pub(super) rights: Rights,
     /// Held open: a program that writes to a closed pipe dies of it.
     _unread: Vec<Arc<File>>,
 }
@@ -245,7 +246,7 @@ impl Running {
 
     /// Hands over what outlived the shell; from here on it ends with its new owner. Its output is
     /// read to nowhere: a server that nobody reads from would stand still or die of SIGPIPE.
-    pub(super) fn leave(mut self, grants: Grants) -> Option<Left> {
+    pub(super) fn leave(mut self, rights: Rights) -> Option<Left> {
         let mut unread = Vec::new();
         for pipe in [self.pipes.stdout.take_descriptor(), self.pipes.stderr.take_descriptor()] {
             let Some(descriptor) = pipe else { continue };
@@ -265,7 +266,7 @@ impl Running {
         if let Tree::Supervised(supervisor, _) = &mut tree {
             supervisor.leave();
         }
-        Some(Left { tree, grants, _unread: unread })
+        Some(Left { tree, rights, _unread: unread })
     }
 }
 
@@ -298,12 +299,15 @@ async fn shell_end(
                 *may_have_left = has_left;
                 return Ok(ExitStatus::from_raw(status));
             }
+            Message::Ready => {}
             Message::Failed(why) => {
                 return Err(io::Error::other(format!("the sandbox could not be set up: {why}")));
             }
             Message::Gone => {
                 family.kill();
-                return Err(io::Error::other("the sandbox's supervisor was ended by somebody"));
+                return Err(io::Error::other(
+                    "the sandbox's supervisor was ended by another process",
+                ));
             }
         }
     }

@@ -98,10 +98,8 @@ impl Policy {
     }
 
     /// Whether what commands change in the project can be undone. If not, destructive commands ask.
-    #[must_use]
-    pub fn with_checkpoints(mut self, has_checkpoints: bool) -> Self {
+    pub fn set_checkpoints(&mut self, has_checkpoints: bool) {
         self.has_checkpoints = has_checkpoints;
-        self
     }
 
     /// The directories that patterns beginning with `/` or `~` are compared with.

@@ -182,12 +182,14 @@ fn without_checkpoints_destructive_commands_ask() {
         "dd if=/dev/zero of=a.txt",
     ] {
         let (tool, effect) = bash(line);
-        let policy = Policy::new(AutoEdit, true).with_checkpoints(false);
+        let mut policy = Policy::new(AutoEdit, true);
+        policy.set_checkpoints(false);
         assert_eq!(shown(&policy.rule_on(tool, &effect, &Facts)), "ask: destructive", "{line}");
         check_sandboxed(AutoEdit, &[], line, "allow: mode auto-edit");
     }
     let (tool, effect) = bash("git restore --staged a.txt; make > x");
-    let policy = Policy::new(AutoEdit, true).with_checkpoints(false);
+    let mut policy = Policy::new(AutoEdit, true);
+    policy.set_checkpoints(false);
     assert_eq!(shown(&policy.rule_on(tool, &effect, &Facts)), "allow: mode auto-edit");
 }
 

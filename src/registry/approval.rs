@@ -41,6 +41,7 @@ impl Registry {
         wanted: &mut Wanted<'_>,
     ) -> Result<Permit, Refused> {
         let effect = &wanted.target.effect;
+        self.check_coverage(effect).await;
         let reads = matches!(effect, Effect::Read { .. });
         let (word, reason, refused) = match self.rule_on(call, effect) {
             Ruling::Allow(_) if reads || matches!(effect, Effect::Job { .. } | Effect::Plan) => {

@@ -1,6 +1,7 @@
 //! One call on its way through the gate, and the calls of one answer together.
 
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
@@ -15,7 +16,7 @@ use crate::protocol::envelope::{
 };
 use crate::protocol::event::{Body, Caller};
 use crate::protocol::message::ToolCall;
-use crate::protocol::tool::Effect;
+use crate::protocol::tool::{Effect, Rights};
 use crate::protocol::{Object, nearest};
 use crate::tools::Target;
 use crate::workspace::{ProjectPath, Snapshot};
@@ -241,7 +242,12 @@ impl Registry {
         cx.cancel = self.control.cancel();
         let by_person = permit == Permit::Person;
         cx.rights = self.state().policy.rights(&call.name, &effect, by_person, &*self.cx.workspace);
-        cx.rights.read_only |= self.changes_nothing();
+        if self.changes_nothing() {
+            cx.rights = Rights { read_only: true, network: cx.rights.network, ..Rights::default() };
+        }
+        if matches!(effect, Effect::Command { .. }) {
+            self.close_paths();
+        }
         let changes = matches!(effect, Effect::Write { .. } | Effect::Command { .. });
         if changes && !cx.rights.read_only {
             self.state().could_change = true;
@@ -284,6 +290,18 @@ impl Registry {
         }
         state.repetition.record(key, &mut outcome, epoch);
         outcome
+    }
+
+    /// What rules deny to the file tools, the sandbox closes to commands.
+    fn close_paths(&self) {
+        let (hidden, read_only) = self.state().policy.denied_paths();
+        let root = self.cx.workspace.root();
+        let full = |paths: Vec<String>| paths.iter().map(|path| root.join(path)).collect();
+        let (mut hidden, read_only): (Vec<PathBuf>, Vec<PathBuf>) = (full(hidden), full(read_only));
+        if self.hides_secrets {
+            hidden.extend(self.cx.secrets.files(&self.cx.workspace));
+        }
+        self.cx.exec.close_paths(&hidden, &read_only);
     }
 
     fn find(&self, name: &str) -> Result<&Entry, Failure> {

@@ -15,6 +15,21 @@ use crate::workspace::{Begun, Scope};
 const MAX_NAMED: usize = 200;
 
 impl Registry {
+    /// Tells the policy whether what this command changes can be undone.
+    pub(super) async fn check_coverage(&self, effect: &Effect) {
+        if !matches!(effect, Effect::Command { reads_only: false, .. }) {
+            return;
+        }
+        let covers = match self.cx.workspace.checkpoints().map(Arc::clone) {
+            None => false,
+            Some(checkpoints) => {
+                let covers = tokio::task::spawn_blocking(move || checkpoints.cover_commands());
+                covers.await.unwrap_or(false)
+            }
+        };
+        self.state().policy.set_checkpoints(covers);
+    }
+
     /// Takes a checkpoint before a call that may write.
     pub(super) async fn checkpoint_before(
         &self,

@@ -40,6 +40,7 @@ pub struct Registry {
     cx: ToolCx,
     events: Events,
     control: Control,
+    hides_secrets: bool,
     /// One question at a time.
     asking: tokio::sync::Mutex<()>,
     state: Mutex<State>,
@@ -69,6 +70,8 @@ pub struct Settings {
     pub limits: OutputLimits,
     /// When a tool that is ill rests, and how long.
     pub breaker: BreakerConfig,
+    /// Files that hold secrets are hidden from commands.
+    pub hides_secrets: bool,
 }
 
 impl Registry {
@@ -98,6 +101,7 @@ impl Registry {
             cx,
             events,
             control,
+            hides_secrets: settings.hides_secrets,
             asking: tokio::sync::Mutex::default(),
             state: Mutex::new(state),
         }

@@ -17,9 +17,7 @@ use stages::Pipelines;
 
 use super::secrets::Redacting;
 use super::{Target, Tool, ToolCx, filled_in, parse, spec};
-use crate::exec::{
-    self, Command, Ended, Outcome, Statuses, Watcher, WholeOutput, changed_meanwhile, seconds,
-};
+use crate::exec::{self, Command, Ended, Outcome, Statuses, Watcher, WholeOutput};
 use crate::permission::Line;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
@@ -280,17 +278,7 @@ fn in_words(outcome: &Outcome, stale: &[String]) -> String {
     if let Some(refused) = &outcome.refused {
         notes.push(refused.clone());
     }
-    if !outcome.protected_changed.is_empty() {
-        let changed = outcome.protected_changed.iter();
-        let changed: Vec<String> = changed.map(ToString::to_string).collect();
-        notes.push(format!(
-            "it changed what commands must not change, so undo that and tell the user: {}",
-            changed.join(", ")
-        ));
-    }
-    if !outcome.changed_meanwhile.is_empty() {
-        notes.push(format!("{}, so tell the user", changed_meanwhile(&outcome.changed_meanwhile)));
-    }
+    notes.extend(outcome.notices.iter().cloned());
     if !stale.is_empty() {
         let files = stale.join(", ");
         notes.push(format!("changed since you read them, so read them again: {files}"));

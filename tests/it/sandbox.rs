@@ -274,144 +274,6 @@ fn the_project_and_its_temporary_folders_can_be_written() {
 }
 
 #[test]
-fn git_and_agent_folders_are_written_by_git_alone() {
-    if !has("git", "git_and_agent_folders_are_written_by_git_alone") {
-        return;
-    }
-    for place in places() {
-        let root = place.test.root();
-        let git = |args: &[&str]| {
-            let done = Command::new("git")
-                .args(args)
-                .current_dir(&root)
-                .env("HOME", place.home())
-                .output()
-                .unwrap();
-            assert!(done.status.success(), "{done:?}");
-        };
-        git(&["init", "-q"]);
-        git(&["config", "user.email", "a@b"]);
-        git(&["config", "user.name", "a"]);
-        write(&root.join(".agent/config.toml"), "# intact\n");
-        write(&root.join(".agent/skills/x/SKILL.md"), "# intact\n");
-        let attack = "exec 2>/dev/null; echo x > .git/hooks/pre-commit; echo x > .git/config; \
-                      git config core.fsmonitor evil; mv .git gone; rm -rf .git; ln -s . .git/link; \
-                      echo x > .agent/config.toml; rm -rf .agent/skills; mv .agent away; \
-                      cd .git && echo x > HEAD; echo over";
-        let before = (look(&root.join(".git/hooks")), look(&root.join(".agent")));
-        let envelope = place.script(attack);
-        let text = envelope["text"].as_str().unwrap();
-        if place.backend == "namespaces" {
-            let after = (look(&root.join(".git/hooks")), look(&root.join(".agent")));
-            assert_eq!(before, after, "{:?}", place.user);
-            let config = std::fs::read_to_string(root.join(".git/config")).unwrap();
-            assert!(!config.contains("evil"), "{config}");
-            place.call(&json!({"command": "git status"}));
-            place.call(&json!({"command": "git add own"}));
-            let commit = place.call(&json!({"command": "git commit -q -m 'first one'"}));
-            assert_eq!(commit["status"], "success", "{commit}");
-            let log = place.call(&json!({"command": "git log --oneline"}));
-            assert!(log["data"]["stdout"].as_str().unwrap().contains("first one"), "{log}");
-            // A setting can name a program: those are the user's.
-            let told = place.call(&json!({"command": "git config core.fsmonitor ./own"}));
-            assert_eq!(told["status"], "error", "{told}");
-            assert!(told["text"].as_str().unwrap().contains(".git/config is protected"), "{told}");
-            // A hook of the project's runs where git may write: it can not send git elsewhere unseen.
-            let hook = root.join("hooks/pre-commit");
-            write(&hook, "#!/bin/sh\necho ../evil > .git/commondir\n");
-            std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
-            git(&["config", "core.hooksPath", "hooks"]);
-            let told =
-                place.call(&json!({"command": "git commit -q --allow-empty -m 'by a hook'"}));
-            assert!(told["text"].as_str().unwrap().contains(".git/commondir"), "{told}");
-            std::fs::remove_file(root.join(".git/commondir")).unwrap();
-            git(&["config", "--unset", "core.hooksPath"]);
-            // A worktree keeps its own elsewhere.
-            git(&["worktree", "add", "-q", "../tree"]);
-            let tree = |line: &str| {
-                let input = json!({"command": line}).to_string();
-                let mut command = place.command(&["tool", "call", "Bash", &input]);
-                let done = Done::new(
-                    &command.current_dir(root.parent().unwrap().join("tree")).output().unwrap(),
-                );
-                serde_json::from_str::<Value>(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"))
-            };
-            let denied = tree("touch new; git add new; echo x > ../project/.git/config");
-            assert!(denied["text"].as_str().unwrap().contains("is protected"), "{denied}");
-            assert_eq!(tree("git add new")["status"], "success");
-            assert_eq!(tree("git commit -q -m 'from the tree'")["status"], "success");
-            // Not even git writes what it will run by itself.
-            let hooks = place.call(&json!({"command": "git init --template=/usr/share/git-core"}));
-            assert_eq!(look(&root.join(".git/hooks")), before.0, "{hooks}");
-        } else {
-            assert!(text.contains("it changed what commands must not change"), "{text}");
-            assert!(text.contains(".agent/config.toml"), "{text}");
-            // What nothing prevents is told, of a hook that git ran as well.
-            _ = std::fs::remove_dir_all(root.join(".git"));
-            git(&["init", "-q"]);
-            git(&["config", "user.email", "a@b"]);
-            git(&["config", "user.name", "a"]);
-            git(&["config", "core.hooksPath", "hooks"]);
-            write(&root.join("hooks/pre-commit"), "#!/bin/sh\necho x > .git/hooks/later\n");
-            let hook = std::fs::Permissions::from_mode(0o755);
-            std::fs::set_permissions(root.join("hooks/pre-commit"), hook).unwrap();
-            let told =
-                place.call(&json!({"command": "git commit -q --allow-empty -m 'by a hook'"}));
-            assert!(told["text"].as_str().unwrap().contains(".git/hooks/later"), "{told}");
-        }
-    }
-}
-
-#[test]
-fn a_folder_that_a_repository_claims_for_itself_is_not_written() {
-    if !has("git", "a_folder_that_a_repository_claims_for_itself_is_not_written") {
-        return;
-    }
-    for place in places() {
-        let root = place.test.root();
-        let git = |args: &[&str]| {
-            let mut git = Command::new("git");
-            git.args(args).current_dir(&root).env("HOME", place.home());
-            let done = git.output().unwrap();
-            assert!(done.status.success(), "{done:?}");
-        };
-        git(&["init", "-q"]);
-        git(&["config", "user.email", "a@b"]);
-        git(&["config", "user.name", "a"]);
-        git(&["config", "core.hooksPath", "hooks"]);
-        git(&["add", "own"]);
-        let hook = root.join("hooks/pre-commit");
-        write(&hook, "#!/bin/sh\necho x > $OUT/victim; echo x > $OUT/new; echo tried >&2\n");
-        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
-        // A command made these: a worktree's folder, which names a main repository as it likes.
-        write(&root.join("sub/.git"), "gitdir: ../forged\n");
-        write(&root.join("forged/gitdir"), &format!("{}\n", root.join("sub/.git").display()));
-        write(&root.join("forged/commondir"), &format!("{}\n", place.outside().display()));
-        let before = look(&place.outside());
-        let done = place.call(&json!({"command": "git commit -q -m 'by a hook'"}));
-        let stderr = done["data"]["stderr"].as_str().unwrap_or_default();
-        assert!(stderr.contains("tried"), "{done}");
-        assert_eq!(look(&place.outside()), before, "{} {:?}", place.backend, place.user);
-    }
-}
-
-#[test]
-fn a_link_in_the_place_of_a_repository_takes_nothing_from_the_project() {
-    for (place, link) in places().into_iter().flat_map(|place| {
-        let of = |link: &'static str| (Place::new(place.backend, place.user), link);
-        [of("sub/.git"), of(".git"), of(".agent")]
-    }) {
-        let root = place.test.root();
-        let up = if link.contains('/') { ".." } else { "." };
-        std::fs::create_dir(root.join("sub")).unwrap();
-        std::os::unix::fs::symlink(up, root.join(link)).unwrap();
-        let done =
-            place.call(&json!({"command": "echo a > new; echo b > sub/new; cat new sub/new"}));
-        assert_eq!(done["data"]["stdout"], "a\nb\n", "{link} {}: {done}", place.backend);
-    }
-}
-
-#[test]
 fn secrets_and_the_agents_environment_can_not_be_read() {
     const STORES: &[&str] = &[
         ".ssh/id_ed25519",
@@ -443,7 +305,7 @@ fn secrets_and_the_agents_environment_can_not_be_read() {
         assert!(!stdout.contains("s3cr3t"), "{} {:?}: {stdout}", place.backend, place.user);
         assert!(!stdout.contains("root:"), "{} {:?}: {stdout}", place.backend, place.user);
         let told = place.call(&json!({"command": "wc ~/.ssh/id_ed25519"}));
-        assert!(told["text"].as_str().unwrap().contains("secret stores"), "{told}");
+        assert!(told["text"].as_str().unwrap().contains("is hidden in the sandbox"), "{told}");
     }
 }
 
@@ -474,7 +336,7 @@ fn no_socket_but_a_local_one_can_be_made() {
     tcp.set_nonblocking(true).unwrap();
     let (tcp_port, udp_port) = (tcp.local_addr().unwrap().port(), udp.local_addr().unwrap().port());
     for place in places() {
-        let place = place.with_attack();
+        let place = place.with_attack().with("sandbox.network=off");
         let script = format!(
             "./attack tcp {tcp_port}; ./attack udp {udp_port}; ./attack pair\n\
              for family in 2 3 10 15 16 17 29 30 38 40 44; do ./attack call 41 $family 3 0; done\n\
@@ -486,7 +348,7 @@ fn no_socket_but_a_local_one_can_be_made() {
         assert_eq!(place.stdout(&script), expected, "{} {:?}", place.backend, place.user);
         assert!(tcp.accept().is_err() && udp.recv(&mut [0; 8]).is_err());
         let told = place.call(&json!({"command": "./attack tcp 1; getent hosts example.com; echo 'Could not resolve host: a' >&2; exit 6"}));
-        assert!(told["text"].as_str().unwrap().contains("no network"), "{told}");
+        assert!(told["text"].as_str().unwrap().contains("network is off"), "{told}");
     }
 }
 
@@ -549,26 +411,12 @@ fn services_behind_sockets_in_the_file_system_are_not_there() {
                 listener
             })
             .collect();
-        // A server that named its socket from where it stands: the system knows no more of it than that.
-        let mut server = Command::new(place.test.root().join("attack"));
-        server.args(["listen", "near.sock"]).current_dir(place.test.root().join("sub"));
-        if let Some(user) = place.user {
-            give(place.test.root().parent().unwrap(), user);
-            server.uid(user).gid(user);
-        }
-        let mut server = server.stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = [0; 3];
-        std::io::Read::read_exact(server.stdout.as_mut().unwrap(), &mut said).unwrap();
-        assert_eq!(&said, b"ok\n");
         let script = format!(
             "./attack unix {}; ./attack unix $OUT/s.sock; ls /run; ./attack unix sub/e.sock; \
-                     ./attack unix sub/near.sock; \
                      mv sub sub2; ./attack unix sub2/e.sock; ln sub/e.sock e; ./attack unix e",
             docker.display()
         );
         let stdout = place.stdout(&script);
-        server.kill().unwrap();
-        server.wait().unwrap();
         assert!(!stdout.contains("ok"), "{:?}: {stdout}", place.user);
         assert!(listeners.iter().all(|listener| listener.accept().is_err()));
         // Its own are its own business.
@@ -636,6 +484,15 @@ fn other_processes_are_not_limited_slowed_or_shared_with() {
         let attached = place.stdout(&format!("./attack call 30 {id} 0 0"));
         Command::new("ipcrm").args(["-m", &id.to_string()]).status().unwrap();
         assert_ne!(attached, "ok\n", "{} {:?}", place.backend, place.user);
+    }
+}
+
+#[test]
+fn the_memory_cannot_be_read() {
+    for place in places() {
+        write(&place.home().join(".local/share/agent/memory.db"), "learnt-secret\n");
+        let stdout = place.stdout("grep -r secret ~/.local 2>/dev/null; echo over");
+        assert_eq!(stdout, "over\n", "{} {:?}", place.backend, place.user);
     }
 }
 
@@ -927,7 +784,7 @@ fn a_command_whose_supervisor_ends_while_it_is_set_up_does_not_run() {
         let deadline = Instant::now() + Duration::from_secs(20);
         let until = |is_so: &dyn Fn(&[Pid]) -> bool| {
             loop {
-                let supervisors = children(stand_by);
+                let supervisors: Vec<Pid> = children(stand_by);
                 if is_so(&supervisors) {
                     return supervisors;
                 }
@@ -935,10 +792,14 @@ fn a_command_whose_supervisor_ends_while_it_is_set_up_does_not_run() {
                 std::thread::sleep(Duration::from_millis(2));
             }
         };
-        until(&|before| before.is_empty());
+        // The helper that makes sockets stays.
+        until(&|before| before.len() <= usize::from(place.backend == "namespaces"));
+        let helpers = children(stand_by);
         let line = format!("touch started; sleep 1000.{id}; :");
         batch.send("Bash", &json!({"command": line, "timeout_ms": 4000}));
-        let outer = until(&|now| now.first().is_some_and(|outer| !children(*outer).is_empty()))[0];
+        let is_supervisor = |pid: &&Pid| !helpers.contains(pid) && !children(**pid).is_empty();
+        let now = until(&|now| now.iter().any(|pid| is_supervisor(&pid)));
+        let outer = *now.iter().find(is_supervisor).unwrap();
         kill_process(outer, Signal::KILL).unwrap();
         let envelope = batch.answer().unwrap();
         let message = envelope["error"]["message"].as_str().unwrap();
@@ -991,155 +852,6 @@ fn what_a_command_leaves_running_is_told_and_ends_with_the_session() {
 }
 
 /// Waits for the test's word, and does this when the command that it belongs to has ended.
-fn later(line: &str) -> String {
-    format!("until [ -e go ]; do sleep 0.02; done; {line}; touch over")
-}
-
-fn let_go(place: &Place) {
-    place.test.write("go", "");
-    wait_until("what was left has run", || place.test.root().join("over").exists());
-    for name in ["go", "over"] {
-        std::fs::remove_file(place.test.root().join(name)).unwrap();
-    }
-}
-
-#[test]
-fn what_changes_after_a_command_is_told_with_the_next_one() {
-    if !has("git", "what_changes_after_a_command_is_told_with_the_next_one") {
-        return;
-    }
-    for place in places() {
-        git(&place, REPOSITORY);
-        let script = later("echo x > .git/hooks/later; echo x > .git/refs/later");
-        write(&place.test.root().join("script.sh"), &script);
-        write(&place.test.root().join("touch.sh"), "touch y\n");
-        let touch = json!({"command": "bash ./touch.sh"});
-        let mut batch = session(&place);
-        for input in [
-            json!({"command": "setsid bash ./script.sh >/dev/null 2>&1 & true"}),
-            json!({"command": "bash ./script.sh", "background": true}),
-        ] {
-            let told = batch.call("Bash", &input);
-            assert!(!told["text"].as_str().unwrap().contains("must not change"), "{told}");
-            let_go(&place);
-            // What git does itself is not what was left.
-            for line in ["git add own", "git -c user.name=a -c user.email=a@b commit -q -m second"]
-            {
-                let told = batch.call("Bash", &json!({"command": line}));
-                let text = told["text"].as_str().unwrap();
-                let is_told = line == "git add own" && place.backend == "landlock";
-                assert_eq!(text.contains(".git/hooks/later"), is_told, "{input} {line}: {told}");
-                assert_eq!(text.contains(".git/refs/later"), is_told, "{input} {line}: {told}");
-                assert!(!text.contains(".git/HEAD"), "{told}");
-            }
-            let told = batch.call("Bash", &touch);
-            assert!(!told["text"].as_str().unwrap().contains("was changed"), "{told}");
-            let remove =
-                "rm -f .git/hooks/later .git/refs/later; git reset -q --soft HEAD^; git reset -q";
-            git(&place, remove);
-            batch.call("Bash", &touch);
-        }
-        batch.end();
-    }
-}
-
-#[test]
-fn what_a_hook_leaves_behind_changes_in_settings_is_told() {
-    if !has("git", "what_a_hook_leaves_behind_changes_in_settings_is_told") {
-        return;
-    }
-    for place in places() {
-        git(&place, REPOSITORY);
-        git(&place, "git config core.hooksPath own-hooks");
-        let hook = place.test.root().join("own-hooks/pre-commit");
-        let line = later("printf '[core]\\n\\tfsmonitor = evil\\n' >> .git/config");
-        let script = format!("#!/bin/sh\nsetsid sh -c \"{line}\" >/dev/null 2>&1 &\n");
-        write(&hook, &script);
-        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
-        write(&place.test.root().join("touch.sh"), "touch y\n");
-        let mut batch = session(&place);
-        batch.call("Bash", &json!({"command": "git commit -q --allow-empty -m second"}));
-        let_go(&place);
-        assert!(place.test.read(".git/config").contains("fsmonitor = evil"));
-        let told = batch.call("Bash", &json!({"command": "bash ./touch.sh"}));
-        let text = told["text"].as_str().unwrap();
-        assert!(text.contains("must not change was changed"), "{} {told}", place.backend);
-        assert!(text.contains(".git/config"), "{} {told}", place.backend);
-        batch.end();
-    }
-}
-
-#[test]
-fn what_changes_up_to_the_end_of_a_session_is_told_to_the_user() {
-    for place in places().into_iter().filter(|place| place.backend == "landlock") {
-        write(&place.test.root().join(".agent/skills/a/SKILL.md"), "one\n");
-        write(&place.test.root().join("script.sh"), &later("echo x > .agent/skills/a/SKILL.md"));
-        let mut command = place.command(&["tool", "batch"]);
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = child.spawn().unwrap();
-        let call = json!({"id": 0, "name": "Bash", "input": {
-            "command": "bash ./script.sh", "background": true,
-        }});
-        let mut stdin = child.stdin.take().unwrap();
-        std::io::Write::write_all(&mut stdin, format!("{call}\n").as_bytes()).unwrap();
-        let_go(&place);
-        drop(stdin);
-        let done = Done::new(&child.wait_with_output().unwrap());
-        assert!(done.stderr.contains(".agent/skills/a/SKILL.md"), "{done:?}");
-    }
-}
-
-#[test]
-fn names_that_git_writes_are_left_out_where_git_writes_them_alone() {
-    for place in places().into_iter().filter(|place| place.backend == "landlock") {
-        let root = place.test.root();
-        for folder in ["", "modules/index/", "modules/in/logs/", "worktrees/lfs/"] {
-            for name in ["HEAD", "logs/HEAD", "index", "hooks/logs/pre", "refs/index"] {
-                write(&root.join(".git").join(folder).join(name), "one\n");
-            }
-        }
-        write(&root.join(".agent/skills/logs/SKILL.md"), "one\n");
-        write(&root.join(".agent/skills/a.lock"), "one\n");
-        let told = place.script("for f in $(find .git .agent -type f); do echo two > $f; done");
-        let text = told["text"].as_str().unwrap();
-        let told =
-            |name: &str| assert!(text.contains(&format!("project/{name}")), "{name}: {text}");
-        let untold =
-            |name: &str| assert!(!text.contains(&format!("project/{name}")), "{name}: {text}");
-        for folder in ["", "modules/index/", "modules/in/logs/", "worktrees/lfs/"] {
-            for name in ["HEAD", "hooks/logs/pre", "refs/index"] {
-                told(&format!(".git/{folder}{name}"));
-            }
-            for name in ["logs/HEAD", "index"] {
-                untold(&format!(".git/{folder}{name}"));
-            }
-        }
-        told(".agent/skills/logs/SKILL.md");
-        told(".agent/skills/a.lock");
-    }
-}
-
-#[test]
-fn another_spelling_of_what_is_protected_is_said() {
-    for place in places() {
-        let (here, other) = (place.test.root().join(".git"), place.test.root().join(".GIT"));
-        std::fs::create_dir(&here).unwrap();
-        let gaps = || {
-            let mut command = place.command(&["doctor", "--offline", "--set", "model=ollama/q"]);
-            Done::new(&command.output().unwrap()).stdout.contains("ignores case")
-        };
-        std::fs::create_dir(&other).unwrap();
-        assert!(!gaps(), "another folder is another folder");
-        for folder in [&here, &other] {
-            std::fs::remove_dir(folder).unwrap();
-        }
-        // As a file system that ignores case shows it: the same file under both names.
-        write(&here, "gitdir: elsewhere\n");
-        std::fs::hard_link(&here, &other).unwrap();
-        assert!(gaps(), "{}", place.backend);
-    }
-}
-
 /// What the supervisors of an agent are copied from: its one child that waits.
 fn stand_by(agent: u32) -> Vec<Pid> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -1331,8 +1043,12 @@ fn init_and_doctor_say_what_holds() {
         let args = ["run", "task", "--model", "script:../script", "--output-format", "stream-json"];
         let done = Done::new(&place.command(&args).output().unwrap()).expect_code(0);
         let holds = &done.lines()[0]["sandbox"];
-        assert_eq!((&holds["filesystem"], &holds["network"]), (&json!("enforced"), &json!("off")));
         let is_full = place.backend == "namespaces";
+        let network = if is_full { "loopback" } else { "off" };
+        assert_eq!(
+            (&holds["filesystem"], &holds["network"]),
+            (&json!("enforced"), &json!(network))
+        );
         assert_eq!(holds["gaps"].is_null(), is_full, "{holds}");
         let backend = holds["backend"].as_str().unwrap();
         assert_eq!(backend.starts_with("namespaces+"), is_full, "{holds}");
@@ -1340,8 +1056,11 @@ fn init_and_doctor_say_what_holds() {
         write(&place.home().join(".ssh/id"), "secret\n");
         let done = place.command(&["doctor", "--offline", "--set", "model=ollama/q"]).output();
         let done = Done::new(&done.unwrap());
-        assert!(done.stdout.contains(&format!("✓ sandbox    {backend}, network off")), "{done:?}");
-        assert!(done.stdout.contains("the user's secret stores can not be read"), "{done:?}");
+        assert!(
+            done.stdout.contains(&format!("✓ sandbox    {backend}, network {network}")),
+            "{done:?}"
+        );
+        assert!(done.stdout.contains("the user's secret stores cannot be read"), "{done:?}");
         assert_eq!(done.stdout.contains("OPEN"), !is_full, "{}", done.stdout);
     }
 }
@@ -1417,42 +1136,11 @@ fn where_the_home_is_the_project_its_startup_files_are_not_written() {
         write(&home.join(".ssh/authorized_keys"), "# intact\n");
         let envelope = place.script(
             "exec 2>/dev/null; echo x > .bashrc; mv .bashrc b; rm -f .bashrc; echo x > .ssh/authorized_keys; \
-             rm -rf .ssh; mv .ssh s; echo x > .zshrc; echo y > fine; cat fine",
+             rm -rf .ssh; mv .ssh s; echo y > fine; cat fine",
         );
         assert_eq!(envelope["data"]["stdout"], "y\n", "{envelope}");
         assert_eq!(place.test.read(".bashrc"), "# intact\n");
         assert_eq!(place.test.read(".ssh/authorized_keys"), "# intact\n");
-        // What is not there can not be covered, and is told.
-        assert!(envelope["text"].as_str().unwrap().contains(".zshrc"), "{envelope}");
-    }
-}
-
-/// As people keep their dotfiles.
-#[test]
-fn what_the_users_configuration_links_to_is_not_written() {
-    for place in places() {
-        let own = place.home().join(".config/agent");
-        let (root, config) = (place.test.root(), "dotfiles/config.toml");
-        write(&root.join(config), "# intact\n");
-        std::fs::create_dir_all(own.join("commands")).unwrap();
-        std::os::unix::fs::symlink(root.join(config), own.join("config.toml")).unwrap();
-        std::os::unix::fs::symlink(root.join("own"), own.join("commands/own.md")).unwrap();
-        let told =
-            place.script("exec 2>/dev/null; echo x >> dotfiles/config.toml; echo x > own; cat own");
-        if place.backend == "namespaces" {
-            assert_eq!(place.test.read(config), "# intact\n");
-            assert_eq!(told["data"]["stdout"], "own\n", "{told}");
-        } else {
-            assert!(told["text"].as_str().unwrap().contains("dotfiles/config.toml"), "{told}");
-        }
-        place.test.write(config, "# intact\n");
-        let mut batch = session(&place);
-        batch.call("Read", &json!({"path": config}));
-        let input = json!({"path": config, "content": "[sandbox]\nenabled = false\n"});
-        let refused = batch.call("Write", &input);
-        assert_eq!(refused["error"]["code"], "ACCESS_DENIED", "{refused}");
-        batch.end();
-        assert_eq!(place.test.read(config), "# intact\n");
     }
 }
 
@@ -1470,7 +1158,6 @@ fn a_store_behind_a_link_stays_closed_when_the_link_is_gone() {
         let run = json!({"command": "bash ./script.sh"});
         let told = batch.call("Bash", &run);
         assert_eq!(told["data"]["stdout"], "", "{told}");
-        assert!(told["text"].as_str().unwrap().contains(".ssh"), "{told}");
         write(&home.join("script.sh"), "cat dot/ssh/id; true");
         let told = batch.call("Bash", &run);
         assert_eq!(told["data"]["stdout"], "", "{told}");
@@ -1495,8 +1182,6 @@ fn secrets_in_a_writable_folder_are_not_read() {
         write(&home.join("script.sh"), attack);
         let done = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
         assert_eq!(done["data"]["stdout"], "", "{done}");
-        // A file has another name now, and nobody reads it there.
-        assert!(done["text"].as_str().unwrap().contains("project/.netrc"), "{done}");
         let read = "cat s/* n l c/* id sub/* .config/g/* .ssh/id 2>/dev/null; true";
         write(&home.join("script.sh"), read);
         let done = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
@@ -1504,9 +1189,6 @@ fn secrets_in_a_writable_folder_are_not_read() {
         for secret in [".ssh/id", ".config/gh/hosts.yml"] {
             assert_eq!(place.test.read(secret), "a secret\n");
         }
-        write(&home.join("script.sh"), "echo x >> .ssh/id");
-        let done = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
-        assert!(done["text"].as_str().unwrap().contains("project/.ssh/id"), "{done}");
         // Work goes on beside them, and in what one command made in the next.
         let work = "set -e; echo mine > o; mv o own; echo a > sub/a; mkdir sub/deep; mv sub/a sub/deep/; cat sub/deep/a; \
                     rm -r sub/deep; mkdir made; echo b > made/b; echo c > new; rm script.sh";
@@ -1577,29 +1259,6 @@ fn what_is_new_beside_a_secret_is_read_and_a_new_secret_is_not() {
         std::fs::rename(home.join(".aws/file"), home.join(".aws/credentials")).unwrap();
         assert_eq!(printed(), "");
         batch.end();
-    }
-}
-
-#[test]
-fn what_lies_above_something_protected_can_not_be_moved() {
-    for place in places().into_iter().filter(|place| place.backend == "namespaces") {
-        let root = place.test.root();
-        std::fs::create_dir_all(root.join("deep/sub/.git/hooks")).unwrap();
-        std::fs::write(root.join("deep/sub/.git/HEAD"), "ref: refs/heads/main\n").unwrap();
-        std::fs::create_dir_all(root.join("deep/sub/.git/objects")).unwrap();
-        std::fs::create_dir_all(root.join("deep/sub/.git/refs")).unwrap();
-        if let Some(user) = place.user {
-            for path in ["deep", "deep/sub", "deep/sub/.git", "deep/sub/.git/hooks"] {
-                std::os::unix::fs::chown(root.join(path), Some(user), Some(user)).unwrap();
-            }
-        }
-        let attack = "exec 2>/dev/null; mv deep deep2; mv deep/sub deep/sub2; touch deep/sub/free; \
-                      for d in deep/sub deep2/sub deep/sub2; do echo x > $d/.git/hooks/post-commit; done; \
-                      echo over";
-        let envelope = place.script(attack);
-        assert!(root.join("deep/sub/.git").is_dir(), "{envelope}");
-        assert!(!root.join("deep/sub/.git/hooks/post-commit").exists(), "{envelope}");
-        assert!(root.join("deep/sub/free").exists(), "the rest can be written: {envelope}");
     }
 }
 
@@ -1799,80 +1458,6 @@ fn an_open_folder_that_is_handed_to_another_box_shows_no_more_than_here() {
 }
 
 #[test]
-fn git_is_not_told_to_make_its_own_hooks() {
-    if !has("git", "git_is_not_told_to_make_its_own_hooks") {
-        return;
-    }
-    for place in places() {
-        git(&place, REPOSITORY);
-        git(
-            &place,
-            "git checkout -q -b evil; echo evil > post-commit; chmod +x post-commit; git add post-commit; \
-             git commit -q -m evil; git checkout -q -; rm -rf .git/hooks; ln -s .git by-link",
-        );
-        for to in [".git/hooks", "by-link/hooks"] {
-            let told = place.call(&json!({"command": format!("git worktree add {to} evil")}));
-            if place.backend == "namespaces" {
-                assert!(!place.test.root().join(".git/hooks/post-commit").exists(), "{told}");
-            } else {
-                let text = told["text"].as_str().unwrap();
-                assert!(text.contains("it changed what commands must not change"), "{told}");
-                assert!(text.contains(".git/hooks"), "{told}");
-                git(&place, "rm -rf .git/hooks .git/worktrees");
-            }
-        }
-        let commit = place.call(&json!({"command": "git commit -q --allow-empty -m second"}));
-        assert_eq!(commit["status"], "success", "{commit}");
-    }
-}
-
-#[test]
-fn git_takes_away_worktrees_and_submodules_and_nobody_else_does() {
-    if !has("git", "git_takes_away_worktrees_and_submodules_and_nobody_else_does") {
-        return;
-    }
-    for place in places() {
-        let root = place.test.root();
-        git(&place, REPOSITORY);
-        git(
-            &place,
-            "git worktree add -q gone; git worktree add -q trees/there; git init -q ../other; cd ../other; \
-             git config user.email a@b; git config user.name a; git commit -q --allow-empty -m first; \
-             cd ../project; git -c protocol.file.allow=always submodule --quiet add ../other sub; \
-             git commit -q -m sub",
-        );
-        if place.backend == "namespaces" {
-            place.script(
-                "exec 2>/dev/null; rm -rf gone; mv trees t; rm -rf sub; rm -rf .git/worktrees",
-            );
-            for kept in ["gone/.git", "trees/there/.git", "sub/.git", ".git/worktrees/gone/HEAD"] {
-                assert!(root.join(kept).exists(), "{kept}");
-            }
-        }
-        for line in
-            ["git worktree remove --force gone", "git worktree remove trees/there", "git rm -q sub"]
-        {
-            let done = place.call(&json!({"command": line}));
-            assert_eq!(done["status"], "success", "{line}: {done}");
-            assert!(!done["text"].as_str().unwrap().contains("must not change"), "{line}: {done}");
-        }
-        for gone in ["gone", "trees/there", "sub", ".git/worktrees/gone"] {
-            assert!(!root.join(gone).exists(), "{} {gone}", place.backend);
-        }
-        // What a hook puts into the place of such a file is told.
-        write(
-            &root.join("own-hooks/pre-commit"),
-            "#!/bin/sh\necho gitdir: ../../evil > trees/again/.git\n",
-        );
-        let hook = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(root.join("own-hooks/pre-commit"), hook).unwrap();
-        git(&place, "git worktree add -q -f trees/again; git config core.hooksPath own-hooks");
-        let told = place.call(&json!({"command": "git commit -q --allow-empty -m second"}));
-        assert!(told["text"].as_str().unwrap().contains("trees/again/.git"), "{told}");
-    }
-}
-
-#[test]
 fn hooks_that_are_a_link_keep_nobody_from_his_git() {
     if !has("git", "hooks_that_are_a_link_keep_nobody_from_his_git") {
         return;
@@ -1883,80 +1468,6 @@ fn hooks_that_are_a_link_keep_nobody_from_his_git() {
         let commit = place.call(&json!({"command": "git commit -q --allow-empty -m second"}));
         assert_eq!(commit["status"], "success", "{} {commit}", place.backend);
         assert!(!commit["text"].as_str().unwrap().contains("must not change"), "{commit}");
-    }
-}
-
-#[test]
-fn settings_of_worktrees_and_modules_are_told_when_they_change() {
-    if !has("git", "settings_of_worktrees_and_modules_are_told_when_they_change") {
-        return;
-    }
-    for place in places() {
-        git(&place, REPOSITORY);
-        git(
-            &place,
-            "git worktree add -q ../tree; git init -q --bare .git/modules/in/ner; git config core.hooksPath own-hooks",
-        );
-        let hook = place.test.root().join("own-hooks/pre-commit");
-        write(
-            &hook,
-            "#!/bin/sh\nset -e\ncd .git\necho ../../../evil > worktrees/tree/commondir\n\
-             echo x > modules/in/ner/commondir\n\
-             printf '[core]\\nfsmonitor = evil\\n' >> modules/in/ner/config\n\
-             echo x > modules/in/ner/hooks/later || true\n",
-        );
-        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let told = place.call(&json!({"command": "git commit -q --allow-empty -m second"}));
-        let text = told["text"].as_str().unwrap();
-        for file in
-            ["worktrees/tree/commondir", "modules/in/ner/commondir", "modules/in/ner/config"]
-        {
-            assert!(text.contains(file), "{} {file}: {told}", place.backend);
-        }
-        let is_written = place.test.root().join(".git/modules/in/ner/hooks/later").exists();
-        assert_eq!(is_written, place.backend == "landlock");
-        assert_eq!(text.contains("hooks/later"), is_written, "{told}");
-        // Who takes a worktree away changes nobody's settings.
-        git(
-            &place,
-            "git config --unset core.hooksPath; git worktree prune; git worktree add -q -f ../other",
-        );
-        let removed = place.call(&json!({"command": "git worktree prune"}));
-        assert!(!removed["text"].as_str().unwrap().contains("must not change"), "{removed}");
-    }
-}
-
-#[test]
-fn an_agent_folder_that_nobody_trusts_is_as_any_other_folder_of_the_project() {
-    for place in places() {
-        let root = place.test.root();
-        // Links to the project's own folders, in every place that has a meaning.
-        for link in ["a/.agent", "b/.agent/sessions", "c/.agent/undo"] {
-            let link = root.join(link);
-            std::fs::create_dir_all(link.parent().unwrap()).unwrap();
-            std::os::unix::fs::symlink(root.join("src"), link).unwrap();
-        }
-        write(&root.join("src/x"), "x\n");
-        let done = place.call(&json!({"command": "echo y >> src/x; cat src/x"}));
-        assert_eq!(done["data"]["stdout"], "x\ny\n", "{} {done}", place.backend);
-        if !has("git", "an_agent_folder_that_nobody_trusts_is_as_any_other_folder_of_the_project") {
-            return;
-        }
-        git(&place, REPOSITORY);
-        git(
-            &place,
-            "rm -rf a b c; mkdir -p sub/.agent/rules; echo one > sub/.agent/rules/a.md; git add sub; \
-             git commit -qm one; git checkout -qb other; echo two > sub/.agent/rules/a.md; \
-             echo more > sub/.agent/config.toml; git add sub; git commit -qm two",
-        );
-        let done = place.call(&json!({"command": "git checkout -q -"}));
-        assert!(!done["text"].as_str().unwrap().contains("Read-only"), "{done}");
-        assert_eq!(place.test.read("sub/.agent/rules/a.md"), "one\n", "{done}");
-        assert!(!root.join("sub/.agent/config.toml").exists(), "{done}");
-        for line in ["git mv sub moved", "rm -r moved"] {
-            let done = place.call(&json!({"command": line}));
-            assert_eq!(done["status"], "success", "{done}");
-        }
     }
 }
 
@@ -1985,10 +1496,6 @@ fn what_the_agent_keeps_of_its_user_is_neither_read_nor_written() {
             for file in [".local/state/agent/trusted", ".config/agent/config.toml"] {
                 assert!(!home.join(file).exists(), "{file} {is_linked}: {envelope}");
             }
-        } else {
-            let text = envelope["text"].as_str().unwrap();
-            assert!(text.contains("agent/trusted"), "{is_linked} {envelope}");
-            assert!(text.contains("agent/config.toml"), "{is_linked} {envelope}");
         }
     }
 }
@@ -2031,80 +1538,15 @@ fn a_link_in_the_place_of_another_projects_cache_is_none() {
 
 /// A folder that is added lies around the project.
 #[test]
-fn a_project_in_an_added_folder_is_protected_as_ever() {
+fn a_project_in_an_added_directory_is_protected() {
     for place in places() {
-        let place = place.with("sandbox.extra_writable=[\"..\"]");
-        let root = place.test.root();
-        write(&root.join(".agent/config.toml"), "");
-        let told = place.script(
-            "echo x > .agent/config.toml; mkdir .git; echo x > .git/HEAD; mv ../project ../p; true",
-        );
-        let text = told["text"].as_str().unwrap();
-        assert!(text.contains("project/.git"), "{told}");
-        let is_held = if place.backend == "namespaces" {
-            place.test.read(".agent/config.toml").is_empty()
-        } else {
-            text.contains(".agent/config.toml")
-        };
-        assert!(is_held, "{} {:?}: {told}", place.backend, place.user);
-    }
-}
-
-#[test]
-fn a_trusted_folder_that_is_gone_is_none() {
-    for place in places() {
-        let inner = place.test.root().join("inner");
-        let trusted = place.home().join(".local/state/agent/trusted");
-        write(&trusted, &format!("/else/where\n{}\n", inner.display()));
-        place.script("mkdir -p inner/.agent; echo 'model = \"x\"' > inner/.agent/config.toml");
-        assert!(inner.join(".agent/config.toml").exists());
-        assert_eq!(std::fs::read_to_string(&trusted).unwrap(), "/else/where\n");
-    }
-}
-
-#[test]
-fn what_a_trusted_folder_is_configured_by_is_not_made_by_a_command() {
-    for place in places() {
-        let root = place.test.root();
-        let inner = root.join("a/b/c/d/inner");
-        std::fs::create_dir_all(&inner).unwrap();
-        let trusted = format!("{}\n{}\n", root.display(), inner.display());
-        write(&place.home().join(".local/state/agent/trusted"), &trusted);
-        let envelope = place.script(
-            "for at in . a/b/c/d/inner; do mkdir -p $at/.agent; echo '# x' > $at/.agent/config.toml; done; true",
-        );
-        for name in [".agent/config.toml", "a/b/c/d/inner/.agent/config.toml"] {
-            if place.backend == "namespaces" {
-                assert!(!root.join(name).exists(), "{name}: {envelope}");
-            } else {
-                assert!(envelope["text"].as_str().unwrap().contains(name), "{envelope}");
-            }
-        }
-    }
-}
-
-#[test]
-fn repositories_beside_many_files_are_protected() {
-    for place in places() {
-        let folder = place.test.root().join("many");
-        for n in 0..3_000 {
-            write(&folder.join(format!("file{n}")), "");
-        }
-        for n in 0..20 {
-            write(&folder.join(format!("own{n}/.git/config")), "intact");
-        }
-        let envelope =
-            place.script("for n in many/own*; do echo x > $n/.git/config; done 2>/dev/null; true");
-        for n in 0..20 {
-            let config = format!("many/own{n}/.git/config");
-            if place.backend == "namespaces" {
-                assert_eq!(place.test.read(&config), "intact", "{envelope}");
-            }
-        }
         if place.backend == "landlock" {
-            let text = envelope["text"].as_str().unwrap();
-            assert!(text.contains("it changed what commands must not change"), "{envelope}");
+            continue;
         }
+        let place = place.with("sandbox.extra_writable=[\"..\"]");
+        write(&place.test.root().join(".agent/config.toml"), "");
+        let envelope = place.script("echo x > .agent/config.toml; mv ../project ../p; true");
+        assert_eq!(place.test.read(".agent/config.toml"), "", "{:?}: {envelope}", place.user);
     }
 }
 
@@ -2127,138 +1569,6 @@ pub(crate) fn session(place: &Place) -> Batch {
 }
 
 #[test]
-fn git_works_in_a_repository_that_a_command_began() {
-    if !has("git", "git_works_in_a_repository_that_a_command_began") {
-        return;
-    }
-    for place in places() {
-        let root = place.test.root();
-        let mut batch = session(&place);
-        for line in [
-            "git init -q .",
-            "git add own",
-            "git -c user.name=a -c user.email=a@b commit -q -m first",
-            "git log -1 --format=%s",
-        ] {
-            let done = batch.call("Bash", &json!({"command": line}));
-            assert_eq!(done["status"], "success", "{} {line}: {done}", place.backend);
-        }
-        // It is as protected as one that was there before.
-        let attack = "exec 2>/dev/null; echo x > .git/HEAD; echo x > .git/hooks/pre-commit; true";
-        write(&root.join("script.sh"), attack);
-        let told = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
-        if place.backend == "namespaces" {
-            assert!(place.test.read(".git/HEAD").starts_with("ref: "), "{told}");
-            assert!(!root.join(".git/hooks/pre-commit").exists(), "{told}");
-        } else {
-            assert!(told["text"].as_str().unwrap().contains(".git/HEAD"), "{told}");
-        }
-        batch.end();
-    }
-}
-
-#[test]
-fn a_repository_that_a_command_forged_gives_git_nothing_outside() {
-    if !has("git", "a_repository_that_a_command_forged_gives_git_nothing_outside") {
-        return;
-    }
-    for place in places() {
-        let root = place.test.root();
-        // Another repository of the user's, which had a worktree here.
-        git(
-            &place,
-            &format!(
-                "cd ../outside; {REPOSITORY}; git worktree add -q ../project/tree; rm ../project/tree/.git"
-            ),
-        );
-        let outside = place.outside().join(".git");
-        let before = look(&outside);
-        let forgeries = [
-            format!("ln -s {} .git", outside.display()),
-            format!("echo gitdir: {} > .git", outside.display()),
-            format!("echo gitdir: {}/worktrees/tree > .git", outside.display()),
-        ];
-        for forged in &forgeries {
-            let mut batch = session(&place);
-            write(&root.join("script.sh"), forged);
-            batch.call("Bash", &json!({"command": "bash ./script.sh"}));
-            let line = "git -c safe.directory=* add own; touch after; ls after";
-            let done = batch.call("Bash", &json!({"command": line}));
-            assert_eq!(done["data"]["stdout"], "after\n", "{} {forged} {done}", place.backend);
-            batch.call("Bash", &json!({"command": "git add own"}));
-            assert_eq!(look(&outside), before, "{} {:?} {forged}", place.backend, place.user);
-            batch.end();
-            // The next session finds it when it begins.
-            let done = place.call(&json!({"command": "git add own"}));
-            assert!(done["data"]["stderr"].is_string(), "{} {forged} {done}", place.backend);
-            assert_eq!(look(&outside), before, "{} {:?} {forged}", place.backend, place.user);
-            std::fs::remove_file(root.join(".git")).unwrap();
-        }
-    }
-}
-
-#[test]
-fn git_works_where_a_link_names_the_repository() {
-    if !has("git", "git_works_where_a_link_names_the_repository") {
-        return;
-    }
-    for place in places() {
-        let root = place.test.root();
-        git(&place, REPOSITORY);
-        git(&place, "mkdir real; mv .git real/git; ln -s real/git .git; mkdir -p real/git/hooks");
-        let done = place.call(&json!({"command": "git add own"}));
-        assert_eq!(done["status"], "success", "{} {done}", place.backend);
-        // Its hooks are where the link leads.
-        git(&place, "git config core.hooksPath own-hooks");
-        let hook = root.join("own-hooks/pre-commit");
-        write(&hook, "#!/bin/sh\necho x > real/git/hooks/later\ntrue\n");
-        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let done = place.call(&json!({"command": "git commit -q -m 'by a hook'"}));
-        assert_eq!(done["data"]["exit_code"], 0, "{} {done}", place.backend);
-        let is_written = root.join("real/git/hooks/later").exists();
-        assert_eq!(is_written, place.backend == "landlock", "{done}");
-        assert_eq!(done["text"].as_str().unwrap().contains("hooks/later"), is_written, "{done}");
-        place.script("exec 2>/dev/null; echo x > real/git/HEAD; true");
-        let is_intact = place.test.read("real/git/HEAD").starts_with("ref: ");
-        assert_eq!(is_intact, place.backend == "namespaces");
-        let told = place.script("rm .git; ln -s real .git");
-        assert!(told["text"].as_str().unwrap().contains("project/.git"), "{told}");
-    }
-}
-
-#[test]
-fn what_the_agent_keeps_itself_while_a_command_runs_is_no_change_of_the_commands() {
-    for place in places() {
-        let root = place.test.root();
-        let call = |name: &str, input: Value| format!("call: {name} {input}\n---\n");
-        let line = "until [ $(cat own) = new ]; do sleep 0.02; done";
-        let script = [
-            call("Bash", json!({"command": line, "background": true})),
-            call("Read", json!({"path": "own"})),
-            call("Write", json!({"path": "own", "content": "new\n"})),
-            call("BashOutput", json!({"id": "bg_1", "wait_ms": 20_000})),
-        ];
-        write(&root.join("../script"), &format!("{}text: done", script.concat()));
-        let args = ["run", "task", "--model", "script:../script"];
-        Done::new(&place.command(&args).output().unwrap()).expect_code(0);
-        assert_eq!(place.test.read("own"), "new\n");
-        let finished = place.test.events_of("tool.finished");
-        let done = &finished.last().unwrap()["envelope"];
-        assert_eq!(done["data"]["exit_code"], 0, "{done}");
-        assert!(!done["text"].as_str().unwrap().contains("protected"), "{done}");
-    }
-}
-
-#[test]
-fn what_is_told_of_the_agents_folder_is_told_whatever_its_name() {
-    for place in places().into_iter().filter(|place| place.backend == "landlock") {
-        write(&place.test.root().join(".agent/skills/undo/SKILL.md"), "one\n");
-        let envelope = place.script("echo two > .agent/skills/undo/SKILL.md");
-        assert!(envelope["text"].as_str().unwrap().contains("skills/undo/SKILL.md"), "{envelope}");
-    }
-}
-
-#[test]
 fn a_folder_of_caches_that_is_a_link_is_written() {
     for place in places() {
         let elsewhere = place.home().join("elsewhere");
@@ -2266,23 +1576,5 @@ fn a_folder_of_caches_that_is_a_link_is_written() {
         std::os::unix::fs::symlink(&elsewhere, place.home().join(".cache")).unwrap();
         let stdout = place.stdout("mkdir -p $XDG_CACHE_HOME/x && echo kept");
         assert_eq!(stdout, "kept\n", "{} {:?}", place.backend, place.user);
-    }
-}
-
-#[test]
-fn a_folder_of_the_agents_own_that_can_not_be_made_is_told() {
-    for place in places() {
-        // Where its configuration would lie, a command may put another one.
-        let config = place.test.root().join("own");
-        write(&config, "in the way\n");
-        let env = vec![("XDG_CONFIG_HOME".to_owned(), config.display().to_string())];
-        let place = Place { env, ..place };
-        write(&place.test.root().parent().unwrap().join("script"), "text: done");
-        let args = ["run", "task", "--model", "script:../script", "--output-format", "stream-json"];
-        let done = Done::new(&place.command(&args).output().unwrap()).expect_code(0);
-        let gaps = done.lines()[0]["sandbox"]["gaps"].to_string();
-        let expected =
-            format!("{} is not there and can not be made", config.join("agent").display());
-        assert!(gaps.contains(&expected), "{gaps}");
     }
 }

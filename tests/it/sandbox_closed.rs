@@ -8,8 +8,8 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::batch::Batch;
-use crate::sandbox::{Place, git, places, places_in, write};
-use crate::support::{has, is_root, say};
+use crate::sandbox::{Place, places, places_in, write};
+use crate::support::{is_root, say};
 
 /// Places whose user is not root.
 fn places_of_users(test: &str) -> Vec<Place> {
@@ -34,40 +34,6 @@ fn run(place: &Place, options: &[&str], commands: &[&str]) -> String {
     }
     assert_eq!(batch.end(), Some(0));
     last
-}
-
-const OPEN_AND_WRITE: &str = "chmod 755 sub; echo evil > sub/.git/hooks/pre-commit; git config -f sub/.git/config \
-                              core.fsmonitor evil; chmod 000 sub; echo done";
-
-#[test]
-fn a_repository_in_a_folder_that_was_closed_stays_protected() {
-    let name = "a_repository_in_a_folder_that_was_closed_stays_protected";
-    if !has("git", name) {
-        return;
-    }
-    for place in places_of_users(name) {
-        git(&place, "git init -q sub; rm -rf sub/.git/hooks; mkdir sub/.git/hooks");
-        let sub = place.test.root().join("sub");
-        let config = fs::read(sub.join(".git/config")).unwrap();
-        let check = |answer: &str, how: &str| {
-            set_mode(&sub, 0o755);
-            let is_intact = fs::read(sub.join(".git/config")).unwrap() == config
-                && !sub.join(".git/hooks/pre-commit").exists();
-            let is_told = answer.contains("must not change");
-            let holds = is_intact || (place.backend == "landlock" && is_told);
-            assert!(holds, "{how}: {} {:?}: {answer}", place.backend, place.user);
-            fs::write(sub.join(".git/config"), &config).unwrap();
-            _ = fs::remove_file(sub.join(".git/hooks/pre-commit"));
-        };
-        let answer = run(&place, &[], &["chmod 000 sub", OPEN_AND_WRITE]);
-        check(&answer, "closed by the command before");
-        set_mode(&sub, 0o0);
-        let answer = run(&place, &[], &[OPEN_AND_WRITE]);
-        check(&answer, "closed when the session began");
-        // It can be worked in again by the next session.
-        let answer = run(&place, &[], &["echo x > sub/new && cat sub/new"]);
-        assert!(answer.contains("x\\n"), "{answer}");
-    }
 }
 
 #[test]
@@ -129,22 +95,5 @@ fn a_project_where_removable_disks_are_mounted_has_the_same_box() {
         let answer = run(&place, &[], &["echo mine > new; cat new; ls -a /run; touch /run/x"]);
         let how = format!("{} {:?}: {answer}", place.backend, place.user);
         assert!(answer.contains("mine") && !Path::new("/run/x").exists(), "{how}");
-    }
-}
-
-#[test]
-fn what_can_not_be_looked_into_is_given_to_no_command() {
-    for place in places_of_users("what_can_not_be_looked_into_is_given_to_no_command") {
-        let outside = place.outside();
-        for mode in [0o0, 0o333] {
-            let set = format!("sandbox.extra_writable=[\"{}\"]", outside.display());
-            let mut command = place.command(&["tool", "batch", "--set", &set]);
-            set_mode(&outside, mode);
-            let done = command.output().unwrap();
-            set_mode(&outside, 0o755);
-            let said = String::from_utf8_lossy(&done.stderr).into_owned();
-            assert_eq!(done.status.code(), Some(2), "{said}");
-            assert!(said.contains("no folder that can be read"), "{said}");
-        }
     }
 }

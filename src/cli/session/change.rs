@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use clap::Args;
 
 use super::{One, Place, storage};
-use crate::app::{OpenError, Own, Recorded, Rewind, Storage, UndoOptions};
+use crate::app::{OpenError, Recorded, Rewind, StateDirs, Storage, UndoOptions};
 use crate::cli::ask::is_agreed;
 use crate::cli::options::{self, ToolOptions};
 use crate::config::UserDirs;
@@ -144,7 +144,7 @@ fn open(one: &One) -> Result<Recorded, OpenError> {
     let storage = storage.unwrap_or_else(|| Storage::find(&root, UserDirs::find().as_ref()));
     let id = storage.choose(one.id.as_deref())?;
     let loaded = options::load(&root, UserDirs::find().as_ref(), &ToolOptions::default(), None)?;
-    Recorded::open((&root, &[], &Own::find()), &storage, &id, &loaded.config)
+    Recorded::open((&root, &[], &StateDirs::find()), &storage, &id, &loaded.config)
 }
 
 /// Does it; where the user has to confirm it, asks at the terminal, if there is one.

@@ -12,38 +12,36 @@ use tokio::io::AsyncReadExt;
 use super::super::LeftRunning;
 use super::super::process::Watcher;
 
-/// A supervisor that is asked to end everything takes a few milliseconds. One that takes this long is
-/// ended itself.
+/// A supervisor needs a few milliseconds to end everything. One that takes this long is killed.
 const END_TIME: Duration = Duration::from_secs(5);
-/// What is said of one that takes longer for its verdict than there is time.
-pub(super) const LATE: &str = "it did not answer in time";
 
-/// What a supervisor says.
+/// A message of a supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::exec) enum Message {
+    /// A socket helper has entered its namespaces.
+    Ready,
     /// The shell's process id, as the shell sees it.
     Shell(i32),
     /// The shell ended with this status; processes of its own may still be there.
     Exited { status: i32, has_left: bool },
     /// The command could not be started.
     Failed(String),
-    /// The supervisor is gone, and all that it watched over.
+    /// The supervisor has ended, and all of its processes.
     Gone,
 }
 
-/// One supervisor. When this is dropped, everything that it watches over ends.
+/// One supervisor. When this is dropped, all of its processes end.
 #[derive(Debug)]
 pub(in crate::exec) struct Supervisor {
-    /// For messages, while they are waited for.
+    /// The channel as the runtime reads it, while messages are awaited.
     messages: Option<tokio::net::UnixStream>,
-    /// The same, without a runtime.
     channel: UnixStream,
     unread: Vec<u8>,
     process: Watcher,
 }
 
 impl Supervisor {
-    /// To be called in a runtime.
+    /// Must be called in a runtime.
     pub(in crate::exec) fn new(channel: UnixStream, process: Watcher) -> io::Result<Self> {
         channel.set_nonblocking(true)?;
         let messages = tokio::net::UnixStream::from_std(channel.try_clone()?)?;
@@ -55,7 +53,12 @@ impl Supervisor {
         self.process.pid()
     }
 
-    /// What it says next. Nothing is lost if this is dropped.
+    /// Its channel, for requests.
+    pub(super) fn channel(&self) -> &UnixStream {
+        &self.channel
+    }
+
+    /// The next message. Nothing is lost if this future is dropped.
     pub(in crate::exec) async fn next(&mut self) -> Message {
         loop {
             if let Some(message) = take_message(&mut self.unread) {
@@ -72,27 +75,27 @@ impl Supervisor {
         }
     }
 
-    /// What it watches over.
+    /// Its processes that live.
     pub(in crate::exec) fn living(&self) -> Vec<LeftRunning> {
         self.process.watched()
     }
 
-    /// Stops what it watches over until that is to go on.
+    /// Stops its processes.
     pub(in crate::exec) fn pause(&self) {
         self.process.pause();
     }
 
-    /// That stands still: whoever runs again ends all of it.
+    /// Ends all of them if a stopped one runs again.
     pub(in crate::exec) fn hold(&self) {
         self.process.hold();
     }
 
-    /// Lets it go on.
+    /// Continues its processes.
     pub(in crate::exec) fn resume(&self) {
         self.process.resume();
     }
 
-    /// Nothing more is asked of it; it goes on until this is dropped or killed.
+    /// No more messages are awaited; its processes run until this is dropped or killed.
     pub(in crate::exec) fn leave(&mut self) {
         self.messages = None;
     }
@@ -129,30 +132,6 @@ impl Supervisor {
     }
 }
 
-/// What a supervisor that only tries says, without a runtime.
-pub(super) fn verdict(channel: &mut UnixStream, time: Duration) -> Message {
-    let mut unread = Vec::new();
-    let deadline = Instant::now() + time;
-    loop {
-        match take_message(&mut unread) {
-            Some(Message::Shell(_)) => continue,
-            Some(message) => return message,
-            None => {}
-        }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || channel.set_read_timeout(Some(left)).is_err() {
-            return Message::Failed(LATE.to_owned());
-        }
-        let mut buffer = [0; 256];
-        match channel.read(&mut buffer) {
-            Ok(0) => return Message::Gone,
-            Ok(n) => unread.extend_from_slice(&buffer[..n]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Message::Failed(error.to_string()),
-        }
-    }
-}
-
 fn take_message(unread: &mut Vec<u8>) -> Option<Message> {
     let end = unread.iter().position(|byte| *byte == b'\n')?;
     let line: Vec<u8> = unread.drain(..=end).collect();
@@ -160,6 +139,7 @@ fn take_message(unread: &mut Vec<u8>) -> Option<Message> {
     let line = line.trim_end();
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     let message = match word {
+        "ready" => Some(Message::Ready),
         "shell" => rest.parse().ok().map(Message::Shell),
         "exited" => rest.split_once(' ').and_then(|(status, left)| {
             Some(Message::Exited { status: status.parse().ok()?, has_left: left != "0" })

@@ -1,14 +1,15 @@
-//! What the command's own process gives up before it becomes bash: Landlock, capabilities, seccomp.
+//! What a process gives up before it becomes the command: Landlock, capabilities, seccomp.
 
-use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, Scope,
 };
-use rustix::fs::FileType;
+use rustix::fs::{FileType, OFlags};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
@@ -18,16 +19,16 @@ use seccompiler::{
     SeccompRule, apply_filter, sock_filter,
 };
 
-use super::plan::Plan;
-use super::readable::{Carved, carve, open};
-use super::{Network, sys};
+use super::Network;
+use super::plan::{Bytes, FileId, Plan};
+use crate::disk::without_links;
 
-/// The newest that was looked at; what the kernel does not know is left out.
+/// The newest Landlock version that is known here; rights that the kernel does not know are left out.
 const NEWEST: ABI = ABI::V9;
 
-/// Restricts this process and all that it will start. `readable`: the layer of what it may read.
-pub(super) fn confine(plan: &Plan, readable: Option<&OwnedFd>) -> Result<(), String> {
-    landlock(plan, readable).map_err(|error| format!("Landlock: {error}"))?;
+/// Restricts this process and all that it will start.
+pub(super) fn confine(plan: &Plan) -> Result<(), String> {
+    landlock(plan).map_err(|error| format!("Landlock: {error}"))?;
     drop_capabilities().map_err(|error| format!("capabilities: {error}"))?;
     set_no_new_privs(true).map_err(|error| format!("no_new_privs: {error}"))?;
     let filter =
@@ -35,39 +36,100 @@ pub(super) fn confine(plan: &Plan, readable: Option<&OwnedFd>) -> Result<(), Str
     apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))
 }
 
-fn landlock(plan: &Plan, readable: Option<&OwnedFd>) -> Result<(), Box<dyn std::error::Error>> {
+fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
     let write = AccessFs::from_write(NEWEST);
     let mut ruleset = Ruleset::default().handle_access(write)?.scope(Scope::from_all(NEWEST))?;
     if plan.network == Network::Off {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
     }
     let mut ruleset = ruleset.create()?;
+    let hidden = Hidden { paths: &plan.hidden, ids: &plan.hidden_ids, known: &plan.known };
     for path in &plan.writable {
-        let Carved { free, above } = carve(&path.0, &plan.hidden, &plan.hidden_files, &[]);
+        let Around { free, above } = hidden.around(&path.0);
         for path in free {
             ruleset = allow(ruleset, &path, write)?;
         }
-        // What is allowed here is allowed in what is hidden below, too: it may be written (and that is told), but not
-        // read. What is moved into it or out of it would be; and a folder in it would have another name.
-        for folder in above {
-            let kept = !(AccessFs::Refer | AccessFs::RemoveDir);
-            ruleset = allow(ruleset, &folder.path, write & kept)?;
+        // What is permitted here is permitted in the hidden directory below as well: nothing is moved into or out of it,
+        // and no directory in it gets another name.
+        for path in above {
+            ruleset = allow(ruleset, &path, write & !(AccessFs::Refer | AccessFs::RemoveDir))?;
         }
     }
     ruleset.restrict_self()?;
-    if let Some(readable) = readable {
-        sys::restrict_self(readable)?;
+    if plan.hidden.is_empty() {
+        return Ok(());
     }
+    // A second layer for reading. A layer that does not handle moves forbids them all.
+    let read = AccessFs::ReadFile | AccessFs::Execute;
+    let mut layer = Ruleset::default().handle_access(read | AccessFs::Refer)?.create()?;
+    let all = Path::new("/");
+    layer = allow(layer, all, AccessFs::Refer.into())?;
+    for path in hidden.around(all).free.iter().chain(plan.readable.iter().map(|path| &path.0)) {
+        layer = allow(layer, path, read)?;
+    }
+    layer.restrict_self()?;
     Ok(())
 }
 
-/// Allows this on the path and all below it. What is not there needs no rule.
+/// Hidden paths, for Landlock, which can only permit: everything beside them is named instead.
+struct Hidden<'a> {
+    paths: &'a [Bytes],
+    ids: &'a [FileId],
+    known: &'a [Bytes],
+}
+
+/// A directory without what is hidden in it.
+#[derive(Default)]
+struct Around {
+    /// All the rest, in as few paths as possible.
+    free: Vec<PathBuf>,
+    /// The directories that contain something hidden.
+    above: Vec<PathBuf>,
+}
+
+impl Hidden<'_> {
+    fn around(&self, folder: &Path) -> Around {
+        let mut around = Around::default();
+        self.add(&mut around, folder.to_owned());
+        around
+    }
+
+    fn add(&self, around: &mut Around, folder: PathBuf) {
+        if !self.paths.iter().any(|path| path.0.starts_with(&folder)) {
+            around.free.push(folder);
+            return;
+        }
+        for path in self.entries(&folder) {
+            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+            // What a link leads to is named where it lies, or hidden.
+            let is_left_out = metadata.is_symlink()
+                || self.paths.iter().any(|hidden| hidden.0 == path)
+                || self.ids.contains(&(metadata.dev(), metadata.ino()));
+            if !is_left_out {
+                self.add(around, path);
+            }
+        }
+        around.above.push(folder);
+    }
+
+    fn entries(&self, folder: &Path) -> BTreeSet<PathBuf> {
+        if let Ok(entries) = fs::read_dir(folder) {
+            return entries.flatten().map(|entry| entry.path()).collect();
+        }
+        let below = self.paths.iter().chain(self.known);
+        let below = below.filter_map(|path| path.0.strip_prefix(folder).ok());
+        below.filter_map(|path| Some(folder.join(path.components().next()?))).collect()
+    }
+}
+
+/// Permits this on the path and all below it. A path that does not exist needs no rule.
 fn allow(
     ruleset: RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, landlock::RulesetError> {
-    let Ok(descriptor) = open(path) else { return Ok(ruleset) };
+    let opened = without_links::open(path, OFlags::PATH | OFlags::NOFOLLOW);
+    let Ok(descriptor) = opened else { return Ok(ruleset) };
     let Ok(stat) = rustix::fs::fstat(&descriptor) else { return Ok(ruleset) };
     let access = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Symlink => return Ok(ruleset),
@@ -81,7 +143,7 @@ fn allow(
     }
 }
 
-/// Root, too, is to have none: not now, and not by starting a program.
+/// Root loses its capabilities as well, also those that a program would get when it starts.
 fn drop_capabilities() -> rustix::io::Result<()> {
     if capabilities(None)?.permitted.is_empty() {
         return Ok(());
@@ -89,7 +151,7 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     for number in 0..64 {
         match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << number)) {
             Ok(()) => {}
-            // The kernel knows no more.
+            // The last one that the kernel knows.
             Err(rustix::io::Errno::INVAL) => break,
             Err(error) => return Err(error),
         }
@@ -99,8 +161,8 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }
 
-/// Denied whatever the arguments: what changes the mounts and namespaces that hold the command, what
-/// changes the machine, and what reaches past both (`io_uring` makes sockets too).
+/// Denied with any arguments: calls that change mounts, namespaces or the machine, and those that get around the other
+/// rules (`io_uring` makes sockets).
 const DENIED: &[i64] = &[
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -150,9 +212,8 @@ const DENIED: &[i64] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// What a descriptor for reading is enough for, and neither mounts nor Landlock decide: snapshots of btrfs and bcachefs
-/// make files, with content that is elsewhere a secret, and take folders away; keys of fscrypt lock folders; fs-verity
-/// closes files for good. Of each kind and number (`_IOC_TYPE`, `_IOC_NR`) any size.
+/// `ioctl` requests that change files by a descriptor opened for reading, past mounts and Landlock: snapshots of btrfs and
+/// bcachefs, keys of fscrypt, fs-verity. Given by type and number (`_IOC_TYPE`, `_IOC_NR`).
 const REQUESTS: &[u64] = &[
     0x9401, // BTRFS_IOC_SNAP_CREATE
     0x940e, // BTRFS_IOC_SUBVOL_CREATE
@@ -173,10 +234,10 @@ const REQUESTS: &[u64] = &[
     0x6619, // FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS
     0x6685, // FS_IOC_ENABLE_VERITY
 ];
-/// `OCFS2_IOC_REFLINK`: its number alone is others' too.
+/// `OCFS2_IOC_REFLINK`, whose type and number other requests share.
 const REFLINK: u64 = 0x4018_6f04;
 
-/// The same where the box has no namespace of IPC: what other programs share by a number is not for commands.
+/// Denied without an IPC namespace: memory and queues that other programs share.
 const SHARED: &[i64] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -193,8 +254,7 @@ const SHARED: &[i64] = &[
     libc::SYS_mq_unlink,
 ];
 
-/// The same where the box has no namespace of processes: calls that act on another process, by which argument.
-/// (A limit of processor time ends it as a signal does.)
+/// Denied without a PID namespace: calls on another process, with the index of the argument that names it.
 const ON_OTHERS: &[(i64, u8)] = &[
     (libc::SYS_prlimit64, 0),
     (libc::SYS_sched_setaffinity, 0),
@@ -205,15 +265,15 @@ const ON_OTHERS: &[(i64, u8)] = &[
     (libc::SYS_ioprio_set, 1),
 ];
 
-/// The same where devices are not closed by mounts: a file opened for nothing (mode 3) is no matter to Landlock, and to
-/// open some devices (a watchdog) is to use them. By which argument; `openat2` has it in memory.
+/// Denied without mounts: opening with access mode 3, which Landlock does not check and which can start a device (a
+/// watchdog). With the index of the argument; `openat2` has it in memory.
 const OPENS: &[(i64, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, 1),
     (libc::SYS_openat, 2),
 ];
 
-/// Namespaces of its own would give a command capabilities again, if only over those.
+/// New namespaces would give a command capabilities in them.
 const NEW_NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
@@ -254,14 +314,14 @@ fn filter(network: Network, namespaces: bool) -> Result<BpfProgram, seccompiler:
                 vec![rule([(*argument, SeccompCmpOp::MaskedEq(nothing), nothing)])?],
             );
         }
-        // All processes of a user, or a group of them: 0 is one's own.
+        // All processes of a user: 0 is the caller's own.
         for (call, users) in [(libc::SYS_setpriority, libc::PRIO_USER), (libc::SYS_ioprio_set, 3)] {
             let all = rule([(0, SeccompCmpOp::Eq, u64::from(users))])?;
             rules.entry(call).or_default().push(all);
         }
     }
     let arch = std::env::consts::ARCH.try_into()?;
-    // A call of another ABI (32-bit) ends the process: its numbers mean something else.
+    // A call of another ABI (32-bit) ends the process: its numbers have other meanings.
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied(), arch)?;
     let mut program = prelude(namespaces);
     program.extend(BpfProgram::try_from(filter)?);
@@ -280,8 +340,7 @@ fn rule(
     SeccompRule::new(conditions)
 }
 
-/// What the crate has no words for, or many. `clone3` hides its flags in memory: "not implemented" makes
-/// every libc use `clone` instead. Numbers from bit 30 on are the x32 ABI: the same calls under other
+/// Rules that the crate cannot express. `clone3` has its flags in memory: "not implemented" makes every libc use `clone`. Numbers from bit 30 on are the x32 ABI: the same calls under other
 /// numbers. `clone` and `unshare` are denied with any flag for a namespace. Where `openat2` is "not implemented", as before
 /// Linux 5.6, `openat` is used.
 fn prelude(namespaces: bool) -> BpfProgram {

@@ -1,23 +1,22 @@
-//! What a command finds in its mount namespace: everything read-only, and a few places laid over it.
+//! The mounts of a command: everything read-only, with the plan's mounts on top.
 
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat};
+use rustix::fs::{CWD, FileType, OFlags, fstat};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change,
     move_mount, open_tree,
 };
 
-use super::plan::{Access, Bytes, Plan};
+use super::plan::{Access, Bind, Bytes, Plan};
 use super::sys::{self, restrict_mounts};
 use super::tables;
 use crate::disk::{self, without_links};
 
-/// Lays the plan over the file system. To be called in a mount and a PID namespace of its own. Gives `/proc` as it was
-/// before.
+/// Mounts the plan. Must be called in a new mount and PID namespace. Returns `/proc` as it was before.
 pub(super) fn arrange(plan: &Plan) -> Result<OwnedFd, String> {
     let failed = |what: &str, error: io::Error| format!("{what}: {error}");
     let at = |path: &Bytes, error| failed(&path.0.display().to_string(), error);
@@ -26,27 +25,29 @@ pub(super) fn arrange(plan: &Plan) -> Result<OwnedFd, String> {
     let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let proc = open_tree(CWD, "/proc", clone | OpenTreeFlags::AT_RECURSIVE)
         .map_err(|error| failed("/proc", error.into()))?;
-    // Copied before anything is covered: what lies where is decided by the plan, not by its order.
-    let mut trees = Vec::new();
-    for bind in &plan.binds {
-        match open(&bind.from.0).and_then(|from| copy(&from, bind.access)) {
-            Ok(tree) => trees.push((bind, tree)),
-            // What has gone from its own place leaves nothing to protect, and nothing to write.
-            Err(error) if bind.from == bind.to && is_gone(&error) => {}
-            Err(error) => return Err(at(&bind.from, error)),
+    // Copied before anything is covered, so that the order of the plan does not matter for the sources.
+    let copies = |binds: &[Bind]| -> Result<Vec<(Bind, OwnedFd)>, String> {
+        let mut trees = Vec::new();
+        for bind in binds {
+            match open(&bind.from.0).and_then(|from| copy(&from, bind.access)) {
+                Ok(tree) => trees.push((bind.clone(), tree)),
+                // A path of the profile that does not exist is skipped.
+                Err(error) if bind.from == bind.to && is_gone(&error) => {}
+                Err(error) => return Err(at(&bind.from, error)),
+            }
         }
-    }
-    let mut nothing = Vec::new();
-    for from in &plan.nothing {
-        let it = open(&from.0).map_err(|error| at(from, error))?;
-        is_nothing(&it).map_err(|error| at(from, error))?;
-        nothing.push(it);
+        Ok(trees)
+    };
+    let (trees, on_top) = (copies(&plan.binds)?, copies(&plan.on_top)?);
+    let mut empty = Vec::new();
+    for from in &plan.empty {
+        empty.push(open(&from.0).map_err(|error| at(from, error))?);
     }
     let root = open_tree(CWD, "/", OpenTreeFlags::OPEN_TREE_CLOEXEC)
         .map_err(|error| failed("/", error.into()))?;
     restrict_mounts(&root, sys::MountFlags::READ).map_err(|error| failed("/", error))?;
     own_file_systems().map_err(|error| failed("/proc, /dev/shm, /dev/pts", error))?;
-    // What is new there is empty: folders that a command may only read have no place in it yet.
+    // The new shared memory is empty: read-only directories need a mount point in it.
     for (bind, tree) in trees.iter().filter(|(bind, _)| bind.access == Access::Read) {
         if bind.to.0.starts_with(tables::SHARED_MEMORY)
             && is_folder(tree).is_ok_and(|is_folder| is_folder)
@@ -59,12 +60,15 @@ pub(super) fn arrange(plan: &Plan) -> Result<OwnedFd, String> {
         attach(&tree, &bind.to.0, makes_place).map_err(|error| at(&bind.to, error))?;
     }
     for path in &plan.covered {
-        cover(&path.0, &nothing).map_err(|error| at(path, error))?;
+        cover(&path.0, &empty).map_err(|error| at(path, error))?;
+    }
+    for (bind, tree) in on_top {
+        attach(&tree, &bind.to.0, false).map_err(|error| at(&bind.to, error))?;
     }
     Ok(proc)
 }
 
-/// (A link that somebody put there is none: what it took the place of may come back.)
+/// (A link in its place is an error: the path could come back.)
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
@@ -85,45 +89,26 @@ fn copy(from: &OwnedFd, access: Access) -> io::Result<OwnedFd> {
     Ok(tree)
 }
 
-/// Lays nothing over what is there. What that is only shows here: the agent itself may not be able to look at it.
-fn cover(path: &Path, nothing: &[OwnedFd]) -> io::Result<()> {
+/// Covers what is there with an empty directory or file.
+fn cover(path: &Path, empty: &[OwnedFd]) -> io::Result<()> {
     let place = match open(path) {
         Err(error) if is_gone(&error) => return Ok(()),
         opened => opened?,
     };
     let is_folder = is_folder(&place)?;
-    for from in nothing {
+    for from in empty {
         if self::is_folder(from)? == is_folder {
             return lay(&copy(from, Access::Read)?, &place);
         }
     }
-    Err(io::Error::other("there is nothing to cover it"))
+    Err(io::Error::other("it is neither a file nor a directory"))
 }
 
 fn is_folder(it: &OwnedFd) -> io::Result<bool> {
     Ok(FileType::from_raw_mode(fstat(it)?.st_mode).is_dir())
 }
 
-/// What is to cover something is as this user made it: else it would show what somebody put there.
-fn is_nothing(path: &OwnedFd) -> io::Result<()> {
-    let stat = fstat(path)?;
-    let is_open =
-        Mode::from_raw_mode(stat.st_mode).intersects(Mode::RWXU | Mode::RWXG | Mode::RWXO);
-    let is_closed = !is_open && stat.st_uid == rustix::process::getuid().as_raw();
-    let is_empty = match FileType::from_raw_mode(stat.st_mode) {
-        // (Its own name, and its name for itself.)
-        FileType::Directory => stat.st_nlink <= 2,
-        FileType::RegularFile => stat.st_size == 0,
-        _ => false,
-    };
-    if is_closed && is_empty {
-        Ok(())
-    } else {
-        Err(io::Error::other("somebody changed what covers secrets"))
-    }
-}
-
-/// Where there is no place for it yet, one is made: in the private /tmp, say.
+/// Mounts a tree; `makes_place`: a missing mount point is created, for example in the private `/tmp`.
 fn attach(tree: &OwnedFd, to: &Path, makes_place: bool) -> io::Result<()> {
     let place = match open(to) {
         Err(error) if makes_place && error.kind() == io::ErrorKind::NotFound => {
@@ -141,12 +126,12 @@ fn lay(tree: &OwnedFd, place: &OwnedFd) -> io::Result<()> {
     Ok(move_mount(tree.as_fd(), "", place, "", by_descriptors)?)
 }
 
-/// A command that may write there could put a link into its place while this is done: none is followed.
+/// No link is followed: a command that runs meanwhile could have put one there.
 fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(without_links::open(path, OFlags::PATH)?)
 }
 
-/// The processes of this namespace alone, and memory and terminals that nobody outside shares.
+/// `/proc` of this namespace, and private shared memory and terminals.
 fn own_file_systems() -> io::Result<()> {
     let strict = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", strict | MountFlags::RDONLY, None)?;
@@ -159,7 +144,7 @@ fn own_file_systems() -> io::Result<()> {
         mount("devpts", "/dev/pts", "devpts", MountFlags::NOSUID | MountFlags::NOEXEC, options)?;
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let ptmx = open_tree(CWD, "/dev/pts/ptmx", flags)?;
-        // Where it is a link to it already, it is right as it is.
+        // It may be a link to that already.
         if !fs::symlink_metadata("/dev/ptmx")?.is_symlink() {
             attach(&ptmx, Path::new("/dev/ptmx"), false)?;
         }

@@ -1,4 +1,4 @@
-//! What the supervisor is told: the first that the agent says on its channel, once the stand-by has made it.
+//! The plan that the agent sends to a supervisor: the sandbox of one command.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Network;
 
-/// What the system keeps as bytes: a path, a word of a command, a variable. It need not be UTF-8.
+/// A path, a word or a variable. It need not be UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub(super) struct Bytes(pub(super) PathBuf);
@@ -48,77 +48,77 @@ impl<T: AsRef<OsStr> + ?Sized> From<&T> for Bytes {
 /// The device and the number of a file.
 pub(super) type FileId = (u64, u64);
 
-/// The box of one command.
+/// The sandbox of one command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Plan {
-    /// Namespaces of its own; without them Landlock and seccomp alone hold.
+    /// The command gets namespaces; without them Landlock and seccomp alone enforce the profile.
     pub(super) namespaces: bool,
-    /// What of the network is there.
     pub(super) network: Network,
-    /// What lies where, in this order.
+    /// Mounts, in this order.
     pub(super) binds: Vec<Bind>,
-    /// Over what of these is there, lies nothing.
+    /// Hidden paths: covered by an empty directory or file.
     pub(super) covered: Vec<Bytes>,
-    /// The nothing that lies over a folder, and over a file.
-    pub(super) nothing: [Bytes; 2],
-    /// Where Landlock lets it write.
+    /// What covers a directory, and a file.
+    pub(super) empty: [Bytes; 2],
+    /// Mounts that lie over the covered paths.
+    pub(super) on_top: Vec<Bind>,
+    /// Where Landlock permits writing.
     pub(super) writable: Vec<Bytes>,
-    /// What Landlock does not let it read; in namespaces it is covered instead.
+    /// What Landlock does not permit to read; with namespaces it is covered instead.
     pub(super) hidden: Vec<Bytes>,
-    /// Files of those, by which they are known under other names.
-    pub(super) hidden_files: Vec<FileId>,
-    /// To be entered instead of new ones: what one command serves on its loopback interface the next
-    /// can reach.
-    pub(super) session: Option<Session>,
-    /// What is run. Where it is nothing, it is only tried whether all this holds, until the agent has taken
-    /// what it needs.
+    /// Identities of these: a command may have renamed or linked them.
+    pub(super) hidden_ids: Vec<FileId>,
+    /// Paths that exist also where the directory above them cannot be listed.
+    pub(super) known: Vec<Bytes>,
+    /// What may be read although it lies in a hidden directory.
+    pub(super) readable: Vec<Bytes>,
+    /// The session's namespaces are entered instead of new ones.
+    pub(super) shared: Option<Shared>,
+    /// The command. Without one the supervisor only makes sockets in the namespaces.
     pub(super) run: Option<Run>,
 }
 
-/// Which namespaces of its session a supervisor is given.
+/// Which of the session's namespaces a supervisor receives.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Session {
-    /// The user namespace; root may have done without.
+pub(super) struct Shared {
+    /// The user namespace; root may have none.
     pub(super) has_user: bool,
 }
 
 /// A program, and how it is started.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(in crate::exec) struct Run {
-    /// Where it lies, then its arguments.
+    /// The program, then its arguments.
     pub(super) words: Vec<Bytes>,
-    /// All of its variables; the last of a name counts.
+    /// All of its variables; the last one of a name counts.
     pub(super) variables: Vec<(Bytes, Bytes)>,
     /// Where it runs.
     pub(super) directory: Bytes,
-    /// Under which number it has the stages' report.
+    /// The descriptor number of the stages' report.
     pub(super) report: Option<i32>,
 }
 
-/// One place in the box.
+/// One mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Bind {
-    /// What is there.
     pub(super) from: Bytes,
-    /// Where it lies in the box.
     pub(super) to: Bytes,
-    /// What may be done with it.
     pub(super) access: Access,
 }
 
-/// What may be done with what lies there.
+/// What is permitted on a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Access {
     /// Reading.
     Read,
     /// Reading and writing.
     Write,
-    /// It is a device that can be opened.
+    /// A device file that can be opened.
     Device,
 }
 
 impl Run {
-    /// This program with these words and variables, there.
+    /// This program with these arguments and variables, in this directory.
     pub(in crate::exec) fn new(
         program: &Path,
         words: &[&str],
@@ -138,14 +138,14 @@ impl Run {
 }
 
 impl Plan {
-    /// Says it, its length first.
+    /// Writes its length, then itself.
     pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let text = serde_json::to_vec(self)?;
         to.write_all(&text.len().to_le_bytes())?;
         to.write_all(&text)
     }
 
-    /// Hears it; waits until it is said. `None`: there is nobody any more who would.
+    /// Waits for it and reads it. `None`: the agent has ended.
     pub(super) fn read(from: &mut impl Read) -> io::Result<Option<Self>> {
         let mut length = [0; size_of::<usize>()];
         match from.read_exact(&mut length) {

@@ -1,10 +1,9 @@
-//! The stand-by: our own binary, started once for a session. The supervisor of each command is a copy of it,
-//! which is there in a fraction of the time that it takes to start a program of this size.
+//! The stand-by: this binary, started with the first command of a session. The supervisor of each command is forked from
+//! it, which is much faster than starting a program of this size.
 //!
-//! It has one thread, no environment but for what finds its libraries, and nothing of a command: what comes for
-//! one goes to the copy, and is closed here. The agent sends a byte with descriptors, and is told the copy's
-//! process id; then it tells the copy its plan. A copy that hears none ends and has run nothing, so whatever
-//! becomes of the stand-by until then, another can be asked.
+//! It has one thread and almost no environment. The agent sends a byte with descriptors and receives the process id of the
+//! fork; then it sends the fork its plan. A fork without a plan ends and has run nothing, so a stand-by that fails before
+//! that can be replaced.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -26,58 +25,55 @@ use super::super::process::{Watcher, is_stopped};
 use super::{supervisor, sys};
 use crate::disk;
 
-/// How long a copy may take to be made. The first time the program has to start; later it takes less than a
-/// millisecond, but on a machine that has much to do.
-const COPY_TIME: Duration = Duration::from_secs(5);
-/// How often it is looked meanwhile whether somebody stopped the stand-by: then a new one is started at once.
-const LOOK_TIME: Duration = Duration::from_millis(200);
-/// What is said of it then.
-pub(super) const LATE: &str = "the sandbox's stand-by did not answer in time";
-/// And of one that somebody ended.
-pub(super) const ENDED: &str = "the sandbox's stand-by ended";
-/// How long one that is ended may take for that.
+/// How long a fork may take. The first one includes the start of the program.
+const FORK_TIME: Duration = Duration::from_secs(5);
+/// How often the stand-by is checked meanwhile: one that was stopped by a signal is replaced at once.
+const CHECK_TIME: Duration = Duration::from_millis(200);
+const LATE: &str = "the sandbox's stand-by did not answer in time";
+const ENDED: &str = "the sandbox's stand-by ended";
+/// How long a killed stand-by may take to end.
 const END_TIME: Duration = Duration::from_millis(50);
-/// Where the dynamic linker looks first. A build that needs it does not start without; what commands could have put
-/// there is none of it: this process is not in their box.
+/// Where the dynamic linker looks first. Directories that commands can write are removed from it: the stand-by runs
+/// outside the sandbox.
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
-/// How many descriptors one copy gets: its channel, two for output, the report, and two namespaces or what it may read.
+/// The descriptors of one fork: its channel, two for output, the report, two namespaces.
 const MOST_DESCRIPTORS: usize = 6;
 
-/// The agent's end. Whoever asks has it again with the answer; one that failed is ended.
+/// The agent's end. It is returned with the answer to a request; one that failed is killed.
 #[derive(Debug)]
 pub(super) struct Standby {
     process: Child,
     control: UnixStream,
 }
 
-/// One that was asked for a copy, and our end of the copy's channel.
-pub(super) struct Asked<'a> {
+/// A request for a fork, with the agent's end of the fork's channel.
+pub(super) struct Request<'a> {
     standby: Standby,
     channel: UnixStream,
     given: &'a [BorrowedFd<'a>],
-    /// What commands write.
+    /// The directories that commands can write.
     places: &'a [PathBuf],
     since: Instant,
-    /// It was started because the one before it failed.
+    /// The stand-by is a replacement.
     is_second: bool,
 }
 
-/// The stand-by, and a copy of it that waits for its plan on this channel.
+/// The stand-by, and a fork of it that waits for its plan on this channel.
 pub(super) type Answer = (Standby, UnixStream, Watcher);
 
 impl Standby {
-    /// Starts one, whose libraries lie in none of these places: commands write there.
+    /// Starts one whose libraries lie in none of these directories.
     pub(super) fn start(places: &[PathBuf]) -> io::Result<Self> {
         let libraries = std::env::var_os(LIBRARIES);
         let libraries = libraries.and_then(|list| disk::without_places(&list, places));
         let (control, theirs) = UnixStream::pair()?;
-        // One that does not even take what it is asked is replaced.
+        // One that does not read its requests is replaced.
         control.set_nonblocking(true)?;
         #[expect(
             clippy::disallowed_methods,
-            reason = "it starts nothing but supervisors, and ends with this process"
+            reason = "it runs nothing but supervisors, and ends with this process"
         )]
-        // The very file of this process, whatever has become of its path meanwhile.
+        // The file of this process, even if its path has changed.
         let mut command = std::process::Command::new("/proc/self/exe");
         command
             .args([supervisor::WORD.to_owned(), theirs.as_raw_fd().to_string()])
@@ -90,7 +86,7 @@ impl Standby {
         Ok(Self { process, control })
     }
 
-    /// Asks for a copy that has a channel, and these descriptors.
+    /// Requests a fork with a channel and these descriptors.
     fn ask(&self, channel: &UnixStream, given: &[BorrowedFd<'_>]) -> io::Result<()> {
         let descriptors: Vec<_> =
             [channel.as_fd()].into_iter().chain(given.iter().copied()).collect();
@@ -103,8 +99,8 @@ impl Standby {
         Ok(())
     }
 
-    /// The copy, if it is there within this time.
-    fn copy(&self, time: Duration) -> io::Result<Option<Watcher>> {
+    /// The fork, if it exists within this time.
+    fn fork(&self, time: Duration) -> io::Result<Option<Watcher>> {
         if is_stopped(self.process.id()) {
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -125,13 +121,13 @@ impl Standby {
     }
 }
 
-impl<'a> Asked<'a> {
-    /// Asks this one, or where there is none one that is started for it.
+impl<'a> Request<'a> {
+    /// Sends a request to this stand-by, or to a new one.
     pub(super) fn new(
         standby: Option<Standby>,
         given: &'a [BorrowedFd<'a>],
         places: &'a [PathBuf],
-    ) -> io::Result<Asked<'a>> {
+    ) -> io::Result<Request<'a>> {
         match standby.map(|standby| Self::ask(standby, given, places, false)) {
             Some(Ok(asked)) => Ok(asked),
             Some(Err(_)) | None => Self::second(given, places),
@@ -142,26 +138,26 @@ impl<'a> Asked<'a> {
         Self::ask(Standby::start(places)?, given, places, true)
     }
 
-    /// The channel is new each time: a copy that comes too late hears nothing there.
+    /// The channel is new each time: a fork that comes too late receives nothing.
     fn ask(
         standby: Standby,
         given: &'a [BorrowedFd<'a>],
         places: &'a [PathBuf],
         is_second: bool,
-    ) -> io::Result<Asked<'a>> {
+    ) -> io::Result<Request<'a>> {
         let (channel, theirs) = UnixStream::pair()?;
         standby.ask(&theirs, given).map_err(|error| named(&error))?;
         Ok(Self { standby, channel, given, places, since: Instant::now(), is_second })
     }
 
-    /// The copy, if it is there within this time. A stand-by that fails is replaced, once.
-    fn look(&mut self, time: Duration) -> io::Result<Option<Watcher>> {
-        let copy = self.standby.copy(time).and_then(|copy| {
-            let is_late = copy.is_none() && self.since.elapsed() >= COPY_TIME;
-            if is_late { Err(io::ErrorKind::TimedOut.into()) } else { Ok(copy) }
+    /// The fork, if it exists within this time. A stand-by that fails is replaced once.
+    fn poll(&mut self, time: Duration) -> io::Result<Option<Watcher>> {
+        let fork = self.standby.fork(time).and_then(|fork| {
+            let is_late = fork.is_none() && self.since.elapsed() >= FORK_TIME;
+            if is_late { Err(io::ErrorKind::TimedOut.into()) } else { Ok(fork) }
         });
-        match copy {
-            Ok(copy) => Ok(copy),
+        match fork {
+            Ok(fork) => Ok(fork),
             Err(_) if !self.is_second => {
                 *self = Self::second(self.given, self.places)?;
                 Ok(None)
@@ -170,29 +166,20 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Waits on this thread.
-    pub(super) fn answer(mut self) -> io::Result<Answer> {
+    /// Waits for the fork. If this future is dropped, nothing has run.
+    pub(super) async fn answer(mut self) -> io::Result<Answer> {
         loop {
-            if let Some(copy) = self.look(LOOK_TIME)? {
-                return Ok((self.standby, self.channel, copy));
-            }
-        }
-    }
-
-    /// Waits while the loop of this thread goes on. If this is dropped, nothing has run.
-    pub(super) async fn answer_later(mut self) -> io::Result<Answer> {
-        loop {
-            if let Some(copy) = self.look(Duration::ZERO)? {
-                return Ok((self.standby, self.channel, copy));
+            if let Some(fork) = self.poll(Duration::ZERO)? {
+                return Ok((self.standby, self.channel, fork));
             }
             let control = self.standby.control.try_clone()?;
             let control = tokio::net::UnixStream::from_std(control)?;
-            _ = tokio::time::timeout(LOOK_TIME, control.readable()).await;
+            _ = tokio::time::timeout(CHECK_TIME, control.readable()).await;
         }
     }
 }
 
-/// What a failure of its end means.
+/// An error of the stand-by's socket, in words.
 fn named(error: &io::Error) -> io::Error {
     io::Error::other(match error.kind() {
         io::ErrorKind::UnexpectedEof
@@ -205,20 +192,19 @@ fn named(error: &io::Error) -> io::Error {
 
 impl Drop for Standby {
     fn drop(&mut self) {
-        // Nothing depends on it: copies go on without it.
+        // Its forks run without it.
         _ = self.process.kill();
-        // One that hangs in the kernel is left to whoever inherits it.
+        // One that hangs in the kernel is left to its next parent.
         _ = Watcher::new(self.process.id().cast_signed()).map(|it| it.ends_within(END_TIME));
         _ = self.process.try_wait();
     }
 }
 
-/// Stands by until the agent has gone: `None`. In each copy it returns what came for that.
+/// Waits for requests until the agent has ended: `None`. In each fork it returns the descriptors of the request.
 pub(super) fn stand_by(mut control: UnixStream) -> io::Result<Option<Vec<OwnedFd>>> {
-    // Away from the agent's terminal and group: what is sent to those is not for a command. (It may lead a
-    // group of its own already, who tries it by hand.)
+    // Away from the agent's terminal and process group: their signals are not for commands.
     _ = setsid();
-    // It keeps no folder busy.
+    // It keeps no directory busy.
     chdir("/")?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     sys::forget_children(true)?;
@@ -228,7 +214,7 @@ pub(super) fn stand_by(mut control: UnixStream) -> io::Result<Option<Vec<OwnedFd
                 sys::forget_children(false)?;
                 return Ok(Some(descriptors));
             }
-            Ok(Some(copy)) => copy.as_raw_pid(),
+            Ok(Some(fork)) => fork.as_raw_pid(),
             Err(error) => -error.raw_os_error().unwrap_or(libc::EAGAIN),
         };
         control.write_all(&answer.to_le_bytes())?;

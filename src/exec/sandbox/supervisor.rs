@@ -1,12 +1,10 @@
-//! The supervisor: a copy of the stand-by, between the agent and bash.
+//! The supervisor of a command: a fork of the stand-by, between the agent and bash.
 //!
-//! Two processes. The *outer* one stays with the agent: it waits for the inner one and for the agent's
-//! end of the channel, and ends everything when that closes, whatever ended the agent. The *inner* one
-//! is the parent of all that the command starts: the first process of the command's PID namespace, which
-//! takes everything along when it ends, or a subreaper where there is none.
+//! Two processes. The *outer* one stays with the agent: it waits for the inner one and for the end of the channel, and ends
+//! everything when the channel closes, however the agent ended. The *inner* one is the parent of all that the command
+//! starts: the first process of its PID namespace, or a subreaper where there is none.
 //!
-//! Both have one thread; what they say to the agent are lines: `shell PID`, `exited STATUS LEFT`,
-//! `failed WHY`.
+//! Both have one thread. Their messages to the agent are lines: `shell PID`, `exited STATUS LEFT`, `ready`, `failed WHY`.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -29,98 +27,96 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 
 use super::super::FOLDER;
 use super::super::process::end_descendants;
-use super::plan::{Plan, Session};
-use super::{Network, confine, mounts, standby, sys};
+use super::plan::{Plan, Run, Shared};
+use super::{Network, confine, mounts, sockets, standby, sys};
 use crate::disk::without_links;
 
-/// What the agent starts itself with to be a stand-by; then the descriptor of its end.
+/// The argument that makes this binary a stand-by; the next one is the number of its control descriptor.
 pub(super) const WORD: &str = "__supervise";
 
-/// So begins what is said where the system permits no namespaces.
-pub(super) const REFUSED: &str = "namespaces are refused";
-
-/// Is the stand-by, and each supervisor, if that is what the process was started as: then its exit code.
+/// Runs the stand-by or a supervisor if this process was started as one; then its exit code.
 pub(super) fn main() -> Option<u8> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != WORD {
         return None;
     }
     let control = arguments.next().and_then(|number| sys::inherited(number.to_str()?).ok());
-    let standing = control.map(|control| standby::stand_by(control.into()));
-    let Some(Ok(given)) = standing else { return Some(2) };
-    Some(given.map_or(0, |given| supervise(Given(given.into_iter()))))
+    let forked = control.map(|control| standby::stand_by(control.into()));
+    let Some(Ok(descriptors)) = forked else { return Some(2) };
+    Some(descriptors.map_or(0, |descriptors| supervise(Descriptors(descriptors.into_iter()))))
 }
 
-/// What came with the plan: the channel, what the command writes to, its report, the session's namespaces or what it
-/// may read.
-struct Given(std::vec::IntoIter<OwnedFd>);
+/// The descriptors of the request: the channel, the command's output, its report, the session's namespaces.
+struct Descriptors(std::vec::IntoIter<OwnedFd>);
 
-impl Given {
+impl Descriptors {
     fn take(&mut self) -> Result<OwnedFd, String> {
         self.0.next().ok_or_else(|| "a descriptor is missing".to_owned())
     }
 }
 
-fn supervise(mut given: Given) -> u8 {
-    let Ok(channel) = given.take() else { return 2 };
+fn supervise(mut descriptors: Descriptors) -> u8 {
+    let Ok(channel) = descriptors.take() else { return 2 };
     let mut channel = UnixStream::from(channel);
-    match outer(&mut channel, given) {
+    match outer(&mut channel, descriptors) {
         Ok(()) => 0,
         Err(why) => {
-            tell(&mut channel, &format!("failed {why}"));
+            send(&mut channel, &format!("failed {why}"));
             1
         }
     }
 }
 
-fn tell(channel: &mut UnixStream, line: &str) {
-    // Nobody may be listening any more; then the end is near.
-    // In one piece: each wakes the agent.
+/// Sends a message in one piece. If the agent has gone, the end is near anyway.
+fn send(channel: &mut UnixStream, line: &str) {
     _ = channel.write_all(format!("{}\n", line.replace('\n', " ")).as_bytes());
 }
 
-fn outer(channel: &mut UnixStream, mut given: Given) -> Result<(), String> {
-    let system = |what: &str, error: rustix::io::Errno| format!("{what}: {error}");
-    // What is found by its session is this command's alone.
-    setsid().map_err(|error| system("setsid", error))?;
-    // Else it could not map its user.
-    set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(|error| system("dumpable", error))?;
-    let Some(plan) = Plan::read(channel).map_err(|error| format!("the plan: {error}"))? else {
-        return Ok(());
-    };
+/// Puts a name before the error.
+fn named<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> String {
+    move |error| format!("{what}: {error}")
+}
+
+fn outer(channel: &mut UnixStream, mut descriptors: Descriptors) -> Result<(), String> {
+    // A session of its own, so that its processes can be found by it.
+    setsid().map_err(named("setsid"))?;
+    // Otherwise it could not map its user.
+    set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(named("dumpable"))?;
+    let Some(plan) = Plan::read(channel).map_err(named("the plan"))? else { return Ok(()) };
     if let Some(run) = &plan.run {
-        let (stdout, stderr) = (given.take()?, given.take()?);
-        dup2_stdout(&stdout).map_err(|error| system("output", error))?;
-        dup2_stderr(&stderr).map_err(|error| system("output", error))?;
+        let (stdout, stderr) = (descriptors.take()?, descriptors.take()?);
+        dup2_stdout(&stdout).map_err(named("output"))?;
+        dup2_stderr(&stderr).map_err(named("output"))?;
         if let Some(number) = run.report {
-            sys::place(given.take()?, number).map_err(|error| format!("the report: {error}"))?;
+            sys::place(descriptors.take()?, number).map_err(named("the report"))?;
         }
     }
     let has_user = plan.namespaces
-        && match plan.session {
-            Some(session) => enter_session(session, &mut given).map(|()| session.has_user)?,
-            None => enter_namespaces(plan.network)?,
+        && match plan.shared {
+            Some(shared) => enter_namespaces(shared, &mut descriptors)?,
+            None => make_namespaces(plan.network)?,
         };
-    let readable = if plan.namespaces { None } else { Some(given.take()?) };
+    let Some(run) = &plan.run else {
+        send(channel, "ready");
+        sockets::serve(channel);
+        return Ok(());
+    };
     let own = rustix::process::getpid();
-    set_child_subreaper(Some(own)).map_err(|error| system("subreaper", error))?;
-    if plan.run.is_some() {
-        // What the command could learn or take from here: nothing.
-        set_dumpable_behavior(DumpableBehavior::NotDumpable)
-            .map_err(|error| system("dumpable", error))?;
-    }
-    let outer = pidfd_open(own, PidfdFlags::empty()).map_err(|error| system("pidfd", error))?;
-    let Some(inner) = sys::fork().map_err(|error| format!("fork: {error}"))? else {
-        if let Err(why) = inner(&plan, has_user, channel, &outer, readable.as_ref()) {
-            tell(channel, &format!("failed {why}"));
+    set_child_subreaper(Some(own)).map_err(named("subreaper"))?;
+    // The command cannot look into this process.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(named("dumpable"))?;
+    let outer = pidfd_open(own, PidfdFlags::empty()).map_err(named("pidfd"))?;
+    let Some(inner) = sys::fork().map_err(named("fork"))? else {
+        if let Err(why) = inner(&plan, run, has_user, channel, &outer) {
+            send(channel, &format!("failed {why}"));
         }
         exit(0);
     };
     sys::close_standard();
-    let watched = pidfd_open(inner, PidfdFlags::empty()).map_err(|error| system("pidfd", error))?;
+    let watched = pidfd_open(inner, PidfdFlags::empty()).map_err(named("pidfd"))?;
     wait_for_either(channel, &watched);
     if plan.namespaces {
-        // With the first process of the namespace all others end, before it is reaped.
+        // With the first process of its namespace all others end.
         _ = kill_process(inner, Signal::KILL);
     } else {
         while has_children() && !end_children() {
@@ -128,17 +124,14 @@ fn outer(channel: &mut UnixStream, mut given: Given) -> Result<(), String> {
         }
     }
     while sys::wait_any(true).is_ok() {}
-    if plan.run.is_none() {
-        wait_for_end(channel);
-    }
     Ok(())
 }
 
-/// Returns when the inner process has ended or nobody holds the other end of the channel.
+/// Returns when the inner process has ended or the channel has closed.
 fn wait_for_either(channel: &UnixStream, inner: &OwnedFd) {
     loop {
         let mut both = [
-            // After the plan nothing is sent to here: what can be read is its end.
+            // After the plan nothing is sent to this end: what can be read is the end of the channel.
             PollFd::from_borrowed_fd(channel.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(inner.as_fd(), PollFlags::IN),
         ];
@@ -154,34 +147,21 @@ fn has_ended(process: &OwnedFd) -> bool {
     poll(&mut one, Some(&Timespec::default())).is_ok_and(|n| n > 0)
 }
 
-fn wait_for_end(channel: &UnixStream) {
-    let mut one = [PollFd::from_borrowed_fd(channel.as_fd(), PollFlags::IN)];
-    while poll(&mut one, None) == Err(rustix::io::Errno::INTR) {}
-}
-
-/// The session's namespaces, as far as it has any, and new ones of the other kinds.
-fn enter_session(session: Session, given: &mut Given) -> Result<(), String> {
-    if session.has_user {
-        move_into_link_name_space(given.take()?.as_fd(), Some(LinkNameSpaceType::User))
-            .map_err(|error| format!("the session's user namespace: {error}"))?;
+/// Enters the session's namespaces and makes the other ones. Whether there is a user namespace.
+fn enter_namespaces(shared: Shared, descriptors: &mut Descriptors) -> Result<bool, String> {
+    if shared.has_user {
+        move_into_link_name_space(descriptors.take()?.as_fd(), Some(LinkNameSpaceType::User))
+            .map_err(named("the session's user namespace"))?;
     }
     sys::unshare(UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC)
-        .map_err(|error| format!("{REFUSED}: {error}"))?;
-    move_into_link_name_space(given.take()?.as_fd(), Some(LinkNameSpaceType::Network))
-        .map_err(|error| format!("the session's network namespace: {error}"))
+        .map_err(named("namespaces"))?;
+    move_into_link_name_space(descriptors.take()?.as_fd(), Some(LinkNameSpaceType::Network))
+        .map_err(named("the session's network namespace"))?;
+    Ok(shared.has_user)
 }
 
-/// Who has no memory now may have some later.
-#[expect(clippy::needless_pass_by_value, reason = "it is handed on so")]
-fn refused(error: io::Error) -> String {
-    match error.raw_os_error() {
-        Some(libc::ENOMEM | libc::EAGAIN) => format!("namespaces: {error}"),
-        _ => format!("{REFUSED}: {error}"),
-    }
-}
-
-/// Whether the user namespace is a new one, too.
-fn enter_namespaces(network: Network) -> Result<bool, String> {
+/// Whether there is a user namespace.
+fn make_namespaces(network: Network) -> Result<bool, String> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
     let mut flags = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
     if network != Network::On {
@@ -189,17 +169,17 @@ fn enter_namespaces(network: Network) -> Result<bool, String> {
     }
     let has_user = match sys::unshare(flags | UnshareFlags::NEWUSER) {
         Ok(()) => map_user(&open_proc()?, uid, gid).map(|()| true)?,
-        // Root needs no user namespace for the others; its capabilities go in any case.
-        Err(_) if uid == 0 => sys::unshare(flags).map(|()| false).map_err(refused)?,
-        Err(error) => return Err(refused(error)),
+        // Root needs no user namespace for the others; its capabilities are dropped in any case.
+        Err(_) if uid == 0 => sys::unshare(flags).map(|()| false).map_err(named("namespaces"))?,
+        Err(error) => return Err(named("namespaces")(error)),
     };
     if network == Network::Loopback {
-        sys::loopback_up().map_err(|error| format!("the loopback interface: {error}"))?;
+        sys::loopback_up().map_err(named("the loopback interface"))?;
     }
     Ok(has_user)
 }
 
-/// In its user namespace it is who it was, and nobody else.
+/// In its user namespace it keeps its user and group, and there are no others.
 fn map_user(proc: &OwnedFd, uid: u32, gid: u32) -> Result<(), String> {
     for (file, text) in [
         ("setgroups", "deny".to_owned()),
@@ -217,65 +197,60 @@ fn map_user(proc: &OwnedFd, uid: u32, gid: u32) -> Result<(), String> {
 }
 
 fn open_proc() -> Result<OwnedFd, String> {
-    open("/proc", FOLDER | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|error| format!("/proc: {error}"))
+    open("/proc", FOLDER | OFlags::CLOEXEC, Mode::empty()).map_err(named("/proc"))
 }
 
-/// Copies the mounts into a namespace of another user's, in which none of them can be taken from what it covers. Else
-/// they would be when the last process here ends, and whoever was handed an open folder by then (by a socket, in another
-/// box) would see what lies below.
+/// Copies the mounts into the namespace of another user namespace, where none of them can be removed. Otherwise they would
+/// be detached when the last process ends, and a process of another command that holds an open directory would see what they
+/// cover.
 fn lock_mounts(proc: &OwnedFd) -> Result<(), String> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
-    let dumpable = |how| set_dumpable_behavior(how).map_err(|error| format!("dumpable: {error}"));
-    sys::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).map_err(refused)?;
-    // (No command runs yet that could look at it meanwhile.)
+    let dumpable = |how| set_dumpable_behavior(how).map_err(named("dumpable"));
+    sys::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).map_err(named("namespaces"))?;
+    // No command runs yet that could look into this process meanwhile.
     dumpable(DumpableBehavior::Dumpable)?;
     map_user(proc, uid, gid)?;
     dumpable(DumpableBehavior::NotDumpable)
 }
 
-/// The parent of the command: waits for all that it starts. Ends with the last of them.
+/// The parent of the command. Ends with the last process that the command started.
 fn inner(
     plan: &Plan,
+    run: &Run,
     has_user: bool,
     channel: &mut UnixStream,
     outer: &OwnedFd,
-    readable: Option<&OwnedFd>,
 ) -> Result<(), String> {
-    // Follows the outer process, which has one thread. Without a namespace what it leaves is found by the agent,
-    // whose channel closes with it.
-    set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(|error| format!("death signal: {error}"))?;
+    // The outer process has one thread, so the signal comes when it ends.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(named("death signal"))?;
     if plan.namespaces {
         let proc = mounts::arrange(plan)?;
         if has_user {
             lock_mounts(&proc)?;
         }
     }
-    set_child_subreaper(Some(rustix::process::getpid()))
-        .map_err(|error| format!("subreaper: {error}"))?;
-    // It may have ended before the signal was asked for: then nobody ends this one. (From a PID namespace no
-    // parent is seen, so it is asked by a handle; and late, as who is about to end is not yet seen as ended.)
+    set_child_subreaper(Some(rustix::process::getpid())).map_err(named("subreaper"))?;
+    // It may have ended before the signal was set. In a PID namespace the parent's number is not visible, so a handle is
+    // used.
     if has_ended(outer) {
         return Ok(());
     }
-    let Some(shell) = sys::fork().map_err(|error| format!("fork: {error}"))? else {
-        let why = become_command(plan, readable);
-        tell(channel, &format!("failed {why}"));
+    let Some(shell) = sys::fork().map_err(named("fork"))? else {
+        let why = become_command(plan, run);
+        send(channel, &format!("failed {why}"));
         exit(1);
     };
     sys::close_standard();
-    tell(channel, &format!("shell {}", shell.as_raw_pid()));
+    send(channel, &format!("shell {}", shell.as_raw_pid()));
     while let Ok(Some((ended, status))) = sys::wait_any(true) {
         if Pid::from_raw(ended) == Some(shell) {
-            tell(channel, &format!("exited {status} {}", u8::from(has_children())));
+            send(channel, &format!("exited {status} {}", u8::from(has_children())));
         }
     }
     Ok(())
 }
 
-/// Whether any child lives; what descends from a subreaper has one of its children above it. Those that have ended
-/// are reaped.
+/// Whether any child lives. Children that have ended are reaped.
 fn has_children() -> bool {
     loop {
         match sys::wait_any(false) {
@@ -286,9 +261,9 @@ fn has_children() -> bool {
     }
 }
 
-/// Ends the children, and what they leave behind, which are this process's then, again and again: one that only starts the
-/// next one and ends is over before all processes have been looked at. `false`: they are too many, or the kernel does not
-/// tell of children alone.
+/// Kills the children, which as a subreaper's include what they leave behind, until there are none: a process that starts
+/// another and ends is gone before all processes have been listed. `false`: there are too many, or the kernel has no list of
+/// children.
 fn end_children() -> bool {
     const MOST_TIME: Duration = Duration::from_millis(200);
     let begun = Instant::now();
@@ -305,7 +280,6 @@ fn end_children() -> bool {
             return true;
         }
         if found == before {
-            // They take their time, and start nothing.
             std::thread::sleep(Duration::from_millis(1));
         }
         before = found;
@@ -313,29 +287,26 @@ fn end_children() -> bool {
     false
 }
 
-/// Returns only why it could not.
-fn become_command(plan: &Plan, readable: Option<&OwnedFd>) -> String {
-    let directory = plan.run.as_ref().map_or(Path::new("/"), |run| &run.directory.0);
-    let report = plan.run.as_ref().and_then(|run| run.report);
+/// Returns only if it failed, with the reason.
+fn become_command(plan: &Plan, run: &Run) -> String {
+    let directory: &Path = &run.directory.0;
     let prepared = || -> Result<(), String> {
-        // No group in common with the supervisor: a command may signal its whole group.
-        setsid().map_err(|error| format!("setsid: {error}"))?;
+        // A command may send signals to its whole process group: the supervisor is in another one.
+        setsid().map_err(named("setsid"))?;
         without_links::open(directory, FOLDER)
             .and_then(fchdir)
             .map_err(|error| format!("{}: {error}", directory.display()))?;
-        // What it inherits is the machine's, and could be changed by that (its mode, its times).
-        let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
-        nothing.and_then(dup2_stdin).map_err(|error| format!("/dev/null: {error}"))?;
-        // No program of the system's takes its memory elsewhere when it dies: the only limit that a handler keeps to.
-        // (Where less is allowed, less stays.)
+        // The inherited one is the machine's, whose mode and times could be changed.
+        let null = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+        null.and_then(dup2_stdin).map_err(named("/dev/null"))?;
+        // With 1 no handler of the system receives its memory when it dies. A lower limit stays.
         _ = setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) });
-        sys::close_at_exec(report).map_err(|error| format!("descriptors: {error}"))?;
-        confine::confine(plan, readable)
+        sys::close_at_exec(run.report).map_err(named("descriptors"))?;
+        confine::confine(plan)
     };
     if let Err(why) = prepared() {
         return why;
     }
-    let Some(run) = &plan.run else { exit(0) };
     let Some((program, arguments)) = run.words.split_first() else { exit(0) };
     #[expect(
         clippy::disallowed_methods,

@@ -170,11 +170,3 @@ pub(super) fn landlock_abi() -> i32 {
     };
     i32::try_from(version).unwrap_or(0).max(0)
 }
-
-/// Restricts this process by a layer of Landlock's that somebody else made. It has given up new privileges before.
-pub(super) fn restrict_self(layer: &OwnedFd) -> io::Result<()> {
-    // SAFETY: a number of a descriptor and no flags; nothing in this process is changed by it but its rights.
-    let result =
-        unsafe { libc::syscall(libc::SYS_landlock_restrict_self, layer.as_raw_fd(), 0_u32) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}

@@ -173,11 +173,6 @@ pub const STARTUP_FILES: &[&str] = &[
 
 /// In a project: the agent's own folder, which configures it.
 pub(super) const AGENT_FOLDER: &str = ".agent";
-/// In that folder: files as they were before a change, whatever they held.
-pub(super) const UNDO_FOLDER: &str = "undo";
-/// And what was said and done, which a session that goes on believes.
-pub(super) const SESSIONS_FOLDER: &str = "sessions";
-
 /// Devices that a command may open; all others are there and can not be opened.
 pub(super) const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];

@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::super::{Target, Tool, ToolCx, parse, spec};
-use super::{seconds, shown, whole};
+use super::{shown, whole};
+use crate::exec::seconds;
 use crate::exec::{End, Ended, Piece};
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
@@ -152,10 +153,8 @@ fn report(id: &str, piece: Piece) -> Report {
         let names = names.join(", ");
         text.push_str(&format!(" Still running, until BashKill or the session's end: {names}."));
     }
-    let protected: Vec<String> =
-        end.iter().flat_map(|end| &end.protected_changed).map(ToString::to_string).collect();
-    if !protected.is_empty() {
-        text.push_str(&format!(" It changed protected files: {}.", protected.join(", ")));
+    for notice in end.iter().flat_map(|end| &end.notices) {
+        text.push_str(&format!(" Note: {notice}."));
     }
     let mut data = Object::new();
     data.insert("running".to_owned(), end.is_none().into());

@@ -149,6 +149,11 @@ impl Scanner {
         self.git.as_ref()
     }
 
+    /// How many paths a manifest would have.
+    pub(super) fn count(&self) -> Result<usize, TooMany> {
+        self.walk().map(|met| met.len())
+    }
+
     /// Takes a manifest. Contents that are new since the `last` one are stored.
     pub(super) fn take(&self, last: &Manifest, pack: &Mutex<Pack>) -> Result<Manifest, TooMany> {
         let mut files = self.walk()?;

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::Workspace;
 use crate::disk;
 use journal::{Journal, Operation};
 use manifest::{Change, Entry, Manifest, Name, Scanner, State, TooMany, changes, lock};
@@ -359,6 +360,13 @@ impl Change {
             state.as_ref().is_none_or(|state| matches!(state, State::Directory { .. }))
         };
         is_directory(&self.before) && is_directory(&self.after)
+    }
+}
+
+impl Workspace {
+    /// How many paths a checkpoint of the project would cover; `None`: more than the limit.
+    pub fn count_covered(&self, limits: Limits) -> Option<usize> {
+        Scanner::new(self.root(), self.closed_places(), limits).count().ok()
     }
 }
 

@@ -263,7 +263,7 @@ fn the_editor_is_no_program_of_the_project() {
 const STEERS: &str = "\u{1b}]52;c;UFdO\u{7}\u{9b}31m\u{202e}X\u{8}\u{85}";
 
 /// The same value with that in each text.
-pub(crate) fn forged(value: &Value) -> Value {
+fn forged(value: &Value) -> Value {
     match value {
         Value::String(text) => text.replace("MARK", STEERS).into(),
         Value::Array(values) => values.iter().map(forged).collect(),

@@ -1,11 +1,11 @@
-//! What the sandbox holds here, by trying it: the part of `agent doctor` that attacks its own box.
+//! The part of `agent doctor` that prints the sandbox profile and tries to escape from the sandbox.
 
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::doctor::Report;
-use crate::app::{self, Own, Writable};
+use crate::app::{self, StateDirs, Writable};
 use crate::config::Loaded;
 use crate::exec::{Command, Exec};
 use crate::protocol::control::Control;
@@ -24,34 +24,34 @@ struct Trial {
 
 const TRIALS: &[Trial] = &[
     Trial {
-        what: "a file outside the project can not be written",
+        what: "a file outside the project cannot be written",
         line: "{ : > \"$OUTSIDE/.agent-doctor\"; } 2>/dev/null && rm \"$OUTSIDE/.agent-doctor\" && echo open",
     },
     Trial {
-        what: "times and modes of files outside can not be changed",
+        what: "times and modes of files outside cannot be changed",
         line: "touch -c -r \"$OUTSIDE\" \"$OUTSIDE\" 2>/dev/null && echo open",
     },
     Trial {
-        what: "the user's secret stores can not be read",
+        what: "the user's secret stores cannot be read",
         line: "while read -r store; do [ -n \"$store\" ] && find \"$store\" -type f 2>/dev/null | head -3 | \
                while read -r file; do head -c 1 \"$file\" 2>/dev/null | wc -c | grep -v '^0$'; done; \
                done <<< \"$STORES\"",
     },
     Trial {
-        what: "the agent's environment can not be read",
+        what: "the agent's environment cannot be read",
         line: "cat \"/proc/$AGENT_PID/environ\" 2>/dev/null | head -c 1 | wc -c | grep -v '^0$'",
     },
     Trial {
-        what: "the agent can not be sent a signal",
+        what: "the agent cannot be sent a signal",
         line: "kill -0 \"$AGENT_PID\" 2>/dev/null && echo open",
     },
     Trial {
-        what: "the project's .git and .agent can not be written",
-        line: "for own in .git .agent; do [ -d $own ] && { : > $own/doctor; } 2>/dev/null && \
+        what: "git's hooks and .agent cannot be written",
+        line: "for own in .git/hooks .agent; do [ -d $own ] && { : > $own/doctor; } 2>/dev/null && \
                rm $own/doctor && echo open; done",
     },
     Trial {
-        what: "services of this machine can not be reached by their sockets",
+        what: "services of this machine cannot be reached by their sockets",
         line: "for socket in /run/docker.sock /run/dbus/system_bus_socket \"/run/user/$UID/bus\" \
                \"$SSH_AUTH_SOCK\"; do [ -S \"$socket\" ] && echo \"$socket\"; done",
     },
@@ -65,25 +65,25 @@ const TRIALS: &[Trial] = &[
     },
 ];
 const NETWORK: Trial = Trial {
-    what: "the network can not be reached",
+    what: "the network cannot be reached",
     line: "exec 2>/dev/null; exec 3<>\"/dev/tcp/127.0.0.1/$PORT\" && echo open",
 };
 
 pub(super) async fn examine(
     config: &Loaded,
     workspace: &Workspace,
-    own: &Own,
+    own: &StateDirs,
     control: &Control,
     report: &mut Report,
 ) {
     let opened = Writable::of(&config.config, workspace)
         .and_then(|writable| app::open_sandbox(config, &writable, own));
-    let (sandbox, holds) = match opened {
+    let (sandbox, guarantees) = match opened {
         Ok(opened) => opened,
         Err(error) => return report.bad("sandbox", &error.to_string()),
     };
     let Some(sandbox) = sandbox else {
-        let why = holds.gaps.join("; ");
+        let why = guarantees.gaps.join("; ");
         return report.note(
             "sandbox",
             &format!(
@@ -91,21 +91,34 @@ pub(super) async fn examine(
             ),
         );
     };
-    report.good("sandbox", &format!("{}, network {}", holds.backend, holds.network));
-    for gap in &holds.gaps {
+    report.good("sandbox", &format!("{}, network {}", guarantees.backend, guarantees.network));
+    for gap in &guarantees.gaps {
         report.note("sandbox", gap);
     }
-    let stores = sandbox.hidden().iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+    let profile = sandbox.profile();
+    for (what, paths) in [
+        ("writable", &profile.writable),
+        ("read-only", &profile.read_only),
+        ("hidden", &profile.hidden),
+    ] {
+        report.good("", &format!("{what}: {}", shown(paths)));
+    }
+    if !profile.host_ports.is_empty() {
+        let ports: Vec<String> = profile.host_ports.iter().map(u16::to_string).collect();
+        report.good("", &format!("ports of this machine: {}", ports.join(", ")));
+    }
+    let hidden = profile.hidden.iter().filter(|path| path.exists());
+    let stores: Vec<String> = hidden.map(|path| path.display().to_string()).collect();
     let stores = stores.join("\n");
     let exec = Exec::new(&[]).with_sandbox(sandbox);
     let root = workspace.root();
     let home = std::env::home_dir().filter(|home| !root.starts_with(home) || root != home);
     let outside = home.as_deref().or(root.parent()).unwrap_or(Path::new("/"));
-    // Somebody has to be there to be reached.
+    // A service of this machine, outside the sandbox.
     let listener = TcpListener::bind(("127.0.0.1", 0));
     let port = listener.as_ref().ok().and_then(|listener| listener.local_addr().ok());
     let port = port.map_or(0, |address| address.port());
-    let is_off = holds.network != "on";
+    let is_off = guarantees.network != "on";
     for trial in TRIALS.iter().chain(is_off.then_some(&NETWORK)) {
         let mut command =
             Command::new(trial.line.to_owned(), root.to_path_buf(), Duration::from_secs(10));
@@ -117,8 +130,19 @@ pub(super) async fn examine(
         ];
         match exec.run(command, &control.cancel()).await {
             Ok(outcome) if outcome.stdout.text.trim().is_empty() => report.good("", trial.what),
-            Ok(_) => report.note("", &format!("OPEN: not so that {}; {FIX}", trial.what)),
+            Ok(_) => report.note("", &format!("OPEN: it is not true that {}; {FIX}", trial.what)),
             Err(error) => report.bad("sandbox", &error.to_string()),
         }
     }
+}
+
+/// The paths that exist, and how many do not.
+fn shown(paths: &[PathBuf]) -> String {
+    let existing = paths.iter().filter(|path| path.symlink_metadata().is_ok());
+    let mut shown: Vec<String> = existing.map(|path| path.display().to_string()).collect();
+    let missing = paths.len() - shown.len();
+    if missing > 0 {
+        shown.push(format!("{missing} that do not exist"));
+    }
+    shown.join(", ")
 }

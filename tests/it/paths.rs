@@ -153,26 +153,6 @@ fn no_program_is_taken_from_where_a_command_leads() {
 }
 
 #[test]
-fn the_agents_own_goes_up_from_nothing_in_the_project() {
-    for (name, way) in [
-        ("XDG_CONFIG_HOME", "build/../../own"),
-        ("XDG_DATA_HOME", "build/../../own"),
-        ("XDG_STATE_HOME", "build/../own"),
-        // It may be a link at the next start.
-        ("XDG_CONFIG_HOME", "sub/../../own"),
-    ] {
-        let test = Test::new().script("text: ok").file("sub/file", "");
-        let led = led(&test);
-        let way = test.root().join(way);
-        let test = test.env(name, way.to_str().unwrap());
-        test.run(&["task"])
-            .expect_code(2)
-            .expect_stderr("is the agent's own and goes up (..) from");
-        assert_eq!(names(&led), ["b"], "{name}");
-    }
-}
-
-#[test]
 fn temporary_files_go_up_from_nothing_in_the_project() {
     let test = Test::new();
     let led = led(&test);

@@ -1,0 +1,265 @@
+//! The facts that the sandbox profile is computed from: what the user configured, and where git and the agent keep their
+//! state. Gathered once, when a session begins.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::OpenError;
+use super::memory::memory_file;
+use crate::config::{Config, Loaded, SandboxNetwork, UserDirs};
+use crate::disk::{self, canonical_prefix};
+use crate::exec::sandbox::{self, Facts, GitPaths, Network};
+use crate::permission::Rule;
+use crate::workspace::{Guarded, Workspace};
+
+/// How many submodules and worktrees are looked for, and how deep a submodule's name may be.
+const MOST_GIT_DIRECTORIES: usize = 1000;
+const MOST_LEVELS: usize = 4;
+
+/// The directories that the user opened to commands: the project, `--add-dir`, `sandbox.extra_writable`.
+#[derive(Clone, Debug)]
+pub struct Writable {
+    /// Canonical, the project first.
+    places: Vec<PathBuf>,
+}
+
+impl Writable {
+    /// An error where one of them does not exist.
+    pub fn of(config: &Config, workspace: &Workspace) -> Result<Self, OpenError> {
+        let mut places = workspace.places();
+        for (folder, path) in extra_writable(config, workspace.root()) {
+            let wrong =
+                |why: &str| OpenError::Usage(format!("sandbox.extra_writable: {folder:?} {why}"));
+            let path = path.ok_or_else(|| wrong("needs a home directory"))?;
+            let real = path.canonicalize().ok().filter(|real| real.is_dir());
+            places.push(real.ok_or_else(|| wrong("is not a directory; create it, or name one"))?);
+        }
+        Ok(Self { places })
+    }
+
+    /// The same before there is a workspace. What does not exist is left out.
+    pub fn around(config: &Config, root: &Path, added: &[PathBuf]) -> Self {
+        let named = extra_writable(config, root).filter_map(|(_, path)| path);
+        let named = added.iter().cloned().chain(named);
+        let real = named.filter_map(|path| path.canonicalize().ok());
+        Self { places: std::iter::once(root.to_owned()).chain(real).collect() }
+    }
+
+    /// The project.
+    pub fn root(&self) -> &Path {
+        &self.places[0]
+    }
+
+    /// All of them, canonical.
+    pub fn places(&self) -> &[PathBuf] {
+        &self.places
+    }
+}
+
+/// Each as it is configured, and its path: none without a home.
+fn extra_writable<'a>(
+    config: &'a Config,
+    root: &Path,
+) -> impl Iterator<Item = (&'a str, Option<PathBuf>)> {
+    let (enabled, home) = (config.sandbox.enabled, std::env::home_dir());
+    let named = config.sandbox.extra_writable.iter().filter(move |_| enabled);
+    named.map(move |folder| match folder.strip_prefix("~/") {
+        Some(below) => (folder.as_str(), home.as_ref().map(|home| home.join(below))),
+        None => (folder.as_str(), Some(root.join(folder))),
+    })
+}
+
+/// The agent's own directories.
+#[derive(Clone, Debug, Default)]
+pub struct StateDirs {
+    dirs: Option<UserDirs>,
+    /// As the environment and the system name them.
+    homes: Vec<PathBuf>,
+    /// `dirs`, and the default ones: a session with other variables uses those.
+    all: Vec<UserDirs>,
+}
+
+impl StateDirs {
+    /// Of a user with these directories.
+    pub fn of(dirs: Option<&UserDirs>) -> Self {
+        let homes = sandbox::homes();
+        let mut all: Vec<UserDirs> = dirs.cloned().into_iter().collect();
+        let by_default = homes.iter().map(|home| UserDirs::below(home));
+        all.extend(by_default.filter(|other| dirs != Some(other)));
+        Self { dirs: dirs.cloned(), homes, all }
+    }
+
+    /// Of the user that the environment names.
+    pub fn find() -> Self {
+        Self::of(UserDirs::find().as_ref())
+    }
+
+    /// Those of this session.
+    pub fn dirs(&self) -> Option<&UserDirs> {
+        self.dirs.as_ref()
+    }
+
+    /// What file tools do not touch: credentials, the agent's own files, and files that run at the next login.
+    pub(super) fn guarded(&self) -> Guarded {
+        let closed: Vec<PathBuf> = self.stores().chain(self.folders().cloned()).collect();
+        Guarded::new(&closed, &self.in_homes(sandbox::STARTUP_FILES).collect::<Vec<_>>())
+    }
+
+    fn folders(&self) -> impl Iterator<Item = &PathBuf> {
+        self.all.iter().flat_map(|dirs| [&dirs.config, &dirs.data, &dirs.state])
+    }
+
+    fn stores(&self) -> impl Iterator<Item = PathBuf> {
+        self.in_homes(sandbox::SECRET_STORES)
+    }
+
+    fn in_homes(&self, names: &'static [&'static str]) -> impl Iterator<Item = PathBuf> {
+        let homes = self.homes.iter();
+        homes.flat_map(move |home| names.iter().map(move |name| home.join(name)))
+    }
+}
+
+/// The facts of a session.
+pub(super) fn facts(loaded: &Loaded, writable: &Writable, own: &StateDirs) -> Facts {
+    let config = &loaded.config;
+    let (root, places) = (writable.root(), writable.places());
+    let temporary = sandbox::temporary_directory(places);
+    let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
+    let cache =
+        own.dirs().map(|dirs| canonical_prefix(&dirs.cache).join("projects").join(&name[..16]));
+    let memory =
+        memory_file(config, own.dirs()).ok().filter(|_| config.learning.database.is_some());
+    let memory = memory.into_iter().flat_map(|file| {
+        ["", "-wal", "-shm"].map(|ending| {
+            let mut name = file.clone().into_os_string();
+            name.push(ending);
+            PathBuf::from(name)
+        })
+    });
+    let secrets = own.stores().chain(memory);
+    Facts {
+        root: root.to_owned(),
+        added: places[1..].to_vec(),
+        cache: cache.unwrap_or_else(|| temporary.with_file_name("cache")),
+        temporary,
+        homes: own.homes.clone(),
+        git: git_paths(places),
+        secrets: secrets.map(|path| canonical_prefix(&path)).collect(),
+        own: own.folders().map(|path| canonical_prefix(path)).collect(),
+        denied_reads: denied(loaded, root, &["Read"]),
+        denied_writes: denied(loaded, root, &["Edit", "Write", "MultiEdit"]),
+        network: match config.sandbox.network {
+            SandboxNetwork::Off => Network::Off,
+            SandboxNetwork::Loopback => Network::Loopback,
+            SandboxNetwork::On => Network::On,
+        },
+        host_ports: config.sandbox.host_ports.clone(),
+    }
+}
+
+/// The literal paths of `deny` rules for these tools. Rules with globs bind the file tools only.
+fn denied(loaded: &Loaded, root: &Path, tools: &[&str]) -> Vec<PathBuf> {
+    let rules = loaded.rules.iter().filter(|(list, ..)| list == "deny");
+    let rules = rules.flat_map(|(_, text, _)| Rule::parse_all(text).unwrap_or_default());
+    let paths = rules.filter(|rule| tools.contains(&rule.tool())).filter_map(|rule| {
+        let pattern = rule.text().strip_prefix(rule.tool())?.strip_prefix('(')?;
+        let pattern = pattern.strip_suffix(')')?.trim();
+        let is_literal = !pattern.is_empty() && !pattern.contains(['*', '?', '[', '{']);
+        let path = match pattern.strip_prefix("~/") {
+            Some(below) => std::env::home_dir()?.join(below),
+            None => root.join(pattern),
+        };
+        is_literal.then(|| canonical_prefix(&path))
+    });
+    paths.collect()
+}
+
+/// Where git keeps its state for these directories. Nothing but the `gitdir:` line of a `.git` file is parsed.
+fn git_paths(places: &[PathBuf]) -> GitPaths {
+    let mut paths = GitPaths::default();
+    for place in places {
+        let git = place.join(".git");
+        match git.symlink_metadata() {
+            Ok(metadata) if metadata.is_dir() => paths.directories.push(git),
+            Ok(metadata) if metadata.is_file() => {
+                paths.directories.extend(worktree(&git).into_iter().flatten());
+                paths.links.push(git);
+            }
+            _ => paths.directories.extend(repository_around(place).into_iter().flatten()),
+        }
+    }
+    paths.directories.sort();
+    paths.directories.dedup();
+    for directory in &paths.directories {
+        add_settings(directory, &mut paths.settings);
+    }
+    paths
+}
+
+/// The git directory that a `.git` file names, and its common directory. One outside must point back: it is that of a linked
+/// worktree.
+fn worktree(link: &Path) -> Option<Vec<PathBuf>> {
+    let text = disk::read_small_text(link).ok()?;
+    let directory = link.parent()?.join(text.strip_prefix("gitdir:")?.trim());
+    let directory = directory.canonicalize().ok().filter(|path| is_git_directory(path))?;
+    if directory.starts_with(link.parent()?) {
+        return Some(vec![directory]);
+    }
+    let back = disk::read_small_text(&directory.join("gitdir")).ok()?;
+    if directory.join(back.trim()).canonicalize().ok()? != link.canonicalize().ok()? {
+        return None;
+    }
+    let common = disk::read_small_text(&directory.join("commondir")).ok()?;
+    let common = directory.join(common.trim()).canonicalize().ok()?;
+    is_git_directory(&common).then(|| vec![directory, common])
+}
+
+/// The repository that a subdirectory belongs to.
+fn repository_around(place: &Path) -> Option<Vec<PathBuf>> {
+    let mut around = place.ancestors().skip(1).map(|folder| folder.join(".git"));
+    let git = around.find(|git| git.symlink_metadata().is_ok())?;
+    if git.is_file() {
+        return worktree(&git);
+    }
+    let is_own = git.symlink_metadata().is_ok_and(|it| it.is_dir() && it.uid() == own_user());
+    (is_own && is_git_directory(&git)).then(|| vec![git])
+}
+
+fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn is_git_directory(path: &Path) -> bool {
+    path.join("HEAD").symlink_metadata().is_ok()
+}
+
+/// Hooks and configuration of a git directory, of its submodules and worktrees.
+fn add_settings(git: &Path, settings: &mut Vec<PathBuf>) {
+    let mut found = vec![git.to_owned()];
+    find_git_directories(&git.join("modules"), 0, &mut found);
+    for directory in found.clone() {
+        let worktrees = fs::read_dir(directory.join("worktrees")).into_iter().flatten().flatten();
+        found.extend(worktrees.map(|entry| entry.path()).take(MOST_GIT_DIRECTORIES));
+    }
+    for directory in found {
+        let names = ["hooks", "config", "config.worktree"].map(|name| directory.join(name));
+        settings.extend(names.into_iter().filter(|path| path.symlink_metadata().is_ok()));
+    }
+}
+
+/// The git directories of submodules. The name of a submodule may have several parts.
+fn find_git_directories(folder: &Path, level: usize, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if found.len() >= MOST_GIT_DIRECTORIES || !entry.file_type().is_ok_and(|it| it.is_dir()) {
+            continue;
+        }
+        if is_git_directory(&path) {
+            find_git_directories(&path.join("modules"), level, found);
+            found.push(path);
+        } else if level < MOST_LEVELS {
+            find_git_directories(&path, level + 1, found);
+        }
+    }
+}

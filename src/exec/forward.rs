@@ -1,0 +1,157 @@
+//! Connections between the loopback interface of the session's sandbox and that of the machine.
+//!
+//! Sockets inside the sandbox are made there and passed out; the bytes are copied here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::sandbox::{Sandbox, Socket};
+
+/// How often the sandbox is checked for new listeners.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+type Notify = Arc<dyn Fn(String) + Send + Sync>;
+
+/// The forwarded ports of one session.
+#[derive(Default)]
+pub(super) struct Forwards(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    tasks: JoinSet<()>,
+    has_host_ports: bool,
+    notify: Option<Notify>,
+    is_watching: bool,
+}
+
+impl std::fmt::Debug for Forwards {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Forwards").finish_non_exhaustive()
+    }
+}
+
+impl Forwards {
+    /// From now on listeners of background commands are forwarded; each address is passed to `notify`.
+    pub(super) fn forward_listeners(&self, notify: Notify) {
+        self.state().notify = Some(notify);
+    }
+
+    /// Makes the configured ports of the machine reachable from inside. Must be called in a runtime, once the sandbox is
+    /// prepared.
+    pub(super) fn open_host_ports(&self, sandbox: &Arc<Sandbox>) -> io::Result<()> {
+        let ports = &sandbox.profile().host_ports;
+        let mut state = self.state();
+        if ports.is_empty() || state.has_host_ports {
+            return Ok(());
+        }
+        for port in ports.iter().copied() {
+            let Some(socket) = sandbox.socket(Socket::Listening(port)) else { continue };
+            let named = |error: io::Error| {
+                io::Error::new(error.kind(), format!("sandbox.host_ports, {port}: {error}"))
+            };
+            let listener = std::net::TcpListener::from(socket.map_err(named)?);
+            listener.set_nonblocking(true)?;
+            let listener = TcpListener::from_std(listener)?;
+            state
+                .tasks
+                .spawn(forward(listener, move || TcpStream::connect((Ipv4Addr::LOCALHOST, port))));
+        }
+        state.has_host_ports = true;
+        Ok(())
+    }
+
+    /// A background command was started: its listeners are looked for from now on.
+    pub(super) fn watch(&self, sandbox: &Arc<Sandbox>) {
+        let mut state = self.state();
+        let Some(notify) = state.notify.clone().filter(|_| !state.is_watching) else { return };
+        state.is_watching = true;
+        state.tasks.spawn(watch(Arc::clone(sandbox), notify));
+    }
+
+    /// Closes everything.
+    pub(super) fn shutdown(&self) {
+        let mut state = self.state();
+        state.tasks.abort_all();
+        (state.has_host_ports, state.is_watching) = (false, false);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn watch(sandbox: Arc<Sandbox>, notify: Notify) {
+    let mut tasks = JoinSet::new();
+    let mut forwarded: BTreeMap<u16, Option<AbortHandle>> = BTreeMap::new();
+    let mut before = BTreeSet::new();
+    loop {
+        let ports: BTreeSet<u16> = sandbox.listening_ports().into_iter().collect();
+        forwarded.retain(|port, task| {
+            let is_open = ports.contains(port);
+            if let Some(task) = task.as_ref().filter(|_| !is_open) {
+                task.abort();
+            }
+            is_open
+        });
+        // A listener that lives for less than an interval is no server.
+        for port in ports.intersection(&before).copied() {
+            if forwarded.contains_key(&port) || sandbox.profile().host_ports.contains(&port) {
+                continue;
+            }
+            let task = listen(port).await.ok().map(|(listener, own)| {
+                notify(format!(
+                    "port {port} of a background command is reachable at http://127.0.0.1:{own}"
+                ));
+                let sandbox = Arc::clone(&sandbox);
+                let connect = move || std::future::ready(connect(&sandbox, port));
+                tasks.spawn(forward(listener, connect))
+            });
+            forwarded.insert(port, task);
+        }
+        before = ports;
+        tokio::time::sleep(INTERVAL).await;
+        while tasks.try_join_next().is_some() {}
+    }
+}
+
+/// Listens on the same port of the machine, or another one where that is taken.
+async fn listen(port: u16) -> io::Result<(TcpListener, u16)> {
+    let listener = match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
+        Ok(listener) => listener,
+        Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?,
+    };
+    let own = listener.local_addr()?.port();
+    Ok((listener, own))
+}
+
+fn connect(sandbox: &Sandbox, port: u16) -> io::Result<TcpStream> {
+    let socket = sandbox.socket(Socket::Connected(port));
+    let socket = socket.unwrap_or_else(|| Err(io::ErrorKind::NotConnected.into()))?;
+    let stream = std::net::TcpStream::from(socket);
+    stream.set_nonblocking(true)?;
+    TcpStream::from_std(stream)
+}
+
+/// Accepts connections and copies their bytes.
+async fn forward<F>(listener: TcpListener, connect: impl Fn() -> F)
+where
+    F: Future<Output = io::Result<TcpStream>> + Send + 'static,
+{
+    let mut connections = JoinSet::new();
+    while let Ok((mut accepted, _)) = listener.accept().await {
+        let connecting = connect();
+        connections.spawn(async move {
+            if let Ok(mut connected) = connecting.await {
+                // One end closed, or was reset.
+                _ = tokio::io::copy_bidirectional(&mut accepted, &mut connected).await;
+            }
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}

@@ -1,0 +1,178 @@
+//! The sandbox policy of a session, as one value. Nothing here looks at the file system.
+
+use std::path::{Path, PathBuf};
+
+use super::{Network, tables};
+
+/// What commands may do. Every path is absolute; one that does not exist is skipped by the backends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// Commands can write here.
+    pub writable: Vec<PathBuf>,
+    /// Inside the writable directories: commands cannot write here.
+    pub read_only: Vec<PathBuf>,
+    /// Commands cannot read here.
+    pub hidden: Vec<PathBuf>,
+    /// The network of commands.
+    pub network: Network,
+    /// Ports of the host's 127.0.0.1 that are reachable on the session's own loopback.
+    pub host_ports: Vec<u16>,
+}
+
+/// What the profile is computed from. Every path is absolute and canonical, or does not exist.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// The project.
+    pub root: PathBuf,
+    /// `--add-dir` and `sandbox.extra_writable`.
+    pub added: Vec<PathBuf>,
+    /// The private temporary directory of the session.
+    pub temporary: PathBuf,
+    /// Where build tools keep their caches.
+    pub cache: PathBuf,
+    /// The user's home directories.
+    pub homes: Vec<PathBuf>,
+    /// The git directories that commands use.
+    pub git: GitPaths,
+    /// Credential stores.
+    pub secrets: Vec<PathBuf>,
+    /// The agent's own directories: configuration, state and data.
+    pub own: Vec<PathBuf>,
+    /// Paths of `deny` rules for Read.
+    pub denied_reads: Vec<PathBuf>,
+    /// Paths of `deny` rules for Edit and Write.
+    pub denied_writes: Vec<PathBuf>,
+    /// The network of commands.
+    pub network: Network,
+    /// `sandbox.host_ports`.
+    pub host_ports: Vec<u16>,
+}
+
+/// Where git keeps its state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GitPaths {
+    /// Git directories: `.git` of each writable directory, and those of a linked worktree or of a repository around the
+    /// project.
+    pub directories: Vec<PathBuf>,
+    /// Hooks and configuration in these, also of submodules and worktrees.
+    pub settings: Vec<PathBuf>,
+    /// The `.git` files of linked worktrees.
+    pub links: Vec<PathBuf>,
+}
+
+impl Profile {
+    /// The policy that follows from these facts.
+    pub fn new(facts: &Facts) -> Self {
+        let places: Vec<&PathBuf> = std::iter::once(&facts.root).chain(&facts.added).collect();
+        let lies_in_place =
+            |path: &Path| places.iter().any(|place| path.starts_with(place) && path != *place);
+        let mut writable: Vec<PathBuf> = places.iter().map(|place| (*place).clone()).collect();
+        writable.extend(facts.git.directories.iter().cloned());
+        writable.extend([facts.temporary.clone(), facts.cache.clone()]);
+        // Outer directories first: a mount of an outer one covers the inner ones.
+        sort(&mut writable);
+
+        let mut read_only: Vec<PathBuf> =
+            places.iter().map(|place| place.join(tables::AGENT_FOLDER)).collect();
+        read_only.extend(facts.git.settings.iter().chain(&facts.git.links).cloned());
+        // The home directory itself may be the project.
+        let startup = facts
+            .homes
+            .iter()
+            .flat_map(|home| tables::STARTUP_FILES.iter().map(move |name| home.join(name)));
+        read_only.extend(startup.filter(|path| lies_in_place(path)));
+        read_only.extend(facts.denied_writes.iter().filter(|path| lies_in_place(path)).cloned());
+        sort(&mut read_only);
+
+        let system = tables::SYSTEM_SECRETS.iter().map(PathBuf::from);
+        let mut hidden: Vec<PathBuf> =
+            facts.secrets.iter().chain(&facts.own).cloned().chain(system).collect();
+        hidden.extend(facts.denied_reads.iter().cloned());
+        // A directory that the user opened as a project is not hidden from its own session.
+        hidden.retain(|path| !places.iter().any(|place| place.starts_with(path)));
+        sort(&mut hidden);
+        // What lies in a hidden directory is hidden with it.
+        hidden.dedup_by(|inner, outer| inner.starts_with(outer));
+        let (network, host_ports) = (facts.network, facts.host_ports.clone());
+        Self { writable, read_only, hidden, network, host_ports }
+    }
+}
+
+fn sort(paths: &mut Vec<PathBuf>) {
+    paths.sort();
+    paths.dedup();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> Facts {
+        Facts {
+            root: "/home/u/project".into(),
+            added: vec!["/srv/data".into()],
+            temporary: "/tmp/agent-1/tmp".into(),
+            cache: "/home/u/.cache/agent/projects/1".into(),
+            homes: vec!["/home/u".into()],
+            git: GitPaths {
+                directories: vec!["/home/u/project/.git".into()],
+                settings: vec!["/home/u/project/.git/config".into()],
+                links: vec!["/srv/data/.git".into()],
+            },
+            secrets: vec!["/home/u/.ssh".into()],
+            own: vec!["/home/u/.config/agent".into()],
+            denied_reads: vec!["/home/u/.ssh/id".into(), "/home/u/project/private".into()],
+            denied_writes: vec!["/home/u/project/vendor".into(), "/etc/hosts".into()],
+            network: Network::Loopback,
+            host_ports: vec![5432],
+        }
+    }
+
+    fn paths(paths: &[&str]) -> Vec<PathBuf> {
+        paths.iter().map(PathBuf::from).collect()
+    }
+
+    #[test]
+    fn the_profile_follows_from_the_facts() {
+        let mut profile = Profile::new(&facts());
+        profile.hidden.retain(|path| !path.starts_with("/etc"));
+        assert_eq!(
+            profile,
+            Profile {
+                writable: paths(&[
+                    "/home/u/.cache/agent/projects/1",
+                    "/home/u/project",
+                    "/home/u/project/.git",
+                    "/srv/data",
+                    "/tmp/agent-1/tmp",
+                ]),
+                read_only: paths(&[
+                    "/home/u/project/.agent",
+                    "/home/u/project/.git/config",
+                    "/home/u/project/vendor",
+                    "/srv/data/.agent",
+                    "/srv/data/.git",
+                ]),
+                hidden: paths(&[
+                    "/home/u/.config/agent",
+                    "/home/u/.ssh",
+                    "/home/u/project/private"
+                ]),
+                network: Network::Loopback,
+                host_ports: vec![5432],
+            }
+        );
+    }
+
+    #[test]
+    fn a_project_in_a_hidden_directory_is_not_hidden() {
+        let facts = Facts { root: "/home/u/.ssh/tools".into(), ..facts() };
+        assert!(!Profile::new(&facts).hidden.contains(&"/home/u/.ssh".into()));
+    }
+
+    #[test]
+    fn startup_files_are_read_only_where_the_home_is_the_project() {
+        let facts = Facts { root: "/home/u".into(), ..facts() };
+        assert!(Profile::new(&facts).read_only.contains(&"/home/u/.bashrc".into()));
+    }
+}

@@ -1,0 +1,137 @@
+//! The network of commands: localhost is the session's own, and nothing beyond it is reachable.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
+use serde_json::json;
+
+use crate::sandbox::{places, session, write};
+use crate::support::{Done, has, say};
+
+/// Connects with bash alone.
+const FETCH: &str = "exec 3<>/dev/tcp/127.0.0.1/$(cat port); echo hello >&3; cat <&3";
+
+#[test]
+fn a_test_suite_that_opens_a_socket_passes() {
+    if !has("python3", "a_test_suite_that_opens_a_socket_passes") {
+        return;
+    }
+    for place in places().into_iter().filter(|place| place.backend == "namespaces") {
+        let test = "import socket, threading, unittest\n\
+            class Test(unittest.TestCase):\n\
+            \x20   def test_server(self):\n\
+            \x20       server = socket.create_server(('127.0.0.1', 0))\n\
+            \x20       client = socket.create_connection(server.getsockname())\n\
+            \x20       server.accept()[0].sendall(b'x')\n\
+            \x20       self.assertEqual(client.recv(1), b'x')\n";
+        write(&place.test.root().join("test_server.py"), test);
+        let done = place.call(&json!({"command": "python3 -m unittest -q test_server"}));
+        assert_eq!(done["status"], "success", "{done}");
+    }
+}
+
+#[test]
+fn a_server_in_the_background_is_reachable_by_later_commands() {
+    let name = "a_server_in_the_background_is_reachable_by_later_commands";
+    if !has("python3", name) {
+        return;
+    }
+    for place in places().into_iter().filter(|place| place.backend == "namespaces") {
+        let server = "import socket\n\
+            server = socket.create_server(('127.0.0.1', 0))\n\
+            open('port', 'w').write(str(server.getsockname()[1]))\n\
+            while True:\n\
+            \x20   connection, _ = server.accept()\n\
+            \x20   connection.sendall(b'served ' + connection.recv(100))\n\
+            \x20   connection.close()\n";
+        write(&place.test.root().join("server.py"), server);
+        write(&place.test.root().join("fetch.sh"), FETCH);
+        let mut batch = session(&place);
+        batch.call("Bash", &json!({"command": "python3 server.py", "background": true}));
+        let fetch = "until [ -s port ]; do sleep 0.05; done; bash fetch.sh";
+        let done = batch.call("Bash", &json!({"command": fetch}));
+        assert_eq!(done["data"]["stdout"], "served hello\n", "{done}");
+        batch.end();
+    }
+}
+
+#[test]
+fn nothing_beyond_the_machine_and_no_service_of_the_machine_is_reachable() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for place in places() {
+        let script = format!(
+            "exec 2>/dev/null
+             (exec 3<>/dev/tcp/127.0.0.1/{port}) && echo open
+             (exec 3<>/dev/tcp/192.0.2.1/80) && echo open
+             (exec 3<>/dev/udp/192.0.2.1/53) && echo open
+             tail -n +3 /proc/net/dev | grep -v ' lo:' | head -1
+             echo over"
+        );
+        let stdout = place.stdout(&script);
+        let stdout = if place.backend == "landlock" {
+            // The interfaces are visible; no socket can be made.
+            stdout
+                .lines()
+                .filter(|line| !line.contains(':'))
+                .map(|it| it.to_owned() + "\n")
+                .collect()
+        } else {
+            stdout
+        };
+        assert_eq!(stdout, "over\n", "{} {:?}", place.backend, place.user);
+        assert!(listener.accept().is_err());
+    }
+}
+
+#[test]
+fn configured_ports_of_the_machine_are_reachable() {
+    for place in places() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let place = place.with(&format!("sandbox.host_ports=[{port}]"));
+        write(&place.test.root().join("port"), &port.to_string());
+        write(&place.test.root().join("fetch.sh"), FETCH);
+        let input = json!({"command": "bash fetch.sh"}).to_string();
+        if place.backend == "landlock" {
+            let done = place.command(&["tool", "call", "Bash", &input]).output().unwrap();
+            Done::new(&done).expect_code(2).expect_stderr("sandbox.host_ports needs");
+            continue;
+        }
+        let service = std::thread::spawn(move || {
+            let (mut connection, _) = listener.accept().unwrap();
+            let mut line = [0; 6];
+            connection.read_exact(&mut line).unwrap();
+            connection.write_all(b"from outside ").unwrap();
+            connection.write_all(&line).unwrap();
+        });
+        let stdout = place.call(&json!({"command": "bash fetch.sh"}));
+        assert_eq!(stdout["data"]["stdout"], "from outside hello\n", "{stdout}");
+        service.join().unwrap();
+    }
+}
+
+#[test]
+fn a_session_with_landlock_alone_works_without_network_and_names_its_gaps_once() {
+    for place in places() {
+        if place.backend == "namespaces" {
+            continue;
+        }
+        let script = place.test.root().parent().unwrap().join("script");
+        write(
+            &script,
+            "call: Bash {\"command\":\"echo a\"}\n---\ncall: Bash {\"command\":\"echo b\"}\n---\ntext: done",
+        );
+        let args = ["run", "task", "--model", "script:../script", "--output-format", "stream-json"];
+        let done = Done::new(&place.command(&args).output().unwrap()).expect_code(0);
+        let lines = done.lines();
+        let sandbox = &lines[0]["sandbox"];
+        assert_eq!(sandbox["network"], "off", "{sandbox}");
+        let gaps = sandbox["gaps"].as_array().unwrap();
+        assert!(gaps.iter().any(|gap| gap.as_str().unwrap().contains(".git")), "{sandbox}");
+        assert_eq!(done.stdout.matches("names in directories of secrets").count(), 1, "{done:?}");
+        return;
+    }
+    say("SKIPPED: a session with Landlock alone: this system has no Landlock");
+}
