@@ -66,6 +66,11 @@ impl Line {
         script.is_understood && script.is_plain && script.pipelines.iter().all(is_plain)
     }
 
+    /// The functions that it defines.
+    pub(super) fn functions(&self) -> &[String] {
+        &self.0.script.functions
+    }
+
     pub(super) fn pipelines(&self) -> &[Pipeline] {
         &self.0.script.pipelines
     }

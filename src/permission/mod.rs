@@ -524,7 +524,9 @@ impl Question<'_> {
 fn findings_of(effect: &Effect, facts: &dyn PathFacts) -> Option<(Line, Vec<Finding>)> {
     let Effect::Command { command, directory, background, .. } = effect else { return None };
     let line = Line::read(command);
-    let context = Context { text: command, directory, is_background: *background, facts };
+    let functions = line.functions();
+    let context =
+        Context { text: command, directory, is_background: *background, functions, facts };
     let findings = judge::findings(line.commands(), &context);
     Some((line, findings))
 }

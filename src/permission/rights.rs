@@ -1,13 +1,17 @@
 //! How one command differs from the session's sandbox profile.
 
-use super::judge::{Finding, FindingClass, PathFacts, Right};
+use super::judge::{self, Command, Finding, FindingClass, PathFacts, Right};
 use super::{Line, Policy, Standing};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::tool::{Effect, Rights};
 
-/// Commands of git that write its configuration themselves, and nothing that others chose.
+/// Commands of git that write its configuration themselves, and nothing that the model chose.
 const WRITE_CONFIGURATION: &[&str] =
     &["checkout", "switch", "branch", "pull", "push", "worktree", "submodule", "sparse-checkout"];
+
+/// Options of git that name another repository or other settings.
+const OTHER_REPOSITORY: &[&str] =
+    &["-c", "--config-env", "--exec-path", "--git-dir", "--work-tree"];
 
 impl Policy {
     /// The rights of a call that was permitted. A right is granted to a line by the user, by mode full, or by rules if each
@@ -33,9 +37,9 @@ impl Policy {
         };
         Rights {
             read_only: is_read_only_mode || line.is_read_only(),
-            network: is_full || grants(Right::Network),
+            network: grants(Right::Network),
             git_config: !is_read_only_mode
-                && (grants(Right::GitConfig) || line.is_one_git_command(WRITE_CONFIGURATION)),
+                && (grants(Right::GitConfig) || line.only_runs_git(WRITE_CONFIGURATION)),
             outside: !is_read_only_mode && grants(Right::Outside),
         }
     }
@@ -56,18 +60,22 @@ impl Policy {
 }
 
 impl Line {
-    /// The line is exactly one simple command, without redirections to files or assignments: git with one of these.
-    fn is_one_git_command(&self, commands: &[&str]) -> bool {
-        let [command] = self.commands() else { return false };
+    /// Each command of the line is git with one of these, without redirections to files or assignments, or only reads.
+    fn only_runs_git(&self, commands: &[&str]) -> bool {
         let is_told =
             |word: &&super::shell::Word| word.known().is_some_and(|word| commands.contains(&word));
+        let is_it = |command: &&Command| {
+            command.name() == "git"
+                && command.assignments.is_empty()
+                && !command.writes_file()
+                && OTHER_REPOSITORY.iter().all(|option| {
+                    !command.arguments().iter().any(|word| word.text.starts_with(option))
+                })
+                && command.operands().next().as_ref().is_some_and(is_told)
+        };
+        let reads = |command: &Command| judge::only_reads(command, self.text());
         self.is_understood()
-            && command.name() == "git"
-            && command.assignments.is_empty()
-            && !command.writes_file()
-            && ["-c", "--config-env", "--exec-path", "--git-dir", "--work-tree"]
-                .iter()
-                .all(|option| !command.arguments().iter().any(|word| word.text.starts_with(option)))
-            && command.operands().next().as_ref().is_some_and(is_told)
+            && self.commands().iter().any(|command| is_it(&command))
+            && self.commands().iter().all(|command| is_it(&command) || reads(command))
     }
 }

@@ -69,7 +69,9 @@ impl Registry {
                 // What the user wants is no permission that is missing.
                 let violates_pin = reason.pin.is_some();
                 let is_wanted = violates_pin || self.state().freeze.rule_on(effect).is_some();
-                let denied = !reads && !is_wanted;
+                // Where another form of the command does it, no permission is missing.
+                let has_other_form = reason.rule == "never" && reason.hint.is_some();
+                let denied = !reads && !is_wanted && !has_other_form;
                 ("refuse", reason, Some(Refused { failure, denied, violates_pin }))
             }
         };

@@ -158,37 +158,6 @@ fn the_home_that_the_system_names_is_a_home() {
     calls.end();
 }
 
-/// The sandbox may not hold it: Landlock alone gives the whole project.
-#[test]
-fn no_command_that_names_it_changes_what_is_closed() {
-    let test = Test::new().file("agent/config.toml", INTACT).file("bashrc", INTACT);
-    let (root, home) = (test.root(), test.home());
-    fs::create_dir_all(home.join(".config")).unwrap();
-    symlink("../../project/agent", home.join(".config/agent")).unwrap();
-    symlink("agent", root.join("way")).unwrap();
-    let args = ["tool", "batch", "--permission-mode", "full", "--set", "sandbox.backend=landlock"];
-    let mut calls = Batch::start(test.command(&args).current_dir(&root));
-    for line in [
-        "echo x >> agent/config.toml",
-        "cd agent && echo x > new.toml",
-        "f=agent/config.toml; echo x > \"$f\"",
-        "echo x > way/config.toml",
-        "echo x > ~/.config/agent/config.toml",
-        "cp bashrc agent/config.toml",
-        "sed -i s/intact/changed/ agent/config.toml",
-        "mv agent other",
-        "rm -r agent",
-    ] {
-        expect_denied(&mut calls, "Bash", &json!({"command": line}));
-    }
-    let line = "echo more >> bashrc; echo x > agents.txt; cat agent/config.toml > /dev/null; true";
-    let written = calls.call("Bash", &json!({"command": line}));
-    assert_ne!(written["error"]["code"], "ACCESS_DENIED", "{written}");
-    calls.end();
-    assert_eq!(test.read("agent/config.toml"), INTACT);
-    assert!(!root.join("agent/new.toml").exists());
-}
-
 #[test]
 fn the_folder_that_is_trusted_is_the_one_that_was_named() {
     let test = Test::new();

@@ -127,8 +127,10 @@ fn is_localhost(text: &str) -> bool {
 
 fn is_path(word: &Word, command: &Command, context: &Context<'_>) -> bool {
     let text = word.text.as_str();
+    // A variable in front of a slash may hold an address: then the command fails without the network.
     text.starts_with(['.', '/', '~'])
         || text.starts_with("file://")
+        || text.starts_with('$') && text.contains('/') && !text.contains(':')
         || !text.contains(':')
             && matches!(context.kind_of(word, command), Some(kind) if kind != PathKind::Missing)
 }

@@ -68,6 +68,8 @@ pub(super) struct Context<'a> {
     /// Where the line runs.
     pub(super) directory: &'a str,
     pub(super) is_background: bool,
+    /// The functions that the line defines.
+    pub(super) functions: &'a [String],
     pub(super) facts: &'a dyn PathFacts,
 }
 
@@ -108,6 +110,12 @@ pub(super) fn findings(commands: &[Command], context: &Context<'_>) -> Vec<Findi
                 (Some(Class::Reads), _) | (None, false) => continue,
                 (None, true) => FindingClass::Destructive,
             };
+            // What a function does is judged by the commands in it.
+            if class != FindingClass::Never
+                && context.functions.iter().any(|it| it == command.name())
+            {
+                continue;
+            }
             found.push(Finding {
                 at,
                 class,
@@ -136,7 +144,8 @@ pub(super) fn only_reads(command: &Command, text: &str) -> bool {
     if command.words.is_empty() || command.is_wrapper {
         return true;
     }
-    let context = Context { text, directory: "", is_background: false, facts: &NoFacts };
+    let context =
+        Context { text, directory: "", is_background: false, functions: &[], facts: &NoFacts };
     let rules = table.matching(command, &context);
     let reads = |rule: &&table::Rule| rule.class == Some(Class::Reads);
     command.is_system_program()

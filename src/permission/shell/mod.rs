@@ -16,6 +16,8 @@ pub(super) use word::{Kind, Word};
 pub(super) struct Script {
     /// Its simple commands in the order of the text, those in substitutions and functions included.
     pub(super) commands: Vec<Simple>,
+    /// The functions that it defines.
+    pub(super) functions: Vec<String>,
     /// Every pipeline at the top level; a single command is a pipeline of one stage.
     pub(super) pipelines: Vec<Pipeline>,
     /// The grammar accepts all of it.

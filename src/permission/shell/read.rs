@@ -219,6 +219,9 @@ impl Reader<'_> {
             }
             "function_definition" => {
                 self.not_plain(context);
+                if let Some(name) = node.child_by_field_name("name") {
+                    self.script.functions.push(self.text[name.byte_range()].to_owned());
+                }
                 let before = self.directory.clone();
                 self.statements(node, &Context::apart());
                 self.directory = before;
@@ -287,6 +290,7 @@ impl Reader<'_> {
         self.script.is_understood &= script.is_understood;
         self.script.is_too_long |= script.is_too_long;
         self.script.commands.extend(script.commands);
+        self.script.functions.extend(script.functions);
     }
 
     /// A simple command; `further` are words after its redirections.

@@ -75,7 +75,8 @@ pub(super) fn live(family: &Family, project: &str, home: &Path) {
         );
         let named = Command::new("bash").args(["-c", &remote]).current_dir(test.root()).output();
         assert!(named.unwrap().status.success(), "{}", family.name);
-        let mut args = vec!["run", &session.task, "--model", "script:../script", "--trust"];
+        let mut args =
+            vec!["run", &session.task, "--model", "script:../script", "--trust", "--allow", "Bash"];
         args.extend(["--set", "limits.timeout=60s", "--set", "learning.wait_ms=10000"]);
         args.extend(["--output-format", "events"]);
         args.extend(session.args.iter().map(String::as_str));
@@ -86,7 +87,8 @@ pub(super) fn live(family: &Family, project: &str, home: &Path) {
 
 fn run(test: &Test, name: &str, session: &Session, with_memory: bool) -> Measured {
     lay_out(test, name, session);
-    let mut args = vec!["run", &session.task, "--model", "script:../script", "--trust"];
+    let mut args =
+        vec!["run", &session.task, "--model", "script:../script", "--trust", "--allow", "Bash"];
     args.extend(["--output-format", "events", "--set", "limits.timeout=60s"]);
     // However busy the machine is.
     args.extend(["--set", "learning.wait_ms=10000"]);
