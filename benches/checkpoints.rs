@@ -130,7 +130,7 @@ fn manifests(name: &str, root: &Path, state: &Path, goal: u32) {
         .map(|_| {
             let operation = checkpoints.before("Bash", Scope::Project);
             let begun = Instant::now();
-            checkpoints.after(operation).unwrap();
+            checkpoints.after(operation, false).unwrap();
             millis(begun.elapsed())
         })
         .collect();

@@ -365,7 +365,7 @@ impl Session {
     /// Ends the session: what commands left running is ended, and the summary is written.
     pub async fn close(self) {
         self.exec.close().await;
-        self.kernel.settle_background();
+        self.kernel.settle_background(true);
         if let Some(learning) = &self.learning {
             learning.end();
         }

@@ -78,6 +78,8 @@ pub struct StateDirs {
     homes: Vec<PathBuf>,
     /// `dirs`, and the default ones: a session with other variables uses those.
     all: Vec<UserDirs>,
+    /// Where state lies if there is no home.
+    temporary: Option<PathBuf>,
 }
 
 impl StateDirs {
@@ -87,7 +89,8 @@ impl StateDirs {
         let mut all: Vec<UserDirs> = dirs.cloned().into_iter().collect();
         let by_default = homes.iter().map(|home| UserDirs::below(home));
         all.extend(by_default.filter(|other| dirs != Some(other)));
-        Self { dirs: dirs.cloned(), homes, all }
+        let temporary = Some(super::storage::temporary());
+        Self { dirs: dirs.cloned(), homes, all, temporary }
     }
 
     /// Of the user that the environment names.
@@ -107,7 +110,8 @@ impl StateDirs {
     }
 
     fn folders(&self) -> impl Iterator<Item = &PathBuf> {
-        self.all.iter().flat_map(|dirs| [&dirs.config, &dirs.data, &dirs.state])
+        let own = self.all.iter().flat_map(|dirs| [&dirs.config, &dirs.data, &dirs.state]);
+        own.chain(&self.temporary)
     }
 
     fn stores(&self) -> impl Iterator<Item = PathBuf> {

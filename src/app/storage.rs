@@ -212,7 +212,7 @@ fn readable_places(dirs: Option<&UserDirs>) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Used if there is no home that can be written.
-fn temporary() -> PathBuf {
+pub(super) fn temporary() -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
     canonical_prefix(&std::env::temp_dir()).join(format!("agent-{user}"))
 }

@@ -58,7 +58,11 @@ impl Session {
 
     /// Undoes changes of files, or takes an undo back.
     pub fn undo(&mut self, what: Undo, options: UndoOptions) -> Result<(), String> {
-        self.kernel.settle_background();
+        self.kernel.settle_background(false);
+        if self.kernel.has_background() && !options.force {
+            return Err("a command is running in the background and may still write; end it, or use /undo force"
+                .to_owned());
+        }
         let report =
             self.workspace.undo(what, options.force, options.git).map_err(|error| match error {
                 UndoError::Nothing if what == Undo::Redo => {

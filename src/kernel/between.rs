@@ -26,9 +26,14 @@ impl Kernel {
         self.parts.main = speaker;
     }
 
-    /// Records what background commands changed, now that all have ended.
-    pub fn settle_background(&self) {
-        self.parts.registry.settle_background(true);
+    /// Records what background commands changed that have ended; `all`: every one has.
+    pub fn settle_background(&self, all: bool) {
+        self.parts.registry.settle_background(all);
+    }
+
+    /// A background command runs.
+    pub fn has_background(&self) -> bool {
+        self.parts.registry.has_background()
     }
 
     /// A turn was begun in this session.

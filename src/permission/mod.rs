@@ -28,7 +28,7 @@ use judge::{Context, Finding, FindingClass, Right};
 use paths::Guarded;
 
 pub use freeze::{Heard, heard};
-pub use judge::{PathFacts, PathKind, documentation};
+pub use judge::{PathFacts, PathKind, documentation, is_build_output};
 pub use line::Line;
 pub use paths::is_secret;
 pub use propose::propose;
@@ -286,16 +286,26 @@ impl Policy {
         }
         let mut allowed = None;
         let mut is_open = false;
+        let mut asked: Vec<Reason> = Vec::new();
         for at in 0..line.commands().len() {
             match self.standing_of(tool, line, findings, at) {
-                Standing::Asks(reason) => {
-                    let hint = reason.hint.map(|_| self.allowing(tool, line, findings));
-                    return Some(Ruling::Ask(Reason { hint, ..reason }));
-                }
+                Standing::Asks(reason) => asked.push(reason),
                 Standing::Allowed(reason) => _ = allowed.get_or_insert(reason),
                 Standing::Reads => {}
                 Standing::Open => is_open = true,
             }
+        }
+        if let Some(first) = asked.first() {
+            // One approval counts for the whole line, so it names everything.
+            let mut texts: Vec<&str> = asked.iter().map(|reason| reason.text.as_str()).collect();
+            texts.dedup();
+            let has_hint = asked.iter().any(|reason| reason.hint.is_some());
+            return Some(Ruling::Ask(Reason {
+                rule: first.rule.clone(),
+                text: texts.join("; "),
+                hint: has_hint.then(|| self.allowing(tool, line, findings)),
+                pin: asked.iter().find_map(|reason| reason.pin),
+            }));
         }
         allowed.filter(|_| !is_open).map(Ruling::Allow)
     }

@@ -1,6 +1,7 @@
 //! How one command differs from the session's sandbox profile.
 
 use super::judge::{self, Command, Finding, FindingClass, PathFacts, Right};
+use super::shell::Word;
 use super::{Line, Policy, Standing};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::tool::{Effect, Rights};
@@ -10,8 +11,16 @@ const WRITE_CONFIGURATION: &[&str] =
     &["checkout", "switch", "branch", "pull", "push", "worktree", "submodule", "sparse-checkout"];
 
 /// Options of git that name another repository or other settings.
-const OTHER_REPOSITORY: &[&str] =
-    &["-c", "--config-env", "--exec-path", "--git-dir", "--work-tree"];
+const OTHER_REPOSITORY: &[&str] = &[
+    "-c",
+    "-C",
+    "--config-env",
+    "--exec",
+    "--git-dir",
+    "--receive-pack",
+    "--upload-pack",
+    "--work-tree",
+];
 
 impl Policy {
     /// The rights of a call that was permitted. A right is granted to a line by the user, by mode full, or by rules if each
@@ -39,7 +48,8 @@ impl Policy {
             read_only: is_read_only_mode || line.is_read_only(),
             network: grants(Right::Network),
             git_config: !is_read_only_mode
-                && (grants(Right::GitConfig) || line.only_runs_git(WRITE_CONFIGURATION)),
+                && (grants(Right::GitConfig)
+                    || is_at_root(effect) && line.only_runs_git(WRITE_CONFIGURATION)),
             outside: !is_read_only_mode && grants(Right::Outside),
         }
     }
@@ -59,11 +69,17 @@ impl Policy {
     }
 }
 
+/// The command runs in the project's root: elsewhere could be another repository.
+fn is_at_root(effect: &Effect) -> bool {
+    matches!(effect, Effect::Command { directory, .. } if directory == ".")
+}
+
 impl Line {
-    /// Each command of the line is git with one of these, without redirections to files or assignments, or only reads.
+    /// Each command of the line is git with one of these, without redirections to files or assignments, or only reads. It
+    /// names no other repository, whose programs could write the configuration of this one.
     fn only_runs_git(&self, commands: &[&str]) -> bool {
-        let is_told =
-            |word: &&super::shell::Word| word.known().is_some_and(|word| commands.contains(&word));
+        let is_told = |word: &&Word| word.known().is_some_and(|word| commands.contains(&word));
+        let transfers = |word: &Word| matches!(word.text.as_str(), "pull" | "push" | "submodule");
         let is_it = |command: &&Command| {
             command.name() == "git"
                 && command.assignments.is_empty()
@@ -72,8 +88,12 @@ impl Line {
                     !command.arguments().iter().any(|word| word.text.starts_with(option))
                 })
                 && command.operands().next().as_ref().is_some_and(is_told)
+                && !(command.operands().next().is_some_and(transfers)
+                    && command.operands().nth(1).is_some_and(|word| word.text.contains(['/', '.'])))
         };
-        let reads = |command: &Command| judge::only_reads(command, self.text());
+        let reads = |command: &Command| {
+            !matches!(command.name(), "cd" | "pushd") && judge::only_reads(command, self.text())
+        };
         self.is_understood()
             && self.commands().iter().any(|command| is_it(&command))
             && self.commands().iter().all(|command| is_it(&command) || reads(command))

@@ -64,7 +64,11 @@ impl Redactor {
 
 /// A path is where a secret is, not the secret.
 fn is_path(value: &str) -> bool {
-    value.starts_with(['/', '~', '.'])
+    let is_mixed = value.bytes().any(|byte| byte.is_ascii_uppercase())
+        && value.bytes().any(|byte| byte.is_ascii_lowercase())
+        && value.bytes().any(|byte| byte.is_ascii_digit());
+    ["./", "../", "~/"].iter().any(|begin| value.starts_with(begin))
+        || value.starts_with('/') && !is_mixed
 }
 
 /// `NAME=value`, `export NAME="value"`, `NAME: value`, `"NAME": "value",` or `password value`.

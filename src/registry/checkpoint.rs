@@ -64,7 +64,7 @@ impl Registry {
             self.state().background.push((id.to_owned(), begun));
             return Vec::new();
         }
-        let after = tokio::task::spawn_blocking(move || checkpoints.after(begun)).await;
+        let after = tokio::task::spawn_blocking(move || checkpoints.after(begun, false)).await;
         let changed = match after {
             Ok(Ok(changed)) => changed.files,
             Ok(Err(error)) => {
@@ -88,6 +88,11 @@ impl Registry {
         changed
     }
 
+    /// A background command of the session runs.
+    pub fn has_background(&self) -> bool {
+        self.state().background.iter().any(|(id, _)| self.cx.exec.is_running(id))
+    }
+
     /// Takes the checkpoints after background commands that ended; `all`: of every one.
     pub fn settle_background(&self, all: bool) {
         let Some(checkpoints) = self.cx.workspace.checkpoints() else { return };
@@ -97,7 +102,7 @@ impl Registry {
         self.state().background.extend(running);
         for (_, begun) in ended {
             // What cannot be recorded cannot be undone; the command is over by now.
-            _ = checkpoints.after(begun);
+            _ = checkpoints.after(begun, true);
         }
     }
 }

@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::permission::{PathFacts, PathKind};
-use crate::workspace::{Entry, Rules, Walk, Workspace};
+use crate::permission::{PathFacts, PathKind, is_build_output};
+use crate::workspace::Workspace;
 
 impl PathFacts for Workspace {
     fn kind(&self, path: &str) -> PathKind {
@@ -35,7 +34,13 @@ impl PathFacts for Workspace {
         if !self.exists(&found) {
             return PathKind::Missing;
         }
-        if is_ignored(self, inside) { PathKind::Ignored } else { PathKind::Covered }
+        let root = self.root();
+        let is_spare = |path: &Path| path.strip_prefix(root).is_ok_and(is_build_output);
+        if self.is_uncovered(found.absolute(), &is_spare) {
+            PathKind::Uncovered
+        } else {
+            PathKind::Covered
+        }
     }
 
     fn is_file(&self, path: &str) -> bool {
@@ -53,31 +58,6 @@ impl PathFacts for Workspace {
             },
         }
     }
-}
-
-/// An ignore file names the path or a directory above it: checkpoints leave it out.
-fn is_ignored(workspace: &Workspace, path: &Path) -> bool {
-    let mut above: Vec<&Path> =
-        path.ancestors().filter(|part| !part.as_os_str().is_empty()).collect();
-    above.reverse();
-    above.into_iter().any(|part| {
-        let parent = part.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let Ok(base) = workspace.resolve(&parent.unwrap_or(Path::new(".")).to_string_lossy())
-        else {
-            return false;
-        };
-        let rules = Rules { include_hidden: true, include_ignored: false };
-        let target = workspace.root().join(part);
-        let is_met = AtomicBool::new(false);
-        workspace.walk(&Walk { base, rules, depth: Some(1) }, || {
-            Box::new(|entry: Entry| {
-                let is_it = entry.path.absolute() == target;
-                is_met.fetch_or(is_it, Ordering::Relaxed);
-                !is_it
-            })
-        });
-        !is_met.load(Ordering::Relaxed)
-    })
 }
 
 fn expand_home(path: &str) -> Cow<'_, str> {

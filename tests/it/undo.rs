@@ -79,7 +79,8 @@ fn of_the_folders_that_were_made_for_files_only_the_empty_ones_go() {
     drop(batch);
     std::fs::remove_file(test.root().join("there/a")).unwrap();
     test.write("kept/theirs", "x\n");
-    test.agent(&["session", "undo"]).expect_code(0);
+    let done = test.agent(&["session", "undo"]).expect_code(1);
+    assert!(done.stdout.contains("kept: left as it is: it holds files"), "{}", done.stdout);
     let is_there = |path: &str| test.root().join(path).exists();
     assert!(!is_there("one") && !is_there("kept/by"));
     assert!(is_there("there"), "it was there before");

@@ -96,8 +96,9 @@ impl Layout<'_> {
         let homes = facts.homes.iter().filter(|home| is_replaced(home));
         binds.extend(homes.map(|home| itself(home, Access::Read)));
 
-        let is_kept =
-            |path: &&PathBuf| !self.rights.git_config || !facts.git.settings.contains(path);
+        let is_kept = |path: &&PathBuf| {
+            !self.rights.git_config || !facts.git.settings.contains(path) || path.ends_with("hooks")
+        };
         let read_only = profile.read_only.iter().chain(&self.read_only).filter(is_kept);
         let read_only: Vec<&PathBuf> = read_only.filter(|path| is_no_link(path)).collect();
         let mut mounts: BTreeMap<&Path, Access> = BTreeMap::new();

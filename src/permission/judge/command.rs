@@ -250,7 +250,13 @@ impl Command {
             match word.text.as_str() {
                 "--" if !is_option_end => is_option_end = true,
                 text if text.len() > 1 && text.starts_with('-') && !is_option_end => {
-                    takes_value = values.iter().any(|option| option == text);
+                    // The last letter of a cluster may take one: `curl -so FILE`.
+                    let last = text.chars().next_back().map(|letter| format!("-{letter}"));
+                    let is_cluster = text[1..].bytes().all(|byte| byte.is_ascii_alphabetic());
+                    let is_it = |option: &String| {
+                        option == text || is_cluster && last.as_ref() == Some(option)
+                    };
+                    takes_value = values.iter().any(is_it);
                 }
                 _ => self.operands.push(at),
             }
@@ -324,11 +330,15 @@ impl Command {
         word.strip_prefix('-').is_some_and(is_cluster)
     }
 
-    /// The same, also with a value in the same word: `-Oless`.
+    /// The same, also with a value in the same word: `-Oless`, `-am"a message"`.
     pub(super) fn may_have(&self, option: &str) -> bool {
-        let is_letter = option.len() == 2 && option.starts_with('-') && option != "--";
-        let starts = |word: &Word| is_letter && word.text.starts_with(option);
-        self.has(option) || self.arguments().iter().any(starts)
+        let letter = option.strip_prefix('-').filter(|letter| letter.len() == 1 && *letter != "-");
+        let holds = |word: &Word| {
+            let letters = word.text.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+            let first = letters.map(|letters| letters.chars().take(3).collect::<String>());
+            letter.zip(first).is_some_and(|(letter, first)| first.contains(letter))
+        };
+        self.has(option) || self.arguments().iter().any(holds)
     }
 
     /// The program is found by its name, or in a directory of the system.

@@ -3,7 +3,6 @@
 use serde::Deserialize;
 
 use super::command::Command;
-use super::table::table;
 use super::targets;
 use super::{Context, PathKind};
 use crate::permission::shell::{Kind, Word, directory};
@@ -293,7 +292,6 @@ impl Context<'_> {
 
     /// The same, if it is not build output.
     pub(super) fn is_uncovered(&self, path: &str) -> bool {
-        matches!(self.kind(path), PathKind::Ignored | PathKind::Outside)
-            && !table().is_build_output(path)
+        matches!(self.kind(path), PathKind::Uncovered | PathKind::Outside)
     }
 }

@@ -42,8 +42,8 @@ pub enum PathKind {
     HomeOrAbove,
     /// In the project, and covered by checkpoints.
     Covered,
-    /// In the project and ignored: checkpoints do not cover it.
-    Ignored,
+    /// It exists in the project, and something of it is neither covered by checkpoints nor build output.
+    Uncovered,
     /// Outside the project and writable.
     Outside,
     /// Anywhere else.
@@ -160,6 +160,11 @@ impl PathFacts for NoFacts {
     fn kind(&self, _: &str) -> PathKind {
         PathKind::Covered
     }
+}
+
+/// A part of this path in the project is well-known build output.
+pub fn is_build_output(path: &std::path::Path) -> bool {
+    table().is_build_output(&path.to_string_lossy())
 }
 
 /// The table of `docs/PERMISSIONS.md`: what never runs, and what a user is asked about.

@@ -166,11 +166,7 @@ impl Rule {
         let Some(n_words) = command.begins_with(&self.words) else { return false };
         let has = |options: &[String]| options.iter().any(|option| command.has(option));
         let is_reads = self.class == Some(Class::Reads);
-        let has_not = if is_reads {
-            self.without.iter().any(|option| command.may_have(option))
-        } else {
-            has(&self.without)
-        };
+        let has_not = self.without.iter().any(|option| command.may_have(option));
         let arguments = command.arguments();
         let is_only = self.only.is_empty()
             || matches!(arguments, [word] if self.only.iter().any(|own| word.known() == Some(own)));

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -131,6 +132,8 @@ pub(super) struct Scanner {
     closed: Vec<PathBuf>,
     git: Option<GitDirs>,
     limits: Limits,
+    /// Of the index with this stat: the files that a walk does not meet.
+    tracked: Mutex<Option<(Stat, Vec<Vec<u8>>)>>,
 }
 
 /// A path that was met, and what the file system says of it.
@@ -138,7 +141,8 @@ type Met = (Vec<u8>, Stat);
 
 impl Scanner {
     pub(super) fn new(root: &Path, closed: Vec<PathBuf>, limits: Limits) -> Self {
-        Self { root: root.to_owned(), closed, git: GitDirs::around(root), limits }
+        let (root, git, tracked) = (root.to_owned(), GitDirs::around(root), Mutex::default());
+        Self { root, closed, git, limits, tracked }
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -158,6 +162,7 @@ impl Scanner {
     pub(super) fn take(&self, last: &Manifest, pack: &Mutex<Pack>) -> Result<Manifest, TooMany> {
         let mut files = self.walk()?;
         files.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        self.add_tracked(&mut files);
         let git_files = self.git.iter().flat_map(GitDirs::files);
         let mut git: Vec<Met> = git_files
             .filter_map(|path| Some((path.as_os_str().as_bytes().to_vec(), stat(&path).ok()?)))
@@ -176,13 +181,81 @@ impl Scanner {
     /// What lies at one path, also an ignored one, or one outside the root. The content is stored.
     pub(super) fn look(&self, path: &Path, pack: &Mutex<Pack>) -> Option<Arc<Entry>> {
         let name = path.strip_prefix(&self.root).unwrap_or(path).as_os_str().as_bytes().to_vec();
+        // A link in the place of a directory above it leads to another file.
+        disk::look_at(path).ok()?;
         let stat = stat(path).ok()?;
         self.fill(vec![(name, stat)], &[], pack, None).pop()
     }
 
-    fn walk(&self) -> Result<Vec<Met>, TooMany> {
-        let threads = std::thread::available_parallelism().map_or(2, |n| n.get().min(4));
+    /// Adds files that git tracks although it would ignore them.
+    fn add_tracked(&self, files: &mut Vec<Met>) {
+        let Some(git) = &self.git else { return };
+        let Ok(index) = stat(&git.index()) else { return };
+        let mut tracked = lock(&self.tracked);
+        if tracked.as_ref().is_none_or(|(known, _)| *known != index) {
+            let below = self.root.strip_prefix(&git.top).unwrap_or(Path::new(""));
+            let names = read_index(&git.index()).into_keys().filter_map(|name| {
+                let path = Path::new(OsStr::from_bytes(&name)).strip_prefix(below).ok()?;
+                let name = path.as_os_str().as_bytes().to_vec();
+                files.binary_search_by(|met| met.0.cmp(&name)).is_err().then_some(name)
+            });
+            *tracked = Some((index, names.collect()));
+        }
+        let n_met = files.len();
+        for name in tracked.iter().flat_map(|(_, names)| names) {
+            let is_met = files[..n_met].binary_search_by(|met| met.0.cmp(name)).is_ok();
+            if let (false, Ok(stat)) = (is_met, stat(&self.root.join(OsStr::from_bytes(name)))) {
+                files.push((name.clone(), stat));
+            }
+        }
+        if files.len() > n_met {
+            files.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        }
+    }
+
+    /// Something at this path is not covered, and not spare.
+    pub(super) fn is_uncovered(&self, path: &Path, is_spare: &dyn Fn(&Path) -> bool) -> bool {
+        let covered = Mutex::new(HashSet::new());
+        let goal = path.to_owned();
+        let mut builder = self.walker();
         let closed = self.closed.clone();
+        builder.filter_entry(move |entry| {
+            let at = entry.path();
+            at.file_name() != Some(".git".as_ref())
+                && (goal.starts_with(at) || at.starts_with(&goal))
+                && !closed.iter().any(|closed| at == closed)
+        });
+        builder.build_parallel().run(|| {
+            Box::new(|entry| {
+                let Ok(entry) = entry else { return WalkState::Continue };
+                let is_small =
+                    stat(entry.path()).is_ok_and(|stat| stat.size <= self.limits.max_file_bytes);
+                if is_small {
+                    lock(&covered).insert(entry.into_path());
+                }
+                WalkState::Continue
+            })
+        });
+        let covered = covered.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut todo = vec![path.to_owned()];
+        while let Some(path) = todo.pop() {
+            if is_spare(&path) {
+                continue;
+            }
+            if !covered.contains(&path) {
+                return true;
+            }
+            if path.symlink_metadata().is_ok_and(|data| data.is_dir()) {
+                let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+                todo.extend(entries.map(|entry| entry.path()));
+            }
+        }
+        false
+    }
+
+    /// A walk over what git would not ignore.
+    fn walker(&self) -> WalkBuilder {
+        let threads = std::thread::available_parallelism().map_or(2, |n| n.get().min(4));
         let mut builder = WalkBuilder::new(&self.root);
         builder
             .standard_filters(false)
@@ -192,10 +265,16 @@ impl Scanner {
             .require_git(false)
             .parents(true)
             .follow_links(false)
-            .threads(threads)
-            .filter_entry(move |entry| {
-                entry.file_name() != ".git" && !closed.iter().any(|closed| entry.path() == closed)
-            });
+            .threads(threads);
+        builder
+    }
+
+    fn walk(&self) -> Result<Vec<Met>, TooMany> {
+        let closed = self.closed.clone();
+        let mut builder = self.walker();
+        builder.filter_entry(move |entry| {
+            entry.file_name() != ".git" && !closed.iter().any(|closed| entry.path() == closed)
+        });
         let met = Mutex::new(Vec::new());
         let n_met = AtomicUsize::new(0);
         let prefix = self.root.as_os_str().len() + 1;
@@ -381,6 +460,17 @@ impl Manifest {
             .iter()
             .chain(&self.git)
             .any(|entry| matches!(&entry.state, State::NotCovered { why, .. } if why == NO_ROOM))
+    }
+
+    /// What lies at a path was changed since this time: created, moved or written.
+    pub(super) fn is_newer(&self, path: &Name, since: Duration) -> bool {
+        let found = self.files.binary_search_by(|it| it.path.as_bytes().cmp(path.as_bytes()));
+        found.ok().is_none_or(|at| {
+            let entry = &self.files[at];
+            let changed = u64::try_from(entry.stat.ctime_ns).map(Duration::from_nanos);
+            let is_directory = matches!(entry.state, State::Directory { .. });
+            is_directory || changed.is_ok_and(|changed| changed + RACY > since)
+        })
     }
 
     /// Nothing in it is another entry.

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::Workspace;
 use crate::disk;
@@ -116,7 +116,13 @@ pub enum Scope {
 pub struct Begun {
     what: String,
     scope: Scope,
-    before: Arc<Manifest>,
+    turn: u32,
+    /// Since 1970.
+    time: Duration,
+    /// `None`: the project has too many files.
+    before: Option<Arc<Manifest>>,
+    /// The manifest, for the next process, should this one be killed.
+    open_file: Option<PathBuf>,
     overlap: overlap::Begun,
 }
 
@@ -168,54 +174,62 @@ impl Checkpoints {
         })
     }
 
-    /// The operations of commands are covered, as far as it is known: waits for the first manifest.
+    /// What commands change can be undone: waits for the first manifest.
     pub fn cover_commands(&self) -> bool {
         self.wait();
-        lock(&self.state).last.is_some() || self.take().is_ok()
+        let last = lock(&self.state).last.clone();
+        let last = last.map_or_else(|| self.take(), Ok);
+        !lock(&self.state).is_too_large && last.is_ok_and(|last| !last.lacks_room())
     }
 
     /// Takes what is there before an operation. To be called where blocking is allowed.
     pub fn before(&self, what: &str, scope: Scope) -> Begun {
         let overlap = self.overlap.begin();
+        let turn = lock(&self.state).turn;
+        let mut open_file = None;
         let before = match &scope {
-            Scope::File(path) => Arc::new(self.of_file(path)),
+            Scope::File(path) => Some(Arc::new(self.of_file(path))),
             Scope::Project => {
                 self.wait();
-                let before = self.take().unwrap_or_default();
-                // Should this process be killed meanwhile, the next one finds what the command changed.
+                let before = self.take().ok();
                 self.save();
                 let saved = self.settings.store.join(MANIFEST_FILE);
-                _ = std::fs::hard_link(saved, self.open_file());
+                let name = format!("{OPEN_FILE}{turn}-{}", uuid::Uuid::now_v7());
+                let open = self.settings.session.join(name);
+                if std::fs::hard_link(saved, &open).is_ok() {
+                    open_file = Some(open);
+                }
                 before
             }
         };
-        Begun { what: what.to_owned(), scope, before, overlap }
+        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Begun { what: what.to_owned(), scope, turn, time, before, open_file, overlap }
     }
 
-    /// Takes what is there after it, and records the difference.
-    pub fn after(&self, begun: Begun) -> std::io::Result<Changed> {
-        let Begun { what, scope, before, overlap } = begun;
-        if matches!(scope, Scope::Project) {
-            _ = std::fs::remove_file(self.open_file());
-        }
-        let (after, is_complete) = match &scope {
-            Scope::File(path) => (Arc::new(self.of_file(path)), true),
-            Scope::Project => match self.take() {
-                Ok(after) => (after, true),
-                Err(TooMany) => (before.clone(), false),
-            },
+    /// Takes what is there after it, and records the difference. `is_background`: the user could work meanwhile.
+    pub fn after(&self, begun: Begun, is_background: bool) -> std::io::Result<Changed> {
+        let Begun { what, scope, turn, time, before, open_file, overlap } = begun;
+        let after = match &scope {
+            Scope::File(path) => Ok(Arc::new(self.of_file(path))),
+            Scope::Project => self.take(),
         };
-        let is_shared = overlap.end();
-        if !is_complete {
-            return Ok(Changed::default());
+        if let Some(open) = open_file {
+            _ = std::fs::remove_file(open);
         }
-        let (changes, git) = before.changes_to(&after);
+        let is_shared = overlap.end() || is_background;
+        let Some(before) = before else { return Ok(Changed::default()) };
+        let Ok(after) = after else {
+            return Err(std::io::Error::other(self.gap().unwrap_or_default()));
+        };
+        let (mut changes, git) = before.changes_to(&after);
+        // A file that only stopped being ignored was not created.
+        changes.retain(|change| change.before.is_some() || after.is_newer(&change.path, time));
         if changes.is_empty() && git.is_empty() {
             return Ok(Changed::default());
         }
         let files = changes.iter().filter(|change| !change.is_directory());
         let files: Vec<String> = files.map(|change| shown(&change.path)).collect();
-        self.record(what, is_shared, changes, git, &[])?;
+        self.record(what, turn, is_shared, changes, git, &[])?;
         Ok(Changed { files })
     }
 
@@ -224,37 +238,34 @@ impl Checkpoints {
     pub fn recover(&self) {
         for entry in std::fs::read_dir(&self.settings.session).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let turn = name.to_str().and_then(|name| name.strip_prefix(OPEN_FILE)?.parse().ok());
+            let turn =
+                name.to_str().and_then(|name| name.strip_prefix(OPEN_FILE)?.split('-').next());
+            let turn = turn.and_then(|turn| turn.parse().ok());
             let Some(turn) = turn else { continue };
             if let Some(before) = self.load(&entry.path())
                 && let Ok(after) = self.take()
             {
                 let (changes, git) = before.changes_to(&after);
-                lock(&self.state).turn = turn;
                 if !changes.is_empty() || !git.is_empty() {
                     // What changed between the end of that process and now is not told apart.
-                    _ = self.record("Bash".to_owned(), true, changes, git, &[]);
+                    _ = self.record("Bash".to_owned(), turn, true, changes, git, &[]);
                 }
             }
             _ = std::fs::remove_file(entry.path());
         }
     }
 
-    fn open_file(&self) -> PathBuf {
-        let turn = lock(&self.state).turn;
-        self.settings.session.join(format!("{OPEN_FILE}{turn}"))
-    }
-
     fn record(
         &self,
         what: String,
+        turn: u32,
         is_shared: bool,
         changes: Vec<Change>,
         git: Vec<Change>,
         undoes: &[u32],
     ) -> std::io::Result<u32> {
         let id = self.journal.read().last().map_or(0, |last| last.id) + 1;
-        let (turn, undoes) = (lock(&self.state).turn, undoes.iter().copied().collect());
+        let undoes = undoes.iter().copied().collect();
         // The contents first: what the journal names can be restored.
         lock(self.pack()).flush()?;
         self.journal.add(&Operation { id, turn, what, is_shared, changes, git, undoes })?;
@@ -264,8 +275,10 @@ impl Checkpoints {
     /// Waits for the first manifest, if it was begun.
     fn wait(&self) {
         let first = std::mem::replace(&mut *lock(&self.first), First::Done);
-        if let First::Running(thread) = first {
-            // (It panics only where a defect makes it.)
+        // The thread itself may hold the last reference.
+        if let First::Running(thread) = first
+            && thread.thread().id() != std::thread::current().id()
+        {
             _ = thread.join();
         }
     }
@@ -364,6 +377,12 @@ impl Change {
 }
 
 impl Workspace {
+    /// Whether a checkpoint does not cover all that lies at a path: something in it is ignored, too large, or of a
+    /// repository of its own. What `is_spare` says of a path does not count.
+    pub fn is_uncovered(&self, path: &Path, is_spare: &dyn Fn(&Path) -> bool) -> bool {
+        self.checkpoints().is_some_and(|it| it.scanner.is_uncovered(path, is_spare))
+    }
+
     /// How many paths a checkpoint of the project would cover; `None`: more than the limit.
     pub fn count_covered(&self, limits: Limits) -> Option<usize> {
         Scanner::new(self.root(), self.closed_places(), limits).count().ok()

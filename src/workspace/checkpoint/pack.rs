@@ -69,6 +69,8 @@ struct Writer {
     records: Vec<u8>,
     /// Bytes in the file of the contents.
     written: u64,
+    /// Bytes in the index.
+    records_written: u64,
 }
 
 impl Pack {
@@ -200,15 +202,25 @@ impl Pack {
     /// Writes what is buffered. A segment that was removed meanwhile is given up with all that it held.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
-        writer.flush()?;
-        if writer.contents.metadata()?.nlink() == 0 {
-            let gone = writer.path.clone();
+        let written = writer.flush().and_then(|()| match writer.contents.metadata()?.nlink() {
+            0 => Err(io::Error::other("the checkpoint store was removed")),
+            _ => Ok(()),
+        });
+        if written.is_err() {
+            // Only what was written whole counts; the next content begins another segment.
+            let (path, end) = (writer.path.clone(), writer.written);
+            _ = writer.contents.set_len(end);
+            _ = writer.index.set_len(writer.records_written);
+            let is_gone = !path.exists();
             self.writer = None;
-            self.sizes.remove(&gone);
-            self.index.retain(|_, (_, segment)| *segment != gone);
-            return Err(io::Error::other("the checkpoint store was removed"));
+            self.sizes.insert(path.clone(), end);
+            self.index.retain(|_, (location, segment)| match location {
+                _ if *segment != path => true,
+                Location::Segment { offset, length, .. } => !is_gone && *offset + *length <= end,
+                Location::Git(_) => false,
+            });
         }
-        Ok(())
+        written
     }
 
     fn append(&mut self, hash: Hash, blob: BlobId, bytes: &[u8]) -> io::Result<(Arc<Path>, u64)> {
@@ -225,11 +237,12 @@ impl Pack {
         writer.records.extend_from_slice(&blob);
         let offset = writer.end();
         writer.buffer.extend_from_slice(bytes);
-        if writer.buffer.len() > BUFFER {
-            writer.flush()?;
+        let (path, end, is_full) =
+            (writer.path.clone(), writer.end(), writer.buffer.len() > BUFFER);
+        self.sizes.insert(path.clone(), end);
+        if is_full {
+            self.flush()?;
         }
-        let path = writer.path.clone();
-        self.sizes.insert(path.clone(), writer.end());
         Ok((path, offset))
     }
 
@@ -243,7 +256,7 @@ impl Pack {
         let contents = disk::create(&path, 0o600)?;
         let index = disk::create(&path.with_extension(INDEX), 0o600)?;
         let (buffer, records) = (Vec::new(), Vec::new());
-        Ok(Writer { path, contents, index, buffer, records, written: 0 })
+        Ok(Writer { path, contents, index, buffer, records, written: 0, records_written: 0 })
     }
 }
 
@@ -257,6 +270,7 @@ impl Writer {
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
         self.index.write_all(&self.records)?;
+        self.records_written += self.records.len() as u64;
         self.records.clear();
         Ok(())
     }

@@ -19,6 +19,9 @@ use crate::workspace::replace::New;
 use crate::workspace::snapshot::{FileStat, Snapshot};
 use crate::workspace::{ProjectPath, Workspace};
 
+/// What the journal calls an undo.
+const UNDO: &str = "undo";
+
 /// What to undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undo {
@@ -93,16 +96,10 @@ pub enum UndoError {
 }
 
 impl Checkpoints {
-    /// The latest turn that changed anything and is not undone.
-    pub fn latest_turn(&self) -> Option<u32> {
-        let operations = self.journal.read();
-        live(&operations).iter().rev().find(|it| it.undoes.is_empty()).map(|it| it.turn)
-    }
-
     fn select(operations: &[Operation], what: Undo) -> Vec<&Operation> {
         let live = live(operations);
         if what == Undo::Redo {
-            return live.into_iter().rev().find(|it| !it.undoes.is_empty()).into_iter().collect();
+            return live.into_iter().rev().find(|it| it.what == UNDO).into_iter().collect();
         }
         let own = live.into_iter().filter(|it| it.undoes.is_empty());
         let latest = || own.clone().next_back().map(|it| it.turn);
@@ -147,7 +144,12 @@ impl Workspace {
         };
         let (of_files, mut done) = self.carry_out(checkpoints, &files, force);
         report.files.append(&mut done);
-        let (of_git, mut done) = self.carry_out(checkpoints, &git_plan, force || !git);
+        let (of_git, mut done) = self.carry_out(checkpoints, &git_plan, force);
+        if !git && done.iter().any(|(_, how)| matches!(how, Undone::Refused(_))) {
+            // The index was not asked for, and is another one by now.
+            report.leaves_git = true;
+            done.clear();
+        }
         report.files.append(&mut done);
         // A partial undo counts as an operation of its own, so that the rest can be undone later.
         let undoes: Vec<u32> = if report.is_complete() {
@@ -156,10 +158,9 @@ impl Workspace {
             Vec::new()
         };
         let is_shared = overlap.end();
-        lock(&checkpoints.state).turn = turns.1;
-        let word = if what == Undo::Redo { "redo" } else { "undo" };
+        let word = if what == Undo::Redo { "redo" } else { UNDO };
         checkpoints
-            .record(word.to_owned(), is_shared, of_files, of_git, &undoes)
+            .record(word.to_owned(), turns.1, is_shared, of_files, of_git, &undoes)
             .map_err(|error| UndoError::Failed(error.to_string()))?;
         Ok(report)
     }
@@ -177,6 +178,10 @@ impl Workspace {
         // The checkpoint before the undo: contents that are there now are stored.
         let before: BTreeMap<Name, Option<std::sync::Arc<Entry>>> =
             plan.steps.keys().map(|name| (name.clone(), look(name))).collect();
+        if let Err(error) = lock(checkpoints.pack()).flush() {
+            let refused = |name| (shown(name), refused(&error));
+            return (Vec::new(), plan.steps.keys().map(refused).collect());
+        }
         let mut done: BTreeMap<&Name, Undone> = BTreeMap::new();
         let mut todo: Vec<(&Name, &Step)> = Vec::new();
         for (name, step) in &plan.steps {
@@ -196,10 +201,6 @@ impl Workspace {
                 match (removed, &step.target) {
                     (Ok(()), None) => drop(done.insert(name, Undone::Removed)),
                     (Ok(()), Some(_)) => {}
-                    // Others put something there: it stays.
-                    (Err(error), None) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                        done.insert(name, Undone::AsBefore);
-                    }
                     (Err(error), _) => drop(done.insert(name, refused(&error))),
                 }
             } else if step.target.is_none() {
@@ -217,6 +218,14 @@ impl Workspace {
             let how = made.map_or_else(|error| refused(&error), |()| Undone::Restored);
             done.insert(name, how);
         }
+        // Only now: a directory may be read-only.
+        for (name, step) in todo.iter().rev() {
+            if let Some(State::Directory { mode }) = &step.target
+                && let Ok(directory) = disk::open_folder(&root.join(name.as_path()))
+            {
+                _ = rustix::fs::fchmod(directory, Mode::from_raw_mode(*mode));
+            }
+        }
         let entries =
             |of: Vec<Option<std::sync::Arc<Entry>>>| of.into_iter().flatten().collect::<Vec<_>>();
         let after = entries(plan.steps.keys().map(look).collect());
@@ -228,12 +237,12 @@ impl Workspace {
             };
             is_directory(&step.target) && is_directory(&step.expected)
         };
-        // Directories are told of only where something is wrong.
-        let told = done
+        // Directories are reported only if refused.
+        let reported = done
             .iter()
             .filter(|(name, how)| matches!(how, Undone::Refused(_)) || !is_plain_directory(name));
-        let told = told.map(|(name, how)| (shown(name), how.clone())).collect();
-        (changes(&before, &after), told)
+        let reported = reported.map(|(name, how)| (shown(name), how.clone())).collect();
+        (changes(&before, &after), reported)
     }
 
     /// Puts what is wanted at a path: over a file that is there, or where nothing is.
@@ -248,24 +257,22 @@ impl Workspace {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         match target {
-            State::Directory { mode } => {
-                let parent = disk::open_folder(parent)?;
+            State::Directory { .. } => {
                 if now.is_none() {
-                    rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o700))?;
+                    let mode = Mode::from_raw_mode(0o700);
+                    rustix::fs::mkdirat(disk::open_folder(parent)?, name, mode)?;
                 }
-                let directory = rustix::fs::openat(
-                    &parent,
-                    name,
-                    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-                    Mode::empty(),
-                )?;
-                Ok(rustix::fs::fchmod(directory, Mode::from_raw_mode(*mode))?)
+                Ok(())
             }
             State::Link { target } => {
                 Ok(rustix::fs::symlinkat(target.as_path(), disk::open_folder(parent)?, name)?)
             }
             State::File { mode, hash } => {
                 let mode = Mode::from_raw_mode(*mode & 0o777);
+                // The directory of a ref disappears with its last one.
+                if path.components().any(|part| part.as_os_str() == ".git") {
+                    disk::make_folder(parent, 0o777)?;
+                }
                 if let Some(Entry { state: State::File { hash: now, .. }, .. }) = now
                     && now == hash
                 {
@@ -354,7 +361,7 @@ fn refusal(step: &Step, now: Option<&State>, force: bool) -> Option<Undone> {
     if !force && (step.is_broken || now != step.expected.as_ref()) {
         let what = if now.is_some() { "changed" } else { "removed" };
         return Some(Undone::Refused(format!(
-            "it was {what} since by you or another process; --force insists"
+            "it was {what} since by you or another process; use --force to restore it anyway"
         )));
     }
     None

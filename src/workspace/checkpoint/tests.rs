@@ -56,7 +56,7 @@ fn operation(workspace: &Workspace, work: impl FnOnce()) -> Vec<String> {
     let checkpoints = workspace.checkpoints().unwrap();
     let begun = checkpoints.before("Bash", Scope::Project);
     work();
-    checkpoints.after(begun).unwrap().files
+    checkpoints.after(begun, false).unwrap().files
 }
 
 fn undo(workspace: &Workspace, what: Undo, force: bool) -> Vec<(String, String)> {
@@ -144,7 +144,7 @@ fn a_project_with_too_many_files_has_no_checkpoints_of_commands() {
     let checkpoints = workspace.checkpoints().unwrap();
     let begun = checkpoints.before("Edit", Scope::File(project.path("a")));
     project.write("a", "3");
-    assert_eq!(checkpoints.after(begun).unwrap().files, ["a"]);
+    assert_eq!(checkpoints.after(begun, false).unwrap().files, ["a"]);
     undo(&workspace, Undo::Latest, false);
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "2");
 }
@@ -200,7 +200,7 @@ fn an_operation_beside_another_sessions_is_shared() {
     let begun = one.checkpoints().unwrap().before("Bash", Scope::Project);
     project.write("a", "2");
     operation(&other, || project.write("b", "2"));
-    one.checkpoints().unwrap().after(begun).unwrap();
+    one.checkpoints().unwrap().after(begun, false).unwrap();
     let error = one.undo(Undo::Latest, false, false).unwrap_err();
     assert!(matches!(error, UndoError::Shared(_)), "{error}");
 }
@@ -248,4 +248,70 @@ fn a_killed_command_is_recorded_by_the_next_process() {
     workspace.checkpoints().unwrap().recover();
     undo(&workspace, Undo::Latest, true);
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
+}
+
+#[test]
+fn a_file_that_stops_being_ignored_is_not_removed() {
+    let project = Project::new(&[("a", "1"), ("data/db", "2"), (".gitignore", "data\n")]);
+    std::thread::sleep(Duration::from_millis(300));
+    let workspace = project.workspace(LIMITS);
+    operation(&workspace, || {
+        fs::remove_file(project.path(".gitignore")).unwrap();
+        project.write("a", "3");
+    });
+    undo(&workspace, Undo::Latest, false);
+    assert_eq!(fs::read_to_string(project.path("data/db")).unwrap(), "2");
+    assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
+    assert!(project.path(".gitignore").exists());
+}
+
+#[test]
+fn a_directory_behind_a_link_and_a_read_only_one_come_back() {
+    let project = Project::new(&[("data/sub/a", "1"), ("locked/b", "2")]);
+    fs::set_permissions(project.path("locked"), fs::Permissions::from_mode(0o555)).unwrap();
+    let workspace = project.workspace(LIMITS);
+    operation(&workspace, || {
+        fs::rename(project.path("data"), project.path("real")).unwrap();
+        symlink("real", project.path("data")).unwrap();
+        fs::set_permissions(project.path("locked"), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::remove_dir_all(project.path("locked")).unwrap();
+    });
+    let done = undo(&workspace, Undo::Latest, false);
+    assert!(done.iter().all(|(_, how)| !how.starts_with("left")), "{done:?}");
+    assert_eq!(fs::read_to_string(project.path("data/sub/a")).unwrap(), "1");
+    assert!(!project.path("data").is_symlink() && !project.path("real").exists());
+    assert_eq!(fs::read_to_string(project.path("locked/b")).unwrap(), "2");
+    assert_eq!(fs::metadata(project.path("locked")).unwrap().permissions().mode() & 0o777, 0o555);
+    fs::set_permissions(project.path("locked"), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_partial_undo_is_undone_too() {
+    let project = Project::new(&[("a", "1"), ("b", "1")]);
+    let workspace = project.workspace(LIMITS);
+    operation(&workspace, || {
+        project.write("a", "2");
+        project.write("b", "2");
+    });
+    project.write("b", "by the user");
+    undo(&workspace, Undo::Latest, false);
+    assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
+    undo(&workspace, Undo::Redo, false);
+    assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "2");
+    assert_eq!(workspace.undo(Undo::Redo, false, false).unwrap_err(), UndoError::Nothing);
+}
+
+#[test]
+fn what_a_deletion_would_lose_is_known() {
+    let large = "x".repeat(2000);
+    let files = [("p/a", "1"), ("p/node_modules/m", "2"), ("q/.env", "3"), ("r/large", &*large)];
+    let project = Project::new(&files);
+    project.write(".gitignore", "node_modules\n.env\n");
+    project.write("s/.git/HEAD", "x");
+    let workspace = project.workspace(LIMITS);
+    let is_spare = |path: &Path| path.ends_with("node_modules");
+    let is_uncovered = |path: &str| workspace.is_uncovered(&project.path(path), &is_spare);
+    assert!(!is_uncovered("p") && !is_uncovered("p/a") && !is_uncovered("p/node_modules"));
+    assert!(is_uncovered("q") && is_uncovered("q/.env"));
+    assert!(is_uncovered("r") && is_uncovered("s"));
 }
