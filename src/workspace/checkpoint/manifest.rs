@@ -24,6 +24,8 @@ use crate::disk;
 /// Times of change are that coarse. A file that changed so shortly before it was read may change again without a
 /// trace in its times.
 const RACY: Duration = Duration::from_millis(100);
+/// A time of change is that much earlier than the change, at most.
+const TICK: Duration = Duration::from_millis(20);
 /// The same on file systems without fractions of a second.
 const RACY_COARSE: Duration = Duration::from_secs(2);
 /// Fewer changed files than this are read by one thread.
@@ -462,14 +464,18 @@ impl Manifest {
             .any(|entry| matches!(&entry.state, State::NotCovered { why, .. } if why == NO_ROOM))
     }
 
-    /// What lies at a path was changed since this time: created, moved or written.
-    pub(super) fn is_newer(&self, path: &Name, since: Duration) -> bool {
+    /// The inodes of all files.
+    pub(super) fn inodes(&self) -> HashSet<u64> {
+        self.files.iter().map(|entry| entry.stat.inode).collect()
+    }
+
+    /// What lies at a path was created or written since this time, or has one of these inodes.
+    pub(super) fn is_new(&self, path: &Name, since: Duration, known: &HashSet<u64>) -> bool {
         let found = self.files.binary_search_by(|it| it.path.as_bytes().cmp(path.as_bytes()));
         found.ok().is_none_or(|at| {
             let entry = &self.files[at];
             let changed = u64::try_from(entry.stat.ctime_ns).map(Duration::from_nanos);
-            let is_directory = matches!(entry.state, State::Directory { .. });
-            is_directory || changed.is_ok_and(|changed| changed + RACY > since)
+            known.contains(&entry.stat.inode) || changed.is_ok_and(|changed| changed + TICK > since)
         })
     }
 
@@ -528,11 +534,6 @@ pub(super) fn stat(path: &Path) -> std::io::Result<Stat> {
     let time = |seconds: i64, rest: u64| {
         seconds.saturating_mul(1_000_000_000).saturating_add(i64::try_from(rest).unwrap_or(0))
     };
-    let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-    if is_directory {
-        // Of a directory only its permissions count: its entries have entries of their own.
-        return Ok(Stat { mode: stat.st_mode, size: 0, mtime_ns: 0, ctime_ns: 0, inode: 0 });
-    }
     Ok(Stat {
         mode: stat.st_mode,
         size: u64::try_from(stat.st_size).unwrap_or(0),

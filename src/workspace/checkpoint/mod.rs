@@ -222,8 +222,9 @@ impl Checkpoints {
             return Err(std::io::Error::other(self.gap().unwrap_or_default()));
         };
         let (mut changes, git) = before.changes_to(&after);
-        // A file that only stopped being ignored was not created.
-        changes.retain(|change| change.before.is_some() || after.is_newer(&change.path, time));
+        // A file that only stopped being ignored was not created: it was there before, and is none that was moved.
+        let known = before.inodes();
+        changes.retain(|it| it.before.is_some() || after.is_new(&it.path, time, &known));
         if changes.is_empty() && git.is_empty() {
             return Ok(Changed::default());
         }

@@ -50,7 +50,14 @@ impl Checkpoints {
         };
         let names = (side(before, "a"), side(now, "b"));
         Some(match (old, new) {
-            (Some(old), Some(new)) if old == new => format!("{name}: other permissions\n"),
+            (Some(old), Some(new)) if old == new => {
+                let what = match (before, now) {
+                    (None, _) => "created, empty",
+                    (_, None) => "removed, it was empty",
+                    (Some(_), Some(_)) => "other permissions",
+                };
+                format!("{name}: {what}\n")
+            }
             (Some(old), Some(new)) => {
                 let diff = Diff::between(&old, &new, (&names.0, &names.1));
                 let more = if diff.truncated { "… (cut; the rest is in the file)\n" } else { "" };

@@ -398,8 +398,7 @@ fn what_the_session_changed_is_shown_and_undone_and_done_again() {
     pty.wait_for("changed it");
     pty.say("/diff");
     pty.wait_for("+two");
-    pty.wait_for("new.txt");
-    pty.send("q");
+    pty.wait_for("new.txt: created, empty");
     pty.say("/undo");
     pty.wait_for("a.txt restored, new.txt removed");
     assert_ne!(test.read("a.txt"), "two\n");

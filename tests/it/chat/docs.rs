@@ -65,7 +65,7 @@ fn screens() -> Vec<(&'static str, String)> {
     screens.push(("while it works", screen[from..].to_owned()));
     test.write("go", "");
     pty.wait_for("/help");
-    pty.send("/re");
+    pty.send("/rew");
     pty.wait_for("▸ /rewind");
     let screen = pty.screen();
     let from = screen.rfind("› and thank you").unwrap();
