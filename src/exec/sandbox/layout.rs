@@ -42,7 +42,7 @@ pub(super) fn plan(
         run,
     };
     if sandbox.namespaces {
-        writable.extend(tables::OWN_IN_NAMESPACES.iter().map(PathBuf::from));
+        writable.extend(tables::PRIVATE.iter().map(PathBuf::from));
         plan.binds = layout.binds(plan.network);
         plan.covered = layout.covered().iter().map(Bytes::from).collect();
         plan.on_top = layout.on_top(&mut plan.covered);

@@ -5,22 +5,15 @@ use std::path::{Path, PathBuf};
 use super::Network;
 use crate::disk::canonical_prefix;
 
-/// How programs report the errors that the sandbox causes.
+/// The texts of EROFS, EACCES, EPERM, EBUSY and EXDEV, which most languages print.
 const REFUSED: &[&str] = &[
     "ead-only file system",
-    "EROFS",
-    "[Errno 30]",
     "ermission denied",
-    "EACCES",
-    "[Errno 13]",
     "peration not permitted",
-    "EPERM",
-    "[Errno 1]",
-    "resource busy",
-    "EBUSY",
-    "[Errno 16]",
-    "nvalid cross-device link",
+    BUSY,
+    "ross-device link",
 ];
+const BUSY: &str = "resource busy";
 /// How programs report that there is no network.
 const NO_NETWORK: &[&str] = &[
     "Could not resolve",
@@ -61,12 +54,12 @@ pub(super) fn explain(stderr: &str, directory: &Path, view: &View<'_>) -> Option
     let is_missing = |line: &&str| {
         has(line, NO_NETWORK) || view.network == Network::Off && line.contains(NO_SOCKET)
     };
-    let network = view.network != Network::On && lines.iter().any(is_missing);
-    let network = network.then(|| {
-        let state = match view.network {
-            Network::Loopback => "the network beyond localhost",
-            Network::Off | Network::On => "network",
-        };
+    let state = match view.network {
+        Network::Loopback => Some("the network beyond localhost"),
+        Network::Off => Some("network"),
+        Network::On => None,
+    };
+    let network = state.filter(|_| lines.iter().any(is_missing)).map(|state| {
         format!("{state} is off in the sandbox; allow it with --allow 'Bash(…)' or sandbox.network")
     });
     let all: Vec<String> = path.into_iter().chain(network).collect();
@@ -89,7 +82,7 @@ fn paths(line: &str, directory: &Path) -> Vec<PathBuf> {
 fn why(path: &Path, line: &str, view: &View<'_>) -> Option<String> {
     let shown = path.display();
     // What contains a protected path cannot be moved either.
-    let is_busy = line.contains("busy") || line.contains("EBUSY") || line.contains("[Errno 16]");
+    let is_busy = line.contains(BUSY);
     let in_any = |all: &[PathBuf]| {
         all.iter().any(|it| path.starts_with(it) || is_busy && it.starts_with(path) && it.exists())
     };
