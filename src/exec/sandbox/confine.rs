@@ -21,7 +21,8 @@ use seccompiler::{
 };
 
 use super::Network;
-use super::plan::{Bytes, FileId, Plan};
+use super::plan::Plan;
+use super::supervisor::named;
 use crate::disk::without_links;
 
 /// The newest Landlock version that is known here; rights that the kernel does not know are left out.
@@ -29,15 +30,11 @@ const NEWEST: ABI = ABI::V9;
 
 /// Restricts this process and all that it will start.
 pub(super) fn confine(plan: &Plan) -> Result<(), String> {
-    landlock(plan).map_err(|error| format!("Landlock: {error}"))?;
-    drop_capabilities().map_err(|error| format!("capabilities: {error}"))?;
-    set_no_new_privs(true).map_err(|error| format!("no_new_privs: {error}"))?;
-    let filters =
-        filters(plan.network, plan.namespaces).map_err(|error| format!("seccomp: {error}"))?;
-    filters
-        .iter()
-        .try_for_each(|filter| apply_filter(filter))
-        .map_err(|error| format!("seccomp: {error}"))
+    landlock(plan).map_err(named("Landlock"))?;
+    drop_capabilities().map_err(named("capabilities"))?;
+    set_no_new_privs(true).map_err(named("no_new_privs"))?;
+    let filters = filters(plan.network, plan.namespaces).map_err(named("seccomp"))?;
+    filters.iter().try_for_each(|filter| apply_filter(filter)).map_err(named("seccomp"))
 }
 
 fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
@@ -47,9 +44,9 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
     }
     let mut ruleset = ruleset.create()?;
-    let hidden = Hidden { paths: &plan.hidden, ids: &plan.hidden_ids, known: &plan.known };
     for path in &plan.writable {
-        let Around { free, above } = hidden.around(&path.0);
+        let (mut free, mut above) = (Vec::new(), Vec::new());
+        split(plan, path.0.clone(), &mut free, &mut above);
         for path in free {
             ruleset = allow(ruleset, &path, write)?;
         }
@@ -66,64 +63,44 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
     // A second layer for reading. A layer that does not handle moves forbids them all.
     let read = AccessFs::ReadFile | AccessFs::Execute;
     let mut layer = Ruleset::default().handle_access(read | AccessFs::Refer)?.create()?;
-    let all = Path::new("/");
-    layer = allow(layer, all, AccessFs::Refer.into())?;
-    for path in hidden.around(all).free.iter().chain(plan.readable.iter().map(|path| &path.0)) {
-        layer = allow(layer, path, read)?;
+    layer = allow(layer, Path::new("/"), AccessFs::Refer.into())?;
+    let mut free = plan.readable.iter().map(|path| path.0.clone()).collect();
+    split(plan, PathBuf::from("/"), &mut free, &mut Vec::new());
+    for path in free {
+        layer = allow(layer, &path, read)?;
     }
     layer.restrict_self()?;
     Ok(())
 }
 
-/// Hidden paths, for Landlock, which can only permit: everything beside them is named instead.
-struct Hidden<'a> {
-    paths: &'a [Bytes],
-    ids: &'a [FileId],
-    known: &'a [Bytes],
+/// Landlock can only permit, so a directory is split at hidden paths: into all the rest, in as few paths as possible, and
+/// the directories that contain something hidden.
+fn split(plan: &Plan, folder: PathBuf, free: &mut Vec<PathBuf>, above: &mut Vec<PathBuf>) {
+    if !plan.hidden.iter().any(|path| path.0.starts_with(&folder)) {
+        free.push(folder);
+        return;
+    }
+    for path in entries(plan, &folder) {
+        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+        // What a link leads to is named where it lies, or hidden.
+        let is_left_out = metadata.is_symlink()
+            || plan.hidden.iter().any(|hidden| hidden.0 == path)
+            || plan.hidden_ids.contains(&(metadata.dev(), metadata.ino()));
+        if !is_left_out {
+            split(plan, path, free, above);
+        }
+    }
+    above.push(folder);
 }
 
-/// A directory without what is hidden in it.
-#[derive(Default)]
-struct Around {
-    /// All the rest, in as few paths as possible.
-    free: Vec<PathBuf>,
-    /// The directories that contain something hidden.
-    above: Vec<PathBuf>,
-}
-
-impl Hidden<'_> {
-    fn around(&self, folder: &Path) -> Around {
-        let mut around = Around::default();
-        self.add(&mut around, folder.to_owned());
-        around
+/// Of a directory that cannot be listed, what the plan names in it.
+fn entries(plan: &Plan, folder: &Path) -> BTreeSet<PathBuf> {
+    if let Ok(entries) = fs::read_dir(folder) {
+        return entries.flatten().map(|entry| entry.path()).collect();
     }
-
-    fn add(&self, around: &mut Around, folder: PathBuf) {
-        if !self.paths.iter().any(|path| path.0.starts_with(&folder)) {
-            around.free.push(folder);
-            return;
-        }
-        for path in self.entries(&folder) {
-            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
-            // What a link leads to is named where it lies, or hidden.
-            let is_left_out = metadata.is_symlink()
-                || self.paths.iter().any(|hidden| hidden.0 == path)
-                || self.ids.contains(&(metadata.dev(), metadata.ino()));
-            if !is_left_out {
-                self.add(around, path);
-            }
-        }
-        around.above.push(folder);
-    }
-
-    fn entries(&self, folder: &Path) -> BTreeSet<PathBuf> {
-        if let Ok(entries) = fs::read_dir(folder) {
-            return entries.flatten().map(|entry| entry.path()).collect();
-        }
-        let below = self.paths.iter().chain(self.known);
-        let below = below.filter_map(|path| path.0.strip_prefix(folder).ok());
-        below.filter_map(|path| Some(folder.join(path.components().next()?))).collect()
-    }
+    let below = plan.hidden.iter().chain(&plan.known);
+    let below = below.filter_map(|path| path.0.strip_prefix(folder).ok());
+    below.filter_map(|path| Some(folder.join(path.components().next()?))).collect()
 }
 
 /// Permits this on the path and all below it. A path that does not exist needs no rule.
@@ -154,10 +131,9 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     }
     for number in 0..64 {
         match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << number)) {
-            Ok(()) => {}
-            // The last one that the kernel knows.
+            // The kernel knows no more of them.
             Err(rustix::io::Errno::INVAL) => break,
-            Err(error) => return Err(error),
+            removed => removed?,
         }
     }
     clear_ambient_capability_set()?;

@@ -25,9 +25,7 @@ const NO_NETWORK: &[&str] = &[
     "ENETUNREACH",
     "dial tcp: lookup",
 ];
-/// A socket that seccomp refused.
-const NO_SOCKET: &str = "ocket: Operation not permitted";
-/// The last lines of stderr say why.
+/// How many of the last lines of stderr are read.
 const LINES: usize = 200;
 
 /// What a command may do.
@@ -36,7 +34,6 @@ pub(super) struct View<'a> {
     /// Nothing but the temporary directory is writable.
     pub(super) is_read_only: bool,
     pub(super) read_only: &'a [PathBuf],
-    /// Hooks and configuration of git.
     pub(super) git: &'a [PathBuf],
     pub(super) hidden: &'a [PathBuf],
     pub(super) network: Network,
@@ -52,7 +49,8 @@ pub(super) fn explain(stderr: &str, directory: &Path, view: &View<'_>) -> Option
         .filter(|line| has(line, REFUSED))
         .find_map(|line| paths(line, directory).iter().find_map(|path| why(path, line, view)));
     let is_missing = |line: &&str| {
-        has(line, NO_NETWORK) || view.network == Network::Off && line.contains(NO_SOCKET)
+        has(line, NO_NETWORK)
+            || view.network == Network::Off && line.contains("ocket: Operation not permitted")
     };
     let state = match view.network {
         Network::Loopback => Some("the network beyond localhost"),
@@ -88,30 +86,30 @@ fn why(path: &Path, line: &str, view: &View<'_>) -> Option<String> {
     };
     let exists = path.symlink_metadata().is_ok();
     let folder = path.parent()?;
+    let is = |what: &str| Some(format!("{shown} is {what}"));
     if in_any(view.hidden) {
-        return Some(format!(
-            "{shown} is hidden in the sandbox: credentials, or the agent's own state"
-        ));
+        return is("hidden in the sandbox: credentials, or the agent's own state");
     }
     if in_any(view.git) {
-        return Some(format!(
-            "{shown} is read-only in the sandbox: hooks and configuration of git; a user can allow the command with \
-             --allow 'Bash(…)'"
-        ));
+        return is(
+            "read-only in the sandbox: hooks and configuration of git; a user can allow the command with \
+             --allow 'Bash(…)'",
+        );
     }
     let holds_mount = is_busy && view.writable.iter().any(|it| it.starts_with(path));
     if in_any(view.read_only) || holds_mount {
-        return Some(format!("{shown} is read-only in the sandbox and cannot be moved or removed"));
+        return is("read-only in the sandbox and cannot be moved or removed");
     }
     if view.writable.iter().any(|place| path.starts_with(place)) || !exists && !folder.is_dir() {
         return None;
     }
+    // Without the sandbox it would be refused as well.
     let could = if exists { path } else { folder };
     if rustix::fs::access(could, rustix::fs::Access::WRITE_OK).is_err() {
         return None;
     }
     if view.is_read_only {
-        return Some(format!("{shown} is not writable: this command runs read-only"));
+        return is("not writable: this command runs read-only");
     }
     let folder = if path.is_dir() { path } else { folder }.display();
     Some(format!(
