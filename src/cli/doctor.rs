@@ -148,7 +148,7 @@ impl Setup {
                 );
             }
             (None, Some(n)) => {
-                report.good("undo", &format!("checkpoints cover {} files", thousands(n as u64)))
+                report.good("undo", &format!("checkpoints cover {} files", thousands(n as u64)));
             }
             (None, None) => {
                 let n = thousands(limits.max_files as u64);
